@@ -1,0 +1,48 @@
+# Compile options that every target of the project shares.
+add_library(lacuna_options INTERFACE)
+target_compile_options(lacuna_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+if(LACUNA_DEVELOPER)
+  target_compile_options(lacuna_options INTERFACE -Werror)
+endif()
+if(LACUNA_SANITIZE)
+  target_compile_options(lacuna_options INTERFACE -fsanitize=${LACUNA_SANITIZE} -fno-omit-frame-pointer
+                                                  -fno-sanitize-recover=all)
+  target_link_options(lacuna_options INTERFACE -fsanitize=${LACUNA_SANITIZE})
+endif()
+
+# lacuna_module(<name> [USES <module>...] [LIBRARIES <target>...])
+#
+# A static library from src/<name>/**.cpp. Its headers are included as "<name>/file.h", and only by modules
+# that name it under USES (directly or through another module): each module's include root is a folder that
+# holds one link, to that module alone.
+function(lacuna_module name)
+  cmake_parse_arguments(ARG "" "" "USES;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  set(include_root ${CMAKE_BINARY_DIR}/include/${name})
+  file(MAKE_DIRECTORY ${include_root})
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${name} ${include_root}/${name} SYMBOLIC)
+  if(sources)
+    add_library(lacuna_${name} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(lacuna_${name} PRIVATE lacuna_options)
+  else()
+    add_library(lacuna_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(lacuna_${name} ${scope} ${include_root})
+  foreach(used IN LISTS ARG_USES)
+    target_link_libraries(lacuna_${name} ${scope} lacuna_${used})
+  endforeach()
+  target_link_libraries(lacuna_${name} ${scope} ${ARG_LIBRARIES})
+endfunction()
+
+# Each instruction set lives in its own folder and is compiled for it; dispatch.cpp alone asks the CPU.
+function(lacuna_kernel_flags)
+  set(avx2 -mavx2 -mfma -mf16c)
+  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16)
+  set(amx ${avx512} -mamx-tile -mamx-bf16)
+  foreach(isa avx2 avx512 amx)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/${isa}/*.cpp)
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${${isa}}")
+  endforeach()
+endfunction()

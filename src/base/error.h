@@ -1,0 +1,29 @@
+// Two kinds of failure. Bad input (a file, a flag, a prompt) throws InputError with one sentence that names
+// what was wrong and what was expected; programs print it and exit with code 2. Our own mistakes meet
+// expects(), which throws std::logic_error.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace lacuna {
+
+/// Input that cannot be used. The message is a full sentence without a trailing period or newline.
+class InputError : public std::runtime_error {
+ public:
+  explicit InputError(const std::string& sentence) : std::runtime_error(sentence) {}
+
+  template <typename First, typename... Rest>
+  InputError(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest)
+      : std::runtime_error(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
+};
+
+/// Checks a promise between parts of the program. `sentence` states what must hold.
+inline void expects(bool holds, const char* sentence) {
+  if (!holds) throw std::logic_error(sentence);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,63 @@
+#include "base/threads.h"
+
+#include <algorithm>
+
+namespace lacuna {
+
+ThreadPool::ThreadPool(int num_threads) {
+  if (num_threads <= 0) num_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (int thread = 1; thread < num_threads; ++thread) {
+    workers_.emplace_back([this, thread] { work(thread); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run(const Loop& loop) {
+  if (workers_.empty() || loop.count <= 1) {
+    for (int64_t index = 0; index < loop.count; ++index) loop.call(loop.body, index, 0);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    loop_ = loop;
+    next_index_.store(0, std::memory_order_relaxed);
+    busy_ = static_cast<int>(workers_.size());
+    ++generation_;
+  }
+  start_.notify_all();
+  take_indices(0);
+  std::unique_lock lock(mutex_);
+  finish_.wait(lock, [this] { return busy_ == 0; });
+}
+
+void ThreadPool::work(int thread) {
+  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    start_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+    if (stopping_) return;
+    seen = generation_;
+    lock.unlock();
+    take_indices(thread);
+    lock.lock();
+    if (--busy_ == 0) finish_.notify_one();
+  }
+}
+
+void ThreadPool::take_indices(int thread) {
+  // The loop is stable while any thread is busy: run() waits for all of them before it returns.
+  for (int64_t index = next_index_.fetch_add(1, std::memory_order_relaxed); index < loop_.count;
+       index = next_index_.fetch_add(1, std::memory_order_relaxed)) {
+    loop_.call(loop_.body, index, thread);
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,57 @@
+// A fixed set of threads that share loops. Results never depend on the number of threads: a loop body writes
+// only what belongs to its index.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace lacuna {
+
+/// One loop runs at a time; call parallel_for from one thread only, never from inside a loop body.
+/// Idle threads sleep.
+class ThreadPool {
+ public:
+  /// `num_threads` counts the caller, so 1 starts no thread. 0 means all hardware threads.
+  explicit ThreadPool(int num_threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls body(index, thread) for each index in [0, count), in no promised order; thread is in [0, size()).
+  /// Returns when all calls have returned. Bodies must not throw.
+  template <typename Body>
+  void parallel_for(int64_t count, Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    run({count, [](void* object, int64_t index, int thread) { (*static_cast<Plain*>(object))(index, thread); },
+         const_cast<std::remove_const_t<Plain>*>(&body)});
+  }
+
+ private:
+  struct Loop {
+    int64_t count = 0;
+    void (*call)(void* body, int64_t index, int thread) = nullptr;
+    void* body = nullptr;
+  };
+
+  void run(const Loop& loop);
+  void work(int thread);
+  void take_indices(int thread);
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable start_, finish_;
+  Loop loop_;
+  std::atomic<int64_t> next_index_{0};
+  uint64_t generation_ = 0;
+  int busy_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace lacuna
