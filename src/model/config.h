@@ -1,0 +1,102 @@
+// What a checkpoint's config.json says, in one vocabulary for every family.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/token.h"
+
+namespace lacuna {
+
+enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3 };
+
+/// Rotary position embedding over the whole head, in pairs (j, j + head_dim / 2).
+struct RopeConfig {
+  enum class Scaling : uint8_t { kNone, kLinear, kYarn };
+
+  float theta = 10000;
+  Scaling scaling = Scaling::kNone;
+  float factor = 1;                ///< linear, YaRN: how many times longer the context became
+  int64_t original_positions = 0;  ///< YaRN: the context before scaling
+  float beta_fast = 32;  ///< YaRN: pairs that turn more often than this in the old context keep their speed
+  float beta_slow = 1;   ///< YaRN: pairs that turn less often than this are slowed by `factor`
+  float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
+};
+
+/// Radians per position of each pair: [head_dim / 2], the first turns fastest. Rounded to f32 where the
+/// reference implementation rounds.
+std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t head_dim);
+
+/// A feed-forward layer of experts, of which a router picks some for each row.
+struct MoeConfig {
+  int64_t num_experts = 0;         ///< 0: one dense feed-forward layer of width ModelConfig::ffn_dim
+  int64_t experts_per_token = 0;   ///< experts with the largest router probability
+  int64_t expert_ffn_dim = 0;      ///< inner width of one expert
+  bool normalize_weights = false;  ///< whether the chosen experts' probabilities are rescaled to sum to 1
+};
+
+/// All that a forward pass and a decoder need to know about a checkpoint. Every size has been checked to be
+/// positive, to fit the others and to be small enough that products of three fit in int64.
+struct ModelConfig {
+  Family family = Family::kLlada;
+  std::string architecture;  ///< as published: "LLaDAModelLM"
+
+  int64_t num_layers = 0;
+  int64_t hidden_dim = 0;  ///< width of the residual stream
+  int64_t num_heads = 0;   ///< query heads
+  int64_t num_kv_heads =
+      0;                   ///< divides num_heads; query head a reads K/V head a / (num_heads / num_kv_heads)
+  int64_t head_dim = 0;    ///< even; num_heads * head_dim need not be hidden_dim
+  int64_t ffn_dim = 0;     ///< inner width of the dense feed-forward layer; 0 when all layers have experts
+  int64_t vocab_size = 0;  ///< rows of the embedding, those that no token uses included
+  int64_t max_positions = 0;
+
+  float norm_eps = 1e-6F;
+  RopeConfig rope;
+  MoeConfig moe;
+
+  bool qkv_bias = false;          ///< q, k and v projections add a bias
+  bool attn_output_bias = false;  ///< the projection after attention adds a bias
+  bool qk_norm_per_head = false;  ///< RMSNorm of each head of q and k before RoPE; one weight [head_dim] each
+  bool qk_norm_full = false;      ///< RMSNorm of the whole q and k rows before they are split into heads
+  bool tied_embeddings = false;   ///< the head is the embedding; an extra head tensor is ignored
+  bool causal = false;            ///< trained left to right: a row sees itself and what came before
+  bool shifted_logits = false;    ///< row i - 1 predicts position i (row 0 predicts position 0)
+  float embedding_scale = 1;      ///< embeddings are multiplied by this
+  float logit_scale = 1;          ///< logits are multiplied by this
+  std::optional<float>
+      qkv_clip;  ///< q and k (after their norms, before RoPE) and v are clamped to [-clip, clip]
+
+  TokenId mask_id = -1;  ///< -1: the model has no mask token
+  TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does
+  TokenId eos_id = -1;   ///< -1: none; the first that config.json names
+  TokenId pad_id = -1;   ///< -1: none
+  /// Tokens that end an answer, ascending: those that config.json and generation_config.json call eos, and
+  /// the end of a chat turn if tokenizer_config.json lists one.
+  std::vector<TokenId> end_ids;
+
+  int64_t q_dim() const { return num_heads * head_dim; }
+  int64_t kv_dim() const { return num_kv_heads * head_dim; }
+  bool has_experts() const { return moe.num_experts > 0; }
+};
+
+/// Reads config.json of a checkpoint folder, and generation_config.json and tokenizer_config.json if present.
+/// Throws InputError naming file, key, value and what was expected for anything that the forward pass would
+/// not compute as published. Unknown keys are ignored.
+ModelConfig read_config(const std::filesystem::path& folder);
+
+/// The texts that read_config() takes from a folder; empty means that the file is absent.
+struct ConfigTexts {
+  std::string_view config;
+  std::string_view generation_config = {};
+  std::string_view tokenizer_config = {};
+};
+
+/// Same as read_config(), from memory. `folder` only serves messages.
+ModelConfig read_config_texts(const ConfigTexts& texts, const std::filesystem::path& folder);
+
+}  // namespace lacuna

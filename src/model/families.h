@@ -1,0 +1,56 @@
+// The model families: how each says what it is, and how it names its tensors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/config.h"
+
+namespace lacuna {
+
+class JsonObject;
+
+/// Where one layer's parameters are in a checkpoint. Every name in this file is a module's path: the tensor
+/// is that path + ".weight", or + ".bias" where the config says that there is one. A module that the family
+/// does not have has an empty path.
+struct LayerTensorNames {
+  std::string attn_norm;       ///< [hidden]
+  std::string q, k, v;         ///< [q_dim or kv_dim, hidden]
+  std::string o;               ///< [hidden, q_dim]
+  std::string q_norm, k_norm;  ///< [head_dim] per head, or [q_dim] and [kv_dim]
+  std::string ffn_norm;        ///< [hidden]
+  std::string gate, up;        ///< [ffn, hidden]; SiLU applies to gate
+  std::string down;            ///< [hidden, ffn]
+  std::string router;          ///< [experts, hidden]
+};
+
+struct ExpertTensorNames {
+  std::string gate, up;  ///< [expert_ffn, hidden]
+  std::string down;      ///< [hidden, expert_ffn]
+};
+
+struct TensorNames {
+  std::string_view embedding;   ///< [vocab, hidden]
+  std::string_view final_norm;  ///< [hidden]
+  std::string_view head;        ///< [vocab, hidden]; may be absent when embeddings are tied
+  LayerTensorNames (*layer)(int64_t layer);
+  ExpertTensorNames (*expert)(int64_t layer, int64_t expert);  ///< null in dense families
+};
+
+struct FamilyEntry {
+  Family family;
+  std::string_view name;          ///< for people: "llada"
+  std::string_view architecture;  ///< what config.json lists under "architectures"
+  /// Everything but the token ids that files beside config.json add.
+  ModelConfig (*read_config)(const JsonObject& json);
+  TensorNames tensors;
+};
+
+/// One entry for each supported architecture.
+std::span<const FamilyEntry> families();
+
+const FamilyEntry& family_entry(Family family);
+
+}  // namespace lacuna
