@@ -11,13 +11,18 @@ namespace lacuna {
 
 enum class DType : uint8_t { kF32, kF16, kBF16 };
 
-constexpr size_t size_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+constexpr size_t size_of(DType dtype) {
+  return dtype == DType::kF32 ? 4 : 2;
+}
 
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "f32";
-    case DType::kF16: return "f16";
-    case DType::kBF16: return "bf16";
+    case DType::kF32:
+      return "f32";
+    case DType::kF16:
+      return "f16";
+    case DType::kBF16:
+      return "bf16";
   }
   return "?";
 }

@@ -29,7 +29,8 @@ class ThreadPool {
   template <typename Body>
   void parallel_for(int64_t count, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
-    run({count, [](void* object, int64_t index, int thread) { (*static_cast<Plain*>(object))(index, thread); },
+    run({count,
+         [](void* object, int64_t index, int thread) { (*static_cast<Plain*>(object))(index, thread); },
          const_cast<std::remove_const_t<Plain>*>(&body)});
   }
 

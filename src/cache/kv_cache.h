@@ -1,0 +1,48 @@
+// The keys and values of one sequence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/buffer.h"
+#include "base/dtype.h"
+#include "kernels/attention.h"
+
+namespace lacuna {
+
+struct KvShape {
+  int64_t num_layers = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  DType dtype = DType::kF32;  ///< kF32 or kBF16
+};
+
+/// Layers x cells x kv heads x head_dim, twice, in panels. Cells start as zeros and keep what was last
+/// written. Different cells may be written by different threads at once; nobody may read meanwhile.
+class KvCache {
+ public:
+  /// Bytes that `num_cells` cells take; cells are rounded up to whole tiles of 32.
+  static int64_t bytes_for(const KvShape& shape, int64_t num_cells);
+
+  KvCache(const KvShape& shape, int64_t num_cells);
+
+  int64_t num_cells() const { return num_cells_; }
+  const KvShape& shape() const { return shape_; }
+
+  /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype
+  void write(int64_t layer, int64_t cell, const float* key, const float* value);
+
+  /// Widens what a cell holds for one kv head; key, value  [head_dim] f32.
+  void read(int64_t layer, int64_t cell, int64_t kv_head, float* key, float* value) const;
+
+  KvLayerView layer(int64_t layer) const;
+
+ private:
+  KvShape shape_;
+  int64_t num_cells_;
+  int64_t key_head_bytes_;
+  int64_t value_head_bytes_;
+  Buffer<std::byte> memory_;  // per layer: all kv heads' keys, then all kv heads' values
+};
+
+}  // namespace lacuna

@@ -1,0 +1,176 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int32_t kHidden = std::numeric_limits<int32_t>::max();
+
+// A multiple of every instruction set's row tile (6, 24, 16).
+constexpr int64_t kStackedRows = 48;
+
+}  // namespace
+
+void VisibleCells::assign(std::span<const IndexRange> ranges, std::span<const int32_t> own_cells,
+                          bool causal) {
+  int64_t end = 0;
+  for (const IndexRange& range : ranges) end = std::max<int64_t>(end, range.end);
+  for (const int32_t cell : own_cells) end = std::max<int64_t>(end, cell + 1);
+  first_row_by_cell_.assign(static_cast<size_t>(round_up(end, kCellTile)), kHidden);
+  for (const IndexRange& range : ranges) {
+    std::fill(first_row_by_cell_.begin() + range.begin, first_row_by_cell_.begin() + range.end, 0);
+  }
+  for (size_t row = 0; row < own_cells.size(); ++row) {
+    int32_t& first = first_row_by_cell_[static_cast<size_t>(own_cells[row])];
+    first = causal ? std::min(first, static_cast<int32_t>(row)) : 0;
+  }
+
+  runs_.clear();
+  first_row_.clear();
+  const auto num_tiles = static_cast<int32_t>(first_row_by_cell_.size() / kCellTile);
+  for (int32_t tile = 0; tile < num_tiles; ++tile) {
+    const auto begin = first_row_by_cell_.begin() + tile * kCellTile;
+    const auto tile_end = begin + kCellTile;
+    if (std::all_of(begin, tile_end, [](int32_t row) { return row == kHidden; })) continue;
+    if (!runs_.empty() && runs_.back().end == tile) {
+      ++runs_.back().end;
+    } else {
+      runs_.push_back({tile, tile + 1});
+    }
+    first_row_.insert(first_row_.end(), begin, tile_end);
+  }
+}
+
+void Attention::prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,
+                        std::span<const Group> groups) {
+  shape_ = shape;
+  dtype_ = dtype;
+  group_rows_.clear();
+  tasks_.clear();
+  visible_.resize(groups.size());
+  const int64_t heads_per_kv = shape.num_heads / shape.num_kv_heads;
+  const auto rows_per_task = static_cast<int32_t>(std::max<int64_t>(1, kStackedRows / heads_per_kv));
+  int64_t most_cells = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const Group& group = groups[g];
+    group_rows_.push_back(group.rows);
+    visible_[g].assign(group.ranges, group.own_cells, group.causal);
+    most_cells = std::max(most_cells, visible_[g].num_cells());
+    for (int32_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
+      for (int32_t row = group.rows.begin; row < group.rows.end; row += rows_per_task) {
+        tasks_.push_back(
+            {static_cast<int32_t>(g), kv_head, {row, std::min(row + rows_per_task, group.rows.end)}});
+      }
+    }
+  }
+
+  const int64_t stacked = rows_per_task * heads_per_kv;
+  const int64_t element_bytes =
+      dtype == DType::kBF16 ? context.kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
+  scratch_.resize(static_cast<size_t>(context.threads.size()));
+  for (Scratch& scratch : scratch_) {
+    scratch.queries.reserve(stacked * padded_depth(dtype, shape.head_dim) * element_bytes);
+    scratch.scores.reserve(stacked * most_cells);
+    if (dtype == DType::kBF16) scratch.probabilities.reserve(stacked * most_cells * element_bytes);
+    scratch.sums.reserve(stacked);
+    scratch.out.reserve(stacked * round_up(shape.head_dim, kPanelWidth));
+  }
+}
+
+void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
+                    Matrix<float> out) {
+  expects(kv.size() == visible_.size(), "Attention::run: one K/V view per prepared group");
+  context.threads.parallel_for(static_cast<int64_t>(tasks_.size()), [&](int64_t index, int thread) {
+    const Task& task = tasks_[static_cast<size_t>(index)];
+    run_task(context.kernels, task, kv[static_cast<size_t>(task.group)], q, out,
+             scratch_[static_cast<size_t>(thread)]);
+  });
+}
+
+void Attention::run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv,
+                         ConstMatrix<float> q, Matrix<float> out, Scratch& scratch) const {
+  const bool is_bf16 = dtype_ == DType::kBF16;
+  const VisibleCells& visible = visible_[static_cast<size_t>(task.group)];
+  const int64_t heads = shape_.num_heads / shape_.num_kv_heads;
+  const int64_t head_dim = shape_.head_dim;
+  const int64_t stacked = task.rows.size() * heads;
+  const int64_t cells = visible.num_cells();
+  const int64_t query_stride = padded_depth(dtype_, head_dim);
+  const int64_t out_stride = round_up(head_dim, kPanelWidth);
+  const int64_t element_bytes = is_bf16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
+  const auto panel_product = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
+  // Stacked row s is query head s % heads of row s / heads.
+  const auto head_offset = [&](int64_t s) { return (task.kv_head * heads + s % heads) * head_dim; };
+
+  for (int64_t s = 0; s < stacked; ++s) {
+    const float* query = q.row(task.rows.begin + s / heads) + head_offset(s);
+    std::byte* packed = scratch.queries.data() + s * query_stride * element_bytes;
+    if (is_bf16) {
+      kernels.pack_row_bf16(query, head_dim, query_stride, packed);
+    } else {
+      std::memcpy(packed, query, static_cast<size_t>(head_dim) * sizeof(float));
+    }
+  }
+
+  const PanelView keys = kv.key_panels(task.kv_head);
+  PanelProduct product;
+  product.a = scratch.queries.data();
+  product.a_stride = query_stride;
+  product.num_rows = stacked;
+  product.panel_stride = keys.panel_stride;
+  product.depth = query_stride;
+  product.out_stride = cells;
+  int64_t column = 0;
+  for (const IndexRange& run : visible.tile_runs()) {
+    const int64_t run_cells = run.size() * kCellTile;
+    product.panels = keys.panel(run.begin * kCellTile / kPanelWidth);
+    product.num_panels = run_cells / kPanelWidth;
+    product.out = scratch.scores.data() + column;
+    panel_product(product);
+    column += run_cells;
+  }
+
+  const int32_t first_task_row = task.rows.begin - group_rows_[static_cast<size_t>(task.group)].begin;
+  for (int64_t s = 0; s < stacked; ++s) {
+    float* scores = scratch.scores.data() + s * cells;
+    const auto row = static_cast<int32_t>(first_task_row + s / heads);
+    scratch.sums.data()[s] =
+        kernels.softmax_numerators(scores, visible.first_row(), cells, row, shape_.scale);
+    if (is_bf16)
+      kernels.pack_row_bf16(scores, cells, cells, scratch.probabilities.data() + s * cells * element_bytes);
+  }
+
+  const PanelView values = kv.value_panels(task.kv_head);
+  const auto* probabilities =
+      is_bf16 ? scratch.probabilities.data() : reinterpret_cast<const std::byte*>(scratch.scores.data());
+  product.a_stride = cells;
+  product.panel_stride = values.panel_stride;
+  product.num_panels = num_panels(head_dim);
+  product.out = scratch.out.data();
+  product.out_stride = out_stride;
+  product.accumulate = false;
+  column = 0;
+  for (const IndexRange& run : visible.tile_runs()) {
+    product.a = probabilities + column * element_bytes;
+    product.panels = static_cast<const std::byte*>(values.data) +
+                     run.begin * kCellTile * kPanelWidth * static_cast<int64_t>(size_of(dtype_));
+    product.depth = run.size() * kCellTile;
+    panel_product(product);
+    product.accumulate = true;
+    column += product.depth;
+  }
+
+  for (int64_t s = 0; s < stacked; ++s) {
+    const float* row = scratch.out.data() + s * out_stride;
+    float* target = out.row(task.rows.begin + s / heads) + head_offset(s);
+    const float inverse = 1.0F / scratch.sums.data()[s];
+    for (int64_t d = 0; d < head_dim; ++d) target[d] = row[d] * inverse;
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,119 @@
+// Attention over cells: softmax(q K^T * scale) V for groups of rows, each group with its own set of cells.
+//
+// Keys and values lie in panels (see panels.h), so scores and outputs are two products by the same kernels as
+// every other matrix. Cells are walked in tiles of 32 that are anchored at absolute cell numbers, and a
+// hidden cell adds exactly zero: a row's bits depend on which cells it sees, not on which rows, groups or
+// ranges share the call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/matrix.h"
+#include "kernels/matmul.h"
+#include "kernels/panels.h"
+
+namespace lacuna {
+
+inline constexpr int64_t kCellTile = 32;
+
+struct IndexRange {
+  int32_t begin = 0;
+  int32_t end = 0;  ///< one past the last
+  int32_t size() const { return end - begin; }
+  bool operator==(const IndexRange&) const = default;
+};
+
+/// Which of a sequence's cells the rows of one group see, prepared once per pass and used in every layer.
+class VisibleCells {
+ public:
+  /// Every row sees the cells in `ranges`. Row i of the group also sees own_cells[j] for all j, or, where
+  /// `causal`, for j <= i.
+  void assign(std::span<const IndexRange> ranges, std::span<const int32_t> own_cells, bool causal);
+
+  /// Consecutive tiles that hold a visible cell, ascending.
+  std::span<const IndexRange> tile_runs() const { return runs_; }
+  /// [num_cells()] for each cell of those tiles, side by side: the lowest row of the group that sees it.
+  const int32_t* first_row() const { return first_row_.data(); }
+  int64_t num_cells() const { return static_cast<int64_t>(first_row_.size()); }
+
+ private:
+  std::vector<IndexRange> runs_;
+  std::vector<int32_t> first_row_;
+  std::vector<int32_t> first_row_by_cell_;
+};
+
+/// One layer's keys and values of one sequence: for each kv head, keys as a matrix of cells by head_dim and
+/// values as one of head_dim by cells.
+struct KvLayerView {
+  const std::byte* keys = nullptr;
+  const std::byte* values = nullptr;
+  DType dtype = DType::kF32;
+  int64_t head_dim = 0;
+  int64_t capacity = 0;        ///< cells, a multiple of kCellTile
+  int64_t key_head_bytes = 0;  ///< from one kv head's keys to the next
+  int64_t value_head_bytes = 0;
+
+  PanelView key_panels(int64_t kv_head) const {
+    return {keys + kv_head * key_head_bytes, dtype, capacity, head_dim,
+            padded_depth(dtype, head_dim) * kPanelWidth};
+  }
+  PanelView value_panels(int64_t kv_head) const {
+    return {values + kv_head * value_head_bytes, dtype, head_dim, capacity, capacity * kPanelWidth};
+  }
+};
+
+struct AttentionShape {
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;  ///< divides num_heads; query head h reads kv head h / (num_heads / num_kv_heads)
+  int64_t head_dim = 0;
+  float scale = 1;  ///< usually 1 / sqrt(head_dim)
+};
+
+/// The attention of one pass: prepare() once, run() in every layer.
+class Attention {
+ public:
+  struct Group {
+    IndexRange rows;                     ///< rows of q and out
+    std::span<const IndexRange> ranges;  ///< cells that every row sees
+    std::span<const int32_t> own_cells;  ///< cells of the group's own rows, in row order
+    bool causal = false;                 ///< own cells are seen in row order
+  };
+
+  void prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,
+               std::span<const Group> groups);
+
+  /// q, out  [rows, num_heads * head_dim] f32     kv  one view per group
+  void run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
+           Matrix<float> out);
+
+ private:
+  /// Some rows of a group and the query heads of one kv head: they share every key and value they load.
+  struct Task {
+    int32_t group;
+    int32_t kv_head;
+    IndexRange rows;
+  };
+  struct Scratch {
+    Buffer<std::byte> queries;        // packed, [stacked rows, padded head_dim]
+    Buffer<float> scores;             // [stacked rows, cells]
+    Buffer<std::byte> probabilities;  // packed, [stacked rows, cells]; unused in f32
+    Buffer<float> sums;               // [stacked rows]
+    Buffer<float> out;                // [stacked rows, padded head_dim]
+  };
+
+  void run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv, ConstMatrix<float> q,
+                Matrix<float> out, Scratch& scratch) const;
+
+  AttentionShape shape_;
+  DType dtype_ = DType::kF32;
+  std::vector<IndexRange> group_rows_;
+  std::vector<VisibleCells> visible_;
+  std::vector<Task> tasks_;
+  std::vector<Scratch> scratch_;  // one per thread
+};
+
+}  // namespace lacuna

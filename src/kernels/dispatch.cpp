@@ -1,0 +1,91 @@
+#include "kernels/dispatch.h"
+
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "kernels/tables.h"
+
+namespace lacuna {
+namespace {
+
+bool system_grants_amx() {
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+bool cpu_has_amx_bf16() {
+  // Leaf 7: EDX bit 22 is AMX-BF16, bit 24 AMX-TILE. g++ 12 knows no names for them.
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  return (edx & (1U << 22)) != 0 && (edx & (1U << 24)) != 0;
+}
+
+struct Choice {
+  std::string_view name;
+  bool supported;
+  KernelTable (*make)();
+};
+
+std::vector<Choice> choices(const CpuFeatures& features) {
+  return {{"scalar", true, make_scalar_table},
+          {"avx2", features.avx2, make_avx2_table},
+          {"avx512", features.avx512, make_avx512_table},
+          {"amx", features.amx, make_amx_table}};
+}
+
+}  // namespace
+
+CpuFeatures detect_cpu() {
+  __builtin_cpu_init();
+  CpuFeatures features;
+  features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") &&
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+  static const bool amx = cpu_has_amx_bf16() && system_grants_amx();
+  features.amx = features.avx512 && amx;
+  return features;
+}
+
+KernelTable choose_table(const CpuFeatures& features, std::string_view wanted) {
+  const std::vector<Choice> all = choices(features);
+  if (wanted.empty()) {
+    KernelTable widest = make_scalar_table();
+    for (const Choice& choice : all) {
+      if (choice.supported) widest = choice.make();
+    }
+    return widest;
+  }
+  for (const Choice& choice : all) {
+    if (choice.name != wanted) continue;
+    if (!choice.supported) throw InputError("LACUNA_ISA is '{}', which this CPU cannot run", wanted);
+    return choice.make();
+  }
+  throw InputError("LACUNA_ISA is '{}'; expected scalar, avx2, avx512 or amx", wanted);
+}
+
+std::vector<KernelTable> supported_tables() {
+  std::vector<KernelTable> tables;
+  for (const Choice& choice : choices(detect_cpu())) {
+    if (choice.supported) tables.push_back(choice.make());
+  }
+  return tables;
+}
+
+const KernelTable& default_table() {
+  static const KernelTable table = [] {
+    const char* wanted = std::getenv("LACUNA_ISA");
+    return choose_table(detect_cpu(), wanted == nullptr ? "" : wanted);
+  }();
+  return table;
+}
+
+}  // namespace lacuna

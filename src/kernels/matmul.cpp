@@ -1,0 +1,72 @@
+#include "kernels/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace lacuna {
+
+void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows,
+                      DType dtype) {
+  const KernelTable& kernels = context.kernels;
+  num_rows_ = rows.empty() ? x.rows : static_cast<int64_t>(rows.size());
+  depth_ = x.cols;
+  stride_ = padded_depth(dtype, depth_);
+  dtype_ = dtype;
+  element_bytes_ = dtype == DType::kBF16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
+  buffer_.reserve(num_rows_ * stride_ * element_bytes_);
+
+  constexpr int64_t kRowsPerTask = 16;
+  context.threads.parallel_for((num_rows_ + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int) {
+    const int64_t end = std::min(num_rows_, (task + 1) * kRowsPerTask);
+    for (int64_t i = task * kRowsPerTask; i < end; ++i) {
+      const float* source = x.row(rows.empty() ? i : rows[static_cast<size_t>(i)]);
+      std::byte* packed = buffer_.data() + i * stride_ * element_bytes_;
+      if (dtype == DType::kBF16) {
+        kernels.pack_row_bf16(source, depth_, stride_, packed);
+      } else {
+        std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
+      }
+    }
+  });
+}
+
+void multiply(const KernelContext& context, const PackedRows& rows, const PanelView& weights,
+              const float* bias, Matrix<float> out) {
+  expects(rows.depth() == weights.inputs && rows.dtype() == weights.dtype,
+          "multiply: rows and weights have one depth and one dtype");
+  const int64_t panels = num_panels(weights.outputs);
+  expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
+          "multiply: out holds whole panels for every row");
+  // Enough tasks that threads finish together, each an even number of panels as AMX takes them in pairs.
+  const int64_t panels_per_task =
+      round_up(std::max<int64_t>(1, panels / (8 * static_cast<int64_t>(context.threads.size()))), 2);
+
+  context.threads.parallel_for((panels + panels_per_task - 1) / panels_per_task, [&](int64_t task, int) {
+    const int64_t first = task * panels_per_task;
+    PanelProduct product;
+    product.a = rows.row(0);
+    product.a_stride = rows.stride();
+    product.num_rows = rows.num_rows();
+    product.panels = weights.panel(first);
+    product.panel_stride = weights.panel_stride;
+    product.num_panels = std::min(panels_per_task, panels - first);
+    product.depth = rows.stride();
+    product.out = out.data + first * kPanelWidth;
+    product.out_stride = out.stride;
+    if (weights.dtype == DType::kBF16) {
+      context.kernels.panel_product_bf16(product);
+    } else {
+      context.kernels.panel_product_f32(product);
+    }
+    if (bias == nullptr) return;
+    const int64_t begin = first * kPanelWidth;
+    const int64_t end = std::min(weights.outputs, begin + product.num_panels * kPanelWidth);
+    for (int64_t row = 0; row < rows.num_rows(); ++row) {
+      context.kernels.add(out.row(row) + begin, bias + begin, end - begin);
+    }
+  });
+}
+
+}  // namespace lacuna

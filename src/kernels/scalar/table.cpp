@@ -1,0 +1,63 @@
+#include <cmath>
+
+#include "kernels/generic/product.h"
+#include "kernels/generic/rows.h"
+#include "kernels/tables.h"
+
+namespace lacuna {
+namespace {
+
+/// Vectors of one lane: what the generic bodies ask of an instruction set, and what each call means.
+struct Scalar {
+  using Vec = float;
+  static constexpr int kLanes = 1;
+  static constexpr int kTileRows = 2;  // 2 rows x 16 outputs is what the 16 registers of SSE hold
+
+  static Vec zero() { return 0; }
+  static Vec broadcast(float x) { return x; }
+  static Vec load(const float* p) { return *p; }
+  static void store(float* p, Vec x) { *p = x; }
+  static Vec add(Vec a, Vec b) { return a + b; }
+  static Vec subtract(Vec a, Vec b) { return a - b; }
+  static Vec multiply(Vec a, Vec b) { return a * b; }
+  static Vec divide(Vec a, Vec b) { return a / b; }
+  static Vec multiply_add(Vec a, Vec b, Vec c) { return a * b + c; }
+  /// The second operand where either is NaN, as the vector instructions do.
+  static Vec max(Vec a, Vec b) { return a > b ? a : b; }
+  static Vec min(Vec a, Vec b) { return a < b ? a : b; }
+  static Vec round(Vec x) { return std::nearbyint(x); }
+  static float reduce_add(Vec x) { return x; }
+  static float reduce_max(Vec x) { return x; }
+
+  /// x * 2^n, n a whole number in [-126, 127].
+  static Vec scale_by_power_of_two(Vec x, Vec n) {
+    return x * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  }
+  /// x, or 0 in lanes where a < b.
+  static Vec zero_where_less(Vec x, Vec a, Vec b) { return a < b ? 0 : x; }
+  /// x, or `replacement` in lanes where keys[lane] > bound.
+  static Vec replace_where_greater(Vec x, Vec replacement, const int32_t* keys, int32_t bound) {
+    return *keys > bound ? replacement : x;
+  }
+  static Vec round_to_bf16(Vec x) { return static_cast<float>(bf16(x)); }
+  /// Splits kLanes pairs of bf16 into the pairs' first and second members.
+  static void load_bf16_pairs(const bf16* p, Vec& even, Vec& odd) {
+    even = static_cast<float>(p[0]);
+    odd = static_cast<float>(p[1]);
+  }
+};
+
+}  // namespace
+
+KernelTable make_scalar_table() {
+  KernelTable table{};
+  table.name = "scalar";
+  generic::fill_row_kernels<Scalar>(table);
+  table.bf16_row_element_bytes = sizeof(float);
+  table.pack_row_bf16 = generic::pack_row_as_floats<Scalar>;
+  table.panel_product_f32 = generic::panel_product<Scalar, generic::F32Step<Scalar>>;
+  table.panel_product_bf16 = generic::panel_product<Scalar, generic::Bf16Step<Scalar>>;
+  return table;
+}
+
+}  // namespace lacuna

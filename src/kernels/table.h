@@ -1,0 +1,77 @@
+// One instruction set is one table of functions. scalar/ is the definition; the others agree with it within
+// bounds that follow from the inputs (see tests/kernels/).
+//
+// Promise of every function: the bits of a row's result depend on that row's inputs alone, never on how many
+// rows share the call. Each output element of a product is one chain of additions over k = 0, 1, 2, ...
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace lacuna {
+
+/// out[r, n] = sum over k of a[r, k] * w[n, k], for whole panels of 16 outputs (see panels.h).
+struct PanelProduct {
+  const void* a = nullptr;  ///< packed rows [num_rows, a_stride]; float for f32, see pack_row_bf16 for bf16
+  int64_t a_stride = 0;     ///< elements from one packed row to the next, >= depth
+  int64_t num_rows = 0;
+  const void* panels = nullptr;
+  int64_t panel_stride = 0;  ///< elements from one panel to the next
+  int64_t num_panels = 0;
+  int64_t depth = 0;     ///< K; for bf16 a multiple of 32
+  float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
+  int64_t out_stride = 0;
+  bool accumulate = false;  ///< continue the chains from what out holds instead of from zero
+};
+
+struct MaxIndex {
+  float value;
+  int64_t index;  ///< the lowest index that holds the largest value
+};
+
+/// Sums over e_i = exp(x_i - max).
+struct ExpSums {
+  double sum;       ///< of e_i
+  double weighted;  ///< of e_i * (x_i - max), 0 where e_i is 0
+};
+
+struct KernelTable {
+  std::string_view name;
+
+  /// Bytes of one element of a bf16-packed row: 2 (bf16) where the hardware multiplies bf16, else 4 (floats
+  /// that hold bf16 values).
+  int64_t bf16_row_element_bytes;
+
+  /// Rounds x[0, count) to bf16 (nearest even) and fills [count, padded_count) with zeros.
+  void (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
+
+  void (*panel_product_f32)(const PanelProduct&);
+  /// Products of bf16 values, accumulated in f32.
+  void (*panel_product_bf16)(const PanelProduct&);
+
+  /// Softmax numerators of one row of attention scores, in place. Column c is visible to `row` if
+  /// first_row[c] <= row. scores[c] = exp(scale * (scores[c] - max)) where visible, else 0; max runs over the
+  /// visible columns. count is a multiple of 16; at least one column is visible. Returns the sum.
+  float (*softmax_numerators)(float* scores, const int32_t* first_row, int64_t count, int32_t row,
+                              float scale);
+
+  /// out[i] = x[i] / sqrt(mean(x^2) + epsilon) * weight[i]. out may be x.
+  void (*rms_norm)(const float* x, const float* weight, int64_t count, float epsilon, float* out);
+
+  /// Rotates the pairs (x[j], x[j + half]) by the angles whose cosines and sines are given (half-split
+  /// layout).
+  void (*rope)(float* x, const float* cosines, const float* sines, int64_t half);
+
+  /// out[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). out may be gate or up.
+  void (*swiglu)(const float* gate, const float* up, int64_t count, float* out);
+
+  /// x[i] += y[i].
+  void (*add)(float* x, const float* y, int64_t count);
+
+  /// count >= 1; NaN never wins.
+  MaxIndex (*max_index)(const float* x, int64_t count);
+
+  ExpSums (*exp_sums)(const float* x, int64_t count, float max);
+};
+
+}  // namespace lacuna
