@@ -1,0 +1,170 @@
+#include "weights/checkpoint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "weights/json.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".safetensors";
+
+std::string shown(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::vector<fs::path> safetensors_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().extension() == kSuffix) files.push_back(entry->path());
+  }
+  if (error) throw InputError("{}: cannot be listed: {}", folder.string(), error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// A name that cannot lead out of the folder.
+bool is_plain_shard_name(std::string_view name) {
+  return name.size() > kSuffix.size() && name.ends_with(kSuffix) && name.find('/') == name.npos &&
+         name.find('\0') == name.npos;
+}
+
+template <typename Stored>
+void widen_from(const std::byte* first, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    Stored stored;
+    std::memcpy(&stored, first + i * sizeof(Stored), sizeof(Stored));
+    out[i] = static_cast<float>(stored);
+  }
+}
+
+}  // namespace
+
+void widen(const TensorView& tensor, int64_t first, std::span<float> out) {
+  const int64_t count = tensor.num_elements();
+  expects(first >= 0 && first <= count && out.size() <= static_cast<size_t>(count - first),
+          "widen() stays inside its tensor");
+  const std::byte* const begin = tensor.bytes.data() + static_cast<size_t>(first) * size_of(tensor.dtype);
+  switch (tensor.dtype) {
+    case DType::kF32:
+      return widen_from<float>(begin, out);
+    case DType::kF16:
+      return widen_from<f16>(begin, out);
+    case DType::kBF16:
+      return widen_from<bf16>(begin, out);
+  }
+}
+
+Checkpoint Checkpoint::open(const fs::path& folder) {
+  Checkpoint checkpoint;
+  checkpoint.folder_ = folder;
+  const fs::path whole = folder / "model.safetensors";
+  const fs::path index = folder / "model.safetensors.index.json";
+  if (is_file(whole)) {
+    checkpoint.add_file(whole);
+  } else if (is_file(index)) {
+    checkpoint.add_shards(index);
+  } else {
+    const std::vector<fs::path> files = safetensors_files(folder);
+    if (files.size() != 1) {
+      throw InputError(
+          "{}: holds {} *.safetensors files and no model.safetensors.index.json; expected one file or an "
+          "index",
+          folder.string(), files.size());
+    }
+    checkpoint.add_file(files.front());
+  }
+  return checkpoint;
+}
+
+void Checkpoint::add_file(const fs::path& path) {
+  const MappedFile& file = files_.emplace_back(MappedFile::open(path));
+  for (SafetensorsEntry& entry : parse_safetensors(file.bytes(), path.string())) {
+    std::string name = entry.name;
+    tensors_.emplace(std::move(name), Place{std::move(entry), path.string()});
+  }
+}
+
+void Checkpoint::add_shards(const fs::path& index_path) {
+  const MappedFile index = MappedFile::open(index_path);
+  const nlohmann::json parsed = parse_json(index.text(), index_path.string());
+  const JsonObject weight_map = JsonObject(parsed, index_path.string()).object("weight_map");
+
+  std::map<std::string, std::vector<std::string>> names_by_shard;
+  for (std::string& name : weight_map.keys()) {
+    const std::string shard = weight_map.text(name);
+    if (!is_plain_shard_name(shard))
+      weight_map.refuse(name, "the name of a *.safetensors file in the same folder");
+    names_by_shard[shard].push_back(std::move(name));
+  }
+  for (const auto& [shard, names] : names_by_shard) {
+    const fs::path path = folder_ / shard;
+    if (!is_file(path)) {
+      throw InputError("{}: places tensor {} in {}, which the folder does not hold; expected all shards",
+                       index_path.string(), in_quotes(names.front()), in_quotes(shard));
+    }
+    Checkpoint held;
+    held.add_file(path);
+    for (const std::string& name : names) {
+      auto node = held.tensors_.extract(name);
+      if (!node) {
+        throw InputError("{}: places tensor {} in {}, which does not hold it", index_path.string(),
+                         in_quotes(name), in_quotes(shard));
+      }
+      tensors_.insert(std::move(node));
+    }
+    files_.push_back(std::move(held.files_.front()));
+  }
+}
+
+TensorView Checkpoint::tensor(std::string_view name, std::span<const int64_t> shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    throw InputError("{}: tensor {} is missing; expected shape {}", folder_.string(), in_quotes(name),
+                     shown(shape));
+  }
+  const auto& [entry, file] = found->second;
+  if (!std::equal(shape.begin(), shape.end(), entry.shape.begin(), entry.shape.end())) {
+    throw InputError("{}: tensor {} has shape {}; expected {}", file, in_quotes(name), shown(entry.shape),
+                     shown(shape));
+  }
+  if (!entry.dtype) {
+    throw InputError("{}: tensor {} has type {}; expected F32, F16 or BF16", file, in_quotes(name),
+                     entry.dtype_name);
+  }
+  return {found->first, *entry.dtype, entry.shape, entry.bytes, file};
+}
+
+TensorView Checkpoint::tensor(std::string_view name, std::initializer_list<int64_t> shape) const {
+  return tensor(name, std::span(shape.begin(), shape.size()));
+}
+
+std::vector<std::string_view> Checkpoint::names() const {
+  std::vector<std::string_view> result;
+  for (const auto& [name, place] : tensors_) result.push_back(name);
+  return result;
+}
+
+int64_t Checkpoint::total_bytes() const {
+  int64_t total = 0;
+  for (const auto& [name, place] : tensors_) total += static_cast<int64_t>(place.entry.bytes.size());
+  return total;
+}
+
+}  // namespace lacuna

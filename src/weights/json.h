@@ -1,0 +1,70 @@
+// JSON that others wrote: parsed within limits, read key by key with errors that a person can act on.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+/// `text` in double quotes for a message: control characters escaped, long text shortened.
+std::string in_quotes(std::string_view text);
+
+/// Throws InputError naming `file` if `text` is not JSON, names a key of one object twice, nests deeper than
+/// any file of ours does, or holds so many values that their memory would be out of proportion.
+nlohmann::json parse_json(std::string_view text, std::string_view file);
+
+template <typename T>
+struct Range {
+  T first, last;  ///< both inclusive
+};
+
+/// A JSON object whose values are read by key. A key that is absent and one that is null are the same: not
+/// given. Every member throws InputError naming file, key, value and what was expected.
+/// Views: the JSON value, file and prefix outlive it.
+class JsonObject {
+ public:
+  /// `prefix` is what messages put before a key: "rope_scaling.".
+  JsonObject(const nlohmann::json& object, std::string file, std::string prefix = "");
+
+  const std::string& file() const { return file_; }
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+
+  /// With a fallback the key need not be given.
+  int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const;
+  float number(std::string_view key, Range<double> range, std::optional<float> fallback = {}) const;
+  bool flag(std::string_view key, std::optional<bool> fallback = {}) const;
+  std::string text(std::string_view key, std::optional<std::string> fallback = {}) const;
+  JsonObject object(std::string_view key) const;
+  /// Lists.
+  std::vector<int64_t> integers(std::string_view key, Range<int64_t> range) const;
+  std::vector<std::string> texts(std::string_view key) const;
+  /// One integer or a list of them; empty if not given.
+  std::vector<int64_t> one_or_more_integers(std::string_view key, Range<int64_t> range) const;
+  std::vector<std::string> keys() const;
+
+  /// Only this value is supported, and it is what a file without the key means.
+  void expect(std::string_view key, const nlohmann::json& value) const;
+  /// Only this value is supported, and a file without the key means another.
+  void require(std::string_view key, const nlohmann::json& value) const;
+  /// As expect(), for a key that may hold one value or a list with one for each layer.
+  void expect_each(std::string_view key, const nlohmann::json& value) const;
+  void expect_absent(std::string_view key) const;
+
+  /// Throws: `key` holds what it holds, or is missing, and `expected` was expected.
+  [[noreturn]] void refuse(std::string_view key, std::string_view expected) const;
+
+ private:
+  const nlohmann::json* find(std::string_view key) const;
+  int64_t checked_integer(const nlohmann::json& value, std::string_view key, Range<int64_t> range) const;
+
+  const nlohmann::json* object_;
+  std::string file_;
+  std::string prefix_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,32 @@
+// The safetensors format: u64 header length (little-endian), a JSON header, then the bytes of every tensor,
+// back to back. A file is only used after each of its claims about itself has been checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace lacuna {
+
+/// One tensor of a safetensors file.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype_name;            ///< as the file spells it: "BF16"
+  std::optional<DType> dtype;        ///< none: a type of the format that is listed but never computed with
+  std::vector<int64_t> shape;        ///< outermost first; empty for a scalar
+  std::span<const std::byte> bytes;  ///< row-major, exactly as long as shape and type say; at any alignment
+};
+
+/// The tensors of the file whose whole content is `file`, in the order of their bytes; their spans point into
+/// it. Throws InputError naming `file_name`, the tensor, what was found and what was expected, unless header
+/// and tensors tile the file without overlap, hole or rest. Costs time and memory in proportion to the
+/// header.
+std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> file, std::string_view file_name);
+
+}  // namespace lacuna
