@@ -40,19 +40,18 @@ struct MoeConfig {
 };
 
 /// All that a forward pass and a decoder need to know about a checkpoint. Every size has been checked to be
-/// positive, to fit the others and to be small enough that products of three fit in int64.
+/// positive, to fit the others and to be so small that products of any three fit in int64.
 struct ModelConfig {
   Family family = Family::kLlada;
   std::string architecture;  ///< as published: "LLaDAModelLM"
 
   int64_t num_layers = 0;
-  int64_t hidden_dim = 0;  ///< width of the residual stream
-  int64_t num_heads = 0;   ///< query heads
-  int64_t num_kv_heads =
-      0;                   ///< divides num_heads; query head a reads K/V head a / (num_heads / num_kv_heads)
-  int64_t head_dim = 0;    ///< even; num_heads * head_dim need not be hidden_dim
-  int64_t ffn_dim = 0;     ///< inner width of the dense feed-forward layer; 0 when all layers have experts
-  int64_t vocab_size = 0;  ///< rows of the embedding, those that no token uses included
+  int64_t hidden_dim = 0;    ///< width of the residual stream
+  int64_t num_heads = 0;     ///< query heads
+  int64_t num_kv_heads = 0;  ///< divides num_heads; as many query heads share each K/V head
+  int64_t head_dim = 0;      ///< even; num_heads * head_dim need not be hidden_dim
+  int64_t ffn_dim = 0;       ///< inner width of the dense feed-forward layer; 0 when all layers have experts
+  int64_t vocab_size = 0;    ///< rows of the embedding, those that no token uses included
   int64_t max_positions = 0;
 
   float norm_eps = 1e-6F;
@@ -68,8 +67,7 @@ struct ModelConfig {
   bool shifted_logits = false;    ///< row i - 1 predicts position i (row 0 predicts position 0)
   float embedding_scale = 1;      ///< embeddings are multiplied by this
   float logit_scale = 1;          ///< logits are multiplied by this
-  std::optional<float>
-      qkv_clip;  ///< q and k (after their norms, before RoPE) and v are clamped to [-clip, clip]
+  std::optional<float> qkv_clip;  ///< q and k (normed, not yet rotated) and v are clamped to [-clip, clip]
 
   TokenId mask_id = -1;  ///< -1: the model has no mask token
   TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does

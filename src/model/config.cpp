@@ -1,0 +1,185 @@
+#include "model/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "model/families.h"
+#include "model/family_parts.h"
+#include "weights/json.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string supported_architectures() {
+  std::string list;
+  for (const FamilyEntry& entry : families()) {
+    list += list.empty() ? "" : ", ";
+    list += entry.architecture;
+  }
+  return list;
+}
+
+const FamilyEntry& find_family(const JsonObject& json) {
+  const bool is_given = json.has("architectures");
+  const std::vector<std::string> names = is_given ? json.texts("architectures") : std::vector<std::string>();
+  if (names.size() == 1) {
+    for (const FamilyEntry& entry : families()) {
+      if (entry.architecture == names.front()) return entry;
+    }
+  }
+  throw InputError("{}: \"architectures\" is [{}]; expected one of {}", json.file(),
+                   names.empty() ? "" : in_quotes(names.front()) + (names.size() > 1 ? ", ..." : ""),
+                   supported_architectures());
+}
+
+void check_sizes(const ModelConfig& config, const std::string& file) {
+  if (config.head_dim * config.num_heads > kWidth.last) {
+    throw InputError("{}: {} heads of width {}; expected at most {} together", file, config.num_heads,
+                     config.head_dim, kWidth.last);
+  }
+  if (config.head_dim % 2 != 0) {
+    throw InputError("{}: heads have width {}; expected an even width, as RoPE turns pairs", file,
+                     config.head_dim);
+  }
+  if (config.num_heads % config.num_kv_heads != 0) {
+    throw InputError("{}: {} query heads share {} K/V heads; expected a divisor", file, config.num_heads,
+                     config.num_kv_heads);
+  }
+  if (config.ffn_dim > kWidth.last) {
+    throw InputError("{}: feed-forward layers have width {}; expected at most {}", file, config.ffn_dim,
+                     kWidth.last);
+  }
+}
+
+void add_eos_ids(const JsonObject& json, ModelConfig& config) {
+  for (const int64_t id : json.one_or_more_integers("eos_token_id", {-1, config.vocab_size - 1})) {
+    if (id < 0) continue;
+    if (config.eos_id < 0) config.eos_id = static_cast<TokenId>(id);
+    config.end_ids.push_back(static_cast<TokenId>(id));
+  }
+}
+
+/// The templates of chat models close a turn with a token of its own, which config.json does not call eos.
+void add_end_of_turn(const JsonObject& tokenizer_config, ModelConfig& config) {
+  constexpr std::array<std::string_view, 3> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>"};
+  if (!tokenizer_config.has("added_tokens_decoder")) return;
+  const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
+  for (const std::string& key : tokens.keys()) {
+    const std::string content = tokens.object(key).text("content", "");
+    if (std::find(kEndsOfTurn.begin(), kEndsOfTurn.end(), content) == kEndsOfTurn.end()) continue;
+    TokenId id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= config.vocab_size) {
+      tokens.refuse(key, fmt::format("a key from 0 to {}", config.vocab_size - 1));
+    }
+    config.end_ids.push_back(id);
+  }
+}
+
+/// Calls read(object) for the JSON object in `text`; an empty text is an absent file.
+template <typename Read>
+void read_if_present(std::string_view text, const fs::path& path, Read read) {
+  if (text.empty()) return;
+  const nlohmann::json parsed = parse_json(text, path.string());
+  read(JsonObject(parsed, path.string()));
+}
+
+std::optional<MappedFile> open_if_present(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return {};
+  return MappedFile::open(path);
+}
+
+std::string_view text_of(const std::optional<MappedFile>& file) {
+  return file ? file->text() : "";
+}
+
+}  // namespace
+
+ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) {
+  const std::string file = (folder / "config.json").string();
+  const nlohmann::json parsed = parse_json(texts.config, file);
+  const JsonObject json(parsed, file);
+  const FamilyEntry& family = find_family(json);
+  json.expect_absent("quantization_config");
+
+  ModelConfig config = family.read_config(json);
+  config.family = family.family;
+  config.architecture = family.architecture;
+  check_sizes(config, file);
+
+  config.bos_id = read_token_id(json, "bos_token_id", config, -1);
+  config.pad_id = read_token_id(json, "pad_token_id", config, -1);
+  add_eos_ids(json, config);
+  read_if_present(texts.generation_config, folder / "generation_config.json",
+                  [&](const JsonObject& generation) { add_eos_ids(generation, config); });
+  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
+                  [&](const JsonObject& tokenizer) { add_end_of_turn(tokenizer, config); });
+  std::sort(config.end_ids.begin(), config.end_ids.end());
+  config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());
+  return config;
+}
+
+ModelConfig read_config(const fs::path& folder) {
+  const MappedFile config = MappedFile::open(folder / "config.json");
+  const auto generation_config = open_if_present(folder / "generation_config.json");
+  const auto tokenizer_config = open_if_present(folder / "tokenizer_config.json");
+  return read_config_texts({.config = config.text(),
+                            .generation_config = text_of(generation_config),
+                            .tokenizer_config = text_of(tokenizer_config)},
+                           folder);
+}
+
+std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t head_dim) {
+  // YaRN: the pair that makes this many turns within the original context, as a real number.
+  const auto pair_of_turns = [&](double turns) {
+    const double positions_per_radian =
+        static_cast<double>(rope.original_positions) / (turns * 2 * std::numbers::pi);
+    return static_cast<double>(head_dim) * std::log(positions_per_radian) /
+           (2 * std::log(static_cast<double>(rope.theta)));
+  };
+  double ramp_begin = 0;
+  double ramp_width = 1;
+  if (rope.scaling == RopeConfig::Scaling::kYarn) {
+    ramp_begin = std::max(std::floor(pair_of_turns(rope.beta_fast)), 0.0);
+    const double ramp_end =
+        std::min(std::ceil(pair_of_turns(rope.beta_slow)), static_cast<double>(head_dim - 1));
+    ramp_width = ramp_end == ramp_begin ? 0.001 : ramp_end - ramp_begin;
+  }
+
+  std::vector<float> frequencies(static_cast<size_t>(head_dim / 2));
+  for (size_t j = 0; j < frequencies.size(); ++j) {
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(head_dim);
+    const auto period =
+        static_cast<float>(std::pow(static_cast<double>(rope.theta), static_cast<double>(exponent)));
+    const float fast = 1 / period;
+    float& frequency = frequencies[j];
+    switch (rope.scaling) {
+      case RopeConfig::Scaling::kNone:
+        frequency = fast;
+        break;
+      case RopeConfig::Scaling::kLinear:
+        frequency = fast / rope.factor;
+        break;
+      case RopeConfig::Scaling::kYarn: {
+        const double ramp = std::clamp((static_cast<double>(j) - ramp_begin) / ramp_width, 0.0, 1.0);
+        const float slow = 1 / (rope.factor * period);
+        frequency = static_cast<float>(slow * ramp + fast * (1 - ramp));
+        break;
+      }
+    }
+  }
+  return frequencies;
+}
+
+}  // namespace lacuna

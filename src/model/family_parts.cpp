@@ -1,0 +1,70 @@
+#include "model/family_parts.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace lacuna {
+
+ModelConfig read_transformers_sizes(const JsonObject& json) {
+  ModelConfig config;
+  config.num_layers = json.integer("num_hidden_layers", kLayerCount);
+  config.hidden_dim = json.integer("hidden_size", kWidth);
+  config.num_heads = json.integer("num_attention_heads", kWidth);
+  config.num_kv_heads = json.integer("num_key_value_heads", kWidth, config.num_heads);
+  config.vocab_size = json.integer("vocab_size", kVocabSize);
+  config.max_positions = json.integer("max_position_embeddings", kPositionCount);
+  config.norm_eps = json.number("rms_norm_eps", kNormEps);
+  config.tied_embeddings = json.flag("tie_word_embeddings", false);
+  return config;
+}
+
+int64_t read_head_dim(const JsonObject& json, const ModelConfig& config) {
+  if (json.has("head_dim")) return json.integer("head_dim", kWidth);
+  if (config.hidden_dim % config.num_heads != 0) {
+    throw InputError("{}: {} heads split a hidden width of {}; expected a divisor", json.file(),
+                     config.num_heads, config.hidden_dim);
+  }
+  return config.hidden_dim / config.num_heads;
+}
+
+TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config) {
+  return static_cast<TokenId>(json.integer(key, {0, config.vocab_size - 1}));
+}
+
+TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config,
+                      TokenId fallback) {
+  return static_cast<TokenId>(json.integer(key, {-1, config.vocab_size - 1}, fallback));
+}
+
+TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer)) {
+  return {.embedding = "model.embed_tokens",
+          .final_norm = "model.norm",
+          .head = "lm_head",
+          .layer = layer,
+          .expert = nullptr};
+}
+
+LayerTensorNames transformers_layer(int64_t layer) {
+  const std::string prefix = fmt::format("model.layers.{}.", layer);
+  LayerTensorNames names;
+  names.attn_norm = prefix + "input_layernorm";
+  names.q = prefix + "self_attn.q_proj";
+  names.k = prefix + "self_attn.k_proj";
+  names.v = prefix + "self_attn.v_proj";
+  names.o = prefix + "self_attn.o_proj";
+  names.ffn_norm = prefix + "post_attention_layernorm";
+  names.gate = prefix + "mlp.gate_proj";
+  names.up = prefix + "mlp.up_proj";
+  names.down = prefix + "mlp.down_proj";
+  return names;
+}
+
+LayerTensorNames transformers_layer_with_qk_norm(int64_t layer) {
+  LayerTensorNames names = transformers_layer(layer);
+  names.q_norm = fmt::format("model.layers.{}.self_attn.q_norm", layer);
+  names.k_norm = fmt::format("model.layers.{}.self_attn.k_norm", layer);
+  return names;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,44 @@
+// What the families' files share with each other and with families.cpp; nobody else includes this.
+#pragma once
+
+#include "model/config.h"
+#include "model/families.h"
+#include "weights/json.h"
+
+namespace lacuna {
+
+// One file per family defines one or two of these.
+FamilyEntry llada_family();
+FamilyEntry llada_moe_family();
+FamilyEntry dream_family();
+FamilyEntry qwen2_family();
+FamilyEntry qwen3_family();
+
+// Far above any published model, and so small that no product of three overflows.
+constexpr Range<int64_t> kLayerCount{1, 1024};
+constexpr Range<int64_t> kWidth{1, int64_t{1} << 20};
+constexpr Range<int64_t> kVocabSize{1, int64_t{1} << 24};
+constexpr Range<int64_t> kPositionCount{1, int64_t{1} << 30};
+constexpr Range<double> kNormEps{1e-12, 1e-1};
+constexpr Range<double> kRopeTheta{2, 1e12};
+
+/// The sizes that all families but dense LLaDA have, under the keys of the transformers library.
+ModelConfig read_transformers_sizes(const JsonObject& json);
+
+/// head_dim if it is given, else the width of each head when all together are hidden_dim.
+int64_t read_head_dim(const JsonObject& json, const ModelConfig& config);
+
+/// A token id that must be given.
+TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config);
+/// `fallback` if it is not given; a file may also write -1 for none.
+TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config,
+                      TokenId fallback);
+
+/// Module names of the transformers library: model.layers.N.self_attn.q_proj and its like.
+TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer));
+/// With neither the norms of q and k nor a router.
+LayerTensorNames transformers_layer(int64_t layer);
+/// With the norms of q and k.
+LayerTensorNames transformers_layer_with_qk_norm(int64_t layer);
+
+}  // namespace lacuna

@@ -1,0 +1,89 @@
+// LLaDA 8B Base, Instruct and 1.5 (Nie et al. 2025; LLaDAModelLM). A Llama-like block under OLMo's key and
+// tensor names: attention sees everything, row i predicts position i. The keys that published files hold at
+// one value and that would change the mathematics are refused at any other.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/family_parts.h"
+
+namespace lacuna {
+namespace {
+
+void check_supported(const JsonObject& json) {
+  json.require("block_type", "llama");
+  json.require("layer_norm_type", "rms");
+  json.require("activation_type", "silu");  // "swiglu" would halve the inner width
+  json.require("rope", true);
+  json.expect("alibi", false);
+  json.expect("block_group_size", 1);
+  json.expect("include_bias", false);
+  json.expect("bias_for_layer_norm", false);
+  json.expect("layer_norm_with_affine", true);
+  json.expect("attention_layer_norm_with_affine", true);
+  json.expect_absent("clip_qkv");
+  json.expect_absent("rope_scaling");
+}
+
+int64_t read_kv_heads(const JsonObject& json, int64_t num_heads) {
+  const int64_t otherwise = json.flag("multi_query_attention", false) ? 1 : num_heads;
+  return json.integer("n_kv_heads", kWidth, otherwise);
+}
+
+int64_t read_ffn_dim(const JsonObject& json, int64_t hidden_dim) {
+  if (json.has("mlp_hidden_size")) return json.integer("mlp_hidden_size", kWidth);
+  return json.integer("mlp_ratio", {1, 64}, 4) * hidden_dim;
+}
+
+ModelConfig read_llada(const JsonObject& json) {
+  check_supported(json);
+  ModelConfig config;
+  config.num_layers = json.integer("n_layers", kLayerCount);
+  config.hidden_dim = json.integer("d_model", kWidth);
+  config.num_heads = json.integer("n_heads", kWidth);
+  config.num_kv_heads = read_kv_heads(json, config.num_heads);
+  config.head_dim = read_head_dim(json, config);
+  config.ffn_dim = read_ffn_dim(json, config.hidden_dim);
+  config.vocab_size = json.integer("embedding_size", kVocabSize, json.integer("vocab_size", kVocabSize));
+  config.max_positions = json.integer("max_sequence_length", kPositionCount);
+  config.norm_eps = json.number("rms_norm_eps", kNormEps, 1e-5F);
+  config.rope.theta = json.number("rope_theta", kRopeTheta);
+  config.qkv_bias = json.flag("include_qkv_bias", false);
+  config.qk_norm_full = json.flag("attention_layer_norm", false);
+  config.tied_embeddings = json.flag("weight_tying");
+  const float root = std::sqrt(static_cast<float>(config.hidden_dim));
+  if (json.flag("input_emb_norm", false)) config.embedding_scale = root;
+  if (json.flag("scale_logits", false)) config.logit_scale = 1 / root;
+  config.mask_id = read_token_id(json, "mask_token_id", config);
+  return config;
+}
+
+LayerTensorNames name_layer(int64_t layer) {
+  const std::string block = fmt::format("model.transformer.blocks.{}.", layer);
+  LayerTensorNames names;
+  names.attn_norm = block + "attn_norm";
+  names.q = block + "q_proj";
+  names.k = block + "k_proj";
+  names.v = block + "v_proj";
+  names.o = block + "attn_out";
+  names.q_norm = block + "q_norm";
+  names.k_norm = block + "k_norm";
+  names.ffn_norm = block + "ff_norm";
+  names.gate = block + "ff_proj";
+  names.up = block + "up_proj";
+  names.down = block + "ff_out";
+  return names;
+}
+
+}  // namespace
+
+FamilyEntry llada_family() {
+  const TensorNames tensors = {.embedding = "model.transformer.wte",
+                               .final_norm = "model.transformer.ln_f",
+                               .head = "model.transformer.ff_out",
+                               .layer = name_layer,
+                               .expert = nullptr};
+  return {Family::kLlada, "llada", "LLaDAModelLM", read_llada, tensors};
+}
+
+}  // namespace lacuna

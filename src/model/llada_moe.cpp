@@ -1,0 +1,62 @@
+// LLaDA-MoE 7B-A1B (inclusionAI 2025; LLaDAMoEModelLM). OLMoE's block: every feed-forward layer is 64 experts
+// of which the router picks 8, weighted by their softmax probability as it is; q and k are normed per head.
+// Its model_type is "llada" as well, so only `architectures` tells it from the dense model.
+#include <fmt/format.h>
+
+#include "model/family_parts.h"
+
+namespace lacuna {
+namespace {
+
+void check_supported(const JsonObject& json) {
+  json.expect("hidden_act", "silu");
+  json.expect("attention_bias", false);
+  json.expect("partial_rotary_factor", 1);
+  json.expect_absent("rope_scaling");
+  json.expect_each("moe_layer_freq", 1);  // every layer has experts
+  json.expect("shared_expert_intermediate_size", 0);
+  json.expect("moe_router_enable_expert_bias", false);
+  json.expect("moe_router_score_function", "softmax");
+  json.expect("routed_scaling_factor", 1);
+  json.expect("router_num_group", 1);
+  json.expect("router_topk_group", 1);
+}
+
+ModelConfig read_llada_moe(const JsonObject& json) {
+  check_supported(json);
+  constexpr Range<int64_t> kExpertCount{1, 4096};
+  constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it, as its files may not
+  ModelConfig config = read_transformers_sizes(json);
+  config.rope.theta = json.number("rope_theta", kRopeTheta);
+  config.head_dim = read_head_dim(json, config);
+  config.moe.num_experts = json.integer("num_experts", kExpertCount);
+  config.moe.experts_per_token = json.integer("num_experts_per_tok", {1, config.moe.num_experts});
+  config.moe.expert_ffn_dim = json.integer("expert_intermediate_size", kWidth);
+  config.moe.normalize_weights = false;  // the published code never looks at norm_topk_prob
+  config.qk_norm_per_head = json.flag("qk_layernorm");
+  if (json.has("clip_qkv")) config.qkv_clip = json.number("clip_qkv", {1e-6, 1e6});
+  const bool use_published_mask = !json.has("mask_token_id") && config.vocab_size > kPublishedMask;
+  config.mask_id = use_published_mask ? kPublishedMask : read_token_id(json, "mask_token_id", config);
+  return config;
+}
+
+LayerTensorNames name_layer(int64_t layer) {
+  LayerTensorNames names = transformers_layer_with_qk_norm(layer);
+  names.router = fmt::format("model.layers.{}.mlp.gate", layer);
+  return names;
+}
+
+ExpertTensorNames name_expert(int64_t layer, int64_t expert) {
+  const std::string prefix = fmt::format("model.layers.{}.mlp.experts.{}.", layer, expert);
+  return {.gate = prefix + "gate_proj", .up = prefix + "up_proj", .down = prefix + "down_proj"};
+}
+
+}  // namespace
+
+FamilyEntry llada_moe_family() {
+  TensorNames tensors = transformers_tensors(name_layer);
+  tensors.expert = name_expert;
+  return {Family::kLladaMoe, "llada-moe", "LLaDAMoEModelLM", read_llada_moe, tensors};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,17 @@
+// Models with published shapes and random weights, for work on speed without a download.
+#pragma once
+
+#include <string_view>
+
+#include "model/config.h"
+
+namespace lacuna {
+
+/// Whether a MODEL argument asks for one: "random:llada-8b".
+bool is_random_spec(std::string_view argument);
+
+/// The config of "random:NAME[,layers=N]": the published one of NAME, with N layers if given. Throws
+/// InputError that lists the names.
+ModelConfig parse_random_spec(std::string_view argument);
+
+}  // namespace lacuna
