@@ -44,7 +44,7 @@ function(lacuna_kernel_flags)
     # g++ 12 warns about its own AVX-512 header (GCC bug 105593).
     list(APPEND avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
   endif()
-  set(amx ${avx512} -mamx-tile -mamx-bf16)
+  set(amx -mamx-tile -mamx-bf16)  # without AVX: amx_table() itself must run anywhere
   foreach(isa avx2 avx512 amx)
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/${isa}/*.cpp)
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${${isa}}")

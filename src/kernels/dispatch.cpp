@@ -31,14 +31,14 @@ bool cpu_has_amx_bf16() {
 struct Choice {
   std::string_view name;
   bool supported;
-  KernelTable (*make)();
+  const KernelTable& (*table)();
 };
 
 std::vector<Choice> choices(const CpuFeatures& features) {
-  return {{"scalar", true, make_scalar_table},
-          {"avx2", features.avx2, make_avx2_table},
-          {"avx512", features.avx512, make_avx512_table},
-          {"amx", features.amx, make_amx_table}};
+  return {{"scalar", true, scalar_table},
+          {"avx2", features.avx2, avx2_table},
+          {"avx512", features.avx512, avx512_table},
+          {"amx", features.amx, amx_table}};
 }
 
 }  // namespace
@@ -58,16 +58,16 @@ CpuFeatures detect_cpu() {
 KernelTable choose_table(const CpuFeatures& features, std::string_view wanted) {
   const std::vector<Choice> all = choices(features);
   if (wanted.empty()) {
-    KernelTable widest = make_scalar_table();
+    KernelTable widest = scalar_table();
     for (const Choice& choice : all) {
-      if (choice.supported) widest = choice.make();
+      if (choice.supported) widest = choice.table();
     }
     return widest;
   }
   for (const Choice& choice : all) {
     if (choice.name != wanted) continue;
     if (!choice.supported) throw InputError("LACUNA_ISA is '{}', which this CPU cannot run", wanted);
-    return choice.make();
+    return choice.table();
   }
   throw InputError("LACUNA_ISA is '{}'; expected scalar, avx2, avx512 or amx", wanted);
 }
@@ -75,7 +75,7 @@ KernelTable choose_table(const CpuFeatures& features, std::string_view wanted) {
 std::vector<KernelTable> supported_tables() {
   std::vector<KernelTable> tables;
   for (const Choice& choice : choices(detect_cpu())) {
-    if (choice.supported) tables.push_back(choice.make());
+    if (choice.supported) tables.push_back(choice.table());
   }
   return tables;
 }

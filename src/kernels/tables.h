@@ -1,14 +1,15 @@
-// One maker per instruction set. Only dispatch.cpp and the wider tables call these: a table may be made
-// anywhere, but its functions run only where the CPU has the instructions.
+// One table per instruction set. Only dispatch.cpp and the wider tables call these: a table may be looked at
+// anywhere, but its functions run only where the CPU has the instructions. That is why the tables are
+// constants: code that fills one would itself be compiled for the instruction set.
 #pragma once
 
 #include "kernels/table.h"
 
 namespace lacuna {
 
-KernelTable make_scalar_table();
-KernelTable make_avx2_table();
-KernelTable make_avx512_table();
-KernelTable make_amx_table();
+const KernelTable& scalar_table();
+const KernelTable& avx2_table();
+const KernelTable& avx512_table();
+const KernelTable& amx_table();
 
 }  // namespace lacuna

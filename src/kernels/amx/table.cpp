@@ -142,10 +142,13 @@ void panel_product_bf16(const PanelProduct& p) {
 
 }  // namespace
 
-KernelTable make_amx_table() {
-  KernelTable table = make_avx512_table();  // AMX machines run AVX-512 for everything else
-  table.name = "amx";
-  table.panel_product_bf16 = panel_product_bf16;
+const KernelTable& amx_table() {
+  static const KernelTable table = [] {
+    KernelTable wider = avx512_table();  // AMX machines run AVX-512 for everything else
+    wider.name = "amx";
+    wider.panel_product_bf16 = panel_product_bf16;
+    return wider;
+  }();
   return table;
 }
 

@@ -62,9 +62,7 @@ struct Avx2 {
   }
 };
 
-}  // namespace
-
-KernelTable make_avx2_table() {
+constexpr KernelTable make_table() {
   KernelTable table{};
   table.name = "avx2";
   generic::fill_row_kernels<Avx2>(table);
@@ -73,6 +71,14 @@ KernelTable make_avx2_table() {
   table.panel_product_f32 = generic::panel_product<Avx2, generic::F32Step<Avx2>>;
   table.panel_product_bf16 = generic::panel_product<Avx2, generic::Bf16Step<Avx2>>;
   return table;
+}
+
+constexpr KernelTable kTable = make_table();
+
+}  // namespace
+
+const KernelTable& avx2_table() {
+  return kTable;
 }
 
 }  // namespace lacuna

@@ -68,9 +68,7 @@ void pack_row_as_bf16(const float* x, int64_t count, int64_t padded_count, void*
   std::fill(rounded + count, rounded + padded_count, bf16());
 }
 
-}  // namespace
-
-KernelTable make_avx512_table() {
+constexpr KernelTable make_table() {
   KernelTable table{};
   table.name = "avx512";
   generic::fill_row_kernels<Avx512>(table);
@@ -79,6 +77,14 @@ KernelTable make_avx512_table() {
   table.panel_product_f32 = generic::panel_product<Avx512, generic::F32Step<Avx512>>;
   table.panel_product_bf16 = generic::panel_product<Avx512, DotStep>;
   return table;
+}
+
+constexpr KernelTable kTable = make_table();
+
+}  // namespace
+
+const KernelTable& avx512_table() {
+  return kTable;
 }
 
 }  // namespace lacuna

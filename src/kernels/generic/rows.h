@@ -179,7 +179,7 @@ ExpSums exp_sums(const float* x, int64_t count, float max) {
 }
 
 template <typename Isa>
-void fill_row_kernels(KernelTable& table) {
+constexpr void fill_row_kernels(KernelTable& table) {
   table.softmax_numerators = softmax_numerators<Isa>;
   table.rms_norm = rms_norm<Isa>;
   table.rope = rope<Isa>;

@@ -47,9 +47,7 @@ struct Scalar {
   }
 };
 
-}  // namespace
-
-KernelTable make_scalar_table() {
+constexpr KernelTable make_table() {
   KernelTable table{};
   table.name = "scalar";
   generic::fill_row_kernels<Scalar>(table);
@@ -58,6 +56,14 @@ KernelTable make_scalar_table() {
   table.panel_product_f32 = generic::panel_product<Scalar, generic::F32Step<Scalar>>;
   table.panel_product_bf16 = generic::panel_product<Scalar, generic::Bf16Step<Scalar>>;
   return table;
+}
+
+constexpr KernelTable kTable = make_table();
+
+}  // namespace
+
+const KernelTable& scalar_table() {
+  return kTable;
 }
 
 }  // namespace lacuna
