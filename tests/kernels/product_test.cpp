@@ -1,0 +1,181 @@
+// The product of every instruction set's table, straight through the table.
+#include "definitions.h"
+
+namespace lacuna {
+namespace {
+
+using test::Expected;
+using test::Panels;
+
+constexpr float kUntouched = -12345.0F;
+
+// Around every instruction set's row tile (2, 6, 24, 16 and 32) and the blocks of 96 rows.
+std::vector<int64_t> row_counts() {
+  std::vector<int64_t> counts;
+  for (int64_t rows = 1; rows <= 50; ++rows) counts.push_back(rows);
+  counts.insert(counts.end(), {71, 72, 73, 95, 96, 97, 191, 193});
+  return counts;
+}
+
+/// Rows as a table wants them, starting at any element and with any stride.
+class TableRows {
+ public:
+  TableRows(const KernelTable& table, DType dtype, const std::vector<float>& values, int64_t num_rows,
+            int64_t depth, int64_t stride, int64_t start)
+      : element_bytes_(dtype == DType::kBF16 ? table.bf16_row_element_bytes : 4),
+        begin_(start * element_bytes_),
+        memory_((start + num_rows * stride) * element_bytes_) {
+    for (int64_t row = 0; row < num_rows; ++row) {
+      const float* source = values.data() + row * depth;
+      std::byte* target = memory_.data() + begin_ + row * stride * element_bytes_;
+      if (dtype == DType::kBF16) {
+        table.pack_row_bf16(source, depth, padded_depth(dtype, depth), target);
+      } else {
+        std::memcpy(target, source, static_cast<size_t>(depth) * sizeof(float));
+      }
+    }
+  }
+
+  const void* data() const { return memory_.data() + begin_; }
+
+ private:
+  int64_t element_bytes_;
+  int64_t begin_;
+  Buffer<std::byte> memory_;
+};
+
+class Products : public testing::TestWithParam<KernelTable> {
+ protected:
+  void run(DType dtype, const PanelProduct& product) const {
+    (dtype == DType::kBF16 ? GetParam().panel_product_bf16 : GetParam().panel_product_f32)(product);
+  }
+
+  struct Layout {
+    int64_t unused_in_rows = 0;
+    int64_t unused_in_out = 0;
+    int64_t unused_in_panels = 0;
+    int64_t start = 0;  ///< elements before the first row and before out
+    bool accumulate = false;
+  };
+
+  /// Every row count and panel count of one depth.
+  void check(DType dtype, int64_t depth, const Layout& layout) const {
+    const std::vector<int64_t> counts = row_counts();
+    const int64_t most_rows = counts.back();
+    std::vector<float> a = test::random_values(1, most_rows * depth);
+    test::round_all(dtype, a);
+    const int64_t stride = padded_depth(dtype, depth) + layout.unused_in_rows;
+    const TableRows rows(GetParam(), dtype, a, most_rows, depth, stride, layout.start);
+    for (const int64_t panels : {1, 2, 3, 7}) {
+      const int64_t outputs = panels * kPanelWidth;
+      std::vector<float> w = test::random_values(2, outputs * depth);
+      test::round_all(dtype, w);
+      const Panels packed(dtype, w, outputs, depth, layout.unused_in_panels);
+      const std::vector<float> initial = test::random_values(3, most_rows * outputs);
+      std::vector<Expected> expected;
+      for (int64_t row = 0; row < most_rows; ++row) {
+        for (int64_t n = 0; n < outputs; ++n) {
+          const float start = layout.accumulate ? initial[static_cast<size_t>(row * outputs + n)] : 0;
+          expected.push_back(test::dot(a.data() + row * depth, w.data() + n * depth, depth, start));
+        }
+      }
+      for (const int64_t num_rows : counts) {
+        const int64_t out_stride = outputs + layout.unused_in_out;
+        std::vector<float> out(static_cast<size_t>(layout.start + (num_rows + 1) * out_stride), kUntouched);
+        float* first = out.data() + layout.start;
+        for (int64_t row = 0; row < num_rows; ++row) {
+          std::copy_n(initial.data() + row * outputs, outputs, first + row * out_stride);
+        }
+        PanelProduct product;
+        product.a = rows.data();
+        product.a_stride = stride;
+        product.num_rows = num_rows;
+        product.panels = packed.view().data;
+        product.panel_stride = packed.view().panel_stride;
+        product.num_panels = panels;
+        product.depth = padded_depth(dtype, depth);
+        product.out = first;
+        product.out_stride = out_stride;
+        product.accumulate = layout.accumulate;
+        run(dtype, product);
+        ASSERT_TRUE(test::meets(first, out_stride, expected.data(), num_rows, outputs))
+            << name_of(dtype) << ", " << num_rows << " rows, " << outputs << " outputs, depth " << depth;
+        for (int64_t row = 0; row < num_rows; ++row) {
+          for (int64_t gap = outputs; gap < out_stride; ++gap)
+            ASSERT_EQ(first[row * out_stride + gap], kUntouched);
+        }
+        for (int64_t column = 0; column < out_stride; ++column) {
+          ASSERT_EQ(first[num_rows * out_stride + column], kUntouched) << "a row after the last was written";
+        }
+      }
+    }
+  }
+};
+
+TEST_P(Products, OfF32EqualTheDefinitionAtEveryShape) {
+  for (const int64_t depth : {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 511, 512, 513, 700}) {
+    check(DType::kF32, depth, {});
+  }
+}
+
+TEST_P(Products, OfBf16EqualTheDefinitionAtEveryShape) {
+  for (const int64_t depth : {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 511, 512, 513, 700}) {
+    check(DType::kBF16, depth, {});
+  }
+}
+
+TEST_P(Products, TakeAnyStrideAndStart) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    check(dtype, 65, {.unused_in_rows = 5, .unused_in_out = 3, .unused_in_panels = 64, .start = 1});
+    check(dtype, 300, {.unused_in_rows = 32, .unused_in_out = 17, .unused_in_panels = 96, .start = 7});
+  }
+}
+
+TEST_P(Products, ContinueFromWhatOutHolds) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t depth : {1, 33, 600}) check(dtype, depth, {.unused_in_out = 2, .accumulate = true});
+  }
+}
+
+// Attention relies on it: its runs of tiles are parts of one chain of additions.
+TEST_P(Products, InPartsAlongTheDepthHaveTheBitsOfOneProduct) {
+  constexpr int64_t kRows = 29;
+  constexpr int64_t kDepth = 1600;
+  constexpr int64_t kOutputs = 48;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::vector<float> a = test::random_values(4, kRows * kDepth);
+    const TableRows rows(GetParam(), dtype, a, kRows, kDepth, kDepth, 0);
+    const Panels w(dtype, test::random_values(5, kOutputs * kDepth), kOutputs, kDepth);
+    const int64_t row_bytes = dtype == DType::kBF16 ? GetParam().bf16_row_element_bytes : 4;
+    const auto product_of = [&](const std::vector<int64_t>& cuts) {
+      std::vector<float> out(kRows * kOutputs);
+      for (size_t part = 0; part + 1 < cuts.size(); ++part) {
+        PanelProduct product;
+        product.a = static_cast<const std::byte*>(rows.data()) + cuts[part] * row_bytes;
+        product.a_stride = kDepth;
+        product.num_rows = kRows;
+        product.panels = static_cast<const std::byte*>(w.view().data) +
+                         cuts[part] * kPanelWidth * static_cast<int64_t>(size_of(dtype));
+        product.panel_stride = w.view().panel_stride;
+        product.num_panels = kOutputs / kPanelWidth;
+        product.depth = cuts[part + 1] - cuts[part];
+        product.out = out.data();
+        product.out_stride = kOutputs;
+        product.accumulate = part > 0;
+        run(dtype, product);
+      }
+      return out;
+    };
+    const std::vector<float> whole = product_of({0, kDepth});
+    for (const std::vector<int64_t>& cuts :
+         {std::vector<int64_t>{0, 32, kDepth}, {0, 512, 544, kDepth}, {0, 96, 832, 1568, kDepth}}) {
+      const std::vector<float> parts = product_of(cuts);
+      EXPECT_TRUE(test::same_bits(parts.data(), whole.data(), kRows * kOutputs)) << name_of(dtype);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTable, Products, testing::ValuesIn(supported_tables()), test::table_name);
+
+}  // namespace
+}  // namespace lacuna

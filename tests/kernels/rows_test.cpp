@@ -1,0 +1,373 @@
+// The row operations of every instruction set's table.
+#include "definitions.h"
+
+namespace lacuna {
+namespace {
+
+using test::Expected;
+using test::kEpsilon;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Around every vector length (1, 8, 16) and over a few vectors.
+const std::vector<int64_t> kCounts = {1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 64, 100, 1000, 1025};
+
+/// values starting `start` elements into their memory, so that vectors are not aligned
+struct Unaligned {
+  Unaligned(const std::vector<float>& values, int64_t start) : memory(values) {
+    memory.insert(memory.begin(), static_cast<size_t>(start), 0.0F);
+    memory.push_back(kNan);  // whoever reads past the end sees it
+    data = memory.data() + start;
+  }
+  std::vector<float> memory;
+  float* data;
+};
+
+class Rows : public testing::TestWithParam<KernelTable> {
+ protected:
+  const KernelTable& table_ = GetParam();
+};
+
+TEST_P(Rows, RmsNormEqualsTheDefinition) {
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count, 3), count % 3);
+    const Unaligned weight(test::random_values(2, count), 1);
+    constexpr float kNormEpsilon = 1e-5F;
+    double squares = 0;
+    for (int64_t i = 0; i < count; ++i) squares += static_cast<double>(x.data[i]) * x.data[i];
+    const double rms = std::sqrt(squares / static_cast<double>(count) + kNormEpsilon);
+    std::vector<Expected> expected;
+    for (int64_t i = 0; i < count; ++i) {
+      const double value = x.data[i] / rms * weight.data[i];
+      expected.push_back({value, static_cast<double>(count + 6) * kEpsilon * std::abs(value)});
+    }
+    std::vector<float> out(static_cast<size_t>(count) + 1, -1.0F);
+    table_.rms_norm(x.data, weight.data, count, kNormEpsilon, out.data());
+    EXPECT_TRUE(test::meets(out.data(), count, expected.data(), 1, count)) << "count " << count;
+    EXPECT_EQ(out.back(), -1.0F);
+
+    table_.rms_norm(x.data, weight.data, count, kNormEpsilon, x.data);
+    EXPECT_TRUE(test::same_bits(x.data, out.data(), count)) << "in place, count " << count;
+  }
+}
+
+TEST_P(Rows, RmsNormOfZerosIsZero) {
+  std::vector<float> x(33, 0.0F);
+  const std::vector<float> weight(33, 2.0F);
+  table_.rms_norm(x.data(), weight.data(), 33, 1e-6F, x.data());
+  EXPECT_EQ(x, std::vector<float>(33, 0.0F));
+}
+
+TEST_P(Rows, RopeRotatesEachPair) {
+  for (const int64_t half : {1, 4, 7, 8, 12, 16, 20, 31, 32, 33, 64}) {
+    const Unaligned x(test::random_values(1, 2 * half), half % 4);
+    std::vector<float> cosines;
+    std::vector<float> sines;
+    std::vector<Expected> first;
+    std::vector<Expected> second;
+    for (int64_t j = 0; j < half; ++j) {
+      cosines.push_back(static_cast<float>(std::cos(0.37 * static_cast<double>(j + 1))));
+      sines.push_back(static_cast<float>(std::sin(0.37 * static_cast<double>(j + 1))));
+      const double a = x.data[j];
+      const double b = x.data[half + j];
+      const double bound = 2 * kEpsilon * (std::abs(a) + std::abs(b));
+      first.push_back({a * cosines.back() - b * sines.back(), bound});
+      second.push_back({b * cosines.back() + a * sines.back(), bound});
+    }
+    table_.rope(x.data, cosines.data(), sines.data(), half);
+    EXPECT_TRUE(test::meets(x.data, half, first.data(), 1, half)) << "first members, half " << half;
+    EXPECT_TRUE(test::meets(x.data + half, half, second.data(), 1, half)) << "second members, half " << half;
+  }
+}
+
+TEST_P(Rows, SwigluEqualsTheDefinition) {
+  for (const int64_t count : kCounts) {
+    const Unaligned gate(test::random_values(1, count, 30), count % 3);
+    const Unaligned up(test::random_values(2, count), 1);
+    std::vector<Expected> expected;
+    for (int64_t i = 0; i < count; ++i) {
+      const double z = gate.data[i];
+      const double value = z / (1 + std::exp(-z)) * up.data[i];
+      expected.push_back({value, 8 * kEpsilon * std::abs(value)});
+    }
+    std::vector<float> out(static_cast<size_t>(count));
+    table_.swiglu(gate.data, up.data, count, out.data());
+    EXPECT_TRUE(test::meets(out.data(), count, expected.data(), 1, count)) << "count " << count;
+
+    Unaligned other_gate = Unaligned(std::vector<float>(gate.data, gate.data + count), 0);
+    table_.swiglu(other_gate.data, up.data, count, other_gate.data);
+    EXPECT_TRUE(test::same_bits(other_gate.data, out.data(), count)) << "over gate, count " << count;
+    table_.swiglu(gate.data, up.data, count, up.data);
+    EXPECT_TRUE(test::same_bits(up.data, out.data(), count)) << "over up, count " << count;
+  }
+}
+
+TEST_P(Rows, SwigluOfLargeGatesIsZeroOrTheGate) {
+  std::vector<float> gate(34, 1000.0F);
+  for (size_t i = 0; i < gate.size(); i += 2) gate[i] = -1000.0F;
+  const std::vector<float> up(34, 1.0F);
+  table_.swiglu(gate.data(), up.data(), 34, gate.data());
+  for (size_t i = 0; i < gate.size(); ++i) EXPECT_NEAR(gate[i], i % 2 == 0 ? 0.0F : 1000.0F, 1e-30F) << i;
+}
+
+TEST_P(Rows, AddSumsElementByElement) {
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count), count % 3);
+    const Unaligned y(test::random_values(2, count), 1);
+    std::vector<float> expected;
+    for (int64_t i = 0; i < count; ++i) expected.push_back(x.data[i] + y.data[i]);
+    table_.add(x.data, y.data, count);
+    EXPECT_TRUE(test::same_bits(x.data, expected.data(), count)) << "count " << count;
+  }
+}
+
+// Column 0 holds 0, the largest, so the others become their plain exponentials.
+TEST_P(Rows, ExponentialsOfSoftmaxAreWithinTwoUnitsInTheLastPlace) {
+  constexpr int64_t kCount = 1 << 18;
+  std::vector<float> x = test::random_values(1, kCount, 43.65);
+  for (float& value : x) value -= 43.65F;                                              // [-87.3, 0]
+  for (int i = 0; i < 40; ++i) x[static_cast<size_t>(i)] = -std::ldexp(1.0F, i - 33);  // down to -64
+  for (int i = 0; i < 252; ++i) x[static_cast<size_t>(i + 40)] = -0.3465735903F * static_cast<float>(i);
+  x[0] = 0;
+  std::vector<float> e = x;
+  const std::vector<int32_t> visible(x.size(), 0);
+  const float sum = table_.softmax_numerators(e.data(), visible.data(), kCount, 0, 1.0F);
+  double total = 0;
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = std::exp(static_cast<double>(x[i]));
+    total += expected;
+    worst = std::max(worst, std::abs(e[i] - expected) / expected);
+    ASSERT_LE(std::abs(e[i] - expected), 2 * kEpsilon * expected) << "exp(" << x[i] << "), index " << i;
+  }
+  EXPECT_NEAR(sum, total, kCount * kEpsilon * total);
+  RecordProperty("worst_relative_error_in_epsilons", std::to_string(worst / kEpsilon));
+}
+
+TEST_P(Rows, ExponentialsBelowTheSmallestNormalAreZero) {
+  std::vector<float> x = {0,      -87.31F, -87.4F,     -88, -100, -103, -104, -1000,
+                          -1e10F, -3e38F,  -kInfinity, 0,   0,    0,    0,    0};
+  const std::vector<int32_t> visible(x.size(), 0);
+  table_.softmax_numerators(x.data(), visible.data(), 16, 0, 1.0F);
+  for (size_t i = 1; i < 11; ++i) EXPECT_EQ(x[i], 0.0F) << i;
+  EXPECT_EQ(x[0], 1.0F);
+}
+
+TEST_P(Rows, SoftmaxSeesTheColumnsThatARowSees) {
+  constexpr int32_t kHidden = std::numeric_limits<int32_t>::max();
+  constexpr float kScale = 0.25F;
+  const RngStream random(7);
+  for (const int64_t count : {16, 32, 48, 64, 160}) {
+    std::vector<int32_t> first_row;
+    for (int64_t c = 0; c < count; ++c) {
+      const uint32_t kind = random.below(static_cast<uint64_t>(c), 4);
+      first_row.push_back(kind == 0 ? kHidden : static_cast<int32_t>(kind * 3));
+    }
+    first_row[static_cast<size_t>(count) - 5] = 0;
+    for (const int32_t row : {0, 3, 5, 6, 100}) {
+      std::vector<float> scores = test::random_values(8, count, 20);
+      for (int64_t c = 0; c < count; ++c) {
+        // Whatever a hidden cell holds: large values would win the maximum.
+        if (first_row[static_cast<size_t>(c)] > row) scores[static_cast<size_t>(c)] *= 1e30F;
+      }
+      double largest = -kInfinity;
+      for (size_t c = 0; c < scores.size(); ++c) {
+        if (first_row[c] <= row) largest = std::max<double>(largest, scores[c]);
+      }
+      std::vector<Expected> expected;
+      double sum = 0;
+      for (size_t c = 0; c < scores.size(); ++c) {
+        const double value = first_row[c] <= row ? std::exp(kScale * (scores[c] - largest)) : 0;
+        // Rounding of scale * max, which all columns share, and of the argument.
+        expected.push_back({value, value * kEpsilon * (3 + 2 * kScale * 20)});
+        sum += value;
+      }
+      const float actual = table_.softmax_numerators(scores.data(), first_row.data(), count, row, kScale);
+      EXPECT_TRUE(test::meets(scores.data(), count, expected.data(), 1, count)) << "row " << row;
+      EXPECT_NEAR(actual, sum, sum * kEpsilon * (13 + static_cast<double>(count)));
+      for (size_t c = 0; c < scores.size(); ++c) {
+        ASSERT_TRUE(first_row[c] <= row || scores[c] == 0) << "hidden column " << c;
+      }
+    }
+  }
+}
+
+TEST_P(Rows, MaxIndexFindsTheLargestWhereverItIs) {
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count), count % 3);
+    for (int64_t place = 0; place < count; place += 1 + count / 100) {
+      const float before = std::exchange(x.data[place], 2.0F);
+      const MaxIndex found = table_.max_index(x.data, count);
+      EXPECT_EQ(found.value, 2.0F);
+      EXPECT_EQ(found.index, place) << "count " << count;
+      x.data[place] = before;
+    }
+  }
+}
+
+TEST_P(Rows, MaxIndexTakesTheLowestOfEqualValues) {
+  for (const int64_t first : {0, 1, 7, 8, 15, 16, 30, 39, 40}) {
+    std::vector<float> x(41, -1.0F);
+    for (size_t i = static_cast<size_t>(first); i < x.size(); i += 2) x[i] = 3.0F;
+    x.back() = 3.0F;
+    EXPECT_EQ(table_.max_index(x.data(), 41).index, first);
+  }
+}
+
+TEST_P(Rows, MaxIndexNeverTakesNan) {
+  std::vector<float> x(35, kNan);
+  x[19] = -5.0F;
+  EXPECT_EQ(table_.max_index(x.data(), 35).index, 19);
+  x[34] = 1.0F;
+  x[3] = 1.0F;
+  EXPECT_EQ(table_.max_index(x.data(), 35).index, 3);
+  EXPECT_EQ(table_.max_index(x.data(), 35).value, 1.0F);
+}
+
+TEST_P(Rows, MaxIndexOfRowsWithInfinities) {
+  std::vector<float> x(37, -kInfinity);
+  EXPECT_EQ(table_.max_index(x.data(), 37).index, 0);
+  EXPECT_EQ(table_.max_index(x.data(), 37).value, -kInfinity);
+  x[36] = -3e38F;
+  EXPECT_EQ(table_.max_index(x.data(), 37).index, 36);
+  x[12] = kInfinity;
+  EXPECT_EQ(table_.max_index(x.data(), 37).index, 12);
+}
+
+/// exp_sums in double.
+ExpSums plain_exp_sums(const float* x, int64_t count, float max) {
+  ExpSums sums{0, 0};
+  for (int64_t i = 0; i < count; ++i) {
+    const double difference = static_cast<double>(x[i]) - max;
+    const double e = std::exp(difference);
+    sums.sum += e;
+    if (e > 0) sums.weighted += e * difference;
+  }
+  return sums;
+}
+
+// Runs of 1,024 are summed in f32 and terms below the smallest normal number are dropped.
+constexpr double kSumsBound = 1100 * kEpsilon;
+
+TEST_P(Rows, ExpSumsEqualTheDefinition) {
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count, 10), count % 3);
+    const float max = table_.max_index(x.data, count).value;
+    const ExpSums expected = plain_exp_sums(x.data, count, max);
+    const ExpSums actual = table_.exp_sums(x.data, count, max);
+    EXPECT_NEAR(actual.sum, expected.sum, kSumsBound * expected.sum) << "count " << count;
+    EXPECT_NEAR(actual.weighted, expected.weighted, kSumsBound * std::abs(expected.weighted))
+        << "count " << count;
+  }
+}
+
+TEST_P(Rows, ExpSumsKeepTheManySmallTermsBesideAHugeOne) {
+  constexpr int64_t kCount = 150'000;
+  std::vector<float> x = test::random_values(1, kCount);
+  x[777] = 15;  // its term is 1, each of the others about 3e-7: less than half of the last place of 1 apiece
+  const ExpSums expected = plain_exp_sums(x.data(), kCount, 15);
+  const ExpSums actual = table_.exp_sums(x.data(), kCount, 15);
+  EXPECT_GT(expected.sum, 1.04);
+  EXPECT_NEAR(actual.sum, expected.sum, 1e-4 * (expected.sum - 1));
+  EXPECT_NEAR(actual.weighted, expected.weighted, 1e-4 * std::abs(expected.weighted));
+}
+
+TEST_P(Rows, ExpSumsIgnoreEntriesAtMinusInfinity) {
+  std::vector<float> x = test::random_values(1, 5000, 3);
+  std::vector<float> finite;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (i % 3 == 0) {
+      x[i] = -kInfinity;
+    } else {
+      finite.push_back(x[i]);
+    }
+  }
+  x.back() = -kInfinity;
+  finite.pop_back();
+  const float max = table_.max_index(x.data(), 5000).value;
+  const ExpSums expected = plain_exp_sums(finite.data(), static_cast<int64_t>(finite.size()), max);
+  const ExpSums actual = table_.exp_sums(x.data(), 5000, max);
+  EXPECT_NEAR(actual.sum, expected.sum, kSumsBound * expected.sum);
+  EXPECT_NEAR(actual.weighted, expected.weighted, kSumsBound * std::abs(expected.weighted));
+}
+
+/// The packed row widened again.
+std::vector<float> packed_bf16(const KernelTable& table, const std::vector<float>& x, int64_t padded_count) {
+  Buffer<std::byte> memory(padded_count * table.bf16_row_element_bytes);
+  std::memset(memory.data(), 0xff, static_cast<size_t>(memory.size()));
+  table.pack_row_bf16(x.data(), static_cast<int64_t>(x.size()), padded_count, memory.data());
+  std::vector<float> widened;
+  for (int64_t i = 0; i < padded_count; ++i) {
+    widened.push_back(table.bf16_row_element_bytes == 2
+                          ? static_cast<float>(reinterpret_cast<const bf16*>(memory.data())[i])
+                          : reinterpret_cast<const float*>(memory.data())[i]);
+  }
+  return widened;
+}
+
+float from_bits(uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
+
+TEST_P(Rows, PackingToBf16RoundsToNearestAndTiesToEven) {
+  const std::vector<std::pair<float, float>> cases = {
+      {1.0F, 1.0F},
+      {from_bits(0x3f800001), 1.0F},
+      {from_bits(0x3f808000), 1.0F},                   // half way, 1.0 is even
+      {from_bits(0x3f808001), from_bits(0x3f810000)},  // just above half
+      {from_bits(0x3f817fff), from_bits(0x3f810000)},  // just below half
+      {from_bits(0x3f818000), from_bits(0x3f820000)},  // half way, the upper one is even
+      {from_bits(0xbf818000), from_bits(0xbf820000)},  // the same below zero
+      {from_bits(0xbf808000), -1.0F},
+      {from_bits(0x3fffffff), 2.0F},  // carries into the exponent
+      {0.0F, 0.0F},
+      {3.4028235e38F, kInfinity},  // nearer to the next power of two
+      {-3.4028235e38F, -kInfinity},
+      {from_bits(0x7f7f7fff), from_bits(0x7f7f0000)},  // the largest finite
+      {kInfinity, kInfinity},
+      {-kInfinity, -kInfinity},
+      {from_bits(0x00800000), from_bits(0x00800000)},  // the smallest normal
+  };
+  // Every case in a whole vector and in what is left after one.
+  for (const auto& [value, expected] : cases) {
+    const std::vector<float> packed = packed_bf16(table_, std::vector<float>(35, value), 64);
+    for (size_t i = 0; i < 35; ++i) EXPECT_EQ(packed[i], expected) << value << " at " << i;
+    for (size_t i = 35; i < 64; ++i)
+      EXPECT_TRUE(test::same_bits(&packed[i], std::vector{0.0F}.data(), 1)) << i;
+  }
+}
+
+TEST_P(Rows, PackingToBf16KeepsNanAndSign) {
+  for (const uint32_t nan : {0x7fc00000U, 0x7f800001U, 0xffffffffU, 0x7fffffffU}) {
+    for (const float value : packed_bf16(table_, std::vector<float>(19, from_bits(nan)), 19)) {
+      EXPECT_TRUE(std::isnan(value));
+    }
+  }
+  for (const float value : packed_bf16(table_, std::vector<float>(19, -0.0F), 19)) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(value), 0x80000000U);
+  }
+}
+
+TEST_P(Rows, PackingToBf16TakesRandomValuesToTheNearestAndMayFlushSubnormals) {
+  const RngStream random(5);
+  std::vector<float> x;
+  for (uint64_t i = 0; i < 20'000; ++i) x.push_back(from_bits(static_cast<uint32_t>(random.bits(i))));
+  const std::vector<float> packed = packed_bf16(table_, x, 20'000);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!std::isfinite(x[i])) continue;
+    const uint32_t bits = std::bit_cast<uint32_t>(x[i]) & 0xffff0000U;
+    const double below = from_bits(bits);
+    const double above = from_bits(bits + 0x10000U);
+    if (!std::isfinite(above)) continue;
+    const double nearest = std::min(std::abs(x[i] - below), std::abs(x[i] - above));
+    const bool flushed = std::fpclassify(x[i]) == FP_SUBNORMAL && packed[i] == 0;
+    EXPECT_TRUE(flushed || std::abs(static_cast<double>(packed[i]) - x[i]) == nearest)
+        << x[i] << " gave " << packed[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTable, Rows, testing::ValuesIn(supported_tables()), test::table_name);
+
+}  // namespace
+}  // namespace lacuna
