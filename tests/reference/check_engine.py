@@ -1,0 +1,336 @@
+"""Checks a `lacuna` binary from outside: logits, greedy decodes and tokenizers against the references here.
+
+    python check_engine.py LACUNA_BINARY [--seeds N] [--families llada,dream] [--isa scalar,avx2] [--keep DIR]
+
+For every family and seed it writes random checkpoints (random_checkpoints.py), compares `lacuna logits` within 2e-3
+at logits of scale 10, and `lacuna run` at temperature 0 token for token. A comparison that hangs on a near-tie in
+the reference is skipped as ambiguous, a setting that the engine refuses (exit code 2) is skipped as refused; --strict
+counts refusals as failures. Exit status 0 when nothing failed.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+import sample_text
+import small_tokenizers
+from models import FAMILIES
+from random_checkpoints import END_OF_TURN, make_checkpoint, special_ids
+from samplers import NoProgress, decode
+
+LOGITS_TOLERANCE = 2e-3
+ROUTER_TOLERANCE = 5e-6  # an expert chosen by less than this in probability may be another one in float32
+LLADA = ("llada", "llada_moe")
+
+
+class Refused(RuntimeError):
+    """The engine said that it does not do this (exit code 2)."""
+
+
+class Report:
+    def __init__(self, verbose, strict):
+        self.verbose, self.strict = verbose, strict
+        self.passed = self.failed = self.skipped = 0
+        self.worst = 0.0
+
+    def line(self, word, name, detail):
+        if self.verbose or word != "pass":
+            print(f"{word:4} {name}: {detail}", flush=True)
+
+    def ok(self, name, detail=""):
+        self.passed += 1
+        self.line("pass", name, detail)
+
+    def bad(self, name, detail):
+        self.failed += 1
+        self.line("FAIL", name, detail)
+
+    def skip(self, name, detail):
+        self.skipped += 1
+        self.line("skip", name, detail)
+
+    def run(self, name, check):
+        """Runs check() -> (state, detail); an exception fails that check alone."""
+        try:
+            state, detail = check()
+            {True: self.ok, False: self.bad, None: self.skip}[state](name, detail)
+        except Refused as error:
+            (self.bad if self.strict else self.skip)(name, f"refused: {error}")
+        except Exception as error:  # one broken check must not hide the others
+            trace = traceback.format_exc() if not isinstance(error, (RuntimeError, subprocess.TimeoutExpired)) else ""
+            self.bad(name, f"{type(error).__name__}: {error}\n{trace}".strip())
+
+
+class Engine:
+    def __init__(self, binary, isa, threads):
+        self.binary, self.threads = str(Path(binary).resolve()), threads
+        self.env = os.environ | ({"LACUNA_ISA": isa} if isa else {}) | {"NO_COLOR": "1"}
+
+    def call(self, arguments, text=b""):
+        done = subprocess.run([self.binary, *map(str, arguments)], input=text, capture_output=True, env=self.env,
+                              timeout=300)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()
+            command = "lacuna " + " ".join(map(str, arguments))
+            if done.returncode == 2:
+                raise Refused(f"{said} [{command}]")
+            raise RuntimeError(f"exit code {done.returncode}: {said} [{command}]")
+        return done.stdout
+
+    def common(self):
+        return ["--threads", self.threads] if self.threads else []
+
+    def logits(self, folder, tokens, positions=None):
+        request = folder / "request.json"
+        out = folder / "logits.npy"
+        value = {"tokens": tokens} | ({"positions": positions} if positions else {})
+        request.write_text(json.dumps(value))
+        out.unlink(missing_ok=True)
+        self.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *self.common()])
+        return np.load(out)
+
+    def run(self, folder, prompt, arguments):
+        out = self.call(["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), *arguments,
+                         "--temperature", "0", "--dtype", "f32", "--json", *self.common()])
+        return json.loads(out)
+
+    def encode(self, folder, text):
+        value = json.loads(self.call(["tokenize", "-m", folder], text.encode()))
+        if isinstance(value, dict):
+            value = value.get("tokens", value.get("ids"))
+        return value
+
+    def decode(self, folder, ids):
+        return self.call(["tokenize", "-m", folder, "--decode"], json.dumps(ids).encode())
+
+
+def flags(family, setting):
+    """Command-line flags of one setting."""
+    if family not in (*LLADA, "dream"):
+        return ["--gen-length", setting["gen_length"], "--ignore-eos"]
+    default = "maskgit" if family == "dream" else "low-confidence"
+    out = ["--gen-length", setting["gen_length"], "--unmask", setting.get("rule", default)]
+    for name in ("steps", "block_length", "cfg_scale", "top_p", "top_k", "eps"):
+        if name in setting:
+            out += ["--" + name.replace("_", "-"), setting[name]]
+    for name in ("logits_eos_inf", "confidence_eos_eot_inf"):
+        if setting.get(name):
+            out.append("--" + name.replace("_", "-"))
+    return out
+
+
+# Each entry: (kind of checkpoint, kind of prompt, setting). Kinds of checkpoint: plain; ends, whose end tokens win
+# often; masks, whose mask token wins often. Kinds of prompt: plain; holes, which contains mask tokens.
+LLADA_SETTINGS = [
+    ("plain", "plain", {"gen_length": 24, "steps": 24, "block_length": 24}),
+    ("plain", "plain", {"gen_length": 24, "steps": 12, "block_length": 8}),
+    ("plain", "plain", {"gen_length": 20, "steps": 8, "block_length": 10}),
+    ("plain", "plain", {"gen_length": 12, "steps": 18, "block_length": 4}),
+    ("plain", "plain", {"gen_length": 1, "steps": 1, "block_length": 1}),
+    ("plain", "plain", {"gen_length": 16, "steps": 8, "block_length": 8, "cfg_scale": 0.5}),
+    ("plain", "plain", {"gen_length": 16, "steps": 4, "block_length": 16, "cfg_scale": 2.0}),
+    ("plain", "plain", {"gen_length": 24, "block_length": 12, "rule": "threshold=0.9"}),
+    ("plain", "plain", {"gen_length": 24, "block_length": 8, "rule": "threshold=0.3"}),
+    ("plain", "plain", {"gen_length": 24, "block_length": 12, "rule": "factor=1.0"}),
+    ("plain", "plain", {"gen_length": 24, "block_length": 24, "rule": "factor=2.5"}),
+    ("plain", "holes", {"gen_length": 16, "steps": 8, "block_length": 8}),
+    ("plain", "holes", {"gen_length": 12, "steps": 6, "block_length": 6, "cfg_scale": 1.0}),
+    ("ends", "plain", {"gen_length": 16, "steps": 8, "block_length": 16, "logits_eos_inf": True}),
+    ("ends", "plain", {"gen_length": 16, "steps": 16, "block_length": 16, "confidence_eos_eot_inf": True}),
+    ("ends", "plain", {"gen_length": 16, "steps": 8, "block_length": 16, "logits_eos_inf": True,
+                       "confidence_eos_eot_inf": True}),
+    ("masks", "plain", {"gen_length": 16, "steps": 8, "block_length": 8}),
+    ("masks", "holes", {"gen_length": 12, "steps": 12, "block_length": 4}),
+]
+DREAM_SETTINGS = [
+    ("plain", "plain", {"gen_length": 8, "steps": 8, "rule": "maskgit"}),
+    ("plain", "plain", {"gen_length": 24, "steps": 9, "rule": "maskgit"}),
+    ("plain", "plain", {"gen_length": 20, "steps": 12, "rule": "margin"}),
+    ("plain", "plain", {"gen_length": 20, "steps": 20, "rule": "entropy"}),
+    ("plain", "plain", {"gen_length": 12, "steps": 30, "rule": "entropy", "eps": 0.02}),
+    ("plain", "plain", {"gen_length": 1, "steps": 1, "rule": "maskgit"}),
+    ("plain", "plain", {"gen_length": 16, "steps": 10, "rule": "maskgit", "top_p": 0.8}),
+    ("plain", "plain", {"gen_length": 16, "steps": 10, "rule": "entropy", "top_p": 0.9, "top_k": 20}),
+    ("plain", "plain", {"gen_length": 16, "steps": 8, "rule": "margin", "top_k": 5}),
+    ("plain", "plain", {"gen_length": 24, "rule": "threshold=0.9"}),
+    ("plain", "plain", {"gen_length": 24, "rule": "threshold=0.3"}),
+    ("plain", "plain", {"gen_length": 24, "rule": "factor=1.0"}),
+    ("plain", "holes", {"gen_length": 16, "steps": 8, "rule": "maskgit"}),
+    ("plain", "holes", {"gen_length": 10, "steps": 10, "rule": "entropy"}),
+    ("masks", "plain", {"gen_length": 16, "steps": 8, "rule": "maskgit"}),
+    ("masks", "holes", {"gen_length": 12, "steps": 12, "rule": "margin"}),
+]
+CAUSAL_SETTINGS = [("plain", "plain", {"gen_length": 24}), ("plain", "plain", {"gen_length": 1}),
+                   ("plain", "plain", {"gen_length": 40})]
+
+
+def settings_of(family):
+    return LLADA_SETTINGS if family in LLADA else DREAM_SETTINGS if family == "dream" else CAUSAL_SETTINGS
+
+
+def make_prompt(model, kind, rng):
+    """3 to 20 random ids; 'holes' puts masks at places other than the first."""
+    length = int(rng.integers(3, 21))
+    first_special = min(special_ids(model.shape.family, model.shape.vocab).values())
+    prompt = [int(t) for t in rng.integers(0, first_special, length)]
+    if kind == "holes":
+        for place in rng.choice(np.arange(1, length), size=min(2, length - 1), replace=False):
+            prompt[place] = model.shape.mask_id
+    return prompt
+
+
+def compare_logits(engine, folder, model, tokens, positions):
+    model.router_gap = np.inf
+    want = model.logits(tokens, positions)
+    got = engine.logits(folder, tokens, positions)
+    if got.dtype != np.float32 or got.shape != want.shape:
+        return False, f"expected float32 {want.shape}, got {got.dtype} {got.shape}"
+    if not np.all(np.isfinite(got)):
+        return False, f"{np.sum(~np.isfinite(got))} values are not finite"
+    difference = np.abs(got - want)
+    row, token = np.unravel_index(np.argmax(difference), difference.shape)
+    detail = (f"max diff {difference[row, token]:.1e} at row {row} token {token}, rows over tolerance "
+              f"{int(np.sum(np.max(difference, axis=-1) > LOGITS_TOLERANCE))}/{len(tokens)}, scale {np.max(want):.1f}")
+    if difference[row, token] <= LOGITS_TOLERANCE:
+        return True, detail
+    if model.router_gap < ROUTER_TOLERANCE:
+        return None, f"ambiguous: router gap {model.router_gap:.1e}, {detail}"
+    return False, detail
+
+
+def compare_decode(engine, folder, model, prompt, setting):
+    family = model.shape.family
+    ids = special_ids(family, model.shape.vocab)
+    model.router_gap = np.inf
+    try:
+        want = decode(model, prompt, setting, ids[END_OF_TURN[family]])
+    except NoProgress as error:
+        return None, f"ambiguous: {error}"
+    got = engine.run(folder, prompt, flags(family, setting))["tokens"]
+    if got == want.tokens:
+        return True, f"{len(got)} tokens, {want.forward_passes} passes, margins {want.margins.token:.0e} " \
+                     f"{want.margins.choice:.0e}"
+    if want.margins.ambiguous() or model.router_gap < ROUTER_TOLERANCE:
+        return None, f"ambiguous: token gap {want.margins.token:.1e}, choice gap {want.margins.choice:.1e}, " \
+                     f"router gap {model.router_gap:.1e}"
+    first = next((i for i, (a, b) in enumerate(zip(got, want.tokens)) if a != b), min(len(got), len(want.tokens)))
+    command = " ".join(map(str, flags(family, setting)))
+    return False, (f"differs at {first}: got {got}, expected {want.tokens}; mask {model.shape.mask_id}, end "
+                   f"{model.shape.eos_id}, prompt {prompt}, {command}, margins {want.margins.token:.1e} "
+                   f"{want.margins.choice:.1e}, first commits {want.commits[:4]}")
+
+
+def check_family(engine, family, seed, root, report, label):
+    gains = {"plain": {}, "ends": {"end_gain": 2.0}, "masks": {"mask_gain": 1.7}}
+    kinds = {kind for kind, _, _ in settings_of(family)}
+    made = {}
+    for kind in sorted(kinds):
+        folder = root / f"{family}-{seed}-{kind}"
+        made[kind] = (folder, make_checkpoint(folder, family, seed, **gains[kind]))
+    folder, model = made["plain"]
+    rng = np.random.default_rng([seed, 7])
+    vocab, mask = model.shape.vocab, model.shape.mask_id
+    mixed = [int(t) for t in rng.integers(0, vocab, 33)]
+    if mask >= 0:
+        for place in rng.choice(33, size=15, replace=False):
+            mixed[place] = mask
+    gaps = np.sort(rng.choice(900, size=17, replace=False))
+    if not model.shape.causal:
+        gaps = rng.permutation(gaps)
+    long = [int(t) for t in rng.integers(0, vocab, 130)]
+    requests = {"33 rows": (mixed, None), "1 row": ([int(vocab - 1)], None), "130 rows": (long, None),
+                "17 rows at given positions": (mixed[:17], [int(p) for p in gaps])}
+    name = f"{label}{family} seed {seed}"
+    for what, (tokens, positions) in requests.items():
+        report.run(f"{name} logits {what}", lambda: compare_logits(engine, folder, model, tokens, positions))
+    for kind, prompt_kind, setting in settings_of(family):
+        at, of = made[kind]
+        prompt = make_prompt(of, prompt_kind, rng)
+        what = " ".join(f"{key}={value}" for key, value in setting.items())
+        report.run(f"{name} run {kind}/{prompt_kind} {what}",
+                   lambda: compare_decode(engine, at, of, prompt, setting))
+
+
+def compare_encoding(engine, folder, tokenizer, text):
+    want, got = tokenizer.encode(text, add_special_tokens=False).ids, engine.encode(folder, text)
+    return got == want, "" if got == want else f"got {got}, expected {want}"
+
+
+def compare_decoding(engine, folder, tokenizer, ids):
+    want, got = tokenizer.decode(ids).encode(), engine.decode(folder, ids)
+    # Bytes that are not UTF-8 may come out raw or as U+FFFD; a closing newline may be added.
+    shown = got.decode(errors="replace").encode()
+    good = shown in (want, want + b"\n")
+    return good, "" if good else f"got {got!r}, expected {want!r}"
+
+
+def check_tokenizers(engine, root, report, label):
+    variants = [("llada", "json", False, 811), ("llada", "json", True, 811), ("dream", "trio", False, 811),
+                ("qwen3", "trio", False, 811), ("qwen3", "json", False, 701), ("llada", "json", False, 151)]
+    rng = np.random.default_rng(5)
+    for family, kind, string_merges, vocab in variants:
+        folder = root / f"tokenizer-{family}-{kind}-{vocab}{'-strings' if string_merges else ''}"
+        make_checkpoint(folder, family, 0, tokenizer=None, vocab=vocab, layers=1)
+        small_tokenizers.write(folder, family, vocab, kind, string_merges)
+        tokenizer = small_tokenizers.build(family, vocab)
+        name = f"{label}tokenizer {folder.name.removeprefix('tokenizer-')}"
+        everything = small_tokenizers.has_all_bytes(family, vocab)
+        cases = sample_text.CASES + (sample_text.UNICODE_CASES + [sample_text.CORPUS, sample_text.FOREIGN]
+                                     if everything else [])
+        if not everything:  # a vocabulary without the bytes of the text is not a case that is published
+            known = set(map(chr, range(32, 127))) | {"\n"}
+            cases = [case for case in cases if set(case) <= known]
+        ends = list(special_ids(family, vocab))
+        cases += [f"{ends[0]}user text{ends[1]}\n more {ends[-1]}"]
+        for case in cases:
+            report.run(f"{name} encode {case[:40]!r}", lambda: compare_encoding(engine, folder, tokenizer, case))
+        for case in cases[:-1]:
+            ids = tokenizer.encode(case, add_special_tokens=False).ids
+            report.run(f"{name} decode {case[:40]!r}", lambda: compare_decoding(engine, folder, tokenizer, ids))
+        first_special = min(special_ids(family, vocab).values())
+        for _ in range(4):
+            ids = [int(t) for t in rng.integers(0, first_special, 25)]
+            report.run(f"{name} decode random ids", lambda: compare_decoding(engine, folder, tokenizer, ids))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--seeds", type=int, default=4, help="random checkpoints per family (default 4)")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated; 'tokenizers' alone is allowed")
+    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--keep", help="write the checkpoints here and keep them")
+    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
+    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
+    args = parser.parse_args()
+    families = args.families.split(",")
+    if unknown := set(families) - set(FAMILIES) - {"tokenizers"}:
+        parser.error(f"unknown family {', '.join(sorted(unknown))}")
+    if not os.access(args.binary, os.X_OK):
+        parser.error(f"{args.binary} is not an executable file")
+    report = Report(not args.quiet, args.strict)
+    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
+        root = Path(args.keep or scratch)
+        root.mkdir(parents=True, exist_ok=True)
+        for isa in args.isa.split(","):
+            engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
+            for family in families:
+                for seed in range(args.first_seed, args.first_seed + args.seeds):
+                    if family != "tokenizers":
+                        check_family(engine, family, seed, root, report, label)
+            if "tokenizers" in families or families == list(FAMILIES):
+                check_tokenizers(engine, root, report, label)
+    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
+    return 1 if report.failed or not report.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

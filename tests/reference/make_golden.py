@@ -1,0 +1,174 @@
+"""Writes the golden files of tests/golden: tiny checkpoints with the logits and greedy decodes of the references.
+
+    python make_golden.py ../golden
+
+Needs numpy only. Every decode was chosen so that no decision in it is close: the nearest second-best token is at least
+0.02 in logits away and the nearest confidence 0.5 % away, far above float32 noise. tests/golden/README.md, which this
+writes too, describes the files.
+"""
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from models import FAMILIES, Model
+from random_checkpoints import END_OF_TURN, make_checkpoint, special_ids
+from samplers import NoProgress, decode
+
+TOKEN_MARGIN, CHOICE_MARGIN, ROUTER_MARGIN = 0.02, 0.005, 2e-5
+BASE = {"hidden": 32, "heads": 2, "kv_heads": 2, "head_dim": 16, "layers": 2, "ffn": 45, "vocab": 97, "tied": False}
+MODELS = {  # dimensions, storage
+    "llada": ({"theta": 5e5, "eps": 1e-5}, "bf16"),
+    "llada_moe": ({"theta": 5e4, "eps": 1e-5, "ffn": 21, "experts": 5, "experts_per_token": 2}, "f16"),
+    "dream": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1}, "f32"),
+    "qwen2": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1, "tied": True}, "bf16"),
+    "qwen3": ({"theta": 1e6, "eps": 1e-6, "heads": 4}, "f32"),
+}
+# (what the run must show, setting). plain: no mask token is left; holes: masks in the prompt; ends: end tokens would
+# be generated without the switches; masks: a mask token is committed as if it were text.
+LLADA = [
+    ("plain", {"rule": "low-confidence", "gen_length": 16, "steps": 16, "block_length": 16}),
+    ("plain", {"rule": "low-confidence", "gen_length": 16, "steps": 8, "block_length": 8}),
+    ("plain", {"rule": "low-confidence", "gen_length": 20, "steps": 8, "block_length": 10}),
+    ("plain", {"rule": "low-confidence", "gen_length": 8, "steps": 12, "block_length": 4}),
+    ("plain", {"rule": "low-confidence", "gen_length": 16, "steps": 8, "block_length": 8, "cfg_scale": 0.5}),
+    ("plain", {"rule": "low-confidence", "gen_length": 8, "steps": 4, "block_length": 8, "cfg_scale": 2.0}),
+    ("holes", {"rule": "low-confidence", "gen_length": 12, "steps": 6, "block_length": 6}),
+    ("holes", {"rule": "low-confidence", "gen_length": 12, "steps": 6, "block_length": 6, "cfg_scale": 1.0}),
+    ("masks", {"rule": "low-confidence", "gen_length": 12, "steps": 6, "block_length": 6}),
+    ("ends", {"rule": "low-confidence", "gen_length": 12, "steps": 6, "block_length": 12, "logits_eos_inf": True}),
+    ("ends", {"rule": "low-confidence", "gen_length": 12, "steps": 6, "block_length": 12,
+              "confidence_eos_eot_inf": True}),
+    ("plain", {"rule": "threshold=0.9", "gen_length": 16, "block_length": 8}),
+    ("plain", {"rule": "threshold=0.3", "gen_length": 16, "block_length": 16}),
+    ("plain", {"rule": "factor=1.0", "gen_length": 16, "block_length": 8}),
+    ("plain", {"rule": "factor=2.5", "gen_length": 16, "block_length": 16}),
+]
+DREAM = [
+    ("plain", {"rule": "maskgit", "gen_length": 8, "steps": 8}),
+    ("plain", {"rule": "maskgit", "gen_length": 20, "steps": 7}),
+    ("plain", {"rule": "margin", "gen_length": 16, "steps": 16}),
+    ("plain", {"rule": "entropy", "gen_length": 16, "steps": 12}),
+    ("plain", {"rule": "entropy", "gen_length": 10, "steps": 20, "eps": 0.02}),
+    ("plain", {"rule": "maskgit", "gen_length": 12, "steps": 6, "top_p": 0.8}),
+    ("plain", {"rule": "entropy", "gen_length": 12, "steps": 6, "top_p": 0.9, "top_k": 12}),
+    ("plain", {"rule": "margin", "gen_length": 12, "steps": 6, "top_k": 4}),
+    ("holes", {"rule": "maskgit", "gen_length": 12, "steps": 6}),
+    ("masks", {"rule": "maskgit", "gen_length": 12, "steps": 6}),
+    ("plain", {"rule": "threshold=0.9", "gen_length": 16}),
+    ("plain", {"rule": "factor=1.0", "gen_length": 16}),
+]
+CAUSAL = [("plain", {"gen_length": 24}), ("plain", {"gen_length": 24}), ("plain", {"gen_length": 1})]
+
+README = """\
+# Golden files
+
+One folder per model family, written from independent references (tests/reference) by
+
+    python3 tests/reference/make_golden.py tests/golden
+
+| file | content |
+|---|---|
+| `config.json` | the published keys, tiny numbers |
+| `model.safetensors` | random weights under the published names, stored as {storage} |
+| `tokens.json` | `{{"tokens": [...]}}`, an input canvas in the form that `lacuna logits --request` takes |
+| `logits.npy` | float32 `[rows, vocab]`: the raw output of every row of that canvas (Dream's unshifted), computed in float64 |
+| `decodes.json` | a list of greedy decodes, see below |
+
+An entry of `decodes.json` is one run at temperature 0 with `prompt` (ids; mask ids in it are ordinary masks):
+`rule`, `gen_length`, `steps`, `block_length`, `cfg_scale`, `logits_eos_inf`, `confidence_eos_eot_inf` (with
+`eot_token_id`), `top_p`, `top_k` and `eps` are what was set, with the names of the command line; what is absent was
+not set (Dream and `threshold=`/`factor=` without `block_length`: one block of `gen_length`; `eps` 0.001). `tokens` are
+the `gen_length` generated ids, never cut at an end token, `commits` the positions (counted from the start of the
+prompt) committed by each pass that committed any, in ascending order. The Qwen families decode one token at a time and
+go on past end tokens.
+
+No decision in a decode is close: in logits the second-best token is at least {token} away, the next confidence at least
+{choice:.1%}. So float32 arithmetic in any order must give the same tokens.
+"""
+
+
+def suits(model, kind, setting, prompt, result, eot_id):
+    """Whether a decode shows what it is there for, with no decision close."""
+    margins, mask = result.margins, model.shape.mask_id
+    if margins.token < TOKEN_MARGIN or margins.choice < CHOICE_MARGIN or model.router_gap < ROUTER_MARGIN:
+        return False
+    if kind == "masks":
+        return mask in result.tokens and result.tokens.count(mask) < len(result.tokens)
+    if kind == "holes" and model.shape.family != "dream":
+        # The quota counts the block alone, so as many masks are left as there were holes: some hole must be filled.
+        return result.canvas[:len(prompt)].count(mask) < prompt.count(mask) and len(set(result.tokens)) > 3
+    if mask in result.canvas:
+        return False
+    if kind == "ends":
+        without = {k: v for k, v in setting.items() if k not in ("logits_eos_inf", "confidence_eos_eot_inf")}
+        plain = decode(model, prompt, without, eot_id)
+        return model.shape.eos_id in plain.tokens and plain.tokens != result.tokens
+    return kind != "plain" or len(set(result.tokens)) > min(3, len(result.tokens) - 1)
+
+
+def find_decode(model, kind, setting, rng, eot_id):
+    """The first random prompt whose decode suits."""
+    first_special = min(special_ids(model.shape.family, model.shape.vocab).values())
+    for tried in range(3000):
+        prompt = [int(t) for t in rng.integers(0, first_special, rng.integers(4, 11))]
+        if kind == "holes":
+            for place in rng.choice(np.arange(1, len(prompt)), size=2, replace=False):
+                prompt[place] = model.shape.mask_id
+        model.router_gap = np.inf
+        try:
+            result = decode(model, prompt, setting, eot_id)
+        except NoProgress:
+            continue
+        if suits(model, kind, setting, prompt, result, eot_id):
+            print(f"{kind} {setting}: prompt {tried + 1}", flush=True)
+            entry = dict(setting)
+            if setting.get("confidence_eos_eot_inf"):
+                entry["eot_token_id"] = eot_id
+            entry |= {"prompt": prompt, "tokens": result.tokens}
+            if result.commits:
+                entry["commits"] = [positions for _, positions in result.commits]
+            return entry
+    raise RuntimeError(f"no prompt suits {kind} {setting}")
+
+
+def make_family(folder, family):
+    dims, dtype = MODELS[family]
+    seed = FAMILIES.index(family) + 100
+    make_checkpoint(folder, family, seed, tokenizer=None, dtype=dtype, shards=1, mask_gain=1.0, end_gain=1.5,
+                    **(BASE | dims))
+    model = Model.load(folder)
+    rng = np.random.default_rng(seed)
+    vocab, mask = model.shape.vocab, model.shape.mask_id
+    while True:  # a canvas on which no expert is chosen by a hair
+        tokens = [int(t) for t in rng.integers(0, vocab, 24)]
+        if mask >= 0:
+            tokens[10:18] = [mask] * 8
+        model.router_gap = np.inf
+        logits = model.logits(tokens)
+        if model.router_gap > ROUTER_MARGIN:
+            break
+    (folder / "tokens.json").write_text(json.dumps({"tokens": tokens}) + "\n")
+    np.save(folder / "logits.npy", logits.astype(np.float32))
+    eot_id = special_ids(family, vocab)[END_OF_TURN[family]]
+    settings = LLADA if family in ("llada", "llada_moe") else DREAM if family == "dream" else CAUSAL
+    entries = [find_decode(model, kind, setting, rng, eot_id) for kind, setting in settings]
+    lines = ",\n".join(json.dumps(entry) for entry in entries)
+    (folder / "decodes.json").write_text(f"[\n{lines}\n]\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    root = Path(parser.parse_args().folder)
+    for family in FAMILIES:
+        make_family(root / family, family)
+        size = sum(file.stat().st_size for file in (root / family).iterdir())
+        print(f"{root / family}: {size} bytes")
+    storage = ", ".join(f"{dtype} ({family})" for family, (_, dtype) in MODELS.items())
+    (root / "README.md").write_text(README.format(storage=storage, token=TOKEN_MARGIN, choice=CHOICE_MARGIN))
+
+
+if __name__ == "__main__":
+    main()

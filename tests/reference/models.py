@@ -1,0 +1,207 @@
+"""Plain, slow forward passes in float64, written from the papers and the published modelling code.
+
+Every family is the same pre-norm transformer:
+    x = E[ids]
+    x += Wo attention(rope(Wq n1(x)), rope(Wk n1(x)), Wv n1(x))
+    x += mlp(n2(x))
+    logits = Whead nf(x)
+with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). They differ in:
+
+    family      tensor names   biases   q/k norm   attention       mlp
+    llada       OLMo-like      none     none       bidirectional   dense       (LLaDA, arXiv 2502.09992)
+    llada_moe   Qwen-like      none     per head   bidirectional   experts     (LLaDA-MoE, arXiv 2509.24389)
+    dream       Qwen2          q, k, v  none       bidirectional   dense       (Dream 7B, arXiv 2508.15487)
+    qwen2       Qwen2          q, k, v  none       causal          dense       (Qwen2.5, arXiv 2412.15115)
+    qwen3       Qwen3          none     per head   causal          dense       (Qwen3, arXiv 2505.09388)
+
+Logits are raw: row i is what the network puts out at row i. Dream's shift (row i-1 predicts position i)
+belongs to its sampler.
+"""
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import safetensors_io
+
+FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3")
+ARCHITECTURES = {
+    "LLaDAModelLM": "llada",
+    "LLaDAMoEModelLM": "llada_moe",
+    "DreamModel": "dream",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
+
+
+@dataclass
+class Shape:
+    """The numbers of a config.json under one set of names."""
+    family: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    eps: float
+    theta: float
+    tied: bool
+    experts: int = 0
+    experts_per_token: int = 0
+    scale_logits: bool = False
+    input_emb_norm: bool = False
+    mask_id: int = -1
+    eos_id: int = -1
+
+    @property
+    def causal(self):
+        return self.family in ("qwen2", "qwen3")
+
+
+def read_shape(config):
+    """Shape of a config.json object. LLaDA-MoE shares model_type with LLaDA, so `architectures` decides."""
+    family = ARCHITECTURES[config["architectures"][0]]
+    if family == "llada":
+        if config["block_type"] != "llama" or config["layer_norm_type"] != "rms" or config["alibi"]:
+            raise ValueError("a LLaDA variant without a reference here")
+        if config["activation_type"] != "silu" or config["include_bias"] or config["include_qkv_bias"]:
+            raise ValueError("a LLaDA variant without a reference here")
+        heads = config["n_heads"]
+        return Shape(family, config["d_model"], config["n_layers"], heads, config["n_kv_heads"] or heads,
+                     config["d_model"] // heads, config["embedding_size"] or config["vocab_size"],
+                     config["rms_norm_eps"], config["rope_theta"], config["weight_tying"],
+                     scale_logits=config["scale_logits"], input_emb_norm=config["input_emb_norm"],
+                     mask_id=config["mask_token_id"], eos_id=config["eos_token_id"])
+    heads = config["num_attention_heads"]
+    default_head_dim = 128 if family == "qwen3" else config["hidden_size"] // heads
+    return Shape(family, config["hidden_size"], config["num_hidden_layers"], heads,
+                 config["num_key_value_heads"], config.get("head_dim", default_head_dim), config["vocab_size"],
+                 config["rms_norm_eps"], config["rope_theta"], config.get("tie_word_embeddings", False),
+                 experts=config.get("num_experts", 0), experts_per_token=config.get("num_experts_per_tok", 0),
+                 mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1))
+
+
+def rms_norm(x, weight, eps):
+    """weight * x / sqrt(mean(x^2) + eps) over the last axis."""
+    return weight * (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps))
+
+
+def rope(x, positions, theta):
+    """Rotates pairs (j, j + d/2) of each head by p * theta^(-2j/d). x is [rows, heads, d]."""
+    d = x.shape[-1]
+    half = d // 2
+    frequency = theta ** (-2.0 * np.arange(half) / d)
+    angle = np.asarray(positions, dtype=np.float64)[:, None, None] * frequency
+    cos, sin = np.cos(angle), np.sin(angle)
+    first, second = x[..., :half], x[..., half:]
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+def softmax(x):
+    """Softmax over the last axis; -inf entries get 0."""
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def silu(x):
+    return x / (1.0 + np.exp(-x))
+
+
+def attention(q, k, v, causal):
+    """softmax(q k^T / sqrt(d)) v; q head a reads kv head floor(a / (heads / kv heads))."""
+    rows, heads, d = q.shape
+    group = heads // k.shape[1]
+    k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+    scores = np.einsum("rhd,shd->hrs", q, k) / np.sqrt(d)
+    if causal:
+        scores = np.where(np.tril(np.ones((rows, rows), dtype=bool)), scores, -np.inf)
+    return np.einsum("hrs,shd->rhd", softmax(scores), v).reshape(rows, heads * d)
+
+
+def swiglu(x, gate, up, down):
+    return (silu(x @ gate.T) * (x @ up.T)) @ down.T
+
+
+class Model:
+    """A checkpoint folder, or {name: array} with a config, as a function from tokens to logits."""
+
+    def __init__(self, config, tensors):
+        self.config, self.shape = config, read_shape(config)
+        self.tensors = {name: np.asarray(values, dtype=np.float64) for name, values in tensors.items()}
+        self.router_gap = np.inf  # smallest gap between the last chosen and the first rejected expert so far
+
+    @classmethod
+    def load(cls, folder):
+        config = json.loads((Path(folder) / "config.json").read_text())
+        return cls(config, safetensors_io.read_folder(folder))
+
+    def logits(self, tokens, positions=None):
+        """Raw logits [rows, vocab]. Attention is bidirectional, or causal in row order for the Qwen families."""
+        tokens = np.asarray(tokens, dtype=np.int64)
+        positions = np.arange(len(tokens)) if positions is None else np.asarray(positions)
+        return self._llada(tokens, positions) if self.shape.family == "llada" else self._qwen_like(tokens, positions)
+
+    def _heads(self, x, weight, count, bias=None):
+        out = x @ weight.T
+        return (out if bias is None else out + bias).reshape(len(x), count, self.shape.head_dim)
+
+    def _llada(self, tokens, positions):
+        s, t = self.shape, self.tensors
+        root = "model.transformer."
+        x = t[root + "wte.weight"][tokens]
+        if s.input_emb_norm:
+            x = x * np.sqrt(s.hidden)
+        for i in range(s.layers):
+            block = f"{root}blocks.{i}."
+            a = rms_norm(x, t[block + "attn_norm.weight"], s.eps)
+            q = rope(self._heads(a, t[block + "q_proj.weight"], s.heads), positions, s.theta)
+            k = rope(self._heads(a, t[block + "k_proj.weight"], s.kv_heads), positions, s.theta)
+            v = self._heads(a, t[block + "v_proj.weight"], s.kv_heads)
+            x = x + attention(q, k, v, causal=False) @ t[block + "attn_out.weight"].T
+            h = rms_norm(x, t[block + "ff_norm.weight"], s.eps)
+            # ff_proj is the gate; the block's own ff_out is the way down, not the head of the same name.
+            x = x + swiglu(h, t[block + "ff_proj.weight"], t[block + "up_proj.weight"], t[block + "ff_out.weight"])
+        x = rms_norm(x, t[root + "ln_f.weight"], s.eps)
+        logits = x @ t[root + ("wte.weight" if s.tied else "ff_out.weight")].T
+        return logits / np.sqrt(s.hidden) if s.scale_logits else logits
+
+    def _qwen_like(self, tokens, positions):
+        s, t = self.shape, self.tensors
+        x = t["model.embed_tokens.weight"][tokens]
+        for i in range(s.layers):
+            layer = f"model.layers.{i}."
+            attn = layer + "self_attn."
+            a = rms_norm(x, t[layer + "input_layernorm.weight"], s.eps)
+            q = self._heads(a, t[attn + "q_proj.weight"], s.heads, t.get(attn + "q_proj.bias"))
+            k = self._heads(a, t[attn + "k_proj.weight"], s.kv_heads, t.get(attn + "k_proj.bias"))
+            v = self._heads(a, t[attn + "v_proj.weight"], s.kv_heads, t.get(attn + "v_proj.bias"))
+            if s.family in ("qwen3", "llada_moe"):  # one weight vector shared by all heads, before RoPE
+                q = rms_norm(q, t[attn + "q_norm.weight"], s.eps)
+                k = rms_norm(k, t[attn + "k_norm.weight"], s.eps)
+            q, k = rope(q, positions, s.theta), rope(k, positions, s.theta)
+            x = x + attention(q, k, v, s.causal) @ t[attn + "o_proj.weight"].T
+            h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
+            x = x + (self._experts(h, layer) if s.experts else swiglu(
+                h, t[layer + "mlp.gate_proj.weight"], t[layer + "mlp.up_proj.weight"],
+                t[layer + "mlp.down_proj.weight"]))
+        x = rms_norm(x, t["model.norm.weight"], s.eps)
+        return x @ t["model.embed_tokens.weight" if s.tied else "lm_head.weight"].T
+
+    def _experts(self, h, layer):
+        """sum over the k most probable experts of p_e * expert_e(h); p is the full softmax, not renormalised."""
+        s, t = self.shape, self.tensors
+        probability = softmax(h @ t[layer + "mlp.gate.weight"].T)
+        order = np.argsort(-probability, axis=-1, kind="stable")
+        out = np.zeros_like(h)
+        for row in range(len(h)):
+            chosen = order[row, :s.experts_per_token]
+            if s.experts_per_token < s.experts:
+                gap = probability[row, chosen[-1]] - probability[row, order[row, s.experts_per_token]]
+                self.router_gap = min(self.router_gap, gap)
+            for e in chosen:
+                name = f"{layer}mlp.experts.{e}."
+                out[row] += probability[row, e] * swiglu(
+                    h[row], t[name + "gate_proj.weight"], t[name + "up_proj.weight"], t[name + "down_proj.weight"])
+        return out

@@ -1,0 +1,252 @@
+"""Small random checkpoints in the published layouts, for running an engine against the references.
+
+    python random_checkpoints.py DIR FAMILY [--seed N]     # writes one and prints its shape
+
+The weights are random but not featureless: logits have a spread of about 4 and a maximum of about 10, attention is
+peaked enough for positions to differ, and mask and end tokens never win unless asked for, so that greedy decodes
+compare token for token.
+"""
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+import safetensors_io
+from models import FAMILIES, Model, read_shape
+
+# Added tokens in the order of the published vocabularies; they take the last ids before the dead rows.
+SPECIALS = {
+    "llada": ["<|startoftext|>", "<|endoftext|>", "<|mdm_mask|>", "<|start_header_id|>", "<|end_header_id|>",
+              "<|eot_id|>"],
+    "llada_moe": ["<|startoftext|>", "<|endoftext|>", "<role>", "</role>", "<|role_end|>", "<|mask|>"],
+    "dream": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|beginoftext|>", "<|mask|>"],
+    "qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+}
+MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>"}
+END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|im_end|>", "qwen2": "<|im_end|>",
+               "qwen3": "<|im_end|>"}
+DEAD_ROWS = 3
+
+
+def special_ids(family, vocab):
+    """{text: id} of the added tokens of a vocabulary with `vocab` rows."""
+    first = vocab - DEAD_ROWS - len(SPECIALS[family])
+    return {text: first + i for i, text in enumerate(SPECIALS[family])}
+
+
+def random_dims(family, rng):
+    """Dimensions with as many odd corners as the published key set can express."""
+    head_dim = int(rng.choice([16, 32, 48, 64]))
+    kv_heads = int(rng.choice([1, 2, 3, 4]))
+    group = int(rng.choice([1, 2, 3]))
+    if family == "llada_moe" or (family == "llada" and rng.random() < 0.7):
+        group = 1
+    while kv_heads * group * head_dim > 192:
+        kv_heads, group = max(1, kv_heads - 1), max(1, group - 1) if kv_heads == 1 else group
+    heads = kv_heads * group
+    hidden = heads * head_dim
+    if family == "qwen3":
+        hidden = int(rng.choice([40, 64, 72, 96, 136]))
+    dims = {
+        "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
+        "layers": int(rng.integers(1, 4)), "ffn": int(rng.choice([37, 45, 77, 101, 128])),
+        "vocab": int(rng.choice([151, 257, 331, 517])),
+        "theta": {"llada": 5e5, "llada_moe": 5e4}.get(family, 1e6) if rng.random() < 0.7 else 1e4,
+        "eps": 1e-5 if family in ("llada", "llada_moe") else 1e-6,
+        "tied": bool(family in ("llada", "qwen2", "qwen3") and rng.random() < 0.4),
+    }
+    if family == "llada_moe":
+        dims["experts"] = int(rng.choice([4, 7, 8]))
+        dims["experts_per_token"] = int(rng.choice([1, 2, 3]))
+    return dims
+
+
+def make_config(family, dims):
+    """config.json with the keys of the published file of the family."""
+    ids = special_ids(family, dims["vocab"])
+    end = ids["<|endoftext|>"]
+    if family == "llada":
+        return {
+            "activation_type": "silu", "alibi": False, "alibi_bias_max": 8.0, "architectures": ["LLaDAModelLM"],
+            "attention_dropout": 0.0, "attention_layer_norm": False, "attention_layer_norm_with_affine": True,
+            "auto_map": {"AutoConfig": "configuration_llada.LLaDAConfig",
+                         "AutoModelForCausalLM": "modeling_llada.LLaDAModelLM",
+                         "AutoModel": "modeling_llada.LLaDAModelLM"},
+            "bias_for_layer_norm": False, "block_group_size": 1, "block_type": "llama", "d_model": dims["hidden"],
+            "embedding_dropout": 0.0, "embedding_size": dims["vocab"], "eos_token_id": end,
+            "flash_attention": False, "include_bias": False, "include_qkv_bias": False, "init_cutoff_factor": None,
+            "init_device": "meta", "init_fn": "mitchell", "init_std": 0.02, "input_emb_norm": False,
+            "layer_norm_type": "rms", "layer_norm_with_affine": True, "mask_token_id": ids[MASK[family]],
+            "max_sequence_length": 4096, "mlp_hidden_size": dims["ffn"], "mlp_ratio": 4, "model_type": "llada",
+            "multi_query_attention": None, "n_heads": dims["heads"], "n_kv_heads": dims["kv_heads"],
+            "n_layers": dims["layers"], "pad_token_id": end, "precision": "amp_bf16", "residual_dropout": 0.0,
+            "rms_norm_eps": dims["eps"], "rope": True, "rope_full_precision": True, "rope_theta": dims["theta"],
+            "scale_logits": False, "transformers_version": "4.46.3", "use_cache": False,
+            "vocab_size": dims["vocab"], "weight_tying": dims["tied"],
+        }
+    config = {
+        "attention_dropout": 0.0, "hidden_act": "silu", "hidden_size": dims["hidden"], "initializer_range": 0.02,
+        "max_position_embeddings": 8192, "num_attention_heads": dims["heads"],
+        "num_hidden_layers": dims["layers"], "num_key_value_heads": dims["kv_heads"],
+        "rms_norm_eps": dims["eps"], "rope_scaling": None, "rope_theta": dims["theta"],
+        "tie_word_embeddings": dims["tied"], "torch_dtype": "bfloat16", "use_cache": True,
+        "vocab_size": dims["vocab"], "eos_token_id": end, "pad_token_id": end,
+    }
+    if family == "llada_moe":
+        config |= {
+            "architectures": ["LLaDAMoEModelLM"], "model_type": "llada", "attention_bias": False, "clip_qkv": None,
+            "auto_map": {"AutoConfig": "configuration_lladamoe.LLaDAConfig",
+                         "AutoModel": "modeling_lladamoe.LLaDAMoEModelLM",
+                         "AutoModelForCausalLM": "modeling_lladamoe.LLaDAMoEModelLM"},
+            "dense_intermediate_size": 4 * dims["ffn"], "expert_intermediate_size": dims["ffn"],
+            "shared_expert_intermediate_size": None, "partial_rotary_factor": 1, "num_experts": dims["experts"],
+            "num_experts_per_tok": dims["experts_per_token"], "norm_topk_prob": False, "qk_layernorm": True,
+            "moe_layer_freq": [1] * dims["layers"], "moe_router_enable_expert_bias": False,
+            "moe_router_score_function": "softmax", "routed_scaling_factor": 1, "router_num_group": None,
+            "router_topk_group": None, "mask_token_id": ids[MASK[family]],
+        }
+        return config
+    config |= {"intermediate_size": dims["ffn"], "max_window_layers": dims["layers"], "sliding_window": None,
+               "use_sliding_window": False, "bos_token_id": end}
+    if family == "dream":
+        return config | {
+            "architectures": ["DreamModel"], "model_type": "Dream", "mask_token_id": ids[MASK[family]],
+            "auto_map": {"AutoConfig": "configuration_dream.DreamConfig", "AutoModel": "modeling_dream.DreamModel"},
+            "transformers_version": "4.46.2", "use_mrope": False,
+        }
+    if family == "qwen2":
+        return config | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "use_mrope": False}
+    return config | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False,
+                     "head_dim": dims["head_dim"]}
+
+
+def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
+    """{published name: float32 array}, already rounded to `dtype`.
+
+    mask_gain and end_gain scale the head rows of the mask and of the end tokens: 0 keeps them from ever winning,
+    2 makes them win often.
+    """
+    hidden, ffn, vocab = dims["hidden"], dims["ffn"], dims["vocab"]
+    q, kv = dims["heads"] * dims["head_dim"], dims["kv_heads"] * dims["head_dim"]
+    ids = special_ids(family, vocab)
+
+    def linear(rows, columns, gain=1.0):
+        return rng.standard_normal((rows, columns)) * gain / np.sqrt(columns)
+
+    def norm(size):
+        return rng.uniform(0.7, 1.3, size)
+
+    # A tied matrix is also the head, so it must be small for logits of the right size; the layers then have to
+    # outweigh it, or each token would predict itself.
+    embedding = rng.standard_normal((vocab, hidden)) * (4.0 / np.sqrt(hidden) if dims["tied"] else 1.0)
+    head = embedding if dims["tied"] else linear(vocab, hidden, 4.0)
+    for text, token in ids.items():
+        gain = end_gain if text in ("<|endoftext|>", END_OF_TURN[family]) else 0.0
+        if text == MASK.get(family):
+            gain = mask_gain
+        head[token] *= max(gain, 0.1) if dims["tied"] else gain  # a tied row must stay an embedding
+    attention_gain = 1.0 if family in ("qwen3", "llada_moe") else 2.5  # those two norm q and k afterwards
+    tensors = {}
+
+    if family == "llada":
+        root = "model.transformer."
+        tensors[root + "wte.weight"] = embedding
+        for i in range(dims["layers"]):
+            block = f"{root}blocks.{i}."
+            tensors[block + "attn_norm.weight"] = norm(hidden)
+            tensors[block + "q_proj.weight"] = linear(q, hidden, attention_gain)
+            tensors[block + "k_proj.weight"] = linear(kv, hidden)
+            tensors[block + "v_proj.weight"] = linear(kv, hidden, 2.0)
+            tensors[block + "attn_out.weight"] = linear(hidden, q, 2.0)
+            tensors[block + "ff_norm.weight"] = norm(hidden)
+            tensors[block + "ff_proj.weight"] = linear(ffn, hidden, 1.5)
+            tensors[block + "up_proj.weight"] = linear(ffn, hidden, 1.5)
+            tensors[block + "ff_out.weight"] = linear(hidden, ffn, 1.5)
+        tensors[root + "ln_f.weight"] = norm(hidden)
+        if not dims["tied"]:
+            tensors[root + "ff_out.weight"] = head
+    else:
+        tensors["model.embed_tokens.weight"] = embedding
+        for i in range(dims["layers"]):
+            layer = f"model.layers.{i}."
+            attn = layer + "self_attn."
+            tensors[layer + "input_layernorm.weight"] = norm(hidden)
+            for name, rows, gain in (("q", q, attention_gain), ("k", kv, 1.0), ("v", kv, 2.0)):
+                tensors[f"{attn}{name}_proj.weight"] = linear(rows, hidden, gain)
+                if family in ("dream", "qwen2"):
+                    tensors[f"{attn}{name}_proj.bias"] = rng.standard_normal(rows) * 0.5
+            tensors[attn + "o_proj.weight"] = linear(hidden, q, 2.0)
+            if family in ("qwen3", "llada_moe"):
+                tensors[attn + "q_norm.weight"] = norm(dims["head_dim"]) * 1.6
+                tensors[attn + "k_norm.weight"] = norm(dims["head_dim"]) * 1.6
+            tensors[layer + "post_attention_layernorm.weight"] = norm(hidden)
+            if family == "llada_moe":
+                tensors[layer + "mlp.gate.weight"] = linear(dims["experts"], hidden, 1.5)
+                mlps = [f"{layer}mlp.experts.{e}." for e in range(dims["experts"])]
+            else:
+                mlps = [layer + "mlp."]
+            for mlp in mlps:
+                tensors[mlp + "gate_proj.weight"] = linear(ffn, hidden, 1.5)
+                tensors[mlp + "up_proj.weight"] = linear(ffn, hidden, 1.5)
+                tensors[mlp + "down_proj.weight"] = linear(hidden, ffn, 3.0 if family == "llada_moe" else 1.5)
+        tensors["model.norm.weight"] = norm(hidden)
+        if not dims["tied"]:
+            tensors["lm_head.weight"] = head
+    return {name: safetensors_io.round_to(values, dtype) for name, values in tensors.items()}
+
+
+def write_weights(folder, tensors, dtype, shards=1):
+    """model.safetensors, or `shards` files split by tensor kind, as LLaDA's are, with their index."""
+    if shards == 1:
+        safetensors_io.write(folder / "model.safetensors", tensors, dtype)
+        return
+    kinds = sorted({name.rsplit(".", 2)[-2] for name in tensors})
+    shard_of = {name: kinds.index(name.rsplit(".", 2)[-2]) % shards for name in tensors}
+    total, weight_map = 0, {}
+    for shard in range(shards):
+        part = {name: values for name, values in tensors.items() if shard_of[name] == shard}
+        file = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
+        total += safetensors_io.write(folder / file, part, dtype)
+        weight_map |= {name: file for name in part}
+    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
+
+
+def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=None, mask_gain=0.0, end_gain=0.0,
+                    **overrides):
+    """Writes a checkpoint and returns its reference Model.
+
+    tokenizer: 'json' (tokenizer.json), 'trio' (vocab.json, merges.txt, added_tokens.json), 'auto' (what the family
+    publishes) or None. The same arguments always write the same bytes.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng([FAMILIES.index(family), seed])
+    dims = random_dims(family, rng) | overrides
+    dtype = dtype or ("f32", "bf16", "f16")[seed % 3]
+    shards = shards or (1, 3)[seed % 2]
+    config = make_config(family, dims)
+    tensors = make_tensors(family, dims, rng, mask_gain, end_gain, dtype)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_weights(folder, tensors, dtype, shards)
+    if tokenizer:
+        import small_tokenizers  # needs the tokenizers package
+        kind = {"dream": "trio"}.get(family, "json") if tokenizer == "auto" else tokenizer
+        small_tokenizers.write(folder, family, dims["vocab"], kind, string_merges=bool(seed % 2))
+    return Model(config, tensors)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    model = make_checkpoint(args.folder, args.family, args.seed)
+    print(read_shape(model.config))
+
+
+if __name__ == "__main__":
+    main()

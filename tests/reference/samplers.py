@@ -1,0 +1,323 @@
+"""Deterministic (temperature 0) decoders, written from the papers and the published samplers.
+
+- llada_generate: semi-autoregressive low-confidence remasking of LLaDA's generate.py (arXiv 2502.09992),
+  with classifier-free guidance (arXiv 2410.18514) and the two switches against end tokens;
+- dream_generate: diffusion_generate of Dream (arXiv 2508.15487), algorithms maskgit_plus, topk_margin, entropy;
+- both with the parallel decoding rules of Fast-dLLM (arXiv 2505.22618): threshold and factor;
+- greedy_generate: one token at a time.
+
+Each run also tells how close its decisions were (`Margins`), so that a comparison with float32 arithmetic can
+tell a wrong answer from a tie.
+"""
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models import softmax
+
+
+class NoProgress(RuntimeError):
+    """The rule commits the mask token itself for ever: the published loops never end here."""
+
+
+@dataclass
+class Margins:
+    """The smallest distance seen between a decision and its alternative."""
+    token: float = np.inf   # best logit minus second best, at positions whose token mattered
+    choice: float = np.inf  # relative distance of the confidences that decided which positions are committed
+
+    def see_tokens(self, logits):
+        """Records the gap of every row of `logits`."""
+        if len(logits):
+            two = np.partition(logits, -2, axis=-1)[:, -2:]
+            self.token = min(self.token, float(np.min(two[:, 1] - two[:, 0])))
+
+    def see_choice(self, a, b):
+        """Records that the order of the confidences a and b mattered."""
+        if a == b:
+            return  # an exact tie (end tokens removed, or one token left of a nucleus) goes to the lowest position
+        if np.isfinite(a) and np.isfinite(b):
+            self.choice = min(self.choice, abs(a - b) / max(abs(a), abs(b), 1e-3))
+
+    def ambiguous(self, tolerance=1e-4):
+        return self.token < tolerance or self.choice < tolerance
+
+
+@dataclass
+class Decode:
+    """A finished run. `tokens` is the generated part of `canvas`; commits are (forward pass, positions)."""
+    canvas: list
+    tokens: list
+    margins: Margins
+    forward_passes: int
+    commits: list = field(default_factory=list)
+
+
+def quota_split(masks, steps):
+    """How many positions each step commits: masks // steps, the first masks % steps steps one more."""
+    return [masks // steps + (1 if i < masks % steps else 0) for i in range(steps)]
+
+
+def linspace_f32(start, end, count):
+    """float32 linspace as torch fills it: the first half upwards from start, the second downwards from end."""
+    start, end = np.float32(start), np.float32(end)
+    if count == 1:
+        return np.array([start], dtype=np.float32)
+    step = np.float32((end - start) / np.float32(count - 1))
+    half = count // 2
+    return np.array([start + step * np.float32(i) if i < half else end - step * np.float32(count - 1 - i)
+                     for i in range(count)], dtype=np.float32)
+
+
+def dream_count(masked, step, times):
+    """Dream's number of positions for one step: trunc(masked * (1 - s/t)) in float32; the last step takes all."""
+    if step == len(times) - 2:
+        return masked
+    keep = np.float32(1) - times[step + 1] / times[step]
+    return int(np.float32(masked) * np.float32(keep))
+
+
+def dream_schedule(masks, steps, eps=1e-3):
+    """Counts of all steps when every committed token is a real one."""
+    times, counts = linspace_f32(1, eps, steps + 1), []
+    for i in range(steps):
+        counts.append(dream_count(masks - sum(counts), i, times))
+    return counts
+
+
+def ranked(confidence, eligible):
+    """Eligible positions, surest first, ties to the lowest position."""
+    positions = np.flatnonzero(eligible)
+    return positions[np.argsort(-confidence[positions], kind="stable")]
+
+
+def take_quota(confidence, eligible, count, margins):
+    """The `count` surest eligible positions."""
+    order = ranked(confidence, eligible)
+    if 0 < count < len(order):
+        margins.see_choice(confidence[order[count - 1]], confidence[order[count]])
+    return order[:count]
+
+
+def take_threshold(confidence, eligible, threshold, margins):
+    """Fast-dLLM, threshold: the surest position always, every other one whose confidence reaches the threshold."""
+    order = ranked(confidence, eligible)
+    chosen = [order[0]]
+    for position in order[1:]:
+        margins.see_choice(confidence[position], threshold)
+        if confidence[position] >= threshold:
+            chosen.append(position)
+    if len(chosen) == 1 and len(order) > 1:
+        margins.see_choice(confidence[order[0]], confidence[order[1]])
+    return np.array(chosen)
+
+
+def take_factor(confidence, eligible, factor, margins):
+    """Fast-dLLM, factor: the longest prefix with c_(n) >= 1 - factor / (n + 1), the surest position always.
+
+    From (n + 1)(1 - c_(n)) < f of the paper's Theorem 1. The published loop also accepts the last masked
+    position when it is the first to fail; that slip is not repeated here.
+    """
+    order = ranked(confidence, eligible)
+    count = 1
+    while count < len(order):
+        bound = 1.0 - factor / (count + 2)
+        margins.see_choice(confidence[order[count]], bound)
+        if confidence[order[count]] < bound:
+            break
+        count += 1
+    if count < len(order):
+        margins.see_choice(confidence[order[count - 1]], confidence[order[count]])
+    return order[:count]
+
+
+def parallel_rule(rule):
+    """('threshold', 0.9) for 'threshold=0.9', ('factor', 1.0) for 'factor=1.0', None for the others."""
+    name, _, value = rule.partition("=")
+    return (name, float(value)) if name in ("threshold", "factor") and value else None
+
+
+def take_parallel(parallel, confidence, eligible, margins):
+    take = take_threshold if parallel[0] == "threshold" else take_factor
+    return take(confidence, eligible, parallel[1], margins)
+
+
+def llada_generate(model, prompt, gen_length, steps=None, block_length=None, rule="low-confidence", cfg_scale=0.0,
+                   logits_eos_inf=False, confidence_eos_eot_inf=False, eot_id=None):
+    """LLaDA's generate at temperature 0. `steps` counts the whole run; threshold and factor ignore it.
+
+    Kept from the published code:
+    - masks inside the prompt are ordinary masks: they are eligible from the first block on and take part of its quota,
+      and guidance masks only what was not a mask at the start;
+    - nothing suppresses the mask token: committing it uses up quota and leaves the position masked and eligible,
+      also in later blocks;
+    - guidance is L = Lu + (cfg_scale + 1)(L - Lu), Lu from the canvas with the prompt masked;
+    - confidence_eos_eot_inf takes end of text and end of turn out of the softmax after the argmax (at temperature 0
+      the published code writes both into one tensor), so a position whose candidate is an end token has confidence 0.
+    """
+    mask_id, eos_id = model.shape.mask_id, model.shape.eos_id
+    block_length = gen_length if block_length is None else block_length
+    if gen_length % block_length:
+        raise ValueError("gen_length must be a multiple of block_length")
+    blocks = gen_length // block_length
+    parallel = parallel_rule(rule)
+    if parallel is None:
+        steps = gen_length if steps is None else steps
+        if steps % blocks:
+            raise ValueError("steps must be a multiple of the number of blocks")
+        if rule != "low-confidence":
+            raise ValueError(f"no deterministic LLaDA rule named {rule}")
+    canvas = np.array(list(prompt) + [mask_id] * gen_length, dtype=np.int64)
+    fixed = canvas != mask_id
+    margins, commits, passes = Margins(), [], 0
+
+    def predict():
+        nonlocal passes
+        passes += 1
+        logits = model.logits(canvas)
+        if cfg_scale > 0:
+            passes += 1
+            unconditional = model.logits(np.where(fixed, mask_id, canvas))
+            logits = unconditional + (cfg_scale + 1) * (logits - unconditional)
+        if logits_eos_inf:
+            logits[:, eos_id] = -np.inf
+        return logits
+
+    def confidences(logits):
+        candidate = np.argmax(logits, axis=-1)
+        visible = logits.copy()
+        if confidence_eos_eot_inf:
+            visible[:, [eos_id, eot_id]] = -np.inf
+        return candidate, softmax(visible)[np.arange(len(canvas)), candidate]
+
+    def commit(chosen, candidate, logits, eligible):
+        # Where end tokens change the confidence, the candidate of every eligible position decides the order.
+        margins.see_tokens(logits[eligible] if confidence_eos_eot_inf else logits[chosen])
+        canvas[chosen] = candidate[chosen]
+        commits.append((passes, sorted(int(p) for p in chosen)))
+
+    for block in range(blocks):
+        low = len(prompt) + block * block_length
+        high = low + block_length
+        before = np.arange(len(canvas)) < high
+        if parallel:
+            while np.any(canvas[low:high] == mask_id):
+                logits = predict()
+                eligible = (canvas == mask_id) & before
+                candidate, confidence = confidences(logits)
+                chosen = take_parallel(parallel, confidence, eligible, margins)
+                commit(chosen, candidate, logits, eligible)
+                if np.all(canvas[chosen] == mask_id):
+                    raise NoProgress("only mask tokens were committed")
+            continue
+        for count in quota_split(int(np.sum(canvas[low:high] == mask_id)), steps // blocks):
+            if count == 0:
+                continue  # the published loop runs the network here and changes nothing
+            logits = predict()
+            eligible = (canvas == mask_id) & before
+            candidate, confidence = confidences(logits)
+            commit(take_quota(confidence, eligible, count, margins), candidate, logits, eligible)
+    return Decode(canvas.tolist(), canvas[len(prompt):].tolist(), margins, passes, commits)
+
+
+def filter_logits(logits, top_p, top_k, margins):
+    """Dream's nucleus, then top-k. Nucleus keeps tokens up to the first whose cumulative probability exceeds top_p."""
+    logits = logits.copy()
+    if top_p is not None and top_p < 1:
+        order = np.argsort(-logits, axis=-1, kind="stable")
+        cumulative = np.cumsum(softmax(np.take_along_axis(logits, order, axis=-1)), axis=-1)
+        for row in range(len(logits)):
+            for c in cumulative[row]:
+                margins.see_choice(c, top_p)
+                if c > top_p:
+                    break
+            keep = np.concatenate([[True], cumulative[row, :-1] <= top_p])
+            logits[row, order[row, ~keep]] = -np.inf
+    if top_k:
+        bound = np.sort(logits, axis=-1)[:, -min(top_k, logits.shape[-1])]
+        logits[logits < bound[:, None]] = -np.inf
+    return logits
+
+
+def dream_confidence(algorithm, logits):
+    """maskgit: largest probability; margin: largest minus second; entropy: sum p ln(p + 1e-10), larger is surer."""
+    p = softmax(logits)
+    if algorithm == "maskgit":
+        return np.max(p, axis=-1)
+    if algorithm == "margin":
+        two = np.partition(p, -2, axis=-1)[:, -2:]
+        return two[:, 1] - two[:, 0]
+    if algorithm == "entropy":
+        return np.sum(p * np.log(p + 1e-10), axis=-1)
+    raise ValueError(f"no deterministic Dream rule named {algorithm}")
+
+
+def shift_right(logits):
+    """Dream predicts position i at row i-1; row 0 serves position 0 too."""
+    return np.concatenate([logits[:1], logits[:-1]])
+
+
+def dream_generate(model, prompt, gen_length, steps=None, rule="maskgit", top_p=None, top_k=None, eps=1e-3):
+    """Dream's diffusion_generate at temperature 0, alg_temp 0; or Fast-dLLM's rules over the whole canvas.
+
+    Masks inside the prompt are ordinary masks and count for the schedule. Nothing suppresses the mask token.
+    """
+    mask_id = model.shape.mask_id
+    canvas = np.array(list(prompt) + [mask_id] * gen_length, dtype=np.int64)
+    margins, commits, passes = Margins(), [], 0
+    parallel = parallel_rule(rule)
+    steps = gen_length if steps is None else steps
+
+    def predict(masked):
+        logits = shift_right(model.logits(canvas))
+        confidence = np.full(len(canvas), -np.inf)
+        filtered = filter_logits(logits[masked], top_p, top_k, margins)
+        confidence[masked] = dream_confidence("maskgit" if parallel else rule, filtered)
+        return logits, confidence
+
+    def commit(chosen, logits):
+        margins.see_tokens(logits[chosen])
+        canvas[chosen] = np.argmax(logits[chosen], axis=-1)
+        commits.append((passes, sorted(int(p) for p in chosen)))
+
+    if parallel:
+        while np.any(canvas == mask_id):
+            masked = canvas == mask_id
+            passes += 1
+            logits, confidence = predict(masked)
+            chosen = take_parallel(parallel, confidence, masked, margins)
+            commit(chosen, logits)
+            if np.all(canvas[chosen] == mask_id):
+                raise NoProgress("only mask tokens were committed")
+    else:
+        times = linspace_f32(1, eps, steps + 1)
+        for i in range(steps):
+            masked = canvas == mask_id
+            count = dream_count(int(np.sum(masked)), i, times)
+            passes += 1
+            if count == 0:
+                continue
+            logits, confidence = predict(masked)
+            commit(take_quota(confidence, masked, count, margins), logits)
+    return Decode(canvas.tolist(), canvas[len(prompt):].tolist(), margins, passes, commits)
+
+
+def greedy_generate(model, prompt, gen_length):
+    """The most probable next token, `gen_length` times, whatever it is."""
+    tokens, margins = list(prompt), Margins()
+    for _ in range(gen_length):
+        last = model.logits(tokens)[-1:]
+        margins.see_tokens(last)
+        tokens.append(int(np.argmax(last)))
+    return Decode(tokens, tokens[len(prompt):], margins, gen_length)
+
+
+def decode(model, prompt, setting, eot_id=None):
+    """Runs one setting: a dict with gen_length and, as far as the family has them, steps, block_length, rule,
+    cfg_scale, logits_eos_inf, confidence_eos_eot_inf, top_p, top_k, eps."""
+    family = model.shape.family
+    if family in ("llada", "llada_moe"):
+        return llada_generate(model, prompt, eot_id=eot_id, **setting)
+    if family == "dream":
+        return dream_generate(model, prompt, **setting)
+    return greedy_generate(model, prompt, setting["gen_length"])

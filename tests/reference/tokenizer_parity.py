@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Compares `lacuna tokenize` with the Python library `tokenizers` on random small tokenizers.
+
+Each round trains a byte-level BPE with random settings on random text, saves it as tokenizer.json or as the trio
+vocab.json + merges.txt + added_tokens.json, and compares ids, and the text decoded from them, on random texts.
+Special tokens that a text contains are text to both sides.
+
+    python3 -m venv venv && venv/bin/pip install tokenizers
+    venv/bin/python tests/reference/tokenizer_parity.py build/dev/apps/lacuna/lacuna --rounds 50
+
+Exit code 0: everything equal. A difference prints the seed of its round; `--seed S --rounds 1` repeats it.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import unicodedata
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+BAILING = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
+EXPRESSIONS = [QWEN2, LLAMA3, BAILING, r"\s+", r"\w+|[^\w\s]+", r"\S*", r"^.", r"[[:punct:]]|x*"]
+BEHAVIORS = ["isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"]
+WORDS = "the cat's don't I'LL 2026 x1 naïve Ελλάδα привет 日本語 데이터 é e\u0301 ﬁ İ ſ ½ 🙂 👩‍💻 -- ... \n \r\n \t \u00a0 \u3000".split(" ")
+
+# Characters that Unicode gained only lately are classed differently by libraries of different ages.
+ASSIGNED = [chr(code) for code in range(0x20000) if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")]
+
+
+def random_text(rng, atoms, length):
+    parts = []
+    for _ in range(length):
+        kind = rng.random()
+        if kind < 0.55:
+            parts.append(rng.choice(WORDS))
+        elif kind < 0.75:
+            parts.append(chr(rng.randrange(128)))
+        elif kind < 0.85:
+            parts.append(rng.choice(ASSIGNED))
+        elif kind < 0.95:
+            parts.append(rng.choice(atoms))
+        parts.append(rng.choice(["", " ", " ", "  "]))
+    return "".join(parts)
+
+
+def random_split(rng):
+    if rng.random() < 0.7:
+        return pre_tokenizers.Split(Regex(rng.choice(EXPRESSIONS[:3])), "isolated")
+    pattern = Regex(rng.choice(EXPRESSIONS)) if rng.random() < 0.7 else rng.choice([" ", "e", "...", "\n"])
+    return pre_tokenizers.Split(pattern, rng.choice(BEHAVIORS), rng.random() < 0.3)
+
+
+def random_pre_tokenizer(rng):
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=rng.random() < 0.3, use_regex=rng.random() < 0.5)
+    kind = rng.random()
+    if kind < 0.3:
+        return byte_level
+    steps = [random_split(rng)]
+    if rng.random() < 0.3:
+        steps.insert(0, pre_tokenizers.Digits(individual_digits=rng.random() < 0.5))
+    if rng.random() < 0.1:
+        steps.insert(0, pre_tokenizers.Punctuation(rng.choice(BEHAVIORS)))
+    steps.insert(rng.randrange(len(steps) + 1) if rng.random() < 0.2 else len(steps), byte_level)
+    return pre_tokenizers.Sequence(steps)
+
+
+def random_normalizer(rng):
+    forms = [normalizers.NFC, normalizers.NFD, normalizers.NFKC, normalizers.NFKD, normalizers.Lowercase]
+    kind = rng.random()
+    if kind < 0.3:
+        return None
+    if kind < 0.8:
+        return rng.choice(forms)()
+    return normalizers.Sequence([rng.choice(forms)() for _ in range(2)])
+
+
+def random_added_token(rng, content, special, plain):
+    flags = {} if plain else {name: rng.random() < 0.2 for name in ("lstrip", "rstrip", "single_word", "normalized")}
+    return AddedToken(content, special=special, **{"normalized": False, **flags})
+
+
+def random_tokenizer(rng, trio):
+    tokenizer = Tokenizer(models.BPE(ignore_merges=not trio and rng.random() < 0.2))
+    if trio:
+        tokenizer.normalizer = normalizers.NFC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+            pre_tokenizers.Split(Regex(QWEN2), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    else:
+        tokenizer.normalizer = random_normalizer(rng)
+        tokenizer.pre_tokenizer = random_pre_tokenizer(rng)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if rng.random() < 0.9 else []
+    in_vocab = ["<|endoftext|>"] if rng.random() < 0.5 else []
+    trainer = trainers.BpeTrainer(vocab_size=rng.randrange(257, 900), initial_alphabet=alphabet,
+                                  special_tokens=in_vocab, show_progress=False)
+    tokenizer.train_from_iterator([random_text(rng, ["a"], 60) for _ in range(30)], trainer)
+    for content, special in [("<|im_start|>", True), ("<|im_end|>", True), ("<|im", False), ("<tool_call>", False),
+                             ("é", False), ("cat", False)]:
+        if rng.random() < 0.6:
+            token = random_added_token(rng, content, special, trio)
+            (tokenizer.add_special_tokens if special else tokenizer.add_tokens)([token])
+    return tokenizer
+
+
+def save(tokenizer, folder, trio):
+    if not trio:
+        tokenizer.save(str(folder / "tokenizer.json"))
+        return
+    tokenizer.model.save(str(folder))
+    added = tokenizer.get_added_tokens_decoder()
+    (folder / "added_tokens.json").write_text(json.dumps({token.content: id for id, token in added.items()}))
+    keys = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+    decoder = {str(id): {key: getattr(token, key) for key in keys} for id, token in added.items()}
+    config = {"added_tokens_decoder": decoder, "tokenizer_class": "Qwen2Tokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
+def run(command, stdin):
+    process = subprocess.run(command, input=stdin, capture_output=True)
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed: {process.stderr.decode()}")
+    return process.stdout
+
+
+def compare(lacuna, seed, texts):
+    rng = random.Random(seed)
+    trio = rng.random() < 0.4
+    tokenizer = random_tokenizer(rng, trio)
+    tokenizer.encode_special_tokens = True
+    atoms = [token.content for token in tokenizer.get_added_tokens_decoder().values()] or ["a"]
+    with tempfile.TemporaryDirectory() as name:
+        save(tokenizer, Path(name), trio)
+        for _ in range(texts):
+            text = random_text(rng, atoms, rng.randrange(40))
+            expected = tokenizer.encode(text, add_special_tokens=False).ids
+            ids = json.loads(run([lacuna, "tokenize", "-m", name], text.encode()))
+            if ids != expected:
+                print(f"seed {seed}: {text!r}\n  expected {expected}\n  got      {ids}")
+                print(f"  normalizer {tokenizer.normalizer}\n  pre_tokenizer {tokenizer.pre_tokenizer}")
+                return False
+            # An added "é" is a byte to the library's decoder (that of U+00E9) and itself to us.
+            plain = [id for id in ids if tokenizer.id_to_token(id) != "é"]
+            decoded = run([lacuna, "tokenize", "-m", name, "--decode"], json.dumps(plain).encode())
+            decoded_text = decoded.decode(errors="replace").removesuffix("\n")
+            if decoded_text != tokenizer.decode(plain, skip_special_tokens=False).removesuffix("\n"):
+                print(f"seed {seed}: {plain} decodes to {decoded_text!r}")
+                return False
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lacuna", help="path of the lacuna binary")
+    parser.add_argument("--rounds", type=int, default=50, help="random tokenizers to compare")
+    parser.add_argument("--texts", type=int, default=8, help="random texts for each")
+    parser.add_argument("--seed", type=int, default=0, help="of the first round; each next one adds 1")
+    arguments = parser.parse_args()
+    seeds = range(arguments.seed, arguments.seed + arguments.rounds)
+    failed = [seed for seed in seeds if not compare(arguments.lacuna, seed, arguments.texts)]
+    print(f"{arguments.rounds - len(failed)} of {arguments.rounds} random tokenizers agree")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
