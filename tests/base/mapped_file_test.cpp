@@ -1,0 +1,81 @@
+#include "base/mapped_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class MappedFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              ("mapped_file_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& name, const std::string& content) const {
+    std::ofstream(folder_ / name, std::ios::binary) << content;
+    return folder_ / name;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(MappedFileTest, ShowsTheBytesOfAFile) {
+  const MappedFile file = MappedFile::open(write("a", std::string("ab\0c", 4)));
+  EXPECT_EQ(file.text(), std::string_view("ab\0c", 4));
+  EXPECT_EQ(file.bytes().size(), 4U);
+}
+
+TEST_F(MappedFileTest, KeepsItsAddressWhenItMoves) {
+  MappedFile first = MappedFile::open(write("a", "first"));
+  const void* const address = first.bytes().data();
+  MappedFile second = MappedFile::open(write("b", "second"));
+  second = std::move(first);
+  EXPECT_EQ(second.bytes().data(), address);
+  EXPECT_EQ(second.text(), "first");
+  const MappedFile third = std::move(second);
+  EXPECT_EQ(third.bytes().data(), address);
+}
+
+TEST_F(MappedFileTest, NamesAFileThatIsMissing) {
+  EXPECT_THAT(
+      [&] { MappedFile::open(folder_ / "none"); },
+      ThrowsMessage<InputError>(AllOf(HasSubstr((folder_ / "none").string()), HasSubstr("No such file"))));
+}
+
+TEST_F(MappedFileTest, RefusesAnEmptyFile) {
+  const fs::path path = write("empty", "");
+  EXPECT_THAT([&] { MappedFile::open(path); }, ThrowsMessage<InputError>(path.string() + ": is empty"));
+}
+
+TEST_F(MappedFileTest, RefusesAFolder) {
+  EXPECT_THAT([&] { MappedFile::open(folder_); },
+              ThrowsMessage<InputError>(folder_.string() + ": is not a regular file"));
+}
+
+TEST_F(MappedFileTest, RefusesAPipeInsteadOfWaitingForIt) {
+  const fs::path path = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT([&] { MappedFile::open(path); },
+              ThrowsMessage<InputError>(path.string() + ": is not a regular file"));
+}
+
+}  // namespace
+}  // namespace lacuna
