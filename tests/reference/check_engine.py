@@ -258,8 +258,15 @@ def check_family(engine, family, seed, root, report, label):
 
 
 def compare_encoding(engine, folder, tokenizer, text):
-    want, got = tokenizer.encode(text, add_special_tokens=False).ids, engine.encode(folder, text)
-    return got == want, "" if got == want else f"got {got}, expected {want}"
+    """Added tokens in the text may be their ids or plain text, whichever the command line stands for."""
+    got, wants = engine.encode(folder, text), []
+    for as_text in (False, True):
+        tokenizer.encode_special_tokens = as_text
+        wants.append(tokenizer.encode(text, add_special_tokens=False).ids)
+    tokenizer.encode_special_tokens = False
+    if got not in wants:
+        return False, f"got {got}, expected {wants[0]}" + (f" or {wants[1]}" if wants[0] != wants[1] else "")
+    return True, "" if wants[0] == wants[1] else "added tokens are " + ("ids" if got == wants[0] else "text")
 
 
 def compare_decoding(engine, folder, tokenizer, ids):
