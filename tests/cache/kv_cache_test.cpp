@@ -1,0 +1,153 @@
+#include "cache/kv_cache.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/threads.h"
+#include "kernels/panels.h"
+
+namespace lacuna {
+namespace {
+
+/// The key or value that a test writes to one place.
+float content(int64_t layer, int64_t cell, int64_t head, int64_t d, bool is_value) {
+  return static_cast<float>(RngStream(1, layer, cell, head, is_value).uniform(static_cast<uint64_t>(d)) * 4 -
+                            2);
+}
+
+float rounded(DType dtype, float value) {
+  return dtype == DType::kBF16 ? static_cast<float>(bf16(value)) : value;
+}
+
+void write(KvCache& cache, int64_t layer, int64_t cell) {
+  const KvShape& shape = cache.shape();
+  std::vector<float> key;
+  std::vector<float> value;
+  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+    for (int64_t d = 0; d < shape.head_dim; ++d) {
+      key.push_back(content(layer, cell, head, d, false));
+      value.push_back(content(layer, cell, head, d, true));
+    }
+  }
+  cache.write(layer, cell, key.data(), value.data());
+}
+
+/// Whether every head of a cell holds what write() wrote, or zeros.
+void expect_cell(const KvCache& cache, int64_t layer, int64_t cell, bool written) {
+  const KvShape& shape = cache.shape();
+  std::vector<float> key(static_cast<size_t>(shape.head_dim));
+  std::vector<float> value(key.size());
+  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+    cache.read(layer, cell, head, key.data(), value.data());
+    for (int64_t d = 0; d < shape.head_dim; ++d) {
+      const auto i = static_cast<size_t>(d);
+      ASSERT_EQ(key[i], written ? rounded(shape.dtype, content(layer, cell, head, d, false)) : 0)
+          << "key, layer " << layer << ", cell " << cell << ", head " << head << ", dimension " << d;
+      ASSERT_EQ(value[i], written ? rounded(shape.dtype, content(layer, cell, head, d, true)) : 0)
+          << "value, layer " << layer << ", cell " << cell << ", head " << head << ", dimension " << d;
+    }
+  }
+}
+
+class KvCaches : public testing::TestWithParam<KvShape> {};
+
+TEST_P(KvCaches, ReadBackWhatWasWrittenAndNothingElse) {
+  KvCache cache(GetParam(), 70);
+  const auto is_written = [](int64_t layer, int64_t cell) { return (layer * 31 + cell * 7) % 3 != 0; };
+  for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
+    for (int64_t cell = 0; cell < cache.num_cells(); ++cell) {
+      if (is_written(layer, cell)) write(cache, layer, cell);
+    }
+  }
+  for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
+    for (int64_t cell = 0; cell < cache.num_cells(); ++cell) {
+      expect_cell(cache, layer, cell, is_written(layer, cell));
+    }
+  }
+}
+
+TEST_P(KvCaches, KeepTheLastOfSeveralWrites) {
+  KvCache cache(GetParam(), 40);
+  const std::vector<float> ones(static_cast<size_t>(GetParam().num_kv_heads * GetParam().head_dim), 1.0F);
+  cache.write(1, 17, ones.data(), ones.data());
+  write(cache, 1, 17);
+  expect_cell(cache, 1, 17, true);
+}
+
+TEST_P(KvCaches, LayCellsOutInThePanelsThatKernelsRead) {
+  KvCache cache(GetParam(), 70);
+  for (int64_t cell = 0; cell < 70; ++cell) write(cache, 1, cell);
+  const KvLayerView view = cache.layer(1);
+  EXPECT_EQ(view.dtype, GetParam().dtype);
+  EXPECT_EQ(view.head_dim, GetParam().head_dim);
+  EXPECT_EQ(view.capacity, 96);
+  const auto element = [&](const PanelView& panels, int64_t n, int64_t k) {
+    const void* panel = panels.panel(n / kPanelWidth);
+    const int64_t lane = n % kPanelWidth;
+    return panels.dtype == DType::kBF16
+               ? static_cast<float>(static_cast<const bf16*>(panel)[panel_offset<bf16>(lane, k)])
+               : static_cast<const float*>(panel)[panel_offset<float>(lane, k)];
+  };
+  for (int64_t head = 0; head < GetParam().num_kv_heads; ++head) {
+    const PanelView keys = view.key_panels(head);
+    const PanelView values = view.value_panels(head);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(keys.data) % 64, 0U);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(values.data) % 64, 0U);
+    for (int64_t cell = 0; cell < 70; ++cell) {
+      for (int64_t d = 0; d < GetParam().head_dim; ++d) {
+        ASSERT_EQ(element(keys, cell, d), rounded(GetParam().dtype, content(1, cell, head, d, false)));
+        ASSERT_EQ(element(values, d, cell), rounded(GetParam().dtype, content(1, cell, head, d, true)));
+      }
+      for (int64_t d = GetParam().head_dim; d < padded_depth(GetParam().dtype, GetParam().head_dim); ++d) {
+        ASSERT_EQ(element(keys, cell, d), 0.0F) << "padding of keys";
+      }
+    }
+    for (int64_t cell = 70; cell < 96; ++cell)
+      ASSERT_EQ(element(values, 0, cell), 0.0F) << "cells never written";
+  }
+}
+
+TEST_P(KvCaches, TakeWritesOfDifferentCellsFromSeveralThreads) {
+  KvCache cache(GetParam(), 96);
+  ThreadPool threads(3);
+  threads.parallel_for(96, [&](int64_t cell, int) { write(cache, 0, cell); });
+  for (int64_t cell = 0; cell < 96; ++cell) expect_cell(cache, 0, cell, true);
+}
+
+std::string shape_name(const testing::TestParamInfo<KvShape>& info) {
+  return std::string(name_of(info.param.dtype)) + "_" + std::to_string(info.param.head_dim);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, KvCaches,
+                         testing::Values(KvShape{2, 3, 24, DType::kF32}, KvShape{2, 3, 24, DType::kBF16},
+                                         KvShape{3, 1, 128, DType::kBF16}, KvShape{2, 2, 8, DType::kF32},
+                                         KvShape{2, 2, 40, DType::kBF16}),
+                         shape_name);
+
+TEST(KvCache, RoundsCellsUpToWholeTiles) {
+  const KvShape shape{1, 1, 16, DType::kF32};
+  EXPECT_EQ(KvCache(shape, 1).num_cells(), 32);
+  EXPECT_EQ(KvCache(shape, 32).num_cells(), 32);
+  EXPECT_EQ(KvCache(shape, 33).num_cells(), 64);
+}
+
+TEST(KvCache, TellsItsSizeBeforehand) {
+  // 2 layers x 3 heads x 64 cells x (keys of 24 and values of 32 dimensions) x 4 bytes
+  EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kF32}, 33), 2 * 3 * 64 * (24 + 32) * 4);
+  // bf16 keys are padded to 32 dimensions
+  EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kBF16}, 64), 2 * 3 * 64 * (32 + 32) * 2);
+}
+
+TEST(KvCache, RefusesCellsThatItDoesNotHaveAndF16) {
+  KvCache cache({1, 1, 8, DType::kF32}, 32);
+  const std::vector<float> zeros(8);
+  EXPECT_THROW(cache.write(0, 32, zeros.data(), zeros.data()), std::logic_error);
+  EXPECT_THROW(cache.write(0, -1, zeros.data(), zeros.data()), std::logic_error);
+  EXPECT_THROW(KvCache({1, 1, 8, DType::kF16}, 32), std::logic_error);
+}
+
+}  // namespace
+}  // namespace lacuna
