@@ -20,6 +20,8 @@ class RngStream {
     ((key_ = next_key(key_, static_cast<uint64_t>(coordinates))), ...);
   }
 
+  constexpr bool operator==(const RngStream&) const = default;
+
   /// 64 random bits; the same for the same coordinates and index.
   constexpr uint64_t bits(uint64_t index) const { return mix_bits(key_ + (index + 1) * kGolden); }
 

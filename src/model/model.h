@@ -1,0 +1,85 @@
+// A loaded model and its one forward pass.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/matrix.h"
+#include "cache/kv_cache.h"
+#include "kernels/attention.h"
+#include "kernels/matmul.h"
+#include "model/config.h"
+#include "model/parameters.h"
+#include "model/plan.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+/// Where a pass spent its time, in seconds. Matrix products include packing their rows.
+struct PassTimes {
+  double products = 0;
+  double attention = 0;
+  double head = 0;   ///< final norm and product with the vocabulary
+  double draws = 0;  ///< from logits to tokens
+  double other = 0;  ///< norms, RoPE, K/V writes, activations, residuals
+  double total() const { return products + attention + head + draws + other; }
+};
+
+/// Memory of forward passes, grown when a larger plan comes and kept. One pass at a time may use it.
+struct Workspace {
+  Attention attention;
+  std::vector<Attention::Group> attention_groups;
+  std::vector<KvLayerView> layer_views;
+  PackedRows packed;
+  Buffer<float> residual, normed, q, k, v, attended, projected, gate, up, head_rows, logits;
+  std::vector<int32_t> head_row_indices;
+  std::vector<float> cosines, sines;  // [position, head_dim / 2], as far as any pass has needed
+  // Layers of experts:
+  Buffer<float> router_logits;
+  std::vector<std::vector<int32_t>> expert_rows;
+  std::vector<std::vector<float>> expert_weights;
+
+  PassTimes times;  ///< of the last pass
+};
+
+/// Weights and config; immutable, so any number of passes may share it, each with its own Workspace, caches
+/// and threads.
+class Model {
+ public:
+  /// A published checkpoint folder. Throws InputError.
+  static std::shared_ptr<const Model> load(const std::filesystem::path& folder, DType dtype,
+                                           ThreadPool& threads, const LoadProgress& progress = {});
+  static std::shared_ptr<const Model> random(const ModelConfig& config, uint64_t seed, DType dtype,
+                                             ThreadPool& threads, const LoadProgress& progress = {});
+
+  Model(ModelConfig config, DType dtype, Parameters parameters);
+
+  const ModelConfig& config() const { return config_; }
+  DType dtype() const { return dtype_; }
+  int64_t weight_bytes() const { return parameters_.bytes(); }
+  KvShape kv_shape() const { return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_}; }
+
+  /// Computes the plan's rows, writes their K/V to their cells, and draws a token for each of plan.logits.
+  ///   caches  one per sequence that the plan names, each with room for its cells
+  ///   drawn   [plan.logits.size()], in their order
+  void forward(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
+               Workspace& workspace, std::span<RowStatistics> drawn) const;
+
+  /// The same pass, but hands out raw logits: out [plan.logits.size(), vocab_size] f32.
+  void forward_logits(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
+                      Workspace& workspace, Matrix<float> out) const;
+
+ private:
+  class Pass;
+
+  ModelConfig config_;
+  DType dtype_;
+  Parameters parameters_;
+  std::vector<float> rope_frequencies_;
+};
+
+}  // namespace lacuna

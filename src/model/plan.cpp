@@ -1,0 +1,34 @@
+#include "model/plan.h"
+
+namespace lacuna {
+namespace {
+
+template <typename T>
+void append_to(std::vector<T>& target, const std::vector<T>& more) {
+  target.insert(target.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+void StepPlan::append(const StepPlan& other, int32_t first_sequence) {
+  const int32_t first_row = num_rows();
+  const auto first_rule = static_cast<int32_t>(rules.size());
+  append_to(tokens, other.tokens);
+  append_to(positions, other.positions);
+  append_to(cells, other.cells);
+  append_to(rules, other.rules);
+  for (RowGroup group : other.groups) {
+    group.sequence += first_sequence;
+    group.rows.begin += first_row;
+    group.rows.end += first_row;
+    groups.push_back(std::move(group));
+  }
+  for (LogitRow logit : other.logits) {
+    logit.row += first_row;
+    if (logit.unconditional_row >= 0) logit.unconditional_row += first_row;
+    logit.rule += first_rule;
+    logits.push_back(logit);
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,77 @@
+// Everything one forward pass needs, as a value. Methods differ only in the plans they build.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/token.h"
+#include "kernels/attention.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+/// How the rows of a group see each other.
+enum class OwnRows : uint8_t {
+  kBidirectional,  ///< every row sees every row of the group
+  kCausal,         ///< a row sees itself and the group's rows before it, in row order
+};
+
+/// Rows of one sequence that share what they attend to. A row's K/V are written to its cell before any row
+/// reads, so a group may name its own cells, or leave them to `own_rows`.
+struct RowGroup {
+  int32_t sequence = 0;             ///< index into the caches that forward() is given
+  IndexRange rows;                  ///< part of StepPlan::tokens
+  std::vector<IndexRange> visible;  ///< cells that every row attends to, beside the group's own
+  OwnRows own_rows = OwnRows::kBidirectional;
+
+  bool operator==(const RowGroup&) const = default;
+};
+
+/// One token to draw from one row's logits.
+struct LogitRow {
+  int32_t row = 0;  ///< index into StepPlan::tokens
+  int32_t unconditional_row =
+      -1;              ///< classifier-free guidance: the same position without its prompt; -1: none
+  float guidance = 0;  ///< logits = u + (guidance + 1) * (l - u), LLaDA's cfg_scale
+  int32_t rule = 0;    ///< index into StepPlan::rules
+  RngStream noise{0};  ///< what the draw's random numbers come from
+
+  bool operator==(const LogitRow&) const = default;
+};
+
+/// One forward pass over rows of any number of sequences. Kept and scratch K/V differ only in whether a later
+/// plan names their cells.
+struct StepPlan {
+  std::vector<TokenId> tokens;     ///< [num_rows] input token of each row; the mask token where hidden
+  std::vector<int32_t> positions;  ///< [num_rows] 0-based position within the row's sequence
+  std::vector<int32_t> cells;      ///< [num_rows] where the row's K/V go; distinct within a sequence
+  std::vector<RowGroup> groups;    ///< cover all rows, in row order
+  std::vector<LogitRow> logits;    ///< what to draw; ascending rows within a sequence
+  std::vector<SamplingRule> rules;
+
+  int32_t num_rows() const { return static_cast<int32_t>(tokens.size()); }
+
+  void add_row(TokenId token, int32_t position, int32_t cell) {
+    tokens.push_back(token);
+    positions.push_back(position);
+    cells.push_back(cell);
+  }
+
+  /// Appends another plan's rows; its sequences become first_sequence, first_sequence + 1, ...
+  void append(const StepPlan& other, int32_t first_sequence);
+
+  /// Empties the plan and keeps its memory.
+  void clear() {
+    tokens.clear();
+    positions.clear();
+    cells.clear();
+    groups.clear();
+    logits.clear();
+    rules.clear();
+  }
+
+  bool operator==(const StepPlan&) const = default;
+};
+
+}  // namespace lacuna

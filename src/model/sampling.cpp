@@ -1,0 +1,152 @@
+#include "model/sampling.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace lacuna {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+void forbid(std::span<const TokenId> tokens, std::span<float> logits) {
+  for (const TokenId token : tokens) logits[static_cast<size_t>(token)] = kNever;
+}
+
+/// argmax(l / T + g) with g = -ln(-ln u), u uniform by token.
+TokenId gumbel_argmax(std::span<const float> logits, float temperature, TokenId likeliest,
+                      const RngStream& noise) {
+  const double inverse = 1.0 / temperature;
+  const auto value_of = [&](TokenId token) {
+    const double u = noise.uniform(static_cast<uint64_t>(token));
+    return logits[static_cast<size_t>(token)] * inverse - std::log(-std::log(u));
+  };
+  TokenId best = likeliest;
+  double best_value = value_of(likeliest);
+  for (TokenId token = 0; token < static_cast<TokenId>(logits.size()); ++token) {
+    // -ln u >= 1 - u, so g <= -ln(1 - u), and z leading ones of u bound that by (z + 1) ln 2: a count of bits
+    // rules out nearly every token before its logarithms.
+    const int leading_ones = std::countl_one(noise.bits(static_cast<uint64_t>(token)));
+    const double bound =
+        logits[static_cast<size_t>(token)] * inverse + (leading_ones + 1) * std::numbers::ln2;
+    if (bound < best_value) continue;
+    const double value = value_of(token);
+    if (value > best_value || (value == best_value && token < best)) {
+      best = token;
+      best_value = value;
+    }
+  }
+  return best;
+}
+
+/// The likeliest tokens that top_p and top_k keep; every other logit becomes -infinity.
+void keep_likeliest(const SamplingRule& rule, float max, double exp_sum, std::span<float> logits) {
+  thread_local std::vector<TokenId> order;
+  order.resize(logits.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);
+  const auto likelier = [&](TokenId a, TokenId b) {
+    const float x = logits[static_cast<size_t>(a)];
+    const float y = logits[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  };
+
+  // Sort from the top only as far as needed.
+  size_t sorted = 0;
+  const auto sort_up_to = [&](size_t count) {
+    count = std::min(count, order.size());
+    const auto middle = order.begin() + static_cast<std::ptrdiff_t>(count);
+    std::partial_sort(order.begin() + static_cast<std::ptrdiff_t>(sorted), middle, order.end(), likelier);
+    sorted = count;
+  };
+  const auto logit_at = [&](size_t rank) { return logits[static_cast<size_t>(order[rank])]; };
+
+  size_t kept = logits.size();
+  if (rule.top_p < 1) {
+    double below = 0;  // probability of the tokens before this rank
+    for (kept = 0; kept < order.size() && below <= rule.top_p; ++kept) {
+      if (kept == sorted) sort_up_to(std::max<size_t>(64, 4 * sorted));
+      below += std::exp(static_cast<double>(logit_at(kept)) - max) / exp_sum;
+    }
+  }
+  if (rule.top_k > 0) {
+    const auto k = std::min(static_cast<size_t>(rule.top_k), order.size());
+    if (sorted < k) sort_up_to(k);
+    const float kth = logit_at(k - 1);
+    size_t as_likely = k;  // ties with the k-th stay
+    while (as_likely < kept) {
+      if (as_likely == sorted) sort_up_to(2 * sorted);
+      if (logit_at(as_likely) < kth) break;
+      ++as_likely;
+    }
+    kept = std::min(kept, as_likely);
+  }
+  for (size_t rank = kept; rank < order.size(); ++rank) logits[static_cast<size_t>(order[rank])] = kNever;
+}
+
+double confidence_of(const KernelTable& kernels, ConfidenceMeasure measure, TokenId token,
+                     std::span<const float> logits) {
+  const auto count = static_cast<int64_t>(logits.size());
+  const MaxIndex best = kernels.max_index(logits.data(), count);
+  const ExpSums sums = kernels.exp_sums(logits.data(), count, best.value);
+  const auto probability = [&](float logit) {
+    return std::exp(static_cast<double>(logit) - best.value) / sums.sum;
+  };
+  switch (measure) {
+    case ConfidenceMeasure::kProbability:
+      return probability(logits[static_cast<size_t>(token)]);
+    case ConfidenceMeasure::kNegativeEntropy:
+      return sums.weighted / sums.sum - std::log(sums.sum);
+    case ConfidenceMeasure::kMargin: {
+      float second = kNever;
+      if (best.index > 0) second = kernels.max_index(logits.data(), best.index).value;
+      if (best.index + 1 < count) {
+        const float* after = logits.data() + best.index + 1;
+        second = std::max(second, kernels.max_index(after, count - best.index - 1).value);
+      }
+      return probability(best.value) - probability(second);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
+                   std::span<float> logits) {
+  const auto count = static_cast<int64_t>(logits.size());
+  forbid(rule.forbidden, logits);
+  const bool filters = rule.top_p < 1 || rule.top_k > 0;
+  const bool raw = rule.source == ConfidenceSource::kRawLogits;
+
+  // LLaDA's confidence ignores temperature and filters: a filtered draw works on a copy.
+  thread_local std::vector<float> copy;
+  std::span<float> sampled = logits;
+  if (raw && filters) {
+    copy.assign(logits.begin(), logits.end());
+    sampled = copy;
+  }
+  float temperature = rule.temperature;
+  if (temperature > 0 && (!raw || filters)) {
+    for (float& logit : sampled) logit /= temperature;
+    temperature = 1;
+  }
+  const MaxIndex likeliest = kernels.max_index(sampled.data(), count);
+  if (filters) {
+    const ExpSums sums = kernels.exp_sums(sampled.data(), count, likeliest.value);
+    keep_likeliest(rule, likeliest.value, sums.sum, sampled);
+  }
+
+  RowStatistics result;
+  result.token = static_cast<TokenId>(likeliest.index);
+  if (temperature > 0) result.token = gumbel_argmax(sampled, temperature, result.token, noise);
+
+  forbid(rule.unsure, logits);
+  result.confidence = confidence_of(kernels, rule.measure, result.token, logits);
+  // Logits that overflowed must not break the order of candidates.
+  if (std::isnan(result.confidence)) result.confidence = std::numeric_limits<double>::lowest();
+  return result;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,55 @@
+// From one row of logits to a token and how sure the model is of it. A row is reduced as soon as it is
+// computed, so the logits of all rows never exist at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/token.h"
+#include "kernels/table.h"
+
+namespace lacuna {
+
+/// What a decoder orders its candidates by; larger is surer.
+enum class ConfidenceMeasure : uint8_t {
+  kProbability,      ///< of the drawn token (LLaDA's low_confidence, Dream's maskgit_plus)
+  kMargin,           ///< probability of the best token less that of the second (Dream's topk_margin)
+  kNegativeEntropy,  ///< sum of p ln p (Dream's entropy)
+};
+
+/// Which distribution the confidence is taken from.
+enum class ConfidenceSource : uint8_t {
+  kRawLogits,  ///< softmax of the logits, without temperature or filters (LLaDA)
+  kSampled,  ///< the distribution that the token was drawn from (Dream); at temperature 0, after the filters
+};
+
+/// How a request draws its tokens.
+struct SamplingRule {
+  float temperature = 0;  ///< 0: the best token, ties to the lowest id
+  float top_p = 1;    ///< keep the likeliest tokens up to the first that takes their sum above top_p; (0, 1]
+  int32_t top_k = 0;  ///< keep tokens as likely as the k-th; 0: all
+  ConfidenceMeasure measure = ConfidenceMeasure::kProbability;
+  ConfidenceSource source = ConfidenceSource::kRawLogits;
+  std::vector<TokenId> forbidden;  ///< logits set to -infinity before anything else
+  std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the draw
+
+  bool operator==(const SamplingRule&) const = default;
+};
+
+struct RowStatistics {
+  TokenId token = 0;
+  double confidence = 0;  ///< by the rule's measure; never NaN
+
+  bool operator==(const RowStatistics&) const = default;
+};
+
+/// Draws a token and measures it. Sampling is Gumbel-max in double, argmax(l / T - ln(-ln u)): for LLaDA that
+/// is the published sampler, exp(l) / (-ln u)^T (arXiv 2409.02908 on why double), for the others an exact
+/// draw from softmax(l / T).
+///   logits  [vocab] f32, overwritten     noise  one number per token id
+RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
+                   std::span<float> logits);
+
+}  // namespace lacuna
