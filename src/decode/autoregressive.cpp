@@ -1,0 +1,61 @@
+#include "decode/autoregressive.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lacuna {
+
+AutoregressiveDecoder::AutoregressiveDecoder(Autoregressive options, std::vector<TokenId> prompt)
+    : options_(std::move(options)),
+      canvas_(std::move(prompt)),
+      prompt_length_(static_cast<int32_t>(canvas_.size())) {
+  build_plan(0, plan_);
+}
+
+void AutoregressiveDecoder::build_plan(int32_t begin, StepPlan& plan) const {
+  plan.clear();
+  plan.rules.push_back(options_.sampling);
+  const auto end = static_cast<int32_t>(canvas_.size());
+  for (int32_t position = begin; position < end; ++position) {
+    plan.add_row(canvas_[static_cast<size_t>(position)], position, position);
+  }
+  RowGroup group{0, {0, end - begin}, {}, OwnRows::kCausal};
+  if (begin > 0) group.visible.push_back({0, begin});
+  plan.groups.push_back(std::move(group));
+  LogitRow logit;
+  logit.row = end - begin - 1;
+  logit.noise = RngStream(options_.seed, end);
+  plan.logits.push_back(logit);
+}
+
+StepCost AutoregressiveDecoder::baseline_cost(const ModelConfig& config) {
+  StepPlan everything;
+  build_plan(0, everything);
+  return cost(config, everything);
+}
+
+StepReport AutoregressiveDecoder::apply(std::span<const RowStatistics> drawn) {
+  expects(!done_ && drawn.size() == 1, "apply: one draw for the next token");
+  const auto position = static_cast<int32_t>(canvas_.size());
+  StepReport report;
+  report.step = position - prompt_length_;
+  report.kind = report.step == 0 ? "prefill" : "decode";
+  report.committed.push_back({position, drawn[0].token, drawn[0].confidence});
+  canvas_.push_back(drawn[0].token);
+
+  const bool ended =
+      std::find(options_.end_ids.begin(), options_.end_ids.end(), drawn[0].token) != options_.end_ids.end();
+  if (ended && !options_.ignore_end) {
+    stop_reason_ = StopReason::kEndToken;
+    done_ = true;
+  } else if (position + 1 == num_cells()) {
+    done_ = true;
+  } else {
+    build_plan(position, plan_);
+  }
+  return report;
+}
+
+}  // namespace lacuna

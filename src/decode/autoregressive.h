@@ -1,0 +1,47 @@
+// Left-to-right decoding with exact K/V, for the Qwen families.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+struct Autoregressive {
+  std::vector<TokenId> end_ids;
+  int32_t gen_length = 128;  ///< most tokens to generate
+  bool ignore_end = false;   ///< go on after an end token
+  SamplingRule sampling;
+  uint64_t seed = 0;
+};
+
+class AutoregressiveDecoder final : public Decoder {
+ public:
+  /// The prompt holds at least one token.
+  AutoregressiveDecoder(Autoregressive options, std::vector<TokenId> prompt);
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return prompt_length_ + options_.gen_length; }
+  bool done() const override { return done_; }
+  const StepPlan& plan() override { return plan_; }
+  StepReport apply(std::span<const RowStatistics> drawn) override;
+  StepCost baseline_cost(const ModelConfig& config) override;
+  std::span<const TokenId> canvas() const override { return canvas_; }
+  int32_t prompt_length() const override { return prompt_length_; }
+  StopReason stop_reason() const override { return stop_reason_; }
+
+ private:
+  /// Rows for the tokens from `begin` on; those before are read from their cells.
+  void build_plan(int32_t begin, StepPlan& plan) const;
+
+  Autoregressive options_;
+  std::vector<TokenId> canvas_;
+  int32_t prompt_length_;
+  StepPlan plan_;
+  bool done_ = false;
+  StopReason stop_reason_ = StopReason::kLength;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,96 @@
+#include "decode/unmask.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lacuna {
+namespace {
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+/// Point `index` of count + 1 points from 1 to eps. In f32, and from whichever end is nearer, as PyTorch's
+/// linspace computes it: Dream's counts depend on the last bit.
+float time_at(float eps, int32_t index, int32_t count) {
+  const float step = (eps - 1.0F) / static_cast<float>(count);
+  if (index < (count + 1) / 2) return 1.0F + step * static_cast<float>(index);
+  return eps - step * static_cast<float>(count - index);
+}
+
+/// What orders a candidate; larger goes first.
+double rank_of(const UnmaskPolicy& policy, const Commit& candidate, const RngStream& noise) {
+  const auto position = static_cast<uint64_t>(candidate.position);
+  if (policy.random_order) return noise.uniform(position);
+  if (policy.order_temperature > 0) {
+    // The k largest of w + Gumbel noise are k draws without replacement with weights softmax(w).
+    return candidate.confidence / policy.order_temperature - std::log(-std::log(noise.uniform(position)));
+  }
+  return candidate.confidence;
+}
+
+}  // namespace
+
+float unmask_probability(float eps, int32_t step, int32_t num_steps) {
+  if (step + 1 >= num_steps) return 1;
+  return 1.0F - time_at(eps, step + 1, num_steps) / time_at(eps, step, num_steps);
+}
+
+int32_t fixed_count(const CountRule& rule, const BlockProgress& progress) {
+  if (const auto* schedule = std::get_if<TimeSchedule>(&rule)) {
+    const float probability = unmask_probability(schedule->eps, progress.step, progress.num_steps);
+    return static_cast<int32_t>(static_cast<float>(progress.masked_now) * probability);
+  }
+  const int32_t each = progress.masked_at_start / progress.num_steps;
+  return each + (progress.step < progress.masked_at_start % progress.num_steps ? 1 : 0);
+}
+
+std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
+                           const BlockProgress& progress, const RngStream& noise) {
+  std::vector<Commit> chosen;
+  if (const auto* each = std::get_if<EachOnItsOwn>(&policy.count)) {
+    const float probability = unmask_probability(each->eps, progress.step, progress.num_steps);
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(chosen),
+                 [&](const Commit& candidate) {
+                   return noise.uniform(static_cast<uint64_t>(candidate.position)) < probability;
+                 });
+    return chosen;
+  }
+
+  std::vector<std::pair<double, Commit>> ranked;
+  for (const Commit& candidate : candidates)
+    ranked.emplace_back(rank_of(policy, candidate, noise), candidate);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+
+  const auto prefix_while = [&](auto&& accepted) {
+    size_t count = ranked.empty() ? 0 : 1;
+    while (count < ranked.size() && accepted(count, ranked[count].second.confidence)) ++count;
+    return count;
+  };
+  const auto fixed = [&](const CountRule& rule) {
+    return std::min(ranked.size(), static_cast<size_t>(fixed_count(rule, progress)));
+  };
+  const size_t count = std::visit(
+      Overloaded{[&](const Threshold& rule) {
+                   return prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; });
+                 },
+                 [&](const Factor& rule) {
+                   // The candidate at index n is the (n + 1)-th: 1 - f / (n + 2).
+                   return prefix_while([&](size_t n, double confidence) {
+                     return confidence >= 1 - rule.f / static_cast<double>(n + 2);
+                   });
+                 },
+                 [&](const auto& rule) { return fixed(rule); }},
+      policy.count);
+  for (size_t i = 0; i < count; ++i) chosen.push_back(ranked[i].second);
+  std::sort(chosen.begin(), chosen.end(),
+            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  return chosen;
+}
+
+}  // namespace lacuna

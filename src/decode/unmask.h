@@ -1,0 +1,86 @@
+// Which masked positions get their token in a step. A policy is a value: how candidates are ordered, and how
+// many of them are taken.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/rng.h"
+#include "decode/decoder.h"
+
+namespace lacuna {
+
+/// Where a step stands within its block.
+struct BlockProgress {
+  int32_t step = 0;             ///< 0-based within the block
+  int32_t num_steps = 1;        ///< of the block
+  int32_t masked_at_start = 0;  ///< masked positions when the block began
+  int32_t masked_now = 0;
+};
+
+/// LLaDA (generate.py, get_num_transfer_tokens): the masks of a block split evenly over its steps, the first
+/// ones taking one more.
+struct EvenSplit {
+  bool operator==(const EvenSplit&) const = default;
+};
+
+/// Dream (generation_utils.py): at times t = 1 ... eps spaced evenly in f32, a step from t to s unmasks
+/// trunc(masked * (1 - s / t)) positions; the last step unmasks the rest.
+struct TimeSchedule {
+  float eps = 1e-3F;
+  bool operator==(const TimeSchedule&) const = default;
+};
+
+/// Dream's "origin" (the ancestral sampler): each masked position on its own, with probability 1 - s / t.
+struct EachOnItsOwn {
+  float eps = 1e-3F;
+  bool operator==(const EachOnItsOwn&) const = default;
+};
+
+/// Fast-dLLM section 3.3: every position whose confidence reaches tau, and always the surest.
+struct Threshold {
+  double tau = 0.9;  ///< probability, (0, 1]
+  bool operator==(const Threshold&) const = default;
+};
+
+/// Fast-dLLM section 3.3: with confidences in descending order c_1, c_2, ..., the longest prefix with
+/// c_n >= 1 - f / (n + 1), and always the surest.
+struct Factor {
+  double f = 1;
+  bool operator==(const Factor&) const = default;
+};
+
+using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor>;
+
+struct UnmaskPolicy {
+  CountRule count;
+  /// Candidates in random order instead of by confidence (LLaDA's "random").
+  bool random_order = false;
+  /// Dream's alg_temp: 0 takes the surest; above, positions are drawn without replacement with weights
+  /// softmax(confidence / alg_temp).
+  float order_temperature = 0;
+
+  /// Whether the choice needs no logits, so that only the chosen positions need any.
+  bool chooses_blindly() const { return random_order || std::holds_alternative<EachOnItsOwn>(count); }
+  /// Whether a block ends when nothing is masked, instead of after its steps.
+  bool runs_until_done() const {
+    return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count);
+  }
+
+  bool operator==(const UnmaskPolicy&) const = default;
+};
+
+/// 1 - s / t of step `step` of `num_steps`, as Dream's f32 arithmetic has it; 1 in the last step.
+float unmask_probability(float eps, int32_t step, int32_t num_steps);
+
+/// How many positions the step takes, for the rules that fix it beforehand (EvenSplit, TimeSchedule).
+int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
+
+/// The positions to commit, ascending, from candidates in ascending position order. Ties go to the lowest
+/// position. `noise` draws one number per position, for the rules that need any.
+std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
+                           const BlockProgress& progress, const RngStream& noise);
+
+}  // namespace lacuna
