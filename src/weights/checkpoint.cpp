@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -165,6 +167,17 @@ int64_t Checkpoint::total_bytes() const {
   int64_t total = 0;
   for (const auto& [name, place] : tensors_) total += static_cast<int64_t>(place.entry.bytes.size());
   return total;
+}
+
+DType Checkpoint::dtype() const {
+  std::array<size_t, 3> bytes_of{};
+  constexpr std::array kTypes = {DType::kBF16, DType::kF16, DType::kF32};
+  for (const auto& [name, place] : tensors_) {
+    const auto type = std::find(kTypes.begin(), kTypes.end(), place.entry.dtype);
+    if (type != kTypes.end())
+      bytes_of[static_cast<size_t>(type - kTypes.begin())] += place.entry.bytes.size();
+  }
+  return kTypes[static_cast<size_t>(std::max_element(bytes_of.begin(), bytes_of.end()) - bytes_of.begin())];
 }
 
 }  // namespace lacuna

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -65,6 +66,10 @@ std::string shown(const json& value) {
   if (value.is_array()) return fmt::format("a list of {}", value.size());
   if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
   return value.dump();
+}
+
+json to_json(JsonScalar value) {
+  return std::visit([](auto scalar) { return json(scalar); }, value);
 }
 
 }  // namespace
@@ -185,22 +190,24 @@ std::vector<std::string> JsonObject::keys() const {
   return result;
 }
 
-void JsonObject::expect(std::string_view key, const json& value) const {
+void JsonObject::expect(std::string_view key, JsonScalar value) const {
   if (has(key)) require(key, value);
 }
 
-void JsonObject::require(std::string_view key, const json& value) const {
+void JsonObject::require(std::string_view key, JsonScalar value) const {
+  const json wanted = to_json(value);
   const json* found = find(key);
-  if (!found || *found != value) refuse(key, shown(value) + ", the only value supported");
+  if (!found || *found != wanted) refuse(key, shown(wanted) + ", the only value supported");
 }
 
-void JsonObject::expect_each(std::string_view key, const json& value) const {
+void JsonObject::expect_each(std::string_view key, JsonScalar value) const {
+  const json wanted = to_json(value);
   const json* found = find(key);
   if (!found || !found->is_array()) return expect(key, value);
   for (const json& element : *found) {
-    if (element != value) {
+    if (element != wanted) {
       throw InputError("{}: {} holds {}; expected {} for every layer, the only value supported", file_,
-                       in_quotes(prefix_ + std::string(key)), shown(element), shown(value));
+                       in_quotes(prefix_ + std::string(key)), shown(element), shown(wanted));
     }
   }
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace lacuna {
@@ -22,6 +22,9 @@ template <typename T>
 struct Range {
   T first, last;  ///< both inclusive
 };
+
+/// A value that a reader compares with.
+using JsonScalar = std::variant<bool, int, std::string_view>;
 
 /// A JSON object whose values are read by key. A key that is absent and one that is null are the same: not
 /// given. Every member throws InputError naming file, key, value and what was expected.
@@ -48,11 +51,11 @@ class JsonObject {
   std::vector<std::string> keys() const;
 
   /// Only this value is supported, and it is what a file without the key means.
-  void expect(std::string_view key, const nlohmann::json& value) const;
+  void expect(std::string_view key, JsonScalar value) const;
   /// Only this value is supported, and a file without the key means another.
-  void require(std::string_view key, const nlohmann::json& value) const;
+  void require(std::string_view key, JsonScalar value) const;
   /// As expect(), for a key that may hold one value or a list with one for each layer.
-  void expect_each(std::string_view key, const nlohmann::json& value) const;
+  void expect_each(std::string_view key, JsonScalar value) const;
   void expect_absent(std::string_view key) const;
 
   /// Throws: `key` holds what it holds, or is missing, and `expected` was expected.
