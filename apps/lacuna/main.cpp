@@ -1,1 +1,84 @@
-int main() { return 0; }
+// One binary, one verb for each thing to do with a model. Text and JSON go to standard output, everything
+// else to standard error; exit code 0: done, 1: failed, 2: wrong usage or bad input.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "commands.h"
+#include "kernels/dispatch.h"
+
+namespace {
+
+/// Long flags may be spelled with underscores, as the published scripts spell them.
+std::vector<std::string> normalised_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  bool only_values_follow = false;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (argument == "--") only_values_follow = true;
+    if (!only_values_follow && argument.starts_with("--")) {
+      const size_t name_end = std::min(argument.find('='), argument.size());
+      const auto end = argument.begin() + static_cast<std::ptrdiff_t>(name_end);
+      // No flag holds a space: this is the text of a prompt.
+      if (std::find(argument.begin(), end, ' ') == end) std::replace(argument.begin(), end, '_', '-');
+    }
+    arguments.push_back(std::move(argument));
+  }
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  return arguments;
+}
+
+/// What was wrong on the command line, and where to read what is right.
+std::string describe(const CLI::ParseError& error, const CLI::App& program) {
+  std::string name = "lacuna";
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  std::string problem = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    problem = fmt::format("unknown argument '{}'", command->remaining().front());
+  }
+  return fmt::format("{}; see {} --help", problem, name);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that goes away ends the program quietly, as it does for every filter.
+  std::signal(SIGPIPE, SIG_DFL);
+  CLI::App program("Lacuna runs diffusion language models: it fills a canvas of masked tokens, step by step.",
+                   "lacuna");
+  program.require_subcommand(1);
+  program.set_version_flag("--version", [] {
+    return fmt::format("lacuna {} ({})", LACUNA_VERSION, lacuna::default_table().name);
+  });
+  lacuna::add_run_command(program);
+  lacuna::add_logits_command(program);
+  lacuna::add_tokenize_command(program);
+  lacuna::add_inspect_command(program);
+  lacuna::add_eval_command(program);
+  lacuna::add_bench_command(program);
+  try {
+    program.parse(normalised_arguments(argc, argv));
+    return 0;
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    return program.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "lacuna: {}\n", describe(error, program));
+    return 2;
+  } catch (const lacuna::InputError& error) {
+    fmt::print(stderr, "lacuna: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lacuna: {}\n", error.what());
+    return 1;
+  }
+}

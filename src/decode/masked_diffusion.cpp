@@ -28,14 +28,20 @@ int32_t MaskedDiffusionDecoder::count_masked(int32_t begin, int32_t end) const {
   return static_cast<int32_t>(std::count(canvas_.begin() + begin, canvas_.begin() + end, options_.mask_id));
 }
 
-bool MaskedDiffusionDecoder::holds_end_token(int32_t begin, int32_t end) const {
-  return std::any_of(canvas_.begin() + begin, canvas_.begin() + end, [&](TokenId token) {
-    return std::find(options_.end_ids.begin(), options_.end_ids.end(), token) != options_.end_ids.end();
-  });
+int32_t MaskedDiffusionDecoder::answer_end() const {
+  const auto end = std::find_first_of(canvas_.begin() + prompt_length_, canvas_.end(),
+                                      options_.end_ids.begin(), options_.end_ids.end());
+  return static_cast<int32_t>(end - canvas_.begin());
+}
+
+bool MaskedDiffusionDecoder::answer_is_final() const {
+  // A drawn mask token leaves its position masked, and later blocks may still fill it.
+  const int32_t end = answer_end();
+  return end < num_cells() && count_masked(prompt_length_, end) == 0;
 }
 
 StopReason MaskedDiffusionDecoder::stop_reason() const {
-  return holds_end_token(prompt_length_, num_cells()) ? StopReason::kEndToken : StopReason::kLength;
+  return answer_end() < num_cells() ? StopReason::kEndToken : StopReason::kLength;
 }
 
 void MaskedDiffusionDecoder::start_block() {
@@ -45,10 +51,10 @@ void MaskedDiffusionDecoder::start_block() {
 }
 
 void MaskedDiffusionDecoder::finish_block() {
-  const bool ended = options_.early_exit && holds_end_token(block_begin(), block_end());
-  finished_steps_ += progress_.step;
+  const bool leaves_the_rest = options_.early_exit && answer_is_final();
+  finished_steps_ += options_.unmask.runs_until_done() ? progress_.step : progress_.num_steps;
   ++block_;
-  if (ended || block_ == num_blocks()) {
+  if (leaves_the_rest || block_ == num_blocks()) {
     done_ = true;
   } else {
     start_block();

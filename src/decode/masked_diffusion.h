@@ -27,7 +27,7 @@ struct MaskedDiffusion {
   UnmaskPolicy unmask;
   SamplingRule sampling;
   float cfg_scale = 0;      ///< classifier-free guidance; 0: none
-  bool early_exit = false;  ///< stop after a finished block that holds an end token: text before it is final
+  bool early_exit = false;  ///< stop after the block that makes the text before an end token final
   uint64_t seed = 0;
 };
 
@@ -55,7 +55,10 @@ class MaskedDiffusionDecoder final : public Decoder {
     return canvas_[static_cast<size_t>(position)] == options_.mask_id;
   }
   int32_t count_masked(int32_t begin, int32_t end) const;
-  bool holds_end_token(int32_t begin, int32_t end) const;
+  /// The first end token of the answer; num_cells() if there is none.
+  int32_t answer_end() const;
+  /// Whether no later step can change the tokens before an end token.
+  bool answer_is_final() const;
 
   void start_block();
   void finish_block();

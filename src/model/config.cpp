@@ -14,7 +14,7 @@
 #include "base/mapped_file.h"
 #include "model/families.h"
 #include "model/family_parts.h"
-#include "weights/json.h"
+#include "base/json.h"
 
 namespace lacuna {
 namespace {

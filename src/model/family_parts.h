@@ -3,7 +3,7 @@
 
 #include "model/config.h"
 #include "model/families.h"
-#include "weights/json.h"
+#include "base/json.h"
 
 namespace lacuna {
 

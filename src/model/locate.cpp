@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "weights/json.h"
+#include "base/json.h"
 
 namespace lacuna {
 namespace {

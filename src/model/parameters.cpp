@@ -165,8 +165,9 @@ class RandomSource {
   /// Projections keep the size of what they read; those that write the residual stream share its growth.
   float deviation(Role role, int64_t inputs) const {
     const float keep = 1.0F / std::sqrt(static_cast<float>(inputs));
+    const bool writes_logits = role == Role::kHead || (role == Role::kEmbedding && config_.tied_embeddings);
+    if (writes_logits) return 3 * keep;
     if (role == Role::kEmbedding) return 1;
-    if (role == Role::kHead) return 3 * keep;
     if (role == Role::kOutward) return keep / std::sqrt(2 * static_cast<float>(config_.num_layers));
     return keep;
   }

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "model/family_parts.h"
-#include "weights/json.h"
+#include "base/json.h"
 
 namespace lacuna {
 namespace {

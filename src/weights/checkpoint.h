@@ -51,6 +51,9 @@ class Checkpoint {
   std::vector<std::string_view> names() const;
   /// Of all tensors, as stored.
   int64_t total_bytes() const;
+  /// The type that most of those bytes have, of the three that can be computed with.
+  DType dtype() const;
+  int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
 
  private:
   struct Place {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "weights/json.h"
+#include "base/json.h"
 
 namespace lacuna {
 namespace {

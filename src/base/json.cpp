@@ -1,4 +1,4 @@
-#include "weights/json.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxDepth = 32;
-constexpr size_t kMaxValues = size_t{1} << 20;  // a checkpoint of 100,000 tensors
+constexpr size_t kMaxValues = size_t{1} << 22;  // several times the largest published vocabulary and merges
 constexpr size_t kMaxQuoted = 100;
 
 /// Sees every value while it is parsed, so that a hostile text is refused before it has been built.

@@ -1,0 +1,152 @@
+#include <fmt/core.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "bench/matmul_bench.h"
+#include "bench/step_bench.h"
+#include "commands.h"
+#include "kernels/dispatch.h"
+#include "loading.h"
+#include "numbers.h"
+
+namespace lacuna {
+namespace {
+
+struct StepFlags : ModelFlags {
+  StepBenchOptions options;
+  bool json = false;
+};
+
+void print_step_table(const nlohmann::ordered_json& results) {
+  fmt::print("{:>6} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8}\n", "rows",
+             "median ms", "min", "max", "products", "attention", "head", "draws", "other", "other %",
+             "rows/s", "GFLOP/s", "of best");
+  for (const auto& result : results) {
+    const auto number = [&](const char* key) { return result[key].get<double>(); };
+    fmt::print(
+        "{:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7.1f} {:>9.0f} "
+        "{:>9.1f} {:>8.2f}\n",
+        result["rows"].get<int32_t>(), 1e3 * number("seconds_median"), 1e3 * number("seconds_min"),
+        1e3 * number("seconds_max"), 1e3 * number("products"), 1e3 * number("attention"),
+        1e3 * number("head"), 1e3 * number("draws"), 1e3 * number("other"), 100 * number("other_share"),
+        number("rows_per_second"), number("gflops"), number("share_of_fastest"));
+  }
+}
+
+void bench_step(const StepFlags& flags) {
+  const ModelSource source = find_model(flags.model);
+  const LoadedModel loaded = load_model(flags, source);
+  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, loaded.context(), flags.options));
+  if (!flags.json) return print_step_table(results);
+  const nlohmann::ordered_json report{{"bench", "step"},
+                                      {"model", flags.model},
+                                      {"isa", loaded.kernels->name},
+                                      {"dtype", name_of(loaded.model->dtype())},
+                                      {"threads", loaded.threads->size()},
+                                      {"canvas", flags.options.canvas},
+                                      {"repeat", flags.options.repeat},
+                                      {"results", results}};
+  fmt::print("{}\n", report.dump());
+}
+
+void add_step_bench(CLI::App& bench) {
+  auto flags = std::make_shared<StepFlags>();
+  CLI::App* command = bench.add_subcommand(
+      "step", "Time one denoising step, by how many rows of the canvas it computes and draws tokens for");
+  add_model_flags(*command, *flags);
+  command->add_option("--canvas", flags->options.canvas, "Cells that every row attends to (default 1024)")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--rows", flags->options.rows,
+                   "Row counts, separated by commas (default: the canvas and its half, quarter and eighth)")
+      ->delimiter(',')
+      ->check(number<int32_t>());
+  command->add_option("--repeat", flags->options.repeat, "Timed passes per row count (default 5)")
+      ->check(CLI::Range(1, 10'000));
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { bench_step(*flags); });
+}
+
+struct MatmulFlags {
+  std::vector<std::string> shapes;
+  std::vector<std::string> dtypes;
+  MatmulBenchOptions options;
+  int threads = 0;
+  bool json = false;
+};
+
+void print_matmul_table(const nlohmann::ordered_json& report) {
+  fmt::print("{}, {}, {} threads; peak {:.0f} GFLOP/s in f32, {:.0f} in bf16; memory {:.1f} GB/s\n",
+             report["machine"].get<std::string>(), report["isa"].get<std::string>(),
+             report["threads"].get<int>(), report["peak_gflops_f32"].get<double>(),
+             report["peak_gflops_bf16"].get<double>(), report["read_gbps"].get<double>());
+  fmt::print("oneDNN: {}\n", report["onednn"].get<std::string>());
+  fmt::print("{:>13} {:>6} {:>5} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10}\n", "shape", "rows", "dtype",
+             "median ms", "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN");
+  for (const auto& result : report["results"]) {
+    const auto value = [&](const char* key) { return result[key].get<double>(); };
+    const auto& ratio = result["ratio_to_onednn"];
+    fmt::print("{:>13} {:>6} {:>5} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10}\n",
+               result["shape"].get<std::string>(), result["rows"].get<int64_t>(),
+               result["dtype"].get<std::string>(), 1e3 * value("seconds_median"), 1e3 * value("seconds_min"),
+               1e3 * value("seconds_max"), value("gflops"), value("gbps"), value("peak_share"),
+               ratio.is_null() ? "-" : fmt::format("{:.2f}", ratio.get<double>()));
+  }
+}
+
+void bench_matmul(const MatmulFlags& flags) {
+  MatmulBenchOptions options = flags.options;
+  if (!flags.shapes.empty()) options.shapes.clear();
+  for (const std::string& shape : flags.shapes) options.shapes.push_back(parse_matmul_shape(shape));
+  if (!flags.dtypes.empty()) options.dtypes.clear();
+  for (const std::string& dtype : flags.dtypes) {
+    options.dtypes.push_back(dtype == "bf16" ? DType::kBF16 : DType::kF32);
+  }
+  ThreadPool threads(flags.threads);
+  const KernelContext context{default_table(), threads};
+  const nlohmann::ordered_json report = to_json(bench_matmul(context, options), context, options);
+  if (flags.json) {
+    fmt::print("{}\n", report.dump());
+  } else {
+    print_matmul_table(report);
+  }
+}
+
+void add_matmul_bench(CLI::App& bench) {
+  auto flags = std::make_shared<MatmulFlags>();
+  CLI::App* command =
+      bench.add_subcommand("matmul", "Time products of rows with weights, beside oneDNN where it is there");
+  command
+      ->add_option("--shape", flags->shapes,
+                   "Inputs x outputs, separated by commas (default 4096x4096,4096x12288,12288x4096)")
+      ->delimiter(',');
+  command
+      ->add_option("--rows", flags->options.rows, "Row counts, separated by commas (default 1,8,32,...,2048)")
+      ->delimiter(',')
+      ->check(number<int64_t>() & CLI::Range(1, 1 << 20));
+  command->add_option("--dtype", flags->dtypes, "bf16, f32 or both (default)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"bf16", "f32"}));
+  command->add_flag("--in-cache", flags->options.in_cache,
+                    "Multiply with one copy of the weights, instead of going round at least 1 GiB of them");
+  command->add_option("--repeat", flags->options.repeat, "Timed products of each kind (default 9)")
+      ->check(CLI::Range(1, 10'000));
+  add_threads_flag(*command, flags->threads);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { bench_matmul(*flags); });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& program) {
+  CLI::App* bench = program.add_subcommand("bench", "Time parts of the engine on this machine");
+  bench->require_subcommand(1);
+  add_matmul_bench(*bench);
+  add_step_bench(*bench);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,15 @@
+// The subcommands. Each adds itself to the program and runs when its name was typed.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace lacuna {
+
+void add_run_command(CLI::App& program);
+void add_logits_command(CLI::App& program);
+void add_tokenize_command(CLI::App& program);
+void add_inspect_command(CLI::App& program);
+void add_eval_command(CLI::App& program);
+void add_bench_command(CLI::App& program);
+
+}  // namespace lacuna

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "decode/options.h"
+
+namespace lacuna {
+
+/// Every setting of GenerationOptions as a flag, under all its names.
+void add_generation_flags(CLI::App& command, GenerationOptions& options);
+
+}  // namespace lacuna

@@ -1,0 +1,49 @@
+#include "input.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+/// The start of a text, short enough for an error message.
+std::string excerpt(std::string_view text) {
+  constexpr size_t kMost = 60;
+  const std::string start = replace_ill_formed(text.substr(0, kMost));
+  return text.size() > kMost ? start + "..." : start;
+}
+
+}  // namespace
+
+std::string read_all(std::istream& stream) {
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(path)) throw InputError("{}: cannot be read", path);
+  return read_all(stream);
+}
+
+std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source) {
+  const bool has_brackets = text.find('[') != std::string_view::npos;
+  const std::string list = has_brackets ? std::string(text) : "[" + std::string(text) + "]";
+  const nlohmann::json json = nlohmann::json::parse(list, nullptr, false);
+  const auto is_token = [](const nlohmann::json& value) {
+    return value.is_number_integer() && value >= 0 && value <= std::numeric_limits<TokenId>::max();
+  };
+  if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_token)) {
+    throw InputError("{}: '{}' is not a list of token ids; expected whole numbers separated by commas",
+                     source, excerpt(text));
+  }
+  return json.get<std::vector<TokenId>>();
+}
+
+}  // namespace lacuna

@@ -1,0 +1,21 @@
+// What people give a subcommand, as values.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/token.h"
+
+namespace lacuna {
+
+std::string read_all(std::istream& stream);
+
+/// The bytes of a file; InputError if it cannot be read.
+std::string read_file(const std::string& path);
+
+/// Token ids from "1,2,3" or "[1, 2, 3]". InputErrors begin with `source`, a flag or a file.
+std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source);
+
+}  // namespace lacuna

@@ -1,0 +1,304 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cache/kv_cache.h"
+#include "commands.h"
+#include "kernels/dispatch.h"
+#include "loading.h"
+#include "model/families.h"
+#include "model/parameters.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/checkpoint.h"
+
+namespace lacuna {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InspectFlags {
+  std::string model;
+  int64_t canvas = 1024;
+  bool json = false;
+};
+
+/// All that the report is written from. What a folder lacks stays empty.
+struct Findings {
+  ModelSource source;
+  std::optional<Tokenizer> tokenizer;
+  std::optional<Checkpoint> checkpoint;
+  ChatTemplate chat_template{.reason = "there is no tokenizer"};
+  std::vector<std::string> warnings;
+};
+
+bool holds_weights(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator files(folder);
+  return std::any_of(begin(files), end(files),
+                     [](const auto& file) { return file.path().extension() == ".safetensors"; });
+}
+
+/// Runs `open`; what it finds unusable becomes a warning.
+template <typename Open>
+void attempt(std::vector<std::string>& warnings, Open&& open) {
+  try {
+    open();
+  } catch (const InputError& error) {
+    warnings.emplace_back(error.what());
+  }
+}
+
+void check_special_tokens(Findings& findings) {
+  const ModelConfig& config = findings.source.config;
+  const auto warn = [&](std::string sentence) { findings.warnings.push_back(std::move(sentence)); };
+  if (config.end_ids.empty()) warn("no token ends an answer: every run fills its whole length");
+  if (config.mask_id >= config.vocab_size) {
+    warn(fmt::format("the mask token {} is outside the vocabulary of {}", config.mask_id, config.vocab_size));
+  }
+  if (!findings.tokenizer) return;
+  const Tokenizer& tokenizer = *findings.tokenizer;
+  if (config.mask_id >= 0 && !tokenizer.is_special(config.mask_id)) {
+    warn(fmt::format("the mask token {} is not a special token of the tokenizer", config.mask_id));
+  }
+  if (tokenizer.size() > config.vocab_size) {
+    warn(fmt::format("the tokenizer has ids up to {}, the embedding only {} rows", tokenizer.size() - 1,
+                     config.vocab_size));
+  }
+}
+
+Findings examine(const std::string& model) {
+  Findings findings;
+  findings.source = find_model(model);
+  const std::filesystem::path& folder = findings.source.folder;
+  if (!folder.empty()) {
+    if (has_tokenizer(folder)) {
+      attempt(findings.warnings, [&] { findings.tokenizer = Tokenizer::load(folder); });
+    }
+    if (findings.tokenizer) {
+      attempt(findings.warnings, [&] {
+        findings.chat_template = load_chat_template(folder);
+        render(findings.chat_template, *findings.tokenizer, std::array{Message{"user", "?"}});
+      });
+    }
+    if (holds_weights(folder)) {
+      attempt(findings.warnings, [&] { findings.checkpoint = Checkpoint::open(folder); });
+    }
+  }
+  check_special_tokens(findings);
+  return findings;
+}
+
+/// Bytes of the packed matrices: a tied embedding is kept twice, once to copy rows from, once to multiply by.
+int64_t predicted_weight_bytes(const ModelConfig& config, DType dtype) {
+  const int64_t copied = config.tied_embeddings ? config.vocab_size * config.hidden_dim : 0;
+  return (count_parameters(config) + copied) * static_cast<int64_t>(size_of(dtype));
+}
+
+int64_t active_parameters(const ModelConfig& config) {
+  const MoeConfig& moe = config.moe;
+  return count_parameters(config) - config.num_layers * (moe.num_experts - moe.experts_per_token) * 3 *
+                                        config.hidden_dim * moe.expert_ffn_dim;
+}
+
+Json memory_json(const ModelConfig& config, DType dtype, int64_t canvas) {
+  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim, dtype};
+  return {
+      {"weights_bytes", predicted_weight_bytes(config, dtype)},
+      {"kv_bytes_per_token", 2 * config.num_layers * config.kv_dim() * static_cast<int64_t>(size_of(dtype))},
+      {"kv_bytes_canvas", KvCache::bytes_for(shape, canvas)}};
+}
+
+Json token_json(const Findings& findings, TokenId id) {
+  if (id < 0) return nullptr;
+  Json token{{"id", id}};
+  if (findings.tokenizer) token["text"] = findings.tokenizer->decode(std::array{id}, false);
+  return token;
+}
+
+Json special_tokens_json(const Findings& findings) {
+  const ModelConfig& config = findings.source.config;
+  Json ends = Json::array();
+  for (const TokenId id : config.end_ids) ends.push_back(token_json(findings, id));
+  return {{"mask", token_json(findings, config.mask_id)},
+          {"bos", token_json(findings, config.bos_id)},
+          {"eos", token_json(findings, config.eos_id)},
+          {"pad", token_json(findings, config.pad_id)},
+          {"end", std::move(ends)}};
+}
+
+std::string_view name_of(RopeConfig::Scaling scaling) {
+  switch (scaling) {
+    case RopeConfig::Scaling::kNone:
+      return "none";
+    case RopeConfig::Scaling::kLinear:
+      return "linear";
+    case RopeConfig::Scaling::kYarn:
+      return "yarn";
+  }
+  return "?";
+}
+
+Json report(const Findings& findings, int64_t canvas) {
+  const ModelConfig& config = findings.source.config;
+  Json json{{"family", family_entry(config.family).name},
+            {"architecture", config.architecture},
+            {"folder", findings.source.folder.empty() ? Json() : Json(findings.source.folder.string())},
+            {"parameters", count_parameters(config)},
+            {"active_parameters", active_parameters(config)},
+            {"layers", config.num_layers},
+            {"hidden", config.hidden_dim},
+            {"heads", config.num_heads},
+            {"kv_heads", config.num_kv_heads},
+            {"head_dim", config.head_dim},
+            {"ffn", config.has_experts() ? config.moe.expert_ffn_dim : config.ffn_dim},
+            {"experts", config.moe.num_experts},
+            {"experts_per_token", config.moe.experts_per_token},
+            {"vocabulary", config.vocab_size},
+            {"positions", config.max_positions},
+            {"rope_theta", config.rope.theta},
+            {"rope_scaling", name_of(config.rope.scaling)},
+            {"norm_eps", config.norm_eps},
+            {"attention", config.causal ? "causal" : "bidirectional"},
+            {"shifted_logits", config.shifted_logits},
+            {"tied_embeddings", config.tied_embeddings},
+            {"qk_norm", config.qk_norm_per_head ? "per head"
+                        : config.qk_norm_full   ? "whole row"
+                                                : "none"},
+            {"qkv_bias", config.qkv_bias},
+            {"attention_output_bias", config.attn_output_bias}};
+  json["memory"] = {{"canvas_tokens", canvas},
+                    {"bf16", memory_json(config, DType::kBF16, canvas)},
+                    {"f32", memory_json(config, DType::kF32, canvas)}};
+  json["special_tokens"] = special_tokens_json(findings);
+  json["tokenizer"] = findings.tokenizer ? Json{{"size", findings.tokenizer->size()}} : Json();
+  json["chat_template"] = {{"format", name_of(findings.chat_template.format)},
+                           {"reason", findings.chat_template.reason}};
+  json["checkpoint"] = nullptr;
+  if (findings.checkpoint) {
+    const Checkpoint& checkpoint = *findings.checkpoint;
+    json["checkpoint"] = {{"files", checkpoint.num_files()},
+                          {"tensors", checkpoint.names().size()},
+                          {"dtype", lacuna::name_of(checkpoint.dtype())},
+                          {"bytes", checkpoint.total_bytes()}};
+  }
+  json["isa"] = default_table().name;
+  json["warnings"] = findings.warnings;
+  return json;
+}
+
+std::string human_bytes(int64_t bytes) {
+  if (bytes < 1 << 10) return fmt::format("{} B", bytes);
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string human_count(int64_t count) {
+  if (count >= 1'000'000'000) return fmt::format("{:.2f} billion", static_cast<double>(count) / 1e9);
+  if (count >= 1'000'000) return fmt::format("{:.1f} million", static_cast<double>(count) / 1e6);
+  return fmt::format("{}", count);
+}
+
+std::string token_text(const Json& token) {
+  if (token.is_null()) return "none";
+  const std::string id = token["id"].dump();
+  return token.contains("text") ? fmt::format("{} {}", id, token["text"].dump()) : id;
+}
+
+void print_line(std::string_view label, std::string_view value) {
+  fmt::print("{:<15} {}\n", label, value);
+}
+
+void print_report(const Findings& findings, const Json& json, int64_t canvas) {
+  const ModelConfig& config = findings.source.config;
+  print_line("model", fmt::format("{} ({})", family_entry(config.family).name, config.architecture));
+  std::string parameters = human_count(count_parameters(config));
+  if (config.has_experts())
+    parameters += fmt::format(", {} per token", human_count(active_parameters(config)));
+  print_line("parameters", parameters);
+  print_line("layers", fmt::format("{} of width {}", config.num_layers, config.hidden_dim));
+  print_line("attention",
+             fmt::format("{}, {} heads of {}, {} K/V heads", config.causal ? "causal" : "bidirectional",
+                         config.num_heads, config.head_dim, config.num_kv_heads));
+  print_line("feed-forward", config.has_experts()
+                                 ? fmt::format("{} of {} experts of width {}", config.moe.experts_per_token,
+                                               config.moe.num_experts, config.moe.expert_ffn_dim)
+                                 : fmt::format("width {}", config.ffn_dim));
+  print_line("vocabulary", fmt::format("{} rows{}", config.vocab_size,
+                                       findings.tokenizer ? fmt::format(", the tokenizer names {}",
+                                                                        findings.tokenizer->size())
+                                                          : ""));
+  print_line("positions", fmt::format("{}, RoPE theta {:g}, scaling {}", config.max_positions,
+                                      config.rope.theta, name_of(config.rope.scaling)));
+  print_line("norms", fmt::format("epsilon {:g}, of q and k: {}", config.norm_eps,
+                                  json["qk_norm"].get<std::string>()));
+  std::vector<std::string> traits;
+  if (config.shifted_logits) traits.emplace_back("row i predicts position i + 1");
+  if (config.tied_embeddings) traits.emplace_back("head tied to the embedding");
+  if (config.qkv_bias) traits.emplace_back("q, k, v biases");
+  if (config.attn_output_bias) traits.emplace_back("attention output bias");
+  if (!traits.empty()) print_line("traits", fmt::format("{}", fmt::join(traits, ", ")));
+
+  for (const char* dtype : {"bf16", "f32"}) {
+    const Json& memory = json["memory"][dtype];
+    print_line(fmt::format("memory {}", dtype),
+               fmt::format("weights {}, K/V {} per token, {} for a canvas of {}",
+                           human_bytes(memory["weights_bytes"].get<int64_t>()),
+                           human_bytes(memory["kv_bytes_per_token"].get<int64_t>()),
+                           human_bytes(memory["kv_bytes_canvas"].get<int64_t>()), canvas));
+  }
+  const Json& tokens = json["special_tokens"];
+  print_line("mask token", token_text(tokens["mask"]));
+  print_line("end of text", token_text(tokens["eos"]));
+  std::vector<std::string> ends;
+  for (const Json& token : tokens["end"]) ends.push_back(token_text(token));
+  print_line("answers end at", ends.empty() ? "none" : fmt::format("{}", fmt::join(ends, ", ")));
+  const ChatTemplate& chat = findings.chat_template;
+  print_line("chat template", chat.reason.empty() ? std::string(name_of(chat.format))
+                                                  : fmt::format("{}: {}", name_of(chat.format), chat.reason));
+  const Json& checkpoint = json["checkpoint"];
+  print_line("checkpoint", checkpoint.is_null() ? "no weights here"
+                                                : fmt::format("{} files, {} tensors, {}, mostly {}",
+                                                              checkpoint["files"].get<int64_t>(),
+                                                              checkpoint["tensors"].get<int64_t>(),
+                                                              human_bytes(checkpoint["bytes"].get<int64_t>()),
+                                                              checkpoint["dtype"].get<std::string>()));
+  print_line("instructions", default_table().name);
+  for (const std::string& warning : findings.warnings) print_line("warning", warning);
+}
+
+void inspect(const InspectFlags& flags) {
+  const Findings findings = examine(flags.model);
+  const Json json = report(findings, flags.canvas);
+  if (flags.json) {
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    print_report(findings, json, flags.canvas);
+  }
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& program) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command =
+      program.add_subcommand("inspect", "Say what a checkpoint is and needs, without loading its weights");
+  add_model_flag(*command, flags->model);
+  command->add_option("--canvas", flags->canvas, "Tokens to predict the memory of K/V for (default 1024)")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { inspect(*flags); });
+}
+
+}  // namespace lacuna

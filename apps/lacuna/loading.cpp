@@ -1,0 +1,70 @@
+#include "loading.h"
+
+#include <filesystem>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "kernels/dispatch.h"
+#include "model/locate.h"
+#include "model/random_spec.h"
+#include "progress_bar.h"
+
+namespace lacuna {
+namespace {
+
+/// bf16 unless the checkpoint stores f32: nothing is lost either way.
+DType choose_dtype(const std::string& flag, const std::filesystem::path& folder) {
+  if (flag == "f32") return DType::kF32;
+  if (flag == "bf16") return DType::kBF16;
+  if (folder.empty()) return DType::kBF16;
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  return checkpoint.dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
+}
+
+}  // namespace
+
+void add_model_flag(CLI::App& command, std::string& model) {
+  command
+      .add_option("-m,--model", model,
+                  "A checkpoint folder, a name under models/, org/name in the local hub cache, or "
+                  "random:FAMILY-SIZE[,layers=N]")
+      ->required();
+}
+
+void add_threads_flag(CLI::App& command, int& threads) {
+  command.add_option("-t,--threads", threads, "Threads (default: all)")->check(CLI::Range(0, 1024));
+}
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  add_model_flag(command, flags.model);
+  command.add_option("--dtype", flags.dtype, "Of weights, products and K/V: auto (as stored), f32 or bf16")
+      ->check(CLI::IsMember({"auto", "f32", "bf16"}));
+  add_threads_flag(command, flags.threads);
+}
+
+ModelSource find_model(const std::string& model) {
+  if (is_random_spec(model)) return {{}, parse_random_spec(model)};
+  const std::filesystem::path folder = locate_model(model);
+  return {folder, read_config(folder)};
+}
+
+LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
+  const Stopwatch clock;
+  LoadedModel loaded;
+  loaded.kernels = &default_table();
+  loaded.threads = std::make_unique<ThreadPool>(flags.threads);
+  ProgressBar bar("Loading " + flags.model);
+  const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
+  const DType dtype = choose_dtype(flags.dtype, source.folder);
+  loaded.model = source.folder.empty()
+                     ? Model::random(source.config, flags.random_seed, dtype, *loaded.threads, progress)
+                     : Model::load(source.folder, dtype, *loaded.threads, progress);
+  loaded.load_seconds = clock.seconds();
+  return loaded;
+}
+
+bool has_tokenizer(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "tokenizer.json") || std::filesystem::exists(folder / "vocab.json");
+}
+
+}  // namespace lacuna

@@ -1,0 +1,50 @@
+// What every subcommand that computes does first: open the model that --model names.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/threads.h"
+#include "kernels/table.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+struct ModelFlags {
+  std::string model;
+  std::string dtype = "auto";
+  int threads = 0;
+  uint64_t random_seed = 0;
+};
+
+void add_model_flag(CLI::App& command, std::string& model);
+void add_threads_flag(CLI::App& command, int& threads);
+/// --model, --dtype, --threads.
+void add_model_flags(CLI::App& command, ModelFlags& flags);
+
+/// What is known of a model before its weights are read.
+struct ModelSource {
+  std::filesystem::path folder;  ///< empty for a random model
+  ModelConfig config;
+};
+
+ModelSource find_model(const std::string& model);
+
+/// A model ready to run.
+struct LoadedModel {
+  std::shared_ptr<const Model> model;
+  std::unique_ptr<ThreadPool> threads;
+  const KernelTable* kernels = nullptr;
+  double load_seconds = 0;
+
+  KernelContext context() const { return {*kernels, *threads}; }
+};
+
+/// Loads with a progress bar on standard error, if that is a terminal.
+LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
+
+bool has_tokenizer(const std::filesystem::path& folder);
+
+}  // namespace lacuna

@@ -1,0 +1,134 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "commands.h"
+#include "loading.h"
+
+namespace lacuna {
+namespace {
+
+struct LogitsFlags : ModelFlags {
+  std::string request;
+  std::string out;
+};
+
+struct LogitsRequest {
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> positions;
+};
+
+std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::string& file, const char* key,
+                                  int64_t limit) {
+  const auto& values = request.at(key);
+  if (!values.is_array() || values.empty()) {
+    throw InputError("{}: '{}' is not a list of at least one number", file, key);
+  }
+  std::vector<int32_t> numbers;
+  for (const auto& value : values) {
+    if (!value.is_number_integer() || value < 0 || value >= limit) {
+      throw InputError("{}: '{}' holds {}; expected whole numbers from 0 to {}", file, key, value.dump(),
+                       limit - 1);
+    }
+    numbers.push_back(value.get<int32_t>());
+  }
+  return numbers;
+}
+
+LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
+  std::ifstream stream(file);
+  if (!stream) throw InputError("{}: cannot be opened", file);
+  const nlohmann::json json = nlohmann::json::parse(stream, nullptr, false);
+  if (!json.is_object()) throw InputError("{}: not a JSON object", file);
+  if (!json.contains("tokens")) throw InputError("{}: the key 'tokens' is missing", file);
+  for (const auto& [key, value] : json.items()) {
+    if (key != "tokens" && key != "positions") {
+      throw InputError("{}: the key '{}' means nothing to {}", file, key, config.architecture);
+    }
+  }
+  LogitsRequest request;
+  request.tokens = read_numbers(json, file, "tokens", config.vocab_size);
+  const auto count = request.tokens.size();
+  if (json.contains("positions")) {
+    request.positions = read_numbers(json, file, "positions", config.max_positions);
+    if (request.positions.size() != count) {
+      throw InputError("{}: {} positions for {} tokens", file, request.positions.size(), count);
+    }
+  } else {
+    if (static_cast<int64_t>(count) > config.max_positions) {
+      throw InputError("{}: {} tokens; the model has {} positions", file, count, config.max_positions);
+    }
+    for (size_t i = 0; i < count; ++i) request.positions.push_back(static_cast<int32_t>(i));
+  }
+  return request;
+}
+
+/// NumPy's format 1.0: magic, header length, a Python literal padded to 64 bytes, the numbers.
+void write_npy(const std::string& path, Matrix<float> values) {
+  std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
+                                   values.rows, values.cols);
+  constexpr size_t kPrefix = 10;
+  header.append(63 - (kPrefix + header.size()) % 64, ' ');
+  header += '\n';
+  std::ofstream stream(path, std::ios::binary);
+  stream.write("\x93NUMPY\x01\x00", 8);
+  const auto length = static_cast<uint16_t>(header.size());
+  stream.put(static_cast<char>(length & 0xff));
+  stream.put(static_cast<char>(length >> 8));
+  stream << header;
+  for (int64_t row = 0; row < values.rows; ++row) {
+    stream.write(reinterpret_cast<const char*>(values.row(row)),
+                 values.cols * static_cast<std::streamsize>(sizeof(float)));
+  }
+  stream.close();
+  if (!stream) throw InputError("{}: cannot be written", path);
+}
+
+void run_logits(const LogitsFlags& flags) {
+  const ModelSource source = find_model(flags.model);
+  const ModelConfig& config = source.config;
+  const LogitsRequest request = read_request(flags.request, config);
+  const LoadedModel loaded = load_model(flags, source);
+  const Model& model = *loaded.model;
+
+  StepPlan plan;
+  plan.rules.emplace_back();
+  const auto rows = static_cast<int32_t>(request.tokens.size());
+  for (int32_t row = 0; row < rows; ++row) {
+    const auto index = static_cast<size_t>(row);
+    plan.add_row(request.tokens[index], request.positions[index], row);
+    LogitRow logit;
+    logit.row = row;
+    plan.logits.push_back(logit);
+  }
+  plan.groups.push_back({0, {0, rows}, {}, config.causal ? OwnRows::kCausal : OwnRows::kBidirectional});
+
+  KvCache cache(model.kv_shape(), rows);
+  KvCache* caches[] = {&cache};
+  Workspace workspace;
+  Buffer<float> memory(rows * config.vocab_size);
+  const Matrix<float> logits(memory.data(), rows, config.vocab_size);
+  model.forward_logits(loaded.context(), plan, caches, workspace, logits);
+  write_npy(flags.out, logits);
+}
+
+}  // namespace
+
+void add_logits_command(CLI::App& program) {
+  auto flags = std::make_shared<LogitsFlags>();
+  CLI::App* command =
+      program.add_subcommand("logits", "Write the raw output of every row of one forward pass");
+  add_model_flags(*command, *flags);
+  command->add_option("--request", flags->request, "JSON: {\"tokens\": [...], \"positions\": [... optional]}")
+      ->required();
+  command
+      ->add_option("--out", flags->out, "NumPy file: float32 [rows, vocabulary], nothing shifted or left out")
+      ->required();
+  command->callback([flags] { run_logits(*flags); });
+}
+
+}  // namespace lacuna

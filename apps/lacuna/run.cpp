@@ -1,0 +1,257 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "commands.h"
+#include "decode/make_decoder.h"
+#include "engine/engine.h"
+#include "engine/result.h"
+#include "generation_flags.h"
+#include "input.h"
+#include "live_view.h"
+#include "loading.h"
+#include "terminal.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+namespace {
+
+struct RunFlags : ModelFlags {
+  std::optional<std::string> prompt;
+  std::optional<std::string> prompt_file;
+  std::optional<std::string> prompt_tokens;
+  std::optional<std::string> prompts_file;
+  int32_t batch = 1;
+  std::string system;
+  std::string chat_template;
+  bool raw = false;
+  bool json = false;
+  std::string trace;
+  bool no_live = false;
+  GenerationOptions generation;
+};
+
+struct Prompt {
+  std::vector<TokenId> tokens;
+  GenerationOptions options;
+};
+
+/// Turns what the user gave into prompts of tokens.
+class PromptReader {
+ public:
+  PromptReader(const RunFlags& flags, const std::filesystem::path& folder) : flags_(flags), folder_(folder) {
+    if (has_tokenizer(folder_)) tokenizer_ = Tokenizer::load(folder_);
+    choose_template();
+  }
+
+  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+
+  TokenId end_of_turn() const { return tokenizer_ ? lacuna::end_of_turn(*tokenizer_).value_or(-1) : -1; }
+
+  std::vector<Prompt> read() const {
+    const int sources = flags_.prompt.has_value() + flags_.prompt_file.has_value() +
+                        flags_.prompt_tokens.has_value() + flags_.prompts_file.has_value();
+    if (sources != 1) {
+      throw InputError(
+          "expected one of --prompt, --prompt-file, --prompt-tokens and --prompts-file; found {}", sources);
+    }
+    if (flags_.prompts_file) return read_lines();
+    if (flags_.prompt_tokens) {
+      return {{parse_token_list(*flags_.prompt_tokens, "--prompt-tokens"), flags_.generation}};
+    }
+    return {{encode(flags_.prompt ? *flags_.prompt : read_file(*flags_.prompt_file)), flags_.generation}};
+  }
+
+ private:
+  void choose_template() {
+    if (!flags_.chat_template.empty()) {
+      const std::optional<ChatFormat> format = chat_format_named(flags_.chat_template);
+      if (!format) {
+        throw InputError("--chat-template is '{}'; expected llada, chatml or none", flags_.chat_template);
+      }
+      if (tokenizer_) template_ = load_chat_template(folder_);
+      template_.format = *format;
+    } else if (tokenizer_ && !flags_.raw) {
+      template_ = load_chat_template(folder_);
+    }
+    if (!flags_.system.empty() && template_.format == ChatFormat::kNone) {
+      throw InputError("--system needs a chat template; this run uses none");
+    }
+  }
+
+  std::vector<TokenId> encode(const std::string& text) const {
+    if (!tokenizer_) {
+      throw InputError("{} has no tokenizer; give the prompt as --prompt-tokens \"1,2,3\"", flags_.model);
+    }
+    std::vector<Message> messages;
+    if (!flags_.system.empty()) messages.push_back({"system", flags_.system});
+    messages.push_back({"user", text});
+    return render(template_, *tokenizer_, messages);
+  }
+
+  std::vector<Prompt> read_lines() const {
+    const std::string& file = *flags_.prompts_file;
+    std::istringstream stream(read_file(file));
+    std::vector<Prompt> prompts;
+    std::string line;
+    for (int number = 1; std::getline(stream, line); ++number) {
+      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      prompts.push_back(read_line(line, fmt::format("{}, line {}", file, number)));
+    }
+    if (prompts.empty()) throw InputError("{}: holds no prompt", file);
+    return prompts;
+  }
+
+  Prompt read_line(const std::string& line, const std::string& place) const {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object()) throw InputError("{}: not a JSON object", place);
+    Prompt prompt{{}, flags_.generation};
+    if (json.contains("prompt_tokens") && json["prompt_tokens"].is_array()) {
+      prompt.tokens = parse_token_list(json["prompt_tokens"].dump(), place);
+    } else if (json.contains("prompt") && json["prompt"].is_string()) {
+      prompt.tokens = encode(json["prompt"].get<std::string>());
+    } else {
+      throw InputError("{}: expected \"prompt\" (text) or \"prompt_tokens\" (ids)", place);
+    }
+    if (json.contains("seed")) {
+      if (!json["seed"].is_number_unsigned()) throw InputError("{}: seed is not a whole number", place);
+      prompt.options.seed = json["seed"].get<uint64_t>();
+    }
+    return prompt;
+  }
+
+  const RunFlags& flags_;
+  const std::filesystem::path& folder_;
+  std::optional<Tokenizer> tokenizer_;
+  ChatTemplate template_;
+};
+
+/// Writes one JSON object per line; InputError if the file cannot be written.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path) : path_(path), stream_(path) { check(); }
+
+  void write(const nlohmann::ordered_json& line) {
+    stream_ << line.dump() << '\n';
+    check();
+  }
+
+ private:
+  void check() const {
+    if (!stream_) throw InputError("{}: cannot be written", path_);
+  }
+
+  std::string path_;
+  std::ofstream stream_;
+};
+
+void print_result(const RunFlags& flags, const GenerationResult& result, bool has_text) {
+  if (flags.json) {
+    // Tokens may end inside a character; JSON cannot.
+    fmt::print("{}\n", to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else if (has_text) {
+    fmt::print("{}\n", result.text);
+  } else {
+    fmt::print("{}\n", nlohmann::json(result.tokens).dump());
+  }
+}
+
+void print_summary(const GenerationResult& result) {
+  const RunStatistics& statistics = result.statistics;
+  const double saved = statistics.baseline.rows > 0
+                           ? 100.0 * (1 - static_cast<double>(statistics.cost.rows) /
+                                              static_cast<double>(statistics.baseline.rows))
+                           : 0;
+  fmt::print(
+      stderr,
+      "{} steps, {} answer tokens in {:.2f} s ({:.1f} tokens/s), {} rows ({:.0f}% saved), {:.3g} GFLOP\n",
+      statistics.steps, result.answer_tokens, statistics.seconds, result.tokens_per_second(),
+      statistics.cost.rows, saved, statistics.cost.flops / 1e9);
+}
+
+void run(const RunFlags& flags) {
+  // Whatever may be wrong with the flags is said before the weights are read.
+  const ModelSource source = find_model(flags.model);
+  const ModelConfig& config = source.config;
+  const PromptReader reader(flags, source.folder);
+  const std::vector<Prompt> prompts = reader.read();
+  std::vector<std::unique_ptr<Decoder>> decoders;
+  for (const Prompt& prompt : prompts) {
+    decoders.push_back(make_decoder(config, prompt.options, prompt.tokens, reader.end_of_turn()));
+  }
+  std::optional<TraceFile> trace;
+  if (!flags.trace.empty()) trace.emplace(flags.trace);
+
+  const LoadedModel loaded = load_model(flags, source);
+  Engine engine(loaded.model, *loaded.kernels, *loaded.threads, flags.batch);
+  for (std::unique_ptr<Decoder>& made : decoders) {
+    const size_t request = engine.add(std::move(made));
+    const Decoder& decoder = engine.decoder(request);
+    if (trace) trace->write(trace_start(request, decoder.canvas(), decoder.prompt_length()));
+  }
+
+  std::optional<LiveView> live;
+  const bool one_request = prompts.size() == 1;
+  if (one_request && !flags.json && !flags.no_live && reader.tokenizer() != nullptr && can_draw_on(stderr)) {
+    live.emplace(config, *reader.tokenizer());
+  }
+  engine.run([&](const StepEvent& event) {
+    if (trace) trace->write(trace_step(event));
+    if (live) live->update(event);
+  });
+  live.reset();
+
+  for (size_t request = 0; request < prompts.size(); ++request) {
+    const GenerationResult result =
+        make_result(engine.decoder(request), engine.statistics(request), config, reader.tokenizer(),
+                    prompts[request].options.seed.value_or(0));
+    print_result(flags, result, reader.tokenizer() != nullptr);
+    if (!flags.json && isatty(STDERR_FILENO) != 0) print_summary(result);
+  }
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& program) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = program.add_subcommand("run", "Answer a prompt by filling in the canvas");
+  add_model_flags(*command, *flags);
+  command->add_option("-p,--prompt", flags->prompt, "Text of the user's turn")->group("Prompt");
+  command->add_option("-f,--prompt-file,--file", flags->prompt_file, "Read the prompt from a file")
+      ->group("Prompt");
+  command->add_option("--prompt-tokens", flags->prompt_tokens, "Token ids, \"1,2,3\"; no template is applied")
+      ->group("Prompt");
+  command
+      ->add_option("--prompts-file", flags->prompts_file,
+                   "JSON lines with \"prompt\" or \"prompt_tokens\", and \"seed\" if it differs; answers "
+                   "keep the order")
+      ->group("Prompt");
+  command->add_option("--batch", flags->batch, "Prompts that share each forward pass (default 1)")
+      ->check(CLI::Range(1, 4096))
+      ->group("Prompt");
+  command->add_option("--system,--sys", flags->system, "Text of the system turn")->group("Prompt");
+  command
+      ->add_option("--chat-template", flags->chat_template,
+                   "llada, chatml or none (default: the checkpoint's)")
+      ->group("Prompt");
+  command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Prompt");
+  add_generation_flags(*command, flags->generation);
+  command->add_flag("--json", flags->json, "Print one JSON object per prompt")->group("Output");
+  command->add_option("--trace", flags->trace, "Write one JSON object per forward pass to this file")
+      ->group("Output");
+  command->add_flag("--no-live", flags->no_live, "Do not draw the canvas on a terminal")->group("Output");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace lacuna

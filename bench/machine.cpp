@@ -1,0 +1,157 @@
+#include "bench/machine.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+
+namespace lacuna {
+namespace {
+
+// Enough independent sums to hide the latency of a multiply-add (4 cycles, two at a time).
+constexpr int kSums = 10;
+
+/// The sums' total, so that the compiler keeps the work.
+using Probe = float (*)(int64_t rounds);
+
+float probe_scalar(int64_t rounds) {
+  float sums[kSums] = {};
+  const volatile float one = 1;
+  const float factor = one;
+  for (int64_t i = 0; i < rounds; ++i) {
+    for (float& sum : sums) sum = factor * factor + sum;
+    asm volatile("" ::: "memory");
+  }
+  return sums[0] + sums[kSums - 1];
+}
+
+__attribute__((target("avx2,fma"))) float probe_avx2(int64_t rounds) {
+  __m256 sums[kSums] = {};
+  __m256 factor = _mm256_set1_ps(1);
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile("" : "+x"(factor));  // otherwise the compiler may multiply once for all rounds
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(factor, factor, sum);
+  }
+  __m256 total = sums[0];
+  for (int s = 1; s < kSums; ++s) total = _mm256_add_ps(total, sums[s]);
+  return _mm256_cvtss_f32(total);
+}
+
+__attribute__((target("avx512f"))) float probe_avx512(int64_t rounds) {
+  __m512 sums[kSums] = {};
+  __m512 factor = _mm512_set1_ps(1);
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile("" : "+v"(factor));
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(factor, factor, sum);
+  }
+  __m512 total = sums[0];
+  for (int s = 1; s < kSums; ++s) total = _mm512_add_ps(total, sums[s]);
+  return _mm512_cvtss_f32(total);
+}
+
+__attribute__((target("avx512f,avx512bf16"))) float probe_avx512_bf16(int64_t rounds) {
+  __m512 sums[kSums] = {};
+  __m512i factor = _mm512_set1_epi32(0x3f803f80);
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile("" : "+v"(factor));
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, (__m512bh)factor, (__m512bh)factor);
+  }
+  __m512 total = sums[0];
+  for (int s = 1; s < kSums; ++s) total = _mm512_add_ps(total, sums[s]);
+  return _mm512_cvtss_f32(total);
+}
+
+__attribute__((target("amx-tile,amx-bf16"))) float probe_amx_bf16(int64_t rounds) {
+  struct alignas(64) {
+    uint8_t palette = 1;
+    uint8_t reserved[15] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16};
+  } config;
+  asm volatile("ldtilecfg %0" : : "m"(config));
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_release();
+  return 0;
+}
+
+struct PeakProbe {
+  Probe run;
+  double flops_per_round;
+};
+
+PeakProbe probe_for(std::string_view isa, DType dtype) {
+  const bool is_bf16 = dtype == DType::kBF16;
+  if (isa == "amx" && is_bf16) return {probe_amx_bf16, 4.0 * 2 * 16 * 16 * 32};
+  if (isa == "avx512" && is_bf16) return {probe_avx512_bf16, 2.0 * 32 * kSums};
+  if (isa == "amx" || isa == "avx512") return {probe_avx512, 2.0 * 16 * kSums};
+  if (isa == "avx2") return {probe_avx2, 2.0 * 8 * kSums};
+  return {probe_scalar, 2.0 * kSums};
+}
+
+/// Seconds of the fastest of a few tries, after one to warm up.
+template <typename Work>
+double fastest_seconds(Work&& work) {
+  work();
+  double fastest = 1e30;
+  for (int i = 0; i < 5; ++i) {
+    const Stopwatch clock;
+    work();
+    fastest = std::min(fastest, clock.seconds());
+  }
+  return fastest;
+}
+
+}  // namespace
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos) {
+      return line.substr(line.find(": ") + 2);
+    }
+  }
+  return "unknown";
+}
+
+double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype) {
+  const PeakProbe probe = probe_for(isa, dtype);
+  const auto rounds = static_cast<int64_t>(1e9 / probe.flops_per_round);
+  const int64_t tasks = 8 * static_cast<int64_t>(threads.size());
+  volatile float sink = 0;
+  const double seconds = fastest_seconds([&] {
+    threads.parallel_for(tasks, [&](int64_t, int thread) {
+      const float total = probe.run(rounds);
+      if (thread == 0) sink = total;
+    });
+  });
+  return static_cast<double>(tasks) * static_cast<double>(rounds) * probe.flops_per_round / seconds;
+}
+
+double measure_read_bandwidth(ThreadPool& threads) {
+  constexpr int64_t kBytes = int64_t{1} << 30;
+  constexpr int64_t kTaskBytes = int64_t{1} << 22;
+  const Buffer<std::byte> memory(kBytes);
+  volatile int sink = 0;
+  const double seconds = fastest_seconds([&] {
+    threads.parallel_for(kBytes / kTaskBytes, [&](int64_t task, int thread) {
+      const auto* words = reinterpret_cast<const __m128i*>(memory.data() + task * kTaskBytes);
+      __m128i sums[4] = {};
+      for (int64_t i = 0; i < kTaskBytes / 16; i += 4) {
+        for (int s = 0; s < 4; ++s) sums[s] = _mm_add_epi32(sums[s], _mm_load_si128(words + i + s));
+      }
+      const __m128i total = _mm_add_epi32(_mm_add_epi32(sums[0], sums[1]), _mm_add_epi32(sums[2], sums[3]));
+      if (thread == 0) sink = _mm_cvtsi128_si32(total);
+    });
+  });
+  return static_cast<double>(kBytes) / seconds;
+}
+
+}  // namespace lacuna

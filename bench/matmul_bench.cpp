@@ -1,0 +1,224 @@
+#include "bench/matmul_bench.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "bench/machine.h"
+#include "bench/median.h"
+#include "bench/onednn.h"
+#include "weights/packed_matrix.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int64_t kRotatedBytes = int64_t{1} << 30;
+
+/// Uniform in (-1, 1), and representable in `dtype`.
+Buffer<float> random_matrix(ThreadPool& threads, DType dtype, int64_t rows, int64_t cols) {
+  Buffer<float> matrix(rows * cols);
+  threads.parallel_for(rows, [&](int64_t row, int) {
+    const RngStream random(0, rows, row);
+    for (int64_t i = 0; i < cols; ++i) {
+      const auto value = static_cast<float>(2 * random.uniform(static_cast<uint64_t>(i)) - 1);
+      matrix.data()[row * cols + i] = dtype == DType::kBF16 ? static_cast<float>(bf16(value)) : value;
+    }
+  });
+  return matrix;
+}
+
+/// One matrix, packed, and copies of it to rotate over.
+class RotatedWeights {
+ public:
+  RotatedWeights(ThreadPool& threads, DType dtype, const MatmulShape& shape, const float* values,
+                 bool in_cache)
+      : matrix_(threads, dtype, shape.outputs, shape.inputs, [&](int64_t n, float* row) {
+          std::memcpy(row, values + n * shape.inputs, static_cast<size_t>(shape.inputs) * sizeof(float));
+        }) {
+    copies_ = in_cache ? 1 : (kRotatedBytes + matrix_.bytes() - 1) / matrix_.bytes();
+    further_.reserve((copies_ - 1) * matrix_.bytes());
+    for (int64_t copy = 1; copy < copies_; ++copy) {
+      std::memcpy(further_.data() + (copy - 1) * matrix_.bytes(), matrix_.view().data,
+                  static_cast<size_t>(matrix_.bytes()));
+    }
+  }
+
+  int64_t copies() const { return copies_; }
+  PanelView view(int64_t copy) const {
+    PanelView view = matrix_.view();
+    if (copy > 0) view.data = further_.data() + (copy - 1) * matrix_.bytes();
+    return view;
+  }
+
+ private:
+  PackedMatrix matrix_;
+  int64_t copies_ = 1;
+  Buffer<std::byte> further_;
+};
+
+/// Compares a sample of out's elements with the definition, in double.
+void check(const ProductToTime& product, const float* out, int64_t out_stride, const char* failure) {
+  for (int64_t row = 0; row < product.rows; row += 1 + product.rows / 5) {
+    for (int64_t n = 0; n < product.outputs; n += 1 + product.outputs / 41) {
+      double sum = 0;
+      double absolute = 0;
+      for (int64_t k = 0; k < product.inputs; ++k) {
+        const double term = static_cast<double>(product.x[row * product.inputs + k]) *
+                            product.weights[n * product.inputs + k];
+        sum += term;
+        absolute += std::abs(term);
+      }
+      const double bound =
+          static_cast<double>(product.inputs) * std::numeric_limits<float>::epsilon() * absolute;
+      expects(std::abs(out[row * out_stride + n] - sum) <= bound, failure);
+    }
+  }
+}
+
+template <typename Run>
+double seconds_of(Run&& run) {
+  const Stopwatch clock;
+  run();
+  return clock.seconds();
+}
+
+MatmulTiming time_product(const KernelContext& context, const ProductToTime& product,
+                          const RotatedWeights& weights, int repeat) {
+  MatmulTiming timing{{product.inputs, product.outputs}, product.rows, product.dtype, {}, {}, {}};
+  const int64_t out_stride = round_up(product.outputs, kPanelWidth);
+  Buffer<float> out(product.rows * out_stride);
+  PackedRows rows;
+  const auto run = [&](int64_t copy) {
+    rows.pack(context, {product.x, product.rows, product.inputs}, {}, product.dtype);
+    multiply(context, rows, weights.view(copy), nullptr,
+             {out.data(), product.rows, product.outputs, out_stride});
+  };
+  run(0);
+  check(product, out.data(), out_stride, "bench matmul: the product is right");
+
+  std::unique_ptr<OneDnnProduct> onednn = make_onednn_product(product, context.threads.size());
+  if (onednn != nullptr) {
+    timing.onednn_implementation = onednn->implementation();
+    if (timing.onednn_implementation.find("ref") != std::string::npos) {
+      onednn = nullptr;
+    } else {
+      onednn->run(0);
+      check(product, onednn->out(), product.outputs, "bench matmul: oneDNN's product is right");
+    }
+  }
+
+  int64_t copy = 0;
+  const auto next_copy = [&] { return copy = (copy + 1) % weights.copies(); };
+  for (int i = 0; i < repeat; ++i) {
+    timing.seconds.push_back(seconds_of([&] { run(next_copy()); }));
+    if (onednn != nullptr) timing.onednn_seconds.push_back(seconds_of([&] { onednn->run(copy); }));
+  }
+  return timing;
+}
+
+nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& report) {
+  const double seconds = median(timing.seconds);
+  const auto [least, most] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
+  const double peak = timing.dtype == DType::kBF16 ? report.peak_flops_bf16 : report.peak_flops_f32;
+  nlohmann::ordered_json json{
+      {"shape", fmt::format("{}x{}", timing.shape.inputs, timing.shape.outputs)},
+      {"rows", timing.rows},
+      {"dtype", name_of(timing.dtype)},
+      {"seconds_median", seconds},
+      {"seconds_min", *least},
+      {"seconds_max", *most},
+      {"gflops", timing.flops() / seconds / 1e9},
+      {"gbps", timing.weight_bytes() / seconds / 1e9},
+      {"peak_share", timing.flops() / seconds / peak},
+      {"onednn", nullptr},
+      {"ratio_to_onednn", nullptr},
+  };
+  if (!timing.onednn_implementation.empty()) {
+    json["onednn"]["implementation"] = timing.onednn_implementation;
+  }
+  if (!timing.onednn_seconds.empty()) {
+    const double onednn_seconds = median(timing.onednn_seconds);
+    json["onednn"]["seconds_median"] = onednn_seconds;
+    json["onednn"]["gflops"] = timing.flops() / onednn_seconds / 1e9;
+    json["ratio_to_onednn"] = timing.ratio_to_onednn();
+  }
+  return json;
+}
+
+}  // namespace
+
+double MatmulTiming::flops() const {
+  return 2.0 * static_cast<double>(rows) * static_cast<double>(shape.inputs) *
+         static_cast<double>(shape.outputs);
+}
+
+double MatmulTiming::weight_bytes() const {
+  return static_cast<double>(shape.inputs) * static_cast<double>(shape.outputs) *
+         static_cast<double>(size_of(dtype));
+}
+
+double MatmulTiming::ratio_to_onednn() const {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < onednn_seconds.size(); ++i) ratios.push_back(onednn_seconds[i] / seconds[i]);
+  return median(std::move(ratios));
+}
+
+MatmulShape parse_matmul_shape(const std::string& text) {
+  const auto number = [&](size_t begin, size_t end) {
+    int64_t value = 0;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, value);
+    const bool whole = error == std::errc() && stop == text.data() + end;
+    return whole && value >= 1 && value <= (1 << 20) ? value : 0;
+  };
+  const size_t cross = text.find('x');
+  if (cross != std::string::npos) {
+    const MatmulShape shape{number(0, cross), number(cross + 1, text.size())};
+    if (shape.inputs > 0 && shape.outputs > 0) return shape;
+  }
+  throw InputError("--shape holds '{}'; expected inputs x outputs, such as 4096x12288", text);
+}
+
+MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions& options) {
+  MatmulReport report;
+  report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32);
+  report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16);
+  report.read_bandwidth = measure_read_bandwidth(context.threads);
+  for (const DType dtype : options.dtypes) {
+    for (const MatmulShape& shape : options.shapes) {
+      const Buffer<float> values = random_matrix(context.threads, dtype, shape.outputs, shape.inputs);
+      const RotatedWeights weights(context.threads, dtype, shape, values.data(), options.in_cache);
+      for (const int64_t rows : options.rows) {
+        const Buffer<float> x = random_matrix(context.threads, dtype, rows, shape.inputs);
+        const ProductToTime product{dtype,    rows,          shape.inputs,    shape.outputs,
+                                    x.data(), values.data(), weights.copies()};
+        report.timings.push_back(time_product(context, product, weights, options.repeat));
+      }
+    }
+  }
+  return report;
+}
+
+nlohmann::ordered_json to_json(const MatmulReport& report, const KernelContext& context,
+                               const MatmulBenchOptions& options) {
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  for (const MatmulTiming& timing : report.timings) results.push_back(to_json(timing, report));
+  return {{"bench", "matmul"},
+          {"machine", processor_name()},
+          {"isa", context.kernels.name},
+          {"threads", context.threads.size()},
+          {"in_cache", options.in_cache},
+          {"peak_gflops_f32", report.peak_flops_f32 / 1e9},
+          {"peak_gflops_bf16", report.peak_flops_bf16 / 1e9},
+          {"read_gbps", report.read_bandwidth / 1e9},
+          {"onednn", onednn_description()},
+          {"results", results}};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,13 @@
+#include "bench/onednn.h"
+
+namespace lacuna {
+
+std::string onednn_description() {
+  return "absent: install libdnnl-dev and configure again";
+}
+
+std::unique_ptr<OneDnnProduct> make_onednn_product(const ProductToTime&, int) {
+  return nullptr;
+}
+
+}  // namespace lacuna

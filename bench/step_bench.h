@@ -1,0 +1,41 @@
+// How long one denoising step takes, by how many rows of the canvas it computes.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "kernels/matmul.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+struct StepBenchOptions {
+  int32_t canvas = 1024;  ///< cells that every row attends to
+  std::vector<int32_t>
+      rows;            ///< row counts to time, each in [1, canvas]; empty: canvas and its 2nd, 4th, 8th
+  int32_t repeat = 5;  ///< timed passes per row count, after one to warm up
+};
+
+/// The timed passes of one row count.
+struct StepTiming {
+  int32_t rows = 0;
+  double flops = 0;  ///< of one pass
+  std::vector<double> seconds;
+  std::vector<PassTimes> times;
+
+  double median_seconds() const;
+  /// Of each pass, what was neither a matrix product nor attention, as a part of the whole; their median.
+  double other_share() const;
+};
+
+/// A full pass fills the cells. Then row counts take turns, so that a change of the machine's speed meets all
+/// of them. A pass computes rows spread evenly over the canvas, each attends to all of it, and a token is
+/// drawn for every row, as a denoising step would where all its rows are masked.
+std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& context,
+                                    const StepBenchOptions& options);
+
+/// One object per row count: seconds, where they went, speed, and speed as a part of the fastest.
+nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings);
+
+}  // namespace lacuna

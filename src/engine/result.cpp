@@ -1,0 +1,81 @@
+#include "engine/result.h"
+
+#include <algorithm>
+
+namespace lacuna {
+namespace {
+
+double rate(double count, double seconds) {
+  return seconds > 0 ? count / seconds : 0;
+}
+
+}  // namespace
+
+double GenerationResult::tokens_per_second() const {
+  return rate(answer_tokens, statistics.seconds);
+}
+
+double GenerationResult::canvas_tokens_per_second() const {
+  return rate(static_cast<double>(tokens.size()), statistics.seconds);
+}
+
+std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
+  const auto end = std::find_first_of(generated.begin(), generated.end(), end_ids.begin(), end_ids.end());
+  return generated.first(static_cast<size_t>(end - generated.begin()));
+}
+
+GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
+                             const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed) {
+  GenerationResult result;
+  const std::span<const TokenId> generated =
+      decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
+  const std::span<const TokenId> answer = answer_part(generated, config.end_ids);
+  if (tokenizer != nullptr) result.text = tokenizer->decode(answer);
+  result.tokens.assign(generated.begin(), generated.end());
+  result.prompt_tokens = decoder.prompt_length();
+  result.answer_tokens = static_cast<int32_t>(answer.size());
+  result.stop_reason = decoder.stop_reason();
+  result.seed = seed;
+  result.statistics = statistics;
+  return result;
+}
+
+nlohmann::ordered_json to_json(const GenerationResult& result) {
+  const RunStatistics& statistics = result.statistics;
+  return {{"text", result.text},
+          {"tokens", result.tokens},
+          {"prompt_tokens", result.prompt_tokens},
+          {"stop_reason", result.stop_reason == StopReason::kEndToken ? "eos" : "length"},
+          {"seed", result.seed},
+          {"stats",
+           {{"steps", statistics.steps},
+            {"forward_passes", statistics.forward_passes},
+            {"rows", statistics.cost.rows},
+            {"rows_baseline", statistics.baseline.rows},
+            {"flops", statistics.cost.flops},
+            {"flops_baseline", statistics.baseline.flops},
+            {"seconds", statistics.seconds},
+            {"tokens_per_second", result.tokens_per_second()},
+            {"canvas_tokens_per_second", result.canvas_tokens_per_second()}}}};
+}
+
+nlohmann::ordered_json trace_start(size_t request, std::span<const TokenId> canvas, int32_t prompt_length) {
+  return {{"request", request},
+          {"prompt_tokens", prompt_length},
+          {"canvas", std::vector<TokenId>(canvas.begin(), canvas.end())}};
+}
+
+nlohmann::ordered_json trace_step(const StepEvent& event) {
+  nlohmann::ordered_json committed = nlohmann::ordered_json::array();
+  for (const Commit& commit : event.report.committed) {
+    committed.push_back(
+        {{"position", commit.position}, {"token", commit.token}, {"confidence", commit.confidence}});
+  }
+  return {{"request", event.request},          {"pass", event.statistics.forward_passes - 1},
+          {"step", event.report.step},         {"block", event.report.block},
+          {"kind", event.report.kind},         {"rows", event.plan.positions},
+          {"committed", std::move(committed)}, {"locked", nlohmann::ordered_json::array()},
+          {"seconds", event.pass_seconds}};
+}
+
+}  // namespace lacuna

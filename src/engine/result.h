@@ -1,0 +1,43 @@
+// What a finished request gives back, and what a trace says about its steps.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+
+struct GenerationResult {
+  std::string text;  ///< up to the first end token, special tokens left out; empty without tokenizer
+  std::vector<TokenId> tokens;  ///< every generated id, those after an end token included
+  int32_t prompt_tokens = 0;
+  int32_t answer_tokens = 0;  ///< up to and without the first end token
+  StopReason stop_reason = StopReason::kLength;
+  uint64_t seed = 0;
+  RunStatistics statistics;
+
+  double tokens_per_second() const;         ///< answer tokens
+  double canvas_tokens_per_second() const;  ///< all generated tokens
+};
+
+/// The part of `generated` before its first end token.
+std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids);
+
+/// tokenizer may be null.
+GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
+                             const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed);
+
+/// The object that `lacuna run --json` prints.
+nlohmann::ordered_json to_json(const GenerationResult& result);
+
+/// The lines of a trace: trace_start() with the starting canvas, then trace_step() for each pass.
+nlohmann::ordered_json trace_start(size_t request, std::span<const TokenId> canvas, int32_t prompt_length);
+nlohmann::ordered_json trace_step(const StepEvent& event);
+
+}  // namespace lacuna

@@ -1,0 +1,149 @@
+#include "eval/evaluate.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "decode/make_decoder.h"
+#include "engine/engine.h"
+
+namespace lacuna {
+namespace {
+
+double ratio(double amount, double of) {
+  return of > 0 ? amount / of : 0;
+}
+
+template <typename Get>
+auto sum_over(const std::vector<SampleRecord>& records, Get&& get) {
+  decltype(get(records.front())) total{};
+  for (const SampleRecord& record : records) total += get(record);
+  return total;
+}
+
+/// The settings that somebody gave, under the names of the command line.
+nlohmann::ordered_json given_options(const GenerationOptions& options) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  visit_options(options, [&](std::string_view name, Aliases, const auto& field, std::string_view) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, bool>) {
+      if (field) json[std::string(name)] = true;
+    } else {
+      if (field) json[std::string(name)] = *field;
+    }
+  });
+  return json;
+}
+
+}  // namespace
+
+int32_t Evaluation::num_correct() const {
+  return sum_over(records, [](const SampleRecord& record) { return record.correct ? 1 : 0; });
+}
+
+double Evaluation::accuracy() const {
+  return ratio(num_correct(), static_cast<double>(records.size()));
+}
+
+double Evaluation::mean_steps() const {
+  const int64_t steps =
+      sum_over(records, [](const SampleRecord& record) -> int64_t { return record.result.statistics.steps; });
+  return ratio(static_cast<double>(steps), static_cast<double>(records.size()));
+}
+
+StepCost Evaluation::total_cost() const {
+  return sum_over(records, [](const SampleRecord& record) { return record.result.statistics.cost; });
+}
+
+StepCost Evaluation::total_baseline() const {
+  return sum_over(records, [](const SampleRecord& record) { return record.result.statistics.baseline; });
+}
+
+double Evaluation::tokens_per_second() const {
+  return ratio(
+      sum_over(records, [](const SampleRecord& record) -> double { return record.result.answer_tokens; }),
+      seconds);
+}
+
+double Evaluation::canvas_tokens_per_second() const {
+  return ratio(
+      sum_over(records,
+               [](const SampleRecord& record) { return static_cast<double>(record.result.tokens.size()); }),
+      seconds);
+}
+
+Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
+                    const EvaluationSettings& settings, const EvaluationProgress& progress) {
+  const Task& task = find_task(settings.task);
+  const ModelConfig& config = model.model->config();
+  const TokenId end_of_turn = lacuna::end_of_turn(model.tokenizer).value_or(-1);
+  Evaluation evaluation;
+  evaluation.settings = settings;
+  GenerationOptions& generation = evaluation.settings.generation;
+  generation.gen_length = generation.gen_length.value_or(kEvaluationGenLength);
+  const uint64_t seed = generation.seed.value_or(0);
+  generation.seed = seed;
+
+  Engine engine(model.model, context.kernels, context.threads, settings.batch);
+  for (int32_t i = 0; i < settings.samples; ++i) {
+    const auto index = static_cast<uint64_t>(i);
+    SampleRecord& record = evaluation.records.emplace_back();
+    record.sample = task.generate(Split::kTest, seed, index);
+    GenerationOptions options = generation;
+    options.seed = seed + index;
+    engine.add(make_decoder(
+        config, options,
+        render(model.chat_template, model.tokenizer, std::array{Message{"user", record.sample.prompt}}),
+        end_of_turn));
+  }
+
+  const Stopwatch clock;
+  int32_t done = 0;
+  const StepObserver count_done = [&](const StepEvent& event) { done += event.decoder.done() ? 1 : 0; };
+  while (engine.step(count_done)) {
+    ++evaluation.forward_passes;
+    if (progress) progress(done);
+  }
+  evaluation.seconds = clock.seconds();
+
+  for (size_t i = 0; i < evaluation.records.size(); ++i) {
+    SampleRecord& record = evaluation.records[i];
+    record.result = make_result(engine.decoder(i), engine.statistics(i), config, &model.tokenizer, seed + i);
+    record.correct = task.check(record.sample, record.result.text);
+  }
+  return evaluation;
+}
+
+nlohmann::ordered_json to_json(const Evaluation& evaluation) {
+  const StepCost cost = evaluation.total_cost();
+  const StepCost baseline = evaluation.total_baseline();
+  nlohmann::ordered_json settings = given_options(evaluation.settings.generation);
+  settings["batch"] = evaluation.settings.batch;
+  return {{"task", evaluation.settings.task},
+          {"samples", evaluation.records.size()},
+          {"correct", evaluation.num_correct()},
+          {"accuracy", evaluation.accuracy()},
+          {"steps_mean", evaluation.mean_steps()},
+          {"forward_passes", evaluation.forward_passes},
+          {"rows", cost.rows},
+          {"rows_baseline", baseline.rows},
+          {"flops", cost.flops},
+          {"flops_baseline", baseline.flops},
+          {"seconds", evaluation.seconds},
+          {"tokens_per_second", evaluation.tokens_per_second()},
+          {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()},
+          {"settings", std::move(settings)}};
+}
+
+nlohmann::ordered_json to_json(const SampleRecord& record) {
+  nlohmann::ordered_json json{
+      {"prompt", record.sample.prompt}, {"expected", record.sample.answer}, {"correct", record.correct}};
+  json.update(to_json(record.result));
+  return json;
+}
+
+}  // namespace lacuna

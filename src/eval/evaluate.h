@@ -1,0 +1,74 @@
+// How often a model is right on a task, and what that cost.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "decode/options.h"
+#include "engine/result.h"
+#include "eval/tasks.h"
+#include "kernels/matmul.h"
+#include "model/model.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+
+struct EvaluationSettings {
+  std::string task = "arithmetic";
+  int32_t samples = 100;
+  int32_t batch = 8;  ///< samples that share each forward pass
+  /// Its seed (default 0) chooses the samples; sample i is generated with seed + i. An empty gen_length means
+  /// kEvaluationGenLength.
+  GenerationOptions generation;
+};
+
+/// Enough for every answer of the tasks as the project's own tokenizers spell them.
+inline constexpr int32_t kEvaluationGenLength = 32;
+
+struct SampleRecord {
+  Sample sample;
+  GenerationResult result;
+  bool correct = false;
+};
+
+struct Evaluation {
+  EvaluationSettings settings;  ///< with the seed and length that were used
+  std::vector<SampleRecord> records;
+  int64_t forward_passes = 0;  ///< of the model; each serves a whole batch
+  double seconds = 0;          ///< of all passes
+
+  int32_t num_correct() const;
+  double accuracy() const;
+  double mean_steps() const;
+  StepCost total_cost() const;
+  StepCost total_baseline() const;
+  double tokens_per_second() const;         ///< answer tokens
+  double canvas_tokens_per_second() const;  ///< all generated tokens
+};
+
+/// A model with all that turns text into requests.
+struct EvaluatedModel {
+  std::shared_ptr<const Model> model;
+  const Tokenizer& tokenizer;
+  ChatTemplate chat_template;  ///< kNone: prompts are used as they are
+};
+
+/// Called after each forward pass.
+using EvaluationProgress = std::function<void(int32_t samples_done)>;
+
+/// Generates the first settings.samples samples of the test split, answers and checks them. InputError for an
+/// unknown task, or settings that make_decoder() refuses.
+Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
+                    const EvaluationSettings& settings, const EvaluationProgress& progress = {});
+
+/// One object: the sums, and the settings that were given.
+nlohmann::ordered_json to_json(const Evaluation& evaluation);
+nlohmann::ordered_json to_json(const SampleRecord& record);
+
+}  // namespace lacuna

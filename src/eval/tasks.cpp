@@ -1,0 +1,205 @@
+#include "eval/tasks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kTestShare = 8;  // one prompt in so many is for testing
+
+struct Person {
+  std::string_view name;
+  std::string_view subject;  // pronoun
+  std::string_view object;
+};
+
+constexpr auto kPeople = std::to_array<Person>({
+    {"Mia", "She", "her"},   {"Ben", "He", "him"},   {"Ada", "She", "her"},  {"Tom", "He", "him"},
+    {"Zoe", "She", "her"},   {"Max", "He", "him"},   {"Lea", "She", "her"},  {"Sam", "He", "him"},
+    {"Ida", "She", "her"},   {"Leo", "He", "him"},   {"Eva", "She", "her"},  {"Jon", "He", "him"},
+    {"Nora", "She", "her"},  {"Hugo", "He", "him"},  {"Ruth", "She", "her"}, {"Otto", "He", "him"},
+    {"Clara", "She", "her"}, {"Felix", "He", "him"}, {"Irma", "She", "her"}, {"Paul", "He", "him"},
+});
+
+constexpr auto kObjects = std::to_array<std::string_view>(
+    {"shells", "coins", "books", "apples", "stones", "cards", "stamps", "pears", "balls", "pens",
+     "nuts",   "eggs",  "plums", "keys",   "rings",  "cups",  "bags",   "toys",  "seeds", "hats"});
+
+// Sentences that change the number: {0} pronoun, {1} the change, {2} a friend, {3} the pronoun as an object.
+constexpr auto kGains = std::to_array<std::string_view>(
+    {" {0} finds {1} more.", " {0} buys {1} more.", " {0} gets {1} from {2}.", " {2} gives {3} {1} more."});
+constexpr auto kLosses = std::to_array<std::string_view>(
+    {" {0} loses {1}.", " {0} sells {1}.", " {0} gives {1} to {2}.", " {2} takes {1} from {3}."});
+
+constexpr int kMinStart = 2;
+constexpr int kMaxStart = 20;
+
+constexpr auto kAnimals = std::to_array<std::string_view>(
+    {"fox", "bear", "cat", "dog", "goat", "hare", "duck", "frog", "mouse", "horse", "crow", "deer"});
+
+constexpr auto kPlaces =
+    std::to_array<std::string_view>({"in the forest", "by the river", "on the hill", "in the barn",
+                                     "near the sea", "under the bridge", "in the garden", "by the lake"});
+
+constexpr auto kThings = std::to_array<std::string_view>(
+    {"lantern", "key",  "drum",    "map",    "kite",  "boat",   "bell",  "coin", "hat",   "mirror",
+     "ladder",  "rope", "whistle", "basket", "clock", "candle", "spoon", "flag", "crown", "flute"});
+
+/// What happens to the thing, and the feeling that follows from it.
+struct Event {
+  std::string_view verb;
+  std::string_view feeling;
+};
+
+constexpr auto kEvents = std::to_array<Event>({
+    {"finds", "happy"},
+    {"loses", "sad"},
+    {"breaks", "sorry"},
+    {"sees", "curious"},
+    {"repairs", "proud"},
+    {"shares", "kind"},
+});
+
+/// Draws one after the other from a stream.
+class Draws {
+ public:
+  explicit Draws(RngStream stream) : stream_(stream) {}
+  uint32_t below(size_t count) { return stream_.below(next_++, static_cast<uint32_t>(count)); }
+  int between(int low, int high) {
+    return low + static_cast<int>(below(static_cast<size_t>(high - low + 1)));
+  }
+  template <typename List>
+  const auto& pick(const List& list) {
+    return list[below(list.size())];
+  }
+
+ private:
+  RngStream stream_;
+  uint64_t next_ = 0;
+};
+
+const Person& pick_friend(Draws& draws, const Person& person) {
+  // Any other person: the distance around the list is never a full turn.
+  const auto self = static_cast<size_t>(&person - kPeople.data());
+  return kPeople[(self + 1 + draws.below(kPeople.size() - 1)) % kPeople.size()];
+}
+
+Sample draw_arithmetic(Draws draws) {
+  const Person& person = draws.pick(kPeople);
+  const std::string_view object = draws.pick(kObjects);
+  // Two changes are the usual story, one or three the variation.
+  const int changes = std::array{1, 2, 2, 2, 3}[draws.below(5)];
+  int number = draws.between(kMinStart, kMaxStart);
+
+  Sample sample{fmt::format("{} has {} {}.", person.name, number, object), {}};
+  for (int i = 0; i < changes; ++i) {
+    const int amount = draws.between(1, kMaxChange);
+    const bool wants_gain = draws.below(2) == 0;
+    const bool gains = number < amount || (wants_gain && number + amount <= kMaxNumber);
+    const std::string_view sentence = draws.pick(gains ? kGains : kLosses);
+    const Person& other = pick_friend(draws, person);
+    sample.prompt += fmt::format(fmt::runtime(sentence), person.subject, amount, other.name, person.object);
+    const int result = gains ? number + amount : number - amount;
+    sample.answer += fmt::format("{}{}{}={}. ", number, gains ? '+' : '-', amount, result);
+    number = result;
+  }
+  sample.prompt += fmt::format(" How many {} does {} have now?", object, person.name);
+  sample.answer += fmt::format("The answer is {}.", number);
+  return sample;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+bool check_arithmetic(const Sample& sample, std::string_view text) {
+  return trim(text) == sample.answer;
+}
+
+struct StoryTopic {
+  std::string_view name, animal, place, thing;
+};
+
+std::string story_prompt(const StoryTopic& topic) {
+  const std::string_view place = topic.place.substr(topic.place.find(' ') + 1);  // without the preposition
+  return fmt::format("Tell a story about {} the {}, {} and the {}.", topic.name, topic.animal, place,
+                     topic.thing);
+}
+
+std::string story_answer(const StoryTopic& topic, const Event& event) {
+  return fmt::format("{0} the {1} lives {2}. One day {0} {3} the {4}. {0} is very {5}. The end.", topic.name,
+                     topic.animal, topic.place, event.verb, topic.thing, event.feeling);
+}
+
+Sample draw_story(Draws draws) {
+  const StoryTopic topic{draws.pick(kPeople).name, draws.pick(kAnimals), draws.pick(kPlaces),
+                         draws.pick(kThings)};
+  return {story_prompt(topic), story_answer(topic, draws.pick(kEvents))};
+}
+
+bool check_story(const Sample& sample, std::string_view text) {
+  // The reference differs from every other right story in its verb and feeling only; both are single words
+  // that occur nowhere else in it.
+  const auto replaced = [](std::string story, std::string_view from, std::string_view to) {
+    return story.replace(story.find(from), from.size(), to);
+  };
+  const auto has = [&](const Event& event) { return sample.answer.find(event.verb) != std::string::npos; };
+  const auto reference = std::find_if(kEvents.begin(), kEvents.end(), has);
+  if (reference == kEvents.end()) return false;
+  return std::any_of(kEvents.begin(), kEvents.end(), [&](const Event& event) {
+    const std::string with_verb = replaced(sample.answer, reference->verb, event.verb);
+    return trim(text) == replaced(with_verb, reference->feeling, event.feeling);
+  });
+}
+
+/// Draws until a sample of the split comes. Each task has its own streams, so that equal indices share
+/// nothing.
+template <Sample (*draw)(Draws), uint64_t task_number>
+Sample generate(Split split, uint64_t seed, uint64_t index) {
+  for (uint64_t attempt = 0;; ++attempt) {
+    Sample sample = draw(Draws(RngStream(seed, task_number, index, attempt)));
+    if (split_of(sample.prompt) == split) return sample;
+  }
+}
+
+constexpr auto kTasks = std::to_array<Task>({
+    {"arithmetic", "short stories about a changing number, with worked steps", generate<draw_arithmetic, 1>,
+     check_arithmetic},
+    {"stories", "four sentences about a name, an animal, a place and a thing", generate<draw_story, 2>,
+     check_story},
+});
+
+}  // namespace
+
+std::span<const Task> tasks() {
+  return kTasks;
+}
+
+const Task& find_task(std::string_view name) {
+  std::string names;
+  for (const Task& task : kTasks) {
+    if (task.name == name) return task;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
+  }
+  throw InputError("task '{}' is not known; the tasks are {}", name, names);
+}
+
+Split split_of(std::string_view prompt) {
+  uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits
+  for (const char c : prompt) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  // FNV's low bits depend on the last bytes alone; all stories end alike.
+  return mix_bits(hash) % kTestShare == 0 ? Split::kTest : Split::kTrain;
+}
+
+}  // namespace lacuna

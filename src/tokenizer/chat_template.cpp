@@ -1,0 +1,202 @@
+#include "tokenizer/chat_template.h"
+
+#include <array>
+
+#include "base/error.h"
+#include "tokenizer/json_file.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+struct NamedFormat {
+  std::string_view name;
+  ChatFormat format;
+};
+constexpr std::array kFormats = std::to_array<NamedFormat>(
+    {{"none", ChatFormat::kNone}, {"llada", ChatFormat::kLlada}, {"chatml", ChatFormat::kChatMl}});
+
+// A prompt under construction. Text is gathered up to the next atom and encoded as a whole, because words and
+// merges may cross from the template's text into a message's.
+class PromptBuilder {
+ public:
+  explicit PromptBuilder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  PromptBuilder& atom(std::string_view token) {
+    const auto id = tokenizer_.id_of(token);
+    if (!id) throw InputError("the chat template needs the token '{}', which the tokenizer lacks", token);
+    flush();
+    tokens_.push_back(*id);
+    return *this;
+  }
+
+  PromptBuilder& text(std::string_view part) {
+    text_ += part;
+    return *this;
+  }
+
+  std::vector<TokenId> finish() {
+    flush();
+    return std::move(tokens_);
+  }
+
+ private:
+  void flush() {
+    const std::vector<TokenId> tokens = tokenizer_.encode(text_, SpecialTokens::kAsText);
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    text_.clear();
+  }
+
+  const Tokenizer& tokenizer_;
+  std::vector<TokenId> tokens_;
+  std::string text_;
+};
+
+std::vector<TokenId> render_llada(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                                  std::span<const Message> messages) {
+  PromptBuilder prompt(tokenizer);
+  if (!messages.empty()) prompt.atom(chat_template.bos_token);
+  const auto header = [&](std::string_view role) {
+    prompt.atom("<|start_header_id|>").text(role).atom("<|end_header_id|>").text("\n\n");
+  };
+  for (const Message& message : messages) {
+    header(message.role);
+    prompt.text(trim_as_python(message.content)).atom("<|eot_id|>");
+  }
+  header("assistant");
+  return prompt.finish();
+}
+
+std::vector<TokenId> render_chatml(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                                   std::span<const Message> messages) {
+  PromptBuilder prompt(tokenizer);
+  const auto turn = [&](std::string_view role, std::string_view content) {
+    prompt.atom("<|im_start|>").text(role).text("\n").text(content).atom("<|im_end|>").text("\n");
+  };
+  const bool brings_system = !messages.empty() && messages.front().role == "system";
+  if (!brings_system && !chat_template.default_system.empty()) turn("system", chat_template.default_system);
+  for (const Message& message : messages) {
+    if (message.role != "system" && message.role != "user" && message.role != "assistant") {
+      throw InputError("role '{}' is not one of system, user, assistant", message.role);
+    }
+    turn(message.role, message.content);
+  }
+  prompt.atom("<|im_start|>").text("assistant\n");
+  return prompt.finish();
+}
+
+// Undoes the escapes of a Jinja string literal.
+std::string unescape(std::string_view literal) {
+  std::string text;
+  for (size_t index = 0; index < literal.size(); ++index) {
+    if (literal[index] != '\\' || index + 1 == literal.size()) {
+      text += literal[index];
+      continue;
+    }
+    const char escaped = literal[++index];
+    text += escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped;
+  }
+  return text;
+}
+
+// Templates with a default system turn hold it in one string literal, '<|im_start|>system\nYou are
+// …<|im_end|>'. Where a message's content is pasted in, the literal ends before <|im_end|>.
+std::string find_default_system(std::string_view jinja) {
+  constexpr std::string_view kTurn = "<|im_start|>system";
+  for (size_t at = jinja.find(kTurn); at != std::string_view::npos; at = jinja.find(kTurn, at + 1)) {
+    std::string_view rest = jinja.substr(at + kTurn.size());
+    if (rest.starts_with("\\n")) {
+      rest.remove_prefix(2);
+    } else if (rest.starts_with('\n')) {
+      rest.remove_prefix(1);
+    } else {
+      continue;
+    }
+    const std::string_view sentence = rest.substr(0, rest.find("<|im_end|>"));
+    const char quote = at > 0 ? jinja[at - 1] : '\'';
+    if (sentence.size() < rest.size() && sentence.find(quote) == std::string_view::npos)
+      return unescape(sentence);
+  }
+  return {};
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// The Jinja program of a folder, or nothing.
+std::optional<std::string> read_jinja(const JsonValue& config, const std::filesystem::path& folder) {
+  if (const auto value = config.find("chat_template")) {
+    if (value->json().is_string()) return value->string();
+    for (const JsonValue& choice : value->elements()) {
+      if (choice.at("name").string() == "default") return choice.at("template").string();
+    }
+  }
+  const auto path = folder / "chat_template.jinja";
+  return exists(path) ? std::optional(read_text_file(path)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ChatFormat> chat_format_named(std::string_view name) {
+  for (const NamedFormat& candidate : kFormats) {
+    if (candidate.name == name) return candidate.format;
+  }
+  return std::nullopt;
+}
+
+std::string_view name_of(ChatFormat format) {
+  for (const NamedFormat& candidate : kFormats) {
+    if (candidate.format == format) return candidate.name;
+  }
+  return "?";
+}
+
+ChatTemplate recognise_chat_template(std::string_view jinja) {
+  if (contains(jinja, "<|start_header_id|>") && contains(jinja, "<|end_header_id|>") &&
+      contains(jinja, "<|eot_id|>")) {
+    return {.format = ChatFormat::kLlada};
+  }
+  if (contains(jinja, "<|im_start|>") && contains(jinja, "<|im_end|>")) {
+    return {.format = ChatFormat::kChatMl, .default_system = find_default_system(jinja)};
+  }
+  return {.reason = "the chat template is neither LLaDA's nor ChatML"};
+}
+
+ChatTemplate load_chat_template(const std::filesystem::path& folder) {
+  const auto path = folder / "tokenizer_config.json";
+  const nlohmann::json document =
+      exists(path) ? parse_json(read_text_file(path), path.string()) : nlohmann::json::object();
+  const JsonValue config(document, path.string());
+  const auto jinja = read_jinja(config, folder);
+  if (!jinja) return {.reason = fmt::format("{} has no chat template", folder.string())};
+  ChatTemplate chat_template = recognise_chat_template(*jinja);
+  if (const auto bos = config.find("bos_token")) {
+    chat_template.bos_token = bos->json().is_object() ? bos->at("content").string() : bos->string();
+  }
+  return chat_template;
+}
+
+std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                            std::span<const Message> messages) {
+  switch (chat_template.format) {
+    case ChatFormat::kLlada:
+      return render_llada(chat_template, tokenizer, messages);
+    case ChatFormat::kChatMl:
+      return render_chatml(chat_template, tokenizer, messages);
+    case ChatFormat::kNone:
+      break;
+  }
+  if (messages.size() != 1)
+    throw InputError("without a chat template there is one message, not {}", messages.size());
+  return tokenizer.encode(messages.front().content, SpecialTokens::kAsText);
+}
+
+std::optional<TokenId> end_of_turn(const Tokenizer& tokenizer) {
+  for (const std::string_view name : {"<|eot_id|>", "<|im_end|>", "<|role_end|>"}) {
+    if (const std::optional<TokenId> id = tokenizer.id_of(name)) return id;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lacuna

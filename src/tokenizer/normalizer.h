@@ -1,0 +1,17 @@
+// Normalisation of text before it is split: Unicode's normal forms and lower case, through utf8proc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lacuna {
+
+enum class Normalization : uint8_t { kNfc, kNfd, kNfkc, kNfkd, kLowercase };
+
+/// Applies `steps` in order. `text` is well-formed UTF-8. Throws InputError for text with more than a
+/// thousand combining marks in a row, which would take quadratic time to bring into order.
+std::string normalize(std::string_view text, std::span<const Normalization> steps);
+
+}  // namespace lacuna

@@ -1,0 +1,145 @@
+#include "tokenizer/pre_tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/byte_characters.h"
+
+namespace lacuna {
+
+const std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+namespace {
+
+constexpr const char* kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+// A stretch of text that the expression matched, or one that lies between its matches.
+struct Stretch {
+  TextRange range;
+  bool is_match = false;
+};
+
+// Covers the whole text, in order. Empty matches are kept: they keep neighbours from joining.
+std::vector<Stretch> stretches_of(const Regex& regex, std::string_view text, bool invert) {
+  std::vector<Stretch> stretches;
+  size_t end = 0;
+  for (const TextRange match : regex.find_all(text)) {
+    if (end != match.begin) stretches.push_back({{end, match.begin}, invert});
+    stretches.push_back({match, !invert});
+    end = match.end;
+  }
+  if (end != text.size()) stretches.push_back({{end, text.size()}, invert});
+  return stretches;
+}
+
+// Whether `second` joins the piece that ends with `first`. Of several matches in a row, only the one next to
+// the text joins it.
+bool joins(SplitBehavior behavior, const Stretch& first, const Stretch& second) {
+  switch (behavior) {
+    case SplitBehavior::kMergedWithPrevious:
+      return !first.is_match && second.is_match;
+    case SplitBehavior::kMergedWithNext:
+      return first.is_match && !second.is_match;
+    case SplitBehavior::kContiguous:
+      return first.is_match == second.is_match;
+    case SplitBehavior::kIsolated:
+    case SplitBehavior::kRemoved:
+      return false;
+  }
+  return false;
+}
+
+void append_piece(std::string_view piece, Pieces& pieces) {
+  const size_t begin = pieces.text.size();
+  pieces.text += piece;
+  pieces.ranges.push_back({begin, pieces.text.size()});
+}
+
+}  // namespace
+
+PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, const std::string& name) {
+  const auto is_byte_level = [](const PreTokenizerRule& rule) {
+    return std::holds_alternative<ByteLevelRule>(rule);
+  };
+  const auto byte_level_count = std::count_if(rules.begin(), rules.end(), is_byte_level);
+  if (byte_level_count == 0) throw InputError("{} has no ByteLevel step, as byte-level BPE needs", name);
+  if (byte_level_count > 1) throw InputError("{} has more than one ByteLevel step", name);
+  // Rules behind ByteLevel see byte characters. It usually comes last, and then no text is ever spelled so.
+  const bool spelled = !is_byte_level(rules.back());
+
+  const auto add_split = [&](const SplitRule& rule) {
+    steps_.emplace_back(Split{Regex(rule.pattern, rule.syntax, name), rule.behavior, rule.invert});
+  };
+  for (const PreTokenizerRule& rule : rules) {
+    if (const auto* split_rule = std::get_if<SplitRule>(&rule)) {
+      add_split(*split_rule);
+      continue;
+    }
+    const auto& byte_level = std::get<ByteLevelRule>(rule);
+    if (byte_level.add_prefix_space) steps_.emplace_back(PrefixSpace{});
+    if (byte_level.use_regex) add_split({.pattern = kGpt2Pattern});
+    if (spelled) steps_.emplace_back(ToByteCharacters{});
+  }
+  if (spelled) steps_.emplace_back(ToBytes{});
+}
+
+Pieces PreTokenizer::split(std::string_view text) const {
+  Pieces pieces;
+  if (!text.empty()) append_piece(text, pieces);
+  for (const Step& step : steps_) {
+    pieces = std::visit([&](const auto& kind) { return apply(kind, std::move(pieces)); }, step);
+  }
+  return pieces;
+}
+
+Pieces PreTokenizer::apply(const Split& step, Pieces pieces) {
+  std::vector<TextRange> ranges;
+  for (const TextRange whole : pieces.ranges) {
+    const std::vector<Stretch> stretches = stretches_of(step.regex, whole.of(pieces.text), step.invert);
+    const size_t first_range = ranges.size();
+    for (size_t index = 0; index < stretches.size(); ++index) {
+      const auto [range, is_match] = stretches[index];
+      if (step.behavior == SplitBehavior::kRemoved && is_match) continue;
+      if (index > 0 && joins(step.behavior, stretches[index - 1], stretches[index])) {
+        ranges.back().end = whole.begin + range.end;
+      } else {
+        ranges.push_back({whole.begin + range.begin, whole.begin + range.end});
+      }
+    }
+    const auto begin = ranges.begin() + static_cast<std::ptrdiff_t>(first_range);
+    ranges.erase(std::remove_if(begin, ranges.end(), [](TextRange range) { return range.empty(); }),
+                 ranges.end());
+  }
+  pieces.ranges = std::move(ranges);
+  return pieces;
+}
+
+Pieces PreTokenizer::apply(PrefixSpace /*step*/, const Pieces& pieces) {
+  Pieces result;
+  for (const TextRange range : pieces.ranges) {
+    const std::string_view piece = range.of(pieces.text);
+    append_piece(piece.starts_with(' ') ? std::string(piece) : fmt::format(" {}", piece), result);
+  }
+  return result;
+}
+
+Pieces PreTokenizer::apply(ToByteCharacters /*step*/, const Pieces& pieces) {
+  Pieces result;
+  for (const TextRange range : pieces.ranges) append_piece(to_byte_characters(range.of(pieces.text)), result);
+  return result;
+}
+
+Pieces PreTokenizer::apply(ToBytes /*step*/, const Pieces& pieces) {
+  Pieces result;
+  for (const TextRange range : pieces.ranges) {
+    const auto bytes = from_byte_characters(range.of(pieces.text));
+    expects(bytes.has_value(), "pieces are cut between byte characters");
+    append_piece(*bytes, result);
+  }
+  return result;
+}
+
+}  // namespace lacuna

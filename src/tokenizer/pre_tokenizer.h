@@ -1,0 +1,70 @@
+// Cuts text into pre-tokens, the pieces inside which merges happen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tokenizer/regex.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+
+/// What becomes of a match: a piece of its own, dropped, joined to a neighbour, or joined to adjacent
+/// matches.
+enum class SplitBehavior : uint8_t { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+struct SplitRule {
+  std::string pattern;
+  Regex::Syntax syntax = Regex::Syntax::kExpression;
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  bool invert = false;  ///< what lies between the matches counts as the match
+};
+
+/// The step after which text is made of byte characters.
+struct ByteLevelRule {
+  bool add_prefix_space = false;  ///< put a space before each piece that does not start with one
+  bool use_regex = true;          ///< also split by GPT-2's expression
+};
+
+using PreTokenizerRule = std::variant<SplitRule, ByteLevelRule>;
+
+/// Qwen2's expression, for checkpoints that do not carry their own.
+extern const std::string_view kQwen2Pattern;
+
+/// Some text and the parts of it that are pieces: in order, without overlaps, none empty.
+struct Pieces {
+  std::string text;
+  std::vector<TextRange> ranges;
+};
+
+class PreTokenizer {
+ public:
+  /// `rules` hold exactly one ByteLevelRule; `name` begins every error.
+  PreTokenizer(const std::vector<PreTokenizerRule>& rules, const std::string& name);
+
+  /// The pieces of well-formed `text`, as bytes. Throws InputError as Regex::find_all does.
+  Pieces split(std::string_view text) const;
+
+ private:
+  struct Split {
+    Regex regex;
+    SplitBehavior behavior;
+    bool invert;
+  };
+  struct PrefixSpace {};
+  struct ToByteCharacters {};
+  struct ToBytes {};
+  using Step = std::variant<Split, PrefixSpace, ToByteCharacters, ToBytes>;
+
+  static Pieces apply(const Split& step, Pieces pieces);
+  static Pieces apply(PrefixSpace step, const Pieces& pieces);
+  static Pieces apply(ToByteCharacters step, const Pieces& pieces);
+  static Pieces apply(ToBytes step, const Pieces& pieces);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,171 @@
+#include "tokenizer/tokenizer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "tokenizer/byte_characters.h"
+#include "tokenizer/json_file.h"
+#include "tokenizer/tokenizer_files.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+// What each id decodes to. Checks that every id is in range and stands for one text.
+std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
+  std::vector<const std::string*> texts;
+  const auto claim = [&](TokenId id, const std::string& text) {
+    if (id < 0 || id > Tokenizer::kTokenIdMax) {
+      throw InputError("{}: token '{}' has id {}, outside [0, {}]", parts.name, text, id,
+                       Tokenizer::kTokenIdMax);
+    }
+    if (static_cast<size_t>(id) >= texts.size()) texts.resize(static_cast<size_t>(id) + 1);
+    if (texts[id] != nullptr && *texts[id] != text) {
+      throw InputError("{}: tokens '{}' and '{}' both have id {}", parts.name, *texts[id], text, id);
+    }
+    texts[id] = &text;
+  };
+  for (const auto& [text, id] : parts.bpe.vocab) claim(id, text);
+  for (const AddedToken& token : parts.added_tokens) claim(token.id, token.content);
+
+  std::vector<std::string> bytes(texts.size());
+  for (size_t id = 0; id < texts.size(); ++id) {
+    if (texts[id] != nullptr) bytes[id] = from_byte_characters(*texts[id]).value_or(*texts[id]);
+  }
+  // An added token that is not an entry too is plain text, even where its letters could spell bytes.
+  for (const AddedToken& token : parts.added_tokens) {
+    if (!parts.bpe.vocab.contains(token.content)) bytes[token.id] = token.content;
+  }
+  return bytes;
+}
+
+// Checks that no added token has two ids.
+std::unordered_map<std::string, TokenId> added_ids(const TokenizerParts& parts) {
+  std::unordered_map<std::string, TokenId> ids;
+  for (const AddedToken& token : parts.added_tokens) {
+    const auto entry = parts.bpe.vocab.find(token.content);
+    const TokenId known = entry != parts.bpe.vocab.end() ? entry->second : token.id;
+    const TokenId id = ids.emplace(token.content, known).first->second;
+    if (id != token.id) {
+      throw InputError("{}: token '{}' has two ids, {} and {}", parts.name, token.content, id, token.id);
+    }
+  }
+  return ids;
+}
+
+AddedTokenFinder finder(const TokenizerParts& parts, bool normalized) {
+  std::vector<AddedTokenFinder::Pattern> patterns;
+  for (const AddedToken& token : parts.added_tokens) {
+    if (token.normalized != normalized) continue;
+    if (token.content.size() > AddedTokenFinder::kPatternBytesMax) {
+      throw InputError("{}: added token {} has {} bytes, more than the {} allowed", parts.name, token.id,
+                       token.content.size(), AddedTokenFinder::kPatternBytesMax);
+    }
+    std::string text = normalized ? normalize(token.content, parts.normalization) : token.content;
+    if (!text.empty()) patterns.push_back({std::move(text), token});
+  }
+  return AddedTokenFinder(std::move(patterns));
+}
+
+std::vector<bool> special_flags(const TokenizerParts& parts, size_t num_ids) {
+  std::vector<bool> special(num_ids);
+  for (const AddedToken& token : parts.added_tokens) special[token.id] = token.special;
+  return special;
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
+  const bool has_json = exists(folder / "tokenizer.json");
+  if (!has_json && !(exists(folder / "vocab.json") && exists(folder / "merges.txt"))) {
+    throw InputError("{}: has neither tokenizer.json nor vocab.json with merges.txt", folder.string());
+  }
+  TokenizerParts parts;
+  if (has_json) {
+    const std::string name = (folder / "tokenizer.json").string();
+    const nlohmann::json document = parse_json(read_text_file(name), name);
+    parts = read_tokenizer_json(JsonValue(document, name));
+  } else {
+    parts = read_tokenizer_trio(folder);
+  }
+  if (const auto path = folder / "tokenizer_config.json"; exists(path)) {
+    const nlohmann::json document = parse_json(read_text_file(path), path.string());
+    add_config_tokens(JsonValue(document, path.string()), parts);
+  }
+  return Tokenizer(std::move(parts));
+}
+
+Tokenizer Tokenizer::from_json(std::string_view json, std::string_view source_name) {
+  const nlohmann::json document = parse_json(json, source_name);
+  return Tokenizer(read_tokenizer_json(JsonValue(document, std::string(source_name))));
+}
+
+Tokenizer::Tokenizer(TokenizerParts parts)
+    : bytes_(bytes_by_id(parts)),
+      special_(special_flags(parts, bytes_.size())),
+      added_ids_(added_ids(parts)),
+      normalization_(parts.normalization),
+      added_as_given_(finder(parts, false)),
+      added_as_normalized_(finder(parts, true)),
+      pre_tokenizer_(parts.pre_tokenizer, fmt::format("{}: pre_tokenizer", parts.name)),
+      bpe_(std::move(parts.bpe), special_) {}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
+  constexpr size_t kTextBytesMax = size_t{1} << 30;  // symbols of one pre-token are counted in 32 bits
+  if (text.size() > kTextBytesMax) {
+    throw InputError("the text has {} bytes, more than the {} allowed", text.size(), kTextBytesMax);
+  }
+  std::vector<TokenId> tokens;
+  while (!text.empty()) {
+    const size_t length = well_formed_prefix(text);
+    encode_well_formed(text.substr(0, length), special, tokens);
+    text.remove_prefix(length);
+    if (text.empty()) break;
+    bpe_.encode(text.substr(0, 1), tokens);
+    text.remove_prefix(1);
+  }
+  return tokens;
+}
+
+void Tokenizer::encode_well_formed(std::string_view text, SpecialTokens special,
+                                   std::vector<TokenId>& tokens) const {
+  for (const AddedTokenSpan& given : added_as_given_.split(text, special)) {
+    if (given.token != nullptr) {
+      tokens.push_back(given.token->id);
+      continue;
+    }
+    const std::string normalized = normalize(given.range.of(text), normalization_);
+    for (const AddedTokenSpan& span : added_as_normalized_.split(normalized, special)) {
+      if (span.token != nullptr) {
+        tokens.push_back(span.token->id);
+      } else {
+        encode_plain(span.range.of(normalized), tokens);
+      }
+    }
+  }
+}
+
+void Tokenizer::encode_plain(std::string_view text, std::vector<TokenId>& tokens) const {
+  const Pieces pieces = pre_tokenizer_.split(text);
+  for (const TextRange range : pieces.ranges) bpe_.encode(range.of(pieces.text), tokens);
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> tokens, bool skip_special) const {
+  std::string text;
+  for (const TokenId id : tokens) {
+    if (id < 0 || id >= size() || (skip_special && is_special(id))) continue;
+    text += bytes_[id];
+  }
+  return text;
+}
+
+std::optional<TokenId> Tokenizer::id_of(std::string_view token) const {
+  const auto added = added_ids_.find(std::string(token));
+  return added != added_ids_.end() ? std::optional(added->second) : bpe_.id_of(token);
+}
+
+bool Tokenizer::is_special(TokenId id) const {
+  return id >= 0 && id < size() && special_[id];
+}
+
+}  // namespace lacuna

@@ -1,0 +1,84 @@
+// Text to token ids and back: byte-level BPE as published checkpoints use it.
+//
+// Read from `tokenizer.json` or from the trio `vocab.json`, `merges.txt`, `added_tokens.json`, in both cases
+// with the added tokens of `tokenizer_config.json`. Ids equal those of the Python library `tokenizers` called
+// with add_special_tokens=False (post-processors are ignored). What would change results and is not supported
+// is refused with the name of its key.
+//
+// Text need not be UTF-8: each ill-formed byte becomes the token of that byte, and what lies around it is
+// tokenized as if it stood alone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/token.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pre_tokenizer.h"
+
+namespace lacuna {
+
+/// Everything a tokenizer is made of, as any file format may state it.
+struct TokenizerParts {
+  std::string name;  ///< of the file; begins errors
+  BpeParts bpe;
+  std::vector<AddedToken> added_tokens;
+  std::vector<Normalization> normalization;
+  std::vector<PreTokenizerRule> pre_tokenizer;
+};
+
+/// Immutable once built; threads may share it.
+class Tokenizer {
+ public:
+  /// Reads `folder`: tokenizer.json where present, else the trio. Throws InputError.
+  static Tokenizer load(const std::filesystem::path& folder);
+
+  /// Reads the text of a tokenizer.json. `source_name` begins errors.
+  static Tokenizer from_json(std::string_view json, std::string_view source_name);
+
+  /// Checks the parts against each other and throws InputError where they disagree: ids outside
+  /// [0, kTokenIdMax], two tokens with one id, one added token with two ids, merges without their entries.
+  explicit Tokenizer(TokenizerParts parts);
+  static constexpr TokenId kTokenIdMax = (1 << 20) - 1;
+
+  /// With kAsText no special token is ever produced, whatever the text says. Throws InputError where the text
+  /// is beyond the limits of normalize() or Regex::find_all().
+  std::vector<TokenId> encode(std::string_view text, SpecialTokens special = SpecialTokens::kAsText) const;
+
+  /// The bytes of the tokens, one after the other; they may begin or end inside a UTF-8 character (see
+  /// replace_ill_formed). Added tokens give their content. Ids without a token, such as the dead rows of an
+  /// embedding table or negative ids, give nothing.
+  std::string decode(std::span<const TokenId> tokens, bool skip_special = true) const;
+
+  /// The id of an added token, or of a vocabulary entry by its exact text in the file (spelled in byte
+  /// characters: " the" is "Ġthe").
+  std::optional<TokenId> id_of(std::string_view token) const;
+
+  bool is_special(TokenId id) const;
+
+  /// One more than the largest id. Some ids below may have no token.
+  TokenId size() const { return static_cast<TokenId>(bytes_.size()); }
+
+ private:
+  void encode_well_formed(std::string_view text, SpecialTokens special, std::vector<TokenId>& tokens) const;
+  void encode_plain(std::string_view text, std::vector<TokenId>& tokens) const;
+
+  std::vector<std::string> bytes_;  // of each id
+  std::vector<bool> special_;       // of each id
+  std::unordered_map<std::string, TokenId> added_ids_;
+  std::vector<Normalization> normalization_;
+  AddedTokenFinder added_as_given_;
+  AddedTokenFinder added_as_normalized_;
+  PreTokenizer pre_tokenizer_;
+  Bpe bpe_;
+};
+
+}  // namespace lacuna

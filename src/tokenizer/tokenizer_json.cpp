@@ -1,0 +1,186 @@
+#include <array>
+
+#include "base/error.h"
+#include "tokenizer/tokenizer_files.h"
+
+namespace lacuna {
+namespace {
+
+template <typename Value>
+struct Named {
+  std::string_view name;
+  Value value;
+};
+
+constexpr std::array kNormalizations = std::to_array<Named<Normalization>>({
+    {"NFC", Normalization::kNfc},
+    {"NFD", Normalization::kNfd},
+    {"NFKC", Normalization::kNfkc},
+    {"NFKD", Normalization::kNfkd},
+    {"Lowercase", Normalization::kLowercase},
+});
+
+constexpr std::array kSplitBehaviors = std::to_array<Named<SplitBehavior>>({
+    {"Isolated", SplitBehavior::kIsolated},
+    {"Removed", SplitBehavior::kRemoved},
+    {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
+    {"MergedWithNext", SplitBehavior::kMergedWithNext},
+    {"Contiguous", SplitBehavior::kContiguous},
+});
+
+template <typename Value, size_t count>
+Value read_choice(const JsonValue& value, const std::array<Named<Value>, count>& choices) {
+  std::string known;
+  for (const auto& choice : choices) {
+    if (choice.name == value.string()) return choice.value;
+    known += known.empty() ? "" : ", ";
+    known += choice.name;
+  }
+  throw InputError("{} is '{}'; supported are {}", value.name(), value.string(), known);
+}
+
+void read_normalizer(const JsonValue& value, std::vector<Normalization>& steps) {
+  const JsonValue type = value.at("type");
+  if (type.string() == "Sequence") {
+    for (const JsonValue& element : value.at("normalizers").elements()) {
+      // A sequence inside a sequence is never written, and would let a file nest without end.
+      steps.push_back(read_choice(element.at("type"), kNormalizations));
+    }
+  } else {
+    steps.push_back(read_choice(type, kNormalizations));
+  }
+}
+
+SplitRule read_split(const JsonValue& value) {
+  const JsonValue pattern = value.at("pattern");
+  const auto literal = pattern.find("String");
+  return {.pattern = literal ? literal->string() : pattern.at("Regex").string(),
+          .syntax = literal ? Regex::Syntax::kLiteral : Regex::Syntax::kExpression,
+          .behavior = read_choice(value.at("behavior"), kSplitBehaviors),
+          .invert = value.boolean_or("invert", false)};
+}
+
+PreTokenizerRule read_pre_tokenizer_step(const JsonValue& value) {
+  const JsonValue type = value.at("type");
+  if (type.string() == "ByteLevel") {
+    return ByteLevelRule{.add_prefix_space = value.boolean_or("add_prefix_space", true),
+                         .use_regex = value.boolean_or("use_regex", true)};
+  }
+  if (type.string() == "Split") return read_split(value);
+  if (type.string() == "Digits") {
+    const bool individual = value.boolean_or("individual_digits", false);
+    return SplitRule{.pattern = R"(\p{N})",
+                     .behavior = individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous};
+  }
+  if (type.string() == "Punctuation") {
+    const auto behavior = value.find("behavior");
+    return SplitRule{
+        .pattern = R"([\p{P}$+<=>^`|~])",
+        .behavior = behavior ? read_choice(*behavior, kSplitBehaviors) : SplitBehavior::kIsolated};
+  }
+  throw InputError("{} is '{}'; supported are ByteLevel, Split, Digits, Punctuation and a Sequence of them",
+                   type.name(), type.string());
+}
+
+std::vector<PreTokenizerRule> read_pre_tokenizer(const JsonValue& value) {
+  std::vector<PreTokenizerRule> rules;
+  if (value.at("type").string() != "Sequence") return {read_pre_tokenizer_step(value)};
+  for (const JsonValue& element : value.at("pretokenizers").elements()) {
+    rules.push_back(read_pre_tokenizer_step(element));
+  }
+  return rules;
+}
+
+// "left right", or ["left", "right"] in newer files.
+std::pair<std::string, std::string> read_merge(const JsonValue& value) {
+  const nlohmann::json& json = value.json();
+  if (json.is_array() && json.size() == 2 && json[0].is_string() && json[1].is_string()) {
+    return {json[0].get<std::string>(), json[1].get<std::string>()};
+  }
+  if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    const size_t space = text.find(' ');
+    if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) {
+      return {text.substr(0, space), text.substr(space + 1)};
+    }
+  }
+  throw InputError("{} must be \"left right\" or [\"left\", \"right\"]", value.name());
+}
+
+void refuse_unless_empty(const JsonValue& model, std::string_view key) {
+  const auto value = model.find(key);
+  if (value && !value->string().empty()) throw InputError("{} is not supported", value->name());
+}
+
+BpeParts read_model(const JsonValue& model) {
+  if (const auto type = model.find("type"); type && type->string() != "BPE") {
+    throw InputError("{} must be 'BPE', not '{}'", type->name(), type->string());
+  }
+  refuse_unless_empty(model, "continuing_subword_prefix");
+  refuse_unless_empty(model, "end_of_word_suffix");
+  if (const auto dropout = model.find("dropout"); dropout && dropout->json() != 0) {
+    throw InputError("{} must be 0 or null: merges are not left out at random", dropout->name());
+  }
+  if (model.boolean_or("byte_fallback", false)) {
+    throw InputError("{}: model.byte_fallback is not supported", model.source());
+  }
+  BpeParts parts;
+  parts.vocab_name = model.at("vocab").name();
+  parts.vocab = read_token_ids(model.at("vocab"));
+  parts.merges_name = model.at("merges").name();
+  for (const JsonValue& merge : model.at("merges").elements()) parts.merges.push_back(read_merge(merge));
+  parts.ignore_merges = model.boolean_or("ignore_merges", false);
+  if (const auto unk = model.find("unk_token")) parts.unk_token = unk->string();
+  parts.fuse_unk = model.boolean_or("fuse_unk", false);
+  return parts;
+}
+
+}  // namespace
+
+TokenId read_token_id(const JsonValue& value) {
+  const int64_t id = value.integer();
+  if (id < 0 || id > Tokenizer::kTokenIdMax) {
+    throw InputError("{} is {}, outside [0, {}]", value.name(), id, Tokenizer::kTokenIdMax);
+  }
+  return static_cast<TokenId>(id);
+}
+
+std::unordered_map<std::string, TokenId> read_token_ids(const JsonValue& object) {
+  std::unordered_map<std::string, TokenId> ids;
+  ids.reserve(object.object().size());
+  for (const auto& item : object.object().items())
+    ids.emplace(item.key(), read_token_id(object.at(item.key())));
+  return ids;
+}
+
+AddedToken read_added_token(const JsonValue& value, TokenId id) {
+  const bool special = value.boolean_or("special", false);
+  return {.id = id,
+          .content = value.at("content").string(),
+          .special = special,
+          .normalized = value.boolean_or("normalized", !special),
+          .lstrip = value.boolean_or("lstrip", false),
+          .rstrip = value.boolean_or("rstrip", false),
+          .single_word = value.boolean_or("single_word", false)};
+}
+
+TokenizerParts read_tokenizer_json(const JsonValue& root) {
+  TokenizerParts parts;
+  parts.name = root.source();
+  parts.bpe = read_model(root.at("model"));
+  if (const auto added_tokens = root.find("added_tokens")) {
+    for (const JsonValue& value : added_tokens->elements()) {
+      parts.added_tokens.push_back(read_added_token(value, read_token_id(value.at("id"))));
+    }
+  }
+  if (const auto normalizer = root.find("normalizer")) read_normalizer(*normalizer, parts.normalization);
+  if (const auto pre_tokenizer = root.find("pre_tokenizer")) {
+    parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer);
+  }
+  if (const auto decoder = root.find("decoder"); decoder && decoder->at("type").string() != "ByteLevel") {
+    throw InputError("{} must be ByteLevel, not {}", decoder->name(), decoder->at("type").string());
+  }
+  return parts;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,35 @@
+// Writes the safetensors format: eight bytes with the length of a JSON header (little-endian), the header,
+// the tensors' bytes one after the other.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace lacuna {
+
+/// A tensor to write. `bytes` are its elements in row-major order, little-endian; they must stay alive until
+/// the file is written, and their count is the product of `shape` times the size of `dtype`.
+struct TensorToWrite {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+/// Writes the tensors, in the order given, and the metadata (an entry "format": "pt" is what other readers
+/// expect). The data begins at a multiple of 8 bytes. The file appears whole under `path` or not at all.
+/// Throws InputError when the folder cannot be written, and std::logic_error when a name is repeated or a
+/// byte count is wrong.
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata);
+
+/// Rounds to bf16, to nearest even.
+std::vector<bf16> to_bf16(std::span<const float> values);
+
+}  // namespace lacuna
