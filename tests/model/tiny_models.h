@@ -1,0 +1,201 @@
+// Small models and the files under tests/golden/, for tests of everything that runs a forward pass.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/threads.h"
+#include "cache/kv_cache.h"
+#include "kernels/dispatch.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+inline const std::vector<std::string>& golden_families() {
+  static const std::vector<std::string> names = {"llada", "llada_moe", "dream", "qwen2", "qwen3"};
+  return names;
+}
+
+inline std::filesystem::path golden_folder(const std::string& family) {
+  return std::filesystem::path(LACUNA_SOURCE_DIR) / "tests/golden" / family;
+}
+
+inline std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline nlohmann::json read_golden_json(const std::string& family, const std::string& file) {
+  return nlohmann::json::parse(read_text(golden_folder(family) / file));
+}
+
+/// The reference's logits [rows, vocab].
+inline std::vector<float> golden_logits(const std::string& family, int64_t rows, int64_t vocab) {
+  const std::string bytes = read_text(golden_folder(family) / "logits.npy");
+  const size_t start = bytes.find('\n') + 1;
+  std::vector<float> values(static_cast<size_t>(rows * vocab));
+  if (bytes.compare(1, 5, "NUMPY") != 0 || bytes.find("'<f4'") == std::string::npos ||
+      bytes.size() - start != values.size() * sizeof(float)) {
+    throw std::runtime_error("logits.npy of " + family + " is not float32 [rows, vocab]");
+  }
+  std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(start), bytes.end(),
+            reinterpret_cast<char*>(values.data()));
+  return values;
+}
+
+/// A tiny config of each kind, with sizes that are no multiples of anything: widths of heads that do not add
+/// up to the hidden width, odd vocabularies and feed-forward widths, one layer, shared K/V heads.
+inline std::vector<ModelConfig> tiny_configs() {
+  ModelConfig plain;
+  plain.family = Family::kLlada;
+  plain.num_layers = 2;
+  plain.hidden_dim = 36;
+  plain.num_heads = 3;
+  plain.num_kv_heads = 3;
+  plain.head_dim = 12;
+  plain.ffn_dim = 45;
+  plain.vocab_size = 97;
+  plain.max_positions = 4096;
+  plain.norm_eps = 1e-5F;
+  plain.mask_id = 90;
+  plain.eos_id = 89;
+  plain.end_ids = {88, 89};
+
+  ModelConfig scaled = plain;  // every multiplier and clamp that a family may ask for
+  scaled.qk_norm_full = true;
+  scaled.embedding_scale = 1.5F;
+  scaled.logit_scale = 0.75F;
+  scaled.qkv_clip = 1.25F;
+  scaled.num_kv_heads = 1;
+
+  ModelConfig experts = plain;
+  experts.family = Family::kLladaMoe;
+  experts.hidden_dim = 40;
+  experts.num_heads = 2;
+  experts.num_kv_heads = 1;
+  experts.head_dim = 14;
+  experts.ffn_dim = 0;
+  experts.moe = {7, 3, 21, false};
+  experts.qk_norm_per_head = true;
+
+  ModelConfig normalized_experts = experts;
+  normalized_experts.moe.normalize_weights = true;
+  normalized_experts.num_layers = 1;
+
+  ModelConfig dream = plain;
+  dream.family = Family::kDream;
+  dream.num_layers = 1;
+  dream.hidden_dim = 28;
+  dream.num_heads = 4;
+  dream.num_kv_heads = 2;
+  dream.head_dim = 10;
+  dream.vocab_size = 131;
+  dream.qkv_bias = true;
+  dream.shifted_logits = true;
+
+  ModelConfig qwen2 = dream;
+  qwen2.family = Family::kQwen2;
+  qwen2.num_layers = 3;
+  qwen2.shifted_logits = false;
+  qwen2.tied_embeddings = true;
+  qwen2.causal = true;
+  qwen2.mask_id = -1;
+
+  ModelConfig qwen3 = qwen2;
+  qwen3.family = Family::kQwen3;
+  qwen3.qkv_bias = false;
+  qwen3.qk_norm_per_head = true;
+  qwen3.attn_output_bias = true;
+  qwen3.tied_embeddings = false;
+  qwen3.head_dim = 16;
+  return {plain, scaled, experts, normalized_experts, dream, qwen2, qwen3};
+}
+
+/// Tokens that depend on `seed` alone.
+inline std::vector<TokenId> random_tokens(uint64_t seed, int32_t count, int64_t vocab) {
+  std::vector<TokenId> tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<TokenId>(
+        RngStream(seed, 77).below(static_cast<uint64_t>(i), static_cast<uint32_t>(vocab))));
+  }
+  return tokens;
+}
+
+/// A whole canvas in one group, cell = position, logits of every row.
+inline StepPlan canvas_plan(const std::vector<TokenId>& tokens, OwnRows own_rows) {
+  StepPlan plan;
+  plan.rules.emplace_back();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto position = static_cast<int32_t>(i);
+    plan.add_row(tokens[i], position, position);
+    LogitRow logit;
+    logit.row = position;
+    plan.logits.push_back(logit);
+  }
+  plan.groups.push_back({0, {0, plan.num_rows()}, {}, own_rows});
+  return plan;
+}
+
+inline OwnRows own_rows_of(const ModelConfig& config) {
+  return config.causal ? OwnRows::kCausal : OwnRows::kBidirectional;
+}
+
+/// A model with the memory that its passes need; caches last from one pass to the next.
+class Runner {
+ public:
+  Runner(std::shared_ptr<const Model> model, KernelTable kernels, int num_threads, int32_t num_cells = 128,
+         int num_sequences = 1)
+      : model_(std::move(model)), kernels_(kernels), threads_(num_threads) {
+    for (int i = 0; i < num_sequences; ++i) caches_.emplace_back(model_->kv_shape(), num_cells);
+    for (KvCache& cache : caches_) pointers_.push_back(&cache);
+  }
+
+  /// [plan.logits.size(), vocab]
+  std::vector<float> logits(const StepPlan& plan) {
+    const auto rows = static_cast<int64_t>(plan.logits.size());
+    std::vector<float> values(plan.logits.size() * static_cast<size_t>(vocab()));
+    model_->forward_logits(context_, plan, pointers_, workspace_, {values.data(), rows, vocab()});
+    return values;
+  }
+
+  std::vector<RowStatistics> draws(const StepPlan& plan) {
+    std::vector<RowStatistics> drawn(plan.logits.size());
+    model_->forward(context_, plan, pointers_, workspace_, drawn);
+    return drawn;
+  }
+
+  int64_t vocab() const { return model_->config().vocab_size; }
+  const Model& model() const { return *model_; }
+  const KernelContext& context() const { return context_; }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  KernelTable kernels_;
+  ThreadPool threads_;
+  KernelContext context_{kernels_, threads_};
+  std::vector<KvCache> caches_;
+  std::vector<KvCache*> pointers_;
+  Workspace workspace_;
+};
+
+inline std::shared_ptr<const Model> tiny_model(const ModelConfig& config, DType dtype = DType::kF32,
+                                               uint64_t seed = 5) {
+  ThreadPool threads(1);
+  return Model::random(config, seed, dtype, threads);
+}
+
+}  // namespace lacuna
