@@ -1,0 +1,396 @@
+#include "model/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+// The least that each family's file must say, at small sizes.
+json llada() {
+  return {{"architectures", {"LLaDAModelLM"}},
+          {"block_type", "llama"},
+          {"layer_norm_type", "rms"},
+          {"activation_type", "silu"},
+          {"rope", true},
+          {"d_model", 64},
+          {"mlp_hidden_size", 96},
+          {"n_layers", 2},
+          {"n_heads", 4},
+          {"vocab_size", 100},
+          {"weight_tying", false},
+          {"max_sequence_length", 128},
+          {"rope_theta", 500000.0},
+          {"mask_token_id", 99}};
+}
+
+json transformers(const std::string& architecture) {
+  return {{"architectures", {architecture}}, {"hidden_size", 64},        {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},        {"num_key_value_heads", 2}, {"vocab_size", 100},
+          {"max_position_embeddings", 128},  {"rms_norm_eps", 1e-6},     {"rope_theta", 1e6}};
+}
+
+json dense(const std::string& architecture) {
+  json config = transformers(architecture);
+  config["intermediate_size"] = 96;
+  if (architecture == "DreamModel") config["mask_token_id"] = 99;
+  return config;
+}
+
+json llada_moe() {
+  json config = transformers("LLaDAMoEModelLM");
+  config.update({{"model_type", "llada"},
+                 {"num_experts", 8},
+                 {"num_experts_per_tok", 2},
+                 {"expert_intermediate_size", 32},
+                 {"qk_layernorm", true},
+                 {"mask_token_id", 99}});
+  return config;
+}
+
+ModelConfig read(const json& config, const json& generation = {}, const json& tokenizer = {}) {
+  const auto text = [](const json& value) { return value.is_null() ? std::string() : value.dump(); };
+  const std::string texts[] = {text(config), text(generation), text(tokenizer)};
+  return read_config_texts({.config = texts[0], .generation_config = texts[1], .tokenizer_config = texts[2]},
+                           "folder");
+}
+
+json with(json config, const std::string& key, const json& value) {
+  config[key] = value;
+  return config;
+}
+
+/// The message names file, key and value, and what was expected.
+void expect_refused(const json& base, const std::string& key, const json& value, const std::string& text) {
+  EXPECT_THAT([&] { read(with(base, key, value)); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("folder/config.json"), HasSubstr('"' + key),
+                                              HasSubstr(text), HasSubstr("expected"))))
+      << key << " = " << value;
+}
+
+TEST(Config, ReadsLlada) {
+  const ModelConfig config = read(llada());
+  EXPECT_EQ(config.family, Family::kLlada);
+  EXPECT_EQ(config.architecture, "LLaDAModelLM");
+  EXPECT_EQ(config.num_layers, 2);
+  EXPECT_EQ(config.hidden_dim, 64);
+  EXPECT_EQ(config.num_heads, 4);
+  EXPECT_EQ(config.num_kv_heads, 4);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.ffn_dim, 96);
+  EXPECT_EQ(config.vocab_size, 100);
+  EXPECT_EQ(config.max_positions, 128);
+  EXPECT_FLOAT_EQ(config.norm_eps, 1e-5F);
+  EXPECT_EQ(config.rope.theta, 500000);
+  EXPECT_EQ(config.mask_id, 99);
+  EXPECT_EQ(config.eos_id, -1);
+  EXPECT_THAT(config.end_ids, IsEmpty());
+  EXPECT_FALSE(config.causal || config.shifted_logits || config.tied_embeddings || config.qkv_bias ||
+               config.qk_norm_full || config.qk_norm_per_head || config.has_experts());
+  EXPECT_EQ(config.embedding_scale, 1);
+  EXPECT_EQ(config.logit_scale, 1);
+}
+
+TEST(Config, ReadsTheOptionsOfLlada) {
+  EXPECT_EQ(read(with(llada(), "embedding_size", 128)).vocab_size, 128);
+  EXPECT_EQ(read(with(llada(), "mlp_hidden_size", nullptr)).ffn_dim, 4 * 64);
+  EXPECT_EQ(read(with(with(llada(), "mlp_hidden_size", nullptr), "mlp_ratio", 3)).ffn_dim, 3 * 64);
+  EXPECT_EQ(read(with(llada(), "n_kv_heads", 2)).num_kv_heads, 2);
+  EXPECT_EQ(read(with(llada(), "multi_query_attention", true)).num_kv_heads, 1);
+  EXPECT_TRUE(read(with(llada(), "include_qkv_bias", true)).qkv_bias);
+  EXPECT_TRUE(read(with(llada(), "attention_layer_norm", true)).qk_norm_full);
+  EXPECT_TRUE(read(with(llada(), "weight_tying", true)).tied_embeddings);
+  EXPECT_EQ(read(with(llada(), "input_emb_norm", true)).embedding_scale, 8);
+  EXPECT_EQ(read(with(llada(), "scale_logits", true)).logit_scale, 0.125F);
+}
+
+TEST(Config, RefusesLladaVariantsThatItWouldComputeWrongly) {
+  expect_refused(llada(), "activation_type", "swiglu", "is \"swiglu\"; expected \"silu\"");
+  expect_refused(llada(), "block_type", "sequential", "\"llama\"");
+  expect_refused(llada(), "layer_norm_type", "default", "\"rms\"");
+  expect_refused(llada(), "rope", false, "is false; expected true");
+  expect_refused(llada(), "rope", nullptr, "is missing; expected true");
+  expect_refused(llada(), "alibi", true, "is true; expected false");
+  expect_refused(llada(), "block_group_size", 2, "is 2; expected 1");
+  expect_refused(llada(), "include_bias", true, "is true; expected false");
+  expect_refused(llada(), "bias_for_layer_norm", true, "is true; expected false");
+  expect_refused(llada(), "layer_norm_with_affine", false, "is false; expected true");
+  expect_refused(llada(), "clip_qkv", 8, "is 8");
+  expect_refused(llada(), "rope_scaling", {{"type", "linear"}}, "is an object");
+  expect_refused(llada(), "quantization_config", {{"bits", 4}}, "is an object");
+}
+
+TEST(Config, ReadsLladaMoeByItsArchitecture) {
+  const ModelConfig config = read(with(with(llada_moe(), "norm_topk_prob", true), "clip_qkv", 8));
+  EXPECT_EQ(config.family, Family::kLladaMoe);
+  EXPECT_TRUE(config.has_experts());
+  EXPECT_EQ(config.moe.num_experts, 8);
+  EXPECT_EQ(config.moe.experts_per_token, 2);
+  EXPECT_EQ(config.moe.expert_ffn_dim, 32);
+  EXPECT_FALSE(config.moe.normalize_weights);
+  EXPECT_TRUE(config.qk_norm_per_head);
+  EXPECT_EQ(config.qkv_clip, 8);
+  EXPECT_EQ(config.ffn_dim, 0);
+  EXPECT_FALSE(config.causal || config.shifted_logits);
+  EXPECT_NO_THROW(read(with(llada_moe(), "moe_layer_freq", {1, 1})));
+  EXPECT_FALSE(read(llada_moe()).qkv_clip.has_value());
+}
+
+TEST(Config, KnowsTheMaskThatPublishedLladaMoeFilesMayOmit) {
+  json config = with(llada_moe(), "mask_token_id", nullptr);
+  EXPECT_THROW(read(config), InputError);  // 156895 would be outside this small vocabulary
+  EXPECT_EQ(read(with(config, "vocab_size", 157184)).mask_id, 156895);
+}
+
+TEST(Config, RefusesLladaMoeVariantsThatItWouldComputeWrongly) {
+  expect_refused(llada_moe(), "moe_layer_freq", {0, 1}, "holds 0; expected 1");
+  expect_refused(llada_moe(), "moe_layer_freq", 2, "is 2; expected 1");
+  expect_refused(llada_moe(), "moe_router_score_function", "sigmoid", "\"softmax\"");
+  expect_refused(llada_moe(), "moe_router_enable_expert_bias", true, "expected false");
+  expect_refused(llada_moe(), "routed_scaling_factor", 2.5, "is 2.5; expected 1");
+  expect_refused(llada_moe(), "router_num_group", 4, "is 4; expected 1");
+  expect_refused(llada_moe(), "partial_rotary_factor", 0.5, "is 0.5; expected 1");
+  expect_refused(llada_moe(), "shared_expert_intermediate_size", 64, "is 64; expected 0");
+  expect_refused(llada_moe(), "attention_bias", true, "expected false");
+  expect_refused(llada_moe(), "hidden_act", "gelu", "\"silu\"");
+  expect_refused(llada_moe(), "num_experts_per_tok", 9, "from 1 to 8");
+}
+
+TEST(Config, ReadsDream) {
+  const ModelConfig config = read(dense("DreamModel"));
+  EXPECT_EQ(config.family, Family::kDream);
+  EXPECT_TRUE(config.shifted_logits);
+  EXPECT_TRUE(config.qkv_bias);
+  EXPECT_FALSE(config.attn_output_bias || config.causal || config.qk_norm_per_head);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.rope.theta, 1e6F);
+  expect_refused(dense("DreamModel"), "rope_scaling", {{"type", "yarn"}}, "is an object");
+  expect_refused(dense("DreamModel"), "use_sliding_window", true, "expected false");
+  expect_refused(dense("DreamModel"), "use_mrope", true, "expected false");
+  expect_refused(dense("DreamModel"), "mask_token_id", nullptr, "is missing");
+}
+
+TEST(Config, ReadsQwen) {
+  const ModelConfig qwen2 = read(with(dense("Qwen2ForCausalLM"), "tie_word_embeddings", true));
+  EXPECT_EQ(qwen2.family, Family::kQwen2);
+  EXPECT_TRUE(qwen2.causal && qwen2.qkv_bias && qwen2.tied_embeddings);
+  EXPECT_FALSE(qwen2.qk_norm_per_head || qwen2.attn_output_bias || qwen2.shifted_logits);
+  EXPECT_EQ(qwen2.head_dim, 16);
+  EXPECT_EQ(qwen2.mask_id, -1);
+
+  const ModelConfig qwen3 = read(dense("Qwen3ForCausalLM"));
+  EXPECT_EQ(qwen3.family, Family::kQwen3);
+  EXPECT_TRUE(qwen3.causal && qwen3.qk_norm_per_head);
+  EXPECT_FALSE(qwen3.qkv_bias || qwen3.tied_embeddings);
+  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_EQ(qwen3.q_dim(), 512);
+  EXPECT_EQ(qwen3.kv_dim(), 256);
+
+  const ModelConfig refusion =
+      read(with(with(dense("Qwen3ForCausalLM"), "head_dim", 32), "mask_token_id", 98));
+  EXPECT_EQ(refusion.head_dim, 32);
+  EXPECT_EQ(refusion.mask_id, 98);
+  EXPECT_TRUE(read(with(dense("Qwen3ForCausalLM"), "attention_bias", true)).attn_output_bias);
+  EXPECT_NO_THROW(read(with(dense("Qwen3ForCausalLM"), "layer_types", {"full_attention", "full_attention"})));
+}
+
+TEST(Config, RefusesQwenVariantsThatItWouldComputeWrongly) {
+  for (const std::string architecture : {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    const json base = dense(architecture);
+    expect_refused(base, "use_sliding_window", true, "expected false");
+    expect_refused(base, "layer_types", {"full_attention", "sliding_attention"},
+                   "holds \"sliding_attention\"");
+    expect_refused(base, "hidden_act", "relu", "\"silu\"");
+    expect_refused(base, "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}, "rope_scaling.rope_type");
+    expect_refused(base, "rope_scaling", {{"type", "dynamic"}, {"factor", 8}}, "rope_scaling.type");
+    expect_refused(base, "rope_scaling", {{"type", "yarn"}, {"factor", 4}},
+                   "original_max_position_embeddings");
+    expect_refused(base, "rope_theta", nullptr, "is missing");
+  }
+}
+
+TEST(Config, ReadsRopeScalingInOldAndNewFiles) {
+  const json base = dense("Qwen3ForCausalLM");
+  const RopeConfig linear = read(with(base, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}})).rope;
+  EXPECT_EQ(linear.scaling, RopeConfig::Scaling::kLinear);
+  EXPECT_EQ(linear.factor, 2);
+  EXPECT_EQ(linear.theta, 1e6F);
+
+  json newer = with(base, "rope_theta", nullptr);
+  newer["rope_parameters"] = {{"rope_type", "yarn"},
+                              {"factor", 4.0},
+                              {"original_max_position_embeddings", 32768},
+                              {"rope_theta", 5e6}};
+  const RopeConfig yarn = read(newer).rope;
+  EXPECT_EQ(yarn.scaling, RopeConfig::Scaling::kYarn);
+  EXPECT_EQ(yarn.theta, 5e6F);
+  EXPECT_EQ(yarn.original_positions, 32768);
+  EXPECT_EQ(yarn.beta_fast, 32);
+  EXPECT_NEAR(yarn.attention_scaling, 0.1 * std::log(4.0) + 1, 1e-6);
+
+  EXPECT_EQ(read(with(base, "rope_scaling", {{"rope_type", "default"}})).rope.scaling,
+            RopeConfig::Scaling::kNone);
+}
+
+TEST(Config, CollectsTheTokensThatEndAnAnswer) {
+  const json generation = {{"eos_token_id", {7, 3}}, {"mask_token_id", nullptr}};
+  const json tokenizer = {
+      {"added_tokens_decoder", {{"5", {{"content", "<|im_end|>"}}}, {"6", {{"content", "<|im_start|>"}}}}}};
+  json base = with(dense("DreamModel"), "eos_token_id", 3);
+  base["bos_token_id"] = -1;
+  base["pad_token_id"] = 3;
+  const ModelConfig config = read(base, generation, tokenizer);
+  EXPECT_EQ(config.eos_id, 3);
+  EXPECT_EQ(config.pad_id, 3);
+  EXPECT_EQ(config.bos_id, -1);
+  EXPECT_EQ(config.mask_id, 99);
+  EXPECT_THAT(config.end_ids, ElementsAre(3, 5, 7));
+}
+
+TEST(Config, RefusesTokensOutsideTheVocabulary) {
+  const json base = dense("DreamModel");
+  expect_refused(base, "mask_token_id", 100, "is 100; expected an integer from 0 to 99");
+  expect_refused(base, "mask_token_id", -1, "is -1");
+  expect_refused(base, "eos_token_id", {3, 100}, "is 100");
+  expect_refused(base, "pad_token_id", 4294967296, "is 4294967296");
+  EXPECT_THAT(
+      [&] {
+        read(base, {{"eos_token_id", 100}});
+      },
+      ThrowsMessage<InputError>(HasSubstr("folder/generation_config.json: \"eos_token_id\" is 100")));
+  EXPECT_THAT(
+      [&] {
+        read(base, {}, {{"added_tokens_decoder", {{"1e9", {{"content", "<|eot_id|>"}}}}}});
+      },
+      ThrowsMessage<InputError>(HasSubstr("folder/tokenizer_config.json: \"added_tokens_decoder.1e9\"")));
+}
+
+TEST(Config, RefusesSizesThatAreNotCounts) {
+  for (const json& value : {json(0), json(-1), json(2.5), json("2"), json(true), json(uint64_t{1} << 63),
+                            json(nullptr), json(int64_t{1} << 40), json::array({2})}) {
+    for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                            "vocab_size", "max_position_embeddings"}) {
+      expect_refused(dense("Qwen2ForCausalLM"), key, value, "expected an integer from 1 to");
+    }
+  }
+  for (const json& value : {json(0), json(-1e-6), json("1e-6"), json(1e300), json(nullptr)}) {
+    expect_refused(dense("Qwen2ForCausalLM"), "rms_norm_eps", value, "expected a number from");
+    expect_refused(dense("Qwen2ForCausalLM"), "rope_theta", value, "expected a number from");
+  }
+  expect_refused(dense("Qwen2ForCausalLM"), "tie_word_embeddings", 1, "is 1; expected true or false");
+}
+
+TEST(Config, RefusesSizesThatDoNotFitEachOther) {
+  const auto message_of = [](const json& config) -> std::string {
+    try {
+      read(config);
+      return "accepted";
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  const json base = dense("Qwen2ForCausalLM");
+  EXPECT_EQ(message_of(with(base, "num_attention_heads", 6)),
+            "folder/config.json: 6 heads split a hidden width of 64; expected a divisor");
+  EXPECT_EQ(message_of(with(base, "num_key_value_heads", 3)),
+            "folder/config.json: 4 query heads share 3 K/V heads; expected a divisor");
+  EXPECT_EQ(message_of(with(base, "head_dim", 15)),
+            "folder/config.json: heads have width 15; expected an even width, as RoPE turns pairs");
+  EXPECT_EQ(message_of(with(base, "head_dim", 1 << 20)),
+            "folder/config.json: 4 heads of width 1048576; expected at most 1048576 together");
+  json wide = with(with(llada(), "mlp_hidden_size", nullptr), "d_model", 1 << 20);
+  EXPECT_EQ(message_of(wide),
+            "folder/config.json: feed-forward layers have width 4194304; expected at most 1048576");
+}
+
+TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
+  const std::string list = "LLaDAModelLM, LLaDAMoEModelLM, DreamModel, Qwen2ForCausalLM, Qwen3ForCausalLM";
+  expect_refused(llada(), "architectures", {"GPT2LMHeadModel"},
+                 "is [\"GPT2LMHeadModel\"]; expected one of " + list);
+  expect_refused(llada(), "architectures", nullptr, "is []; expected one of " + list);
+  expect_refused(llada(), "architectures", "LLaDAModelLM", "expected a list of texts");
+  expect_refused(llada(), "architectures", {"DreamModel", "LLaDAModelLM"}, "expected one of " + list);
+}
+
+TEST(Config, RefusesTextThatIsNotAJsonObject) {
+  EXPECT_THAT([] { read_config_texts({.config = "{\n  \"d_model\": 1,\n  oops}"}, "folder"); },
+              ThrowsMessage<InputError>("folder/config.json: not valid JSON at line 3, column 3"));
+  EXPECT_THAT([] { read_config_texts({.config = "[]"}, "folder"); },
+              ThrowsMessage<InputError>("folder/config.json: is a list of 0; expected a JSON object"));
+  EXPECT_THAT([] { read_config_texts({.config = R"({"rope": true, "rope": false})"}, "folder"); },
+              ThrowsMessage<InputError>(HasSubstr("key \"rope\" appears twice")));
+}
+
+TEST(Config, NamesTheFileThatAFolderLacks) {
+  EXPECT_THAT([] { read_config("/nonexistent/model"); },
+              ThrowsMessage<InputError>(HasSubstr("/nonexistent/model/config.json: cannot be read")));
+}
+
+TEST(Config, ReadsThePublishedFilesAsTheyAre) {
+  const fs::path hub = fs::path(LACUNA_SHARED_DIR) / "hub";
+  if (!fs::exists(hub)) GTEST_SKIP() << "no published files in " << hub;
+  const ModelConfig llada = read_config(hub / "LLaDA-8B-Instruct");
+  EXPECT_EQ(llada.family, Family::kLlada);
+  EXPECT_EQ(llada.num_layers, 32);
+  EXPECT_EQ(llada.hidden_dim, 4096);
+  EXPECT_EQ(llada.ffn_dim, 12288);
+  EXPECT_EQ(llada.head_dim, 128);
+  EXPECT_EQ(llada.vocab_size, 126464);
+  EXPECT_EQ(llada.mask_id, 126336);
+  EXPECT_THAT(llada.end_ids, ElementsAre(126081, 126348));
+
+  const ModelConfig dream = read_config(hub / "Dream-v0-Instruct-7B");
+  EXPECT_EQ(dream.family, Family::kDream);
+  EXPECT_EQ(dream.num_kv_heads, 4);
+  EXPECT_EQ(dream.ffn_dim, 18944);
+  EXPECT_EQ(dream.vocab_size, 152064);
+  EXPECT_EQ(dream.mask_id, 151666);
+  EXPECT_THAT(dream.end_ids, ElementsAre(151643, 151645));
+}
+
+TEST(RopeFrequencies, FallGeometricallyFromOne) {
+  RopeConfig rope;
+  rope.theta = 10000;
+  EXPECT_THAT(rope_frequencies(rope, 8),
+              ElementsAre(1.0F, testing::FloatEq(0.1F), testing::FloatEq(0.01F), testing::FloatEq(0.001F)));
+  rope.scaling = RopeConfig::Scaling::kLinear;
+  rope.factor = 4;
+  EXPECT_FLOAT_EQ(rope_frequencies(rope, 8)[1], 0.025F);
+}
+
+TEST(RopeFrequencies, SlowOnlyTheSlowPairsUnderYarn) {
+  RopeConfig plain;
+  plain.theta = 1e6F;
+  RopeConfig yarn = plain;
+  yarn.scaling = RopeConfig::Scaling::kYarn;
+  yarn.factor = 4;
+  yarn.original_positions = 32768;
+  const auto before = rope_frequencies(plain, 128);
+  const auto after = rope_frequencies(yarn, 128);
+  // By hand: 128 ln(32768 / (2 pi r)) / (2 ln 1e6) is 23.59 for r = 32 and 39.65 for r = 1, so the ramp
+  // is 23..40.
+  for (size_t j = 0; j < after.size(); ++j) {
+    const double ramp = j <= 23 ? 0 : j >= 40 ? 1 : (static_cast<double>(j) - 23) / 17;
+    EXPECT_NEAR(after[j] / before[j], 1 - ramp * 0.75, 1e-6) << j;
+  }
+}
+
+}  // namespace
+}  // namespace lacuna

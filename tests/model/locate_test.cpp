@@ -1,0 +1,126 @@
+#include "model/locate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class LocateTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(testing::TempDir()) /
+            ("locate_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    places_ = {.model_folders = {root_ / "first", root_ / "second"}, .hub_cache = root_ / "hub"};
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void write(const fs::path& path, const std::string& content = "{}") const {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << content;
+  }
+
+  template <typename... Texts>
+  void expect_refused(const std::string& argument, Texts... texts) const {
+    EXPECT_THAT([&] { locate_model(argument, places_); },
+                ThrowsMessage<InputError>(AllOf(HasSubstr("expected"), HasSubstr(texts)...)));
+  }
+
+  fs::path root_;
+  ModelPlaces places_;
+};
+
+TEST_F(LocateTest, TakesAFolderThatHoldsAConfig) {
+  write("somewhere/config.json");
+  EXPECT_EQ(locate_model((root_ / "somewhere").string(), places_), root_ / "somewhere");
+}
+
+TEST_F(LocateTest, TakesANameFromTheFirstModelFolderThatHasIt) {
+  write("second/tiny/config.json");
+  EXPECT_EQ(locate_model("tiny", places_), root_ / "second" / "tiny");
+  write("first/tiny/config.json");
+  EXPECT_EQ(locate_model("tiny", places_), root_ / "first" / "tiny");
+}
+
+TEST_F(LocateTest, FollowsTheReferenceInTheHubCache) {
+  write("hub/models--org--name/refs/main", "0123abcd\n");
+  write("hub/models--org--name/snapshots/0123abcd/config.json");
+  EXPECT_EQ(locate_model("org/name", places_), root_ / "hub/models--org--name/snapshots/0123abcd");
+}
+
+TEST_F(LocateTest, RefusesAReferenceThatLeadsOutOfTheCache) {
+  write("hub/models--org--name/refs/main", "../../../elsewhere");
+  expect_refused("org/name", "refs/main", "the name of a commit");
+}
+
+TEST_F(LocateTest, RefusesAnIncompleteDownload) {
+  write("hub/models--org--name/refs/main", "0123abcd");
+  expect_refused("org/name", "snapshots/0123abcd: holds no config.json",
+                 "a complete download of \"org/name\"");
+  write("hub/models--org--other/x");
+  EXPECT_THROW(locate_model("org/other", places_), InputError);
+}
+
+TEST_F(LocateTest, SaysWhereItLooked) {
+  expect_refused("tiny", "\"tiny\"", (root_ / "first").string(), (root_ / "second").string());
+  expect_refused("org/name", "\"org/name\"", (root_ / "hub").string());
+  for (const char* argument : {"", "a/b/c", "../hub", "org/..", "a/"}) expect_refused(argument, "no model");
+}
+
+TEST_F(LocateTest, ExplainsWhatAFolderOrFileLacks) {
+  write("somewhere/model.safetensors");
+  expect_refused((root_ / "somewhere").string(), "holds no config.json");
+  expect_refused((root_ / "somewhere/model.safetensors").string(), "is a file; expected the folder");
+  expect_refused("model.gguf", "GGUF files are not supported");
+}
+
+class EnvironmentTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (size_t i = 0; i < std::size(kNames); ++i) {
+      if (const char* value = std::getenv(kNames[i])) saved_[i] = value;
+      unsetenv(kNames[i]);
+    }
+  }
+  void TearDown() override {
+    for (size_t i = 0; i < std::size(kNames); ++i) {
+      saved_[i] ? setenv(kNames[i], saved_[i]->c_str(), 1) : unsetenv(kNames[i]);
+    }
+  }
+
+ private:
+  static constexpr const char* kNames[] = {"LACUNA_MODELS", "HF_HUB_CACHE", "HF_HOME", "HOME"};
+  std::optional<std::string> saved_[std::size(kNames)];
+};
+
+TEST_F(EnvironmentTest, DecidesWhereModelsAreLookedFor) {
+  EXPECT_THAT(ModelPlaces::from_environment().model_folders, ElementsAre("models"));
+  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "");
+  setenv("HOME", "/home/a", 1);
+  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "/home/a/.cache/huggingface/hub");
+  setenv("HF_HOME", "/hf", 1);
+  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "/hf/hub");
+  setenv("HF_HUB_CACHE", "/cache", 1);
+  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "/cache");
+  setenv("LACUNA_MODELS", "/m", 1);
+  EXPECT_THAT(ModelPlaces::from_environment().model_folders, ElementsAre("/m", "models"));
+}
+
+}  // namespace
+}  // namespace lacuna
