@@ -11,10 +11,10 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "model/families.h"
 #include "model/family_parts.h"
-#include "base/json.h"
 
 namespace lacuna {
 namespace {

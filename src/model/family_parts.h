@@ -1,9 +1,9 @@
 // What the families' files share with each other and with families.cpp; nobody else includes this.
 #pragma once
 
+#include "base/json.h"
 #include "model/config.h"
 #include "model/families.h"
-#include "base/json.h"
 
 namespace lacuna {
 

@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "base/json.h"
+#include "base/mapped_file.h"
 
 namespace lacuna {
 namespace {

@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "model/family_parts.h"
 #include "base/json.h"
+#include "model/family_parts.h"
 
 namespace lacuna {
 namespace {

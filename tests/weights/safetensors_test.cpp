@@ -95,7 +95,7 @@ TEST(Safetensors, RefusesDeepJsonWithoutFollowingIt) {
   expect_refused(safetensors_bytes(objects, ""), "nests deeper than");
 }
 
-TEST(Safetensors, RefusesMoreValuesThanAnyCheckpointNeeds) {
+TEST(SafetensorsSlow, RefusesMoreValuesThanAnyCheckpointNeeds) {
   std::string header = R"({"a":{"shape":[0)";
   for (int i = 0; i < 4'200'000; ++i) header += ",0";
   expect_refused(safetensors_bytes(header, ""), "JSON holds more than");
