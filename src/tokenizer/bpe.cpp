@@ -68,7 +68,8 @@ Bpe::Bpe(BpeParts parts, std::vector<bool> special)
 
   merges_.reserve(parts.merges.size());
   for (size_t rank = 0; rank < parts.merges.size(); ++rank) {
-    const auto& [left, right] = parts.merges[rank];
+    const std::string& left = parts.merges[rank].first;
+    const std::string& right = parts.merges[rank].second;
     const auto needed_id = [&](const std::string& text) {
       const auto id = id_of(text);
       if (id) return *id;

@@ -31,8 +31,10 @@ EXPRESSIONS = [QWEN2, LLAMA3, BAILING, r"\s+", r"\w+|[^\w\s]+", r"\S*", r"^.", r
 BEHAVIORS = ["isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"]
 WORDS = "the cat's don't I'LL 2026 x1 naïve Ελλάδα привет 日本語 데이터 é e\u0301 ﬁ İ ſ ½ 🙂 👩‍💻 -- ... \n \r\n \t \u00a0 \u3000".split(" ")
 
-# Characters that Unicode gained only lately are classed differently by libraries of different ages.
-ASSIGNED = [chr(code) for code in range(0x20000) if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")]
+# Characters that Unicode gained only lately are classed differently by libraries of different ages, and U+FE17 is
+# no punctuation to the reference's Punctuation step.
+ASSIGNED = [chr(code) for code in range(0x20000)
+            if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs") and code != 0xFE17]
 
 
 def random_text(rng, atoms, length):
@@ -104,7 +106,7 @@ def random_tokenizer(rng, trio):
                                   special_tokens=in_vocab, show_progress=False)
     tokenizer.train_from_iterator([random_text(rng, ["a"], 60) for _ in range(30)], trainer)
     for content, special in [("<|im_start|>", True), ("<|im_end|>", True), ("<|im", False), ("<tool_call>", False),
-                             ("é", False), ("cat", False)]:
+                             ("日", False), ("cat", False)]:
         if rng.random() < 0.6:
             token = random_added_token(rng, content, special, trio)
             (tokenizer.add_special_tokens if special else tokenizer.add_tokens)([token])
@@ -147,12 +149,11 @@ def compare(lacuna, seed, texts):
                 print(f"seed {seed}: {text!r}\n  expected {expected}\n  got      {ids}")
                 print(f"  normalizer {tokenizer.normalizer}\n  pre_tokenizer {tokenizer.pre_tokenizer}")
                 return False
-            # An added "é" is a byte to the library's decoder (that of U+00E9) and itself to us.
-            plain = [id for id in ids if tokenizer.id_to_token(id) != "é"]
-            decoded = run([lacuna, "tokenize", "-m", name, "--decode"], json.dumps(plain).encode())
+            decoded = run([lacuna, "tokenize", "-m", name, "--decode"], json.dumps(ids).encode())
             decoded_text = decoded.decode(errors="replace").removesuffix("\n")
-            if decoded_text != tokenizer.decode(plain, skip_special_tokens=False).removesuffix("\n"):
-                print(f"seed {seed}: {plain} decodes to {decoded_text!r}")
+            expected_text = tokenizer.decode(ids, skip_special_tokens=False).removesuffix("\n")
+            if decoded_text != expected_text:
+                print(f"seed {seed}: {ids}\n  expected {expected_text!r}\n  got      {decoded_text!r}")
                 return False
     return True
 
