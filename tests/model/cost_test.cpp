@@ -1,0 +1,66 @@
+#include "model/cost.h"
+
+#include <gmock/gmock.h>
+
+#include "model/parameters.h"
+#include "model/random_spec.h"
+#include "tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+TEST(Cost, OfARowIsTwiceTheWeightsItMeets) {
+  // LLaDA-8B: layers without norms, embedding and head; 14 GFLOP in the layers and 1.04 in the head.
+  const ModelConfig config = parse_random_spec("random:llada-8b");
+  const double matrices =
+      static_cast<double>(count_parameters(config) - 2 * config.vocab_size * config.hidden_dim -
+                          (2 * config.num_layers + 1) * config.hidden_dim);
+  EXPECT_EQ(flops_per_row(config), 2 * matrices);
+  EXPECT_NEAR(flops_per_row(config), 14e9, 0.1e9);
+  EXPECT_EQ(flops_per_logits(config), 2.0 * 126464 * 4096);
+  EXPECT_EQ(flops_per_cell(config), 4.0 * 32 * 4096);
+}
+
+TEST(Cost, OfExpertsCountsTheChosenOnesAndTheRouter) {
+  const ModelConfig config = parse_random_spec("random:llada-moe-7b");
+  EXPECT_EQ(flops_per_row(config), 2.0 * 16 * (4 * 2048 * 2048 + 64 * 2048 + 8 * 3 * 2048 * 1024));
+}
+
+TEST(Cost, OfSharedKeyHeadsCountsEveryQueryHead) {
+  const ModelConfig config = parse_random_spec("random:dream-7b");
+  EXPECT_EQ(flops_per_cell(config), 4.0 * 28 * 3584);
+  EXPECT_EQ(flops_per_row(config), 2.0 * 28 * (2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18944));
+}
+
+TEST(Cost, OfAPlanAddsRowsPairsAndLogits) {
+  const ModelConfig config = tiny_configs()[0];
+  StepPlan plan;
+  for (int32_t row = 0; row < 7; ++row) plan.add_row(1, row, row);
+  plan.groups = {{0, {0, 4}, {{10, 15}, {20, 21}}, OwnRows::kBidirectional},
+                 {1, {4, 7}, {{0, 2}}, OwnRows::kCausal}};
+  plan.logits.resize(3);
+  plan.logits[1].unconditional_row = 2;
+  const StepCost result = cost(config, plan);
+  EXPECT_EQ(result.rows, 7);
+  const double pairs = 4 * (6 + 4) + 3 * 2 + (1 + 2 + 3);
+  EXPECT_EQ(result.flops,
+            7 * flops_per_row(config) + pairs * flops_per_cell(config) + 4 * flops_per_logits(config));
+}
+
+TEST(Cost, OfChunksAddsUpToTheCostOfTheWhole) {
+  const ModelConfig config = tiny_configs()[5];
+  const StepPlan whole = canvas_plan(random_tokens(1, 9, config.vocab_size), OwnRows::kCausal);
+  StepCost sum;
+  for (int32_t row = 0; row < 9; ++row) {
+    StepPlan part;
+    part.add_row(1, row, row);
+    part.groups = {{0, {0, 1}, {{0, row}}, OwnRows::kCausal}};
+    part.logits.resize(1);
+    sum += cost(config, part);
+  }
+  EXPECT_EQ(sum.rows, 9);
+  EXPECT_EQ(sum.flops, cost(config, whole).flops);
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,132 @@
+#include "model/parameters.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "model/config.h"
+#include "model/random_spec.h"
+#include "tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::vector<float> all_logits(const ModelConfig& config, uint64_t seed, DType dtype, int num_threads) {
+  ThreadPool threads(num_threads);
+  Runner runner(Model::random(config, seed, dtype, threads), default_table(), 1);
+  return runner.logits(canvas_plan(random_tokens(1, 24, config.vocab_size), own_rows_of(config)));
+}
+
+double deviation(const std::vector<float>& values) {
+  double sum = 0;
+  double squares = 0;
+  for (const float value : values) {
+    sum += value;
+    squares += double{value} * value;
+  }
+  const auto count = static_cast<double>(values.size());
+  return std::sqrt(squares / count - sum / count * (sum / count));
+}
+
+TEST(RandomParameters, AreTheSameWhateverTheThreads) {
+  for (const ModelConfig& config : tiny_configs()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const std::vector<float> once = all_logits(config, 3, dtype, 1);
+      EXPECT_EQ(all_logits(config, 3, dtype, 3), once);
+      EXPECT_NE(all_logits(config, 4, dtype, 1), once);
+    }
+  }
+}
+
+TEST(RandomParameters, AreBf16NumbersInBothTypes) {
+  ThreadPool threads(1);
+  const ModelConfig config = tiny_configs()[2];
+  const Parameters full = random_parameters(config, 3, DType::kF32, threads, {});
+  const Parameters half = random_parameters(config, 3, DType::kBF16, threads, {});
+  std::vector<float> a(static_cast<size_t>(config.hidden_dim));
+  std::vector<float> b(a);
+  for (TokenId token = 0; token < config.vocab_size; ++token) {
+    full.embedding.read(token, a.data());
+    half.embedding.read(token, b.data());
+    EXPECT_EQ(a, b);
+  }
+}
+
+TEST(RandomParameters, GiveLogitsThatSpreadOverSeveralUnits) {
+  for (const ModelConfig& config : tiny_configs()) {
+    const double spread = deviation(all_logits(config, 3, DType::kF32, 1)) / config.logit_scale;
+    EXPECT_GT(spread, 1) << static_cast<int>(config.family);
+    EXPECT_LT(spread, 6) << static_cast<int>(config.family);
+  }
+}
+
+TEST(RandomParameters, DifferBetweenModules) {
+  ThreadPool threads(1);
+  const Parameters parameters = random_parameters(tiny_configs()[0], 3, DType::kF32, threads, {});
+  const auto first = [](const Linear& linear) {
+    return static_cast<const float*>(linear.weight.view().data)[0];
+  };
+  EXPECT_NE(first(parameters.layers[0].q), first(parameters.layers[0].k));
+  EXPECT_NE(first(parameters.layers[0].q), first(parameters.layers[1].q));
+}
+
+TEST(RandomParameters, ReportProgressUpToTheParametersOfTheModel) {
+  ThreadPool threads(1);
+  for (const ModelConfig& config : tiny_configs()) {
+    int64_t last = 0;
+    random_parameters(config, 3, DType::kF32, threads, [&](int64_t done, int64_t total) {
+      EXPECT_GT(done, last);
+      EXPECT_EQ(total, count_parameters(config));
+      last = done;
+    });
+    EXPECT_EQ(last, count_parameters(config));
+  }
+}
+
+TEST(Parameters, CountIsThePublishedOne) {
+  EXPECT_EQ(count_parameters(parse_random_spec("random:llada-8b")), 8'015'581'184);
+  EXPECT_EQ(count_parameters(parse_random_spec("random:dream-7b")), 7'615'616'512);
+  EXPECT_EQ(count_parameters(parse_random_spec("random:qwen3-0.6b")), 596'049'920);
+}
+
+TEST(Parameters, OfAnotherShapeThanTheConfigSaysAreRefusedByName) {
+  ThreadPool threads(1);
+  for (const std::string& family : golden_families()) {
+    ModelConfig config = read_config(golden_folder(family));
+    const Checkpoint checkpoint = Checkpoint::open(golden_folder(family));
+    EXPECT_NO_THROW(load_parameters(config, checkpoint, DType::kF32, threads, {}));
+    config.num_layers += 1;
+    EXPECT_THAT([&] { load_parameters(config, checkpoint, DType::kF32, threads, {}); },
+                ThrowsMessage<InputError>(HasSubstr(".2.")))
+        << family;
+    config.num_layers -= 1;
+    config.vocab_size += 1;
+    EXPECT_THAT([&] { load_parameters(config, checkpoint, DType::kF32, threads, {}); },
+                ThrowsMessage<InputError>(AllOf(HasSubstr("98"), HasSubstr("97"))))
+        << family;
+  }
+}
+
+class SlowRandomParameters : public testing::TestWithParam<const char*> {};
+
+TEST_P(SlowRandomParameters, OfAPublishedShapeKeepActivationsHealthy) {
+  const ModelConfig config = parse_random_spec(std::string("random:") + GetParam() + ",layers=1");
+  ThreadPool threads(2);
+  Runner runner(Model::random(config, 1, DType::kBF16, threads), default_table(), 2);
+  const std::vector<float> logits =
+      runner.logits(canvas_plan(random_tokens(1, 4, config.vocab_size), own_rows_of(config)));
+  EXPECT_TRUE(std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }));
+  EXPECT_GT(deviation(logits), 0.5);
+  EXPECT_LT(deviation(logits), 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parameters, SlowRandomParameters, testing::Values("qwen3-0.6b", "qwen2.5-0.5b"));
+
+}  // namespace
+}  // namespace lacuna
