@@ -170,8 +170,7 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
                      settings.steps, num_blocks, gen_length, settings.block_length);
   }
 
-  if (options.suppress_mask || unmask.runs_until_done())
-    settings.sampling.forbidden.push_back(config.mask_id);
+  if (options.suppress_mask || unmask.runs_until_done()) settings.sampling.undrawn.push_back(config.mask_id);
   if (options.logits_eos_inf || options.confidence_eos_eot_inf) {
     const std::string_view flag = options.logits_eos_inf ? "logits-eos-inf" : "confidence-eos-eot-inf";
     if (config.eos_id < 0) throw InputError("--{}: the model's config.json names no end-of-text token", flag);

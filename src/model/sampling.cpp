@@ -117,6 +117,10 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
                    std::span<float> logits) {
   const auto count = static_cast<int64_t>(logits.size());
   forbid(rule.forbidden, logits);
+  thread_local std::vector<float> undrawn;
+  undrawn.clear();
+  for (const TokenId token : rule.undrawn) undrawn.push_back(logits[static_cast<size_t>(token)]);
+  forbid(rule.undrawn, logits);
   const bool filters = rule.top_p < 1 || rule.top_k > 0;
   const bool raw = rule.source == ConfidenceSource::kRawLogits;
 
@@ -142,6 +146,12 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   result.token = static_cast<TokenId>(likeliest.index);
   if (temperature > 0) result.token = gumbel_argmax(sampled, temperature, result.token, noise);
 
+  if (raw || !filters) {  // tokens that filters removed do not count in what is left
+    const float scale = raw || rule.temperature == 0 ? 1 : rule.temperature;
+    for (size_t i = 0; i < undrawn.size(); ++i) {
+      logits[static_cast<size_t>(rule.undrawn[i])] = undrawn[i] / scale;
+    }
+  }
   forbid(rule.unsure, logits);
   result.confidence = confidence_of(kernels, rule.measure, result.token, logits);
   // Logits that overflowed must not break the order of candidates.

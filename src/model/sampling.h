@@ -33,6 +33,7 @@ struct SamplingRule {
   ConfidenceMeasure measure = ConfidenceMeasure::kProbability;
   ConfidenceSource source = ConfidenceSource::kRawLogits;
   std::vector<TokenId> forbidden;  ///< logits set to -infinity before anything else
+  std::vector<TokenId> undrawn;    ///< never drawn, but counted in the confidence's softmax
   std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the draw
 
   bool operator==(const SamplingRule&) const = default;
