@@ -1,0 +1,488 @@
+#include "decode/masked_diffusion.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_model.h"
+
+namespace lacuna {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr TokenId kMask = 2;
+constexpr TokenId kEnd = 4;
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+MaskedDiffusion settings(int32_t gen_length, int32_t steps, int32_t block_length) {
+  MaskedDiffusion options;
+  options.mask_id = kMask;
+  options.end_ids = {kEnd};
+  options.gen_length = gen_length;
+  options.steps = steps;
+  options.block_length = block_length;
+  options.unmask.count = EvenSplit{};
+  return options;
+}
+
+MaskedDiffusion dream_settings(int32_t gen_length, int32_t steps) {
+  MaskedDiffusion options = settings(gen_length, steps, gen_length);
+  options.shifted_logits = true;
+  options.unmask.count = TimeSchedule{};
+  options.sampling.source = ConfidenceSource::kSampled;
+  return options;
+}
+
+struct Outcome {
+  std::vector<TokenId> canvas;
+  std::vector<std::vector<int32_t>> commits;  // positions of each pass that committed any
+
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome decode(const FakeModel& model, const MaskedDiffusion& options, const std::vector<TokenId>& prompt) {
+  MaskedDiffusionDecoder decoder(options, prompt);
+  Outcome run;
+  model.run(decoder, [&](const StepPlan&, const StepReport& report) {
+    std::vector<int32_t> positions;
+    for (const Commit& commit : report.committed) positions.push_back(commit.position);
+    run.commits.push_back(positions);
+  });
+  run.canvas.assign(decoder.canvas().begin(), decoder.canvas().end());
+  return run;
+}
+
+// The published samplers at temperature 0, step by step, over full logits in double.
+
+struct Candidate {
+  int32_t position;
+  TokenId token;
+  double confidence;
+};
+
+std::vector<double> softmax(const std::vector<double>& logits) {
+  const double max = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> p;
+  for (const double logit : logits) p.push_back(std::exp(logit - max));
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& value : p) value /= sum;
+  return p;
+}
+
+double confidence(ConfidenceMeasure measure, const std::vector<double>& logits, TokenId token) {
+  std::vector<double> p = softmax(logits);
+  if (measure == ConfidenceMeasure::kProbability) return p[static_cast<size_t>(token)];
+  if (measure == ConfidenceMeasure::kNegativeEntropy) {
+    double sum = 0;
+    for (const double value : p) sum += value > 0 ? value * std::log(value) : 0;
+    return sum;
+  }
+  std::sort(p.begin(), p.end(), std::greater<>());
+  return p[0] - p[1];
+}
+
+TokenId argmax(const std::vector<double>& logits) {
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+void commit_surest(std::vector<Candidate> candidates, size_t count, std::vector<TokenId>& x, Outcome& run) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.confidence > b.confidence; });
+  std::vector<int32_t> positions;
+  for (size_t i = 0; i < std::min(count, candidates.size()); ++i) {
+    x[static_cast<size_t>(candidates[i].position)] = candidates[i].token;
+    positions.push_back(candidates[i].position);
+  }
+  std::sort(positions.begin(), positions.end());
+  if (!positions.empty()) run.commits.push_back(positions);
+}
+
+Outcome llada_generate(const FakeModel& model, const MaskedDiffusion& o, std::vector<TokenId> x) {
+  const auto prompt_length = static_cast<int32_t>(x.size());
+  x.resize(x.size() + static_cast<size_t>(o.gen_length), o.mask_id);
+  std::vector<bool> fixed;
+  for (const TokenId token : x) fixed.push_back(token != o.mask_id);
+  const int32_t num_blocks = o.gen_length / o.block_length;
+  const int32_t steps = o.steps / num_blocks;
+  const bool parallel = o.unmask.runs_until_done();
+  Outcome run;
+  for (int32_t block = 0; block < num_blocks; ++block) {
+    const int32_t lo = prompt_length + block * o.block_length;
+    const int32_t hi = lo + o.block_length;
+    const auto masks = static_cast<int32_t>(std::count(x.begin() + lo, x.begin() + hi, o.mask_id));
+    for (int32_t step = 0; parallel || step < steps; ++step) {
+      std::vector<Candidate> candidates;
+      std::vector<TokenId> u = x;
+      for (size_t p = 0; p < u.size(); ++p) {
+        if (fixed[p]) u[p] = o.mask_id;
+      }
+      for (int32_t p = parallel && block > 0 ? lo : 0; p < hi; ++p) {
+        if (x[static_cast<size_t>(p)] != o.mask_id) continue;
+        std::vector<float> row = model.logits(x, p);
+        if (o.cfg_scale > 0) row = FakeModel::guided(row, model.logits(u, p), o.cfg_scale);
+        std::vector<double> logits(row.begin(), row.end());
+        for (const TokenId token : o.sampling.forbidden) logits[static_cast<size_t>(token)] = kNothing;
+        std::vector<double> drawable = logits;
+        for (const TokenId never : o.sampling.undrawn) drawable[static_cast<size_t>(never)] = kNothing;
+        const TokenId token = argmax(drawable);
+        for (const TokenId unsure : o.sampling.unsure) logits[static_cast<size_t>(unsure)] = kNothing;
+        candidates.push_back({p, token, confidence(o.sampling.measure, logits, token)});
+      }
+      if (parallel && candidates.empty()) break;
+      size_t count = static_cast<size_t>(masks / steps + (step < masks % steps ? 1 : 0));
+      std::vector<double> sorted;
+      for (const Candidate& candidate : candidates) sorted.push_back(candidate.confidence);
+      std::sort(sorted.begin(), sorted.end(), std::greater<>());
+      if (const auto* threshold = std::get_if<Threshold>(&o.unmask.count)) {
+        for (count = 1; count < sorted.size() && sorted[count] >= threshold->tau;) ++count;
+      } else if (const auto* factor = std::get_if<Factor>(&o.unmask.count)) {
+        for (count = 1; count < sorted.size();) {
+          if (sorted[count] < 1 - factor->f / (static_cast<double>(count) + 2)) break;
+          ++count;
+        }
+      }
+      commit_surest(candidates, count, x, run);
+    }
+  }
+  run.canvas = x;
+  return run;
+}
+
+Outcome diffusion_generate(const FakeModel& model, const MaskedDiffusion& o, std::vector<TokenId> x) {
+  x.resize(x.size() + static_cast<size_t>(o.gen_length), o.mask_id);
+  const float eps = std::get<TimeSchedule>(o.unmask.count).eps;
+  std::vector<float> times;  // linspace(1, eps, steps + 1) in f32, each half from its end
+  const float spacing = (eps - 1.0F) / static_cast<float>(o.steps);
+  for (int32_t i = 0; i <= o.steps; ++i) {
+    times.push_back(i < (o.steps + 1) / 2 ? 1.0F + spacing * static_cast<float>(i)
+                                          : eps - spacing * static_cast<float>(o.steps - i));
+  }
+  Outcome run;
+  for (int32_t step = 0; step < o.steps; ++step) {
+    std::vector<Candidate> candidates;
+    for (int32_t p = 0; p < static_cast<int32_t>(x.size()); ++p) {
+      if (x[static_cast<size_t>(p)] != o.mask_id) continue;
+      const std::vector<float> row = model.logits(x, p == 0 ? 0 : p - 1);
+      std::vector<double> logits(row.begin(), row.end());
+      std::vector<double> sorted = logits;
+      std::sort(sorted.begin(), sorted.end(), std::greater<>());
+      double least = kNothing;
+      if (o.sampling.top_p < 1) {
+        const std::vector<double> p_sorted = softmax(sorted);
+        double sum = 0;
+        size_t last = 0;
+        while (last < sorted.size() && (sum += p_sorted[last]) <= o.sampling.top_p) ++last;
+        least = sorted[std::min(last, sorted.size() - 1)];
+      }
+      if (o.sampling.top_k > 0) least = std::max(least, sorted[static_cast<size_t>(o.sampling.top_k) - 1]);
+      for (double& logit : logits) logit = logit < least ? kNothing : logit;
+      const TokenId token = argmax(logits);
+      candidates.push_back({p, token, confidence(o.sampling.measure, logits, token)});
+    }
+    const auto masks = static_cast<float>(candidates.size());
+    const float share = 1.0F - times[static_cast<size_t>(step) + 1] / times[static_cast<size_t>(step)];
+    const float count = step + 1 < o.steps ? masks * share : masks;
+    commit_surest(candidates, static_cast<size_t>(count), x, run);
+  }
+  run.canvas = x;
+  return run;
+}
+
+std::vector<std::vector<TokenId>> prompts() {
+  return {{7, 8, 9}, {}, {5, kMask, 6, kMask, kMask, 7}, {11}};
+}
+
+TEST(MaskedDiffusion, FillsTheCanvasAsLladaDoes) {
+  int runs = 0;
+  for (const auto& [gen_length, block_length] :
+       std::vector<std::pair<int32_t, int32_t>>{{1, 1}, {4, 2}, {6, 6}, {6, 3}, {12, 4}, {16, 8}}) {
+    for (const int32_t steps_per_block : {1, 2, 3, 5, 9}) {
+      for (const float cfg_scale : {0.0F, 1.5F}) {
+        for (const bool draws_masks : {false, true}) {
+          for (const std::vector<TokenId>& prompt : prompts()) {
+            MaskedDiffusion options =
+                settings(gen_length, steps_per_block * gen_length / block_length, block_length);
+            options.cfg_scale = cfg_scale;
+            FakeModel model;
+            model.seed = static_cast<uint64_t>(++runs);
+            if (draws_masks) model.favour = {0, 0, 4};
+            if (runs % 3 == 0) options.sampling.forbidden = {kEnd};
+            if (runs % 3 == 1) options.sampling.unsure = {kEnd, 5};
+            options.sampling.measure = static_cast<ConfidenceMeasure>(runs % 5 % 3);
+            EXPECT_EQ(decode(model, options, prompt), llada_generate(model, options, prompt))
+                << "gen " << gen_length << " block " << block_length << " steps " << options.steps << " cfg "
+                << cfg_scale << " run " << runs;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MaskedDiffusion, DecodesInParallelAsFastDllmDoes) {
+  uint64_t runs = 0;
+  for (const auto& [gen_length, block_length] :
+       std::vector<std::pair<int32_t, int32_t>>{{1, 1}, {6, 3}, {12, 12}, {16, 4}}) {
+    for (const CountRule& rule : std::vector<CountRule>{Threshold{0.9}, Threshold{0.4}, Threshold{0.05},
+                                                        Factor{0.3}, Factor{1}, Factor{2.5}}) {
+      for (const double scale : {2.0, 8.0, 20.0}) {
+        for (const std::vector<TokenId>& prompt : prompts()) {
+          MaskedDiffusion options = settings(gen_length, gen_length / block_length, block_length);
+          options.unmask.count = rule;
+          options.sampling.undrawn = {kMask};
+          options.cfg_scale = runs % 2 == 0 ? 0.0F : 0.5F;
+          FakeModel model;
+          model.seed = ++runs;
+          model.scale = scale;
+          EXPECT_EQ(decode(model, options, prompt), llada_generate(model, options, prompt)) << runs;
+        }
+      }
+    }
+  }
+}
+
+TEST(MaskedDiffusion, FillsTheCanvasAsDreamDoes) {
+  uint64_t runs = 0;
+  for (const int32_t gen_length : {1, 5, 12, 20}) {
+    for (const int32_t steps : {1, 2, 7, 12, 30}) {
+      for (const auto measure : {ConfidenceMeasure::kProbability, ConfidenceMeasure::kMargin,
+                                 ConfidenceMeasure::kNegativeEntropy}) {
+        for (const float top_p : {1.0F, 0.8F}) {
+          for (const int32_t top_k : {0, 4}) {
+            for (const std::vector<TokenId>& prompt : prompts()) {
+              MaskedDiffusion options = dream_settings(gen_length, steps);
+              options.sampling.measure = measure;
+              options.sampling.top_p = top_p;
+              options.sampling.top_k = top_k;
+              options.unmask.count = TimeSchedule{runs % 2 == 0 ? 1e-3F : 0.05F};
+              FakeModel model;
+              model.seed = ++runs;
+              if (runs % 7 == 0) model.favour = {0, 0, 4};  // the mask token itself
+              EXPECT_EQ(decode(model, options, prompt), diffusion_generate(model, options, prompt))
+                  << "gen " << gen_length << " steps " << steps << " run " << runs;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+std::vector<UnmaskPolicy> many_policies() {
+  std::vector<UnmaskPolicy> policies;
+  for (const CountRule& rule :
+       std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, EachOnItsOwn{}, Threshold{0.5}, Factor{1}}) {
+    policies.push_back({rule});
+  }
+  policies.push_back({EvenSplit{}, true});
+  policies.push_back({TimeSchedule{}, true});
+  policies.push_back({TimeSchedule{}, false, 0.3F});
+  return policies;
+}
+
+TEST(MaskedDiffusion, FillsEveryMaskAndChangesNothingElse) {
+  for (const UnmaskPolicy& policy : many_policies()) {
+    for (const float temperature : {0.0F, 0.8F}) {
+      for (const bool shifted : {false, true}) {
+        for (const std::vector<TokenId>& prompt : prompts()) {
+          MaskedDiffusion options = settings(12, 9, 4);
+          options.unmask = policy;
+          options.shifted_logits = shifted;
+          options.sampling.temperature = temperature;
+          options.sampling.forbidden = {kMask};
+          MaskedDiffusionDecoder decoder(options, prompt);
+          std::vector<TokenId> before(decoder.canvas().begin(), decoder.canvas().end());
+          std::set<int32_t> filled;
+          FakeModel().run(decoder, [&](const StepPlan&, const StepReport& report) {
+            EXPECT_THAT(report.committed, Not(IsEmpty()));
+            for (const Commit& commit : report.committed) {
+              EXPECT_EQ(before[static_cast<size_t>(commit.position)], kMask);
+              EXPECT_TRUE(filled.insert(commit.position).second) << "committed twice: " << commit.position;
+              before[static_cast<size_t>(commit.position)] = commit.token;
+            }
+            EXPECT_TRUE(std::equal(before.begin(), before.end(), decoder.canvas().begin()));
+          });
+          // An even split counts the block's masks alone, so masks of the prompt leave as many unfilled.
+          const bool even = std::holds_alternative<EvenSplit>(policy.count);
+          EXPECT_EQ(std::count(before.begin(), before.end(), kMask),
+                    even ? std::count(prompt.begin(), prompt.end(), kMask) : 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(MaskedDiffusion, FinishesBlocksFromLeftToRight) {
+  for (const UnmaskPolicy& policy : many_policies()) {
+    MaskedDiffusion options = settings(12, 12, 3);
+    options.unmask = policy;
+    options.sampling.forbidden = {kMask};
+    MaskedDiffusionDecoder decoder(options, {7, 8});
+    int32_t last_step = -1;
+    int32_t last_block = 0;
+    FakeModel().run(decoder, [&](const StepPlan&, const StepReport& report) {
+      EXPECT_EQ(report.kind, "denoise");
+      EXPECT_GT(report.step, last_step);
+      EXPECT_GE(report.block, last_block);
+      last_step = report.step;
+      last_block = report.block;
+      for (const Commit& commit : report.committed) EXPECT_EQ((commit.position - 2) / 3, report.block);
+      if (!policy.runs_until_done()) {
+        EXPECT_EQ(report.step / 3, report.block);
+      }
+    });
+    EXPECT_EQ(last_block, 3);
+  }
+}
+
+TEST(MaskedDiffusion, NumbersStepsAsIfNoneWereSkipped) {
+  // 2 masks in 5 steps a block: passes 0 and 1, then 5 and 6.
+  MaskedDiffusionDecoder decoder(settings(4, 10, 2), {7});
+  std::vector<int32_t> steps;
+  FakeModel().run(decoder, [&](const StepPlan&, const StepReport& report) { steps.push_back(report.step); });
+  EXPECT_THAT(steps, ElementsAre(0, 1, 5, 6));
+}
+
+TEST(MaskedDiffusion, ComputesTheWholeCanvasAndDrawsOnlyWhereMasked) {
+  MaskedDiffusionDecoder decoder(settings(4, 4, 2), {7, 8, 9});
+  const StepPlan& plan = decoder.plan();
+  EXPECT_THAT(plan.tokens, ElementsAre(7, 8, 9, kMask, kMask, kMask, kMask));
+  EXPECT_THAT(plan.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(plan.cells, plan.positions);
+  ASSERT_EQ(plan.groups.size(), 1U);
+  EXPECT_EQ(plan.groups[0], (RowGroup{0, {0, 7}, {}, OwnRows::kBidirectional}));
+  ASSERT_EQ(plan.logits.size(), 2U);  // the first block
+  EXPECT_EQ(plan.logits[0].row, 3);
+  EXPECT_EQ(plan.logits[1].row, 4);
+  EXPECT_NE(plan.logits[0].noise, plan.logits[1].noise);
+  EXPECT_EQ(plan, decoder.plan());
+  EXPECT_EQ(decoder.num_cells(), 7);
+  EXPECT_EQ(decoder.num_sequences(), 1);
+}
+
+TEST(MaskedDiffusion, ShiftedLogitsComeFromTheRowBefore) {
+  MaskedDiffusionDecoder decoder(dream_settings(2, 2), {kMask, 8});
+  std::vector<int32_t> rows;
+  for (const LogitRow& logit : decoder.plan().logits) rows.push_back(logit.row);
+  EXPECT_THAT(rows, ElementsAre(0, 1, 2));  // positions 0, 2 and 3
+}
+
+TEST(MaskedDiffusion, GuidanceAddsASequenceWithoutThePrompt) {
+  MaskedDiffusion options = settings(2, 2, 2);
+  options.cfg_scale = 1.5F;
+  MaskedDiffusionDecoder decoder(options, {7, kMask, 9});
+  EXPECT_EQ(decoder.num_sequences(), 2);
+  const std::vector<RowStatistics> draws = {{20, 0.2}, {21, 0.9}, {22, 0.1}};
+  EXPECT_THAT(decoder.plan().tokens, ElementsAre(7, kMask, 9, kMask, kMask,  //
+                                                 kMask, kMask, kMask, kMask, kMask));
+  decoder.apply(draws);  // position 3 gets its token, which both sequences show
+  const StepPlan& plan = decoder.plan();
+  EXPECT_THAT(plan.tokens, ElementsAre(7, kMask, 9, 21, kMask,  //
+                                       kMask, kMask, kMask, 21, kMask));
+  EXPECT_THAT(plan.positions, ElementsAre(0, 1, 2, 3, 4, 0, 1, 2, 3, 4));
+  ASSERT_EQ(plan.groups.size(), 2U);
+  EXPECT_EQ(plan.groups[1], (RowGroup{1, {5, 10}, {}, OwnRows::kBidirectional}));
+  for (const LogitRow& logit : plan.logits) {
+    EXPECT_EQ(logit.unconditional_row, logit.row + 5);
+    EXPECT_EQ(logit.guidance, 1.5F);
+  }
+}
+
+TEST(MaskedDiffusion, AsksForLogitsOnlyWhereABlindRuleCommits) {
+  for (const UnmaskPolicy& policy : many_policies()) {
+    if (!policy.chooses_blindly()) continue;
+    MaskedDiffusion options = settings(16, 6, 8);
+    options.unmask = policy;
+    options.sampling.forbidden = {kMask};
+    MaskedDiffusionDecoder decoder(options, {7});
+    size_t draws = 0;
+    FakeModel().run(decoder, [&](const StepPlan& plan, const StepReport& report) {
+      EXPECT_EQ(plan.logits.size(), report.committed.size());
+      draws += plan.logits.size();
+    });
+    EXPECT_EQ(draws, 16U);
+  }
+}
+
+TEST(MaskedDiffusion, AMaskThatIsDrawnTakesItsQuotaAndStaysAMask) {
+  FakeModel model;
+  model.favour = {0, 0, 100};
+  MaskedDiffusionDecoder decoder(settings(4, 4, 2), {7});
+  int passes = 0;
+  model.run(decoder, [&](const StepPlan&, const StepReport& report) {
+    EXPECT_THAT(report.committed, testing::SizeIs(1));
+    ++passes;
+  });
+  EXPECT_EQ(passes, 4);
+  EXPECT_THAT(decoder.canvas().subspan(1), Each(kMask));
+}
+
+TEST(MaskedDiffusion, EarlyExitLeavesOutBlocksButNotTheAnswer) {
+  int exits = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    MaskedDiffusion options = settings(12, 12, 3);
+    options.sampling.temperature = seed % 2 == 0 ? 0.0F : 0.9F;
+    options.seed = seed;
+    FakeModel model;
+    model.seed = seed;
+    model.favour = {0, 0, seed % 3 == 0 ? 4.0 : 0.0, 0, 2};  // masks and end tokens are drawn often
+    MaskedDiffusionDecoder whole(options, {7, 8});
+    options.early_exit = true;
+    MaskedDiffusionDecoder early(options, {7, 8});
+    int whole_passes = 0;
+    int early_passes = 0;
+    model.run(whole, [&](const StepPlan&, const StepReport&) { ++whole_passes; });
+    model.run(early, [&](const StepPlan&, const StepReport&) { ++early_passes; });
+    EXPECT_LE(early_passes, whole_passes);
+    exits += early_passes < whole_passes ? 1 : 0;
+    EXPECT_EQ(early.stop_reason(), whole.stop_reason());
+    const auto answer = [](const Decoder& decoder) {
+      const std::span<const TokenId> tokens = decoder.canvas().subspan(2);
+      return std::vector<TokenId>(tokens.begin(), std::find(tokens.begin(), tokens.end(), kEnd));
+    };
+    EXPECT_EQ(answer(early), answer(whole)) << seed;
+  }
+  EXPECT_GT(exits, 50);
+}
+
+TEST(MaskedDiffusion, StopReasonTellsWhetherTheAnswerEnds) {
+  FakeModel model;
+  MaskedDiffusion options = settings(3, 3, 3);
+  options.sampling.forbidden = {kMask, kEnd};
+  MaskedDiffusionDecoder open(options, {kEnd});  // an end token in the prompt ends nothing
+  model.run(open);
+  EXPECT_EQ(open.stop_reason(), StopReason::kLength);
+  model.favour = {0, 0, 0, 0, 100};
+  MaskedDiffusionDecoder ended(settings(3, 3, 3), {7});
+  model.run(ended);
+  EXPECT_EQ(ended.stop_reason(), StopReason::kEndToken);
+}
+
+TEST(MaskedDiffusion, DrawsDependOnTheSeedAndOnNothingElse) {
+  MaskedDiffusion options = settings(16, 8, 8);
+  options.sampling.temperature = 1;
+  options.seed = 3;
+  const Outcome once = decode({}, options, {7});
+  EXPECT_EQ(decode({}, options, {7}), once);
+  options.seed = 4;
+  EXPECT_NE(decode({}, options, {7}).canvas, once.canvas);
+}
+
+TEST(MaskedDiffusion, RefusesAnotherNumberOfDrawsThanPlanned) {
+  MaskedDiffusionDecoder decoder(settings(2, 2, 2), {7});
+  EXPECT_THROW(decoder.apply({}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace lacuna
