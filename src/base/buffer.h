@@ -1,12 +1,18 @@
 // Memory that is sized once and used many times.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <type_traits>
 
 namespace lacuna {
+
+/// `bytes` bytes of unspecified content, aligned to cache lines; large blocks lie in huge pages where the
+/// system lends them. std::bad_alloc where memory is out.
+std::byte* allocate_aligned(size_t bytes);
+void free_aligned(std::byte* memory);
 
 /// A zeroed array aligned to cache lines. reserve() grows it and never shrinks it; growing loses the
 /// contents.
@@ -22,7 +28,10 @@ class Buffer {
     if (count <= size_) return;
     data_.reset();  // before allocating again, so that two copies never live side by side
     size_ = 0;
-    data_.reset(new (std::align_val_t{kAlignment}) T[static_cast<size_t>(count)]());
+    const auto elements = static_cast<size_t>(count);
+    if (elements > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
+    data_.reset(reinterpret_cast<T*>(allocate_aligned(elements * sizeof(T))));
+    std::uninitialized_value_construct_n(data_.get(), elements);
     size_ = count;
   }
 
@@ -30,9 +39,8 @@ class Buffer {
   int64_t size() const { return size_; }
 
  private:
-  static constexpr size_t kAlignment = 64;
   struct Free {
-    void operator()(T* memory) const { ::operator delete[](memory, std::align_val_t{kAlignment}); }
+    void operator()(T* memory) const { free_aligned(reinterpret_cast<std::byte*>(memory)); }
   };
 
   std::unique_ptr<T[], Free> data_;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int32_t kHidden = std::numeric_limits<int32_t>::max();
 
-// A multiple of every instruction set's row tile (6, 24, 16).
+// A multiple of every instruction set's row tile (6, 16).
 constexpr int64_t kStackedRows = 48;
 
 }  // namespace

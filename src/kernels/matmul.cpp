@@ -6,15 +6,23 @@
 #include "base/error.h"
 
 namespace lacuna {
+namespace {
+
+// Packed rows lie one cache line further apart than they are long: rows whose distance is a power of two
+// would all fall into the same few sets of the caches.
+constexpr int64_t kCacheLine = 64;
+
+}  // namespace
 
 void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows,
                       DType dtype) {
   const KernelTable& kernels = context.kernels;
   num_rows_ = rows.empty() ? x.rows : static_cast<int64_t>(rows.size());
   depth_ = x.cols;
-  stride_ = padded_depth(dtype, depth_);
+  padded_depth_ = lacuna::padded_depth(dtype, depth_);
   dtype_ = dtype;
   element_bytes_ = dtype == DType::kBF16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
+  stride_ = padded_depth_ + kCacheLine / element_bytes_;
   buffer_.reserve(num_rows_ * stride_ * element_bytes_);
 
   constexpr int64_t kRowsPerTask = 16;
@@ -24,7 +32,7 @@ void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::s
       const float* source = x.row(rows.empty() ? i : rows[static_cast<size_t>(i)]);
       std::byte* packed = buffer_.data() + i * stride_ * element_bytes_;
       if (dtype == DType::kBF16) {
-        kernels.pack_row_bf16(source, depth_, stride_, packed);
+        kernels.pack_row_bf16(source, depth_, padded_depth_, packed);
       } else {
         std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
       }
@@ -52,7 +60,7 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
     product.panels = weights.panel(first);
     product.panel_stride = weights.panel_stride;
     product.num_panels = std::min(panels_per_task, panels - first);
-    product.depth = rows.stride();
+    product.depth = rows.padded_depth();
     product.out = out.data + first * kPanelWidth;
     product.out_stride = out.stride;
     if (weights.dtype == DType::kBF16) {

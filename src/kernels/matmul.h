@@ -29,6 +29,7 @@ class PackedRows {
   const void* row(int64_t index) const { return buffer_.data() + index * stride_ * element_bytes_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t stride() const { return stride_; }  ///< elements
+  int64_t padded_depth() const { return padded_depth_; }
   int64_t depth() const { return depth_; }
   DType dtype() const { return dtype_; }
 
@@ -36,6 +37,7 @@ class PackedRows {
   Buffer<std::byte> buffer_;
   int64_t num_rows_ = 0;
   int64_t depth_ = 0;
+  int64_t padded_depth_ = 0;
   int64_t stride_ = 0;
   int64_t element_bytes_ = 0;
   DType dtype_ = DType::kF32;

@@ -69,7 +69,7 @@ constexpr KernelTable make_table() {
   table.bf16_row_element_bytes = sizeof(float);
   table.pack_row_bf16 = generic::pack_row_as_floats<Avx2>;
   table.panel_product_f32 = generic::panel_product<Avx2, generic::F32Step<Avx2>>;
-  table.panel_product_bf16 = generic::panel_product<Avx2, generic::Bf16Step<Avx2>>;
+  table.panel_product_bf16 = generic::panel_product<Avx2, generic::WidenedBf16Step<Avx2>>;
   return table;
 }
 

@@ -1,5 +1,5 @@
 // The matrix product, once, for every instruction set with vectors. A Step says how rows meet a panel. `Isa`
-// supplies the vectors (see scalar/vec.h for the list).
+// supplies the vectors (see scalar/table.cpp for the list).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace lacuna::generic {
 
 // A slice of one panel (kDepthBlock inputs of 16 outputs, 16 KiB in f32) stays in the first-level cache while
-// kRowBlock rows pass over it; those rows' slice stays in the second-level cache for all panels.
+// kRowBlock rows pass over it; those rows' slice stays in the second-level cache for all panels. None of it
+// touches the bits: a sum that is put aside and taken up again is the same chain of additions.
 inline constexpr int64_t kDepthBlock = 256;
 inline constexpr int64_t kRowBlock = 96;
 
@@ -21,7 +22,11 @@ template <typename Isa>
 struct F32Step {
   using RowElement = float;
   using PanelElement = float;
+  using TileElement = float;
   static constexpr int64_t kInputs = 1;
+
+  /// The slice of a panel as multiply() wants it.
+  static const float* slice(const float* panel, int64_t /*depth*/, float* /*space*/) { return panel; }
 
   template <int kRows, int kVectors>
   static void multiply(const float* a, int64_t a_stride, const float* b,
@@ -35,35 +40,31 @@ struct F32Step {
   }
 };
 
-/// Multiplies rows of floats (that hold bf16 values) with bf16 panels, two inputs at a time: a bf16 is the
-/// upper half of a float, so a shift and a mask widen a pair.
+/// Multiplies rows of floats (that hold bf16 values) with bf16 panels: each slice of a panel is widened once,
+/// then all rows pass over it. A bf16 is the upper half of a float, so a shift and a mask split a pair.
 template <typename Isa>
-struct Bf16Step {
-  using RowElement = float;
+struct WidenedBf16Step : F32Step<Isa> {
   using PanelElement = bf16;
-  static constexpr int64_t kInputs = 2;
 
-  template <int kRows, int kVectors>
-  static void multiply(const float* a, int64_t a_stride, const bf16* b,
-                       typename Isa::Vec (&sums)[kRows][kVectors]) {
-    typename Isa::Vec even[kVectors];
-    typename Isa::Vec odd[kVectors];
-    for (int v = 0; v < kVectors; ++v) Isa::load_bf16_pairs(b + 2 * v * Isa::kLanes, even[v], odd[v]);
-    for (int r = 0; r < kRows; ++r) {
-      const auto x0 = Isa::broadcast(a[r * a_stride]);
-      const auto x1 = Isa::broadcast(a[r * a_stride + 1]);
-      for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = Isa::multiply_add(x0, even[v], sums[r][v]);
-        sums[r][v] = Isa::multiply_add(x1, odd[v], sums[r][v]);
+  static const float* slice(const bf16* panel, int64_t depth, float* space) {
+    for (int64_t k = 0; k < depth; k += 2) {
+      for (int64_t lane = 0; lane < kPanelWidth; lane += Isa::kLanes) {
+        typename Isa::Vec even;
+        typename Isa::Vec odd;
+        Isa::load_bf16_pairs(panel + k * kPanelWidth + 2 * lane, even, odd);
+        Isa::store(space + k * kPanelWidth + lane, even);
+        Isa::store(space + (k + 1) * kPanelWidth + lane, odd);
       }
     }
+    return space;
   }
 };
 
-/// kRows rows by one panel, sums held in registers.
+/// kRows rows by one slice of a panel, sums held in registers.
 template <typename Isa, typename Step, int kRows>
-void product_tile(const typename Step::RowElement* a, int64_t a_stride, const typename Step::PanelElement* b,
-                  int64_t depth, float* out, int64_t out_stride, bool accumulate) {
+void product_tile(const typename Step::RowElement* a, int64_t a_stride, const typename Step::TileElement* b,
+                  int64_t depth, float* out, int64_t out_stride, bool accumulate,
+                  const typename Step::PanelElement* next) {
   constexpr int kVectors = kPanelWidth / Isa::kLanes;
   typename Isa::Vec sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
@@ -72,6 +73,7 @@ void product_tile(const typename Step::RowElement* a, int64_t a_stride, const ty
     }
   }
   for (int64_t k = 0; k < depth; k += Step::kInputs) {
+    __builtin_prefetch(next + k * kPanelWidth, 0, 2);
     Step::template multiply<kRows, kVectors>(a + k, a_stride, b + k * kPanelWidth, sums);
   }
   for (int r = 0; r < kRows; ++r) {
@@ -90,17 +92,31 @@ void panel_product(const PanelProduct& p) {
   static constexpr auto kTiles = product_tiles<Isa, Step>(std::make_integer_sequence<int, Isa::kTileRows>());
   const auto* a = static_cast<const typename Step::RowElement*>(p.a);
   const auto* panels = static_cast<const typename Step::PanelElement*>(p.panels);
-  for (int64_t k = 0; k < p.depth; k += kDepthBlock) {
-    const int64_t depth = std::min(kDepthBlock, p.depth - k);
-    const bool accumulate = p.accumulate || k > 0;
+  alignas(64) typename Step::TileElement space[kDepthBlock * kPanelWidth];
+  // Few rows take several slices of a panel in a row, so that weights are read in long runs.
+  const int64_t pass_depth = kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows));
+  for (int64_t pass = 0; pass < p.depth; pass += pass_depth) {
+    const int64_t pass_end = std::min(pass + pass_depth, p.depth);
     for (int64_t block = 0; block < p.num_rows; block += kRowBlock) {
       const int64_t block_end = std::min(block + kRowBlock, p.num_rows);
       for (int64_t panel = 0; panel < p.num_panels; ++panel) {
-        const auto* b = panels + panel * p.panel_stride + k * kPanelWidth;
-        for (int64_t row = block; row < block_end; row += Isa::kTileRows) {
-          const int64_t rows = std::min<int64_t>(Isa::kTileRows, block_end - row);
-          kTiles[rows - 1](a + row * p.a_stride + k, p.a_stride, b, depth,
-                           p.out + row * p.out_stride + panel * kPanelWidth, p.out_stride, accumulate);
+        const auto* weights = panels + panel * p.panel_stride;
+        for (int64_t k = pass; k < pass_end; k += kDepthBlock) {
+          const int64_t depth = std::min(kDepthBlock, pass_end - k);
+          const auto* slice = weights + k * kPanelWidth;
+          const auto* next = k + depth < pass_end       ? slice + depth * kPanelWidth
+                             : panel + 1 < p.num_panels ? weights + p.panel_stride + pass * kPanelWidth
+                                                        : slice;
+          const auto* b = Step::slice(slice, depth, space);
+          // Tiles of nearly equal height: 8 rows are 4 + 4, since a tile of 2 would wait for its own sums.
+          for (int64_t row = block, rows = 0; row < block_end; row += rows) {
+            const int64_t rows_left = block_end - row;
+            const int64_t tiles_left = (rows_left + Isa::kTileRows - 1) / Isa::kTileRows;
+            rows = (rows_left + tiles_left - 1) / tiles_left;
+            kTiles[rows - 1](a + row * p.a_stride + k, p.a_stride, b, depth,
+                             p.out + row * p.out_stride + panel * kPanelWidth, p.out_stride,
+                             p.accumulate || k > 0, next);
+          }
         }
       }
     }

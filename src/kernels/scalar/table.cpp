@@ -54,7 +54,7 @@ constexpr KernelTable make_table() {
   table.bf16_row_element_bytes = sizeof(float);
   table.pack_row_bf16 = generic::pack_row_as_floats<Scalar>;
   table.panel_product_f32 = generic::panel_product<Scalar, generic::F32Step<Scalar>>;
-  table.panel_product_bf16 = generic::panel_product<Scalar, generic::Bf16Step<Scalar>>;
+  table.panel_product_bf16 = generic::panel_product<Scalar, generic::WidenedBf16Step<Scalar>>;
   return table;
 }
 
