@@ -1,0 +1,199 @@
+#include "decode/unmask.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<int32_t> counts(const CountRule& rule, int32_t masked, int32_t steps) {
+  std::vector<int32_t> result;
+  int32_t left = masked;
+  for (int32_t step = 0; step < steps; ++step) {
+    result.push_back(fixed_count(rule, {step, steps, masked, left}));
+    left -= result.back();
+  }
+  return result;
+}
+
+/// Candidates at positions 0, 1, ... with these confidences.
+std::vector<Commit> candidates(const std::vector<double>& confidences) {
+  std::vector<Commit> result;
+  for (size_t i = 0; i < confidences.size(); ++i) {
+    result.push_back({static_cast<int32_t>(i), static_cast<TokenId>(100 + i), confidences[i]});
+  }
+  return result;
+}
+
+std::vector<int32_t> chosen(const UnmaskPolicy& policy, const std::vector<Commit>& from,
+                            const BlockProgress& progress, const RngStream& noise = RngStream(0)) {
+  std::vector<int32_t> positions;
+  for (const Commit& commit : choose(policy, from, progress, noise)) positions.push_back(commit.position);
+  EXPECT_TRUE(std::is_sorted(positions.begin(), positions.end()));
+  return positions;
+}
+
+std::vector<int32_t> chosen(const CountRule& rule, const std::vector<double>& confidences) {
+  const auto masked = static_cast<int32_t>(confidences.size());
+  return chosen({rule}, candidates(confidences), {0, 1, masked, masked});
+}
+
+/// Progress at which EvenSplit takes `count` positions.
+BlockProgress taking(int32_t count, int32_t masked) {
+  return {0, 1000, count * 1000, masked};
+}
+
+TEST(EvenSplit, GivesTheFirstStepsOneMore) {
+  EXPECT_THAT(counts(EvenSplit{}, 10, 4), ElementsAre(3, 3, 2, 2));
+  EXPECT_THAT(counts(EvenSplit{}, 8, 4), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(counts(EvenSplit{}, 3, 5), ElementsAre(1, 1, 1, 0, 0));
+  EXPECT_THAT(counts(EvenSplit{}, 0, 2), ElementsAre(0, 0));
+}
+
+TEST(TimeSchedule, TakesThePublishedNumbers) {
+  const auto repeat = [](std::initializer_list<int32_t> first, int times, int32_t value,
+                         std::initializer_list<int32_t> last) {
+    std::vector<int32_t> all(first);
+    all.insert(all.end(), static_cast<size_t>(times), value);
+    all.insert(all.end(), last);
+    return all;
+  };
+  EXPECT_EQ(counts(TimeSchedule{}, 8, 8), repeat({0}, 6, 1, {2}));
+  EXPECT_EQ(counts(TimeSchedule{}, 64, 64), repeat({0}, 62, 1, {2}));
+  EXPECT_EQ(counts(TimeSchedule{}, 64, 16), repeat({3}, 14, 4, {5}));
+  EXPECT_EQ(counts(TimeSchedule{}, 256, 64), repeat({3}, 62, 4, {5}));
+  EXPECT_EQ(counts(TimeSchedule{}, 100, 16), repeat({}, 13, 6, {7, 7, 8}));
+}
+
+TEST(TimeSchedule, CountsTimesOfTheSecondHalfBackFromTheEnd) {
+  EXPECT_EQ(counts(TimeSchedule{}, 994, 9).at(6), 110);  // counted from 1 it would be 111, by the last bit
+}
+
+TEST(TimeSchedule, TakesEverythingInTheLastStep) {
+  EXPECT_EQ(unmask_probability(1e-3F, 7, 8), 1.0F);
+  for (const int32_t steps : {1, 2, 3, 7, 100}) {
+    const std::vector<int32_t> all = counts(TimeSchedule{0.05F}, 57, steps);
+    EXPECT_EQ(std::accumulate(all.begin(), all.end(), 0), 57) << steps;
+  }
+}
+
+TEST(TimeSchedule, ProbabilityIsTheShareOfTheTimeThatIsLeft) {
+  for (int32_t step = 0; step < 9; ++step) {
+    const double t = 1 + (0.01 - 1) * step / 10.0;
+    const double s = 1 + (0.01 - 1) * (step + 1) / 10.0;
+    EXPECT_NEAR(unmask_probability(0.01F, step, 10), 1 - s / t, 1e-6);
+  }
+}
+
+TEST(Choose, TakesTheSurestAndOfEqualsTheLowestPosition) {
+  EXPECT_THAT(chosen({EvenSplit{}}, candidates({0.1, 0.9, 0.5, 0.9, 0.5}), taking(3, 5)),
+              ElementsAre(1, 2, 3));
+  EXPECT_THAT(chosen({EvenSplit{}}, candidates({0.5, 0.5, 0.5, 0.5}), taking(2, 4)), ElementsAre(0, 1));
+  EXPECT_THAT(chosen({EvenSplit{}}, candidates({-3, -1, -2}), taking(1, 3)), ElementsAre(1));
+}
+
+TEST(Choose, KeepsTokensAndConfidences) {
+  EXPECT_THAT(choose({EvenSplit{}}, candidates({0.1, 0.9}), taking(1, 2), RngStream(0)),
+              ElementsAre(Commit{1, 101, 0.9}));
+}
+
+TEST(Choose, TakesNoMoreThanThereAre) {
+  EXPECT_THAT(chosen({EvenSplit{}}, candidates({0.1, 0.9}), taking(5, 2)), ElementsAre(0, 1));
+  EXPECT_THAT(chosen({EvenSplit{}}, {}, taking(5, 0)), IsEmpty());
+}
+
+TEST(Threshold, TakesAllThatReachItAndAlwaysTheSurest) {
+  EXPECT_THAT(chosen(Threshold{0.9}, {0.95, 0.2, 0.9, 0.89}), ElementsAre(0, 2));
+  EXPECT_THAT(chosen(Threshold{0.9}, {0.1, 0.3, 0.2}), ElementsAre(1));
+  EXPECT_THAT(chosen(Threshold{0.9}, {0.3, 0.3, 0.2}), ElementsAre(0));
+  EXPECT_THAT(chosen(Threshold{0.9}, {}), IsEmpty());
+}
+
+TEST(Factor, TakesTheLongestPrefixAboveItsBounds) {
+  // f = 1: the second needs 1 - 1/3, the third 1 - 1/4, the fourth 1 - 1/5.
+  EXPECT_THAT(chosen(Factor{1}, {0.99, 0.9, 0.85, 0.85}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(chosen(Factor{1}, {0.99, 0.9, 0.85, 0.79}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(chosen(Factor{1}, {0.9, 0.74, 0.74, 0.85}), ElementsAre(0, 3));  // 0.74 < 0.75 ends the prefix
+  EXPECT_THAT(chosen(Factor{1}, {0.1, 0.6}), ElementsAre(1));                  // the last may fail too
+  EXPECT_THAT(chosen(Factor{2}, {0.4, 0.3, 0.55}), ElementsAre(0, 2));         // 1 - 2/3, then 1 - 2/4
+}
+
+TEST(EachOnItsOwn, TakesEveryPositionWithTheProbabilityOfTheStep) {
+  const UnmaskPolicy policy{EachOnItsOwn{1e-3F}};
+  const std::vector<Commit> all = candidates(std::vector<double>(4000));
+  for (const int32_t step : {0, 3, 6}) {
+    const double p = unmask_probability(1e-3F, step, 8);
+    const double taken =
+        static_cast<double>(chosen(policy, all, {step, 8, 4000, 4000}, RngStream(3, step)).size());
+    EXPECT_NEAR(taken, 4000 * p, 3.3 * std::sqrt(4000 * p * (1 - p))) << step;
+  }
+  EXPECT_THAT(chosen(policy, all, {7, 8, 4000, 4000}), SizeIs(4000));
+}
+
+TEST(RandomOrder, IsAPermutationThatForgetsConfidence) {
+  UnmaskPolicy policy{EvenSplit{}};
+  policy.random_order = true;
+  const std::vector<Commit> all = candidates({9, 0, 0, 0, 0, 0, 0, 0});
+  std::vector<int> first(8);
+  for (uint64_t i = 0; i < 8000; ++i) {
+    EXPECT_THAT(chosen(policy, all, taking(8, 8), RngStream(1, i)), SizeIs(8));
+    const std::vector<int32_t> one = chosen(policy, all, taking(1, 8), RngStream(1, i));
+    ++first[static_cast<size_t>(one.at(0))];
+    EXPECT_THAT(chosen(policy, all, taking(3, 8), RngStream(1, i)), testing::Contains(one[0]));
+  }
+  EXPECT_THAT(first, Each(testing::AllOf(testing::Gt(900), testing::Lt(1100))));  // 1000 +- 3.4 * 30
+}
+
+TEST(OrderTemperature, DrawsPositionsWithoutReplacement) {
+  UnmaskPolicy policy{EvenSplit{}};
+  policy.order_temperature = 0.5F;
+  const std::vector<double> confidences = {0.2, 0.9, 0.5, 0.1};
+  std::vector<double> weights;
+  for (const double confidence : confidences) weights.push_back(std::exp(confidence / 0.5));
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::map<std::vector<int32_t>, double> expected;  // of unordered pairs
+  for (int32_t a = 0; a < 4; ++a) {
+    for (int32_t b = 0; b < 4; ++b) {
+      const double wa = weights[static_cast<size_t>(a)];
+      if (a != b)
+        expected[{std::min(a, b), std::max(a, b)}] += wa / sum * weights[static_cast<size_t>(b)] / (sum - wa);
+    }
+  }
+  constexpr int kCount = 20'000;
+  std::map<std::vector<int32_t>, int> observed;
+  for (int i = 0; i < kCount; ++i) {
+    ++observed[chosen(policy, candidates(confidences), taking(2, 4), RngStream(2, i))];
+  }
+  double chi_square = 0;
+  for (const auto& [pair, probability] : expected) {
+    const double difference = observed[pair] - probability * kCount;
+    chi_square += difference * difference / (probability * kCount);
+  }
+  EXPECT_EQ(observed.size(), expected.size());
+  EXPECT_LT(chi_square, 20.5);  // 5 degrees of freedom, once in a thousand
+}
+
+TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
+  UnmaskPolicy policy{EvenSplit{}};
+  EXPECT_FALSE(policy.chooses_blindly());
+  policy.random_order = true;
+  EXPECT_TRUE(policy.chooses_blindly());
+  EXPECT_TRUE(UnmaskPolicy{EachOnItsOwn{}}.chooses_blindly());
+  EXPECT_FALSE(UnmaskPolicy{Threshold{}}.chooses_blindly());
+  EXPECT_TRUE(UnmaskPolicy{Threshold{}}.runs_until_done());
+  EXPECT_TRUE(UnmaskPolicy{Factor{}}.runs_until_done());
+  EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.runs_until_done());
+}
+
+}  // namespace
+}  // namespace lacuna

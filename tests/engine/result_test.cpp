@@ -1,0 +1,121 @@
+#include "engine/result.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "decode/masked_diffusion.h"
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<std::string> keys(const nlohmann::ordered_json& object) {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object.items()) names.push_back(key);
+  return names;
+}
+
+MaskedDiffusionDecoder example_decoder() {
+  MaskedDiffusion options;
+  options.mask_id = 90;
+  options.end_ids = {88, 89};
+  options.gen_length = options.block_length = 3;
+  options.steps = 1;
+  return MaskedDiffusionDecoder(options, {1, 89});
+}
+
+TEST(AnswerPart, EndsBeforeTheFirstEndToken) {
+  const std::vector<TokenId> tokens = {5, 6, 89, 7, 88};
+  const std::vector<TokenId> ends = {88, 89};
+  EXPECT_THAT(answer_part(tokens, ends), ElementsAre(5, 6));
+  EXPECT_THAT(answer_part(tokens, {}), ElementsAre(5, 6, 89, 7, 88));
+  EXPECT_THAT(answer_part(std::span(tokens).subspan(2), ends), IsEmpty());
+  EXPECT_THAT(answer_part({}, ends), IsEmpty());
+}
+
+TEST(Result, HoldsWhatTheRequestGenerated) {
+  MaskedDiffusionDecoder decoder = example_decoder();
+  const std::vector<RowStatistics> drawn = {{7, 0.5}, {89, 0.5}, {8, 0.25}};
+  decoder.apply(drawn);
+  ASSERT_TRUE(decoder.done());
+  RunStatistics statistics;
+  statistics.seconds = 0.5;
+  const GenerationResult result = make_result(decoder, statistics, tiny_configs()[0], nullptr, 42);
+  EXPECT_EQ(result.text, "");
+  EXPECT_THAT(result.tokens, ElementsAre(7, 89, 8));
+  EXPECT_EQ(result.prompt_tokens, 2);
+  EXPECT_EQ(result.answer_tokens, 1);
+  EXPECT_EQ(result.stop_reason, StopReason::kEndToken);
+  EXPECT_EQ(result.seed, 42U);
+  EXPECT_EQ(result.tokens_per_second(), 2);
+  EXPECT_EQ(result.canvas_tokens_per_second(), 6);
+  EXPECT_EQ(GenerationResult().tokens_per_second(), 0);
+}
+
+TEST(Result, PrintsTheObjectThatToolsRelyOn) {
+  GenerationResult result;
+  result.text = "a\"b";
+  result.tokens = {4, 5};
+  result.prompt_tokens = 3;
+  result.answer_tokens = 1;
+  result.stop_reason = StopReason::kEndToken;
+  result.seed = 18446744073709551615U;
+  result.statistics.steps = 6;
+  result.statistics.forward_passes = 7;
+  result.statistics.cost = {80, 9e10};
+  result.statistics.baseline = {100, 11e10};
+  result.statistics.seconds = 0.5;
+  const nlohmann::ordered_json json = to_json(result);
+  EXPECT_THAT(keys(json), ElementsAre("text", "tokens", "prompt_tokens", "stop_reason", "seed", "stats"));
+  EXPECT_THAT(keys(json["stats"]),
+              ElementsAre("steps", "forward_passes", "rows", "rows_baseline", "flops", "flops_baseline",
+                          "seconds", "tokens_per_second", "canvas_tokens_per_second"));
+  EXPECT_EQ(json["text"], "a\"b");
+  EXPECT_EQ(json["tokens"].dump(), "[4,5]");
+  EXPECT_EQ(json["stop_reason"], "eos");
+  EXPECT_EQ(json["seed"].dump(), "18446744073709551615");
+  EXPECT_EQ(json["stats"]["rows"], 80);
+  EXPECT_EQ(json["stats"]["rows_baseline"], 100);
+  EXPECT_EQ(json["stats"]["flops"], 9e10);
+  EXPECT_EQ(json["stats"]["flops_baseline"], 11e10);
+  EXPECT_EQ(json["stats"]["tokens_per_second"], 2);
+  EXPECT_EQ(json["stats"]["canvas_tokens_per_second"], 4);
+  result.stop_reason = StopReason::kLength;
+  EXPECT_EQ(to_json(result)["stop_reason"], "length");
+}
+
+TEST(Trace, StartsWithTheWholeCanvas) {
+  const MaskedDiffusionDecoder decoder = example_decoder();
+  const nlohmann::ordered_json line = trace_start(4, decoder.canvas(), decoder.prompt_length());
+  EXPECT_EQ(line.dump(), R"({"request":4,"prompt_tokens":2,"canvas":[1,89,90,90,90]})");
+}
+
+TEST(Trace, HasOneLineForEachPass) {
+  MaskedDiffusionDecoder decoder = example_decoder();
+  const StepPlan plan = decoder.plan();
+  const std::vector<RowStatistics> drawn = {{7, 0.5}, {89, 0.75}, {8, 0.25}};
+  const StepReport report = decoder.apply(drawn);
+  RunStatistics statistics;
+  statistics.forward_passes = 3;
+  const nlohmann::ordered_json line = trace_step({4, decoder, plan, report, statistics, 0.125});
+  EXPECT_THAT(keys(line), ElementsAre("request", "pass", "step", "block", "kind", "rows", "committed",
+                                      "locked", "seconds"));
+  EXPECT_EQ(line["pass"], 2);
+  EXPECT_EQ(line["step"], 0);
+  EXPECT_EQ(line["block"], 0);
+  EXPECT_EQ(line["kind"], "denoise");
+  EXPECT_EQ(line["rows"].dump(), "[0,1,2,3,4]");
+  EXPECT_EQ(line["committed"].dump(), R"([{"position":2,"token":7,"confidence":0.5},)"
+                                      R"({"position":3,"token":89,"confidence":0.75},)"
+                                      R"({"position":4,"token":8,"confidence":0.25}])");
+  EXPECT_EQ(line["locked"].dump(), "[]");
+  EXPECT_EQ(line["seconds"], 0.125);
+}
+
+}  // namespace
+}  // namespace lacuna
