@@ -42,13 +42,9 @@ double unmask_value(std::string_view text, double fallback, double most) {
 /// without a count rule of its own takes `family_rule`.
 void apply_unmask(std::string_view text, const CountRule& family_rule, double eps, MaskedDiffusion& options) {
   const std::string name = with_dashes(text.substr(0, text.find('=')));
-  const bool takes_value = name == "threshold" || name == "factor";
-  if (!takes_value && text.find('=') != std::string_view::npos) {
-    throw InputError("--unmask {}: '{}' takes no value", text, name);
-  }
   options.unmask.count = family_rule;
   options.sampling.measure = ConfidenceMeasure::kProbability;
-  if (name == "low-confidence" || name == "maskgit" || name == "maskgit-plus") return;
+  const bool by_probability = name == "low-confidence" || name == "maskgit" || name == "maskgit-plus";
   if (name == "margin" || name == "topk-margin") {
     options.sampling.measure = ConfidenceMeasure::kMargin;
   } else if (name == "entropy") {
@@ -61,8 +57,11 @@ void apply_unmask(std::string_view text, const CountRule& family_rule, double ep
     options.unmask.count = Threshold{unmask_value(text, 0.9, 1)};
   } else if (name == "factor") {
     options.unmask.count = Factor{unmask_value(text, 1, 1e6)};
-  } else {
+  } else if (!by_probability) {
     throw InputError("--unmask is '{}'; expected {}", text, kUnmaskNames);
+  }
+  if (!options.unmask.runs_until_done() && text.find('=') != std::string_view::npos) {
+    throw InputError("--unmask {}: '{}' takes no value", text, name);
   }
 }
 
