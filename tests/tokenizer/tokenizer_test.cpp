@@ -160,12 +160,12 @@ TEST(Tokenizer, GivesBackAnyBytes) {
 TEST(Tokenizer, DecodesAddedTokensAsWrittenAndDeadRowsAsNothing) {
   json tiny = tiny_tokenizer();
   add_token(tiny, 300, "<|end|>", true);
-  add_token(tiny, 301, "two words \u00e9", false);
+  add_token(tiny, 301, "caf\u00e9", false);
   const Tokenizer tokenizer = parse(tiny);
   EXPECT_EQ(tokenizer.size(), 302);
   const std::vector<TokenId> ids = {-1, 'a', 280, 300, 301, 302, 1 << 30};
-  EXPECT_EQ(tokenizer.decode(ids), "atwo words \u00e9");
-  EXPECT_EQ(tokenizer.decode(ids, /*skip_special=*/false), "a<|end|>two words \u00e9");
+  EXPECT_EQ(tokenizer.decode(ids), "acaf\u00e9");
+  EXPECT_EQ(tokenizer.decode(ids, /*skip_special=*/false), "a<|end|>caf\u00e9");
 }
 
 TEST(Tokenizer, FindsIdsByExactText) {
@@ -219,6 +219,18 @@ TEST(PreTokenizer, SplitsByGpt2sExpressionUnlessToldNotTo) {
   EXPECT_THAT(pieces_of(byte_level(true), "I'll go  12"), ElementsAre("I", "'ll", " go", " ", " 12"));
   EXPECT_THAT(pieces_of(byte_level(false), "I'll go"), ElementsAre("I'll go"));
   EXPECT_THAT(pieces_of(byte_level(true, /*add_prefix_space=*/true), "a b"), ElementsAre(" a", " b"));
+}
+
+TEST(PreTokenizer, KnowsDigitsAndPunctuation) {
+  const auto rules = [](const json& rule) {
+    return json{{"type", "Sequence"}, {"pretokenizers", {rule, byte_level(false)}}};
+  };
+  EXPECT_THAT(pieces_of(rules({{"type", "Digits"}, {"individual_digits", true}}), "a12"),
+              ElementsAre("a", "1", "2"));
+  EXPECT_THAT(pieces_of(rules({{"type", "Digits"}, {"individual_digits", false}}), "a12"),
+              ElementsAre("a", "12"));
+  EXPECT_THAT(pieces_of(rules({{"type", "Punctuation"}, {"behavior", "Isolated"}}), "a,$b\u20ac"),
+              ElementsAre("a", ",", "$", "b\u20ac"));
 }
 
 TEST(PreTokenizer, ShowsByteCharactersToRulesBehindByteLevel) {
