@@ -1,0 +1,169 @@
+#include "train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "train/bpe.h"
+
+namespace lacuna::train {
+namespace {
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  TrainerTest() : bpe_(learn_bpe(vocabulary_corpus(1), 1024)) {
+    tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::from_json(tokenizer_json(bpe_).dump(), "learned"));
+    folder_ = std::filesystem::path(::testing::TempDir()) / "lacuna_trainer_test";
+    std::filesystem::create_directories(folder_);
+  }
+  ~TrainerTest() override { std::filesystem::remove_all(folder_); }
+
+  Trainer trainer(int threads = 1, uint64_t weights_seed = 1, int64_t ffn_width = 24) {
+    torch::manual_seed(weights_seed);
+    ModelShape shape;
+    shape.layers = 1;
+    shape.width = 16;
+    shape.heads = 2;
+    shape.ffn_width = ffn_width;
+    shape.vocabulary = bpe_.total_size();
+    DataOptions data;
+    data.tasks = {{&find_task("arithmetic"), 0.7}, {&find_task("stories"), 0.1}};
+    data.batch_rows = 8;
+    TrainOptions options;
+    options.steps = 40;
+    options.warmup_steps = 5;
+    options.threads = threads;
+    const SpecialIds ids{bpe_.end_id(), bpe_.mask_id()};
+    return Trainer(Llada(shape), BatchSource(data, *tokenizer_, ids.end), *tokenizer_, ids, options, folder_);
+  }
+
+  Bpe bpe_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::filesystem::path folder_;
+};
+
+/// The largest difference between two models' weights.
+double distance(const Llada& a, const Llada& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a->parameters().size(); ++i) {
+    largest = std::max(largest, (a->parameters()[i] - b->parameters()[i]).abs().max().item<double>());
+  }
+  return largest;
+}
+
+TEST_F(TrainerTest, LowersTheLoss) {
+  Trainer trainer = this->trainer();
+  const double first = trainer.step();
+  double last = 0;
+  for (int i = 0; i < 39; ++i) last = trainer.step();
+  EXPECT_LT(last, first - 0.5);
+}
+
+TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
+  Trainer whole = trainer();
+  for (int i = 0; i < 20; ++i) whole.step();
+
+  Trainer first = trainer();
+  for (int i = 0; i < 9; ++i) first.step();
+  first.save();
+  Trainer second = trainer(1, /*weights_seed=*/2);
+  second.resume();
+  EXPECT_EQ(second.progress().step, 9);
+  EXPECT_EQ(second.progress().tokens, first.progress().tokens);
+  for (int i = 0; i < 11; ++i) second.step();
+
+  EXPECT_EQ(second.progress().tokens, whole.progress().tokens);
+  EXPECT_EQ(distance(second.averaged_model(), whole.averaged_model()), 0);
+  EXPECT_EQ(second.step(), whole.step());
+}
+
+TEST_F(TrainerTest, SharesABatchAmongThreadsWithoutChangingItsGradient) {
+  Trainer alone = trainer(1);
+  Trainer shared = trainer(3);
+  EXPECT_NEAR(alone.step(), shared.step(), 1e-5);
+  EXPECT_LT(distance(alone.averaged_model(), shared.averaged_model()), 1e-4);
+}
+
+TEST_F(TrainerTest, RefusesACheckpointThatIsMissingOrDamaged) {
+  EXPECT_THROW(trainer().resume(), InputError);
+  std::ofstream(folder_ / "checkpoint.pt") << "not a checkpoint";
+  EXPECT_THROW(trainer().resume(), InputError);
+}
+
+TEST_F(TrainerTest, RefusesACheckpointOfOtherSizes) {
+  trainer().save();
+  Trainer wider = trainer(1, 1, /*ffn_width=*/32);
+  EXPECT_THAT([&] { wider.resume(); },
+              ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("a model of other sizes")));
+}
+
+TEST_F(TrainerTest, LeavesALogAndACheckpoint) {
+  Trainer trainer = this->trainer();
+  trainer.run();
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "checkpoint.pt"));
+  std::ifstream log(folder_ / "log.csv");
+  std::string header, line, last;
+  std::getline(log, header);
+  EXPECT_EQ(header,
+            "step,tokens,seconds,loss,learning_rate,tokens_per_second,accuracy_arithmetic,accuracy_stories");
+  while (std::getline(log, line)) last = line;
+  EXPECT_EQ(last.substr(0, 3), "40,");
+}
+
+TEST(Schedule, RisesThenFallsToAHundredth) {
+  EXPECT_NEAR(schedule(0, 100, 0), 0.01, 1e-9);
+  EXPECT_NEAR(schedule(99, 100, 0), 1, 1e-9);
+  EXPECT_NEAR(schedule(1000, 100, 0.5), 0.505, 1e-9);
+  EXPECT_NEAR(schedule(2000, 100, 1), 0.01, 1e-9);
+}
+
+TEST(BatchSource, GivesEachStepTheSameBatchInAnyOrder) {
+  const Bpe bpe = learn_bpe(vocabulary_corpus(1), 1024);
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  DataOptions data;
+  data.tasks = {{&find_task("arithmetic"), 1}};
+  data.batch_rows = 16;
+  BatchSource forward(data, tokenizer, bpe.end_id());
+  BatchSource backward(data, tokenizer, bpe.end_id());
+  const Batch early = forward.batch(3);
+  const Batch late = forward.batch(40);
+  EXPECT_TRUE(backward.batch(40).tokens.equal(late.tokens));
+  EXPECT_TRUE(backward.batch(3).tokens.equal(early.tokens));
+  EXPECT_TRUE(backward.batch(3).response.equal(early.response));
+}
+
+TEST(BatchSource, GivesEachRowItsCanvasAndADrillItsResults) {
+  const Bpe bpe = learn_bpe(vocabulary_corpus(1), 1024);
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  DataOptions data;
+  data.tasks = {{&find_task("arithmetic"), 1}};
+  data.drill_share = 1;
+  BatchSource source(data, tokenizer, bpe.end_id());
+  const Batch batch = source.batch(0);
+  int64_t drills = 0;
+  for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+    const int64_t responses = batch.response[row].sum().item<int64_t>();
+    const int64_t prompt = batch.tokens.size(1) - responses;
+    const torch::Tensor hidden = batch.tokens[row].masked_select(batch.response[row]);
+    if (batch.response[row].slice(0, prompt).all().item<bool>()) {
+      EXPECT_GE(responses, data.canvas);
+      EXPECT_EQ(hidden[-1].item<int64_t>(), bpe.end_id());
+      continue;
+    }
+    ++drills;
+    for (int64_t i = 0; i < responses; ++i) {
+      const std::string text = tokenizer.decode(std::vector{static_cast<TokenId>(hidden[i].item<int64_t>())});
+      EXPECT_EQ(text.find_first_not_of("0123456789"), std::string::npos) << text;
+    }
+  }
+  EXPECT_GT(drills, batch.tokens.size(0) / 4);
+  EXPECT_LT(drills, batch.tokens.size(0) * 3 / 4);
+}
+
+}  // namespace
+}  // namespace lacuna::train

@@ -1,0 +1,45 @@
+// Byte-level byte-pair encoding (Sennrich et al. 2016, section 3.2; bytes as in GPT-2), learned from a corpus
+// and written in the published tokenizer.json format.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lacuna::train {
+
+/// Pieces that merges never cross: words and runs of punctuation with the space before them, whole numbers,
+/// other white space. A number is always a piece of its own, so that it can become one token wherever it
+/// stands.
+inline constexpr std::string_view kPieceExpression = R"( ?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+|\s+)";
+
+/// Special tokens; their ids follow the vocabulary in this order.
+inline constexpr std::string_view kStartToken = "<|startoftext|>";
+inline constexpr std::string_view kEndToken = "<|endoftext|>";  // also pads
+inline constexpr std::string_view kMaskToken = "<|mdm_mask|>";
+
+struct Bpe {
+  std::vector<std::string> vocabulary;  ///< bytes of each token; the first 256 are the single bytes
+  std::vector<std::pair<int32_t, int32_t>> merges;  ///< in order of rank; merge i makes token 256 + i
+
+  int32_t start_id() const { return static_cast<int32_t>(vocabulary.size()); }
+  int32_t end_id() const { return start_id() + 1; }
+  int32_t mask_id() const { return start_id() + 2; }
+  int32_t total_size() const { return start_id() + 3; }  ///< vocabulary and special tokens
+};
+
+/// Merges the most frequent pair of neighbours (ties: the pair with the lower ids) until the vocabulary has
+/// `max_vocabulary` tokens or every piece of the corpus is one token. `corpus` is UTF-8; `max_vocabulary` >=
+/// 256.
+Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary);
+
+/// The contents of tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+nlohmann::ordered_json tokenizer_json(const Bpe& bpe);
+nlohmann::ordered_json tokenizer_config_json(const Bpe& bpe);
+nlohmann::ordered_json special_tokens_map_json();
+
+}  // namespace lacuna::train

@@ -1,0 +1,30 @@
+// The state of a training run: weights, their moving average, the optimiser and the counters, in one file.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "train/model.h"
+
+namespace lacuna::train {
+
+struct Progress {
+  int64_t step = 0;    ///< optimiser steps done
+  int64_t tokens = 0;  ///< positions computed, masked or not
+  double seconds = 0;  ///< training time of all sittings, evaluation excluded
+};
+
+/// Writes to a temporary file beside `path` and renames it, so that an interruption leaves the old
+/// checkpoint.
+void save_checkpoint(const std::filesystem::path& path, Llada model,
+                     const std::vector<torch::Tensor>& average, const torch::optim::AdamW& optimizer,
+                     const Progress& progress);
+
+/// Reads into a model and an optimiser of the same shapes. Throws InputError when the file does not fit.
+Progress load_checkpoint(const std::filesystem::path& path, Llada model, std::vector<torch::Tensor>& average,
+                         torch::optim::AdamW& optimizer);
+
+}  // namespace lacuna::train

@@ -1,0 +1,160 @@
+#include "train/data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace lacuna::train {
+namespace {
+
+enum Purpose : uint8_t {
+  kRowKind = 16,
+  kDrill,
+  kRowOrder,
+  kBatchOrder
+};  // apart from those of the objective
+
+// So many batches are drawn together and sorted by length; more would save little.
+constexpr uint64_t kPoolBatches = 16;
+
+struct Equation {
+  std::string question;  // "12+7="
+  std::string result;
+};
+
+Equation draw_equation(const RngStream& stream, uint64_t number) {
+  for (uint64_t attempt = 0;; ++attempt) {
+    const uint64_t index = 3 * (1000 * number + attempt);
+    const int left = static_cast<int>(stream.below(index, kMaxNumber + 1));
+    const int right = 1 + static_cast<int>(stream.below(index + 1, kMaxChange));
+    const bool adds = stream.below(index + 2, 2) == 0;
+    const int result = adds ? left + right : left - right;
+    if (result < 0 || result > kMaxNumber) continue;
+    return {fmt::format("{}{}{}=", left, adds ? '+' : '-', right), fmt::format("{}", result)};
+  }
+}
+
+/// The order that puts random keys in ascending order.
+std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return stream.bits(a) < stream.bits(b); });
+  return order;
+}
+
+}  // namespace
+
+BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id)
+    : options_(std::move(options)), tokenizer_(&tokenizer), end_id_(end_id) {}
+
+Batch BatchSource::batch(uint64_t step) {
+  if (pool_number_ != step / kPoolBatches) fill(step / kPoolBatches);
+  return pool_[step % kPoolBatches];
+}
+
+BatchSource::Row BatchSource::draw_row(uint64_t index) const {
+  double total = options_.drill_share;
+  for (const TaskShare& share : options_.tasks) total += share.share;
+  double kind = total * RngStream(options_.seed, kRowKind).uniform(index);
+  for (const auto& [task, share] : options_.tasks) {
+    if (kind < share) {
+      const Sample sample = task->generate(Split::kTrain, options_.seed, index);
+      return {tokenizer_->encode(sample.prompt), tokenizer_->encode(sample.answer)};
+    }
+    kind -= share;
+  }
+  return {};
+}
+
+void BatchSource::fill(uint64_t pool_number) {
+  const auto rows_per_batch = static_cast<size_t>(options_.batch_rows);
+  const uint64_t first = pool_number * kPoolBatches * rows_per_batch;
+  std::vector<std::pair<uint64_t, Row>> rows;
+  for (uint64_t i = 0; i < kPoolBatches * rows_per_batch; ++i)
+    rows.emplace_back(first + i, draw_row(first + i));
+
+  // Drills take any length: they fill up whichever batch they are in, in equal parts.
+  const auto drills =
+      std::stable_partition(rows.begin(), rows.end(), [](const auto& r) { return !r.second.prompt.empty(); });
+  std::stable_sort(rows.begin(), drills, [](const auto& a, const auto& b) {
+    return a.second.prompt.size() < b.second.prompt.size();
+  });
+  const auto others = static_cast<size_t>(drills - rows.begin());
+  const std::vector<size_t> batch_order =
+      shuffled(kPoolBatches, RngStream(options_.seed, kBatchOrder, pool_number));
+
+  pool_.assign(kPoolBatches, {});
+  for (size_t b = 0; b < kPoolBatches; ++b) {
+    std::vector<size_t> members;
+    for (size_t i = b * others / kPoolBatches; i < (b + 1) * others / kPoolBatches; ++i) members.push_back(i);
+    int64_t length = options_.canvas;
+    for (const size_t i : members) {
+      const Row& row = rows[i].second;
+      const auto prompt = static_cast<int64_t>(row.prompt.size());
+      length = std::max({length, prompt + options_.canvas, prompt + static_cast<int64_t>(row.answer.size())});
+    }
+    const size_t drill_count = rows.size() - others;
+    for (size_t i = b * drill_count / kPoolBatches; i < (b + 1) * drill_count / kPoolBatches; ++i) {
+      members.push_back(others + i);
+    }
+    const std::vector<size_t> order =
+        shuffled(members.size(), RngStream(options_.seed, kRowOrder, pool_number, b));
+    const auto count = static_cast<int64_t>(members.size());
+    Batch batch{torch::empty({count, length}, torch::kInt64), torch::empty({count, length}, torch::kBool)};
+    for (size_t r = 0; r < members.size(); ++r) {
+      const auto& [index, row] = rows[members[order[r]]];
+      const auto offset = static_cast<int64_t>(r) * length;
+      write_row(row, index, batch.tokens.data_ptr<int64_t>() + offset,
+                batch.response.data_ptr<bool>() + offset, length);
+    }
+    pool_[batch_order[b]] = batch;
+  }
+  pool_number_ = pool_number;
+}
+
+void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response,
+                            int64_t length) const {
+  if (row.prompt.empty()) return write_drill(index, tokens, response, length);
+  int64_t* end = std::copy(row.prompt.begin(), row.prompt.end(), tokens);
+  end = std::copy(row.answer.begin(), row.answer.end(), end);
+  std::fill(end, tokens + length, static_cast<int64_t>(end_id_));
+  for (int64_t i = 0; i < length; ++i) response[i] = i >= static_cast<int64_t>(row.prompt.size());
+}
+
+void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t length) const {
+  const RngStream stream(options_.seed, kDrill, index);
+  int64_t at = 0;
+  const auto append = [&](const std::string& text, bool may_be_masked) {
+    for (const TokenId token : tokenizer_->encode(text)) {
+      if (at == length) return;
+      tokens[at] = token;
+      response[at++] = may_be_masked;
+    }
+  };
+  for (uint64_t number = 0; at < length; ++number) {
+    const Equation equation = draw_equation(stream, number);
+    append((number == 0 ? "" : " ") + equation.question, false);
+    append(equation.result, true);
+    append(".", false);
+  }
+}
+
+std::vector<std::string> vocabulary_corpus(uint64_t seed) {
+  constexpr uint64_t kSamplesPerTask = 20000;
+  std::vector<std::string> texts;
+  for (const Task& task : tasks()) {
+    for (uint64_t index = 0; index < kSamplesPerTask; ++index) {
+      Sample sample = task.generate(Split::kTrain, seed, index);
+      texts.push_back(std::move(sample.prompt));
+      texts.push_back(std::move(sample.answer));
+    }
+  }
+  return texts;
+}
+
+}  // namespace lacuna::train

@@ -1,0 +1,38 @@
+// Accuracy of a model in training, with the plain decoder of LLaDA (Nie et al. 2025, algorithm 5 with
+// low-confidence remasking): the whole canvas is one block, and each step commits the one most probable
+// token.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/token.h"
+#include "eval/tasks.h"
+#include "tokenizer/tokenizer.h"
+#include "train/model.h"
+
+namespace lacuna::train {
+
+/// Fills `canvas` positions after each prompt, `canvas` steps; the prompts have one length. Returns the
+/// canvases.
+std::vector<std::vector<TokenId>> decode(Llada& model, const std::vector<std::vector<TokenId>>& prompts,
+                                         int64_t canvas, TokenId mask_id);
+
+/// Two special tokens that training itself needs to know.
+struct SpecialIds {
+  TokenId end;
+  TokenId mask;
+};
+
+struct Mistake {
+  Sample sample;
+  std::string text;
+};
+
+/// Answers samples 0 .. count-1 of the task's test split under `seed`, each text cut at its first end token.
+/// Returns what the task's checker refused.
+std::vector<Mistake> find_mistakes(Llada& model, const Task& task, uint64_t seed, int64_t count,
+                                   int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids);
+
+}  // namespace lacuna::train

@@ -1,0 +1,202 @@
+// lacuna-train: trains a tiny diffusion language model on the generated tasks and writes it in the published
+// layout.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "tokenizer/tokenizer.h"
+#include "train/bpe.h"
+#include "train/export.h"
+#include "train/trainer.h"
+
+namespace lacuna::train {
+namespace {
+
+struct Arguments {
+  std::string family = "llada";
+  std::string folder;
+  std::string matmul = "auto";
+  bool resume = false;
+  size_t max_vocabulary = 1024;
+  int64_t final_samples = 200;
+  std::vector<std::string> tasks = {"arithmetic=0.7", "stories=0.1"};
+  ModelShape shape;
+  DataOptions data;
+  TrainOptions train;
+};
+
+void add_options(CLI::App& app, Arguments& a) {
+  app.add_option("--family", a.family, "Model family: llada")->capture_default_str();
+  app.add_option("--out", a.folder, "Folder for the model, the checkpoint and the log")->required();
+  app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder");
+  app.add_option("--minutes", a.train.minutes, "Training time, all sittings together; 0: no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--steps", a.train.steps, "Optimiser steps, all sittings together; 0: no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--seed", a.train.seed, "Seed of weights, data and masks")->capture_default_str();
+  app.add_option("--threads", a.train.threads, "Threads; each takes a part of the rows")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--matmul", a.matmul, "Type of matrix products; auto: bf16 where the CPU multiplies it")
+      ->check(CLI::IsMember({"auto", "f32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--layers", a.shape.layers, "Transformer blocks")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--width", a.shape.width, "Width of the residual stream")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--heads", a.shape.heads, "Attention heads")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--ffn-width", a.shape.ffn_width, "Inner width of the feed-forward part")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max-vocabulary", a.max_vocabulary, "Tokens to learn at most, without special tokens")
+      ->check(CLI::Range(256, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--batch-rows", a.data.batch_rows, "Rows per step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--canvas", a.data.canvas, "Response positions per row, end tokens included")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: arithmetic, stories")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--drill-share", a.data.drill_share, "Share of rows of bare equations")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--rate", a.train.peak_rate, "Peak learning rate")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--warmup-steps", a.train.warmup_steps, "Steps until the peak")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--weight-decay", a.train.weight_decay, "Of the matrices")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--average-decay", a.train.average_decay, "Of the moving average of the weights")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--evaluate-minutes", a.train.evaluate_minutes, "Minutes between evaluations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--evaluate-samples", a.train.evaluate_samples, "Test samples of each task per evaluation")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--final-samples", a.final_samples, "Test samples of each task at the end")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+std::vector<TaskShare> parse_tasks(const std::vector<std::string>& texts) {
+  std::vector<TaskShare> shares;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    double share = 1;
+    if (equals != std::string::npos) {
+      const char* end = text.data() + text.size();
+      const auto [rest, error] = std::from_chars(text.data() + equals + 1, end, share);
+      if (error != std::errc() || rest != end || !(share > 0)) {
+        throw InputError("--tasks: '{}' is not TASK or TASK=SHARE", text);
+      }
+    }
+    shares.push_back({&find_task(text.substr(0, equals)), share});
+  }
+  return shares;
+}
+
+bool bf16_products(const std::string& matmul) {
+  if (matmul != "auto") return matmul == "bf16";
+  return __builtin_cpu_supports("avx512bf16") != 0;
+}
+
+TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
+  const std::optional<TokenId> id = tokenizer.id_of(token);
+  expects(id.has_value(), "the exported tokenizer has its special tokens");
+  return *id;
+}
+
+int run(Arguments arguments) {
+  if (arguments.family != "llada") {
+    throw InputError("--family: '{}' cannot be trained yet; the families are: llada", arguments.family);
+  }
+  if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
+    throw InputError("training needs an end: give --minutes or --steps");
+  }
+  if (arguments.shape.width % (2 * arguments.shape.heads) != 0) {
+    throw InputError("--width {} is not a multiple of twice --heads {}", arguments.shape.width,
+                     arguments.shape.heads);
+  }
+  arguments.data.tasks = parse_tasks(arguments.tasks);
+  arguments.data.seed = arguments.train.seed;
+  arguments.train.bf16_products = bf16_products(arguments.matmul);
+  const std::filesystem::path folder = arguments.folder;
+  std::filesystem::create_directories(folder);
+  torch::set_num_threads(arguments.train.threads);  // for evaluation; training shares rows out itself
+  torch::manual_seed(arguments.train.seed);
+
+  const Bpe bpe = learn_bpe(vocabulary_corpus(arguments.train.seed), arguments.max_vocabulary);
+  arguments.shape.vocabulary = bpe.total_size();
+  export_texts(folder, arguments.shape, bpe);
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  const SpecialIds ids{special_id(tokenizer, kEndToken), special_id(tokenizer, kMaskToken)};
+
+  Llada model(arguments.shape);
+  int64_t parameters = 0;
+  for (const torch::Tensor& parameter : model->parameters()) parameters += parameter.numel();
+  fmt::print(stderr, "{} parameters, {} tokens in the vocabulary, {} matrix products\n", parameters,
+             arguments.shape.vocabulary, arguments.train.bf16_products ? "bf16" : "f32");
+
+  Trainer trainer(model, BatchSource(arguments.data, tokenizer, ids.end), tokenizer, ids, arguments.train,
+                  folder);
+  if (arguments.resume) trainer.resume();
+  trainer.run();
+
+  Llada trained = trainer.averaged_model();
+  export_weights(folder, trained);
+  round_weights(trained);
+  const Progress& progress = trainer.progress();
+  fmt::print("{} steps, {} tokens, {:.1f} minutes\n", progress.step, progress.tokens, progress.seconds / 60);
+  for (const TaskShare& share : arguments.data.tasks) {
+    const double accuracy = measure_accuracy(trained, *share.task, arguments.final_samples,
+                                             arguments.data.canvas, tokenizer, ids);
+    fmt::print("{}: {:.1f}% of {} test samples\n", share.task->name, 100 * accuracy, arguments.final_samples);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace lacuna::train
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains a tiny diffusion language model on generated tasks.", "lacuna-train");
+  lacuna::train::Arguments arguments;
+  lacuna::train::add_options(app, arguments);
+  try {
+    app.parse(argc, argv);
+    return lacuna::train::run(arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const lacuna::InputError& error) {
+    fmt::print(stderr, "lacuna-train: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lacuna-train: {}\n", error.what());
+    return 1;
+  }
+}

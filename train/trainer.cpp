@@ -1,0 +1,233 @@
+#include "train/trainer.h"
+
+#include <ATen/autocast_mode.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <future>
+#include <numbers>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+constexpr double kFinalRate = 0.01;  // share of the peak at the end
+constexpr int64_t kLogSteps = 50;    // between lines of the log
+
+std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Llada& model,
+                                                                const TrainOptions& options) {
+  std::vector<torch::Tensor> decayed, free;
+  for (const auto& item : model->named_parameters()) {
+    const bool matrix = item.value().dim() == 2 && item.key().find("wte") == std::string::npos;
+    (matrix ? decayed : free).push_back(item.value());
+  }
+  const auto group = [&](std::vector<torch::Tensor> parameters, double decay) {
+    auto adamw =
+        torch::optim::AdamWOptions(options.peak_rate).betas({0.9, 0.98}).eps(1e-8).weight_decay(decay);
+    return torch::optim::OptimizerParamGroup(std::move(parameters),
+                                             std::make_unique<torch::optim::AdamWOptions>(adamw));
+  };
+  return {group(std::move(decayed), options.weight_decay), group(std::move(free), 0)};
+}
+
+/// Matrix products in bf16 while it lives.
+class Bf16Products {
+ public:
+  explicit Bf16Products(bool enabled) {
+    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
+    at::autocast::set_cpu_enabled(enabled);
+  }
+  ~Bf16Products() {
+    at::autocast::set_cpu_enabled(false);
+    at::autocast::clear_cache();
+  }
+  Bf16Products(const Bf16Products&) = delete;
+  Bf16Products& operator=(const Bf16Products&) = delete;
+};
+
+}  // namespace
+
+double schedule(int64_t step, int64_t warmup_steps, double done) {
+  const double warm =
+      std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(std::max<int64_t>(1, warmup_steps)));
+  const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * std::clamp(done, 0.0, 1.0)));
+  return warm * (kFinalRate + (1 - kFinalRate) * cosine);
+}
+
+double measure_accuracy(Llada& model, const Task& task, int64_t samples, int64_t canvas,
+                        const Tokenizer& tokenizer, SpecialIds ids) {
+  constexpr uint64_t kSeed = 0;  // the same stories for every run
+  constexpr size_t kShown = 2;
+  const auto mistakes = find_mistakes(model, task, kSeed, samples, canvas, tokenizer, ids);
+  for (size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
+    fmt::print(stderr, "  {}\n  wanted: {}\n  got:    {}\n", mistakes[i].sample.prompt,
+               mistakes[i].sample.answer, mistakes[i].text);
+  }
+  return 1 - static_cast<double>(mistakes.size()) / static_cast<double>(samples);
+}
+
+Trainer::Trainer(Llada model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
+                 TrainOptions options, std::filesystem::path folder)
+    : model_(std::move(model)),
+      source_(std::move(source)),
+      tokenizer_(&tokenizer),
+      ids_(ids),
+      options_(options),
+      folder_(std::move(folder)),
+      optimizer_(parameter_groups(model_, options_), torch::optim::AdamWOptions(options_.peak_rate)) {
+  for (const torch::Tensor& parameter : model_->parameters()) average_.push_back(parameter.detach().clone());
+}
+
+void Trainer::resume() {
+  progress_ = load_checkpoint(folder_ / "checkpoint.pt", model_, average_, optimizer_);
+}
+
+void Trainer::save() const {
+  save_checkpoint(folder_ / "checkpoint.pt", model_, average_, optimizer_, progress_);
+}
+
+double Trainer::done() const {
+  const double by_time = options_.minutes > 0 ? progress_.seconds / (60 * options_.minutes) : 0;
+  const double by_steps =
+      options_.steps > 0 ? static_cast<double>(progress_.step) / static_cast<double>(options_.steps) : 0;
+  return std::max(by_time, by_steps);
+}
+
+Trainer::Gradients Trainer::differentiate(const Batch& batch, const MaskedBatch& masked, double weight) {
+  torch::Tensor loss;
+  {
+    const Bf16Products products(options_.bf16_products);
+    // Only masked positions need the head.
+    const torch::Tensor rows = masked.masked.flatten().nonzero().squeeze(1);
+    const torch::Tensor hidden = model_->hidden(masked.tokens).flatten(0, 1).index_select(0, rows);
+    loss = masked_loss(model_->logits(hidden), batch, masked) * weight;
+  }
+  auto values = torch::autograd::grad({loss}, model_->parameters());
+  return {loss.item<double>(), std::move(values)};
+}
+
+double Trainer::step() {
+  const auto start = Clock::now();
+  const double rate = options_.peak_rate * schedule(progress_.step, options_.warmup_steps, done());
+  for (auto& group : optimizer_.param_groups())
+    static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
+
+  const auto number = static_cast<uint64_t>(progress_.step);
+  const Batch batch = source_.batch(number);
+  const MaskedBatch masked = mask_batch(batch, ids_.mask, options_.seed, number);
+
+  // Threads meet once per step, not once per operation: the matrices are too small to be worth sharing.
+  const int64_t rows = batch.tokens.size(0);
+  const int64_t shards = std::min<int64_t>(std::max(1, options_.threads), rows);
+  std::vector<std::future<Gradients>> parts;
+  for (int64_t shard = 0; shard < shards; ++shard) {
+    const int64_t first = shard * rows / shards;
+    const int64_t last = (shard + 1) * rows / shards;
+    const auto part = [=](const torch::Tensor& whole) { return whole.slice(0, first, last); };
+    parts.push_back(std::async(std::launch::async, [=, this] {
+      torch::set_num_threads(1);  // holds for the calling thread
+      return differentiate({part(batch.tokens), part(batch.response)},
+                           {part(masked.tokens), part(masked.masked), part(masked.ratio)},
+                           static_cast<double>(last - first) / static_cast<double>(rows));
+    }));
+  }
+  const std::vector<torch::Tensor> parameters = model_->parameters();
+  double loss = 0;
+  for (size_t shard = 0; shard < parts.size(); ++shard) {
+    const Gradients gradients = parts[shard].get();
+    loss += gradients.loss;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (shard == 0) {
+        parameters[i].mutable_grad() = gradients.values[i];
+      } else {
+        parameters[i].mutable_grad().add_(gradients.values[i]);
+      }
+    }
+  }
+  torch::nn::utils::clip_grad_norm_(parameters, options_.clip_norm);
+  optimizer_.step();
+
+  // Early on the average follows the weights more closely, or it would remember the random start.
+  const auto count = static_cast<double>(progress_.step);
+  const double decay = std::min(options_.average_decay, (1 + count) / (10 + count));
+  const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < average_.size(); ++i) average_[i].lerp_(parameters[i], 1 - decay);
+
+  ++progress_.step;
+  progress_.tokens += batch.tokens.numel();
+  progress_.seconds += seconds_since(start);
+  return loss;
+}
+
+Llada Trainer::averaged_model() const {
+  Llada copy(model_->shape());
+  const torch::NoGradGuard no_grad;
+  const auto parameters = copy->parameters();
+  for (size_t i = 0; i < average_.size(); ++i) parameters[i].copy_(average_[i]);
+  return copy;
+}
+
+void Trainer::run() {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const std::filesystem::path log_path = folder_ / "log.csv";
+  const bool fresh = progress_.step == 0;
+  std::ofstream log(log_path, fresh ? std::ios::trunc : std::ios::app);
+  if (fresh) {
+    log << "step,tokens,seconds,loss,learning_rate,tokens_per_second";
+    for (const TaskShare& share : source_.options().tasks) log << ",accuracy_" << share.task->name;
+    log << '\n';
+  }
+
+  double loss_sum = 0;
+  int64_t loss_count = 0;
+  Progress mark = progress_;  // of the last line of the log
+  double next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
+  while (done() < 1) {
+    loss_sum += step();
+    ++loss_count;
+    const bool last = done() >= 1;
+    const bool evaluates = progress_.seconds >= next_evaluation || last;
+    if (!evaluates && progress_.step % kLogSteps != 0) continue;
+
+    const double loss = loss_sum / static_cast<double>(loss_count);
+    const double speed =
+        static_cast<double>(progress_.tokens - mark.tokens) / (progress_.seconds - mark.seconds);
+    const double rate = options_.peak_rate * schedule(progress_.step, options_.warmup_steps, done());
+    const double left = progress_.seconds * (1 / done() - 1);
+    fmt::print(stderr, "{}step {}  loss {:.4f}  {:.0f} tokens/s  {:.1f} min left{}",
+               terminal ? "\r\x1b[K" : "", progress_.step, loss, speed, left / 60,
+               terminal && !evaluates ? "" : "\n");
+    log << fmt::format("{},{},{:.1f},{:.5f},{:.3e},{:.0f}", progress_.step, progress_.tokens,
+                       progress_.seconds, loss, rate, speed);
+    Llada averaged = evaluates ? averaged_model() : nullptr;
+    if (evaluates) save();
+    for (const TaskShare& share : source_.options().tasks) {
+      log << ',';
+      if (!evaluates) continue;
+      const double accuracy = measure_accuracy(averaged, *share.task, options_.evaluate_samples,
+                                               source_.options().canvas, *tokenizer_, ids_);
+      fmt::print(stderr, "{}: accuracy {:.3f}\n", share.task->name, accuracy);
+      log << fmt::format("{:.3f}", accuracy);
+    }
+    log << std::endl;
+    if (evaluates) next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
+    loss_sum = 0;
+    loss_count = 0;
+    mark = progress_;
+  }
+}
+
+}  // namespace lacuna::train

@@ -1,0 +1,83 @@
+// The training loop: AdamW with warm-up and a cosine schedule, gradient clipping, a moving average of the
+// weights, checkpoints and a log.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "train/checkpoint.h"
+#include "train/data.h"
+#include "train/evaluate.h"
+#include "train/model.h"
+
+namespace lacuna::train {
+
+struct TrainOptions {
+  // The run ends at whichever limit comes first; 0 = none, but one must be given. The learning rate follows
+  // the one that is nearer.
+  double minutes = 0;  ///< training time of all sittings, evaluation excluded
+  int64_t steps = 0;
+  double peak_rate = 2e-3;  ///< learning rate after warm-up; falls to a hundredth of it
+  int64_t warmup_steps = 150;
+  double weight_decay = 0.01;  ///< of matrices; embeddings and norms have none
+  double clip_norm = 1.0;
+  double average_decay = 0.998;  ///< of the moving average, per step
+  int threads = 1;  ///< each computes the gradients of its part of the rows; the sum rounds differently
+  bool bf16_products = false;      ///< matrix products in bf16, the rest and the weights in f32
+  double evaluate_minutes = 4;     ///< between evaluations and checkpoints
+  int64_t evaluate_samples = 100;  ///< of each task
+  uint64_t seed = 1;
+};
+
+/// The learning rate as a share of its peak. `done` is the finished share of the run, in [0, 1].
+double schedule(int64_t step, int64_t warmup_steps, double done);
+
+/// The share of right answers among the first `samples` of the task's test split; prints some mistakes on
+/// standard error.
+double measure_accuracy(Llada& model, const Task& task, int64_t samples, int64_t canvas,
+                        const Tokenizer& tokenizer, SpecialIds ids);
+
+class Trainer {
+ public:
+  /// The model's weights are the start; `folder` gets checkpoint.pt and log.csv. `tokenizer` outlives the
+  /// trainer.
+  Trainer(Llada model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids, TrainOptions options,
+          std::filesystem::path folder);
+
+  /// Continues from checkpoint.pt of the folder. Throws InputError when it is missing or does not fit.
+  void resume();
+
+  /// One optimiser step; returns the loss.
+  double step();
+
+  /// Steps until the limit; logs, evaluates and saves on the way. Ends with a checkpoint.
+  void run();
+
+  void save() const;
+
+  const Progress& progress() const { return progress_; }
+
+  /// A copy of the model with the averaged weights.
+  Llada averaged_model() const;
+
+ private:
+  /// Loss and gradients of a part of a batch whose rows count `weight` together.
+  struct Gradients {
+    double loss = 0;
+    std::vector<torch::Tensor> values;  // one per parameter
+  };
+  Gradients differentiate(const Batch& batch, const MaskedBatch& masked, double weight);
+  double done() const;
+
+  Llada model_;
+  BatchSource source_;
+  const Tokenizer* tokenizer_;
+  SpecialIds ids_;
+  TrainOptions options_;
+  std::filesystem::path folder_;
+  std::vector<torch::Tensor> average_;
+  torch::optim::AdamW optimizer_;
+  Progress progress_;
+};
+
+}  // namespace lacuna::train
