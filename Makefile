@@ -2,7 +2,7 @@
 # Each installs what is missing (scripts/bootstrap), configures and builds first.
 
 JOBS ?= $(shell nproc)
-STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Tom. How many shells does Mia have?
+STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
 .PHONY: run test slow-test bench asan tsan lint format train clean
 

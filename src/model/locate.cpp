@@ -66,7 +66,7 @@ fs::path locate_model(std::string_view argument, const ModelPlaces& places) {
     throw InputError("{}: GGUF files are not supported; expected a folder with config.json and *.safetensors",
                      in_quotes(argument));
   }
-  const fs::path path(argument);
+  fs::path path(argument);
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status)) {
@@ -92,7 +92,7 @@ fs::path locate_model(std::string_view argument, const ModelPlaces& places) {
       const fs::path repository =
           places.hub_cache / ("models--" + std::string(owner) + "--" + std::string(name));
       if (fs::is_directory(repository, ignored)) {
-        const fs::path snapshot = snapshot_folder(repository);
+        fs::path snapshot = snapshot_folder(repository);
         if (holds_config(snapshot)) return snapshot;
         throw InputError("{}: holds no config.json; expected a complete download of {}", snapshot.string(),
                          in_quotes(argument));
