@@ -101,6 +101,15 @@ SamplingRule sampling_rule(const ModelConfig& config, const GenerationOptions& o
   return rule;
 }
 
+/// Whether filters change anything: at temperature 0 the best token stays, filtered or not; only Dream
+/// measures its confidence after them.
+void refuse_idle_filters(const GenerationOptions& options, const SamplingRule& rule) {
+  if (rule.temperature > 0 || rule.source == ConfidenceSource::kSampled) return;
+  constexpr std::string_view kReason = "at --temperature 0 the best token is taken";
+  refuse(rule.top_p < 1, "top-p", kReason);
+  refuse(options.top_k.value_or(0) > 0, "top-k", kReason);
+}
+
 std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const GenerationOptions& options,
                                              std::vector<TokenId> prompt, int32_t gen_length) {
   constexpr std::string_view kReason = "an autoregressive model writes one token after the other";
@@ -122,6 +131,7 @@ std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const Ge
   settings.gen_length = gen_length;
   settings.ignore_end = options.ignore_eos;
   settings.sampling = sampling_rule(config, options);
+  refuse_idle_filters(options, settings.sampling);
   settings.seed = options.seed.value_or(0);
   return std::make_unique<AutoregressiveDecoder>(std::move(settings), std::move(prompt));
 }
@@ -143,6 +153,7 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
   settings.sampling = sampling_rule(config, options);
   // Dream measures the distribution it draws from, LLaDA the one before temperature.
   settings.sampling.source = dream ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
+  refuse_idle_filters(options, settings.sampling);
 
   const double eps = within("eps", options.eps, 1e-3, 1e-9, 1.0);
   const CountRule family_rule =
@@ -180,6 +191,8 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
     // above, only end-of-turn does.
     if (settings.sampling.temperature == 0) settings.sampling.unsure.push_back(config.eos_id);
     if (end_of_turn >= 0 && end_of_turn < config.vocab_size) settings.sampling.unsure.push_back(end_of_turn);
+    refuse(settings.sampling.unsure.empty(), "confidence-eos-eot-inf",
+           "above temperature 0 it concerns the end-of-turn token, and the tokenizer has none");
   }
   return std::make_unique<MaskedDiffusionDecoder>(std::move(settings), std::move(prompt));
 }

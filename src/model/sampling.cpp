@@ -43,6 +43,9 @@ TokenId gumbel_argmax(std::span<const float> logits, float temperature, TokenId 
 
 /// The likeliest tokens that top_p and top_k keep; every other logit becomes -infinity.
 void keep_likeliest(const SamplingRule& rule, float max, double exp_sum, std::span<float> logits) {
+  for (float& logit : logits) {  // NaN has no place in an order
+    if (std::isnan(logit)) logit = kNever;
+  }
   thread_local std::vector<TokenId> order;
   order.resize(logits.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);

@@ -238,6 +238,24 @@ TEST(MakeDecoder, SwitchesAgainstEndTokensActAsPublished) {
   expect_refusal(endless, confidence_inf, "--confidence-eos-eot-inf", "config.json");
 }
 
+TEST(MakeDecoder, RefusesFiltersThatCannotChangeTheBestToken) {
+  const auto filter_p = [](GenerationOptions& o) { o.top_p = 0.9; };
+  const auto filter_k = [](GenerationOptions& o) { o.top_k = 5; };
+  for (const ModelConfig& config : {llada(), qwen()}) {
+    expect_refusal(config, filter_p, "--top-p", "--temperature 0");
+    expect_refusal(config, filter_k, "--top-k", "--temperature 0");
+    EXPECT_NO_THROW(make(config, [](GenerationOptions& o) { o.top_p = 1.0; }));
+  }
+  EXPECT_EQ(rule_of(dream(), filter_p).top_p, 0.9F);  // Dream measures its confidence after them
+  expect_refusal(
+      llada(),
+      [](GenerationOptions& o) {
+        o.confidence_eos_eot_inf = true;
+        o.temperature = 0.5;
+      },
+      "--confidence-eos-eot-inf", "end-of-turn");
+}
+
 TEST(MakeDecoder, PassesOnEverySetting) {
   const auto everything = [](GenerationOptions& o) {
     o.temperature = 0.7;
