@@ -44,14 +44,11 @@ class LineWriter {
  public:
   explicit LineWriter(int columns) : columns_(columns) {}
 
+  void put_mask() { append("░", 1, Look::kDim); }
+
   void put(std::string_view glyph, int width, Look look) {
-    if (used_ + width > columns_) new_line();
-    if (look != look_) {
-      line_ += code_of(look);
-      look_ = look;
-    }
-    line_ += glyph;
-    used_ += width;
+    append(glyph, width, look);
+    text_end_ = lines_.size() + 1;
   }
 
   void new_line() {
@@ -61,17 +58,32 @@ class LineWriter {
     lines_.push_back(std::exchange(line_, {}));
   }
 
-  std::vector<std::string> finish() {
+  /// At most `room` lines. Where there are more, those after the last text go, then the first.
+  std::vector<std::string> finish(size_t room) {
     if (used_ > 0) new_line();
+    lines_.resize(std::min(lines_.size(), std::max(text_end_, room)));
+    const size_t surplus = lines_.size() - std::min(lines_.size(), room);
+    lines_.erase(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(surplus));
     return std::move(lines_);
   }
 
  private:
+  void append(std::string_view glyph, int width, Look look) {
+    if (used_ + width > columns_) new_line();
+    if (look != look_) {
+      line_ += code_of(look);
+      look_ = look;
+    }
+    line_ += glyph;
+    used_ += width;
+  }
+
   int columns_;
   int used_ = 0;
   Look look_ = Look::kPlain;
   std::string line_;
   std::vector<std::string> lines_;
+  size_t text_end_ = 0;  // one past the last line that holds more than masks
 };
 
 /// Whether a character may go to a terminal as it is: no control, no format character that could reorder the
@@ -181,15 +193,14 @@ void LiveView::update(const StepEvent& event) {
   const TerminalSize size = terminal_size(stderr);
   // Never the last column: terminals differ in where the cursor is after it.
   const int columns = std::max(size.columns - 1, 2);
-  std::vector<std::string> lines = canvas_lines(event.decoder, columns);
   const auto room = static_cast<size_t>(std::max(size.lines - 1, 0));
-  if (lines.size() > room) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(room));
+  std::vector<std::string> lines = canvas_lines(event.decoder, columns, room);
   lines.push_back(status_line(event).substr(0, static_cast<size_t>(columns)));
   draw(lines);
   fresh_.clear();
 }
 
-std::vector<std::string> LiveView::canvas_lines(const Decoder& decoder, int columns) const {
+std::vector<std::string> LiveView::canvas_lines(const Decoder& decoder, int columns, size_t room) const {
   LineWriter lines(columns);
   TextWriter text(lines);
   bool ended = false;
@@ -198,7 +209,7 @@ std::vector<std::string> LiveView::canvas_lines(const Decoder& decoder, int colu
     const TokenId token = canvas[position];
     if (token == config_.mask_id) {
       text.flush();
-      lines.put("░", 1, Look::kDim);
+      lines.put_mask();
       continue;
     }
     const bool is_end =
@@ -210,7 +221,7 @@ std::vector<std::string> LiveView::canvas_lines(const Decoder& decoder, int colu
     text.add(is_end ? "·" : tokenizer_.decode(std::array{token}, false), look);
   }
   text.flush();
-  return lines.finish();
+  return lines.finish(room);
 }
 
 std::string LiveView::status_line(const StepEvent& event) const {

@@ -27,7 +27,7 @@ class LiveView {
   void update(const StepEvent& event);
 
  private:
-  std::vector<std::string> canvas_lines(const Decoder& decoder, int columns) const;
+  std::vector<std::string> canvas_lines(const Decoder& decoder, int columns, size_t room) const;
   std::string status_line(const StepEvent& event) const;
   void draw(const std::vector<std::string>& lines);
 

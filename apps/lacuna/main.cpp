@@ -42,10 +42,10 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program) {
     command = command->get_subcommands().front();
     name += " " + command->get_name();
   }
-  std::string problem = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    problem = fmt::format("unknown argument '{}'", command->remaining().front());
-  }
+  // Not understood comes first: a wrong subcommand is also a missing one.
+  const std::vector<std::string> unknown = command->remaining();
+  const std::string problem =
+      unknown.empty() ? error.what() : fmt::format("unknown argument '{}'", unknown.front());
   return fmt::format("{}; see {} --help", problem, name);
 }
 

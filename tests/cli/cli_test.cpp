@@ -1,0 +1,458 @@
+// The program as people and scripts meet it: what it prints, where, and with which exit code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string slurp(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+class Cli : public testing::Test {
+ protected:
+  Cli() {
+    const auto* const info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() / (std::string("lacuna_cli_") + info->name() + "_XXXXXX");
+    std::string pattern = folder_.string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~Cli() override { fs::remove_all(folder_); }
+
+  /// Runs `lacuna ARGUMENTS` in a shell, with `environment` before it.
+  Outcome lacuna(const std::string& arguments, const std::string& input = "",
+                 const std::string& environment = "") const {
+    write("stdin", input);
+    const std::string command = "cd " + folder_.string() + " && " + environment + " " LACUNA_BINARY " " +
+                                arguments + " <stdin >stdout 2>stderr";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder_ / "stdout"),
+            slurp(folder_ / "stderr")};
+  }
+
+  /// `lacuna run` on a golden checkpoint; on one thread, because on a busy machine waking another takes
+  /// longer than these models.
+  Outcome run(const std::string& family, const std::string& arguments,
+              const std::string& environment = "") const {
+    const bool sets_threads = arguments.find("--threads") != std::string::npos;
+    return lacuna("run -m " + golden(family) + " --prompt-tokens 5,6,7 --gen-length 8 " +
+                      (sets_threads ? "" : "--threads 1 ") + arguments,
+                  "", environment);
+  }
+
+  std::vector<int> tokens_of(const std::string& family, const std::string& arguments,
+                             const std::string& environment = "") const {
+    const Outcome outcome = run(family, "--json " + arguments, environment);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out).at("tokens").get<std::vector<int>>();
+  }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+
+  /// A copy of the LLaDA checkpoint with a tokenizer whose tokens are single characters.
+  std::string checkpoint_with_text() const {
+    const fs::path copy = folder_ / "with_text";
+    fs::copy(golden("llada"), copy);
+    json vocabulary;
+    for (int id = 0; id < 85; ++id) vocabulary[std::string(1, static_cast<char>('!' + id))] = id;
+    vocabulary["\u0120"] = 85;  // the space, as byte-level tokenizers spell it
+    std::ofstream(copy / "vocab.json") << vocabulary;
+    std::ofstream(copy / "merges.txt") << "#version: 0.2\n";
+    const json added = {{"<|endoftext|>", 89}, {"<|mdm_mask|>", 90}};
+    std::ofstream(copy / "added_tokens.json") << added;
+    const json config = {{"tokenizer_class", "Qwen2Tokenizer"},
+                         {"eos_token", "<|endoftext|>"},
+                         {"mask_token", "<|mdm_mask|>"}};
+    std::ofstream(copy / "tokenizer_config.json") << config;
+    return copy.string();
+  }
+
+  static std::string golden(const std::string& family) {
+    return std::string(LACUNA_SOURCE_DIR "/tests/golden/") + family;
+  }
+
+  fs::path folder_;
+};
+
+std::vector<json> parse_lines(const std::string& text) {
+  std::vector<json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+std::vector<std::string> keys_of(const json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+/// Exit code 2, nothing on standard output, one line on standard error that contains `part`.
+void expect_refused(const Outcome& outcome, const std::string& part) {
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("lacuna: "), HasSubstr(part)));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST_F(Cli, ExplainsEverySubcommand) {
+  EXPECT_THAT(lacuna("--help").out, AllOf(HasSubstr("run"), HasSubstr("inspect"), HasSubstr("bench")));
+  const std::vector<std::pair<std::string, std::vector<std::string>>> flags = {
+      {"run",
+       {"--model",
+        "--prompt",
+        "--prompt-file",
+        "--prompt-tokens",
+        "--prompts-file",
+        "--batch",
+        "--system",
+        "--chat-template",
+        "--raw",
+        "--gen-length",
+        "--steps",
+        "--block-length",
+        "--unmask",
+        "--temperature",
+        "--top-p",
+        "--top-k",
+        "--seed",
+        "--alg-temp",
+        "--eps",
+        "--cfg-scale",
+        "--logits-eos-inf",
+        "--confidence-eos-eot-inf",
+        "--suppress-mask",
+        "--early-exit",
+        "--ignore-eos",
+        "--json",
+        "--trace",
+        "--no-live",
+        "--threads",
+        "--dtype"}},
+      {"logits", {"--model", "--request", "--out", "--dtype", "--threads"}},
+      {"tokenize", {"--model", "--decode", "--special", "--skip-special"}},
+      {"inspect", {"--model", "--canvas", "--json"}},
+      {"eval",
+       {"--model", "--task", "--samples", "--batch", "--raw", "--json", "--show", "--out", "--steps",
+        "--seed", "arithmetic", "stories"}},
+      {"bench step", {"--model", "--canvas", "--rows", "--repeat", "--dtype", "--threads", "--json"}},
+  };
+  for (const auto& [command, names] : flags) {
+    const Outcome outcome = lacuna(command + " --help");
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_THAT(outcome.err, IsEmpty());
+    for (const std::string& name : names) EXPECT_THAT(outcome.out, HasSubstr(name)) << command;
+  }
+}
+
+TEST_F(Cli, TellsItsVersionAndInstructions) {
+  EXPECT_THAT(lacuna("--version", "", "LACUNA_ISA=scalar").out,
+              AllOf(StartsWith("lacuna "), HasSubstr("(scalar)")));
+  expect_refused(lacuna("--version", "", "LACUNA_ISA=mmx"), "LACUNA_ISA");
+}
+
+TEST_F(Cli, RefusesWrongUsageInOneSentence) {
+  expect_refused(lacuna(""), "subcommand");
+  expect_refused(lacuna("--no-such-flag"), "'--no-such-flag'");
+  expect_refused(lacuna("rnu -m model"), "'rnu'");
+  expect_refused(lacuna("run --prompt-tokens 1"), "--model");
+  expect_refused(run("llada", "--frobnicate"), "'--frobnicate'");
+  expect_refused(run("llada", "--steps"), "--steps");
+  expect_refused(run("llada", "--steps many"), "'many' is not a whole number");
+  expect_refused(run("llada", "--temperature warm"), "'warm' is not a number");
+  expect_refused(run("llada", "--threads -1"), "--threads");
+  expect_refused(run("llada", "--dtype f8"), "--dtype");
+  expect_refused(run("llada", "--steps 0"), "--steps is 0");
+  expect_refused(run("llada", "--block-length 3"), "--block-length 3 does not divide --gen-length 8");
+  expect_refused(run("llada", "--block-length 4 --steps 3"), "--steps 3 is not a multiple");
+  expect_refused(run("llada", "--unmask best"), "--unmask is 'best'; expected low-confidence");
+  expect_refused(run("llada", "--unmask threshold=2"), "threshold=2");
+  expect_refused(run("llada", "--prompt hello"), "--prompt-tokens");
+  expect_refused(run("llada", "--system terse"), "--system");
+  expect_refused(run("llada", "--chat-template jinja"), "--chat-template is 'jinja'");
+  expect_refused(lacuna("run -m " + golden("llada")), "--prompt");
+  expect_refused(lacuna("run -m " + golden("llada") + " -p hello"), "--prompt-tokens");
+  expect_refused(lacuna("bench"), "subcommand");
+}
+
+TEST_F(Cli, RefusesPromptsThatAreNotTokens) {
+  const std::string model = "run -m " + golden("llada") + " --prompt-tokens ";
+  expect_refused(lacuna(model + "abc"), "--prompt-tokens: 'abc'");
+  expect_refused(lacuna(model + "1,,2"), "--prompt-tokens: '1,,2'");
+  expect_refused(lacuna(model + "1.5"), "--prompt-tokens");
+  expect_refused(lacuna(model + "-1"), "--prompt-tokens");
+  expect_refused(lacuna(model + "99999999999"), "--prompt-tokens");
+  expect_refused(lacuna(model + "1,97"), "prompt token 97 at index 1 is outside the vocabulary of 97");
+}
+
+TEST_F(Cli, RefusesFlagsThatTheMethodWouldIgnore) {
+  for (const char* flag :
+       {"--steps 4", "--block-length 4", "--unmask random", "--cfg-scale 1", "--alg-temp 1", "--eps 0.1",
+        "--early-exit", "--suppress-mask", "--logits-eos-inf"}) {
+    expect_refused(run("qwen3", flag), "has no effect here");
+  }
+  expect_refused(run("llada", "--ignore-eos"), "--ignore-eos has no effect here");
+  expect_refused(run("llada", "--unmask threshold=0.9 --steps 4"), "--steps has no effect here");
+}
+
+TEST_F(Cli, NamesFilesThatItCannotUse) {
+  expect_refused(lacuna("run -m no-such-model --prompt-tokens 1"), "no-such-model");
+  expect_refused(lacuna("run -m " + folder_.string() + " --prompt-tokens 1"), "config.json");
+  expect_refused(lacuna("run -m random:gpt-5 --prompt-tokens 1"), "gpt-5");
+  expect_refused(lacuna("run -m " + golden("llada") + " --prompt-file missing.txt"), "missing.txt");
+  expect_refused(lacuna("run -m " + golden("llada") + " --prompts-file missing.jsonl"), "missing.jsonl");
+  expect_refused(run("llada", "--trace no/such/folder.jsonl"), "no/such/folder.jsonl");
+  expect_refused(lacuna("logits -m " + golden("llada") + " --request missing.json --out o.npy"),
+                 "missing.json");
+  expect_refused(lacuna("logits -m " + golden("llada") + " --request " + golden("llada") +
+                        "/tokens.json --out no/such/o.npy"),
+                 "no/such/o.npy");
+
+  fs::copy(golden("llada"), folder_ / "broken");
+  write("broken/config.json", "{\"architectures\": [");
+  expect_refused(lacuna("run -m broken --prompt-tokens 1"), "broken/config.json");
+}
+
+TEST_F(Cli, NamesTheLineOfAPromptThatItCannotUse) {
+  const auto refused = [&](const std::string& lines, const std::string& part) {
+    write("prompts.jsonl", lines);
+    expect_refused(lacuna("run -m " + golden("llada") + " --gen-length 8 --prompts-file prompts.jsonl"),
+                   part);
+  };
+  refused("", "holds no prompt");
+  refused("{\"prompt_tokens\": [1]}\nnonsense\n", "prompts.jsonl, line 2");
+  refused("\n{\"prompt_tokens\": [1, \"x\"]}\n", "prompts.jsonl, line 2");
+  refused("{\"prompt\": 5}\n", "prompts.jsonl, line 1");
+  refused("{\"prompt_tokens\": [1], \"seed\": -1}\n", "prompts.jsonl, line 1");
+}
+
+TEST_F(Cli, PrintsWhatScriptsReadAsJson) {
+  const Outcome outcome = run("llada", "--steps 4 --seed 7 --json");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, IsEmpty());
+  const json result = json::parse(outcome.out);
+  EXPECT_THAT(keys_of(result),
+              ElementsAre("prompt_tokens", "seed", "stats", "stop_reason", "text", "tokens"));
+  EXPECT_THAT(keys_of(result["stats"]),
+              ElementsAre("canvas_tokens_per_second", "flops", "flops_baseline", "forward_passes", "rows",
+                          "rows_baseline", "seconds", "steps", "tokens_per_second"));
+  EXPECT_EQ(result["prompt_tokens"], 3);
+  EXPECT_EQ(result["seed"], 7);
+  EXPECT_EQ(result["tokens"].size(), 8);
+  EXPECT_EQ(result["stats"]["steps"], 4);
+  EXPECT_EQ(result["stats"]["rows"], 4 * 11);
+}
+
+TEST_F(Cli, TracesEveryPass) {
+  const std::vector<int> tokens = tokens_of("llada", "--block-length 4 --steps 4 --trace trace.jsonl");
+  const std::vector<json> trace = parse_lines(slurp(folder_ / "trace.jsonl"));
+  ASSERT_EQ(trace.size(), 1 + 4);
+  std::vector<int> canvas = trace[0].at("canvas").get<std::vector<int>>();
+  EXPECT_THAT(canvas, ElementsAre(5, 6, 7, 90, 90, 90, 90, 90, 90, 90, 90));
+  for (size_t pass = 0; pass < 4; ++pass) {
+    const json& line = trace[1 + pass];
+    EXPECT_THAT(keys_of(line), ElementsAre("block", "committed", "kind", "locked", "pass", "request", "rows",
+                                           "seconds", "step"));
+    EXPECT_EQ(line["pass"], pass);
+    EXPECT_EQ(line["step"], pass);
+    EXPECT_EQ(line["block"], pass / 2);
+    EXPECT_EQ(line["rows"].size(), 11);
+    for (const json& commit : line["committed"]) {
+      EXPECT_THAT(keys_of(commit), ElementsAre("confidence", "position", "token"));
+      canvas[commit["position"].get<size_t>()] = commit["token"].get<int>();
+    }
+  }
+  EXPECT_EQ(std::vector<int>(canvas.begin() + 3, canvas.end()), tokens);
+}
+
+TEST_F(Cli, KnowsTheNamesThatPeopleType) {
+  const std::vector<int> expected =
+      tokens_of("llada", "--steps 4 --block-length 4 --temperature 0.5 --seed 3 --unmask low-confidence");
+  EXPECT_EQ(
+      tokens_of("llada", "--diffusion-steps 4 --block_length 4 --temp 0.5 -s 3 --remasking low_confidence"),
+      expected);
+  const Outcome outcome =
+      lacuna("run -m " + golden("llada") + " --prompt_tokens '[5, 6, 7]' -n 8 --steps=4 " +
+             "--diffusion_block_length=4 --temp 0.5 --seed 3 --alg low-confidence --json");
+  EXPECT_EQ(json::parse(outcome.out)["tokens"], json(expected)) << outcome.err;
+}
+
+TEST_F(Cli, GivesTheSameTokensOnAnyThreadsAndInAnyBatch) {
+  write("prompts.jsonl",
+        "{\"prompt_tokens\": [5, 6, 7], \"seed\": 3}\n"
+        "{\"prompt_tokens\": [40]}\n"
+        "\n"
+        "{\"prompt_tokens\": [1, 2, 3, 4, 5, 6], \"seed\": 9}\n");
+  const auto run_lines = [&](const std::string& arguments) {
+    const Outcome outcome = lacuna("run -m " + golden("llada") +
+                                   " --prompts-file prompts.jsonl -n 8 --temp 1 --json " + arguments);
+    std::vector<json> tokens;
+    for (const json& line : parse_lines(outcome.out)) tokens.push_back(line["tokens"]);
+    return tokens;
+  };
+  const std::vector<json> alone = run_lines("--threads 1");
+  ASSERT_EQ(alone.size(), 3);
+  EXPECT_EQ(alone[0], json(tokens_of("llada", "--temp 1 --seed 3")));
+  EXPECT_EQ(run_lines("--threads 2"), alone);
+  EXPECT_EQ(run_lines("--batch 4 --threads 1"), alone);
+  EXPECT_EQ(run_lines("--batch 2 --threads 2"), alone);
+}
+
+TEST_F(Cli, GivesTheSameGreedyTokensWithAnyInstructions) {
+  const std::vector<int> expected = tokens_of("llada", "--dtype f32", "LACUNA_ISA=scalar");
+  for (const char* isa : {"avx2", "avx512", "amx"}) {
+    const std::string environment = std::string("LACUNA_ISA=") + isa;
+    if (lacuna("--version", "", environment).exit_code != 0) continue;  // not on this machine
+    EXPECT_EQ(tokens_of("llada", "--dtype f32", environment), expected) << isa;
+  }
+}
+
+TEST_F(Cli, WritesTextAloneToAPipe) {
+  const std::string model = checkpoint_with_text();
+  const Outcome outcome = lacuna("run -m " + model + " -p Hi -n 8 -t 1");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b")));
+  const json result = json::parse(lacuna("run -m " + model + " -p Hi -n 8 -t 1 --json").out);
+  EXPECT_EQ(outcome.out, result["text"].get<std::string>() + "\n");
+  write("prompt.txt", "Hi");
+  EXPECT_EQ(lacuna("run -m " + model + " -f prompt.txt -n 8 -t 1").out, outcome.out);
+}
+
+TEST_F(Cli, DrawsOnATerminalAndLetsNoModelControlIt) {
+  if (std::system("command -v script >/dev/null") != 0) GTEST_SKIP() << "needs script(1) of util-linux";
+  const fs::path model = checkpoint_with_text();
+  json vocabulary;
+  for (int id = 0; id < 85; ++id) vocabulary["\u011b[31m" + std::to_string(id)] = id;  // byte 27 and more
+  write("with_text/vocab.json", vocabulary.dump());
+  const auto screen = [&](const std::string& environment) {
+    write("command", std::string("#!/bin/sh\n") + environment + " " LACUNA_BINARY " run -m " +
+                         model.string() + " --prompt-tokens 5,6,7 -n 8 -t 1 >answer\n");
+    const std::string command =
+        "cd " + folder_.string() + " && script -qec 'sh command' screen </dev/null >log";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    return slurp(folder_ / "screen");
+  };
+  const std::string drawn = screen("TERM=xterm");
+  EXPECT_THAT(slurp(folder_ / "answer"), HasSubstr("\x1b[31m"));
+  EXPECT_THAT(drawn, AllOf(HasSubstr("\u241b[31m"), Not(HasSubstr("\x1b[31m"))));
+  EXPECT_THAT(drawn, AllOf(HasSubstr("\x1b[?25l"), HasSubstr("\x1b[?25h"), HasSubstr("masked")));
+  for (const char* plain : {"TERM=dumb", "TERM=xterm NO_COLOR=1"}) {
+    EXPECT_THAT(screen(plain), AllOf(HasSubstr("8 steps"), Not(HasSubstr("\x1b")))) << plain;
+  }
+}
+
+TEST_F(Cli, TokenizesBothWays) {
+  const std::string model = "tokenize -m " + checkpoint_with_text();
+  EXPECT_EQ(lacuna(model, "Hi there").out, "[39,72,85,83,71,68,81,68]\n");
+  EXPECT_EQ(lacuna(model + " --decode", "[39,72,85,83,71,68,81,68]").out, "Hi there");
+  EXPECT_THAT(lacuna(model, "Hi <|endoftext|>").out, Not(HasSubstr("89")));
+  EXPECT_EQ(lacuna(model + " --special", "Hi <|endoftext|>").out, "[39,72,85,89]\n");
+  EXPECT_EQ(lacuna(model + " --decode", "[39, 72, 85, 89]").out, "Hi <|endoftext|>");
+  EXPECT_EQ(lacuna(model + " --decode --skip-special", "[39, 72, 85, 89]").out, "Hi ");
+  expect_refused(lacuna(model + " --decode", "{}"), "standard input");
+  expect_refused(lacuna(model + " --skip-special", "x"), "--decode");
+  expect_refused(lacuna("tokenize -m random:llada-8b"), "tokenizer");
+}
+
+TEST_F(Cli, TokenizesWithAFolderThatHoldsOnlyATokenizer) {
+  const fs::path copy = checkpoint_with_text();
+  fs::remove(copy / "config.json");
+  fs::remove(copy / "model.safetensors");
+  EXPECT_EQ(lacuna("tokenize -m " + copy.string(), "Hi").out, "[39,72]\n");
+}
+
+TEST_F(Cli, InspectsWithoutLoadingWeights) {
+  const json report = json::parse(lacuna("inspect --json -m " + golden("dream")).out);
+  EXPECT_EQ(report["family"], "dream");
+  EXPECT_EQ(report["vocabulary"], 97);
+  EXPECT_EQ(report["shifted_logits"], true);
+  EXPECT_EQ(report["special_tokens"]["mask"]["id"], 93);
+  EXPECT_EQ(report["checkpoint"]["dtype"], "f32");
+  EXPECT_EQ(report["checkpoint"]["bytes"], 4 * report["parameters"].get<int64_t>());
+  EXPECT_THAT(lacuna("inspect -m " + golden("qwen2")).out, HasSubstr("causal"));
+
+  const json random = json::parse(lacuna("inspect --json -m random:llada-8b --canvas 2048").out);
+  EXPECT_EQ(random["parameters"], 8'015'581'184);
+  EXPECT_EQ(random["memory"]["bf16"]["kv_bytes_canvas"],
+            2048 * random["memory"]["bf16"]["kv_bytes_per_token"].get<int64_t>());
+  EXPECT_TRUE(random["checkpoint"].is_null());
+}
+
+TEST_F(Cli, WarnsAboutATokenizerThatDoesNotFit) {
+  const std::string model = checkpoint_with_text();
+  EXPECT_THAT(json::parse(lacuna("inspect --json -m " + model).out)["warnings"], IsEmpty());
+  write("with_text/added_tokens.json", "{\"<|endoftext|>\": 89, \"<|mask|>\": 97}");
+  const Outcome outcome = lacuna("inspect -m " + model);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("the mask token 90 is not a special token"),
+                                 HasSubstr("ids up to 97, the embedding only 97 rows")));
+}
+
+TEST_F(Cli, EvaluatesATask) {
+  const std::string model = checkpoint_with_text();
+  const Outcome outcome = lacuna(
+      "eval -m " + model + " --threads 1 --task stories --samples 3 --batch 2 --json --out records.jsonl");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  EXPECT_EQ(result["task"], "stories");
+  EXPECT_EQ(result["samples"], 3);
+  EXPECT_EQ(result["correct"], 0);  // the weights are random
+  EXPECT_EQ(result["steps_mean"], 32);
+  EXPECT_EQ(result["forward_passes"], 64);
+  EXPECT_EQ(result["settings"], json({{"gen-length", 32}, {"seed", 0}, {"batch", 2}}));
+  const std::vector<json> records = parse_lines(slurp(folder_ / "records.jsonl"));
+  ASSERT_EQ(records.size(), 3);
+  EXPECT_EQ(records[2]["tokens"].size(), 32);
+  EXPECT_EQ(records[2]["seed"], 2);
+
+  expect_refused(lacuna("eval -m " + model + " --task chess"), "chess");
+  expect_refused(lacuna("eval -m " + golden("llada") + " --task stories"), "tokenizer");
+  expect_refused(lacuna("eval -m " + model + " --task stories --out no/such/file"), "no/such/file");
+}
+
+TEST_F(Cli, TimesAStep) {
+  const Outcome outcome =
+      lacuna("bench step -m " + golden("llada") + " --canvas 64 --rows 64,16 --repeat 2 --threads 1 --json");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report["canvas"], 64);
+  ASSERT_EQ(report["results"].size(), 2);
+  EXPECT_EQ(report["results"][1]["rows"], 16);
+  EXPECT_GT(report["results"][1]["seconds_median"], 0);
+  expect_refused(lacuna("bench step -m " + golden("llada") + " --canvas 64 --rows 65"), "--rows");
+  expect_refused(lacuna("bench step -m " + golden("llada") + " --rows few"), "'few' is not a whole number");
+}
+
+}  // namespace
+}  // namespace lacuna
