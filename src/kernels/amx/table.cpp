@@ -16,6 +16,8 @@ constexpr int64_t kPanelRowBytes = 2 * kPanelWidth * static_cast<int64_t>(sizeof
 
 // 512 inputs of two panels are 32 KiB: they stay in the first-level cache while all rows pass over them.
 constexpr int64_t kDepthBlock = 512;
+// Those rows' 512 inputs, 512 KiB, stay in the second-level cache for all panels.
+constexpr int64_t kRowBlock = 512;
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -42,7 +44,8 @@ void configure(int upper_rows, int lower_rows) {
   set(6, kTileRows);
   set(7, kTileRows);
   // Not _tile_loadconfig: g++ 12 declares that it reads 8 bytes, so the stores to the others are left out.
-  asm volatile("ldtilecfg %0" : : "m"(config));
+  // Nor does it know what tile loads read; "memory" makes it finish all stores before this point.
+  asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
 }
 
 struct Block {
@@ -117,7 +120,7 @@ void multiply_rows(const PanelProduct& p, int64_t row, int64_t k, int64_t panel)
   }
 }
 
-void panel_product_bf16(const PanelProduct& p) {
+void multiply_row_block(const PanelProduct& p) {
   const int64_t full_rows = p.num_rows / (2 * kTileRows) * (2 * kTileRows);
   const auto rest = static_cast<int>(p.num_rows - full_rows);
   for (int64_t k = 0; k < p.depth; k += kDepthBlock) {
@@ -137,6 +140,16 @@ void panel_product_bf16(const PanelProduct& p) {
         }
       }
     }
+  }
+}
+
+void panel_product_bf16(const PanelProduct& p) {
+  for (int64_t row = 0; row < p.num_rows; row += kRowBlock) {
+    PanelProduct block = p;
+    block.a = static_cast<const bf16*>(p.a) + row * p.a_stride;
+    block.out = p.out + row * p.out_stride;
+    block.num_rows = std::min(kRowBlock, p.num_rows - row);
+    multiply_row_block(block);
   }
   _tile_release();
 }
