@@ -109,19 +109,31 @@ def silu(x):
     return x / (1.0 + np.exp(-x))
 
 
-def attention(q, k, v, causal):
-    """softmax(q k^T / sqrt(d)) v; q head a reads kv head floor(a / (heads / kv heads))."""
+def attention(q, k, v, visible=None):
+    """softmax(q k^T / sqrt(d)) v; q head a reads kv head floor(a / (heads / kv heads)).
+
+    visible[r, s] says whether row r may look at cell s; None: all of them.
+    """
     rows, heads, d = q.shape
     group = heads // k.shape[1]
     k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
     scores = np.einsum("rhd,shd->hrs", q, k) / np.sqrt(d)
-    if causal:
-        scores = np.where(np.tril(np.ones((rows, rows), dtype=bool)), scores, -np.inf)
+    if visible is not None:
+        scores = np.where(visible, scores, -np.inf)
     return np.einsum("hrs,shd->rhd", softmax(scores), v).reshape(rows, heads * d)
 
 
 def swiglu(x, gate, up, down):
     return (silu(x @ gate.T) * (x @ up.T)) @ down.T
+
+
+class Store:
+    """Keys and values of `cells` positions in every layer."""
+
+    def __init__(self, shape, cells):
+        self.cells = cells
+        self.k = np.zeros((shape.layers, cells, shape.kv_heads, shape.head_dim))
+        self.v = np.zeros_like(self.k)
 
 
 class Model:
@@ -141,13 +153,34 @@ class Model:
         """Raw logits [rows, vocab]. Attention is bidirectional, or causal in row order for the Qwen families."""
         tokens = np.asarray(tokens, dtype=np.int64)
         positions = np.arange(len(tokens)) if positions is None else np.asarray(positions)
-        return self._llada(tokens, positions) if self.shape.family == "llada" else self._qwen_like(tokens, positions)
+        visible = np.tril(np.ones((len(tokens), len(tokens)), dtype=bool)) if self.shape.causal else None
+        return self._forward(tokens, positions, lambda layer, q, k, v: attention(q, k, v, visible))
+
+    def rows(self, tokens, positions, cells, store):
+        """Raw logits of these rows alone, with the K/V of all others read from `store`.
+
+        In each layer every row first writes its K/V to its cell (-1: nowhere), then attends to all cells; a causal
+        family to those up to its own.
+        """
+        tokens, positions, cells = (np.asarray(x, dtype=np.int64) for x in (tokens, positions, cells))
+        visible = np.arange(store.cells)[None] <= cells[:, None] if self.shape.causal else None
+        kept = cells >= 0
+
+        def attend(layer, q, k, v):
+            store.k[layer, cells[kept]], store.v[layer, cells[kept]] = k[kept], v[kept]
+            return attention(q, store.k[layer], store.v[layer], visible)
+
+        return self._forward(tokens, positions, attend)
+
+    def _forward(self, tokens, positions, attend):
+        run = self._llada if self.shape.family == "llada" else self._qwen_like
+        return run(tokens, positions, attend)
 
     def _heads(self, x, weight, count, bias=None):
         out = x @ weight.T
         return (out if bias is None else out + bias).reshape(len(x), count, self.shape.head_dim)
 
-    def _llada(self, tokens, positions):
+    def _llada(self, tokens, positions, attend):
         s, t = self.shape, self.tensors
         root = "model.transformer."
         x = t[root + "wte.weight"][tokens]
@@ -159,7 +192,7 @@ class Model:
             q = rope(self._heads(a, t[block + "q_proj.weight"], s.heads), positions, s.theta)
             k = rope(self._heads(a, t[block + "k_proj.weight"], s.kv_heads), positions, s.theta)
             v = self._heads(a, t[block + "v_proj.weight"], s.kv_heads)
-            x = x + attention(q, k, v, causal=False) @ t[block + "attn_out.weight"].T
+            x = x + attend(i, q, k, v) @ t[block + "attn_out.weight"].T
             h = rms_norm(x, t[block + "ff_norm.weight"], s.eps)
             # ff_proj is the gate; the block's own ff_out is the way down, not the head of the same name.
             x = x + swiglu(h, t[block + "ff_proj.weight"], t[block + "up_proj.weight"], t[block + "ff_out.weight"])
@@ -167,7 +200,7 @@ class Model:
         logits = x @ t[root + ("wte.weight" if s.tied else "ff_out.weight")].T
         return logits / np.sqrt(s.hidden) if s.scale_logits else logits
 
-    def _qwen_like(self, tokens, positions):
+    def _qwen_like(self, tokens, positions, attend):
         s, t = self.shape, self.tensors
         x = t["model.embed_tokens.weight"][tokens]
         for i in range(s.layers):
@@ -181,7 +214,7 @@ class Model:
                 q = rms_norm(q, t[attn + "q_norm.weight"], s.eps)
                 k = rms_norm(k, t[attn + "k_norm.weight"], s.eps)
             q, k = rope(q, positions, s.theta), rope(k, positions, s.theta)
-            x = x + attention(q, k, v, s.causal) @ t[attn + "o_proj.weight"].T
+            x = x + attend(i, q, k, v) @ t[attn + "o_proj.weight"].T
             h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
             x = x + (self._experts(h, layer) if s.experts else swiglu(
                 h, t[layer + "mlp.gate_proj.weight"], t[layer + "mlp.up_proj.weight"],

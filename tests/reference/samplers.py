@@ -6,6 +6,8 @@
 - both with the parallel decoding rules of Fast-dLLM (arXiv 2505.22618): threshold and factor;
 - greedy_generate: one token at a time.
 
+Which rows a pass computes is up to a `network`: WholeCanvas here, acceleration.Cached for the methods that skip rows.
+
 Each run also tells how close its decisions were (`Margins`), so that a comparison with float32 arithmetic can
 tell a wrong answer from a tie.
 """
@@ -25,6 +27,7 @@ class Margins:
     """The smallest distance seen between a decision and its alternative."""
     token: float = np.inf   # best logit minus second best, at positions whose token mattered
     choice: float = np.inf  # relative distance of the confidences that decided which positions are committed
+    lock: float = np.inf    # distance to a bound of the lock, in units of what float32 may change
 
     def see_tokens(self, logits):
         """Records the gap of every row of `logits`."""
@@ -39,8 +42,13 @@ class Margins:
         if np.isfinite(a) and np.isfinite(b):
             self.choice = min(self.choice, abs(a - b) / max(abs(a), abs(b), 1e-3))
 
+    def see_lock(self, value, bound, noise):
+        """Records that the order of value and bound mattered, known up to `noise`."""
+        if np.isfinite(value) and np.isfinite(bound):
+            self.lock = min(self.lock, abs(value - bound) / noise)
+
     def ambiguous(self, tolerance=1e-4):
-        return self.token < tolerance or self.choice < tolerance
+        return self.token < tolerance or self.choice < tolerance or self.lock < 1
 
 
 @dataclass
@@ -51,6 +59,24 @@ class Decode:
     margins: Margins
     forward_passes: int
     commits: list = field(default_factory=list)
+
+
+class WholeCanvas:
+    """Computes every row in every pass, as the published decoders do."""
+
+    def start(self, model, canvas, prompt_length, cfg_scale=0.0):
+        self.model, self.fixed, self.cfg_scale = model, canvas != model.shape.mask_id, cfg_scale
+
+    def logits(self, canvas, low, high, eligible):
+        """Raw logits of every row, guided if asked for; [low, high) is the block, `eligible` may be committed now."""
+        logits = self.model.logits(canvas)
+        if self.cfg_scale > 0:
+            unconditional = self.model.logits(np.where(self.fixed, self.model.shape.mask_id, canvas))
+            logits = unconditional + (self.cfg_scale + 1) * (logits - unconditional)
+        return logits
+
+    def committed(self, canvas, positions):
+        """Called once after each pass, with what it committed already in `canvas`."""
 
 
 def quota_split(masks, steps):
@@ -143,7 +169,7 @@ def take_parallel(parallel, confidence, eligible, margins):
 
 
 def llada_generate(model, prompt, gen_length, steps=None, block_length=None, rule="low-confidence", cfg_scale=0.0,
-                   logits_eos_inf=False, confidence_eos_eot_inf=False, eot_id=None):
+                   logits_eos_inf=False, confidence_eos_eot_inf=False, eot_id=None, network=None):
     """LLaDA's generate at temperature 0. `steps` counts the whole run; threshold and factor ignore it.
 
     Kept from the published code:
@@ -168,17 +194,14 @@ def llada_generate(model, prompt, gen_length, steps=None, block_length=None, rul
         if rule != "low-confidence":
             raise ValueError(f"no deterministic LLaDA rule named {rule}")
     canvas = np.array(list(prompt) + [mask_id] * gen_length, dtype=np.int64)
-    fixed = canvas != mask_id
+    network = network or WholeCanvas()
+    network.start(model, canvas, len(prompt), cfg_scale)
     margins, commits, passes = Margins(), [], 0
 
-    def predict():
+    def predict(eligible):
         nonlocal passes
-        passes += 1
-        logits = model.logits(canvas)
-        if cfg_scale > 0:
-            passes += 1
-            unconditional = model.logits(np.where(fixed, mask_id, canvas))
-            logits = unconditional + (cfg_scale + 1) * (logits - unconditional)
+        passes += 2 if cfg_scale > 0 else 1
+        logits = network.logits(canvas, low, high, eligible)
         if logits_eos_inf:
             logits[:, eos_id] = -np.inf
         return logits
@@ -194,6 +217,7 @@ def llada_generate(model, prompt, gen_length, steps=None, block_length=None, rul
         # Where end tokens change the confidence, the candidate of every eligible position decides the order.
         margins.see_tokens(logits[eligible] if confidence_eos_eot_inf else logits[chosen])
         canvas[chosen] = candidate[chosen]
+        network.committed(canvas, chosen)
         commits.append((passes, sorted(int(p) for p in chosen)))
 
     for block in range(blocks):
@@ -202,8 +226,8 @@ def llada_generate(model, prompt, gen_length, steps=None, block_length=None, rul
         before = np.arange(len(canvas)) < high
         if parallel:
             while np.any(canvas[low:high] == mask_id):
-                logits = predict()
                 eligible = (canvas == mask_id) & before
+                logits = predict(eligible)
                 candidate, confidence = confidences(logits)
                 chosen = take_parallel(parallel, confidence, eligible, margins)
                 commit(chosen, candidate, logits, eligible)
@@ -213,8 +237,8 @@ def llada_generate(model, prompt, gen_length, steps=None, block_length=None, rul
         for count in quota_split(int(np.sum(canvas[low:high] == mask_id)), steps // blocks):
             if count == 0:
                 continue  # the published loop runs the network here and changes nothing
-            logits = predict()
             eligible = (canvas == mask_id) & before
+            logits = predict(eligible)
             candidate, confidence = confidences(logits)
             commit(take_quota(confidence, eligible, count, margins), candidate, logits, eligible)
     return Decode(canvas.tolist(), canvas[len(prompt):].tolist(), margins, passes, commits)
@@ -257,19 +281,27 @@ def shift_right(logits):
     return np.concatenate([logits[:1], logits[:-1]])
 
 
-def dream_generate(model, prompt, gen_length, steps=None, rule="maskgit", top_p=None, top_k=None, eps=1e-3):
+def dream_generate(model, prompt, gen_length, steps=None, block_length=None, rule="maskgit", top_p=None, top_k=None,
+                   eps=1e-3, network=None):
     """Dream's diffusion_generate at temperature 0, alg_temp 0; or Fast-dLLM's rules over the whole canvas.
 
     Masks inside the prompt are ordinary masks and count for the schedule. Nothing suppresses the mask token.
+    With block_length the blocks go from left to right, each with the schedule of its share of the steps, as in
+    Fast-dLLM's Dream code.
     """
     mask_id = model.shape.mask_id
-    canvas = np.array(list(prompt) + [mask_id] * gen_length, dtype=np.int64)
-    margins, commits, passes = Margins(), [], 0
-    parallel = parallel_rule(rule)
+    block_length = gen_length if block_length is None else block_length
     steps = gen_length if steps is None else steps
+    parallel = parallel_rule(rule)
+    if gen_length % block_length or (not parallel and steps % (gen_length // block_length)):
+        raise ValueError("gen_length must be a multiple of block_length, and steps of the number of blocks")
+    canvas = np.array(list(prompt) + [mask_id] * gen_length, dtype=np.int64)
+    network = network or WholeCanvas()
+    network.start(model, canvas, len(prompt))
+    margins, commits, passes = Margins(), [], 0
 
     def predict(masked):
-        logits = shift_right(model.logits(canvas))
+        logits = shift_right(network.logits(canvas, low, high, masked))
         confidence = np.full(len(canvas), -np.inf)
         filtered = filter_logits(logits[masked], top_p, top_k, margins)
         confidence[masked] = dream_confidence("maskgit" if parallel else rule, filtered)
@@ -278,21 +310,25 @@ def dream_generate(model, prompt, gen_length, steps=None, rule="maskgit", top_p=
     def commit(chosen, logits):
         margins.see_tokens(logits[chosen])
         canvas[chosen] = np.argmax(logits[chosen], axis=-1)
+        network.committed(canvas, chosen)
         commits.append((passes, sorted(int(p) for p in chosen)))
 
-    if parallel:
-        while np.any(canvas == mask_id):
-            masked = canvas == mask_id
-            passes += 1
-            logits, confidence = predict(masked)
-            chosen = take_parallel(parallel, confidence, masked, margins)
-            commit(chosen, logits)
-            if np.all(canvas[chosen] == mask_id):
-                raise NoProgress("only mask tokens were committed")
-    else:
-        times = linspace_f32(1, eps, steps + 1)
-        for i in range(steps):
-            masked = canvas == mask_id
+    for low in range(len(prompt), len(canvas), block_length):
+        high = low + block_length
+        before = np.arange(len(canvas)) < high
+        if parallel:
+            while np.any((canvas == mask_id) & before):
+                masked = (canvas == mask_id) & before
+                passes += 1
+                logits, confidence = predict(masked)
+                chosen = take_parallel(parallel, confidence, masked, margins)
+                commit(chosen, logits)
+                if np.all(canvas[chosen] == mask_id):
+                    raise NoProgress("only mask tokens were committed")
+            continue
+        times = linspace_f32(1, eps, steps * block_length // gen_length + 1)
+        for i in range(len(times) - 1):
+            masked = (canvas == mask_id) & before
             count = dream_count(int(np.sum(masked)), i, times)
             passes += 1
             if count == 0:
@@ -312,12 +348,12 @@ def greedy_generate(model, prompt, gen_length):
     return Decode(tokens, tokens[len(prompt):], margins, gen_length)
 
 
-def decode(model, prompt, setting, eot_id=None):
+def decode(model, prompt, setting, eot_id=None, network=None):
     """Runs one setting: a dict with gen_length and, as far as the family has them, steps, block_length, rule,
     cfg_scale, logits_eos_inf, confidence_eos_eot_inf, top_p, top_k, eps."""
     family = model.shape.family
     if family in ("llada", "llada_moe"):
-        return llada_generate(model, prompt, eot_id=eot_id, **setting)
+        return llada_generate(model, prompt, eot_id=eot_id, network=network, **setting)
     if family == "dream":
-        return dream_generate(model, prompt, **setting)
+        return dream_generate(model, prompt, network=network, **setting)
     return greedy_generate(model, prompt, setting["gen_length"])
