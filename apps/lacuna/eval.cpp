@@ -17,7 +17,7 @@
 namespace lacuna {
 namespace {
 
-struct EvalFlags : ModelFlags {
+struct EvalFlags : GuidedModelFlags {
   EvaluationSettings settings;
   bool raw = false;
   bool json = false;
@@ -88,11 +88,16 @@ void eval(const EvalFlags& flags) {
   std::optional<RecordsFile> records;
   if (!flags.out.empty()) records.emplace(flags.out);
 
+  const std::unique_ptr<GuideSource> guide = find_guide(flags, {source.config, &tokenizer, chat_template});
   const LoadedModel loaded = load_model(flags, source);
+  EvaluatedModel model{loaded.model, tokenizer, chat_template};
+  if (guide) {
+    model.guide = &guide->guide;
+    model.guide_model = load_guide(flags, guide.get(), loaded);
+  }
   ProgressBar bar("Answering");
-  const Evaluation evaluation =
-      evaluate({loaded.model, tokenizer, chat_template}, loaded.context(), flags.settings,
-               [&](int32_t done) { bar.update(done, flags.settings.samples); });
+  const Evaluation evaluation = evaluate(model, loaded.context(), flags.settings,
+                                         [&](int32_t done) { bar.update(done, flags.settings.samples); });
   bar.clear();
 
   if (records) records->write(evaluation);
@@ -110,6 +115,7 @@ void add_eval_command(CLI::App& program) {
   auto flags = std::make_shared<EvalFlags>();
   CLI::App* command = program.add_subcommand("eval", "Measure how often a model answers a task right");
   add_model_flags(*command, *flags);
+  add_guide_flag(*command, flags->guide);
   std::string names;
   for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
   command->add_option("--task", flags->settings.task, names)->required()->group("Task");

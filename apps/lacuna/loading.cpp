@@ -21,6 +21,17 @@ DType choose_dtype(const std::string& flag, const std::filesystem::path& folder)
   return checkpoint.dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
 }
 
+std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSource& source,
+                                          ThreadPool& threads) {
+  ProgressBar bar("Loading " + flags.model);
+  const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
+  const DType dtype = choose_dtype(flags.dtype, source.folder);
+  if (source.folder.empty()) {
+    return Model::random(source.config, flags.random_seed, dtype, threads, progress);
+  }
+  return Model::load(source.folder, dtype, threads, progress);
+}
+
 }  // namespace
 
 void add_model_flag(CLI::App& command, std::string& model) {
@@ -53,14 +64,49 @@ LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   LoadedModel loaded;
   loaded.kernels = &default_table();
   loaded.threads = std::make_unique<ThreadPool>(flags.threads);
-  ProgressBar bar("Loading " + flags.model);
-  const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
-  const DType dtype = choose_dtype(flags.dtype, source.folder);
-  loaded.model = source.folder.empty()
-                     ? Model::random(source.config, flags.random_seed, dtype, *loaded.threads, progress)
-                     : Model::load(source.folder, dtype, *loaded.threads, progress);
+  loaded.model = load_weights(flags, source, *loaded.threads);
   loaded.load_seconds = clock.seconds();
   return loaded;
+}
+
+void add_guide_flag(CLI::App& command, std::string& guide) {
+  command.add_option(
+      "--guide", guide,
+      "An autoregressive model that confirms what a diffusion model drafts (guided diffusion)");
+}
+
+namespace {
+
+std::optional<Tokenizer> tokenizer_of(const ModelSource& source) {
+  if (!has_tokenizer(source.folder)) return {};
+  return Tokenizer::load(source.folder);
+}
+
+TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& tokenizer) {
+  if (!tokenizer) return {source.config};
+  return {source.config, &*tokenizer, load_chat_template(source.folder)};
+}
+
+}  // namespace
+
+GuideSource::GuideSource(const std::string& model, const TextModel& main)
+    : source(find_model(model)), tokenizer(tokenizer_of(source)), guide(main, text_model(source, tokenizer)) {
+  if (!source.config.causal) {
+    throw InputError("--guide {}: expected an autoregressive model (Qwen2, Qwen3)", model);
+  }
+}
+
+std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main) {
+  if (flags.guide.empty()) return nullptr;
+  return std::make_unique<GuideSource>(flags.guide, main);
+}
+
+std::shared_ptr<const Model> load_guide(const GuidedModelFlags& flags, const GuideSource* guide,
+                                        const LoadedModel& main) {
+  if (guide == nullptr) return nullptr;
+  ModelFlags guide_flags = flags;
+  guide_flags.model = flags.guide;
+  return load_weights(guide_flags, guide->source, *main.threads);
 }
 
 bool has_tokenizer(const std::filesystem::path& folder) {

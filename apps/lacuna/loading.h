@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/threads.h"
+#include "engine/guide.h"
 #include "kernels/table.h"
 #include "model/model.h"
 
@@ -17,6 +19,10 @@ struct ModelFlags {
   std::string dtype = "auto";
   int threads = 0;
   uint64_t random_seed = 0;
+};
+
+struct GuidedModelFlags : ModelFlags {
+  std::string guide;  ///< empty: none
 };
 
 void add_model_flag(CLI::App& command, std::string& model);
@@ -44,6 +50,24 @@ struct LoadedModel {
 
 /// Loads with a progress bar on standard error, if that is a terminal.
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
+
+/// --guide.
+void add_guide_flag(CLI::App& command, std::string& guide);
+
+/// What is known of a guide before its weights are read.
+struct GuideSource {
+  ModelSource source;
+  std::optional<Tokenizer> tokenizer;
+  Guide guide;
+
+  GuideSource(const std::string& model, const TextModel& main);
+};
+
+/// Null without --guide. `main` must outlive it.
+std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);
+/// Null where `guide` is.
+std::shared_ptr<const Model> load_guide(const GuidedModelFlags& flags, const GuideSource* guide,
+                                        const LoadedModel& main);
 
 bool has_tokenizer(const std::filesystem::path& folder);
 

@@ -27,7 +27,7 @@
 namespace lacuna {
 namespace {
 
-struct RunFlags : ModelFlags {
+struct RunFlags : GuidedModelFlags {
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_file;
   std::optional<std::string> prompt_tokens;
@@ -45,6 +45,7 @@ struct RunFlags : ModelFlags {
 struct Prompt {
   std::vector<TokenId> tokens;
   GenerationOptions options;
+  std::vector<Message> messages;  // that the tokens were rendered from, if they were
 };
 
 /// Turns what the user gave into prompts of tokens.
@@ -56,6 +57,7 @@ class PromptReader {
   }
 
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  const ChatTemplate& chat_template() const { return template_; }
 
   TokenId end_of_turn() const { return tokenizer_ ? lacuna::end_of_turn(*tokenizer_).value_or(-1) : -1; }
 
@@ -68,9 +70,9 @@ class PromptReader {
     }
     if (flags_.prompts_file) return read_lines();
     if (flags_.prompt_tokens) {
-      return {{parse_token_list(*flags_.prompt_tokens, "--prompt-tokens"), flags_.generation}};
+      return {{parse_token_list(*flags_.prompt_tokens, "--prompt-tokens"), flags_.generation, {}}};
     }
-    return {{encode(flags_.prompt ? *flags_.prompt : read_file(*flags_.prompt_file)), flags_.generation}};
+    return {encode(flags_.prompt ? *flags_.prompt : read_file(*flags_.prompt_file))};
   }
 
  private:
@@ -90,14 +92,14 @@ class PromptReader {
     }
   }
 
-  std::vector<TokenId> encode(const std::string& text) const {
+  Prompt encode(const std::string& text) const {
     if (!tokenizer_) {
       throw InputError("{} has no tokenizer; give the prompt as --prompt-tokens \"1,2,3\"", flags_.model);
     }
     std::vector<Message> messages;
     if (!flags_.system.empty()) messages.push_back({"system", flags_.system});
     messages.push_back({"user", text});
-    return render(template_, *tokenizer_, messages);
+    return {render(template_, *tokenizer_, messages), flags_.generation, messages};
   }
 
   std::vector<Prompt> read_lines() const {
@@ -116,11 +118,11 @@ class PromptReader {
   Prompt read_line(const std::string& line, const std::string& place) const {
     const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object()) throw InputError("{}: not a JSON object", place);
-    Prompt prompt{{}, flags_.generation};
+    Prompt prompt{{}, flags_.generation, {}};
     if (json.contains("prompt_tokens") && json["prompt_tokens"].is_array()) {
       prompt.tokens = parse_token_list(json["prompt_tokens"].dump(), place);
     } else if (json.contains("prompt") && json["prompt"].is_string()) {
-      prompt.tokens = encode(json["prompt"].get<std::string>());
+      prompt = encode(json["prompt"].get<std::string>());
     } else {
       throw InputError("{}: expected \"prompt\" (text) or \"prompt_tokens\" (ids)", place);
     }
@@ -177,7 +179,7 @@ void print_summary(const GenerationResult& result) {
       stderr,
       "{} steps, {} answer tokens in {:.2f} s ({:.1f} tokens/s), {} rows ({:.0f}% saved), {:.3g} GFLOP\n",
       statistics.steps, result.answer_tokens, statistics.seconds, result.tokens_per_second(),
-      statistics.cost.rows, saved, statistics.cost.flops / 1e9);
+      statistics.cost.rows, saved, statistics.cost.flops() / 1e9);
 }
 
 void run(const RunFlags& flags) {
@@ -186,15 +188,21 @@ void run(const RunFlags& flags) {
   const ModelConfig& config = source.config;
   const PromptReader reader(flags, source.folder);
   const std::vector<Prompt> prompts = reader.read();
+  const TextModel text_model{config, reader.tokenizer(), reader.chat_template()};
+  const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model);
   std::vector<std::unique_ptr<Decoder>> decoders;
+  decoders.reserve(prompts.size());
   for (const Prompt& prompt : prompts) {
-    decoders.push_back(make_decoder(config, prompt.options, prompt.tokens, reader.end_of_turn()));
+    DecoderContext context{reader.end_of_turn()};
+    if (guide) context.guide = guide->guide.context(prompt.tokens, prompt.messages);
+    decoders.push_back(make_decoder(config, prompt.options, prompt.tokens, context));
   }
   std::optional<TraceFile> trace;
   if (!flags.trace.empty()) trace.emplace(flags.trace);
 
   const LoadedModel loaded = load_model(flags, source);
-  Engine engine(loaded.model, *loaded.kernels, *loaded.threads, flags.batch);
+  Engine engine(loaded.model, *loaded.kernels, *loaded.threads, flags.batch,
+                load_guide(flags, guide.get(), loaded));
   for (std::unique_ptr<Decoder>& made : decoders) {
     const size_t request = engine.add(std::move(made));
     const Decoder& decoder = engine.decoder(request);
@@ -227,6 +235,7 @@ void add_run_command(CLI::App& program) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = program.add_subcommand("run", "Answer a prompt by filling in the canvas");
   add_model_flags(*command, *flags);
+  add_guide_flag(*command, flags->guide);
   command->add_option("-p,--prompt", flags->prompt, "Text of the user's turn")->group("Prompt");
   command->add_option("-f,--prompt-file,--file", flags->prompt_file, "Read the prompt from a file")
       ->group("Prompt");

@@ -10,8 +10,11 @@ namespace lacuna {
 AutoregressiveDecoder::AutoregressiveDecoder(Autoregressive options, std::vector<TokenId> prompt)
     : options_(std::move(options)),
       canvas_(std::move(prompt)),
-      prompt_length_(static_cast<int32_t>(canvas_.size())) {
-  build_plan(0, plan_);
+      prompt_length_(static_cast<int32_t>(canvas_.size())) {}
+
+const StepPlan& AutoregressiveDecoder::plan() {
+  build_plan(num_kept_, plan_);
+  return plan_;
 }
 
 void AutoregressiveDecoder::build_plan(int32_t begin, StepPlan& plan) const {
@@ -30,15 +33,16 @@ void AutoregressiveDecoder::build_plan(int32_t begin, StepPlan& plan) const {
   plan.logits.push_back(logit);
 }
 
-StepCost AutoregressiveDecoder::baseline_cost(const ModelConfig& config) {
+PassWork AutoregressiveDecoder::uncached_work() const {
   StepPlan everything;
   build_plan(0, everything);
-  return cost(config, everything);
+  return work_of(everything);
 }
 
 StepReport AutoregressiveDecoder::apply(std::span<const RowStatistics> drawn) {
   expects(!done_ && drawn.size() == 1, "apply: one draw for the next token");
   const auto position = static_cast<int32_t>(canvas_.size());
+  num_kept_ = position;
   StepReport report;
   report.step = position - prompt_length_;
   report.kind = report.step == 0 ? "prefill" : "decode";
@@ -52,8 +56,6 @@ StepReport AutoregressiveDecoder::apply(std::span<const RowStatistics> drawn) {
     done_ = true;
   } else if (position + 1 == num_cells()) {
     done_ = true;
-  } else {
-    build_plan(position, plan_);
   }
   return report;
 }

@@ -25,9 +25,9 @@ class AutoregressiveDecoder final : public Decoder {
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return prompt_length_ + options_.gen_length; }
   bool done() const override { return done_; }
-  const StepPlan& plan() override { return plan_; }
+  const StepPlan& plan() override;
   StepReport apply(std::span<const RowStatistics> drawn) override;
-  StepCost baseline_cost(const ModelConfig& config) override;
+  PassWork uncached_work() const override;
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override { return stop_reason_; }
@@ -40,6 +40,7 @@ class AutoregressiveDecoder final : public Decoder {
   std::vector<TokenId> canvas_;
   int32_t prompt_length_;
   StepPlan plan_;
+  int32_t num_kept_ = 0;  // tokens whose K/V are in their cells
   bool done_ = false;
   StopReason stop_reason_ = StopReason::kLength;
 };

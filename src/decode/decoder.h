@@ -8,10 +8,13 @@
 
 #include "base/token.h"
 #include "model/cost.h"
+#include "model/drift.h"
 #include "model/plan.h"
 #include "model/sampling.h"
 
 namespace lacuna {
+
+struct DriftEstimate;
 
 /// A position got its token.
 struct Commit {
@@ -26,8 +29,16 @@ struct Commit {
 struct StepReport {
   int32_t step = 0;               ///< 0-based; counts the decoder's steps, those that needed no pass included
   int32_t block = 0;              ///< 0-based
-  std::string_view kind;          ///< "denoise", "prefill", "decode"
+  std::string_view kind;          ///< "denoise"; "draft", "verify" with a guide; "prefill", "decode"
   std::vector<Commit> committed;  ///< ascending positions
+  std::vector<int32_t> locked;    ///< positions, ascending: computed no more from the next pass on
+  std::vector<int32_t> unlocked;  ///< positions, ascending
+};
+
+/// Which of a request's models a pass runs on.
+enum class ModelRole : uint8_t {
+  kMain,
+  kGuide,  ///< the autoregressive model that confirms what the main model drafts
 };
 
 enum class StopReason : uint8_t {
@@ -35,8 +46,9 @@ enum class StopReason : uint8_t {
   kEndToken,  ///< the answer holds a token that ends it
 };
 
-/// A state machine: plan(), a forward pass, apply(), until done(). A plan numbers the request's own sequences
-/// from 0 and its rows from 0; whoever runs several requests appends their plans.
+/// A state machine: plan(), a forward pass, apply(), and where outputs are remembered apply_drift(), until
+/// done(). A plan numbers the request's own sequences from 0 and its rows from 0; whoever runs several
+/// requests appends their plans.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -45,20 +57,34 @@ class Decoder {
   virtual int32_t num_sequences() const = 0;
   virtual int32_t num_cells() const = 0;
 
+  /// Cells of the guide's K/V store; 0: no guide.
+  virtual int32_t num_guide_cells() const { return 0; }
+  /// Whether the main model's passes must remember their rows' outputs, for drift_probes().
+  virtual bool remembers_outputs() const { return false; }
+
   virtual bool done() const = 0;
-  /// What to compute next. Only while not done(). The same until apply().
+  /// Which model the next pass needs.
+  virtual ModelRole role() const { return ModelRole::kMain; }
+  /// What to compute next. Only while not done(). The same until apply(); what was returned stays as it is
+  /// until the next call.
   virtual const StepPlan& plan() = 0;
+  /// What the pass that plan() describes would compute without any cache or lock.
+  virtual PassWork uncached_work() const = 0;
   /// Takes plan().logits.size() draws, in their order.
   virtual StepReport apply(std::span<const RowStatistics> drawn) = 0;
 
-  /// What the pass that plan() describes would cost without any cache.
-  virtual StepCost baseline_cost(const ModelConfig& config) = 0;
+  /// After apply(): rows of its pass whose drift is wanted. Only where remembers_outputs().
+  virtual std::span<const DriftProbe> drift_probes() const { return {}; }
+  /// Takes drift_probes().size() measurements and completes the report.
+  virtual void apply_drift(std::span<const Drift> /*drifts*/, StepReport& /*report*/) {}
 
   /// Prompt, then the positions to generate (for an autoregressive model: those generated so far).
   virtual std::span<const TokenId> canvas() const = 0;
   virtual int32_t prompt_length() const = 0;
   /// Meaningful once done().
   virtual StopReason stop_reason() const = 0;
+  /// What a lock with an estimated threshold has learnt; null without one.
+  virtual const DriftEstimate* drift_estimate() const { return nullptr; }
 };
 
 }  // namespace lacuna

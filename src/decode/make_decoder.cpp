@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "decode/autoregressive.h"
+#include "decode/guided_diffusion.h"
 #include "decode/masked_diffusion.h"
+#include "decode/parse_policies.h"
 
 namespace lacuna {
 namespace {
@@ -41,14 +43,15 @@ double unmask_value(std::string_view text, double fallback, double most) {
 /// Sets how candidates are measured and how many are taken, by one of the names that people use. A name
 /// without a count rule of its own takes `family_rule`.
 void apply_unmask(std::string_view text, const CountRule& family_rule, double eps, MaskedDiffusion& options) {
+  SamplingRule& sampling = options.pass.sampling;
   const std::string name = with_dashes(text.substr(0, text.find('=')));
   options.unmask.count = family_rule;
-  options.sampling.measure = ConfidenceMeasure::kProbability;
+  sampling.measure = ConfidenceMeasure::kProbability;
   const bool by_probability = name == "low-confidence" || name == "maskgit" || name == "maskgit-plus";
   if (name == "margin" || name == "topk-margin") {
-    options.sampling.measure = ConfidenceMeasure::kMargin;
+    sampling.measure = ConfidenceMeasure::kMargin;
   } else if (name == "entropy") {
-    options.sampling.measure = ConfidenceMeasure::kNegativeEntropy;
+    sampling.measure = ConfidenceMeasure::kNegativeEntropy;
   } else if (name == "random") {
     options.unmask.random_order = true;
   } else if (name == "origin") {
@@ -79,17 +82,18 @@ void refuse(bool given, std::string_view flag, std::string_view reason) {
   if (given) throw InputError("--{} has no effect here: {}", flag, reason);
 }
 
-void check_prompt(const ModelConfig& config, std::span<const TokenId> prompt, int32_t gen_length) {
+void check_prompt(const ModelConfig& config, std::span<const TokenId> prompt, int32_t gen_length,
+                  std::string_view who) {
   for (size_t i = 0; i < prompt.size(); ++i) {
     if (prompt[i] < 0 || prompt[i] >= config.vocab_size) {
-      throw InputError("prompt token {} at index {} is outside the vocabulary of {}", prompt[i], i,
+      throw InputError("prompt token {} at index {} is outside {}'s vocabulary of {}", prompt[i], i, who,
                        config.vocab_size);
     }
   }
   const int64_t length = static_cast<int64_t>(prompt.size()) + gen_length;
   if (length > config.max_positions) {
-    throw InputError("prompt ({} tokens) and --gen-length {} make {} positions; the model has {}",
-                     prompt.size(), gen_length, length, config.max_positions);
+    throw InputError("prompt ({} tokens) and --gen-length {} make {} positions; {} has {}", prompt.size(),
+                     gen_length, length, who, config.max_positions);
   }
 }
 
@@ -122,7 +126,11 @@ std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const Ge
   refuse(options.logits_eos_inf, "logits-eos-inf", kReason);
   refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
   refuse(options.suppress_mask, "suppress-mask", kReason);
-  refuse(options.early_exit, "early-exit", "an autoregressive model always stops at its end token");
+  refuse(options.eos_exit, "eos-exit", "an autoregressive model always stops at its end token");
+  refuse(options.cache.has_value(), "cache", "an autoregressive model's K/V are exact and always kept");
+  refuse(options.refresh.has_value(), "refresh", kReason);
+  refuse(options.cache_block.has_value(), "cache-block", kReason);
+  refuse(options.lock.has_value(), "lock", kReason);
   if (prompt.empty())
     throw InputError("the prompt is empty; an autoregressive model needs at least one token");
 
@@ -136,24 +144,53 @@ std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const Ge
   return std::make_unique<AutoregressiveDecoder>(std::move(settings), std::move(prompt));
 }
 
-std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const GenerationOptions& options,
-                                               std::vector<TokenId> prompt, TokenId end_of_turn,
-                                               int32_t gen_length) {
+/// What masked diffusion needs with a guide and without.
+template <typename Settings>
+void apply_common(const ModelConfig& config, const GenerationOptions& options, int32_t gen_length,
+                  Settings& settings) {
   const bool dream = config.shifted_logits;
   refuse(options.ignore_eos, "ignore-eos", "a diffusion model fills its whole canvas");
-
-  MaskedDiffusion settings;
   settings.mask_id = config.mask_id;
   settings.shifted_logits = config.shifted_logits;
   settings.end_ids = config.end_ids;
   settings.gen_length = gen_length;
   settings.seed = options.seed.value_or(0);
-  settings.early_exit = options.early_exit;
-  settings.cfg_scale = static_cast<float>(within("cfg-scale", options.cfg_scale, 0.0, 0.0, 1e3));
-  settings.sampling = sampling_rule(config, options);
+  settings.eos_exit = options.eos_exit;
+  settings.block_length = within("block-length", options.block_length, gen_length, 1, gen_length);
+  if (gen_length % settings.block_length != 0) {
+    throw InputError("--block-length {} does not divide --gen-length {}", settings.block_length, gen_length);
+  }
+
+  CanvasPassOptions& pass = settings.pass;
+  pass.cfg_scale = static_cast<float>(within("cfg-scale", options.cfg_scale, 0.0, 0.0, 1e3));
+  pass.sampling = sampling_rule(config, options);
   // Dream measures the distribution it draws from, LLaDA the one before temperature.
-  settings.sampling.source = dream ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
-  refuse_idle_filters(options, settings.sampling);
+  pass.sampling.source = dream ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
+  refuse_idle_filters(options, pass.sampling);
+  if (options.logits_eos_inf) {
+    if (config.eos_id < 0)
+      throw InputError("--logits-eos-inf: the model's config.json names no end-of-text token");
+    pass.sampling.forbidden.push_back(config.eos_id);
+  }
+
+  const std::string cache = options.cache.value_or("none");
+  const int32_t refresh = within("refresh", options.refresh, 0, 1, kMostGenLength);
+  const int32_t cache_block =
+      within("cache-block", options.cache_block, settings.block_length, 1, kMostGenLength);
+  pass.cache = parse_cache(cache, refresh, cache_block, config.shifted_logits);
+  refuse(options.refresh && cache == "none", "refresh", "without --cache every pass computes everything");
+  refuse(options.cache_block && !std::holds_alternative<FreeCache>(pass.cache), "cache-block",
+         "it belongs to --cache free");
+  if (options.lock) pass.lock = parse_lock(*options.lock);
+}
+
+std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const GenerationOptions& options,
+                                               std::vector<TokenId> prompt, TokenId end_of_turn,
+                                               int32_t gen_length) {
+  const bool dream = config.shifted_logits;
+  MaskedDiffusion settings;
+  apply_common(config, options, gen_length, settings);
+  SamplingRule& sampling = settings.pass.sampling;
 
   const double eps = within("eps", options.eps, 1e-3, 1e-9, 1.0);
   const CountRule family_rule =
@@ -167,10 +204,6 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
   refuse(options.alg_temp && (unmask.chooses_blindly() || unmask.runs_until_done()), "alg-temp",
          "this --unmask rule does not draw the order of positions");
 
-  settings.block_length = within("block-length", options.block_length, gen_length, 1, gen_length);
-  if (gen_length % settings.block_length != 0) {
-    throw InputError("--block-length {} does not divide --gen-length {}", settings.block_length, gen_length);
-  }
   const int32_t num_blocks = gen_length / settings.block_length;
   refuse(options.steps && unmask.runs_until_done(), "steps",
          "threshold and factor run until a block is done");
@@ -180,31 +213,87 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
                      settings.steps, num_blocks, gen_length, settings.block_length);
   }
 
-  if (options.suppress_mask || unmask.runs_until_done()) settings.sampling.undrawn.push_back(config.mask_id);
-  if (options.logits_eos_inf || options.confidence_eos_eot_inf) {
-    const std::string_view flag = options.logits_eos_inf ? "logits-eos-inf" : "confidence-eos-eot-inf";
-    if (config.eos_id < 0) throw InputError("--{}: the model's config.json names no end-of-text token", flag);
-  }
-  if (options.logits_eos_inf) settings.sampling.forbidden.push_back(config.eos_id);
+  if (options.suppress_mask || unmask.runs_until_done()) sampling.undrawn.push_back(config.mask_id);
   if (options.confidence_eos_eot_inf) {
+    if (config.eos_id < 0) {
+      throw InputError("--confidence-eos-eot-inf: the model's config.json names no end-of-text token");
+    }
     // In the published code the two names are one tensor at temperature 0, so both tokens leave the softmax;
     // above, only end-of-turn does.
-    if (settings.sampling.temperature == 0) settings.sampling.unsure.push_back(config.eos_id);
-    if (end_of_turn >= 0 && end_of_turn < config.vocab_size) settings.sampling.unsure.push_back(end_of_turn);
-    refuse(settings.sampling.unsure.empty(), "confidence-eos-eot-inf",
+    if (sampling.temperature == 0) sampling.unsure.push_back(config.eos_id);
+    if (end_of_turn >= 0 && end_of_turn < config.vocab_size) sampling.unsure.push_back(end_of_turn);
+    refuse(sampling.unsure.empty(), "confidence-eos-eot-inf",
            "above temperature 0 it concerns the end-of-turn token, and the tokenizer has none");
   }
   return std::make_unique<MaskedDiffusionDecoder>(std::move(settings), std::move(prompt));
 }
 
+std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const GenerationOptions& options,
+                                               std::vector<TokenId> prompt, const GuideContext& guide,
+                                               int32_t gen_length) {
+  constexpr std::string_view kReason = "the guide decides what is committed";
+  refuse(options.unmask.has_value(), "unmask", kReason);
+  refuse(options.steps.has_value(), "steps", kReason);
+  refuse(options.eps.has_value(), "eps", kReason);
+  refuse(options.alg_temp.has_value(), "alg-temp", kReason);
+  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
+  refuse(options.suppress_mask, "suppress-mask", "a draft is never the mask token");
+  refuse(options.temperature.value_or(0) > 0, "temperature", "with a guide, drafts are the best tokens");
+  if (!guide.config->causal) throw InputError("--guide: the model is not autoregressive");
+
+  GuidedDiffusion settings;
+  apply_common(config, options, gen_length, settings);
+  // Drafts are compared by their raw logits.
+  SamplingRule& sampling = settings.pass.sampling;
+  sampling.source = ConfidenceSource::kRawLogits;
+  refuse(options.top_p.has_value(), "top-p", "with a guide, drafts are the best tokens");
+  refuse(options.top_k.has_value(), "top-k", "with a guide, drafts are the best tokens");
+  sampling.undrawn = guide.alignment->unreadable();
+  sampling.undrawn.push_back(config.mask_id);
+  if (settings.pass.lock && settings.pass.lock->min_age < 1) {
+    throw InputError("--lock min-age=0 has no meaning with --guide: draft passes commit nothing");
+  }
+  if (std::find(prompt.begin(), prompt.end(), config.mask_id) != prompt.end()) {
+    throw InputError("the prompt holds the mask token {}; a guide reads whole prompts only", config.mask_id);
+  }
+
+  settings.match = parse_guide_match(options.guide_match.value_or("top-k=2"));
+  settings.fallback = parse_guide_fallback(options.guide_fallback.value_or("dlm"));
+  settings.guide_block = within("guide-block", options.guide_block, 32, 1, kMostGenLength);
+  settings.guide_prompt = guide.prompt;
+  settings.guide_positions = guide.config->max_positions;
+  settings.alignment = guide.alignment;
+  if (guide.prompt.empty()) throw InputError("the prompt is empty; the guide needs at least one token");
+  check_prompt(*guide.config, guide.prompt, gen_length, "the guide");
+  return std::make_unique<GuidedDiffusionDecoder>(std::move(settings), std::move(prompt));
+}
+
 }  // namespace
 
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
-                                      std::vector<TokenId> prompt, TokenId end_of_turn) {
+                                      std::vector<TokenId> prompt, const DecoderContext& context) {
   const int32_t gen_length = within("gen-length", options.gen_length, kDefaultGenLength, 1, kMostGenLength);
-  check_prompt(config, prompt, gen_length);
-  if (config.causal) return make_autoregressive(config, options, std::move(prompt), gen_length);
-  return make_masked_diffusion(config, options, std::move(prompt), end_of_turn, gen_length);
+  check_prompt(config, prompt, gen_length, "the model");
+  if (!context.guide || config.causal) {
+    const std::string_view reason = "it belongs to --guide";
+    refuse(options.guide_match.has_value(), "guide-match", reason);
+    refuse(options.guide_fallback.has_value(), "guide-fallback", reason);
+    refuse(options.guide_block.has_value(), "guide-block", reason);
+  }
+  if (config.causal) {
+    if (context.guide) throw InputError("--guide has no effect here: an autoregressive model drafts nothing");
+    return make_autoregressive(config, options, std::move(prompt), gen_length);
+  }
+  if (context.guide) {
+    return make_guided_diffusion(config, options, std::move(prompt), *context.guide, gen_length);
+  }
+  return make_masked_diffusion(config, options, std::move(prompt), context.end_of_turn, gen_length);
+}
+
+std::shared_ptr<const TokenAlignment> shared_vocabulary(const ModelConfig& config, const ModelConfig& guide) {
+  return std::make_shared<SharedVocabulary>(
+      SharedVocabulary::Side{config.vocab_size, config.eos_id, config.end_ids},
+      SharedVocabulary::Side{guide.vocab_size, guide.eos_id, guide.end_ids});
 }
 
 }  // namespace lacuna

@@ -2,18 +2,35 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "decode/decoder.h"
 #include "decode/options.h"
+#include "decode/token_alignment.h"
 #include "model/config.h"
 
 namespace lacuna {
 
+/// The model that confirms drafts (FlashDLM's guided diffusion).
+struct GuideContext {
+  const ModelConfig* config = nullptr;
+  std::vector<TokenId> prompt;  ///< as the guide reads it
+  std::shared_ptr<const TokenAlignment> alignment;
+};
+
+/// What a decoder must know beside the model's config.
+struct DecoderContext {
+  TokenId end_of_turn = -1;  ///< the token that ends a chat turn, -1 if the tokenizer has none
+  std::optional<GuideContext> guide = {};
+};
+
 /// A decoder for the model's family. InputError names the flag, its value and what was expected, where
 /// options contradict each other, the family would ignore one, or a prompt token is outside the vocabulary.
-///   end_of_turn  the token that ends a chat turn, -1 if the tokenizer has none
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
-                                      std::vector<TokenId> prompt, TokenId end_of_turn = -1);
+                                      std::vector<TokenId> prompt, const DecoderContext& context = {});
+
+/// The alignment of two models that number their tokens alike.
+std::shared_ptr<const TokenAlignment> shared_vocabulary(const ModelConfig& config, const ModelConfig& guide);
 
 }  // namespace lacuna

@@ -27,8 +27,15 @@ struct GenerationOptions {
   bool logits_eos_inf = false;
   bool confidence_eos_eot_inf = false;
   bool suppress_mask = false;
-  bool early_exit = false;
+  bool eos_exit = false;
   bool ignore_eos = false;
+  std::optional<std::string> cache;
+  std::optional<int32_t> refresh;
+  std::optional<int32_t> cache_block;
+  std::optional<std::string> lock;
+  std::optional<std::string> guide_match;
+  std::optional<std::string> guide_fallback;
+  std::optional<int32_t> guide_block;
 };
 
 /// Other names under which people know a flag: llama.cpp's, the model cards', the published scripts'.
@@ -60,9 +67,29 @@ void visit_options(Options& options, Visit&& visit) {
         "LLaDA: commit end-of-text and end-of-turn tokens last");
   visit("suppress-mask", Aliases{}, options.suppress_mask,
         "Never draw the mask token (always on for threshold and factor, which would not end otherwise)");
-  visit("early-exit", Aliases{}, options.early_exit,
-        "Leave out blocks after one that ends the answer; the text is the same");
+  visit("eos-exit", Aliases{"early-exit"}, options.eos_exit,
+        "Stop after the block that ends the answer, with a guide after its end token; the text is the same");
   visit("ignore-eos", Aliases{}, options.ignore_eos, "Autoregressive: go on after an end token");
+  visit("cache", Aliases{}, options.cache,
+        "Rows a pass computes: none (all), prefix, dual, free, free-literal or dkv (default: none)");
+  visit("refresh", Aliases{}, options.refresh,
+        "Compute everything again every so many passes: of a block for prefix and dual, of the run for free "
+        "and "
+        "dkv (default: never; dkv: 8 for LLaDA, 4 for Dream)");
+  visit("cache-block", Aliases{}, options.cache_block,
+        "--cache free: positions that freeze together (default: block-length)");
+  visit(
+      "lock", Aliases{}, options.lock,
+      "SureLock: compute no more the rows that converged. eps=5e-4,gate=20,min-age=1 and prompt=paper|eager, "
+      "population=candidates|unlocked, delta=D, unlock-every=P, budget=32, unlock-eps=E, interval=4, "
+      "cooldown=4, "
+      "strictness=0.5");
+  visit("guide-match", Aliases{}, options.guide_match,
+        "Drafts that the guide lets stand: exact, top-k=K, relative=R or tau-literal=T (default: top-k=2)");
+  visit("guide-fallback", Aliases{}, options.guide_fallback,
+        "Where no draft stands: dlm commits the first draft, ar adds the guide's own token (default: dlm)");
+  visit("guide-block", Aliases{}, options.guide_block,
+        "Drafts that one pass of the guide judges (default: 32)");
 }
 
 }  // namespace lacuna

@@ -4,15 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "base/overloaded.h"
+
 namespace lacuna {
 namespace {
-
-template <typename... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <typename... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 /// Point `index` of count + 1 points from 1 to eps. In f32, and from whichever end is nearer, as PyTorch's
 /// linspace computes it: Dream's counts depend on the last bit.

@@ -3,25 +3,35 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace lacuna {
 
 Engine::Engine(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
-               int32_t max_running)
-    : model_(std::move(model)),
+               int32_t max_running, std::shared_ptr<const Model> guide)
+    : models_{std::move(model), std::move(guide)},
       context_{kernels, threads},
       max_running_(static_cast<size_t>(std::max(1, max_running))) {}
 
 size_t Engine::add(std::unique_ptr<Decoder> decoder) {
-  requests_.push_back({std::move(decoder), {}, {}, {}});
+  expects(decoder->num_guide_cells() == 0 || models_[1] != nullptr, "add: a guided request needs a guide");
+  requests_.emplace_back().decoder = std::move(decoder);
   return requests_.size() - 1;
 }
 
 void Engine::admit() {
   for (; running_.size() < max_running_ && next_ < requests_.size(); ++next_) {
     Request& request = requests_[next_];
-    if (request.decoder->done()) continue;
-    for (int32_t i = 0; i < request.decoder->num_sequences(); ++i) {
-      request.caches.emplace_back(model_->kv_shape(), request.decoder->num_cells());
+    const Decoder& decoder = *request.decoder;
+    if (decoder.done()) continue;
+    for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
+      request.caches.emplace_back(models_[0]->kv_shape(), decoder.num_cells());
+      if (decoder.remembers_outputs()) {
+        request.outputs.emplace_back(decoder.num_cells(), models_[0]->config().hidden_dim);
+      }
+    }
+    if (decoder.num_guide_cells() > 0) {
+      request.guide_cache.emplace_back(models_[1]->kv_shape(), decoder.num_guide_cells());
     }
     request.clock.restart();
     running_.push_back(next_);
@@ -31,40 +41,99 @@ void Engine::admit() {
 bool Engine::step(const StepObserver& observe) {
   admit();
   if (running_.empty()) return false;
-
-  plan_.clear();
-  caches_.clear();
-  for (const size_t index : running_) {
-    Request& request = requests_[index];
-    plan_.append(request.decoder->plan(), static_cast<int32_t>(caches_.size()));
-    for (KvCache& cache : request.caches) caches_.push_back(&cache);
-  }
-  drawn_.resize(plan_.logits.size());
-  const Stopwatch pass;
-  model_->forward(context_, plan_, caches_, workspace_, drawn_);
-  const double pass_seconds = pass.seconds();
-
-  std::span<const RowStatistics> rest(drawn_);
-  for (const size_t index : running_) {
-    Request& request = requests_[index];
-    Decoder& decoder = *request.decoder;
-    const StepPlan plan = decoder.plan();
-    RunStatistics& statistics = request.statistics;
-    statistics.cost += cost(model_->config(), plan);
-    statistics.baseline += decoder.baseline_cost(model_->config());
-    const StepReport report = decoder.apply(rest.first(plan.logits.size()));
-    rest = rest.subspan(plan.logits.size());
-    ++statistics.steps;
-    ++statistics.forward_passes;
-    statistics.seconds = request.clock.seconds();
-    if (observe) observe({index, decoder, plan, report, statistics, pass_seconds});
-  }
+  run_pass(ModelRole::kMain, observe);
+  run_pass(ModelRole::kGuide, observe);
   std::erase_if(running_, [&](size_t index) {
-    if (!requests_[index].decoder->done()) return false;
-    requests_[index].caches.clear();
+    Request& request = requests_[index];
+    if (!request.decoder->done()) return false;
+    request.caches.clear();
+    request.outputs.clear();
+    request.guide_cache.clear();
     return true;
   });
   return true;
+}
+
+void Engine::gather(ModelRole role) {
+  parts_.clear();
+  plan_.clear();
+  caches_.clear();
+  outputs_.clear();
+  for (const size_t index : running_) {
+    Request& request = requests_[index];
+    if (request.decoder->done() || request.decoder->role() != role) continue;
+    const StepPlan& plan = request.decoder->plan();
+    parts_.push_back({index, plan, plan_.num_rows(), {}});
+    plan_.append(plan, static_cast<int32_t>(caches_.size()));
+    for (KvCache& cache : role == ModelRole::kMain ? request.caches : request.guide_cache) {
+      caches_.push_back(&cache);
+    }
+    for (OutputCache& output : request.outputs) {
+      if (role == ModelRole::kMain) outputs_.push_back(&output);
+    }
+    outputs_.resize(caches_.size(), nullptr);
+  }
+}
+
+void Engine::run_pass(ModelRole role, const StepObserver& observe) {
+  gather(role);
+  if (parts_.empty()) return;
+  const Model& model = *models_[static_cast<size_t>(role)];
+  const ModelConfig& config = model.config();
+  Workspace& workspace = workspaces_[static_cast<size_t>(role)];
+  drawn_.resize(plan_.logits.size());
+  const Stopwatch clock;
+  model.forward(context_, plan_, caches_, workspace, drawn_);
+
+  std::span<const RowStatistics> rest(drawn_);
+  for (Part& part : parts_) {
+    Request& request = requests_[part.request];
+    request.statistics.baseline += cost(config, model.dtype(), request.decoder->uncached_work());
+    part.report = request.decoder->apply(rest.first(part.plan.logits.size()));
+    rest = rest.subspan(part.plan.logits.size());
+  }
+  measure_drift(model, workspace);
+  const double seconds = clock.seconds();
+
+  for (const Part& part : parts_) {
+    Request& request = requests_[part.request];
+    PassWork work = work_of(part.plan);
+    work.logit_rows += part.drift_logit_rows;
+    const StepCost pass_cost = cost(config, model.dtype(), work);
+    RunStatistics& statistics = request.statistics;
+    statistics.cost += pass_cost;
+    statistics.steps += role == ModelRole::kMain ? 1 : 0;
+    statistics.guide_rows += role == ModelRole::kGuide ? pass_cost.rows : 0;
+    ++statistics.forward_passes;
+    statistics.seconds = request.clock.seconds();
+    if (observe) {
+      observe({part.request, *request.decoder, part.plan, part.report, statistics, pass_cost, seconds});
+    }
+  }
+}
+
+void Engine::measure_drift(const Model& model, Workspace& workspace) {
+  const auto is_remembered = [](const OutputCache* output) { return output != nullptr; };
+  if (std::none_of(outputs_.begin(), outputs_.end(), is_remembered)) return;
+  drift_probes_.clear();
+  for (Part& part : parts_) {
+    const std::span<const DriftProbe> probes = requests_[part.request].decoder->drift_probes();
+    part.drift_logit_rows = logit_rows_of(probes);
+    for (DriftProbe probe : probes) {
+      probe.row += part.first_row;
+      if (probe.unconditional_row >= 0) probe.unconditional_row += part.first_row;
+      drift_probes_.push_back(probe);
+    }
+  }
+  drifts_.resize(drift_probes_.size());
+  model.measure_drift(context_, plan_, drift_probes_, outputs_, workspace, drifts_);
+  std::span<const Drift> rest(drifts_);
+  for (Part& part : parts_) {
+    Decoder& decoder = *requests_[part.request].decoder;
+    const size_t count = decoder.drift_probes().size();
+    decoder.apply_drift(rest.first(count), part.report);
+    rest = rest.subspan(count);
+  }
 }
 
 void Engine::run(const StepObserver& observe) {

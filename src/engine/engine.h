@@ -15,13 +15,14 @@
 
 namespace lacuna {
 
-/// What a request has cost so far.
+/// What a request has cost so far, the guide's passes included.
 struct RunStatistics {
-  int32_t steps = 0;           ///< passes in which the request advanced
-  int32_t forward_passes = 0;  ///< as many, until a method needs several passes a step
+  int32_t steps = 0;           ///< passes of the main model
+  int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
-  StepCost baseline;   ///< what the same steps cost without any cache
-  double seconds = 0;  ///< from the request's first pass to its last; other requests share them
+  StepCost baseline;       ///< what the same passes cost without any cache or lock
+  int64_t guide_rows = 0;  ///< the guide's part of cost.rows
+  double seconds = 0;      ///< from the request's first pass to its last; other requests share them
 };
 
 /// What happened to one request in one pass.
@@ -31,6 +32,7 @@ struct StepEvent {
   const StepPlan& plan;    ///< the request's own part of the pass
   const StepReport& report;
   const RunStatistics& statistics;
+  const StepCost& cost;     ///< the request's own part of the pass
   double pass_seconds = 0;  ///< of the whole pass
 };
 
@@ -40,13 +42,15 @@ using StepObserver = std::function<void(const StepEvent&)>;
 /// with the bits it would have alone. Not for use by several threads at once.
 class Engine {
  public:
+  /// guide  what decoders made with a guide ask; null if there are none
   Engine(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
-         int32_t max_running = 1);
+         int32_t max_running = 1, std::shared_ptr<const Model> guide = nullptr);
 
   /// Queues a request. Requests are numbered from 0.
   size_t add(std::unique_ptr<Decoder> decoder);
 
-  /// One forward pass for all running requests. False when nothing is left to do.
+  /// One forward pass for all running requests, or one on each model where some want the one and some the
+  /// other. False when nothing is left to do.
   bool step(const StepObserver& observe = {});
   void run(const StepObserver& observe = {});
 
@@ -56,24 +60,44 @@ class Engine {
  private:
   struct Request {
     std::unique_ptr<Decoder> decoder;
-    std::vector<KvCache> caches;  // while it runs
+    // While it runs:
+    std::vector<KvCache> caches;       // of the main model, one per sequence
+    std::vector<OutputCache> outputs;  // as many, or none
+    std::vector<KvCache> guide_cache;  // one, or none
     RunStatistics statistics;
     Stopwatch clock;
   };
 
   void admit();
+  /// A pass of one model for the requests that want it.
+  void run_pass(ModelRole role, const StepObserver& observe);
+  void gather(ModelRole role);
+  /// Measures the drift that decoders ask for, all in one product.
+  void measure_drift(const Model& model, Workspace& workspace);
 
-  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Model> models_[2];  // by ModelRole
   KernelContext context_;
   size_t max_running_;
   std::vector<Request> requests_;
   size_t next_ = 0;              // the first request that has not started
   std::vector<size_t> running_;  // in order of arrival
 
-  StepPlan plan_;  // all running requests' plans
+  // The pass in hand:
+  struct Part {
+    size_t request;
+    const StepPlan& plan;
+    int32_t first_row;  // of the part within the whole plan
+    StepReport report;
+    double drift_logit_rows = 0;
+  };
+  std::vector<Part> parts_;
+  StepPlan plan_;  // all parts' plans
   std::vector<KvCache*> caches_;
+  std::vector<OutputCache*> outputs_;
   std::vector<RowStatistics> drawn_;
-  Workspace workspace_;
+  std::vector<DriftProbe> drift_probes_;
+  std::vector<Drift> drifts_;
+  Workspace workspaces_[2];  // by ModelRole
 };
 
 }  // namespace lacuna

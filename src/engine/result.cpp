@@ -37,26 +37,45 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
   result.stop_reason = decoder.stop_reason();
   result.seed = seed;
   result.statistics = statistics;
+  if (const DriftEstimate* estimate = decoder.drift_estimate()) result.drift_estimate = *estimate;
   return result;
 }
 
+nlohmann::ordered_json to_json(const RunStatistics& statistics) {
+  const StepCost& cost = statistics.cost;
+  const StepCost& baseline = statistics.baseline;
+  nlohmann::ordered_json json{{"steps", statistics.steps},
+                              {"forward_passes", statistics.forward_passes},
+                              {"rows", cost.rows},
+                              {"rows_baseline", baseline.rows},
+                              {"flops", cost.flops()},
+                              {"flops_baseline", baseline.flops()},
+                              {"layer_flops", cost.layer_flops},
+                              {"layer_flops_baseline", baseline.layer_flops},
+                              {"bytes", cost.bytes},
+                              {"bytes_baseline", baseline.bytes}};
+  if (statistics.guide_rows > 0) json["guide_rows"] = statistics.guide_rows;
+  return json;
+}
+
 nlohmann::ordered_json to_json(const GenerationResult& result) {
-  const RunStatistics& statistics = result.statistics;
+  nlohmann::ordered_json stats = to_json(result.statistics);
+  stats["seconds"] = result.statistics.seconds;
+  stats["tokens_per_second"] = result.tokens_per_second();
+  stats["canvas_tokens_per_second"] = result.canvas_tokens_per_second();
+  if (result.drift_estimate) {
+    const DriftEstimate& estimate = *result.drift_estimate;
+    stats["lock"] = {{"samples", estimate.samples},
+                     {"contraction", estimate.contraction},
+                     {"gain", estimate.gain},
+                     {"eps", estimate.eps}};
+  }
   return {{"text", result.text},
           {"tokens", result.tokens},
           {"prompt_tokens", result.prompt_tokens},
           {"stop_reason", result.stop_reason == StopReason::kEndToken ? "eos" : "length"},
           {"seed", result.seed},
-          {"stats",
-           {{"steps", statistics.steps},
-            {"forward_passes", statistics.forward_passes},
-            {"rows", statistics.cost.rows},
-            {"rows_baseline", statistics.baseline.rows},
-            {"flops", statistics.cost.flops},
-            {"flops_baseline", statistics.baseline.flops},
-            {"seconds", statistics.seconds},
-            {"tokens_per_second", result.tokens_per_second()},
-            {"canvas_tokens_per_second", result.canvas_tokens_per_second()}}}};
+          {"stats", std::move(stats)}};
 }
 
 nlohmann::ordered_json trace_start(size_t request, std::span<const TokenId> canvas, int32_t prompt_length) {
@@ -71,11 +90,21 @@ nlohmann::ordered_json trace_step(const StepEvent& event) {
     committed.push_back(
         {{"position", commit.position}, {"token", commit.token}, {"confidence", commit.confidence}});
   }
-  return {{"request", event.request},          {"pass", event.statistics.forward_passes - 1},
-          {"step", event.report.step},         {"block", event.report.block},
-          {"kind", event.report.kind},         {"rows", event.plan.positions},
-          {"committed", std::move(committed)}, {"locked", nlohmann::ordered_json::array()},
-          {"seconds", event.pass_seconds}};
+  const double seconds = event.pass_seconds;
+  return {{"request", event.request},
+          {"pass", event.statistics.forward_passes - 1},
+          {"step", event.report.step},
+          {"block", event.report.block},
+          {"kind", event.report.kind},
+          {"rows", event.plan.positions},
+          {"committed", std::move(committed)},
+          {"locked", event.report.locked},
+          {"unlocked", event.report.unlocked},
+          {"layer_flops", event.cost.layer_flops},
+          {"head_flops", event.cost.head_flops},
+          {"bytes", event.cost.bytes},
+          {"seconds", seconds},
+          {"step_tokens_per_second", rate(static_cast<double>(event.report.committed.size()), seconds)}};
 }
 
 }  // namespace lacuna

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "decode/surelock.h"
 #include "engine/engine.h"
 #include "tokenizer/tokenizer.h"
 
@@ -21,6 +23,7 @@ struct GenerationResult {
   StopReason stop_reason = StopReason::kLength;
   uint64_t seed = 0;
   RunStatistics statistics;
+  std::optional<DriftEstimate> drift_estimate;  ///< of a lock that estimates its threshold
 
   double tokens_per_second() const;         ///< answer tokens
   double canvas_tokens_per_second() const;  ///< all generated tokens
@@ -33,6 +36,8 @@ std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::sp
 GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
                              const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed);
 
+/// Everything but times.
+nlohmann::ordered_json to_json(const RunStatistics& statistics);
 /// The object that `lacuna run --json` prints.
 nlohmann::ordered_json to_json(const GenerationResult& result);
 

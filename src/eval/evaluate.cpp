@@ -88,17 +88,18 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   const uint64_t seed = generation.seed.value_or(0);
   generation.seed = seed;
 
-  Engine engine(model.model, context.kernels, context.threads, settings.batch);
+  Engine engine(model.model, context.kernels, context.threads, settings.batch, model.guide_model);
   for (int32_t i = 0; i < settings.samples; ++i) {
     const auto index = static_cast<uint64_t>(i);
     SampleRecord& record = evaluation.records.emplace_back();
     record.sample = task.generate(Split::kTest, seed, index);
     GenerationOptions options = generation;
     options.seed = seed + index;
-    engine.add(make_decoder(
-        config, options,
-        render(model.chat_template, model.tokenizer, std::array{Message{"user", record.sample.prompt}}),
-        end_of_turn));
+    const std::array messages{Message{"user", record.sample.prompt}};
+    std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
+    DecoderContext decoder_context{end_of_turn};
+    if (model.guide != nullptr) decoder_context.guide = model.guide->context(prompt, messages);
+    engine.add(make_decoder(config, options, std::move(prompt), decoder_context));
   }
 
   const Stopwatch clock;
@@ -131,8 +132,13 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
           {"forward_passes", evaluation.forward_passes},
           {"rows", cost.rows},
           {"rows_baseline", baseline.rows},
-          {"flops", cost.flops},
-          {"flops_baseline", baseline.flops},
+          {"row_ratio", ratio(static_cast<double>(cost.rows), static_cast<double>(baseline.rows))},
+          {"flops", cost.flops()},
+          {"flops_baseline", baseline.flops()},
+          {"layer_flops", cost.layer_flops},
+          {"layer_flops_baseline", baseline.layer_flops},
+          {"bytes", cost.bytes},
+          {"bytes_baseline", baseline.bytes},
           {"seconds", evaluation.seconds},
           {"tokens_per_second", evaluation.tokens_per_second()},
           {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()},

@@ -10,6 +10,7 @@
 
 #include "base/threads.h"
 #include "decode/options.h"
+#include "engine/guide.h"
 #include "engine/result.h"
 #include "eval/tasks.h"
 #include "kernels/matmul.h"
@@ -57,6 +58,8 @@ struct EvaluatedModel {
   std::shared_ptr<const Model> model;
   const Tokenizer& tokenizer;
   ChatTemplate chat_template;  ///< kNone: prompts are used as they are
+  const Guide* guide = nullptr;
+  std::shared_ptr<const Model> guide_model = nullptr;  ///< with `guide`
 };
 
 /// Called after each forward pass.

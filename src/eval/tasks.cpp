@@ -74,7 +74,7 @@ class Draws {
   explicit Draws(RngStream stream) : stream_(stream) {}
   uint32_t below(size_t count) { return stream_.below(next_++, static_cast<uint32_t>(count)); }
   int between(int low, int high) {
-    return low + static_cast<int>(below(static_cast<size_t>(high - low + 1)));
+    return low + static_cast<int>(below(static_cast<size_t>(high - low) + 1));
   }
   template <typename List>
   const auto& pick(const List& list) {

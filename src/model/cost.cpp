@@ -2,16 +2,24 @@
 
 namespace lacuna {
 
-double flops_per_row(const ModelConfig& config) {
+namespace {
+
+/// Elements of the layers' matrices, with so many experts of each.
+double layer_weights(const ModelConfig& config, int64_t experts) {
   const auto hidden = static_cast<double>(config.hidden_dim);
   double weights = hidden * static_cast<double>(2 * config.q_dim() + 2 * config.kv_dim());
   if (config.has_experts()) {
-    weights += hidden * static_cast<double>(config.moe.num_experts +
-                                            3 * config.moe.experts_per_token * config.moe.expert_ffn_dim);
+    weights += hidden * static_cast<double>(config.moe.num_experts + 3 * experts * config.moe.expert_ffn_dim);
   } else {
     weights += 3 * hidden * static_cast<double>(config.ffn_dim);
   }
-  return 2 * static_cast<double>(config.num_layers) * weights;
+  return static_cast<double>(config.num_layers) * weights;
+}
+
+}  // namespace
+
+double flops_per_row(const ModelConfig& config) {
+  return 2 * layer_weights(config, config.moe.experts_per_token);
 }
 
 double flops_per_cell(const ModelConfig& config) {
@@ -22,17 +30,41 @@ double flops_per_logits(const ModelConfig& config) {
   return 2 * static_cast<double>(config.hidden_dim) * static_cast<double>(config.vocab_size);
 }
 
-StepCost cost(const ModelConfig& config, const StepPlan& plan) {
-  double pairs = 0;  // of a row and a cell it sees
+PassWork work_of(const StepPlan& plan) {
+  PassWork work;
+  work.rows = plan.num_rows();
   for (const RowGroup& group : plan.groups) {
     const auto rows = static_cast<double>(group.rows.size());
-    for (const IndexRange& range : group.visible) pairs += rows * range.size();
-    pairs += group.own_rows == OwnRows::kCausal ? rows * (rows + 1) / 2 : rows * rows;
+    double visible = 0;
+    for (const IndexRange& range : group.visible) visible += range.size();
+    double own_pairs = 0;
+    if (group.own_rows == OwnRows::kBidirectional) own_pairs = rows * rows;
+    if (group.own_rows == OwnRows::kCausal) own_pairs = rows * (rows + 1) / 2;
+    work.pairs += rows * visible + own_pairs;
+    work.cells += visible + (group.own_rows == OwnRows::kNone ? 0 : rows);
   }
-  double logit_rows = static_cast<double>(plan.logits.size());
-  for (const LogitRow& logit : plan.logits) logit_rows += logit.unconditional_row >= 0 ? 1 : 0;
-  return {plan.num_rows(), plan.num_rows() * flops_per_row(config) + pairs * flops_per_cell(config) +
-                               logit_rows * flops_per_logits(config)};
+  for (const LogitRow& logit : plan.logits) work.logit_rows += logit.unconditional_row >= 0 ? 2 : 1;
+  return work;
+}
+
+double logit_rows_of(std::span<const DriftProbe> probes) {
+  double rows = 0;
+  for (const DriftProbe& probe : probes) rows += probe.unconditional_row >= 0 ? 4 : 2;
+  return rows;
+}
+
+StepCost cost(const ModelConfig& config, DType dtype, const PassWork& work) {
+  const auto rows = static_cast<double>(work.rows);
+  const double kv_cell = 2 * static_cast<double>(config.num_layers * config.kv_dim());
+  // All experts: a pass of many rows reads nearly all of them.
+  double elements = layer_weights(config, config.moe.num_experts) + kv_cell * (work.cells + rows);
+  if (work.logit_rows > 0) elements += flops_per_logits(config) / 2;
+  StepCost cost;
+  cost.rows = work.rows;
+  cost.layer_flops = rows * flops_per_row(config) + work.pairs * flops_per_cell(config);
+  cost.head_flops = work.logit_rows * flops_per_logits(config);
+  cost.bytes = elements * static_cast<double>(size_of(dtype));
+  return cost;
 }
 
 }  // namespace lacuna

@@ -2,19 +2,30 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "base/dtype.h"
 #include "model/config.h"
+#include "model/drift.h"
 #include "model/plan.h"
 
 namespace lacuna {
 
 struct StepCost {
   int64_t rows = 0;
-  double flops = 0;  ///< 2 for each multiplication of a matrix product or of attention; nothing else counts
+  /// 2 for each multiplication of a matrix product or of attention; nothing else counts (SureLock,
+  /// section 2.4)
+  double layer_flops = 0;
+  double head_flops = 0;  ///< rows of logits, those that only measure drift included
+  double bytes = 0;       ///< weights read, K/V cells read and written, as if the request ran alone
+
+  double flops() const { return layer_flops + head_flops; }
 
   StepCost& operator+=(const StepCost& other) {
     rows += other.rows;
-    flops += other.flops;
+    layer_flops += other.layer_flops;
+    head_flops += other.head_flops;
+    bytes += other.bytes;
     return *this;
   }
 };
@@ -26,6 +37,17 @@ double flops_per_cell(const ModelConfig& config);
 /// One row of logits.
 double flops_per_logits(const ModelConfig& config);
 
-StepCost cost(const ModelConfig& config, const StepPlan& plan);
+/// How much a pass computes, whatever the model.
+struct PassWork {
+  int64_t rows = 0;
+  double pairs = 0;       ///< of a row and a cell that it sees
+  double cells = 0;       ///< read, by all groups together
+  double logit_rows = 0;  ///< guidance counts a row twice
+};
+
+PassWork work_of(const StepPlan& plan);
+/// Logits that measure_drift() computes.
+double logit_rows_of(std::span<const DriftProbe> probes);
+StepCost cost(const ModelConfig& config, DType dtype, const PassWork& work);
 
 }  // namespace lacuna

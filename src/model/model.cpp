@@ -44,8 +44,13 @@ class Model::Pass {
         num_rows_(plan.num_rows()),
         x_(sized(ws_.residual, num_rows_, config_.hidden_dim)),
         normed_(sized(ws_.normed, num_rows_, config_.hidden_dim)),
-        projected_(sized(ws_.projected, num_rows_, config_.hidden_dim)) {
+        projected_(sized(ws_.projected, num_rows_, config_.hidden_dim)),
+        row_sequence_(static_cast<size_t>(num_rows_)) {
     ws_.times = {};
+    for (const RowGroup& group : plan_.groups) {
+      std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,
+                group.sequence);
+    }
   }
 
   /// Runs all layers; the residual stream is then ready for the head.
@@ -71,6 +76,26 @@ class Model::Pass {
     }
   }
 
+  /// Needs the residual stream that run_layers() left.
+  void compare(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
+               std::span<Drift> drifts) {
+    const int64_t chunk_probes = head_chunk_rows(config_.vocab_size) / 4;
+    const auto count = static_cast<int64_t>(probes.size());
+    for (int64_t first = 0; first < count; first += chunk_probes) {
+      const auto size = static_cast<size_t>(std::min(chunk_probes, count - first));
+      const auto begin = static_cast<size_t>(first);
+      compare_chunk(probes.subspan(begin, size), outputs, drifts.subspan(begin, size));
+    }
+  }
+
+  void remember(std::span<OutputCache* const> outputs) {
+    for_each_row([&](int64_t row) {
+      const auto index = static_cast<size_t>(row);
+      const OutputCache* output = outputs[static_cast<size_t>(row_sequence_[index])];
+      if (output != nullptr) final_norm(row, output->rows().row(plan_.cells[index]));
+    });
+  }
+
  private:
   void prepare() {
     const int64_t half = config_.head_dim / 2;
@@ -86,20 +111,18 @@ class Model::Pass {
 
     ws_.attention_groups.clear();
     for (const RowGroup& group : plan_.groups) {
-      const std::span<const int32_t> cells(plan_.cells);
+      std::span<const int32_t> own_cells;
+      if (group.own_rows != OwnRows::kNone) {
+        own_cells =
+            std::span<const int32_t>(plan_.cells)
+                .subspan(static_cast<size_t>(group.rows.begin), static_cast<size_t>(group.rows.size()));
+      }
       ws_.attention_groups.push_back(
-          {group.rows, group.visible,
-           cells.subspan(static_cast<size_t>(group.rows.begin), static_cast<size_t>(group.rows.size())),
-           group.own_rows == OwnRows::kCausal});
+          {group.rows, group.visible, own_cells, group.own_rows == OwnRows::kCausal});
     }
     const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim,
                                1.0F / std::sqrt(static_cast<float>(config_.head_dim))};
     ws_.attention.prepare(context_, shape, dtype_, ws_.attention_groups);
-    row_sequence_.resize(static_cast<size_t>(num_rows_));
-    for (const RowGroup& group : plan_.groups) {
-      std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,
-                group.sequence);
-    }
   }
 
   void embed() {
@@ -248,30 +271,73 @@ class Model::Pass {
     }
     const auto num_rows = static_cast<int64_t>(rows.size());
     const Matrix<float> head_rows = sized(ws_.head_rows, num_rows, config_.hidden_dim);
-    const Matrix<float> logits = sized(ws_.logits, num_rows, config_.vocab_size);
-    for_each_row(num_rows, [&](int64_t i) {
-      kernels_.rms_norm(x_.row(rows[static_cast<size_t>(i)]), parameters_.final_norm.data(),
-                        config_.hidden_dim, config_.norm_eps, head_rows.row(i));
-    });
-    ws_.packed.pack(context_, head_rows, {}, dtype_);
-    multiply(context_, ws_.packed, parameters_.head.view(), nullptr, logits);
-    if (config_.logit_scale != 1) {
-      for_each_row(num_rows, [&](int64_t i) {
-        for (float& logit : logits.row_span(i)) logit *= config_.logit_scale;
-      });
-    }
+    for_each_row(num_rows, [&](int64_t i) { final_norm(rows[static_cast<size_t>(i)], head_rows.row(i)); });
+    const Matrix<float> logits = head(head_rows);
     int64_t guide = count;
     for (int64_t i = 0; i < count; ++i) {
       const LogitRow& logit = wanted[static_cast<size_t>(i)];
       if (logit.unconditional_row < 0) continue;
-      const float* unconditional = logits.row(guide++);
-      for (int64_t n = 0; n < config_.vocab_size; ++n) {
-        float& l = logits.row(i)[n];
-        l = unconditional[n] + (logit.guidance + 1) * (l - unconditional[n]);
-      }
+      apply_guidance(logits.row(guide++), logit.guidance, logits.row_span(i));
     }
     ws_.times.head += watch_.restart();
     return logits.first_rows(count);
+  }
+
+  /// Rows of a chunk: first all rows as they are now, then as they were, each followed by those that guide
+  /// them.
+  void compare_chunk(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
+                     std::span<Drift> drifts) {
+    const auto count = static_cast<int64_t>(probes.size());
+    const bool guided = std::any_of(probes.begin(), probes.end(),
+                                    [](const DriftProbe& probe) { return probe.unconditional_row >= 0; });
+    const int64_t kinds = guided ? 4 : 2;  // now, before, and the same without the prompt
+    const Matrix<float> head_rows = sized(ws_.head_rows, kinds * count, config_.hidden_dim);
+    for_each_row(count, [&](int64_t i) {
+      const DriftProbe& probe = probes[static_cast<size_t>(i)];
+      const auto fill = [&](int32_t row, int64_t now, int64_t before) {
+        const auto sequence = static_cast<size_t>(row_sequence_[static_cast<size_t>(row)]);
+        final_norm(row, head_rows.row(now));
+        std::copy_n(outputs[sequence]->rows().row(probe.cell), config_.hidden_dim, head_rows.row(before));
+      };
+      fill(probe.row, i, count + i);
+      if (guided) {
+        const int32_t other = probe.unconditional_row >= 0 ? probe.unconditional_row : probe.row;
+        fill(other, 2 * count + i, 3 * count + i);
+      }
+    });
+    const Matrix<float> logits = head(head_rows);
+    context_.threads.parallel_for(count, [&](int64_t i, int) {
+      const DriftProbe& probe = probes[static_cast<size_t>(i)];
+      if (probe.unconditional_row >= 0) {
+        apply_guidance(logits.row(2 * count + i), probe.guidance, logits.row_span(i));
+        apply_guidance(logits.row(3 * count + i), probe.guidance, logits.row_span(count + i));
+      }
+      drifts[static_cast<size_t>(i)] = lacuna::measure_drift(logits.row_span(i), logits.row_span(count + i));
+    });
+    ws_.times.head += watch_.restart();
+  }
+
+  void final_norm(int64_t row, float* out) const {
+    kernels_.rms_norm(x_.row(row), parameters_.final_norm.data(), config_.hidden_dim, config_.norm_eps, out);
+  }
+
+  /// Logits of rows that have had the final norm.
+  Matrix<float> head(ConstMatrix<float> rows) {
+    const Matrix<float> logits = sized(ws_.logits, rows.rows, config_.vocab_size);
+    ws_.packed.pack(context_, rows, {}, dtype_);
+    multiply(context_, ws_.packed, parameters_.head.view(), nullptr, logits);
+    if (config_.logit_scale != 1) {
+      for_each_row(rows.rows, [&](int64_t i) {
+        for (float& logit : logits.row_span(i)) logit *= config_.logit_scale;
+      });
+    }
+    return logits;
+  }
+
+  static void apply_guidance(const float* unconditional, float guidance, std::span<float> logits) {
+    for (size_t n = 0; n < logits.size(); ++n) {
+      logits[n] = unconditional[n] + (guidance + 1) * (logits[n] - unconditional[n]);
+    }
   }
 
   void norm_rows(const std::vector<float>& weight) {
@@ -355,7 +421,7 @@ void Model::forward(const KernelContext& context, const StepPlan& plan, std::spa
       const auto index = static_cast<size_t>(first + i);
       const LogitRow& wanted = plan.logits[index];
       drawn[index] = draw(context.kernels, plan.rules[static_cast<size_t>(wanted.rule)], wanted.noise,
-                          logits.row_span(i));
+                          logits.row_span(i), wanted.scored);
     });
   });
 }
@@ -371,6 +437,15 @@ void Model::forward_logits(const KernelContext& context, const StepPlan& plan,
       std::copy_n(logits.row(i), config_.vocab_size, out.row(first + i));
     }
   });
+}
+
+void Model::measure_drift(const KernelContext& context, const StepPlan& plan,
+                          std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
+                          Workspace& workspace, std::span<Drift> drifts) const {
+  expects(drifts.size() == probes.size(), "measure_drift: one place for each probe");
+  Pass pass(*this, context, plan, {}, workspace);
+  pass.compare(probes, outputs, drifts);
+  pass.remember(outputs);
 }
 
 }  // namespace lacuna

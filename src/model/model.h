@@ -10,9 +10,11 @@
 #include "base/buffer.h"
 #include "base/matrix.h"
 #include "cache/kv_cache.h"
+#include "cache/output_cache.h"
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "model/config.h"
+#include "model/drift.h"
 #include "model/parameters.h"
 #include "model/plan.h"
 #include "model/sampling.h"
@@ -72,6 +74,14 @@ class Model {
   /// The same pass, but hands out raw logits: out [plan.logits.size(), vocab_size] f32.
   void forward_logits(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
                       Workspace& workspace, Matrix<float> out) const;
+
+  /// Right after forward() of the same plan in the same workspace: compares rows of the pass with what
+  /// `outputs` remember of earlier passes, then remembers every row of the pass at its cell.
+  ///   outputs  one per sequence that the plan names; nullptr where nothing is compared or remembered
+  ///   drifts   [probes.size()], in their order
+  void measure_drift(const KernelContext& context, const StepPlan& plan, std::span<const DriftProbe> probes,
+                     std::span<OutputCache* const> outputs, Workspace& workspace,
+                     std::span<Drift> drifts) const;
 
  private:
   class Pass;

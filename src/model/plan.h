@@ -15,10 +15,11 @@ namespace lacuna {
 enum class OwnRows : uint8_t {
   kBidirectional,  ///< every row sees every row of the group
   kCausal,         ///< a row sees itself and the group's rows before it, in row order
+  kNone,           ///< a row sees the cells in `visible` alone, which may be its own
 };
 
 /// Rows of one sequence that share what they attend to. A row's K/V are written to its cell before any row
-/// reads, so a group may name its own cells, or leave them to `own_rows`.
+/// reads. A group names its own cells in `visible`, or leaves them to `own_rows`; not both.
 struct RowGroup {
   int32_t sequence = 0;             ///< index into the caches that forward() is given
   IndexRange rows;                  ///< part of StepPlan::tokens
@@ -32,10 +33,11 @@ struct RowGroup {
 struct LogitRow {
   int32_t row = 0;  ///< index into StepPlan::tokens
   int32_t unconditional_row =
-      -1;              ///< classifier-free guidance: the same position without its prompt; -1: none
-  float guidance = 0;  ///< logits = u + (guidance + 1) * (l - u), LLaDA's cfg_scale
-  int32_t rule = 0;    ///< index into StepPlan::rules
-  RngStream noise{0};  ///< what the draw's random numbers come from
+      -1;               ///< classifier-free guidance: the same position without its prompt; -1: none
+  float guidance = 0;   ///< logits = u + (guidance + 1) * (l - u), LLaDA's cfg_scale
+  int32_t rule = 0;     ///< index into StepPlan::rules
+  RngStream noise{0};   ///< what the draw's random numbers come from
+  TokenId scored = -1;  ///< a token whose rank and logit are wanted as well; -1: none
 
   bool operator==(const LogitRow&) const = default;
 };
@@ -47,7 +49,7 @@ struct StepPlan {
   std::vector<int32_t> positions;  ///< [num_rows] 0-based position within the row's sequence
   std::vector<int32_t> cells;      ///< [num_rows] where the row's K/V go; distinct within a sequence
   std::vector<RowGroup> groups;    ///< cover all rows, in row order
-  std::vector<LogitRow> logits;    ///< what to draw; ascending rows within a sequence
+  std::vector<LogitRow> logits;    ///< what to draw, in any order
   std::vector<SamplingRule> rules;
 
   int32_t num_rows() const { return static_cast<int32_t>(tokens.size()); }

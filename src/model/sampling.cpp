@@ -114,16 +114,29 @@ double confidence_of(const KernelTable& kernels, ConfidenceMeasure measure, Toke
   return 0;
 }
 
+void score(std::span<const float> logits, TokenId scored, RowStatistics& result) {
+  result.scored_logit = logits[static_cast<size_t>(scored)];
+  result.scored_rank = 0;
+  for (TokenId token = 0; token < static_cast<TokenId>(logits.size()); ++token) {
+    const float logit = logits[static_cast<size_t>(token)];
+    const bool is_before = logit > result.scored_logit || (logit == result.scored_logit && token < scored);
+    result.scored_rank += is_before ? 1 : 0;
+  }
+}
+
 }  // namespace
 
 RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
-                   std::span<float> logits) {
+                   std::span<float> logits, TokenId scored) {
   const auto count = static_cast<int64_t>(logits.size());
   forbid(rule.forbidden, logits);
   thread_local std::vector<float> undrawn;
   undrawn.clear();
   for (const TokenId token : rule.undrawn) undrawn.push_back(logits[static_cast<size_t>(token)]);
   forbid(rule.undrawn, logits);
+  RowStatistics result;
+  result.best_logit = kernels.max_index(logits.data(), count).value;
+  if (scored >= 0) score(logits, scored, result);
   const bool filters = rule.top_p < 1 || rule.top_k > 0;
   const bool raw = rule.source == ConfidenceSource::kRawLogits;
 
@@ -145,7 +158,6 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
     keep_likeliest(rule, likeliest.value, sums.sum, sampled);
   }
 
-  RowStatistics result;
   result.token = static_cast<TokenId>(likeliest.index);
   if (temperature > 0) result.token = gumbel_argmax(sampled, temperature, result.token, noise);
 

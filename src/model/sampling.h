@@ -42,6 +42,11 @@ struct SamplingRule {
 struct RowStatistics {
   TokenId token = 0;
   double confidence = 0;  ///< by the rule's measure; never NaN
+  float best_logit = 0;   ///< the largest that may be drawn
+  // Of LogitRow::scored, if one was given:
+  int32_t scored_rank =
+      0;  ///< tokens that may be drawn and come before it: larger logits, or equal and a lower id
+  float scored_logit = 0;
 
   bool operator==(const RowStatistics&) const = default;
 };
@@ -49,8 +54,8 @@ struct RowStatistics {
 /// Draws a token and measures it. Sampling is Gumbel-max in double, argmax(l / T - ln(-ln u)): for LLaDA that
 /// is the published sampler, exp(l) / (-ln u)^T (arXiv 2409.02908 on why double), for the others an exact
 /// draw from softmax(l / T).
-///   logits  [vocab] f32, overwritten     noise  one number per token id
+///   logits  [vocab] f32, overwritten     noise  one number per token id     scored  as LogitRow
 RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
-                   std::span<float> logits);
+                   std::span<float> logits, TokenId scored = -1);
 
 }  // namespace lacuna

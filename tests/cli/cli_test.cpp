@@ -152,7 +152,7 @@ TEST_F(Cli, ExplainsEverySubcommand) {
         "--logits-eos-inf",
         "--confidence-eos-eot-inf",
         "--suppress-mask",
-        "--early-exit",
+        "--eos-exit",
         "--ignore-eos",
         "--json",
         "--trace",
@@ -212,13 +212,14 @@ TEST_F(Cli, RefusesPromptsThatAreNotTokens) {
   expect_refused(lacuna(model + "1.5"), "--prompt-tokens");
   expect_refused(lacuna(model + "-1"), "--prompt-tokens");
   expect_refused(lacuna(model + "99999999999"), "--prompt-tokens");
-  expect_refused(lacuna(model + "1,97"), "prompt token 97 at index 1 is outside the vocabulary of 97");
+  expect_refused(lacuna(model + "1,97"),
+                 "prompt token 97 at index 1 is outside the model's vocabulary of 97");
 }
 
 TEST_F(Cli, RefusesFlagsThatTheMethodWouldIgnore) {
   for (const char* flag :
        {"--steps 4", "--block-length 4", "--unmask random", "--cfg-scale 1", "--alg-temp 1", "--eps 0.1",
-        "--early-exit", "--suppress-mask", "--logits-eos-inf"}) {
+        "--eos-exit", "--suppress-mask", "--logits-eos-inf"}) {
     expect_refused(run("qwen3", flag), "has no effect here");
   }
   expect_refused(run("llada", "--ignore-eos"), "--ignore-eos has no effect here");
@@ -264,8 +265,9 @@ TEST_F(Cli, PrintsWhatScriptsReadAsJson) {
   EXPECT_THAT(keys_of(result),
               ElementsAre("prompt_tokens", "seed", "stats", "stop_reason", "text", "tokens"));
   EXPECT_THAT(keys_of(result["stats"]),
-              ElementsAre("canvas_tokens_per_second", "flops", "flops_baseline", "forward_passes", "rows",
-                          "rows_baseline", "seconds", "steps", "tokens_per_second"));
+              ElementsAre("bytes", "bytes_baseline", "canvas_tokens_per_second", "flops", "flops_baseline",
+                          "forward_passes", "layer_flops", "layer_flops_baseline", "rows", "rows_baseline",
+                          "seconds", "steps", "tokens_per_second"));
   EXPECT_EQ(result["prompt_tokens"], 3);
   EXPECT_EQ(result["seed"], 7);
   EXPECT_EQ(result["tokens"].size(), 8);
@@ -281,8 +283,9 @@ TEST_F(Cli, TracesEveryPass) {
   EXPECT_THAT(canvas, ElementsAre(5, 6, 7, 90, 90, 90, 90, 90, 90, 90, 90));
   for (size_t pass = 0; pass < 4; ++pass) {
     const json& line = trace[1 + pass];
-    EXPECT_THAT(keys_of(line), ElementsAre("block", "committed", "kind", "locked", "pass", "request", "rows",
-                                           "seconds", "step"));
+    EXPECT_THAT(keys_of(line), ElementsAre("block", "bytes", "committed", "head_flops", "kind", "layer_flops",
+                                           "locked", "pass", "request", "rows", "seconds", "step",
+                                           "step_tokens_per_second", "unlocked"));
     EXPECT_EQ(line["pass"], pass);
     EXPECT_EQ(line["step"], pass);
     EXPECT_EQ(line["block"], pass / 2);

@@ -90,18 +90,17 @@ TEST(Autoregressive, EveryTokenHasItsOwnNoise) {
 }
 
 TEST(Autoregressive, BaselineRecomputesEverythingSoFar) {
-  const ModelConfig config = tiny_configs()[5];
   AutoregressiveDecoder decoder(settings(4), {7, 8, 9});
-  EXPECT_EQ(decoder.baseline_cost(config).flops, cost(config, decoder.plan()).flops);
+  EXPECT_EQ(decoder.uncached_work().pairs, work_of(decoder.plan()).pairs);
   give(decoder, 20);
   const StepPlan whole = [] {
     StepPlan plan = canvas_plan({7, 8, 9, 20}, OwnRows::kCausal);
     plan.logits.resize(1);
     return plan;
   }();
-  EXPECT_EQ(decoder.baseline_cost(config).rows, 4);
-  EXPECT_EQ(decoder.baseline_cost(config).flops, cost(config, whole).flops);
-  EXPECT_EQ(cost(config, decoder.plan()).rows, 1);
+  EXPECT_EQ(decoder.uncached_work().rows, 4);
+  EXPECT_EQ(decoder.uncached_work().pairs, work_of(whole).pairs);
+  EXPECT_EQ(work_of(decoder.plan()).rows, 1);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_P(GoldenDecode, EveryTokenAndEveryCommitEqualTheReference) {
     for (const nlohmann::json& run : runs) {
       const auto decoder =
           make_decoder(config, options_of(run, config.causal), run.at("prompt").get<std::vector<TokenId>>(),
-                       run.value("eot_token_id", -1));
+                       DecoderContext{run.value("eot_token_id", -1)});
       Runner runner(model, kernels, 1, decoder->num_cells(), decoder->num_sequences());
       std::vector<std::vector<int32_t>> commits;
       while (!decoder->done()) {

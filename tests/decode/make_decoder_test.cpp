@@ -38,7 +38,7 @@ std::unique_ptr<Decoder> make(const ModelConfig& config, const Change& change,
   GenerationOptions options;
   options.gen_length = 8;
   change(options);
-  return make_decoder(config, options, std::move(prompt), end_of_turn);
+  return make_decoder(config, options, std::move(prompt), DecoderContext{end_of_turn});
 }
 
 SamplingRule rule_of(const ModelConfig& config, const Change& change, TokenId end_of_turn = -1) {
@@ -167,7 +167,11 @@ TEST(MakeDecoder, RefusesWhatAnAutoregressiveModelWouldIgnore) {
       {"--logits-eos-inf", [](GenerationOptions& o) { o.logits_eos_inf = true; }},
       {"--confidence-eos-eot-inf", [](GenerationOptions& o) { o.confidence_eos_eot_inf = true; }},
       {"--suppress-mask", [](GenerationOptions& o) { o.suppress_mask = true; }},
-      {"--early-exit", [](GenerationOptions& o) { o.early_exit = true; }}};
+      {"--eos-exit", [](GenerationOptions& o) { o.eos_exit = true; }},
+      {"--cache", [](GenerationOptions& o) { o.cache = "dual"; }},
+      {"--refresh", [](GenerationOptions& o) { o.refresh = 2; }},
+      {"--cache-block", [](GenerationOptions& o) { o.cache_block = 2; }},
+      {"--lock", [](GenerationOptions& o) { o.lock = "eps=1"; }}};
   for (const auto& [flag, change] : flags) expect_refusal(qwen(), change, flag, "autoregressive");
 }
 
@@ -291,7 +295,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(help.empty());
   });
-  EXPECT_EQ(visits, 16);
+  EXPECT_EQ(visits, 23);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ MaskedDiffusion dream_settings(int32_t gen_length, int32_t steps) {
   MaskedDiffusion options = settings(gen_length, steps, gen_length);
   options.shifted_logits = true;
   options.unmask.count = TimeSchedule{};
-  options.sampling.source = ConfidenceSource::kSampled;
+  options.pass.sampling.source = ConfidenceSource::kSampled;
   return options;
 }
 
@@ -130,14 +130,14 @@ Outcome llada_generate(const FakeModel& model, const MaskedDiffusion& o, std::ve
       for (int32_t p = parallel && block > 0 ? lo : 0; p < hi; ++p) {
         if (x[static_cast<size_t>(p)] != o.mask_id) continue;
         std::vector<float> row = model.logits(x, p);
-        if (o.cfg_scale > 0) row = FakeModel::guided(row, model.logits(u, p), o.cfg_scale);
+        if (o.pass.cfg_scale > 0) row = FakeModel::guided(row, model.logits(u, p), o.pass.cfg_scale);
         std::vector<double> logits(row.begin(), row.end());
-        for (const TokenId token : o.sampling.forbidden) logits[static_cast<size_t>(token)] = kNothing;
+        for (const TokenId token : o.pass.sampling.forbidden) logits[static_cast<size_t>(token)] = kNothing;
         std::vector<double> drawable = logits;
-        for (const TokenId never : o.sampling.undrawn) drawable[static_cast<size_t>(never)] = kNothing;
+        for (const TokenId never : o.pass.sampling.undrawn) drawable[static_cast<size_t>(never)] = kNothing;
         const TokenId token = argmax(drawable);
-        for (const TokenId unsure : o.sampling.unsure) logits[static_cast<size_t>(unsure)] = kNothing;
-        candidates.push_back({p, token, confidence(o.sampling.measure, logits, token)});
+        for (const TokenId unsure : o.pass.sampling.unsure) logits[static_cast<size_t>(unsure)] = kNothing;
+        candidates.push_back({p, token, confidence(o.pass.sampling.measure, logits, token)});
       }
       if (parallel && candidates.empty()) break;
       size_t count = static_cast<size_t>(masks / steps + (step < masks % steps ? 1 : 0));
@@ -178,17 +178,18 @@ Outcome diffusion_generate(const FakeModel& model, const MaskedDiffusion& o, std
       std::vector<double> sorted = logits;
       std::sort(sorted.begin(), sorted.end(), std::greater<>());
       double least = kNothing;
-      if (o.sampling.top_p < 1) {
+      if (o.pass.sampling.top_p < 1) {
         const std::vector<double> p_sorted = softmax(sorted);
         double sum = 0;
         size_t last = 0;
-        while (last < sorted.size() && (sum += p_sorted[last]) <= o.sampling.top_p) ++last;
+        while (last < sorted.size() && (sum += p_sorted[last]) <= o.pass.sampling.top_p) ++last;
         least = sorted[std::min(last, sorted.size() - 1)];
       }
-      if (o.sampling.top_k > 0) least = std::max(least, sorted[static_cast<size_t>(o.sampling.top_k) - 1]);
+      if (o.pass.sampling.top_k > 0)
+        least = std::max(least, sorted[static_cast<size_t>(o.pass.sampling.top_k) - 1]);
       for (double& logit : logits) logit = logit < least ? kNothing : logit;
       const TokenId token = argmax(logits);
-      candidates.push_back({p, token, confidence(o.sampling.measure, logits, token)});
+      candidates.push_back({p, token, confidence(o.pass.sampling.measure, logits, token)});
     }
     const auto masks = static_cast<float>(candidates.size());
     const float share = 1.0F - times[static_cast<size_t>(step) + 1] / times[static_cast<size_t>(step)];
@@ -213,13 +214,13 @@ TEST(MaskedDiffusion, FillsTheCanvasAsLladaDoes) {
           for (const std::vector<TokenId>& prompt : prompts()) {
             MaskedDiffusion options =
                 settings(gen_length, steps_per_block * gen_length / block_length, block_length);
-            options.cfg_scale = cfg_scale;
+            options.pass.cfg_scale = cfg_scale;
             FakeModel model;
             model.seed = static_cast<uint64_t>(++runs);
             if (draws_masks) model.favour = {0, 0, 4};
-            if (runs % 3 == 0) options.sampling.forbidden = {kEnd};
-            if (runs % 3 == 1) options.sampling.unsure = {kEnd, 5};
-            options.sampling.measure = static_cast<ConfidenceMeasure>(runs % 5 % 3);
+            if (runs % 3 == 0) options.pass.sampling.forbidden = {kEnd};
+            if (runs % 3 == 1) options.pass.sampling.unsure = {kEnd, 5};
+            options.pass.sampling.measure = static_cast<ConfidenceMeasure>(runs % 5 % 3);
             EXPECT_EQ(decode(model, options, prompt), llada_generate(model, options, prompt))
                 << "gen " << gen_length << " block " << block_length << " steps " << options.steps << " cfg "
                 << cfg_scale << " run " << runs;
@@ -240,8 +241,8 @@ TEST(MaskedDiffusion, DecodesInParallelAsFastDllmDoes) {
         for (const std::vector<TokenId>& prompt : prompts()) {
           MaskedDiffusion options = settings(gen_length, gen_length / block_length, block_length);
           options.unmask.count = rule;
-          options.sampling.undrawn = {kMask};
-          options.cfg_scale = runs % 2 == 0 ? 0.0F : 0.5F;
+          options.pass.sampling.undrawn = {kMask};
+          options.pass.cfg_scale = runs % 2 == 0 ? 0.0F : 0.5F;
           FakeModel model;
           model.seed = ++runs;
           model.scale = scale;
@@ -262,9 +263,9 @@ TEST(MaskedDiffusion, FillsTheCanvasAsDreamDoes) {
           for (const int32_t top_k : {0, 4}) {
             for (const std::vector<TokenId>& prompt : prompts()) {
               MaskedDiffusion options = dream_settings(gen_length, steps);
-              options.sampling.measure = measure;
-              options.sampling.top_p = top_p;
-              options.sampling.top_k = top_k;
+              options.pass.sampling.measure = measure;
+              options.pass.sampling.top_p = top_p;
+              options.pass.sampling.top_k = top_k;
               options.unmask.count = TimeSchedule{runs % 2 == 0 ? 1e-3F : 0.05F};
               FakeModel model;
               model.seed = ++runs;
@@ -299,8 +300,8 @@ TEST(MaskedDiffusion, FillsEveryMaskAndChangesNothingElse) {
           MaskedDiffusion options = settings(12, 9, 4);
           options.unmask = policy;
           options.shifted_logits = shifted;
-          options.sampling.temperature = temperature;
-          options.sampling.forbidden = {kMask};
+          options.pass.sampling.temperature = temperature;
+          options.pass.sampling.forbidden = {kMask};
           MaskedDiffusionDecoder decoder(options, prompt);
           std::vector<TokenId> before(decoder.canvas().begin(), decoder.canvas().end());
           std::set<int32_t> filled;
@@ -327,7 +328,7 @@ TEST(MaskedDiffusion, FinishesBlocksFromLeftToRight) {
   for (const UnmaskPolicy& policy : many_policies()) {
     MaskedDiffusion options = settings(12, 12, 3);
     options.unmask = policy;
-    options.sampling.forbidden = {kMask};
+    options.pass.sampling.forbidden = {kMask};
     MaskedDiffusionDecoder decoder(options, {7, 8});
     int32_t last_step = -1;
     int32_t last_block = 0;
@@ -361,7 +362,7 @@ TEST(MaskedDiffusion, ComputesTheWholeCanvasAndDrawsOnlyWhereMasked) {
   EXPECT_THAT(plan.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_EQ(plan.cells, plan.positions);
   ASSERT_EQ(plan.groups.size(), 1U);
-  EXPECT_EQ(plan.groups[0], (RowGroup{0, {0, 7}, {}, OwnRows::kBidirectional}));
+  EXPECT_EQ(plan.groups[0], (RowGroup{0, {0, 7}, {{0, 7}}, OwnRows::kNone}));
   ASSERT_EQ(plan.logits.size(), 2U);  // the first block
   EXPECT_EQ(plan.logits[0].row, 3);
   EXPECT_EQ(plan.logits[1].row, 4);
@@ -380,7 +381,7 @@ TEST(MaskedDiffusion, ShiftedLogitsComeFromTheRowBefore) {
 
 TEST(MaskedDiffusion, GuidanceAddsASequenceWithoutThePrompt) {
   MaskedDiffusion options = settings(2, 2, 2);
-  options.cfg_scale = 1.5F;
+  options.pass.cfg_scale = 1.5F;
   MaskedDiffusionDecoder decoder(options, {7, kMask, 9});
   EXPECT_EQ(decoder.num_sequences(), 2);
   const std::vector<RowStatistics> draws = {{20, 0.2}, {21, 0.9}, {22, 0.1}};
@@ -392,7 +393,7 @@ TEST(MaskedDiffusion, GuidanceAddsASequenceWithoutThePrompt) {
                                        kMask, kMask, kMask, 21, kMask));
   EXPECT_THAT(plan.positions, ElementsAre(0, 1, 2, 3, 4, 0, 1, 2, 3, 4));
   ASSERT_EQ(plan.groups.size(), 2U);
-  EXPECT_EQ(plan.groups[1], (RowGroup{1, {5, 10}, {}, OwnRows::kBidirectional}));
+  EXPECT_EQ(plan.groups[1], (RowGroup{1, {5, 10}, {{0, 5}}, OwnRows::kNone}));
   for (const LogitRow& logit : plan.logits) {
     EXPECT_EQ(logit.unconditional_row, logit.row + 5);
     EXPECT_EQ(logit.guidance, 1.5F);
@@ -404,7 +405,7 @@ TEST(MaskedDiffusion, AsksForLogitsOnlyWhereABlindRuleCommits) {
     if (!policy.chooses_blindly()) continue;
     MaskedDiffusion options = settings(16, 6, 8);
     options.unmask = policy;
-    options.sampling.forbidden = {kMask};
+    options.pass.sampling.forbidden = {kMask};
     MaskedDiffusionDecoder decoder(options, {7});
     size_t draws = 0;
     FakeModel().run(decoder, [&](const StepPlan& plan, const StepReport& report) {
@@ -432,13 +433,13 @@ TEST(MaskedDiffusion, EarlyExitLeavesOutBlocksButNotTheAnswer) {
   int exits = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     MaskedDiffusion options = settings(12, 12, 3);
-    options.sampling.temperature = seed % 2 == 0 ? 0.0F : 0.9F;
+    options.pass.sampling.temperature = seed % 2 == 0 ? 0.0F : 0.9F;
     options.seed = seed;
     FakeModel model;
     model.seed = seed;
     model.favour = {0, 0, seed % 3 == 0 ? 4.0 : 0.0, 0, 2};  // masks and end tokens are drawn often
     MaskedDiffusionDecoder whole(options, {7, 8});
-    options.early_exit = true;
+    options.eos_exit = true;
     MaskedDiffusionDecoder early(options, {7, 8});
     int whole_passes = 0;
     int early_passes = 0;
@@ -459,7 +460,7 @@ TEST(MaskedDiffusion, EarlyExitLeavesOutBlocksButNotTheAnswer) {
 TEST(MaskedDiffusion, StopReasonTellsWhetherTheAnswerEnds) {
   FakeModel model;
   MaskedDiffusion options = settings(3, 3, 3);
-  options.sampling.forbidden = {kMask, kEnd};
+  options.pass.sampling.forbidden = {kMask, kEnd};
   MaskedDiffusionDecoder open(options, {kEnd});  // an end token in the prompt ends nothing
   model.run(open);
   EXPECT_EQ(open.stop_reason(), StopReason::kLength);
@@ -471,7 +472,7 @@ TEST(MaskedDiffusion, StopReasonTellsWhetherTheAnswerEnds) {
 
 TEST(MaskedDiffusion, DrawsDependOnTheSeedAndOnNothingElse) {
   MaskedDiffusion options = settings(16, 8, 8);
-  options.sampling.temperature = 1;
+  options.pass.sampling.temperature = 1;
   options.seed = 3;
   const Outcome once = decode({}, options, {7});
   EXPECT_EQ(decode({}, options, {7}), once);

@@ -41,6 +41,7 @@ TEST(AnswerPart, EndsBeforeTheFirstEndToken) {
 TEST(Result, HoldsWhatTheRequestGenerated) {
   MaskedDiffusionDecoder decoder = example_decoder();
   const std::vector<RowStatistics> drawn = {{7, 0.5}, {89, 0.5}, {8, 0.25}};
+  decoder.plan();
   decoder.apply(drawn);
   ASSERT_TRUE(decoder.done());
   RunStatistics statistics;
@@ -67,14 +68,15 @@ TEST(Result, PrintsTheObjectThatToolsRelyOn) {
   result.seed = 18446744073709551615U;
   result.statistics.steps = 6;
   result.statistics.forward_passes = 7;
-  result.statistics.cost = {80, 9e10};
-  result.statistics.baseline = {100, 11e10};
+  result.statistics.cost = {80, 8e10, 1e10, 5};
+  result.statistics.baseline = {100, 9e10, 2e10, 6};
   result.statistics.seconds = 0.5;
   const nlohmann::ordered_json json = to_json(result);
   EXPECT_THAT(keys(json), ElementsAre("text", "tokens", "prompt_tokens", "stop_reason", "seed", "stats"));
   EXPECT_THAT(keys(json["stats"]),
               ElementsAre("steps", "forward_passes", "rows", "rows_baseline", "flops", "flops_baseline",
-                          "seconds", "tokens_per_second", "canvas_tokens_per_second"));
+                          "layer_flops", "layer_flops_baseline", "bytes", "bytes_baseline", "seconds",
+                          "tokens_per_second", "canvas_tokens_per_second"));
   EXPECT_EQ(json["text"], "a\"b");
   EXPECT_EQ(json["tokens"].dump(), "[4,5]");
   EXPECT_EQ(json["stop_reason"], "eos");
@@ -83,9 +85,20 @@ TEST(Result, PrintsTheObjectThatToolsRelyOn) {
   EXPECT_EQ(json["stats"]["rows_baseline"], 100);
   EXPECT_EQ(json["stats"]["flops"], 9e10);
   EXPECT_EQ(json["stats"]["flops_baseline"], 11e10);
+  EXPECT_EQ(json["stats"]["layer_flops"], 8e10);
+  EXPECT_EQ(json["stats"]["layer_flops_baseline"], 9e10);
+  EXPECT_EQ(json["stats"]["bytes"], 5);
+  EXPECT_EQ(json["stats"]["bytes_baseline"], 6);
   EXPECT_EQ(json["stats"]["tokens_per_second"], 2);
   EXPECT_EQ(json["stats"]["canvas_tokens_per_second"], 4);
+  EXPECT_FALSE(json["stats"].contains("lock"));
+  EXPECT_FALSE(json["stats"].contains("guide_rows"));
   result.stop_reason = StopReason::kLength;
+  result.drift_estimate = DriftEstimate{70, 0.5, 3, 1e-3};
+  result.statistics.guide_rows = 9;
+  EXPECT_EQ(to_json(result)["stats"]["lock"].dump(),
+            R"({"samples":70,"contraction":0.5,"gain":3.0,"eps":0.001})");
+  EXPECT_EQ(to_json(result)["stats"]["guide_rows"], 9);
   EXPECT_EQ(to_json(result)["stop_reason"], "length");
 }
 
@@ -102,9 +115,10 @@ TEST(Trace, HasOneLineForEachPass) {
   const StepReport report = decoder.apply(drawn);
   RunStatistics statistics;
   statistics.forward_passes = 3;
-  const nlohmann::ordered_json line = trace_step({4, decoder, plan, report, statistics, 0.125});
+  const nlohmann::ordered_json line = trace_step({4, decoder, plan, report, statistics, {5, 6, 7, 8}, 0.125});
   EXPECT_THAT(keys(line), ElementsAre("request", "pass", "step", "block", "kind", "rows", "committed",
-                                      "locked", "seconds"));
+                                      "locked", "unlocked", "layer_flops", "head_flops", "bytes", "seconds",
+                                      "step_tokens_per_second"));
   EXPECT_EQ(line["pass"], 2);
   EXPECT_EQ(line["step"], 0);
   EXPECT_EQ(line["block"], 0);
@@ -114,7 +128,12 @@ TEST(Trace, HasOneLineForEachPass) {
                                       R"({"position":3,"token":89,"confidence":0.75},)"
                                       R"({"position":4,"token":8,"confidence":0.25}])");
   EXPECT_EQ(line["locked"].dump(), "[]");
+  EXPECT_EQ(line["unlocked"].dump(), "[]");
+  EXPECT_EQ(line["layer_flops"], 6);
+  EXPECT_EQ(line["head_flops"], 7);
+  EXPECT_EQ(line["bytes"], 8);
   EXPECT_EQ(line["seconds"], 0.125);
+  EXPECT_EQ(line["step_tokens_per_second"], 3 / 0.125);
 }
 
 }  // namespace

@@ -40,11 +40,29 @@ TEST(Cost, OfAPlanAddsRowsPairsAndLogits) {
                  {1, {4, 7}, {{0, 2}}, OwnRows::kCausal}};
   plan.logits.resize(3);
   plan.logits[1].unconditional_row = 2;
-  const StepCost result = cost(config, plan);
+  const StepCost result = cost(config, DType::kBF16, work_of(plan));
   EXPECT_EQ(result.rows, 7);
   const double pairs = 4 * (6 + 4) + 3 * 2 + (1 + 2 + 3);
-  EXPECT_EQ(result.flops,
-            7 * flops_per_row(config) + pairs * flops_per_cell(config) + 4 * flops_per_logits(config));
+  EXPECT_EQ(result.layer_flops, 7 * flops_per_row(config) + pairs * flops_per_cell(config));
+  EXPECT_EQ(result.head_flops, 4 * flops_per_logits(config));
+  EXPECT_EQ(result.flops(), result.layer_flops + result.head_flops);
+  // Weights once, the cells that the groups read (6 + 4, 2 + 3), the K/V of 7 rows; two bytes each.
+  const double kv = 2.0 * static_cast<double>(config.num_layers * config.kv_dim());
+  EXPECT_EQ(result.bytes,
+            2 * (flops_per_row(config) / 2 + flops_per_logits(config) / 2 + kv * (6 + 4 + 2 + 3 + 7)));
+}
+
+TEST(Cost, OfRowsThatSeeNamedCellsAloneCountsNoOthers) {
+  StepPlan plan;
+  for (int32_t row = 0; row < 4; ++row) plan.add_row(1, row, row);
+  plan.groups = {{0, {0, 4}, {{0, 9}}, OwnRows::kNone}};
+  const PassWork work = work_of(plan);
+  EXPECT_EQ(work.pairs, 4 * 9);
+  EXPECT_EQ(work.cells, 9);
+}
+
+TEST(Cost, OfDriftCountsBothPosteriorsAndTheirGuidance) {
+  EXPECT_EQ(logit_rows_of(std::vector<DriftProbe>{{0, -1, 0, 0}, {1, 5, 0.5F, 1}}), 2 + 4);
 }
 
 TEST(Cost, OfChunksAddsUpToTheCostOfTheWhole) {
@@ -56,10 +74,10 @@ TEST(Cost, OfChunksAddsUpToTheCostOfTheWhole) {
     part.add_row(1, row, row);
     part.groups = {{0, {0, 1}, {{0, row}}, OwnRows::kCausal}};
     part.logits.resize(1);
-    sum += cost(config, part);
+    sum += cost(config, DType::kF32, work_of(part));
   }
   EXPECT_EQ(sum.rows, 9);
-  EXPECT_EQ(sum.flops, cost(config, whole).flops);
+  EXPECT_EQ(sum.flops(), cost(config, DType::kF32, work_of(whole)).flops());
 }
 
 }  // namespace

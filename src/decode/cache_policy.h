@@ -1,0 +1,60 @@
+// Which rows a pass computes, and so whose keys and values stay as they are. docs/masked_acceleration.md has
+// the rules and where each paper and its code differ.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "decode/canvas.h"
+
+namespace lacuna {
+
+/// Every row, every pass.
+struct NoCache {
+  bool operator==(const NoCache&) const = default;
+};
+
+/// Fast-dLLM (arXiv 2505.22618), section 3.2: what precedes the block keeps the K/V of the block's first
+/// pass.
+struct PrefixCache {
+  int32_t refresh = 0;  ///< everything again every so many passes of a block; 0: in the first alone
+  bool operator==(const PrefixCache&) const = default;
+};
+
+/// Fast-dLLM, section 3.2: what follows the block keeps its K/V too.
+struct DualCache {
+  int32_t refresh = 0;  ///< as PrefixCache
+  bool operator==(const DualCache&) const = default;
+};
+
+/// FlashDLM (arXiv 2505.21467), section 3.2.1: the prompt and finished blocks are computed no more.
+struct FreeCache {
+  int32_t block = 32;    ///< positions that freeze together, counted from the end of the prompt
+  bool literal = false;  ///< as released: freeze with the K/V that a token's mask had
+  int32_t refresh = 0;   ///< everything again every so many passes of the request; 0: never
+  bool operator==(const FreeCache&) const = default;
+};
+
+/// dKV-Cache (arXiv 2505.15781), the decode variant: a token's K/V are kept once a pass has read the token.
+struct DkvCache {
+  int32_t refresh = 8;  ///< everything again every so many passes of the request, at least 1
+  bool operator==(const DkvCache&) const = default;
+};
+
+using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, DkvCache>;
+
+struct CachedPass {
+  std::vector<int32_t> rows;  ///< to compute, ascending
+  /// Whether everything that is not computed keeps its K/V for good, so that a row that does not change has
+  /// converged, rather than seen nothing new.
+  bool nothing_is_stale = true;
+};
+
+/// The rows of the next pass: those of the policy, and the predictors of `drawn_positions`. A request's first
+/// pass computes everything.
+CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Block& block,
+                       std::span<const int32_t> drawn_positions);
+
+}  // namespace lacuna

@@ -1,0 +1,55 @@
+#include "decode/canvas.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lacuna {
+
+Canvas::Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits)
+    : tokens_(std::move(prompt)),
+      prompt_length_(static_cast<int32_t>(tokens_.size())),
+      mask_id_(mask_id),
+      shifted_(shifted_logits) {
+  tokens_.resize(tokens_.size() + static_cast<size_t>(gen_length), mask_id_);
+  for (const TokenId token : tokens_) given_.push_back(token != mask_id_);
+  ages_.resize(tokens_.size(), 0);
+}
+
+int32_t Canvas::count_masked(int32_t begin, int32_t end) const {
+  return static_cast<int32_t>(std::count(tokens_.begin() + begin, tokens_.begin() + end, mask_id_));
+}
+
+std::vector<int32_t> Canvas::masked_positions(int32_t begin, int32_t end) const {
+  std::vector<int32_t> positions;
+  for (int32_t position = begin; position < end; ++position) {
+    if (is_masked(position)) positions.push_back(position);
+  }
+  return positions;
+}
+
+void Canvas::count_pass(std::span<const int32_t> rows) {
+  for (const int32_t row : rows) ++ages_[static_cast<size_t>(row)];
+  ++num_passes_;
+}
+
+void Canvas::commit(const Commit& commit) {
+  const auto index = static_cast<size_t>(commit.position);
+  // A drawn mask token changes nothing: the row's K/V still come from its token.
+  if (tokens_[index] == commit.token) return;
+  tokens_[index] = commit.token;
+  ages_[index] = 0;
+}
+
+int32_t Canvas::answer_end(std::span<const TokenId> end_ids) const {
+  const auto end =
+      std::find_first_of(tokens_.begin() + prompt_length_, tokens_.end(), end_ids.begin(), end_ids.end());
+  return static_cast<int32_t>(end - tokens_.begin());
+}
+
+bool Canvas::answer_is_final(std::span<const TokenId> end_ids) const {
+  // A drawn mask token leaves its position masked, and later blocks may still fill it.
+  const int32_t end = answer_end(end_ids);
+  return end < length() && count_masked(prompt_length_, end) == 0;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,74 @@
+// The tokens of one masked diffusion request, and how long each has been read by the model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/token.h"
+#include "decode/decoder.h"
+
+namespace lacuna {
+
+/// Contiguous positions that are denoised together.
+struct Block {
+  int32_t index = 0;  ///< 0-based
+  int32_t begin = 0;
+  int32_t end = 0;   ///< one past the last
+  int32_t pass = 0;  ///< passes that the block has had
+};
+
+class Canvas {
+ public:
+  /// The prompt, then gen_length masks. A mask token within the prompt is a gap to fill.
+  ///   shifted_logits  row p - 1 predicts position p; row 0 also predicts position 0
+  Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits);
+
+  int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
+  int32_t prompt_length() const { return prompt_length_; }
+  TokenId mask_id() const { return mask_id_; }
+  std::span<const TokenId> tokens() const { return tokens_; }
+  TokenId operator[](int32_t position) const { return tokens_[static_cast<size_t>(position)]; }
+
+  bool is_masked(int32_t position) const { return (*this)[position] == mask_id_; }
+  /// Whether the prompt fixes the position.
+  bool is_given(int32_t position) const { return given_[static_cast<size_t>(position)]; }
+  int32_t count_masked(int32_t begin, int32_t end) const;
+  /// Masked positions of [begin, end), ascending.
+  std::vector<int32_t> masked_positions(int32_t begin, int32_t end) const;
+
+  /// The row whose logits predict a position.
+  int32_t predictor(int32_t position) const { return shifted_ && position > 0 ? position - 1 : position; }
+  /// The position that a row predicts; of two, the later. length() if there is none.
+  int32_t predicted(int32_t row) const { return shifted_ ? row + 1 : row; }
+  /// Whether the position has its token; true beyond the end, where nothing is left to know.
+  bool is_known(int32_t position) const { return position >= length() || !is_masked(position); }
+  /// The first row that must stay live when positions from `begin` on are denoised.
+  int32_t first_live_row(int32_t begin) const { return predictor(begin); }
+  bool shifted_logits() const { return shifted_; }
+
+  /// Passes that computed the position's row with its present token as input.
+  int32_t age(int32_t position) const { return ages_[static_cast<size_t>(position)]; }
+  /// Passes of the request so far.
+  int32_t num_passes() const { return num_passes_; }
+
+  /// A pass computed these rows from the present tokens.
+  void count_pass(std::span<const int32_t> rows);
+  void commit(const Commit& commit);
+
+  /// The first of `end_ids` after the prompt; length() if there is none.
+  int32_t answer_end(std::span<const TokenId> end_ids) const;
+  /// Whether the answer has an end and nothing before it is masked.
+  bool answer_is_final(std::span<const TokenId> end_ids) const;
+
+ private:
+  std::vector<TokenId> tokens_;
+  std::vector<bool> given_;
+  std::vector<int32_t> ages_;
+  int32_t prompt_length_;
+  TokenId mask_id_;
+  bool shifted_;
+  int32_t num_passes_ = 0;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,87 @@
+// One pass of a masked diffusion model over one canvas: which rows it computes, what is asked of them, and
+// which of them lock afterwards. Decoders decide what is drawn and committed; everything else about a pass is
+// here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/rng.h"
+#include "decode/cache_policy.h"
+#include "decode/canvas.h"
+#include "decode/decoder.h"
+#include "decode/surelock.h"
+#include "model/cost.h"
+#include "model/plan.h"
+
+namespace lacuna {
+
+struct CanvasPassOptions {
+  SamplingRule sampling;
+  float cfg_scale = 0;  ///< classifier-free guidance; 0: none
+  CachePolicy cache;
+  std::optional<SureLock> lock;
+};
+
+class CanvasPass {
+ public:
+  CanvasPass(const CanvasPassOptions& options, const Canvas& canvas);
+
+  /// The unconditional sequence of classifier-free guidance keeps K/V of its own.
+  int32_t num_sequences() const { return options_.cfg_scale > 0 ? 2 : 1; }
+  /// The canvas, then scratch cells for probes of locked rows.
+  int32_t num_cells() const { return num_cells_; }
+  bool remembers_outputs() const { return options_.lock.has_value(); }
+
+  /// Plans the next pass. The first plan().logits are those of `drawn_positions` (ascending), in their order.
+  ///   noise  what the draw at a position takes its random numbers from
+  void prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
+               const std::function<RngStream(int32_t position)>& noise);
+  const StepPlan& plan() const { return plan_; }
+
+  /// After the pass, before its commits.
+  void count_rows(Canvas& canvas) const { canvas.count_pass(rows_); }
+  /// After the commits: chooses the rows whose drift is to be measured.
+  ///   drawn  one for each of plan().logits
+  void close_gate(const Canvas& canvas, std::span<const RowStatistics> drawn);
+  std::span<const DriftProbe> drift_probes() const { return drift_probes_; }
+  /// With what was measured, one for each of drift_probes(): locks and unlocks.
+  void apply_drift(const Canvas& canvas, std::span<const Drift> drifts, StepReport& report);
+
+  /// The pass with every row of the canvas, drawing the same positions.
+  PassWork uncached_work(const Canvas& canvas) const;
+
+  /// Null without a lock that estimates its threshold.
+  const DriftEstimate* drift_estimate() const {
+    return lock_ && options_.lock->delta ? &lock_->estimate() : nullptr;
+  }
+
+ private:
+  struct Judged {
+    int32_t row;       // position
+    size_t logits;     // index into plan_.logits
+    int32_t plan_row;  // index into plan_.tokens
+  };
+
+  int32_t plan_row(int32_t position) const;
+  LogitRow logit_row(int32_t plan_row) const;
+  void add_rows(const Canvas& canvas, std::span<const int32_t> probes);
+  void judge(const Canvas& canvas, std::span<const int32_t> drawn_positions, std::span<const int32_t> probes);
+
+  CanvasPassOptions options_;
+  std::optional<LockTable> lock_;
+  int32_t num_cells_ = 0;
+  StepPlan plan_;
+  std::vector<int32_t> rows_;  // positions computed, ascending; probes not included
+  size_t num_drawn_ = 0;
+  std::vector<Judged> judged_;
+  std::vector<Judged> probed_;
+  std::vector<DriftProbe> drift_probes_;  // of the rows that passed the gate, then of the unsure probes
+  std::vector<int32_t> measured_;         // their positions
+  size_t num_gated_ = 0;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,211 @@
+#include "decode/guided_diffusion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/overloaded.h"
+
+namespace lacuna {
+
+bool matches(const GuideMatch& match, const RowStatistics& judged, float draft_best) {
+  return std::visit(
+      Overloaded{[&](const MatchTopK& rule) { return judged.scored_rank < rule.k; },
+                 [&](const MatchRelative& rule) {
+                   const double ratio = std::exp(double{judged.scored_logit} - judged.best_logit);
+                   return judged.scored_rank < 2 && ratio >= rule.ratio;
+                 },
+                 [&](const MatchTauLiteral& rule) { return draft_best > rule.tau * judged.best_logit; }},
+      match);
+}
+
+GuidedDiffusionDecoder::GuidedDiffusionDecoder(GuidedDiffusion options, std::vector<TokenId> prompt)
+    : options_(std::move(options)),
+      canvas_(std::move(prompt), options_.gen_length, options_.mask_id, options_.shifted_logits),
+      pass_(options_.pass, canvas_) {
+  // Tokens of another vocabulary may be more than the answer's; what does not fit is not judged.
+  const int64_t wanted =
+      static_cast<int64_t>(options_.guide_prompt.size()) + 4 * int64_t{options_.gen_length};
+  num_guide_cells_ = static_cast<int32_t>(std::min(wanted, options_.guide_positions));
+  start_round();
+}
+
+StopReason GuidedDiffusionDecoder::stop_reason() const {
+  return canvas_.answer_end(options_.end_ids) < canvas_.length() ? StopReason::kEndToken
+                                                                 : StopReason::kLength;
+}
+
+std::span<const TokenId> GuidedDiffusionDecoder::answer() const {
+  return canvas_.tokens().subspan(static_cast<size_t>(canvas_.prompt_length()));
+}
+
+void GuidedDiffusionDecoder::start_round() {
+  role_ = ModelRole::kMain;
+  is_planned_ = false;
+  const bool ended = options_.eos_exit && canvas_.answer_is_final(options_.end_ids);
+  if (num_committed_ == options_.gen_length || ended) {
+    done_ = true;
+    return;
+  }
+  const int32_t index = num_committed_ / options_.block_length;
+  if (index != block_.index || round_ == 0) {
+    const int32_t begin = canvas_.prompt_length() + index * options_.block_length;
+    block_ = {index, begin, begin + options_.block_length, 0};
+  }
+  drawn_positions_ = canvas_.masked_positions(block_.begin, block_.end);
+}
+
+const StepPlan& GuidedDiffusionDecoder::plan() {
+  expects(!done_, "plan: the request is not done");
+  if (!is_planned_) {
+    if (role_ == ModelRole::kMain) {
+      // Drafts are the best tokens: nothing random is drawn.
+      pass_.prepare(canvas_, block_, drawn_positions_, [](int32_t) { return RngStream(0); });
+    } else {
+      plan_guide();
+    }
+    is_planned_ = true;
+  }
+  return role_ == ModelRole::kMain ? pass_.plan() : guide_plan_;
+}
+
+PassWork GuidedDiffusionDecoder::uncached_work() const {
+  if (role_ == ModelRole::kMain) return pass_.uncached_work(canvas_);
+  // The guide without K/V reads its sequence from the start.
+  PassWork work;
+  work.rows = guide_plan_.positions.back() + 1;
+  const auto rows = static_cast<double>(work.rows);
+  work.pairs = rows * (rows + 1) / 2;
+  work.cells = rows;
+  work.logit_rows = static_cast<double>(guide_plan_.logits.size());
+  return work;
+}
+
+StepReport GuidedDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
+  expects(is_planned_ && drawn.size() == plan().logits.size(), "apply: one draw for each that was planned");
+  applied_role_ = role_;
+  is_planned_ = false;
+  StepReport report;
+  report.step = round_;
+  report.block = block_.index;
+  report.kind = role_ == ModelRole::kMain ? "draft" : "verify";
+  if (role_ == ModelRole::kMain) {
+    take_drafts(drawn);
+    if (num_accepted_ >= num_readable()) finish_round(report);
+  } else if (judge(drawn)) {
+    finish_round(report);
+  }
+  return report;
+}
+
+void GuidedDiffusionDecoder::take_drafts(std::span<const RowStatistics> drawn) {
+  drafts_.clear();
+  std::vector<TokenId> text(answer().begin(), answer().begin() + num_committed_);
+  for (size_t i = 0; i < drawn_positions_.size(); ++i) {
+    drafts_.push_back({{drawn_positions_[i], drawn[i].token, drawn[i].confidence}, drawn[i].best_logit});
+    text.push_back(drawn[i].token);
+  }
+  pass_.count_rows(canvas_);
+  pass_.close_gate(canvas_, drawn);
+  ++block_.pass;
+
+  reading_ = options_.alignment->read(text);
+  const int32_t committed_end =
+      num_committed_ == 0 ? 0 : reading_.answer_ends[static_cast<size_t>(num_committed_) - 1];
+  num_accepted_ = 0;
+  while (num_accepted_ < reading_.tokens.size() && reading_.guide_ends[num_accepted_] <= committed_end) {
+    ++num_accepted_;
+  }
+  guide_choice_.reset();
+  role_ = ModelRole::kGuide;
+}
+
+size_t GuidedDiffusionDecoder::drafts_covered(size_t num_read) const {
+  if (num_read == 0) return 0;
+  const int32_t end = reading_.guide_ends[num_read - 1];
+  size_t covered = 0;
+  while (covered < drafts_.size() &&
+         reading_.answer_ends[static_cast<size_t>(num_committed_) + covered] <= end) {
+    ++covered;
+  }
+  return covered;
+}
+
+size_t GuidedDiffusionDecoder::num_readable() const {
+  const size_t room = static_cast<size_t>(num_guide_cells_) - options_.guide_prompt.size();
+  return std::min(reading_.tokens.size(), room);
+}
+
+void GuidedDiffusionDecoder::plan_guide() {
+  const std::vector<TokenId>& prompt = options_.guide_prompt;
+  std::vector<TokenId> sequence = prompt;
+  sequence.insert(sequence.end(), reading_.tokens.begin(), reading_.tokens.end());
+  pass_end_ = std::min(num_accepted_ + static_cast<size_t>(options_.guide_block), num_readable());
+
+  // The row before each judged token scores it; rows whose inputs are those of kept cells need not run again.
+  const size_t first_scoring = prompt.size() + num_accepted_ - 1;
+  const auto same = std::mismatch(kept_.begin(), kept_.end(), sequence.begin(), sequence.end());
+  const size_t begin = std::min(static_cast<size_t>(same.first - kept_.begin()), first_scoring);
+  const size_t end = prompt.size() + pass_end_ - 1;
+
+  guide_plan_.clear();
+  guide_plan_.rules.emplace_back();
+  for (size_t i = begin; i < end; ++i) {
+    guide_plan_.add_row(sequence[i], static_cast<int32_t>(i), static_cast<int32_t>(i));
+  }
+  RowGroup group{0, {0, guide_plan_.num_rows()}, {}, OwnRows::kCausal};
+  if (begin > 0) group.visible.push_back({0, static_cast<int32_t>(begin)});
+  guide_plan_.groups.push_back(std::move(group));
+  for (size_t token = num_accepted_; token < pass_end_; ++token) {
+    LogitRow logit;
+    logit.row = static_cast<int32_t>(prompt.size() + token - 1 - begin);
+    logit.scored = reading_.tokens[token];
+    guide_plan_.logits.push_back(logit);
+  }
+  kept_.assign(sequence.begin(), sequence.begin() + static_cast<std::ptrdiff_t>(end));
+}
+
+bool GuidedDiffusionDecoder::judge(std::span<const RowStatistics> drawn) {
+  for (const RowStatistics& judged : drawn) {
+    // The draft in which the guide's token ends.
+    const size_t draft = std::min(drafts_covered(num_accepted_), drafts_.size() - 1);
+    if (!matches(options_.match, judged, drafts_[draft].best_logit)) {
+      guide_choice_ = judged.token;
+      return true;
+    }
+    ++num_accepted_;
+  }
+  return num_accepted_ == num_readable();
+}
+
+void GuidedDiffusionDecoder::finish_round(StepReport& report) {
+  const size_t num_standing = drafts_covered(num_accepted_);
+  for (size_t i = 0; i < num_standing; ++i) report.committed.push_back(drafts_[i].commit);
+  std::optional<TokenId> own;
+  if (options_.fallback == GuideFallback::kGuide && guide_choice_) {
+    std::vector<TokenId> text(answer().begin(), answer().begin() + num_committed_);
+    for (const Commit& commit : report.committed) text.push_back(commit.token);
+    own = options_.alignment->write(text, reading_, num_accepted_, *guide_choice_);
+  }
+  if (own && *own != options_.mask_id) {
+    report.committed.push_back({drafts_[num_standing].commit.position, *own, 0});
+  } else if (report.committed.empty()) {
+    report.committed.push_back(drafts_.front().commit);
+  }
+  for (const Commit& commit : report.committed) canvas_.commit(commit);
+  num_committed_ += static_cast<int32_t>(report.committed.size());
+  ++round_;
+  start_round();
+}
+
+std::span<const DriftProbe> GuidedDiffusionDecoder::drift_probes() const {
+  if (applied_role_ == ModelRole::kGuide) return {};
+  return pass_.drift_probes();
+}
+
+void GuidedDiffusionDecoder::apply_drift(std::span<const Drift> drifts, StepReport& report) {
+  if (applied_role_ == ModelRole::kMain) pass_.apply_drift(canvas_, drifts, report);
+}
+
+}  // namespace lacuna

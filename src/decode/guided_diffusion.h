@@ -1,0 +1,131 @@
+// Guided diffusion: the diffusion model drafts all masked positions of a block in one pass, an autoregressive
+// guide reads the drafts in another, and the longest prefix that it confirms is committed.
+//
+// FlashDLM (arXiv 2505.21467), section 3.2.2 and Algorithm 1; docs/masked_acceleration.md has the rules and
+// where the paper and its code differ.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "decode/canvas_pass.h"
+#include "decode/decoder.h"
+#include "decode/token_alignment.h"
+
+namespace lacuna {
+
+/// The draft is among the guide's k best tokens; 1: it is the best.
+struct MatchTopK {
+  int32_t k = 2;
+  bool operator==(const MatchTopK&) const = default;
+};
+
+/// The draft is among the guide's 2 best tokens, and its probability at least `ratio` of the best one's.
+struct MatchRelative {
+  double ratio = 0.5;
+  bool operator==(const MatchRelative&) const = default;
+};
+
+/// Appendix C.4 as printed: the diffusion model's best logit is above tau times the guide's.
+struct MatchTauLiteral {
+  double tau = 0.5;
+  bool operator==(const MatchTauLiteral&) const = default;
+};
+
+using GuideMatch = std::variant<MatchTopK, MatchRelative, MatchTauLiteral>;
+
+/// Whether a draft stands.
+///   judged      the guide's row before the draft, which scored it
+///   draft_best  the diffusion model's best logit at the position
+bool matches(const GuideMatch& match, const RowStatistics& judged, float draft_best);
+
+enum class GuideFallback : uint8_t {
+  kDraft,  ///< where no draft stands, the first is committed all the same: the guide writes nothing itself
+  kGuide,  ///< after the drafts that stand, the guide's own token
+};
+
+struct GuidedDiffusion {
+  TokenId mask_id = 0;
+  bool shifted_logits = false;
+  std::vector<TokenId> end_ids;
+  int32_t gen_length = 128;
+  int32_t block_length = 128;  ///< divides gen_length
+  CanvasPassOptions pass;      ///< its sampling takes the best token
+  bool eos_exit = false;       ///< stop once the answer has an end
+  uint64_t seed = 0;
+
+  GuideMatch match;
+  GuideFallback fallback = GuideFallback::kDraft;
+  int32_t guide_block = 32;           ///< drafts that one pass of the guide judges
+  std::vector<TokenId> guide_prompt;  ///< at least one token
+  int64_t guide_positions = 0;        ///< the longest sequence that the guide reads
+  std::shared_ptr<const TokenAlignment> alignment;
+};
+
+class GuidedDiffusionDecoder final : public Decoder {
+ public:
+  /// Options must be consistent (make_decoder checks them); the prompt has no mask token.
+  GuidedDiffusionDecoder(GuidedDiffusion options, std::vector<TokenId> prompt);
+
+  int32_t num_sequences() const override { return pass_.num_sequences(); }
+  int32_t num_cells() const override { return pass_.num_cells(); }
+  int32_t num_guide_cells() const override { return num_guide_cells_; }
+  bool remembers_outputs() const override { return pass_.remembers_outputs(); }
+  bool done() const override { return done_; }
+  ModelRole role() const override { return role_; }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override;
+  StepReport apply(std::span<const RowStatistics> drawn) override;
+  std::span<const DriftProbe> drift_probes() const override;
+  void apply_drift(std::span<const Drift> drifts, StepReport& report) override;
+  std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
+  int32_t prompt_length() const override { return canvas_.prompt_length(); }
+  StopReason stop_reason() const override;
+  const DriftEstimate* drift_estimate() const override { return pass_.drift_estimate(); }
+
+ private:
+  struct Draft {
+    Commit commit;
+    float best_logit = 0;
+  };
+
+  void start_round();
+  /// Tokens of the guide's reading that its cells have room for.
+  size_t num_readable() const;
+  void take_drafts(std::span<const RowStatistics> drawn);
+  void plan_guide();
+  /// Judges what the guide's pass scored. True if the round is over.
+  bool judge(std::span<const RowStatistics> drawn);
+  void finish_round(StepReport& report);
+  std::span<const TokenId> answer() const;
+  /// Drafts that the guide's first `num_read` tokens cover.
+  size_t drafts_covered(size_t num_read) const;
+
+  GuidedDiffusion options_;
+  Canvas canvas_;
+  CanvasPass pass_;
+  int32_t num_guide_cells_;
+  ModelRole role_ = ModelRole::kMain;
+  ModelRole applied_role_ = ModelRole::kMain;
+  bool done_ = false;
+  bool is_planned_ = false;
+
+  int32_t round_ = 0;
+  Block block_;
+  std::vector<int32_t> drawn_positions_;
+  int32_t num_committed_ = 0;  // of the answer
+  std::vector<Draft> drafts_;
+
+  // The guide's side of a round: its reading of the committed tokens and the drafts.
+  GuideReading reading_;
+  std::vector<float> draft_logits_;  // [reading] best logit of the draft that a token ends in
+  size_t num_accepted_ = 0;          // tokens of the reading that stand, those of committed tokens included
+  size_t pass_end_ = 0;              // of the reading's tokens that the pass in question judges
+  std::vector<TokenId> kept_;        // the guide's sequence whose K/V are in its cells
+  std::optional<TokenId> guide_choice_;  // the guide's own token where it refused a draft
+  StepPlan guide_plan_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,143 @@
+#include "decode/parse_policies.h"
+
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+/// The value after "name=", if there is one.
+std::optional<std::string_view> value_of(std::string_view item) {
+  const size_t equals = item.find('=');
+  if (equals == std::string_view::npos) return {};
+  return item.substr(equals + 1);
+}
+
+template <typename T>
+T number(std::string_view flag, std::string_view name, std::string_view text, T least, T most) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) {
+    throw InputError("{} {} is '{}'; expected a number from {} to {}", flag, name, text, least, most);
+  }
+  return value;
+}
+
+/// True for `yes`, false for `no`.
+bool choice(std::string_view name, std::string_view text, std::string_view no, std::string_view yes) {
+  if (text != no && text != yes) {
+    throw InputError("--lock {} is '{}'; expected {} or {}", name, text, no, yes);
+  }
+  return text == yes;
+}
+
+constexpr int32_t kMostPasses = 1 << 20;
+
+void apply_lock_item(std::string_view name, std::string_view value, SureLock& lock) {
+  const auto real = [&](double least, double most) { return number("--lock", name, value, least, most); };
+  const auto whole = [&](int32_t least) {
+    return number<int32_t>("--lock", name, value, least, kMostPasses);
+  };
+  if (name == "eps") {
+    lock.eps = real(0, 1e6);
+  } else if (name == "delta") {
+    lock.delta = real(1e-6, 1e6);
+  } else if (name == "gate") {
+    lock.gate = value == "off" ? 100 : real(0, 100);
+  } else if (name == "min-age") {
+    lock.min_age = whole(0);
+  } else if (name == "population") {
+    lock.gate_counts_unlocked = choice(name, value, "candidates", "unlocked");
+  } else if (name == "prompt") {
+    lock.eager_prompt = choice(name, value, "paper", "eager");
+  } else if (name == "unlock-every") {
+    lock.unlock_every = whole(1);
+  } else if (name == "budget") {
+    lock.probes = whole(1);
+  } else if (name == "unlock-eps") {
+    lock.unlock_eps = real(0, 1e6);
+  } else if (name == "interval") {
+    lock.min_locked_passes = whole(0);
+  } else if (name == "cooldown") {
+    lock.cooldown = whole(0);
+  } else if (name == "strictness") {
+    lock.strictness = real(0, 1);
+  } else {
+    throw InputError(
+        "--lock knows no '{}'; expected eps, delta, gate, min-age, population, prompt, unlock-every, budget, "
+        "unlock-eps, interval, cooldown or strictness",
+        name);
+  }
+}
+
+}  // namespace
+
+CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits) {
+  if (text == "none") return NoCache{};
+  if (text == "prefix") return PrefixCache{refresh};
+  if (text == "dual") return DualCache{refresh};
+  if (text == "free" || text == "free-literal")
+    return FreeCache{cache_block, text == "free-literal", refresh};
+  if (text == "dkv") {
+    // The refresh intervals of the paper's settings.
+    const int32_t usual = shifted_logits ? 4 : 8;
+    return DkvCache{refresh > 0 ? refresh : usual};
+  }
+  throw InputError("--cache is '{}'; expected none, prefix, dual, free, free-literal or dkv", text);
+}
+
+SureLock parse_lock(std::string_view text) {
+  SureLock lock;
+  std::set<std::string, std::less<>> seen;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    const std::string_view name = item.substr(0, item.find('='));
+    const std::optional<std::string_view> value = value_of(item);
+    if (!value) throw InputError("--lock '{}': '{}' has no value; expected NAME=VALUE,...", text, item);
+    apply_lock_item(name, *value, lock);
+    if (!seen.emplace(name).second) throw InputError("--lock '{}': {} is given twice", text, name);
+  }
+  const auto given = [&](std::string_view name) { return seen.find(name) != seen.end(); };
+  if (!given("eps") && !given("delta"))
+    throw InputError("--lock '{}': expected eps=EPS or delta=DELTA", text);
+  if (!given("eps")) lock.eps = 0;  // nothing to fall back on
+  for (const std::string_view name : {"budget", "unlock-eps", "interval", "cooldown", "strictness"}) {
+    if (given(name) && lock.unlock_every == 0) {
+      throw InputError("--lock '{}': {} has no effect without unlock-every", text, name);
+    }
+  }
+  if (given("population") && lock.gate >= 100) {
+    throw InputError("--lock '{}': population has no effect without a gate", text);
+  }
+  return lock;
+}
+
+GuideMatch parse_guide_match(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find('='));
+  const std::optional<std::string_view> value = value_of(text);
+  const auto real = [&](double usual, double most) {
+    return value ? number("--guide-match", name, *value, 0.0, most) : usual;
+  };
+  if (text == "exact") return MatchTopK{1};
+  if (name == "top-k") {
+    return MatchTopK{value ? number<int32_t>("--guide-match", name, *value, 1, 1 << 20) : 2};
+  }
+  if (name == "relative") return MatchRelative{real(0.5, 1)};
+  if (name == "tau-literal") return MatchTauLiteral{real(0.5, 1e6)};
+  throw InputError("--guide-match is '{}'; expected exact, top-k=K, relative=R or tau-literal=T", text);
+}
+
+GuideFallback parse_guide_fallback(std::string_view text) {
+  if (text == "dlm") return GuideFallback::kDraft;
+  if (text == "ar") return GuideFallback::kGuide;
+  throw InputError("--guide-fallback is '{}'; expected dlm or ar", text);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,26 @@
+// Policies by the names and numbers that people type. Each throws InputError with the flag, its value and
+// what was expected.
+#pragma once
+
+#include <string_view>
+
+#include "decode/cache_policy.h"
+#include "decode/guided_diffusion.h"
+#include "decode/surelock.h"
+
+namespace lacuna {
+
+/// --cache none|prefix|dual|free|free-literal|dkv, with --refresh (0: not given) and --cache-block.
+CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits);
+
+/// --lock
+/// eps=5e-4,gate=20,min-age=1,prompt=paper|eager,population=candidates|unlocked,delta=D,unlock-every=P,
+/// budget=32,unlock-eps=E,interval=4,cooldown=4,strictness=0.5, in any order.
+SureLock parse_lock(std::string_view text);
+
+/// --guide-match exact|top-k=2|relative=0.5|tau-literal=0.5.
+GuideMatch parse_guide_match(std::string_view text);
+/// --guide-fallback dlm|ar.
+GuideFallback parse_guide_fallback(std::string_view text);
+
+}  // namespace lacuna

@@ -1,0 +1,57 @@
+// How a guide reads an answer that another model writes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/token.h"
+
+namespace lacuna {
+
+/// An answer, cut into the guide's tokens. Ends are in one unit for both models (tokens where they share a
+/// vocabulary, bytes where not), counted from the start of the answer, ascending.
+struct GuideReading {
+  std::vector<TokenId> tokens;       ///< the guide's
+  std::vector<int32_t> guide_ends;   ///< [tokens] where each ends
+  std::vector<int32_t> answer_ends;  ///< [answer] where each of the answer's own tokens ends
+};
+
+class TokenAlignment {
+ public:
+  virtual ~TokenAlignment() = default;
+
+  virtual GuideReading read(std::span<const TokenId> answer) const = 0;
+
+  /// The answer's next token if the guide goes on with `guide_token` after `reading`'s first `num_read`
+  /// tokens; `answer` is what stands before. Nothing if it cannot be said with one token of the answer's
+  /// vocabulary.
+  virtual std::optional<TokenId> write(std::span<const TokenId> answer, const GuideReading& reading,
+                                       size_t num_read, TokenId guide_token) const = 0;
+
+  /// Tokens that the guide cannot read, so that none of them is drafted.
+  virtual std::vector<TokenId> unreadable() const = 0;
+};
+
+/// Both models number their tokens alike; their end tokens may differ and stand for each other.
+class SharedVocabulary final : public TokenAlignment {
+ public:
+  struct Side {
+    int64_t vocab_size = 0;
+    TokenId eos_id = -1;
+    std::vector<TokenId> end_ids;
+  };
+  SharedVocabulary(Side main, Side guide) : main_(std::move(main)), guide_(std::move(guide)) {}
+
+  GuideReading read(std::span<const TokenId> answer) const override;
+  std::optional<TokenId> write(std::span<const TokenId> answer, const GuideReading& reading, size_t num_read,
+                               TokenId guide_token) const override;
+  std::vector<TokenId> unreadable() const override;
+
+ private:
+  Side main_;
+  Side guide_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,135 @@
+#include "engine/guide.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+bool contains(const std::vector<TokenId>& tokens, TokenId token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
+std::string bytes_of(const Tokenizer& tokenizer, TokenId token) {
+  return tokenizer.decode(std::span(&token, 1), false);
+}
+
+/// Special tokens may differ: Dream adds a mask where Qwen2.5 has spare rows.
+bool number_alike(const Tokenizer& a, const Tokenizer& b) {
+  for (TokenId token = 0; token < std::min(a.size(), b.size()); ++token) {
+    if (a.is_special(token) || b.is_special(token)) continue;
+    if (bytes_of(a, token) != bytes_of(b, token)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Guide::Guide(const TextModel& main, const TextModel& guide) : main_(main), guide_(guide) {
+  if ((main.tokenizer == nullptr) != (guide.tokenizer == nullptr)) {
+    throw InputError(
+        "--guide: one of the two models has a tokenizer and the other none; expected both or neither");
+  }
+  if (main.tokenizer == nullptr) {
+    shares_vocabulary_ = main.config.vocab_size == guide.config.vocab_size;
+    if (!shares_vocabulary_) {
+      throw InputError(
+          "--guide: without tokenizers the vocabularies must be one; the model has {} tokens, the guide {}",
+          main.config.vocab_size, guide.config.vocab_size);
+    }
+  } else {
+    shares_vocabulary_ = number_alike(*main.tokenizer, *guide.tokenizer);
+  }
+  if (shares_vocabulary_) {
+    alignment_ = shared_vocabulary(main.config, guide.config);
+  } else {
+    alignment_ = std::make_shared<ByteAlignment>(main, guide);
+  }
+}
+
+GuideContext Guide::context(std::span<const TokenId> prompt, std::span<const Message> messages) const {
+  GuideContext context{&guide_.config, {}, alignment_};
+  if (shares_vocabulary_) {
+    context.prompt.assign(prompt.begin(), prompt.end());
+  } else if (!messages.empty()) {
+    context.prompt = render(guide_.chat_template, *guide_.tokenizer, messages);
+  } else {
+    context.prompt = guide_.tokenizer->encode(main_.tokenizer->decode(prompt));
+  }
+  return context;
+}
+
+GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
+  GuideReading reading;
+  int32_t end = 0;
+  std::string segment;
+  const auto cut_segment = [&](int32_t segment_begin) {
+    int32_t guide_end = segment_begin;
+    for (const TokenId token : guide_.tokenizer->encode(segment)) {
+      guide_end += static_cast<int32_t>(bytes_of(*guide_.tokenizer, token).size());
+      reading.tokens.push_back(token);
+      reading.guide_ends.push_back(guide_end);
+    }
+    // A normalised text may have another length; then the segment stands or falls as a whole.
+    if (guide_end != end) {
+      std::replace_if(
+          reading.guide_ends.begin(), reading.guide_ends.end(),
+          [&](int32_t value) { return value > segment_begin; }, end);
+    }
+    segment.clear();
+  };
+  int32_t segment_begin = 0;
+  for (const TokenId token : answer) {
+    if (contains(main_.config.end_ids, token)) {
+      cut_segment(segment_begin);
+      reading.tokens.push_back(std::max(guide_.config.eos_id, 0));
+      reading.guide_ends.push_back(++end);
+      segment_begin = end;
+    } else {
+      const std::string bytes = bytes_of(*main_.tokenizer, token);
+      segment += bytes;
+      end += static_cast<int32_t>(bytes.size());
+    }
+    reading.answer_ends.push_back(end);
+  }
+  cut_segment(segment_begin);
+  return reading;
+}
+
+std::optional<TokenId> ByteAlignment::write(std::span<const TokenId> answer, const GuideReading& reading,
+                                            size_t num_read, TokenId guide_token) const {
+  // What the guide has read beyond the answer, then its own token.
+  const int32_t answer_end = answer.empty() ? 0 : reading.answer_ends[answer.size() - 1];
+  std::string text;
+  for (size_t i = 0; i < num_read; ++i) {
+    if (reading.guide_ends[i] <= answer_end) continue;
+    const int32_t begin = i == 0 ? 0 : reading.guide_ends[i - 1];
+    const std::string bytes = bytes_of(*guide_.tokenizer, reading.tokens[i]);
+    const int32_t known = std::clamp(answer_end - begin, 0, static_cast<int32_t>(bytes.size()));
+    text += bytes.substr(static_cast<size_t>(known));
+  }
+  if (contains(guide_.config.end_ids, guide_token)) {
+    if (text.empty() && main_.config.eos_id >= 0) return main_.config.eos_id;
+  } else {
+    text += bytes_of(*guide_.tokenizer, guide_token);
+  }
+  const std::vector<TokenId> tokens = main_.tokenizer->encode(text);
+  if (tokens.empty()) return {};
+  return tokens.front();
+}
+
+std::vector<TokenId> ByteAlignment::unreadable() const {
+  // Special tokens have no text that the guide could read; dead rows have none at all.
+  std::vector<TokenId> tokens;
+  for (int64_t id = 0; id < main_.config.vocab_size; ++id) {
+    const auto token = static_cast<TokenId>(id);
+    const bool has_text = token < main_.tokenizer->size() && !main_.tokenizer->is_special(token) &&
+                          !bytes_of(*main_.tokenizer, token).empty();
+    if (!has_text && !contains(main_.config.end_ids, token)) tokens.push_back(token);
+  }
+  return tokens;
+}
+
+}  // namespace lacuna

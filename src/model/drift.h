@@ -1,0 +1,28 @@
+// How far a row's posterior moved since it was last computed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace lacuna {
+
+/// A row of the pass just made whose posterior is compared with the one that a cell remembers.
+struct DriftProbe {
+  int32_t row = 0;                 ///< index into StepPlan::tokens
+  int32_t unconditional_row = -1;  ///< as LogitRow: guided posteriors are compared; -1: none
+  float guidance = 0;
+  int32_t cell = 0;  ///< of the row's sequence (and of the unconditional row's)
+
+  bool operator==(const DriftProbe&) const = default;
+};
+
+struct Drift {
+  double kl = 0;              ///< KL(now || before), nats, over the whole vocabulary; >= 0
+  double max_log_change = 0;  ///< max over tokens of |ln p now - ln p before|
+};
+
+/// Compares softmax(now) with softmax(before), both raw f32 logits, without forming a probability:
+/// KL = sum p (z - y) - (lse z - lse y). Sums run in double; infinite where logits are not finite.
+Drift measure_drift(std::span<const float> now, std::span<const float> before);
+
+}  // namespace lacuna
