@@ -13,7 +13,7 @@ std::string average_key(size_t index) {
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& path, Llada model,
+void save_checkpoint(const std::filesystem::path& path, Transformer model,
                      const std::vector<torch::Tensor>& average, const torch::optim::AdamW& optimizer,
                      const Progress& progress) {
   torch::serialize::OutputArchive archive, weights, moments;
@@ -31,8 +31,8 @@ void save_checkpoint(const std::filesystem::path& path, Llada model,
   std::filesystem::rename(partial, path);
 }
 
-Progress load_checkpoint(const std::filesystem::path& path, Llada model, std::vector<torch::Tensor>& average,
-                         torch::optim::AdamW& optimizer) {
+Progress load_checkpoint(const std::filesystem::path& path, Transformer model,
+                         std::vector<torch::Tensor>& average, torch::optim::AdamW& optimizer) {
   // LibTorch would take over whatever shapes the file has.
   std::vector<std::vector<int64_t>> shapes;
   for (const torch::Tensor& parameter : model->parameters()) shapes.push_back(parameter.sizes().vec());

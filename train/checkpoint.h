@@ -19,12 +19,12 @@ struct Progress {
 
 /// Writes to a temporary file beside `path` and renames it, so that an interruption leaves the old
 /// checkpoint.
-void save_checkpoint(const std::filesystem::path& path, Llada model,
+void save_checkpoint(const std::filesystem::path& path, Transformer model,
                      const std::vector<torch::Tensor>& average, const torch::optim::AdamW& optimizer,
                      const Progress& progress);
 
 /// Reads into a model and an optimiser of the same shapes. Throws InputError when the file does not fit.
-Progress load_checkpoint(const std::filesystem::path& path, Llada model, std::vector<torch::Tensor>& average,
-                         torch::optim::AdamW& optimizer);
+Progress load_checkpoint(const std::filesystem::path& path, Transformer model,
+                         std::vector<torch::Tensor>& average, torch::optim::AdamW& optimizer);
 
 }  // namespace lacuna::train

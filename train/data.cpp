@@ -58,17 +58,17 @@ Batch BatchSource::batch(uint64_t step) {
 }
 
 BatchSource::Row BatchSource::draw_row(uint64_t index) const {
-  double total = options_.drill_share;
-  for (const TaskShare& share : options_.tasks) total += share.share;
-  double kind = total * RngStream(options_.seed, kRowKind).uniform(index);
-  for (const auto& [task, share] : options_.tasks) {
-    if (kind < share) {
-      const Sample sample = task->generate(Split::kTrain, options_.seed, index);
-      return {tokenizer_->encode(sample.prompt), tokenizer_->encode(sample.answer)};
-    }
-    kind -= share;
-  }
-  return {};
+  double stories = 0;
+  for (const TaskShare& share : options_.tasks) stories += share.share;
+  double kind = (stories + options_.drill_share) * RngStream(options_.seed, kRowKind).uniform(index);
+  const bool drill = kind >= stories;
+  if (drill) kind = (kind - stories) / options_.drill_share * stories;  // even again: chooses its prompt
+  auto chosen = options_.tasks.begin();
+  for (; chosen + 1 != options_.tasks.end() && kind >= chosen->share; ++chosen) kind -= chosen->share;
+  const Sample sample = chosen->task->generate(Split::kTrain, options_.seed, index);
+  Row row{tokenizer_->encode(sample.prompt), {}};
+  if (!drill) row.answer = tokenizer_->encode(sample.answer);
+  return row;
 }
 
 void BatchSource::fill(uint64_t pool_number) {
@@ -77,37 +77,26 @@ void BatchSource::fill(uint64_t pool_number) {
   std::vector<std::pair<uint64_t, Row>> rows;
   for (uint64_t i = 0; i < kPoolBatches * rows_per_batch; ++i)
     rows.emplace_back(first + i, draw_row(first + i));
-
-  // Drills take any length: they fill up whichever batch they are in, in equal parts.
-  const auto drills =
-      std::stable_partition(rows.begin(), rows.end(), [](const auto& r) { return !r.second.prompt.empty(); });
-  std::stable_sort(rows.begin(), drills, [](const auto& a, const auto& b) {
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.second.prompt.size() < b.second.prompt.size();
   });
-  const auto others = static_cast<size_t>(drills - rows.begin());
   const std::vector<size_t> batch_order =
       shuffled(kPoolBatches, RngStream(options_.seed, kBatchOrder, pool_number));
 
   pool_.assign(kPoolBatches, {});
   for (size_t b = 0; b < kPoolBatches; ++b) {
-    std::vector<size_t> members;
-    for (size_t i = b * others / kPoolBatches; i < (b + 1) * others / kPoolBatches; ++i) members.push_back(i);
-    int64_t length = options_.canvas;
-    for (const size_t i : members) {
-      const Row& row = rows[i].second;
-      const auto prompt = static_cast<int64_t>(row.prompt.size());
-      length = std::max({length, prompt + options_.canvas, prompt + static_cast<int64_t>(row.answer.size())});
-    }
-    const size_t drill_count = rows.size() - others;
-    for (size_t i = b * drill_count / kPoolBatches; i < (b + 1) * drill_count / kPoolBatches; ++i) {
-      members.push_back(others + i);
+    const std::span members = std::span(rows).subspan(b * rows_per_batch, rows_per_batch);
+    int64_t length = 0;
+    for (const auto& [index, row] : members) {
+      const auto answer = std::max(options_.canvas, static_cast<int64_t>(row.answer.size()));
+      length = std::max(length, static_cast<int64_t>(row.prompt.size()) + answer);
     }
     const std::vector<size_t> order =
-        shuffled(members.size(), RngStream(options_.seed, kRowOrder, pool_number, b));
-    const auto count = static_cast<int64_t>(members.size());
-    Batch batch{torch::empty({count, length}, torch::kInt64), torch::empty({count, length}, torch::kBool)};
-    for (size_t r = 0; r < members.size(); ++r) {
-      const auto& [index, row] = rows[members[order[r]]];
+        shuffled(rows_per_batch, RngStream(options_.seed, kRowOrder, pool_number, b));
+    Batch batch{torch::empty({options_.batch_rows, length}, torch::kInt64),
+                torch::empty({options_.batch_rows, length}, torch::kBool)};
+    for (size_t r = 0; r < rows_per_batch; ++r) {
+      const auto& [index, row] = members[order[r]];
       const auto offset = static_cast<int64_t>(r) * length;
       write_row(row, index, batch.tokens.data_ptr<int64_t>() + offset,
                 batch.response.data_ptr<bool>() + offset, length);
@@ -119,21 +108,23 @@ void BatchSource::fill(uint64_t pool_number) {
 
 void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response,
                             int64_t length) const {
-  if (row.prompt.empty()) return write_drill(index, tokens, response, length);
+  const auto prompt = static_cast<int64_t>(row.prompt.size());
   int64_t* end = std::copy(row.prompt.begin(), row.prompt.end(), tokens);
+  std::fill(response, response + prompt, false);
+  if (row.answer.empty()) return write_drill(index, tokens, response, prompt, length);
   end = std::copy(row.answer.begin(), row.answer.end(), end);
   std::fill(end, tokens + length, static_cast<int64_t>(end_id_));
-  for (int64_t i = 0; i < length; ++i) response[i] = i >= static_cast<int64_t>(row.prompt.size());
+  std::fill(response + prompt, response + length, true);
 }
 
-void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t length) const {
+void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t at,
+                              int64_t length) const {
   const RngStream stream(options_.seed, kDrill, index);
-  int64_t at = 0;
-  const auto append = [&](const std::string& text, bool may_be_masked) {
+  const auto append = [&](const std::string& text, bool is_response) {
     for (const TokenId token : tokenizer_->encode(text)) {
       if (at == length) return;
       tokens[at] = token;
-      response[at++] = may_be_masked;
+      response[at++] = is_response;
     }
   };
   for (uint64_t number = 0; at < length; ++number) {

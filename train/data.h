@@ -27,9 +27,9 @@ struct DataOptions {
   uint64_t seed = 1;
 };
 
-/// Samples of the tasks' train split, and drills. A drill is a row of bare equations, "12+7=19. 14-9=5. ...",
-/// in which only the results may be masked: it teaches as many sums as fit instead of the two of a story. Its
-/// equations are drawn evenly from all that a story can contain.
+/// Samples of the tasks' train split, and drills. A drill is a prompt with bare equations in the answer's
+/// place, "12+7=19. 14-9=5. ...", in which only the results belong to the response: it teaches as many sums
+/// as fit instead of the two of a story. Its equations are drawn evenly from all that a story can contain.
 class BatchSource {
  public:
   /// `tokenizer` outlives the source; `end_id` fills the rows.
@@ -43,13 +43,14 @@ class BatchSource {
 
  private:
   struct Row {
-    std::vector<TokenId> prompt, answer;  // both empty: a drill
+    std::vector<TokenId> prompt;
+    std::vector<TokenId> answer;  // empty: a drill
   };
 
   void fill(uint64_t pool_number);
   Row draw_row(uint64_t index) const;
   void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
-  void write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
+  void write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t at, int64_t length) const;
 
   DataOptions options_;
   const Tokenizer* tokenizer_;

@@ -4,8 +4,32 @@
 #include <map>
 
 namespace lacuna::train {
+namespace {
 
-std::vector<std::vector<TokenId>> decode(Llada& model, const std::vector<std::vector<TokenId>>& prompts,
+// Both write the canvas of `tokens` [B, T], which begins at `first`.
+
+void fill_surest_first(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
+  const int64_t shift = model->shape().traits().shifted_logits ? 1 : 0;
+  const int64_t end = tokens.size(1);
+  torch::Tensor canvas = tokens.slice(1, first);  // a view
+  for (int64_t step = first; step < end; ++step) {
+    const torch::Tensor hidden = model->hidden(tokens).slice(1, first - shift, end - shift);
+    const auto [confidence, candidate] = torch::softmax(model->logits(hidden), -1).max(-1);
+    const torch::Tensor position = confidence.masked_fill(canvas != mask_id, -1).argmax(-1, /*keepdim=*/true);
+    canvas.scatter_(1, position, candidate.gather(1, position));
+  }
+}
+
+void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t first) {
+  for (int64_t at = first; at < tokens.size(1); ++at) {
+    const torch::Tensor hidden = model->hidden(tokens.slice(1, 0, at)).select(1, at - 1);
+    tokens.select(1, at).copy_(model->logits(hidden).argmax(-1));
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<std::vector<TokenId>>& prompts,
                                          int64_t canvas, TokenId mask_id) {
   const torch::InferenceMode inference;
   const auto rows = static_cast<int64_t>(prompts.size());
@@ -16,15 +40,13 @@ std::vector<std::vector<TokenId>> decode(Llada& model, const std::vector<std::ve
     const auto& prompt = prompts[static_cast<size_t>(row)];
     std::copy(prompt.begin(), prompt.end(), tokens.data_ptr<int64_t>() + row * tokens.size(1));
   }
-  torch::Tensor answer = tokens.slice(1, prompt_length);  // a view: writing it fills the canvas
-  for (int64_t step = 0; step < canvas; ++step) {
-    const torch::Tensor hidden = model->hidden(tokens).slice(1, prompt_length);
-    const auto [confidence, candidate] = torch::softmax(model->logits(hidden), -1).max(-1);
-    const torch::Tensor position = confidence.masked_fill(answer != mask_id, -1).argmax(-1, /*keepdim=*/true);
-    answer.scatter_(1, position, candidate.gather(1, position));
+  if (model->shape().traits().causal) {
+    write_left_to_right(model, tokens, prompt_length);
+  } else {
+    fill_surest_first(model, tokens, prompt_length, mask_id);
   }
   std::vector<std::vector<TokenId>> canvases;
-  const torch::Tensor filled = answer.contiguous();
+  const torch::Tensor filled = tokens.slice(1, prompt_length).contiguous();
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t* first = filled.data_ptr<int64_t>() + row * canvas;
     canvases.emplace_back(first, first + canvas);
@@ -32,7 +54,7 @@ std::vector<std::vector<TokenId>> decode(Llada& model, const std::vector<std::ve
   return canvases;
 }
 
-std::vector<Mistake> find_mistakes(Llada& model, const Task& task, uint64_t seed, int64_t count,
+std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_t seed, int64_t count,
                                    int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids) {
   struct Group {
     std::vector<Sample> samples;

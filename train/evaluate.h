@@ -1,6 +1,6 @@
-// Accuracy of a model in training, with the plain decoder of LLaDA (Nie et al. 2025, algorithm 5 with
-// low-confidence remasking): the whole canvas is one block, and each step commits the one most probable
-// token.
+// Accuracy of a model in training, with the plain decoder of its objective. Masked diffusion: LLaDA's (Nie et
+// al. 2025, algorithm 5 with low-confidence remasking), where the whole canvas is one block and each step
+// commits the one most probable token. Next token: the most probable one, from left to right.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace lacuna::train {
 
-/// Fills `canvas` positions after each prompt, `canvas` steps; the prompts have one length. Returns the
+/// Fills `canvas` positions after each prompt, one per step; the prompts have one length. Returns the
 /// canvases.
-std::vector<std::vector<TokenId>> decode(Llada& model, const std::vector<std::vector<TokenId>>& prompts,
+std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<std::vector<TokenId>>& prompts,
                                          int64_t canvas, TokenId mask_id);
 
 /// Two special tokens that training itself needs to know.
@@ -32,7 +32,7 @@ struct Mistake {
 
 /// Answers samples 0 .. count-1 of the task's test split under `seed`, each text cut at its first end token.
 /// Returns what the task's checker refused.
-std::vector<Mistake> find_mistakes(Llada& model, const Task& task, uint64_t seed, int64_t count,
+std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_t seed, int64_t count,
                                    int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids);
 
 }  // namespace lacuna::train

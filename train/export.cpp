@@ -1,10 +1,17 @@
 #include "train/export.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "weights/checkpoint.h"
 #include "weights/safetensors_writer.h"
 
 namespace lacuna::train {
@@ -19,9 +26,48 @@ void write_json(const std::filesystem::path& path, const nlohmann::ordered_json&
   if (!file) throw InputError("cannot write {}", path.string());
 }
 
-}  // namespace
+struct PublishedName {
+  std::string_view part, llada, transformers;
+};
 
-nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
+constexpr PublishedName kNames[] = {
+    {"embedding", "model.transformer.wte", "model.embed_tokens"},
+    {"final_norm", "model.transformer.ln_f", "model.norm"},
+    {"head", "model.transformer.ff_out", "lm_head"},
+    // Of a block.
+    {"attn_norm", "attn_norm", "input_layernorm"},
+    {"q", "q_proj", "self_attn.q_proj"},
+    {"k", "k_proj", "self_attn.k_proj"},
+    {"v", "v_proj", "self_attn.v_proj"},
+    {"q_norm", "", "self_attn.q_norm"},
+    {"k_norm", "", "self_attn.k_norm"},
+    {"o", "attn_out", "self_attn.o_proj"},
+    {"ffn_norm", "ff_norm", "post_attention_layernorm"},
+    {"gate", "ff_proj", "mlp.gate_proj"},
+    {"up", "up_proj", "mlp.up_proj"},
+    {"down", "ff_out", "mlp.down_proj"},
+};
+
+/// "blocks.2.q.weight" -> "model.layers.2.self_attn.q_proj.weight". LLaDA has names of its own, the other
+/// families those of the transformers library.
+std::string published_name(Family family, std::string_view parameter) {
+  constexpr std::string_view kBlocks = "blocks.";
+  const bool llada = family == Family::kLlada;
+  const size_t kind = parameter.rfind('.');             // ".weight" or ".bias"
+  const size_t block = parameter.rfind('.', kind - 1);  // the end of "blocks.2"; npos outside of the blocks
+  const std::string_view part = parameter.substr(block + 1, kind - block - 1);
+  const auto* const name =
+      std::find_if(std::begin(kNames), std::end(kNames),
+                   [&](const PublishedName& candidate) { return candidate.part == part; });
+  expects(name != std::end(kNames), "every part of the model has a published name");
+  const std::string_view published = llada ? name->llada : name->transformers;
+  if (block == std::string_view::npos) return fmt::format("{}{}", published, parameter.substr(kind));
+  return fmt::format("{}.{}.{}{}", llada ? "model.transformer.blocks" : "model.layers",
+                     parameter.substr(kBlocks.size(), block - kBlocks.size()), published,
+                     parameter.substr(kind));
+}
+
+nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
   return {{"activation_type", "silu"},
           {"alibi", false},
           {"alibi_bias_max", 8.0},
@@ -62,7 +108,7 @@ nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
           {"pad_token_id", bpe.end_id()},
           {"precision", "amp_bf16"},
           {"residual_dropout", 0.0},
-          {"rms_norm_eps", shape.norm_epsilon},
+          {"rms_norm_eps", shape.traits().norm_epsilon},
           {"rope", true},
           {"rope_full_precision", true},
           {"rope_theta", shape.rope_theta},
@@ -71,6 +117,66 @@ nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
           {"use_cache", false},
           {"vocab_size", shape.vocabulary},
           {"weight_tying", false}};
+}
+
+/// Of Qwen2.5, Qwen3 and Dream: the keys that all three have, then those of each.
+nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& bpe) {
+  nlohmann::ordered_json config = {{"attention_dropout", 0.0},
+                                   {"bos_token_id", bpe.start_id()},
+                                   {"eos_token_id", bpe.end_id()},
+                                   {"hidden_act", "silu"},
+                                   {"hidden_size", shape.width},
+                                   {"initializer_range", 0.02},
+                                   {"intermediate_size", shape.ffn_width},
+                                   {"max_position_embeddings", kMaxSequence},
+                                   {"max_window_layers", shape.layers},
+                                   {"num_attention_heads", shape.heads},
+                                   {"num_hidden_layers", shape.layers},
+                                   {"num_key_value_heads", shape.heads},
+                                   {"rms_norm_eps", shape.traits().norm_epsilon},
+                                   {"rope_scaling", nullptr},
+                                   {"rope_theta", shape.rope_theta},
+                                   {"sliding_window", nullptr},
+                                   {"tie_word_embeddings", false},
+                                   {"torch_dtype", "bfloat16"},
+                                   {"use_cache", true},
+                                   {"use_sliding_window", false},
+                                   {"vocab_size", shape.vocabulary}};
+  switch (shape.family) {
+    case Family::kDream:
+      config.update(
+          {{"architectures", {"DreamModel"}},
+           {"auto_map",
+            {{"AutoConfig", "configuration_dream.DreamConfig"}, {"AutoModel", "modeling_dream.DreamModel"}}},
+           {"mask_token_id", bpe.mask_id()},
+           {"model_type", "Dream"},
+           {"pad_token_id", bpe.end_id()},
+           {"transformers_version", "4.46.2"},
+           {"use_mrope", false}});
+      break;
+    case Family::kQwen2:
+      config.update({{"architectures", {"Qwen2ForCausalLM"}},
+                     {"model_type", "qwen2"},
+                     {"transformers_version", "4.43.1"},
+                     {"use_mrope", false}});
+      break;
+    case Family::kQwen3:
+      config.update({{"architectures", {"Qwen3ForCausalLM"}},
+                     {"attention_bias", false},
+                     {"head_dim", shape.head_width()},
+                     {"model_type", "qwen3"},
+                     {"transformers_version", "4.51.0"}});
+      break;
+    case Family::kLlada:
+      break;
+  }
+  return config;
+}
+
+}  // namespace
+
+nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
+  return shape.family == Family::kLlada ? llada_config(shape, bpe) : transformers_config(shape, bpe);
 }
 
 void export_texts(const std::filesystem::path& folder, const ModelShape& shape, const Bpe& bpe) {
@@ -84,19 +190,31 @@ void export_texts(const std::filesystem::path& folder, const ModelShape& shape, 
                                                  {"transformers_version", "4.46.3"}});
 }
 
-void export_weights(const std::filesystem::path& folder, const Llada& model) {
+void export_weights(const std::filesystem::path& folder, const Transformer& model) {
   std::vector<std::vector<bf16>> storage;
   std::vector<TensorToWrite> tensors;
   for (const auto& item : model->named_parameters()) {
     const torch::Tensor values = item.value().detach().contiguous();
     storage.push_back(to_bf16({values.data_ptr<float>(), static_cast<size_t>(values.numel())}));
-    tensors.push_back(
-        {item.key(), DType::kBF16, values.sizes().vec(), std::as_bytes(std::span(storage.back()))});
+    tensors.push_back({published_name(model->shape().family, item.key()), DType::kBF16, values.sizes().vec(),
+                       std::as_bytes(std::span(storage.back()))});
   }
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
 
-void round_weights(Llada& model) {
+void import_weights(const std::filesystem::path& folder, Transformer& model) {
+  const torch::NoGradGuard no_grad;
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  for (const auto& item : model->named_parameters()) {
+    torch::Tensor values = torch::empty_like(item.value());
+    const TensorView stored =
+        checkpoint.tensor(published_name(model->shape().family, item.key()), values.sizes().vec());
+    widen(stored, 0, {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
+    item.value().copy_(values);
+  }
+}
+
+void round_weights(Transformer& model) {
   const torch::NoGradGuard no_grad;
   for (const torch::Tensor& parameter : model->parameters()) parameter.copy_(parameter.to(torch::kBFloat16));
 }

@@ -1,26 +1,28 @@
-// Writes a trained model as a checkpoint folder in LLaDA's published layout.
+// Checkpoint folders in the families' published layouts: written from a trained model, read to start another.
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "train/bpe.h"
 #include "train/model.h"
 
 namespace lacuna::train {
 
-/// config.json, with the keys of the published LLaDA checkpoints.
+/// config.json, with the keys of the family's published checkpoints.
 nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe);
 
-/// Writes config.json and the tokenizer's files into `folder`, which must exist.
+/// Writes config.json, generation_config.json and the tokenizer's files into `folder`, which must exist.
 void export_texts(const std::filesystem::path& folder, const ModelShape& shape, const Bpe& bpe);
 
 /// Writes model.safetensors (bf16, rounded to nearest even) into `folder`.
-void export_weights(const std::filesystem::path& folder, const Llada& model);
+void export_weights(const std::filesystem::path& folder, const Transformer& model);
+
+/// Reads the weights of a checkpoint with the tensor names and the sizes of `model`: Dream's are those of
+/// Qwen2. Throws InputError when one is missing or of another shape.
+void import_weights(const std::filesystem::path& folder, Transformer& model);
 
 /// Gives the weights the values that export_weights() writes.
-void round_weights(Llada& model);
+void round_weights(Transformer& model);
 
 }  // namespace lacuna::train

@@ -1,5 +1,5 @@
-// lacuna-train: trains a tiny diffusion language model on the generated tasks and writes it in the published
-// layout.
+// lacuna-train: trains a tiny language model, diffusion or left to right, on the generated tasks and writes
+// it in the published layout.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -26,6 +26,7 @@ namespace {
 struct Arguments {
   std::string family = "llada";
   std::string folder;
+  std::string start;
   std::string matmul = "auto";
   bool resume = false;
   size_t max_vocabulary = 1024;
@@ -37,9 +38,13 @@ struct Arguments {
 };
 
 void add_options(CLI::App& app, Arguments& a) {
-  app.add_option("--family", a.family, "Model family: llada")->capture_default_str();
+  app.add_option("--family", a.family, "Model family: " + family_names())->capture_default_str();
   app.add_option("--out", a.folder, "Folder for the model, the checkpoint and the log")->required();
-  app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder");
+  app.add_option(
+      "--init", a.start,
+      "Start from the weights of this checkpoint folder: of the same sizes and tokenizer, and of the "
+      "family, or qwen2 for dream");
+  app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
   app.add_option("--minutes", a.train.minutes, "Training time, all sittings together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -132,9 +137,7 @@ TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
 }
 
 int run(Arguments arguments) {
-  if (arguments.family != "llada") {
-    throw InputError("--family: '{}' cannot be trained yet; the families are: llada", arguments.family);
-  }
+  arguments.shape.family = find_family(arguments.family);
   if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
     throw InputError("training needs an end: give --minutes or --steps");
   }
@@ -156,7 +159,8 @@ int run(Arguments arguments) {
   const Tokenizer tokenizer = Tokenizer::load(folder);
   const SpecialIds ids{special_id(tokenizer, kEndToken), special_id(tokenizer, kMaskToken)};
 
-  Llada model(arguments.shape);
+  Transformer model(arguments.shape);
+  if (!arguments.start.empty()) import_weights(arguments.start, model);
   int64_t parameters = 0;
   for (const torch::Tensor& parameter : model->parameters()) parameters += parameter.numel();
   fmt::print(stderr, "{} parameters, {} tokens in the vocabulary, {} matrix products\n", parameters,
@@ -167,7 +171,7 @@ int run(Arguments arguments) {
   if (arguments.resume) trainer.resume();
   trainer.run();
 
-  Llada trained = trainer.averaged_model();
+  Transformer trained = trainer.averaged_model();
   export_weights(folder, trained);
   round_weights(trained);
   const Progress& progress = trainer.progress();
@@ -184,7 +188,8 @@ int run(Arguments arguments) {
 }  // namespace lacuna::train
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a tiny diffusion language model on generated tasks.", "lacuna-train");
+  CLI::App app("Trains a tiny language model, diffusion or left to right, on generated tasks.",
+               "lacuna-train");
   lacuna::train::Arguments arguments;
   lacuna::train::add_options(app, arguments);
   try {

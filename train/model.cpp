@@ -1,19 +1,30 @@
 #include "train/model.h"
 
 #include <cmath>
-#include <memory>
+#include <limits>
 
 namespace lacuna::train {
 namespace {
 
-torch::nn::Linear linear(int64_t inputs, int64_t outputs) {
-  return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
+torch::nn::Linear linear(int64_t inputs, int64_t outputs, bool bias = false) {
+  return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(bias));
 }
 
 /// Rotates the halves of each head against each other: x [B, H, T, D], cos and sin [T, D / 2].
-torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin) {
+torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
   const auto halves = x.chunk(2, -1);
+  const torch::Tensor &cos = sequence.cos, &sin = sequence.sin;
   return torch::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
+}
+
+Sequence make_sequence(const ModelShape& shape, int64_t length) {
+  const int64_t half = shape.head_width() / 2;
+  const torch::Tensor exponents = torch::arange(half, torch::kFloat64) / static_cast<double>(half);
+  const torch::Tensor angles =
+      torch::outer(torch::arange(length, torch::kFloat64), torch::pow(shape.rope_theta, -exponents));
+  Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), {}};
+  if (shape.traits().causal) sequence.unseen = torch::ones({length, length}, torch::kBool).triu(1);
+  return sequence;
 }
 
 }  // namespace
@@ -29,76 +40,76 @@ torch::Tensor RmsNormImpl::forward(const torch::Tensor& x) {
 
 BlockImpl::BlockImpl(const ModelShape& shape)
     : heads_(shape.heads),
-      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, shape.norm_epsilon))),
-      ff_norm_(register_module("ff_norm", RmsNorm(shape.width, shape.norm_epsilon))),
-      q_proj_(register_module("q_proj", linear(shape.width, shape.width))),
-      k_proj_(register_module("k_proj", linear(shape.width, shape.width))),
-      v_proj_(register_module("v_proj", linear(shape.width, shape.width))),
-      attn_out_(register_module("attn_out", linear(shape.width, shape.width))),
-      ff_proj_(register_module("ff_proj", linear(shape.width, shape.ffn_width))),
-      up_proj_(register_module("up_proj", linear(shape.width, shape.ffn_width))),
-      ff_out_(register_module("ff_out", linear(shape.ffn_width, shape.width))) {
-  const torch::NoGradGuard no_grad;
-  for (const auto& projection : {q_proj_, k_proj_, v_proj_, attn_out_, ff_proj_, up_proj_, ff_out_}) {
-    projection->weight.normal_(0, 1 / std::sqrt(static_cast<double>(projection->weight.size(1))));
+      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, shape.traits().norm_epsilon))),
+      ffn_norm_(register_module("ffn_norm", RmsNorm(shape.width, shape.traits().norm_epsilon))),
+      q_(register_module("q", linear(shape.width, shape.width, shape.traits().qkv_bias))),
+      k_(register_module("k", linear(shape.width, shape.width, shape.traits().qkv_bias))),
+      v_(register_module("v", linear(shape.width, shape.width, shape.traits().qkv_bias))),
+      o_(register_module("o", linear(shape.width, shape.width))),
+      gate_(register_module("gate", linear(shape.width, shape.ffn_width))),
+      up_(register_module("up", linear(shape.width, shape.ffn_width))),
+      down_(register_module("down", linear(shape.ffn_width, shape.width))) {
+  const FamilyTraits& traits = shape.traits();
+  if (traits.qk_norm) {
+    q_norm_ = register_module("q_norm", RmsNorm(shape.head_width(), traits.norm_epsilon));
+    k_norm_ = register_module("k_norm", RmsNorm(shape.head_width(), traits.norm_epsilon));
   }
-  for (const auto& residual : {attn_out_, ff_out_}) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& projection : {q_, k_, v_, o_, gate_, up_, down_}) {
+    projection->weight.normal_(0, 1 / std::sqrt(static_cast<double>(projection->weight.size(1))));
+    if (projection->bias.defined()) projection->bias.zero_();
+  }
+  for (const auto& residual : {o_, down_}) {
     residual->weight.div_(std::sqrt(2.0 * static_cast<double>(shape.layers)));
   }
 }
 
-torch::Tensor BlockImpl::forward(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin) {
+torch::Tensor BlockImpl::forward(const torch::Tensor& x, const Sequence& sequence) {
   const auto split_heads = [this](const torch::Tensor& y) {  // [B, T, width] -> [B, H, T, D]
     return y.view({y.size(0), y.size(1), heads_, -1}).transpose(1, 2);
   };
   const torch::Tensor h = attn_norm_(x);
-  const torch::Tensor q = rotate(split_heads(q_proj_(h)), cos, sin);
-  const torch::Tensor k = rotate(split_heads(k_proj_(h)), cos, sin);
-  const torch::Tensor v = split_heads(v_proj_(h));
+  torch::Tensor q = split_heads(q_(h));
+  torch::Tensor k = split_heads(k_(h));
+  if (q_norm_) q = q_norm_(q);
+  if (k_norm_) k = k_norm_(k);
+  q = rotate(q, sequence);
+  k = rotate(k, sequence);
+  const torch::Tensor v = split_heads(v_(h));
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  const torch::Tensor weights = torch::softmax(torch::matmul(q * scale, k.transpose(-1, -2)), -1);
-  const torch::Tensor mixed = torch::matmul(weights, v).transpose(1, 2).reshape(x.sizes());
-  const torch::Tensor y = x + attn_out_(mixed);
-  const torch::Tensor g = ff_norm_(y);
-  return y + ff_out_(torch::silu(ff_proj_(g)) * up_proj_(g));
+  torch::Tensor scores = torch::matmul(q * scale, k.transpose(-1, -2));
+  if (sequence.unseen.defined()) {
+    scores = scores.masked_fill(sequence.unseen, -std::numeric_limits<double>::infinity());
+  }
+  const torch::Tensor mixed = torch::matmul(torch::softmax(scores, -1), v).transpose(1, 2).reshape(x.sizes());
+  const torch::Tensor y = x + o_(mixed);
+  const torch::Tensor g = ffn_norm_(y);
+  return y + down_(torch::silu(gate_(g)) * up_(g));
 }
 
-LladaImpl::LladaImpl(const ModelShape& shape)
+TransformerImpl::TransformerImpl(const ModelShape& shape)
     : shape_(shape),
-      wte_(torch::nn::Embedding(shape.vocabulary, shape.width)),
-      ln_f_(RmsNorm(shape.width, shape.norm_epsilon)),
-      ff_out_(linear(shape.width, shape.vocabulary)) {
-  // The published names are model.transformer.*, so two plain modules stand around the parts.
-  auto transformer = std::make_shared<torch::nn::Module>("transformer");
-  transformer->register_module("wte", wte_);
+      embedding_(register_module("embedding", torch::nn::Embedding(shape.vocabulary, shape.width))),
+      blocks_(register_module("blocks", torch::nn::ModuleList())),
+      final_norm_(register_module("final_norm", RmsNorm(shape.width, shape.traits().norm_epsilon))),
+      head_(register_module("head", linear(shape.width, shape.vocabulary))) {
   for (int64_t i = 0; i < shape.layers; ++i) blocks_->push_back(Block(shape));
-  transformer->register_module("blocks", blocks_);
-  transformer->register_module("ln_f", ln_f_);
-  transformer->register_module("ff_out", ff_out_);
-  auto model = std::make_shared<torch::nn::Module>("model");
-  model->register_module("transformer", transformer);
-  register_module("model", model);
 
   const torch::NoGradGuard no_grad;
   const double deviation = 1 / std::sqrt(static_cast<double>(shape.width));
-  wte_->weight.normal_(0, deviation);
-  ff_out_->weight.normal_(0, deviation);
+  embedding_->weight.normal_(0, deviation);
+  head_->weight.normal_(0, deviation);
 }
 
-torch::Tensor LladaImpl::hidden(const torch::Tensor& tokens) {
-  const int64_t half = shape_.head_width() / 2;
-  const torch::Tensor exponents = torch::arange(half, torch::kFloat64) / static_cast<double>(half);
-  const torch::Tensor angles =
-      torch::outer(torch::arange(tokens.size(1), torch::kFloat64), torch::pow(shape_.rope_theta, -exponents));
-  const torch::Tensor cos = angles.cos().to(torch::kFloat32);
-  const torch::Tensor sin = angles.sin().to(torch::kFloat32);
-  torch::Tensor x = wte_(tokens);
-  for (const auto& block : *blocks_) x = block->as<Block>()->forward(x, cos, sin);
-  return ln_f_(x);
+torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens) {
+  const Sequence sequence = make_sequence(shape_, tokens.size(1));
+  torch::Tensor x = embedding_(tokens);
+  for (const auto& block : *blocks_) x = block->as<Block>()->forward(x, sequence);
+  return final_norm_(x);
 }
 
-torch::Tensor LladaImpl::logits(const torch::Tensor& hidden) {
-  return ff_out_(hidden);
+torch::Tensor TransformerImpl::logits(const torch::Tensor& hidden) {
+  return head_(hidden);
 }
 
 }  // namespace lacuna::train

@@ -1,23 +1,25 @@
-// The LLaDA transformer in LibTorch, for training. Parameters carry the published tensor names, so that
-// named_parameters() is the checkpoint.
+// The transformer in LibTorch, for training: one for all families, which differ in a few flags.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
 
+#include "train/family.h"
+
 namespace lacuna::train {
 
 struct ModelShape {
+  Family family = Family::kLlada;
   int64_t layers = 4;
   int64_t width = 128;  ///< of the residual stream
   int64_t heads = 4;    ///< width / heads is even
   int64_t ffn_width = 384;
   int64_t vocabulary = 0;  ///< rows of the embedding, special tokens included
   double rope_theta = 10000;
-  double norm_epsilon = 1e-5;
 
   int64_t head_width() const { return width / heads; }
+  const FamilyTraits& traits() const { return traits_of(family); }
 };
 
 /// RMSNorm with a plain weight: x / sqrt(mean(x^2) + epsilon) * weight, computed in f32 whatever the type of
@@ -33,28 +35,37 @@ class RmsNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RmsNorm);
 
-/// One pre-norm block: attention over the whole sequence in both directions, then the gated feed-forward.
+/// What all blocks of a pass over T positions share.
+struct Sequence {
+  torch::Tensor cos, sin;  ///< [T, head_width / 2]: RoPE's rotations
+  torch::Tensor unseen;    ///< [T, T] bool: what a position must not attend to; undefined: nothing
+};
+
+/// One pre-norm block: attention over the sequence, then the gated feed-forward.
 class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const ModelShape& shape);
-  /// x [B, T, width]; cos and sin [T, head_width / 2].
-  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin);
+  /// x [B, T, width].
+  torch::Tensor forward(const torch::Tensor& x, const Sequence& sequence);
 
  private:
   int64_t heads_;
-  RmsNorm attn_norm_, ff_norm_;
-  torch::nn::Linear q_proj_, k_proj_, v_proj_, attn_out_, ff_proj_, up_proj_, ff_out_;
+  RmsNorm attn_norm_, ffn_norm_;
+  torch::nn::Linear q_, k_, v_, o_, gate_, up_, down_;
+  RmsNorm q_norm_ = nullptr, k_norm_ = nullptr;  // of each head; null where the family has none
 };
 TORCH_MODULE(Block);
 
-class LladaImpl : public torch::nn::Module {
+/// Its parameters are embedding, blocks.N.{attn_norm, q, k, v, q_norm, k_norm, o, ffn_norm, gate, up, down},
+/// final_norm and head, each with .weight and perhaps .bias; export.h knows their published names.
+class TransformerImpl : public torch::nn::Module {
  public:
   /// Draws the weights from LibTorch's global generator: normal with deviation 1 / sqrt(inputs), and smaller
   /// by sqrt(2 * layers) for the matrices that write to the residual stream.
-  explicit LladaImpl(const ModelShape& shape);
+  explicit TransformerImpl(const ModelShape& shape);
 
-  /// The normalised hidden states [B, T, width] of tokens [B, T] (int64). Position = index in the row; every
-  /// position attends to every other; there is no other input.
+  /// The normalised hidden states [B, T, width] of tokens [B, T] (int64). Position = index in the row; there
+  /// is no other input.
   torch::Tensor hidden(const torch::Tensor& tokens);
 
   /// Logits [..., vocabulary] of hidden states [..., width].
@@ -64,11 +75,11 @@ class LladaImpl : public torch::nn::Module {
 
  private:
   ModelShape shape_;
-  torch::nn::Embedding wte_;
+  torch::nn::Embedding embedding_;
   torch::nn::ModuleList blocks_;
-  RmsNorm ln_f_;
-  torch::nn::Linear ff_out_;  // the head; LLaDA gives it the name of a block's last matrix
+  RmsNorm final_norm_;
+  torch::nn::Linear head_;
 };
-TORCH_MODULE(Llada);
+TORCH_MODULE(Transformer);
 
 }  // namespace lacuna::train

@@ -27,11 +27,11 @@ double seconds_since(Clock::time_point start) {
 constexpr double kFinalRate = 0.01;  // share of the peak at the end
 constexpr int64_t kLogSteps = 50;    // between lines of the log
 
-std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Llada& model,
+std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Transformer& model,
                                                                 const TrainOptions& options) {
   std::vector<torch::Tensor> decayed, free;
   for (const auto& item : model->named_parameters()) {
-    const bool matrix = item.value().dim() == 2 && item.key().find("wte") == std::string::npos;
+    const bool matrix = item.value().dim() == 2 && item.key().find("embedding") == std::string::npos;
     (matrix ? decayed : free).push_back(item.value());
   }
   const auto group = [&](std::vector<torch::Tensor> parameters, double decay) {
@@ -67,7 +67,7 @@ double schedule(int64_t step, int64_t warmup_steps, double done) {
   return warm * (kFinalRate + (1 - kFinalRate) * cosine);
 }
 
-double measure_accuracy(Llada& model, const Task& task, int64_t samples, int64_t canvas,
+double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
                         const Tokenizer& tokenizer, SpecialIds ids) {
   constexpr uint64_t kSeed = 0;  // the same stories for every run
   constexpr size_t kShown = 2;
@@ -79,7 +79,7 @@ double measure_accuracy(Llada& model, const Task& task, int64_t samples, int64_t
   return 1 - static_cast<double>(mistakes.size()) / static_cast<double>(samples);
 }
 
-Trainer::Trainer(Llada model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
+Trainer::Trainer(Transformer model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
                  TrainOptions options, std::filesystem::path folder)
     : model_(std::move(model)),
       source_(std::move(source)),
@@ -106,14 +106,14 @@ double Trainer::done() const {
   return std::max(by_time, by_steps);
 }
 
-Trainer::Gradients Trainer::differentiate(const Batch& batch, const MaskedBatch& masked, double weight) {
+Trainer::Gradients Trainer::differentiate(const Examples& examples, double weight) {
   torch::Tensor loss;
   {
     const Bf16Products products(options_.bf16_products);
-    // Only masked positions need the head.
-    const torch::Tensor rows = masked.masked.flatten().nonzero().squeeze(1);
-    const torch::Tensor hidden = model_->hidden(masked.tokens).flatten(0, 1).index_select(0, rows);
-    loss = masked_loss(model_->logits(hidden), batch, masked) * weight;
+    // Only rows that predict need the head.
+    const torch::Tensor rows = predicting_rows(model_->shape().traits(), examples);
+    const torch::Tensor hidden = model_->hidden(examples.inputs).flatten(0, 1).index_select(0, rows);
+    loss = weighted_loss(model_->logits(hidden), examples) * weight;
   }
   auto values = torch::autograd::grad({loss}, model_->parameters());
   return {loss.item<double>(), std::move(values)};
@@ -127,7 +127,7 @@ double Trainer::step() {
 
   const auto number = static_cast<uint64_t>(progress_.step);
   const Batch batch = source_.batch(number);
-  const MaskedBatch masked = mask_batch(batch, ids_.mask, options_.seed, number);
+  const Examples examples = make_examples(model_->shape().traits(), batch, ids_.mask, options_.seed, number);
 
   // Threads meet once per step, not once per operation: the matrices are too small to be worth sharing.
   const int64_t rows = batch.tokens.size(0);
@@ -139,9 +139,9 @@ double Trainer::step() {
     const auto part = [=](const torch::Tensor& whole) { return whole.slice(0, first, last); };
     parts.push_back(std::async(std::launch::async, [=, this] {
       torch::set_num_threads(1);  // holds for the calling thread
-      return differentiate({part(batch.tokens), part(batch.response)},
-                           {part(masked.tokens), part(masked.masked), part(masked.ratio)},
-                           static_cast<double>(last - first) / static_cast<double>(rows));
+      return differentiate(
+          {part(examples.inputs), part(examples.targets), part(examples.predicted), part(examples.weight)},
+          static_cast<double>(last - first) / static_cast<double>(rows));
     }));
   }
   const std::vector<torch::Tensor> parameters = model_->parameters();
@@ -172,8 +172,8 @@ double Trainer::step() {
   return loss;
 }
 
-Llada Trainer::averaged_model() const {
-  Llada copy(model_->shape());
+Transformer Trainer::averaged_model() const {
+  Transformer copy(model_->shape());
   const torch::NoGradGuard no_grad;
   const auto parameters = copy->parameters();
   for (size_t i = 0; i < average_.size(); ++i) parameters[i].copy_(average_[i]);
@@ -212,7 +212,7 @@ void Trainer::run() {
                terminal && !evaluates ? "" : "\n");
     log << fmt::format("{},{},{:.1f},{:.5f},{:.3e},{:.0f}", progress_.step, progress_.tokens,
                        progress_.seconds, loss, rate, speed);
-    Llada averaged = evaluates ? averaged_model() : nullptr;
+    Transformer averaged = evaluates ? averaged_model() : nullptr;
     if (evaluates) save();
     for (const TaskShare& share : source_.options().tasks) {
       log << ',';

@@ -34,15 +34,15 @@ double schedule(int64_t step, int64_t warmup_steps, double done);
 
 /// The share of right answers among the first `samples` of the task's test split; prints some mistakes on
 /// standard error.
-double measure_accuracy(Llada& model, const Task& task, int64_t samples, int64_t canvas,
+double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
                         const Tokenizer& tokenizer, SpecialIds ids);
 
 class Trainer {
  public:
   /// The model's weights are the start; `folder` gets checkpoint.pt and log.csv. `tokenizer` outlives the
   /// trainer.
-  Trainer(Llada model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids, TrainOptions options,
-          std::filesystem::path folder);
+  Trainer(Transformer model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
+          TrainOptions options, std::filesystem::path folder);
 
   /// Continues from checkpoint.pt of the folder. Throws InputError when it is missing or does not fit.
   void resume();
@@ -58,18 +58,18 @@ class Trainer {
   const Progress& progress() const { return progress_; }
 
   /// A copy of the model with the averaged weights.
-  Llada averaged_model() const;
+  Transformer averaged_model() const;
 
  private:
-  /// Loss and gradients of a part of a batch whose rows count `weight` together.
+  /// Loss and gradients of a part of a step whose rows count `weight` together.
   struct Gradients {
     double loss = 0;
     std::vector<torch::Tensor> values;  // one per parameter
   };
-  Gradients differentiate(const Batch& batch, const MaskedBatch& masked, double weight);
+  Gradients differentiate(const Examples& examples, double weight);
   double done() const;
 
-  Llada model_;
+  Transformer model_;
   BatchSource source_;
   const Tokenizer* tokenizer_;
   SpecialIds ids_;

@@ -1,0 +1,61 @@
+#include "train/family.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace lacuna::train {
+
+std::span<const FamilyTraits> families() {
+  static constexpr std::array kFamilies = {
+      FamilyTraits{.family = Family::kLlada,
+                   .name = "llada",
+                   .causal = false,
+                   .shifted_logits = false,
+                   .qkv_bias = false,
+                   .qk_norm = false,
+                   .norm_epsilon = 1e-5},
+      FamilyTraits{.family = Family::kDream,
+                   .name = "dream",
+                   .causal = false,
+                   .shifted_logits = true,
+                   .qkv_bias = true,
+                   .qk_norm = false,
+                   .norm_epsilon = 1e-6},
+      FamilyTraits{.family = Family::kQwen2,
+                   .name = "qwen2",
+                   .causal = true,
+                   .shifted_logits = true,
+                   .qkv_bias = true,
+                   .qk_norm = false,
+                   .norm_epsilon = 1e-6},
+      FamilyTraits{.family = Family::kQwen3,
+                   .name = "qwen3",
+                   .causal = true,
+                   .shifted_logits = true,
+                   .qkv_bias = false,
+                   .qk_norm = true,
+                   .norm_epsilon = 1e-6},
+  };
+  return kFamilies;
+}
+
+const FamilyTraits& traits_of(Family family) {
+  return families()[static_cast<size_t>(family)];
+}
+
+std::string family_names() {
+  std::string names;
+  for (const FamilyTraits& traits : families())
+    names += (names.empty() ? "" : ", ") + std::string(traits.name);
+  return names;
+}
+
+Family find_family(std::string_view name) {
+  for (const FamilyTraits& traits : families()) {
+    if (traits.name == name) return traits.family;
+  }
+  throw InputError("--family: '{}' cannot be trained; the families are: {}", name, family_names());
+}
+
+}  // namespace lacuna::train

@@ -1,0 +1,35 @@
+// The model families that can be trained, and what sets them apart.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lacuna::train {
+
+enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3 };
+
+struct FamilyTraits {
+  Family family;
+  std::string_view name;
+  bool causal;  ///< a position attends to itself and to what is before it; learns to predict the next token.
+                ///< Otherwise it attends to all and learns to predict masked tokens.
+  bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does
+  bool qkv_bias;
+  bool qk_norm;  ///< RMSNorm of each head of q and k, with weights that the heads share
+  double norm_epsilon;
+};
+
+/// All of them, in the order of the enumeration.
+std::span<const FamilyTraits> families();
+
+const FamilyTraits& traits_of(Family family);
+
+/// "llada, dream, ..."
+std::string family_names();
+
+/// Throws InputError with the list of names.
+Family find_family(std::string_view name);
+
+}  // namespace lacuna::train
