@@ -27,7 +27,7 @@ StepPlan step_plan(const ModelConfig& config, int32_t canvas, int32_t rows) {
     logit.row = row;
     plan.logits.push_back(logit);
   }
-  plan.groups.push_back({0, {0, rows}, {{0, canvas}}, OwnRows::kBidirectional});
+  plan.groups.push_back({0, {0, rows}, {{0, canvas}}, OwnRows::kNone});
   return plan;
 }
 
@@ -103,6 +103,8 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
   for (const StepTiming& timing : timings) {
     fastest = std::max(fastest, timing.flops / timing.median_seconds());
   }
+  const auto most_rows = std::max_element(timings.begin(), timings.end(),
+                                          [](const auto& a, const auto& b) { return a.rows < b.rows; });
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const StepTiming& timing : timings) {
     const double seconds = timing.median_seconds();
@@ -122,7 +124,9 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
                     {"other_share", timing.other_share()},
                     {"rows_per_second", timing.rows / seconds},
                     {"gflops", timing.flops / seconds / 1e9},
-                    {"share_of_fastest", timing.flops / seconds / fastest}});
+                    {"share_of_fastest", timing.flops / seconds / fastest},
+                    {"flops_ratio", timing.flops / most_rows->flops},
+                    {"time_ratio", seconds / most_rows->median_seconds()}});
   }
   return json;
 }

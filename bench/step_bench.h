@@ -35,7 +35,8 @@ struct StepTiming {
 std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& context,
                                     const StepBenchOptions& options);
 
-/// One object per row count: seconds, where they went, speed, and speed as a part of the fastest.
+/// One object per row count: seconds, where they went, speed, speed as a part of the fastest, and the ratios
+/// of FLOPs and time to those of the most rows.
 nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings);
 
 }  // namespace lacuna

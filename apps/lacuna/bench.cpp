@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "bench/decode_bench.h"
 #include "bench/matmul_bench.h"
 #include "bench/step_bench.h"
 #include "commands.h"
+#include "generation_flags.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "numbers.h"
@@ -22,18 +24,19 @@ struct StepFlags : ModelFlags {
 };
 
 void print_step_table(const nlohmann::ordered_json& results) {
-  fmt::print("{:>6} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8}\n", "rows",
-             "median ms", "min", "max", "products", "attention", "head", "draws", "other", "other %",
-             "rows/s", "GFLOP/s", "of best");
+  fmt::print("{:>6} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8} {:>7} {:>7}\n",
+             "rows", "median ms", "min", "max", "products", "attention", "head", "draws", "other", "other %",
+             "rows/s", "GFLOP/s", "of best", "FLOPs", "time");
   for (const auto& result : results) {
     const auto number = [&](const char* key) { return result[key].get<double>(); };
     fmt::print(
         "{:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7.1f} {:>9.0f} "
-        "{:>9.1f} {:>8.2f}\n",
+        "{:>9.1f} {:>8.2f} {:>7.3f} {:>7.3f}\n",
         result["rows"].get<int32_t>(), 1e3 * number("seconds_median"), 1e3 * number("seconds_min"),
         1e3 * number("seconds_max"), 1e3 * number("products"), 1e3 * number("attention"),
         1e3 * number("head"), 1e3 * number("draws"), 1e3 * number("other"), 100 * number("other_share"),
-        number("rows_per_second"), number("gflops"), number("share_of_fastest"));
+        number("rows_per_second"), number("gflops"), number("share_of_fastest"), number("flops_ratio"),
+        number("time_ratio"));
   }
 }
 
@@ -69,6 +72,79 @@ void add_step_bench(CLI::App& bench) {
       ->check(CLI::Range(1, 10'000));
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { bench_step(*flags); });
+}
+
+struct DecodeFlags : GuidedModelFlags {
+  DecodeBenchOptions options;
+  GenerationOptions generation;
+  bool json = false;
+};
+
+void print_decode_table(const nlohmann::ordered_json& report) {
+  fmt::print("{:<8} {:>8} {:>12} {:>14} {:>12}\n", "", "passes", "rows", "TFLOP", "seconds");
+  for (const char* name : {"plain", "setting"}) {
+    const auto& run = report[name];
+    fmt::print("{:<8} {:>8} {:>12} {:>14.3f} {:>12.2f}\n", name, run["passes"].get<int64_t>(),
+               run["rows"].get<int64_t>(), run["flops"].get<double>() / 1e12, run["seconds"].get<double>());
+  }
+  const auto value = [&](const char* key) { return report[key].get<double>(); };
+  fmt::print(
+      "ratios: rows {:.3f}, FLOPs {:.3f}, time {:.3f} (speed-up {:.2f}); {:.0f}% of the FLOPs saved is time "
+      "saved\n",
+      value("row_ratio"), value("flops_ratio"), value("time_ratio"), value("speedup"),
+      100 * value("saved_flops_turned_into_time"));
+}
+
+void run_decode_bench(const DecodeFlags& flags) {
+  const ModelSource source = find_model(flags.model);
+  const std::unique_ptr<GuideSource> guide = find_guide(flags, {source.config});
+  const LoadedModel loaded = load_model(flags, source);
+  const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
+  const auto [plain, timing] =
+      bench_decode(*loaded.model, guide_model.get(), loaded.context(), flags.generation, flags.options);
+  nlohmann::ordered_json report{{"bench", "decode"},
+                                {"model", flags.model},
+                                {"isa", loaded.kernels->name},
+                                {"dtype", name_of(loaded.model->dtype())},
+                                {"threads", loaded.threads->size()},
+                                {"prompt_length", flags.options.prompt_length},
+                                {"batch", flags.options.batch}};
+  report.update(to_json(plain, timing));
+  if (flags.json) {
+    fmt::print("{}\n", report.dump());
+  } else {
+    print_decode_table(report);
+  }
+}
+
+void add_decode_bench(CLI::App& bench) {
+  auto flags = std::make_shared<DecodeFlags>();
+  CLI::App* command = bench.add_subcommand(
+      "decode", "Estimate the time of a whole decode at any shape, beside the plain decoder's");
+  add_model_flags(*command, *flags);
+  add_guide_flag(*command, flags->guide);
+  DecodeBenchOptions& options = flags->options;
+  command->add_option("--prompt-length", options.prompt_length, "Tokens of each prompt (default 128)")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--batch", options.batch, "Requests that share each pass (default 1)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--timed-passes", options.timed_passes, "Passes to compute of each run (default 8)")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option(
+          "--settle-passes", options.settle_passes,
+          "Simulated: a row's posterior stands still once more passes than this read its token (default 2)")
+      ->check(CLI::Range(0, 1 << 20));
+  command
+      ->add_option("--accept-rate", options.accept_rate,
+                   "Simulated: share of drafts that a guide lets stand (default 0.9)")
+      ->check(CLI::Range(0.0, 1.0));
+  add_generation_flags(*command, flags->generation);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->footer(
+      "Both runs are decoded with made-up posteriors, then passes spread over them are computed and timed in "
+      "turn.");
+  command->callback([flags] { run_decode_bench(*flags); });
 }
 
 struct MatmulFlags {
@@ -147,6 +223,7 @@ void add_bench_command(CLI::App& program) {
   bench->require_subcommand(1);
   add_matmul_bench(*bench);
   add_step_bench(*bench);
+  add_decode_bench(*bench);
 }
 
 }  // namespace lacuna

@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   lacuna::add_tokenize_command(program);
   lacuna::add_inspect_command(program);
   lacuna::add_eval_command(program);
+  lacuna::add_compare_command(program);
   lacuna::add_bench_command(program);
   try {
     program.parse(normalised_arguments(argc, argv));

@@ -26,7 +26,7 @@ void Engine::admit() {
     if (decoder.done()) continue;
     for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
       request.caches.emplace_back(models_[0]->kv_shape(), decoder.num_cells());
-      if (decoder.remembers_outputs()) {
+      if (remembers_outputs_ || decoder.remembers_outputs()) {
         request.outputs.emplace_back(decoder.num_cells(), models_[0]->config().hidden_dim);
       }
     }
@@ -107,7 +107,9 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
     ++statistics.forward_passes;
     statistics.seconds = request.clock.seconds();
     if (observe) {
-      observe({part.request, *request.decoder, part.plan, part.report, statistics, pass_cost, seconds});
+      const OutputCache* output = request.outputs.empty() ? nullptr : &request.outputs.front();
+      observe(
+          {part.request, *request.decoder, part.plan, part.report, statistics, pass_cost, output, seconds});
     }
   }
 }

@@ -32,8 +32,9 @@ struct StepEvent {
   const StepPlan& plan;    ///< the request's own part of the pass
   const StepReport& report;
   const RunStatistics& statistics;
-  const StepCost& cost;     ///< the request's own part of the pass
-  double pass_seconds = 0;  ///< of the whole pass
+  const StepCost& cost;                 ///< the request's own part of the pass
+  const OutputCache* output = nullptr;  ///< of the main model's first sequence, where outputs are remembered
+  double pass_seconds = 0;              ///< of the whole pass
 };
 
 using StepObserver = std::function<void(const StepEvent&)>;
@@ -48,6 +49,9 @@ class Engine {
 
   /// Queues a request. Requests are numbered from 0.
   size_t add(std::unique_ptr<Decoder> decoder);
+
+  /// Remembers the outputs of every request admitted from now on, for observers.
+  void remember_outputs() { remembers_outputs_ = true; }
 
   /// One forward pass for all running requests, or one on each model where some want the one and some the
   /// other. False when nothing is left to do.
@@ -78,6 +82,7 @@ class Engine {
   std::shared_ptr<const Model> models_[2];  // by ModelRole
   KernelContext context_;
   size_t max_running_;
+  bool remembers_outputs_ = false;
   std::vector<Request> requests_;
   size_t next_ = 0;              // the first request that has not started
   std::vector<size_t> running_;  // in order of arrival

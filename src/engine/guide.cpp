@@ -32,16 +32,8 @@ Guide::Guide(const TextModel& main, const TextModel& guide) : main_(main), guide
     throw InputError(
         "--guide: one of the two models has a tokenizer and the other none; expected both or neither");
   }
-  if (main.tokenizer == nullptr) {
-    shares_vocabulary_ = main.config.vocab_size == guide.config.vocab_size;
-    if (!shares_vocabulary_) {
-      throw InputError(
-          "--guide: without tokenizers the vocabularies must be one; the model has {} tokens, the guide {}",
-          main.config.vocab_size, guide.config.vocab_size);
-    }
-  } else {
-    shares_vocabulary_ = number_alike(*main.tokenizer, *guide.tokenizer);
-  }
+  // Without texts, as random models are, ids are all there is.
+  shares_vocabulary_ = main.tokenizer == nullptr || number_alike(*main.tokenizer, *guide.tokenizer);
   if (shares_vocabulary_) {
     alignment_ = shared_vocabulary(main.config, guide.config);
   } else {

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -39,6 +40,33 @@ nlohmann::ordered_json given_options(const GenerationOptions& options) {
   return json;
 }
 
+/// An answer as the judge reads it, up to and with its first end token; what follows is padding.
+JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
+                       std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
+  const size_t length = answer_part(generated, end_ids).size();
+  const bool ends = length < generated.size();
+  const GuideContext context = judge.context(prompt, {});
+  JudgedText text{context.prompt, context.alignment->read(generated.first(length + (ends ? 1 : 0))).tokens};
+  if (ends) {
+    text.end = text.answer.back();
+    text.answer.pop_back();
+  }
+  return text;
+}
+
+Judgement judge_answers(const EvaluatedModel& model, const KernelContext& context, const Engine& engine,
+                        size_t num_answers) {
+  expects(model.judge->shares_vocabulary(), "evaluate: the judge numbers its tokens as the model does");
+  std::vector<JudgedText> texts;
+  for (size_t i = 0; i < num_answers; ++i) {
+    const std::span<const TokenId> canvas = engine.decoder(i).canvas();
+    const auto prompt_length = static_cast<size_t>(engine.decoder(i).prompt_length());
+    texts.push_back(judged_text(*model.judge, canvas.first(prompt_length), canvas.subspan(prompt_length),
+                                model.model->config().end_ids));
+  }
+  return judge(*model.judge_model, context, texts);
+}
+
 }  // namespace
 
 int32_t Evaluation::num_correct() const {
@@ -47,6 +75,10 @@ int32_t Evaluation::num_correct() const {
 
 double Evaluation::accuracy() const {
   return ratio(num_correct(), static_cast<double>(records.size()));
+}
+
+Interval Evaluation::accuracy_interval() const {
+  return wilson_interval(num_correct(), static_cast<int64_t>(records.size()));
 }
 
 double Evaluation::mean_steps() const {
@@ -76,11 +108,22 @@ double Evaluation::canvas_tokens_per_second() const {
       seconds);
 }
 
+std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
+                                             const Sample& sample, uint64_t seed) {
+  GenerationOptions options = generation;
+  options.gen_length = options.gen_length.value_or(kEvaluationGenLength);
+  options.seed = seed;
+  const std::array messages{Message{"user", sample.prompt}};
+  std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
+  DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
+  if (model.guide != nullptr) context.guide = model.guide->context(prompt, messages);
+  return make_decoder(model.model->config(), options, std::move(prompt), context);
+}
+
 Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
                     const EvaluationSettings& settings, const EvaluationProgress& progress) {
   const Task& task = find_task(settings.task);
   const ModelConfig& config = model.model->config();
-  const TokenId end_of_turn = lacuna::end_of_turn(model.tokenizer).value_or(-1);
   Evaluation evaluation;
   evaluation.settings = settings;
   GenerationOptions& generation = evaluation.settings.generation;
@@ -93,13 +136,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
     const auto index = static_cast<uint64_t>(i);
     SampleRecord& record = evaluation.records.emplace_back();
     record.sample = task.generate(Split::kTest, seed, index);
-    GenerationOptions options = generation;
-    options.seed = seed + index;
-    const std::array messages{Message{"user", record.sample.prompt}};
-    std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
-    DecoderContext decoder_context{end_of_turn};
-    if (model.guide != nullptr) decoder_context.guide = model.guide->context(prompt, messages);
-    engine.add(make_decoder(config, options, std::move(prompt), decoder_context));
+    engine.add(make_sample_decoder(model, generation, record.sample, seed + index));
   }
 
   const Stopwatch clock;
@@ -116,6 +153,9 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
     record.result = make_result(engine.decoder(i), engine.statistics(i), config, &model.tokenizer, seed + i);
     record.correct = task.check(record.sample, record.result.text);
   }
+  if (model.judge != nullptr) {
+    evaluation.judgement = judge_answers(model, context, engine, evaluation.records.size());
+  }
   return evaluation;
 }
 
@@ -124,10 +164,14 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
   const StepCost baseline = evaluation.total_baseline();
   nlohmann::ordered_json settings = given_options(evaluation.settings.generation);
   settings["batch"] = evaluation.settings.batch;
-  return {{"task", evaluation.settings.task},
+  const Interval accuracy = evaluation.accuracy_interval();
+  nlohmann::ordered_json json{
+          {"task", evaluation.settings.task},
           {"samples", evaluation.records.size()},
           {"correct", evaluation.num_correct()},
           {"accuracy", evaluation.accuracy()},
+          {"accuracy_low", accuracy.low},
+          {"accuracy_high", accuracy.high},
           {"steps_mean", evaluation.mean_steps()},
           {"forward_passes", evaluation.forward_passes},
           {"rows", cost.rows},
@@ -141,8 +185,10 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
           {"bytes_baseline", baseline.bytes},
           {"seconds", evaluation.seconds},
           {"tokens_per_second", evaluation.tokens_per_second()},
-          {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()},
-          {"settings", std::move(settings)}};
+          {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()}};
+  if (evaluation.judgement) json["judge"] = to_json(*evaluation.judgement);
+  json["settings"] = std::move(settings);
+  return json;
 }
 
 nlohmann::ordered_json to_json(const SampleRecord& record) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "decode/options.h"
 #include "engine/guide.h"
 #include "engine/result.h"
+#include "eval/interval.h"
+#include "eval/perplexity.h"
 #include "eval/tasks.h"
 #include "kernels/matmul.h"
 #include "model/model.h"
@@ -43,9 +46,11 @@ struct Evaluation {
   std::vector<SampleRecord> records;
   int64_t forward_passes = 0;  ///< of the model; each serves a whole batch
   double seconds = 0;          ///< of all passes
+  std::optional<Judgement> judgement;  ///< of the answers, with EvaluatedModel::judge
 
   int32_t num_correct() const;
   double accuracy() const;
+  Interval accuracy_interval() const;  ///< 95%
   double mean_steps() const;
   StepCost total_cost() const;
   StepCost total_baseline() const;
@@ -60,7 +65,13 @@ struct EvaluatedModel {
   ChatTemplate chat_template;  ///< kNone: prompts are used as they are
   const Guide* guide = nullptr;
   std::shared_ptr<const Model> guide_model = nullptr;  ///< with `guide`
+  const Guide* judge = nullptr;  ///< reads the answers when all are written; shares the vocabulary
+  std::shared_ptr<const Model> judge_model = nullptr;  ///< with `judge`
 };
+
+/// The decoder that answers a sample. An empty gen_length means kEvaluationGenLength.
+std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
+                                             const Sample& sample, uint64_t seed);
 
 /// Called after each forward pass.
 using EvaluationProgress = std::function<void(int32_t samples_done)>;

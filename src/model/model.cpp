@@ -88,6 +88,23 @@ class Model::Pass {
     }
   }
 
+  void compare_rows(ConstMatrix<float> now, ConstMatrix<float> before, std::span<Drift> drifts) {
+    const int64_t chunk_rows = head_chunk_rows(config_.vocab_size) / 2;
+    for (int64_t first = 0; first < now.rows; first += chunk_rows) {
+      const int64_t count = std::min(chunk_rows, now.rows - first);
+      const Matrix<float> head_rows = sized(ws_.head_rows, 2 * count, config_.hidden_dim);
+      for (int64_t i = 0; i < count; ++i) {
+        std::copy_n(now.row(first + i), config_.hidden_dim, head_rows.row(i));
+        std::copy_n(before.row(first + i), config_.hidden_dim, head_rows.row(count + i));
+      }
+      const Matrix<float> logits = head(head_rows);
+      context_.threads.parallel_for(count, [&](int64_t i, int) {
+        drifts[static_cast<size_t>(first + i)] =
+            lacuna::measure_drift(logits.row_span(i), logits.row_span(count + i));
+      });
+    }
+  }
+
   void remember(std::span<OutputCache* const> outputs) {
     for_each_row([&](int64_t row) {
       const auto index = static_cast<size_t>(row);
@@ -446,6 +463,14 @@ void Model::measure_drift(const KernelContext& context, const StepPlan& plan,
   Pass pass(*this, context, plan, {}, workspace);
   pass.compare(probes, outputs, drifts);
   pass.remember(outputs);
+}
+
+void Model::compare_outputs(const KernelContext& context, ConstMatrix<float> now, ConstMatrix<float> before,
+                            Workspace& workspace, std::span<Drift> drifts) const {
+  expects(now.rows == before.rows && static_cast<int64_t>(drifts.size()) == now.rows,
+          "compare_outputs: as many rows now as before");
+  const StepPlan nothing;
+  Pass(*this, context, nothing, {}, workspace).compare_rows(now, before, drifts);
 }
 
 }  // namespace lacuna

@@ -83,6 +83,10 @@ class Model {
                      std::span<OutputCache* const> outputs, Workspace& workspace,
                      std::span<Drift> drifts) const;
 
+  /// Compares the posteriors of rows of outputs: now[i] with before[i], as OutputCache keeps them.
+  void compare_outputs(const KernelContext& context, ConstMatrix<float> now, ConstMatrix<float> before,
+                       Workspace& workspace, std::span<Drift> drifts) const;
+
  private:
   class Pass;
 

@@ -1,0 +1,258 @@
+#include "bench/decode_bench.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "bench/median.h"
+#include "cache/kv_cache.h"
+#include "cache/output_cache.h"
+#include "decode/make_decoder.h"
+#include "model/cost.h"
+
+namespace lacuna {
+namespace {
+
+/// A pass of all requests of a batch, ready to be computed.
+struct RecordedPass {
+  ModelRole role = ModelRole::kMain;
+  StepPlan plan;
+  std::vector<DriftProbe> probes;
+  bool remembers = false;
+};
+
+/// One request, its posteriors made up.
+class Simulation {
+ public:
+  Simulation(std::unique_ptr<Decoder> decoder, const ModelConfig& config, const DecodeBenchOptions& options,
+             uint64_t request)
+      : decoder_(std::move(decoder)),
+        mask_id_(config.mask_id),
+        options_(options),
+        noise_(options.seed, request) {}
+
+  Decoder& decoder() { return *decoder_; }
+
+  /// Advances by one pass; returns what it would measure drift of.
+  std::vector<DriftProbe> advance() {
+    const StepPlan& plan = decoder_->plan();
+    const bool is_main = decoder_->role() == ModelRole::kMain;
+    if (is_main) {
+      for (size_t i = 0; i < plan.tokens.size(); ++i) {
+        int32_t& reads = reads_[plan.positions[i]];
+        reads = plan.tokens[i] == mask_id_ ? 0 : reads + 1;
+      }
+    }
+    std::vector<RowStatistics> drawn;
+    for (size_t i = 0; i < plan.logits.size(); ++i) {
+      RowStatistics made_up;
+      made_up.token = 1;
+      made_up.confidence = noise_.uniform(drawn_++);
+      made_up.scored_rank = made_up.confidence < options_.accept_rate ? 0 : 1 << 20;
+      drawn.push_back(made_up);
+    }
+    StepReport report = decoder_->apply(drawn);
+    const std::span<const DriftProbe> probes = decoder_->drift_probes();
+    std::vector<Drift> drifts;
+    for (const DriftProbe& probe : probes) {
+      const bool settled = reads_[probe.cell] > options_.settle_passes;
+      drifts.push_back({settled ? 0 : 1e9, 0});
+    }
+    std::vector<DriftProbe> measured(probes.begin(), probes.end());
+    decoder_->apply_drift(drifts, report);
+    return measured;
+  }
+
+ private:
+  std::unique_ptr<Decoder> decoder_;
+  TokenId mask_id_;
+  const DecodeBenchOptions& options_;
+  RngStream noise_;
+  uint64_t drawn_ = 0;
+  std::map<int32_t, int32_t> reads_;  // by position: passes that read its token
+};
+
+struct Stores {
+  std::vector<KvCache> caches;
+  std::vector<OutputCache> outputs;
+};
+
+/// A whole run of a batch of equal requests, of which every chosen pass is kept.
+class Run {
+ public:
+  Run(const Model& model, const Model* guide, const GenerationOptions& generation,
+      const DecodeBenchOptions& options)
+      : models_{&model, guide}, generation_(generation), options_(options) {}
+
+  /// Counts passes and costs, and keeps those that `keeps` names.
+  template <typename Keeps>
+  void decode(Keeps&& keeps) {
+    std::vector<Simulation> batch = start();
+    timing_ = {};
+    for (bool active = true; active;) {
+      active = false;
+      for (const ModelRole role : {ModelRole::kMain, ModelRole::kGuide}) {
+        RecordedPass pass{role, {}, {}, false};
+        int32_t sequence = 0;
+        for (Simulation& request : batch) {
+          Decoder& decoder = request.decoder();
+          const int32_t first_sequence = sequence;
+          sequence += role == ModelRole::kMain ? decoder.num_sequences() : 1;
+          if (decoder.done() || decoder.role() != role) continue;
+          const int32_t first_row = pass.plan.num_rows();
+          pass.plan.append(decoder.plan(), first_sequence);
+          pass.remembers = decoder.remembers_outputs() && role == ModelRole::kMain;
+          for (DriftProbe probe : request.advance()) {
+            probe.row += first_row;
+            if (probe.unconditional_row >= 0) probe.unconditional_row += first_row;
+            pass.probes.push_back(probe);
+          }
+        }
+        if (pass.plan.num_rows() == 0) continue;
+        active = true;
+        count(pass);
+        if (keeps(timing_.passes - 1)) kept_.push_back(std::move(pass));
+      }
+    }
+  }
+
+  /// Computes a kept pass and times it.
+  double compute(const KernelContext& context, size_t index) {
+    const RecordedPass& pass = kept_[index];
+    const auto which = static_cast<size_t>(pass.role);
+    std::vector<KvCache*> caches;
+    std::vector<OutputCache*> outputs;
+    for (KvCache& cache : stores_[which].caches) caches.push_back(&cache);
+    for (OutputCache& output : stores_[which].outputs) outputs.push_back(&output);
+    drawn_.resize(pass.plan.logits.size());
+    drifts_.resize(pass.probes.size());
+    const Stopwatch clock;
+    models_[which]->forward(context, pass.plan, caches, workspaces_[which], drawn_);
+    if (pass.remembers) {
+      models_[which]->measure_drift(context, pass.plan, pass.probes, outputs, workspaces_[which], drifts_);
+    }
+    return clock.seconds();
+  }
+
+  size_t num_kept() const { return kept_.size(); }
+  DecodeTiming& timing() { return timing_; }
+
+ private:
+  std::vector<Simulation> start() {
+    const ModelConfig& config = models_[0]->config();
+    std::vector<Simulation> batch;
+    for (auto& store : stores_) store = {};
+    for (int32_t i = 0; i < options_.batch; ++i) {
+      const std::vector<TokenId> prompt(static_cast<size_t>(options_.prompt_length), 1);
+      DecoderContext context;
+      if (models_[1] != nullptr) {
+        context.guide =
+            GuideContext{&models_[1]->config(), prompt, shared_vocabulary(config, models_[1]->config())};
+      }
+      std::unique_ptr<Decoder> decoder = make_decoder(config, generation_, prompt, context);
+      for (int32_t s = 0; s < decoder->num_sequences(); ++s) {
+        stores_[0].caches.emplace_back(models_[0]->kv_shape(), decoder->num_cells());
+        stores_[0].outputs.emplace_back(decoder->num_cells(), config.hidden_dim);
+      }
+      if (models_[1] != nullptr) {
+        stores_[1].caches.emplace_back(models_[1]->kv_shape(), decoder->num_guide_cells());
+      }
+      batch.emplace_back(std::move(decoder), config, options_, static_cast<uint64_t>(i));
+    }
+    return batch;
+  }
+
+  void count(const RecordedPass& pass) {
+    const Model& model = *models_[static_cast<size_t>(pass.role)];
+    PassWork work = work_of(pass.plan);
+    work.logit_rows += logit_rows_of(pass.probes);
+    const StepCost cost = lacuna::cost(model.config(), model.dtype(), work);
+    ++timing_.passes;
+    timing_.rows += cost.rows;
+    timing_.layer_flops += cost.layer_flops;
+    timing_.flops += cost.flops();
+  }
+
+  const Model* models_[2];  // by ModelRole
+  GenerationOptions generation_;
+  const DecodeBenchOptions& options_;
+  DecodeTiming timing_;
+  std::vector<RecordedPass> kept_;
+  Stores stores_[2];  // by ModelRole
+  Workspace workspaces_[2];
+  std::vector<RowStatistics> drawn_;
+  std::vector<Drift> drifts_;
+};
+
+/// Decodes once to learn how many passes there are, and again to keep some, spread evenly.
+void record(Run& run, int32_t wanted) {
+  run.decode([](int64_t) { return false; });
+  const int64_t passes = run.timing().passes;
+  const int64_t kept = std::min<int64_t>(wanted, passes);
+  int64_t next = 0;
+  run.decode([&](int64_t pass) {
+    // The middle of each of `kept` equal stretches.
+    const bool is_kept = next < kept && pass == (2 * next + 1) * passes / (2 * kept);
+    next += is_kept ? 1 : 0;
+    return is_kept;
+  });
+}
+
+void estimate_total(DecodeTiming& timing) {
+  double sum = 0;
+  for (const double seconds : timing.seconds) sum += seconds;
+  timing.total_seconds =
+      sum * static_cast<double>(timing.passes) / static_cast<double>(timing.seconds.size());
+}
+
+nlohmann::ordered_json to_json(const DecodeTiming& timing) {
+  return {{"passes", timing.passes},           {"rows", timing.rows},
+          {"layer_flops", timing.layer_flops}, {"flops", timing.flops},
+          {"pass_seconds", timing.seconds},    {"seconds", timing.total_seconds}};
+}
+
+}  // namespace
+
+std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Model* guide,
+                                                   const KernelContext& context,
+                                                   const GenerationOptions& generation,
+                                                   const DecodeBenchOptions& options) {
+  GenerationOptions plain_generation;
+  plain_generation.gen_length = generation.gen_length;
+  plain_generation.block_length = generation.block_length;
+  plain_generation.steps = generation.steps;
+  plain_generation.cfg_scale = generation.cfg_scale;
+  plain_generation.suppress_mask = true;
+  Run plain(model, nullptr, plain_generation, options);
+  Run run(model, guide, generation, options);
+  record(plain, options.timed_passes);
+  record(run, options.timed_passes);
+
+  plain.compute(context, 0);  // weights and memory are touched once before anything is timed
+  run.compute(context, 0);
+  const size_t turns = std::max(plain.num_kept(), run.num_kept());
+  for (size_t i = 0; i < turns; ++i) {
+    if (i < plain.num_kept()) plain.timing().seconds.push_back(plain.compute(context, i));
+    if (i < run.num_kept()) run.timing().seconds.push_back(run.compute(context, i));
+  }
+  estimate_total(plain.timing());
+  estimate_total(run.timing());
+  return {plain.timing(), run.timing()};
+}
+
+nlohmann::ordered_json to_json(const DecodeTiming& plain, const DecodeTiming& timing) {
+  const double time_ratio = timing.total_seconds / plain.total_seconds;
+  const double flops_ratio = timing.flops / plain.flops;
+  return {{"plain", to_json(plain)},
+          {"setting", to_json(timing)},
+          {"row_ratio", static_cast<double>(timing.rows) / static_cast<double>(plain.rows)},
+          {"layer_flops_ratio", timing.layer_flops / plain.layer_flops},
+          {"flops_ratio", flops_ratio},
+          {"time_ratio", time_ratio},
+          {"speedup", 1 / time_ratio},
+          {"saved_flops_turned_into_time", flops_ratio < 1 ? (1 - time_ratio) / (1 - flops_ratio) : 0}};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,48 @@
+// How long a whole decode takes at shapes for which no weights are at hand, from a sample of its passes.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "decode/options.h"
+#include "kernels/matmul.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+struct DecodeBenchOptions {
+  int32_t prompt_length = 128;
+  int32_t batch = 1;
+  int32_t timed_passes = 8;  ///< of each setting, spread evenly over the run
+  /// Random weights neither converge nor agree, so that both are simulated: a row settles (its drift falls to
+  /// 0) when so many passes have read its token,
+  int32_t settle_passes = 2;
+  double accept_rate = 0.9;  ///< and a guide lets each draft stand with this probability.
+  uint64_t seed = 0;
+};
+
+/// One setting's run.
+struct DecodeTiming {
+  int64_t passes = 0;  ///< of both models
+  int64_t rows = 0;    ///< of the whole run
+  double layer_flops = 0;
+  double flops = 0;
+  std::vector<double> seconds;  ///< of the timed passes
+  double total_seconds = 0;     ///< estimate for the whole run
+};
+
+/// Decodes twice with simulated posteriors, with the options and with the plain decoder of the same lengths
+/// and steps; then computes passes of the two runs in turn, for real. What a pass costs depends on its plan
+/// alone.
+///   guide  null without one
+std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Model* guide,
+                                                   const KernelContext& context,
+                                                   const GenerationOptions& generation,
+                                                   const DecodeBenchOptions& options);
+
+/// The plain run, the run in question, and their ratios.
+nlohmann::ordered_json to_json(const DecodeTiming& plain, const DecodeTiming& timing);
+
+}  // namespace lacuna

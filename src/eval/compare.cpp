@@ -1,0 +1,201 @@
+#include "eval/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+
+namespace lacuna {
+namespace {
+
+/// What one setting did with one sample.
+struct Run {
+  SampleRecord record;
+  std::map<int32_t, std::vector<float>> outputs;  // hidden rows that positions were committed from
+};
+
+/// Runs some samples of the task in one batch.
+std::vector<Run> run_batch(const ComparedSetting& setting, const KernelContext& context,
+                           const ComparisonSettings& settings, int32_t first, int32_t count,
+                           Comparison::Side& side) {
+  const Task& task = find_task(settings.task);
+  std::vector<Run> runs(static_cast<size_t>(count));
+  Engine engine(setting.model.model, context.kernels, context.threads, count, setting.model.guide_model);
+  engine.remember_outputs();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const uint64_t index = static_cast<uint64_t>(first) + i;
+    runs[i].record.sample = task.generate(Split::kTest, settings.seed, index);
+    engine.add(
+        make_sample_decoder(setting.model, setting.generation, runs[i].record.sample, settings.seed + index));
+  }
+  const bool shifted = setting.model.model->config().shifted_logits;
+  const Stopwatch clock;
+  double copying = 0;
+  while (engine.step([&](const StepEvent& event) {
+    const Stopwatch copy;
+    for (const Commit& commit : event.report.committed) {
+      if (event.output == nullptr) continue;
+      const float* row =
+          event.output->rows().row(shifted ? std::max(commit.position - 1, 0) : commit.position);
+      runs[event.request].outputs[commit.position].assign(row, row + event.output->rows().cols);
+    }
+    copying += copy.seconds();
+  })) {
+    ++side.forward_passes;
+  }
+  side.seconds += clock.seconds() - copying;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    SampleRecord& record = runs[i].record;
+    record.result = make_result(engine.decoder(i), engine.statistics(i), setting.model.model->config(),
+                                &setting.model.tokenizer, settings.seed + static_cast<uint64_t>(first) + i);
+    record.correct = task.check(record.sample, record.result.text);
+    side.cost += engine.statistics(i).cost;
+    side.records.push_back(record);
+  }
+  return runs;
+}
+
+class KlSum {
+ public:
+  void add(const Model& model, const KernelContext& context, const Run& a, const Run& b) {
+    std::vector<float> now, before;
+    for (const auto& [position, output] : a.outputs) {
+      const auto other = b.outputs.find(position);
+      if (other == b.outputs.end()) continue;
+      now.insert(now.end(), output.begin(), output.end());
+      before.insert(before.end(), other->second.begin(), other->second.end());
+    }
+    const int64_t dim = model.config().hidden_dim;
+    const auto rows = static_cast<int64_t>(now.size()) / dim;
+    std::vector<Drift> drifts(static_cast<size_t>(rows));
+    model.compare_outputs(context, {now.data(), rows, dim, dim}, {before.data(), rows, dim, dim}, workspace_,
+                          drifts);
+    for (const Drift& drift : drifts) {
+      sum_ += drift.kl;
+      max_ = std::max(max_, drift.kl);
+    }
+    count_ += rows;
+  }
+  void store(Comparison& comparison) const {
+    comparison.kl_positions = count_;
+    comparison.kl_mean = count_ > 0 ? sum_ / static_cast<double>(count_) : 0;
+    comparison.kl_max = max_;
+  }
+
+ private:
+  Workspace workspace_;
+  int64_t count_ = 0;
+  double sum_ = 0;
+  double max_ = 0;
+};
+
+void count_agreement(const SampleRecord& a, const SampleRecord& b, Comparison& comparison) {
+  const size_t length = std::min(a.result.tokens.size(), b.result.tokens.size());
+  comparison.same_tokens.trials +=
+      static_cast<int64_t>(std::max(a.result.tokens.size(), b.result.tokens.size()));
+  for (size_t i = 0; i < length; ++i) {
+    comparison.same_tokens.successes += a.result.tokens[i] == b.result.tokens[i] ? 1 : 0;
+  }
+  ++comparison.same_texts.trials;
+  comparison.same_texts.successes += a.result.text == b.result.text ? 1 : 0;
+  comparison.only_a_correct += a.correct && !b.correct ? 1 : 0;
+  comparison.only_b_correct += b.correct && !a.correct ? 1 : 0;
+}
+
+constexpr double kNormal95 = 1.959963984540054;
+
+/// Centre and half width of the Wilson score interval (Wilson 1927).
+std::pair<double, double> wilson(const Proportion& proportion) {
+  if (proportion.trials == 0) return {0.5, 0.5};
+  const auto n = static_cast<double>(proportion.trials);
+  const double p = proportion.value();
+  const double z2 = kNormal95 * kNormal95;
+  const double scale = 1 / (1 + z2 / n);
+  return {scale * (p + z2 / (2 * n)), scale * kNormal95 * std::sqrt(p * (1 - p) / n + z2 / (4 * n * n))};
+}
+
+nlohmann::ordered_json to_json(const Proportion& proportion) {
+  return {{"value", proportion.value()},
+          {"low", proportion.low()},
+          {"high", proportion.high()},
+          {"of", proportion.trials}};
+}
+
+nlohmann::ordered_json to_json(const Comparison::Side& side, const Proportion& accuracy) {
+  return {{"accuracy", to_json(accuracy)}, {"forward_passes", side.forward_passes},
+          {"rows", side.cost.rows},        {"layer_flops", side.cost.layer_flops},
+          {"flops", side.cost.flops()},    {"bytes", side.cost.bytes},
+          {"seconds", side.seconds}};
+}
+
+}  // namespace
+
+double Proportion::value() const {
+  return trials > 0 ? static_cast<double>(successes) / static_cast<double>(trials) : 0;
+}
+
+double Proportion::low() const {
+  const auto [centre, half] = wilson(*this);
+  return std::max(0.0, centre - half);
+}
+
+double Proportion::high() const {
+  const auto [centre, half] = wilson(*this);
+  return std::min(1.0, centre + half);
+}
+
+Proportion Comparison::accuracy(const Side& side) const {
+  const auto correct = std::count_if(side.records.begin(), side.records.end(),
+                                     [](const SampleRecord& record) { return record.correct; });
+  return {correct, static_cast<int64_t>(side.records.size())};
+}
+
+Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const KernelContext& context,
+                   const ComparisonSettings& settings, const EvaluationProgress& progress) {
+  Comparison comparison;
+  KlSum kl;
+  for (int32_t first = 0; first < settings.samples; first += settings.batch) {
+    const int32_t count = std::min(settings.batch, settings.samples - first);
+    const auto run_a = [&] { return run_batch(a, context, settings, first, count, comparison.a); };
+    const auto run_b = [&] { return run_batch(b, context, settings, first, count, comparison.b); };
+    // Whoever comes second finds warm caches: they swap places with every batch.
+    const bool b_first = first / settings.batch % 2 == 1;
+    std::vector<Run> runs_b;
+    if (b_first) runs_b = run_b();
+    const std::vector<Run> runs_a = run_a();
+    if (!b_first) runs_b = run_b();
+    for (size_t i = 0; i < runs_a.size(); ++i) {
+      count_agreement(runs_a[i].record, runs_b[i].record, comparison);
+      kl.add(*a.model.model, context, runs_a[i], runs_b[i]);
+    }
+    if (progress) progress(first + count);
+  }
+  kl.store(comparison);
+  return comparison;
+}
+
+nlohmann::ordered_json to_json(const Comparison& comparison) {
+  const Comparison::Side& a = comparison.a;
+  const Comparison::Side& b = comparison.b;
+  const auto ratio = [](double x, double y) { return y > 0 ? x / y : 0; };
+  return {{"a", to_json(a, comparison.accuracy(a))},
+          {"b", to_json(b, comparison.accuracy(b))},
+          {"same_tokens", to_json(comparison.same_tokens)},
+          {"same_texts", to_json(comparison.same_texts)},
+          {"only_a_correct", comparison.only_a_correct},
+          {"only_b_correct", comparison.only_b_correct},
+          {"kl_mean", comparison.kl_mean},
+          {"kl_max", comparison.kl_max},
+          {"kl_positions", comparison.kl_positions},
+          {"b_over_a",
+           {{"rows", ratio(static_cast<double>(b.cost.rows), static_cast<double>(a.cost.rows))},
+            {"layer_flops", ratio(b.cost.layer_flops, a.cost.layer_flops)},
+            {"flops", ratio(b.cost.flops(), a.cost.flops())},
+            {"bytes", ratio(b.cost.bytes, a.cost.bytes)},
+            {"seconds", ratio(b.seconds, a.seconds)}}}};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,51 @@
+// What an autoregressive model thinks of a text that another model wrote, and how much the text repeats
+// itself: quality without a right answer to compare with. A low perplexity alone means little, because a text
+// that repeats itself has one too.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/token.h"
+#include "kernels/matmul.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+/// A text in the judge's tokens.
+struct JudgedText {
+  std::vector<TokenId> prompt;     ///< read, never counted
+  std::vector<TokenId> answer;     ///< without its end token
+  std::optional<TokenId> end = {};  ///< counted as one token
+};
+
+struct Judgement {
+  int64_t tokens = 0;                  ///< scored: the answers' and their ends
+  double negative_log_likelihood = 0;  ///< of them all, in nats
+  /// Distinct n-grams of all answers per n-gram, n = 1, 2, 3 (Li et al., arXiv 1510.03055).
+  double distinct[3] = {};
+  /// Share of 4-grams that their own answer has had before (seq-rep-4, Welleck et al., arXiv 1908.04319).
+  double repetition = 0;
+
+  /// Micro-averaged: each token weighs the same, whatever the length of its answer (SureLock, Gen-PPL).
+  double perplexity() const;
+};
+
+/// Distinct n-grams of all texts together, as a share of all their n-grams; 0 if there are none.
+double distinct_ngrams(std::span<const JudgedText> texts, size_t n);
+
+/// 1 - distinct n-grams of each text / n-grams, counts summed over texts; 0 if there are none.
+double repeated_ngrams(std::span<const JudgedText> texts, size_t n);
+
+/// Scores each token given the prompt and the tokens before it, several texts to a forward pass. A text's
+/// first token counts only if something stands before it. InputError for a token outside the judge's
+/// vocabulary.
+Judgement judge(const Model& model, const KernelContext& context, std::span<const JudgedText> texts);
+
+/// perplexity, tokens, distinct_1, distinct_2, distinct_3, repetition.
+nlohmann::ordered_json to_json(const Judgement& judgement);
+
+}  // namespace lacuna

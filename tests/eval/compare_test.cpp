@@ -1,0 +1,84 @@
+#include "eval/compare.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "kernels/dispatch.h"
+
+namespace lacuna {
+namespace {
+
+using testing::DoubleNear;
+
+TEST(Proportion, HasTheWilsonInterval) {
+  // Newcombe 1998, table I: 81 of 263, and 0 of 20.
+  const Proportion some{81, 263};
+  EXPECT_THAT(some.low(), DoubleNear(0.2553, 5e-5));
+  EXPECT_THAT(some.high(), DoubleNear(0.3662, 5e-5));
+  const Proportion none{0, 20};
+  EXPECT_EQ(none.low(), 0);
+  EXPECT_THAT(none.high(), DoubleNear(0.1611, 5e-5));
+  EXPECT_EQ(Proportion().value(), 0);
+  EXPECT_EQ(Proportion().low(), 0);
+  EXPECT_EQ(Proportion().high(), 1);
+}
+
+class CompareMiniModels : public testing::Test {
+ protected:
+  std::filesystem::path folder_ = std::filesystem::path(LACUNA_SOURCE_DIR) / "models/mini-llada";
+  ThreadPool threads_{2};
+  KernelContext context_{default_table(), threads_};
+  Tokenizer tokenizer_ = Tokenizer::load(folder_);
+  EvaluatedModel model_{Model::load(folder_, DType::kF32, threads_), tokenizer_, load_chat_template(folder_)};
+};
+
+TEST_F(CompareMiniModels, FindsNoDifferenceBetweenASettingAndItself) {
+  GenerationOptions plain;
+  plain.gen_length = 16;
+  plain.block_length = 8;
+  GenerationOptions refreshed = plain;
+  refreshed.cache = "dual";
+  refreshed.refresh = 1;
+  const Comparison same = compare({model_, plain}, {model_, refreshed}, context_, {"stories", 5, 2, 3});
+  EXPECT_EQ(same.same_tokens.successes, 5 * 16);
+  EXPECT_EQ(same.same_tokens.trials, 5 * 16);
+  EXPECT_EQ(same.same_texts.successes, 5);
+  EXPECT_EQ(same.only_a_correct + same.only_b_correct, 0);
+  EXPECT_EQ(same.kl_positions, 5 * 16);
+  EXPECT_EQ(same.kl_max, 0);
+  EXPECT_EQ(same.a.cost.rows, same.b.cost.rows);
+  EXPECT_EQ(same.a.records.size(), 5U);
+}
+
+TEST_F(CompareMiniModels, MeasuresWhatALockChanges) {
+  GenerationOptions plain;
+  plain.gen_length = 16;
+  GenerationOptions locked = plain;
+  locked.lock = "eps=1e5,gate=off,min-age=1";
+  const Comparison found = compare({model_, plain}, {model_, locked}, context_, {"stories", 4, 4, 0});
+  EXPECT_LT(found.b.cost.rows, found.a.cost.rows);
+  EXPECT_GT(found.kl_mean, 0);
+  EXPECT_GE(found.kl_max, found.kl_mean);
+  const nlohmann::ordered_json json = to_json(found);
+  EXPECT_LT(json["b_over_a"]["rows"], 1);
+  EXPECT_EQ(json["same_texts"]["of"], 4);
+  EXPECT_EQ(json["a"]["accuracy"]["of"], 4);
+}
+
+TEST_F(CompareMiniModels, ChoosesTheSamplesThatEvaluateChooses) {
+  GenerationOptions plain;
+  plain.gen_length = 16;
+  const Comparison found = compare({model_, plain}, {model_, plain}, context_, {"arithmetic", 3, 2, 9});
+  EvaluationSettings settings;
+  settings.samples = 3;
+  settings.generation = plain;
+  settings.generation.seed = 9;
+  const Evaluation evaluation = evaluate(model_, context_, settings);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(found.a.records[i].result.tokens, evaluation.records[i].result.tokens);
+  }
+}
+
+}  // namespace
+}  // namespace lacuna
