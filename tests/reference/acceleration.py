@@ -65,9 +65,10 @@ class Estimate:
     ENOUGH, LARGEST_RHO, BOUNDS = 64, 0.99, (1e-8, 5e-2)
 
     def __init__(self, delta):
-        self.delta, self.ratios, self.slopes = delta, [], []
+        self.delta, self.ratios, self.slopes, self.smallest = delta, [], [], math.inf
 
     def see(self, now, before, change):
+        self.smallest = min(self.smallest, before)
         if before > 0:  # not said by the page: a row that had stopped moving gives no sample
             self.ratios.append(now / before)
             self.slopes.append(change / math.sqrt(before))
@@ -90,6 +91,7 @@ class Cached:
         self.cache, self.refresh, self.cache_block, self.block_length = cache, refresh, cache_block, block_length
         self.lock, self.trace, self.margins = lock, [], Margins()
         self.measured = []  # D of every lockable row that passed the gate, for choosing eps
+        self.rounds = []    # with a guide: (drafts, drafts accepted) of each round
 
     def start(self, model, canvas, prompt_length, cfg_scale=0.0):
         self.model, self.mask, self.size, self.prompt = model, model.shape.mask_id, len(canvas), prompt_length
@@ -142,14 +144,15 @@ class Cached:
         if (low, high) != self.block:
             self.block, self.block_passes = (low, high), 0
         rows = set(self.policy_rows(canvas, low, high))
-        self.complete = len(rows) == self.size
+        self.measures = self.cache in ("none", "free", "free-literal") or len(rows) == self.size
         candidates = np.flatnonzero(eligible)
         predictors = {max(int(p) - 1, 0) if self.shifted else int(p) for p in candidates}
         rows = sorted((rows | predictors) - set(self.locked))
         if not predictors <= set(rows):
             raise RuntimeError("a row that predicts a candidate is locked")
         probes = []
-        if self.lock and self.lock.unlock_every and self.passes % self.lock.unlock_every == 0:
+        # Not said by the page: where D is not measured, no row is probed either.
+        if self.lock and self.lock.unlock_every and self.passes % self.lock.unlock_every == 0 and self.measures:
             probes = sorted(self.locked, key=lambda row: (self.locked[row][2], row))[:self.lock.budget]
         # Probes are computed whatever the cache policy says of their rows.
         computed = rows + probes
@@ -191,7 +194,9 @@ class Cached:
         lock, now = self.lock, self.passes
         known = canvas != self.mask
         lockable = [row for row in self.computed if known[row] and self.age[row] >= lock.min_age
-                    and (self.predicted(row) is None or known[self.predicted(row)])]
+                    and (self.predicted(row) is None or known[self.predicted(row)])
+                    # Not said by the page: a row that cools down is none of the population either.
+                    and (row not in self.unlocked_at or now - self.unlocked_at[row] > lock.cooldown)]
         u = {row: 1 - float(np.exp(np.max(log_p))) for row, log_p in self.out.items()}
         eager = {row for row in self.computed if lock.prompt == "eager" and self.in_prompt(row)}
         population = [row for row in (lockable if lock.population == "candidates" else self.computed)
@@ -200,38 +205,32 @@ class Cached:
         if lock.gate is not None and lock.gate < 100 and population:
             theta = nearest_rank([u[row] for row in population], lock.gate)
             beyond = min((u[row] for row in population if u[row] > theta), default=math.inf)
-        # In a pass that measures nothing theta is still there, for the probes.
-        measures = self.cache in ("none", "free", "free-literal") or self.complete
-        d = {}
-        if measures:
-            # q is the posterior of the last pass that computed the row, probes and passes without measure included.
-            for row in lockable:
-                d[row] = divergence(self.out[row], self.posterior[row]) if row in self.posterior else math.inf
-        eps = self.bound(d)
-        for row in lockable if measures else []:
-            gated = theta is not None and row not in eager
-            needed, fresh = eps, True
-            if row in self.unlocked_at:
-                fresh = now - self.unlocked_at[row] > lock.cooldown
-                needed = lock.strictness * eps
-            if gated and d[row] <= needed and fresh:
+        # q is the posterior of the last pass that computed the row, even if that pass measured nothing; a probe is no
+        # such pass, so that a row unlocked is compared with its posterior at the lock.
+        d = {row: divergence(self.out[row], self.posterior[row]) if row in self.posterior else math.inf
+             for row in (lockable if self.measures else [])}
+        passing = {row: value for row, value in d.items() if theta is None or row in eager or u[row] <= theta}
+        eps = self.bound(passing)
+        for row, value in d.items():
+            needed = lock.strictness * eps if row in self.unlocked_at else eps
+            if theta is not None and row not in eager and value <= needed:
                 self.margins.see_lock(u[row], theta if u[row] > theta else beyond, 2e-5)
-            if gated and u[row] > theta:
+            if row not in passing:
                 continue
-            self.measured.append(d[row])
-            if needed > 0 and fresh:
+            self.measured.append(value)
+            if needed > 0:
                 # logits off by z change D by about sqrt(2 D) z
-                self.margins.see_lock(d[row], needed, 5e-5 * math.sqrt(needed) + 2e-7)
-                if d[row] <= needed:
+                self.margins.see_lock(value, needed, 5e-5 * math.sqrt(needed) + 2e-7)
+                if value <= needed:
                     self.locked[row] = (now, self.out[row], now)
                     record.locked.append(row)
         self.probe(theta, eps, record)
-        for row, value in d.items():
+        for row, value in passing.items():
             self.last_d[row] = (now, value)
-        self.posterior.update(self.out)
+        self.posterior.update({row: self.out[row] for row in self.computed})
 
     def bound(self, d):
-        """eps of this pass. Samples of delta= come from lockable rows and count in the pass that brings them."""
+        """eps of this pass. Samples of delta= come from the rows that pass the gate and count in the pass itself."""
         if not self.estimate:
             return self.lock.eps
         for row, value in d.items():
@@ -267,11 +266,12 @@ class Cached:
 
 @dataclass
 class Guide:
-    """A causal model of the same vocabulary and the rules of --guide-*."""
+    """A causal model of the same vocabulary and the rules of --guide-*. ends: its end tokens, its usual one first."""
     model: object
     match: str = "top-k=2"
     fallback: str = "dlm"
     block: int = 32
+    ends: tuple = ()
 
 
 def best_ids(logits):
@@ -301,13 +301,13 @@ def accepted(match, logits, draft, draft_logit, margins):
 
 def guided_generate(model, prompt, gen_length, guide, network=None, block_length=None, cfg_scale=0.0,
                     logits_eos_inf=False, ends=()):
-    """Guided diffusion. `ends`: the ids that end an answer for the diffusion model, the one to commit first.
+    """Guided diffusion. `ends`: the ids that end an answer for the diffusion model, its usual one first.
 
     Masks inside the prompt are drafted with the first block; the guide's sequence then holds, in order of position,
     known tokens between the drafts, which nobody judges.
     """
     mask_id, judge = model.shape.mask_id, guide.model
-    ends = list(ends) or [model.shape.eos_id]
+    ends, guide_ends = list(ends) or [model.shape.eos_id], list(guide.ends) or [judge.shape.eos_id]
     block_length = gen_length if block_length is None else block_length
     network = network or Cached()
     canvas = np.array(list(prompt) + [mask_id] * gen_length, dtype=np.int64)
@@ -316,9 +316,13 @@ def guided_generate(model, prompt, gen_length, guide, network=None, block_length
     rounds = []
 
     def to_guide(tokens):
-        """The guide's ids. Answers only; the prompt is passed on as it is."""
+        """The guide's ids: of the answer; the prompt is passed on as it is.
+
+        Not said by the page: an end token of both models stays what it is, and what was committed is told in the
+        same way as the drafts.
+        """
         out = tokens.copy()
-        out[len(prompt):][np.isin(tokens[len(prompt):], ends)] = judge.shape.eos_id
+        out[len(prompt):][np.isin(tokens[len(prompt):], [end for end in ends if end not in guide_ends])] = guide_ends[0]
         return out
 
     while np.any(canvas == mask_id):
@@ -360,12 +364,13 @@ def guided_generate(model, prompt, gen_length, guide, network=None, block_length
                 row[mask_id] = -np.inf  # not said by the page: the mask is no token to commit
             margins.see_tokens(row[None])
             token = int(best_ids(row)[0])
-            commits[refused] = ends[0] if token == judge.shape.eos_id else token
+            commits[refused] = ends[0] if token in guide_ends and token not in ends else token
         elif not taken:
             commits[places[0]] = drafts[places[0]]
         for place, token in commits.items():
             canvas[place] = token
         network.trace[-1].committed = sorted((place, int(token)) for place, token in commits.items())
+        network.rounds.append((len(places), len(taken)))
         rounds.append((network.passes, sorted(commits)))
         # Exact are the rows computed from what is now committed. The row before the next draft judges it, so it is
         # computed (again) with that draft.

@@ -215,11 +215,12 @@ def write_weights(folder, tensors, dtype, shards=1):
 
 
 def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=None, mask_gain=0.0, end_gain=0.0,
-                    **overrides):
+                    edit=None, **overrides):
     """Writes a checkpoint and returns its reference Model.
 
     tokenizer: 'json' (tokenizer.json), 'trio' (vocab.json, merges.txt, added_tokens.json), 'auto' (what the family
-    publishes) or None. The same arguments always write the same bytes.
+    publishes) or None. edit(config, tensors) may change both before they are written. The same arguments always write
+    the same bytes.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -229,6 +230,9 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
     shards = shards or (1, 3)[seed % 2]
     config = make_config(family, dims)
     tensors = make_tensors(family, dims, rng, mask_gain, end_gain, dtype)
+    if edit:
+        edit(config, tensors)
+        tensors = {name: safetensors_io.round_to(values, dtype) for name, values in tensors.items()}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_weights(folder, tensors, dtype, shards)
     if tokenizer:
