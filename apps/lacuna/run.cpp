@@ -180,6 +180,11 @@ void print_summary(const GenerationResult& result) {
       "{} steps, {} answer tokens in {:.2f} s ({:.1f} tokens/s), {} rows ({:.0f}% saved), {:.3g} GFLOP\n",
       statistics.steps, result.answer_tokens, statistics.seconds, result.tokens_per_second(),
       statistics.cost.rows, saved, statistics.cost.flops() / 1e9);
+  if (result.drift_estimate) {
+    const DriftEstimate& estimate = *result.drift_estimate;
+    fmt::print(stderr, "lock: eps {:.3g} from contraction {:.3g} and gain {:.3g} ({} samples)\n",
+               estimate.eps, estimate.contraction, estimate.gain, estimate.samples);
+  }
 }
 
 void run(const RunFlags& flags) {

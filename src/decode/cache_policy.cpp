@@ -46,7 +46,7 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
   const CachedPass everything{range(0, length), true};
   if (canvas.num_passes() == 0) return everything;
 
-  const int32_t live = canvas.first_live_row(block.begin);
+  const int32_t live = canvas.predictor(block.begin);  // shifted: the row before the block stays live
   CachedPass pass = std::visit(
       Overloaded{[&](const NoCache&) { return everything; },
                  [&](const PrefixCache& prefix) {
@@ -60,7 +60,7 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
                  [&](const FreeCache& free) {
                    if (is_due(free.refresh, canvas.num_passes())) return everything;
                    const bool stale = free.refresh > 0;  // a later pass computes what is frozen now
-                   return CachedPass{range(canvas.first_live_row(frozen_end(free, canvas)), length), !stale};
+                   return CachedPass{range(canvas.predictor(frozen_end(free, canvas)), length), !stale};
                  },
                  [&](const DkvCache& dkv) {
                    if (block.pass < 2 || is_due(dkv.refresh, canvas.num_passes())) return everything;

@@ -43,9 +43,6 @@ class Canvas {
   int32_t predicted(int32_t row) const { return shifted_ ? row + 1 : row; }
   /// Whether the position has its token; true beyond the end, where nothing is left to know.
   bool is_known(int32_t position) const { return position >= length() || !is_masked(position); }
-  /// The first row that must stay live when positions from `begin` on are denoised.
-  int32_t first_live_row(int32_t begin) const { return predictor(begin); }
-  bool shifted_logits() const { return shifted_; }
 
   /// Passes that computed the position's row with its present token as input.
   int32_t age(int32_t position) const { return ages_[static_cast<size_t>(position)]; }

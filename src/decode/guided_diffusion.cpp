@@ -24,9 +24,8 @@ GuidedDiffusionDecoder::GuidedDiffusionDecoder(GuidedDiffusion options, std::vec
     : options_(std::move(options)),
       canvas_(std::move(prompt), options_.gen_length, options_.mask_id, options_.shifted_logits),
       pass_(options_.pass, canvas_) {
-  // Tokens of another vocabulary may be more than the answer's; what does not fit is not judged.
-  const int64_t wanted =
-      static_cast<int64_t>(options_.guide_prompt.size()) + 4 * int64_t{options_.gen_length};
+  const int64_t answer_cells = int64_t{options_.alignment->most_guide_tokens()} * options_.gen_length;
+  const int64_t wanted = static_cast<int64_t>(options_.guide_prompt.size()) + answer_cells;
   num_guide_cells_ = static_cast<int32_t>(std::min(wanted, options_.guide_positions));
   start_round();
 }

@@ -12,7 +12,7 @@ constexpr size_t kLeastSamples = 64;
 constexpr double kMostContraction = 0.99;
 constexpr double kLeastEps = 1e-8;
 constexpr double kMostEps = 5e-2;
-constexpr double kLeastDrift = 1e-12;  // a quotient by less says nothing
+constexpr double kLeastDrift = 1e-6;  // below, logits in f32 measure their own rounding
 
 /// The k-th smallest value with k = max(1, ceil(percent / 100 * count)).
 double nearest_rank(std::vector<double>& values, double percent) {
@@ -109,7 +109,7 @@ void LockTable::add_samples(std::span<const RowDrift> drifts, int32_t pass) {
   if (!settings_.delta) return;
   for (const RowDrift& drift : drifts) {
     RowState& state = this->state(drift.row);
-    if (state.measured_pass == pass - 1 && state.kl > kLeastDrift) {
+    if (state.measured_pass == pass - 1 && state.kl >= kLeastDrift) {
       contractions_.push_back(drift.kl / state.kl);
       gains_.push_back(drift.max_log_change / std::sqrt(state.kl));
     }

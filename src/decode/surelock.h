@@ -1,7 +1,8 @@
 // SureLock: a row whose posterior has stopped moving is computed no more; its keys and values stay readable.
 //
-// Algorithm 1 of "SureLock" with the choices of docs/masked_acceleration.md where the paper leaves any. A
-// lock filters the rows of any cache policy.
+// Algorithm 1 of "Stopping computation for converged tokens in masked diffusion-LM decoding". Where the paper
+// leaves a choice, docs/masked_acceleration.md says what was taken. A lock filters the rows of any cache
+// policy.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,9 @@ namespace lacuna {
 
 struct SureLock {
   double eps = 5e-4;  ///< a row locks at KL(p_t || p_{t-1}) <= eps, in nats; 0: never
-  /// Appendix-free use of Theorem 1: the largest change of a log-probability that a lock may cause, in nats;
-  /// eps is then estimated while decoding, and the field above serves until it can be.
+  /// Theorem 1 turned round: the largest change of a final log-probability that a lock may cause, in nats.
+  /// eps follows from it and from constants estimated while decoding; the field above serves where they give
+  /// none.
   std::optional<double> delta;
   double gate = 20;     ///< percent of the population that passes, the surest first; 100: no gate
   int32_t min_age = 1;  ///< passes that must have read the token, this one included

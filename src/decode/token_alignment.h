@@ -30,6 +30,9 @@ class TokenAlignment {
   virtual std::optional<TokenId> write(std::span<const TokenId> answer, const GuideReading& reading,
                                        size_t num_read, TokenId guide_token) const = 0;
 
+  /// A bound on the guide's tokens for each of the answer's; a text that needs more is read up to there.
+  virtual int32_t most_guide_tokens() const { return 4; }
+
   /// Tokens that the guide cannot read, so that none of them is drafted.
   virtual std::vector<TokenId> unreadable() const = 0;
 };
@@ -47,6 +50,7 @@ class SharedVocabulary final : public TokenAlignment {
   GuideReading read(std::span<const TokenId> answer) const override;
   std::optional<TokenId> write(std::span<const TokenId> answer, const GuideReading& reading, size_t num_read,
                                TokenId guide_token) const override;
+  int32_t most_guide_tokens() const override { return 1; }
   std::vector<TokenId> unreadable() const override;
 
  private:

@@ -24,8 +24,8 @@ struct TextModel {
 /// model's ids, prompt included, as Dream and Qwen2.5 are paired; otherwise it reads text.
 class Guide {
  public:
-  /// Both models must outlive the guide. Where neither has a tokenizer they are taken to share their ids. Throws
-  /// InputError where one has a tokenizer and the other none.
+  /// Both models must outlive the guide. Where neither has a tokenizer they are taken to share their ids.
+  /// Throws InputError where one has a tokenizer and the other none.
   Guide(const TextModel& main, const TextModel& guide);
 
   bool shares_vocabulary() const { return shares_vocabulary_; }
