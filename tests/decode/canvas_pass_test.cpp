@@ -1,0 +1,402 @@
+#include "decode/canvas_pass.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr TokenId kMask = 2;
+
+std::vector<int32_t> range(int32_t begin, int32_t end) {
+  std::vector<int32_t> rows(static_cast<size_t>(end - begin));
+  std::iota(rows.begin(), rows.end(), begin);
+  return rows;
+}
+
+RngStream noise_at(int32_t position) {
+  return RngStream(99, position);
+}
+
+/// A rule other than the raw posterior's.
+SamplingRule suppressing(TokenId token) {
+  SamplingRule rule;
+  rule.undrawn = {token};
+  return rule;
+}
+
+SureLock without_gate() {
+  SureLock lock;
+  lock.eps = 1;
+  lock.gate = 100;
+  return lock;
+}
+
+std::vector<int32_t> rows_of(const std::vector<LogitRow>& logits) {
+  std::vector<int32_t> rows;
+  for (const LogitRow& logit : logits) rows.push_back(logit.row);
+  return rows;
+}
+
+/// A pass over a canvas, with what its decoder does around it.
+class Passes {
+ public:
+  Passes(const CanvasPassOptions& options, std::vector<TokenId> prompt, int32_t gen_length,
+         bool shifted = false)
+      : canvas(std::move(prompt), gen_length, kMask, shifted), pass(options, canvas) {
+    block = {0, canvas.prompt_length(), canvas.length(), 0};
+  }
+
+  const StepPlan& prepare() {
+    pass.prepare(canvas, block, canvas.masked_positions(block.begin, block.end), noise_at);
+    return pass.plan();
+  }
+
+  /// One certainty for all rows, one drift for all measured rows.
+  StepReport finish(const std::vector<Commit>& commits = {}, double certainty = 0.5, double kl = 0) {
+    return finish_with(commits, std::vector<double>(pass.plan().logits.size(), certainty), kl);
+  }
+
+  StepReport finish_with(const std::vector<Commit>& commits, const std::vector<double>& certainties,
+                         double kl) {
+    std::vector<RowStatistics> drawn;
+    for (const double certainty : certainties) drawn.push_back({9, certainty});
+    pass.count_rows(canvas);
+    for (const Commit& commit : commits) canvas.commit(commit);
+    pass.close_gate(canvas, drawn);
+    ++block.pass;
+    StepReport report;
+    probes = {pass.drift_probes().begin(), pass.drift_probes().end()};
+    pass.apply_drift(canvas, std::vector<Drift>(probes.size(), {kl, 0}), report);
+    return report;
+  }
+
+  StepReport run(const std::vector<Commit>& commits = {}, double certainty = 0.5, double kl = 0) {
+    prepare();
+    return finish(commits, certainty, kl);
+  }
+
+  Canvas canvas;
+  CanvasPass pass;
+  Block block;
+  std::vector<DriftProbe> probes;  // of the last pass
+};
+
+TEST(CanvasPass, WithoutOptionsIsAPassOverTheCanvas) {
+  Passes passes({}, {7, 8}, 3);
+  const StepPlan& plan = passes.prepare();
+  EXPECT_THAT(plan.tokens, ElementsAre(7, 8, kMask, kMask, kMask));
+  EXPECT_EQ(plan.positions, range(0, 5));
+  EXPECT_EQ(plan.cells, range(0, 5));
+  // Rows see the canvas's cells, their own among them.
+  EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 5}, {{0, 5}}, OwnRows::kNone}));
+  EXPECT_THAT(rows_of(plan.logits), ElementsAre(2, 3, 4));
+  EXPECT_THAT(plan.rules, ElementsAre(SamplingRule{}));
+  for (const LogitRow& logit : plan.logits) {
+    EXPECT_EQ(logit.noise, noise_at(logit.row));
+    EXPECT_EQ(logit.unconditional_row, -1);
+    EXPECT_EQ(logit.rule, 0);
+    EXPECT_EQ(logit.scored, -1);
+  }
+  EXPECT_EQ(passes.pass.num_sequences(), 1);
+  EXPECT_EQ(passes.pass.num_cells(), 5);
+  EXPECT_FALSE(passes.pass.remembers_outputs());
+  EXPECT_EQ(passes.pass.drift_estimate(), nullptr);
+  const StepReport report = passes.finish();
+  EXPECT_THAT(report.locked, IsEmpty());
+  EXPECT_THAT(passes.probes, IsEmpty());
+}
+
+TEST(CanvasPass, DrawsAreTheRulesOfTheRequest) {
+  CanvasPassOptions options;
+  options.sampling = suppressing(5);
+  Passes passes(options, {7}, 2);
+  EXPECT_THAT(passes.prepare().rules, ElementsAre(suppressing(5)));
+}
+
+TEST(CanvasPass, NoiseBelongsToThePositionAndNotToItsRow) {
+  Passes passes({}, {7}, 3, true);
+  const StepPlan& plan = passes.prepare();
+  EXPECT_THAT(rows_of(plan.logits), ElementsAre(0, 1, 2));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(plan.logits[i].noise, noise_at(static_cast<int32_t>(i) + 1));
+}
+
+TEST(CanvasPass, ACachedPassReadsEveryCellAndComputesItsOwnRows) {
+  CanvasPassOptions options;
+  options.cache = DualCache{};
+  Passes passes(options, {7, 8}, 4);
+  passes.block.end = 4;
+  passes.run({{2, 9, 1}});
+  const StepPlan& plan = passes.prepare();
+  EXPECT_THAT(plan.tokens, ElementsAre(9, kMask));
+  EXPECT_THAT(plan.positions, ElementsAre(2, 3));
+  EXPECT_THAT(plan.cells, ElementsAre(2, 3));
+  EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 6}}, OwnRows::kNone}));
+  EXPECT_THAT(rows_of(plan.logits), ElementsAre(1));
+  passes.finish();
+  EXPECT_EQ(passes.canvas.age(0), 1);
+  EXPECT_EQ(passes.canvas.age(2), 1);
+  EXPECT_EQ(passes.canvas.age(5), 1);
+  EXPECT_EQ(passes.canvas.num_passes(), 2);
+}
+
+TEST(CanvasPass, GuidanceGivesTheSecondSequenceMasksForThePrompt) {
+  CanvasPassOptions options;
+  options.cfg_scale = 1.5F;
+  options.cache = DualCache{};
+  Passes passes(options, {7, kMask, 8}, 2);
+  EXPECT_EQ(passes.pass.num_sequences(), 2);
+  EXPECT_THAT(passes.prepare().tokens,
+              ElementsAre(7, kMask, 8, kMask, kMask, kMask, kMask, kMask, kMask, kMask));
+  // The gap's token is the answer's: both sequences show it.
+  passes.finish({{1, 9, 1}, {4, 10, 1}});
+  passes.block.pass = 0;
+  EXPECT_THAT(passes.prepare().tokens, ElementsAre(7, 9, 8, kMask, 10, kMask, 9, kMask, kMask, 10));
+  passes.finish();
+  const StepPlan& plan = passes.prepare();
+  EXPECT_THAT(plan.tokens, ElementsAre(kMask, 10, kMask, 10));
+  EXPECT_THAT(plan.cells, ElementsAre(3, 4, 3, 4));
+  EXPECT_THAT(plan.positions, ElementsAre(3, 4, 3, 4));
+  EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 5}}, OwnRows::kNone},
+                                       RowGroup{1, {2, 4}, {{0, 5}}, OwnRows::kNone}));
+  ASSERT_THAT(plan.logits, SizeIs(1));
+  EXPECT_EQ(plan.logits[0].row, 0);
+  EXPECT_EQ(plan.logits[0].unconditional_row, 2);
+  EXPECT_EQ(plan.logits[0].guidance, 1.5F);
+}
+
+TEST(CanvasPass, CountsWhatThePassWouldCostWithoutCachesAndLocks) {
+  CanvasPassOptions options;
+  options.cache = DualCache{};
+  options.lock = without_gate();
+  options.sampling = suppressing(5);
+  for (const float scale : {0.0F, 2.0F}) {
+    options.cfg_scale = scale;
+    Passes passes(options, {7, 8, 9}, 2);
+    passes.run();
+    passes.prepare();
+    const PassWork work = passes.pass.uncached_work(passes.canvas);
+    const int32_t sequences = scale > 0 ? 2 : 1;
+    EXPECT_EQ(work.rows, 5 * sequences);
+    EXPECT_EQ(work.pairs, 25 * sequences);
+    EXPECT_EQ(work.cells, 5 * sequences);
+    EXPECT_EQ(work.logit_rows, 2 * sequences);  // the two draws, not the rows that are judged
+  }
+}
+
+// Locks
+
+TEST(CanvasPass, LockedRowsAreComputedNoMore) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  Passes passes(options, {7, 8, 9}, 2);
+  EXPECT_TRUE(passes.pass.remembers_outputs());
+  EXPECT_EQ(passes.pass.num_cells(), 5);
+  EXPECT_THAT(passes.run().locked, IsEmpty());
+  EXPECT_THAT(passes.probes, IsEmpty());  // nothing to compare with
+  EXPECT_THAT(passes.run({{3, 9, 1}}).locked, ElementsAre(0, 1, 2));
+  EXPECT_THAT(passes.probes,
+              ElementsAre(DriftProbe{0, -1, 0, 0}, DriftProbe{1, -1, 0, 1}, DriftProbe{2, -1, 0, 2}));
+  const StepPlan& plan = passes.prepare();
+  EXPECT_THAT(plan.tokens, ElementsAre(9, kMask));
+  EXPECT_THAT(plan.cells, ElementsAre(3, 4));
+  EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 5}}, OwnRows::kNone}));
+  EXPECT_EQ(plan.logits[0].row, 1);
+  EXPECT_THAT(passes.finish().locked, ElementsAre(3));
+  EXPECT_THAT(passes.probes, ElementsAre(DriftProbe{0, -1, 0, 3}));  // plan row 0, canvas row 3
+}
+
+TEST(CanvasPass, FullPassesLeaveLockedRowsOutToo) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  options.cache = DualCache{2};
+  Passes passes(options, {7, 8}, 2);
+  passes.run();
+  passes.run();
+  EXPECT_THAT(passes.run().locked, ElementsAre(0, 1));  // the second full pass
+  passes.run();
+  EXPECT_THAT(passes.prepare().cells, ElementsAre(2, 3));  // the third
+}
+
+TEST(CanvasPass, NothingLocksWhereStaleRowsMayHideAChange) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  options.cache = PrefixCache{};
+  Passes passes(options, {7, 8}, 2);
+  passes.run({{2, 9, 1}});
+  for (int pass = 0; pass < 3; ++pass) {
+    EXPECT_THAT(passes.prepare().logits, SizeIs(1));  // nothing is judged
+    EXPECT_THAT(passes.finish().locked, IsEmpty());
+    EXPECT_THAT(passes.probes, IsEmpty());
+  }
+  passes.block.pass = 0;  // the next block
+  EXPECT_THAT(passes.run().locked, ElementsAre(0, 1, 2));
+}
+
+TEST(CanvasPass, RowsThatOnlyTheLockNeedsAreJudgedByTheRawPosterior) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  for (const bool plain : {true, false}) {
+    options.sampling = plain ? SamplingRule{} : suppressing(5);
+    Passes passes(options, {7, 8}, 2);
+    const StepPlan& plan = passes.prepare();
+    EXPECT_THAT(rows_of(plan.logits), ElementsAre(2, 3, 0, 1));
+    const int32_t rule = plan.logits[2].rule;
+    EXPECT_EQ(plan.rules[static_cast<size_t>(rule)], SamplingRule{});
+    EXPECT_EQ(plan.logits[3].rule, rule);
+    EXPECT_EQ(plan.rules[0], options.sampling);
+    EXPECT_EQ(plan.logits[0].rule, 0);
+    EXPECT_EQ(plan.logits[1].rule, 0);
+  }
+}
+
+TEST(CanvasPass, ADrawThatSaysTheCertaintyIsNotAskedTwice) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  options.lock->min_age = 0;
+  Passes plain(options, {7}, 2);
+  EXPECT_THAT(rows_of(plain.prepare().logits), ElementsAre(1, 2, 0));
+  // Shifted, the rows that draw are those before.
+  Passes shifted(options, {7}, 2, true);
+  EXPECT_THAT(rows_of(shifted.prepare().logits), ElementsAre(0, 1, 2));
+  options.sampling = suppressing(5);
+  Passes asked(options, {7}, 2);
+  EXPECT_THAT(rows_of(asked.prepare().logits), ElementsAre(1, 2, 0, 1, 2));
+}
+
+TEST(CanvasPass, TheGateTakesEachRowsOwnCertainty) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  options.lock->gate = 50;
+  options.lock->min_age = 0;
+  Passes passes(options, {7, 8}, 2);
+  passes.run();
+  passes.prepare();  // draws at 2 and 3, then rows 0 and 1
+  // Position 3 is not committed: among 0.6, 0.7 and 0.9, of rows 0, 1 and 2, the surest ceil(1.5) pass.
+  EXPECT_THAT(passes.finish_with({{2, 9, 1}}, {0.9, 0.99, 0.6, 0.7}, 0).locked, ElementsAre(1, 2));
+}
+
+TEST(CanvasPass, WithMinAgeZeroATokenLocksInThePassThatCommitsIt) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  options.lock->min_age = 0;
+  Passes passes(options, {}, 2);
+  passes.run();
+  EXPECT_THAT(passes.run({{1, 9, 1}}).locked, ElementsAre(1));
+  EXPECT_THAT(passes.prepare().cells, ElementsAre(0));
+}
+
+TEST(CanvasPass, DriftIsGuidedWhereLogitsAre) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  options.cfg_scale = 0.5F;
+  Passes passes(options, {7, 8}, 1);
+  passes.run();
+  passes.prepare();
+  EXPECT_EQ(passes.pass.plan().logits[1].unconditional_row, 3);
+  EXPECT_EQ(passes.pass.plan().logits[1].guidance, 0.5F);
+  passes.finish();
+  EXPECT_THAT(passes.probes, ElementsAre(DriftProbe{0, 3, 0.5F, 0}, DriftProbe{1, 4, 0.5F, 1}));
+}
+
+CanvasPassOptions probing() {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  options.lock->eps = 0.01;
+  options.lock->unlock_every = 3;
+  options.lock->probes = 2;
+  options.lock->min_locked_passes = 0;
+  return options;
+}
+
+TEST(CanvasPass, ProbesWriteToScratchCellsAndReadTheCanvas) {
+  Passes passes(probing(), {7, 8, 9}, 2);
+  EXPECT_EQ(passes.pass.num_cells(), 7);
+  passes.run();
+  ASSERT_THAT(passes.run().locked, ElementsAre(0, 1, 2));
+  passes.run({{3, 11, 1}});
+  const StepPlan& plan = passes.prepare();  // pass 3 probes two of the three
+  EXPECT_THAT(plan.tokens, ElementsAre(11, kMask, 7, 8));
+  EXPECT_THAT(plan.positions, ElementsAre(3, 4, 0, 1));
+  EXPECT_THAT(plan.cells, ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 5}}, OwnRows::kNone},
+                                       RowGroup{0, {2, 4}, {{0, 5}}, OwnRows::kNone}));
+  EXPECT_THAT(rows_of(plan.logits), ElementsAre(1, 0, 2, 3));  // the draw, the judged row, the probes
+  const int32_t age = passes.canvas.age(0);
+  const StepReport report = passes.finish_with({}, {0.5, 0.5, 0.5, 1}, 0.2);
+  // The second probe is certain; the first is compared with what its own cell remembers.
+  EXPECT_THAT(passes.probes, ElementsAre(DriftProbe{0, -1, 0, 3}, DriftProbe{2, -1, 0, 0}));
+  EXPECT_THAT(report.unlocked, ElementsAre(0));
+  EXPECT_THAT(report.locked, IsEmpty());
+  EXPECT_EQ(passes.canvas.age(0), age);  // its cell was left alone
+  EXPECT_THAT(passes.prepare().cells, ElementsAre(0, 3, 4));
+}
+
+TEST(CanvasPass, ProbesOfTheUnconditionalSequenceHaveScratchCellsOfTheirOwn) {
+  CanvasPassOptions options = probing();
+  options.cfg_scale = 1;
+  Passes passes(options, {7, 8}, 1);
+  passes.run();
+  ASSERT_THAT(passes.run().locked, ElementsAre(0, 1));
+  passes.run();
+  const StepPlan& plan = passes.prepare();
+  EXPECT_THAT(plan.tokens, ElementsAre(kMask, 7, 8, kMask, kMask, kMask));
+  EXPECT_THAT(plan.cells, ElementsAre(2, 3, 4, 2, 3, 4));
+  EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 1}, {{0, 3}}, OwnRows::kNone},
+                                       RowGroup{0, {1, 3}, {{0, 3}}, OwnRows::kNone},
+                                       RowGroup{1, {3, 4}, {{0, 3}}, OwnRows::kNone},
+                                       RowGroup{1, {4, 6}, {{0, 3}}, OwnRows::kNone}));
+  EXPECT_EQ(plan.logits[0].unconditional_row, 3);
+  passes.finish();
+  EXPECT_THAT(passes.probes, ElementsAre(DriftProbe{1, 4, 1, 0}, DriftProbe{2, 5, 1, 1}));
+}
+
+TEST(CanvasPass, HasNoMoreScratchCellsThanRowsAndNoneWithoutUnlocking) {
+  CanvasPassOptions options = probing();
+  options.lock->probes = 100;
+  EXPECT_EQ(Passes(options, {7, 8, 9}, 2).pass.num_cells(), 10);
+  options.lock->unlock_every = 0;
+  EXPECT_EQ(Passes(options, {7, 8, 9}, 2).pass.num_cells(), 5);
+}
+
+TEST(CanvasPass, APassMayProbeAloneWhenEveryRowIsLocked) {
+  Passes passes(probing(), {7, 8}, 0);
+  passes.run();
+  passes.run();
+  passes.run();
+  const StepPlan& plan = passes.prepare();
+  EXPECT_THAT(plan.cells, ElementsAre(2, 3));
+  EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 2}}, OwnRows::kNone}));
+}
+
+TEST(CanvasPass, ReportsTheEstimateOnlyWhereThereIsOne) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  EXPECT_EQ(Passes(options, {7}, 1).pass.drift_estimate(), nullptr);
+  options.lock->delta = 0.1;
+  Passes passes(options, {7, 8}, 1);
+  ASSERT_NE(passes.pass.drift_estimate(), nullptr);
+  for (int pass = 0; pass < 3; ++pass) passes.run({}, 0.5, 2);
+  EXPECT_EQ(passes.pass.drift_estimate()->samples, 2);
+}
+
+TEST(CanvasPass, RefusesAnotherNumberOfDriftsThanAskedFor) {
+  CanvasPassOptions options;
+  options.lock = without_gate();
+  Passes passes(options, {7}, 1);
+  passes.run();
+  passes.prepare();
+  passes.pass.count_rows(passes.canvas);
+  passes.pass.close_gate(passes.canvas, std::vector<RowStatistics>(2, {9, 0.5}));
+  StepReport report;
+  EXPECT_THROW(passes.pass.apply_drift(passes.canvas, {}, report), std::logic_error);
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,174 @@
+#include "decode/parse_policies.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+template <typename Call, typename... Parts>
+void expect_refusal(Call&& call, const Parts&... parts) {
+  EXPECT_THAT(call, ThrowsMessage<InputError>(AllOf(HasSubstr(parts)...)));
+}
+
+template <typename... Parts>
+void expect_lock_refusal(const std::string& text, const Parts&... parts) {
+  expect_refusal([&] { parse_lock(text); }, "--lock", parts...);
+}
+
+TEST(ParseCache, KnowsEveryNameOfThePage) {
+  EXPECT_EQ(parse_cache("none", 0, 32, false), CachePolicy(NoCache{}));
+  EXPECT_EQ(parse_cache("prefix", 0, 32, false), CachePolicy(PrefixCache{0}));
+  EXPECT_EQ(parse_cache("dual", 0, 32, false), CachePolicy(DualCache{0}));
+  EXPECT_EQ(parse_cache("free", 0, 16, false), CachePolicy(FreeCache{16, false, 0}));
+  EXPECT_EQ(parse_cache("free-literal", 0, 16, false), CachePolicy(FreeCache{16, true, 0}));
+}
+
+TEST(ParseCache, RefreshesAsOftenAsIsAskedFor) {
+  EXPECT_EQ(parse_cache("prefix", 3, 32, false), CachePolicy(PrefixCache{3}));
+  EXPECT_EQ(parse_cache("dual", 4, 32, true), CachePolicy(DualCache{4}));
+  EXPECT_EQ(parse_cache("free", 5, 16, true), CachePolicy(FreeCache{16, false, 5}));
+  EXPECT_EQ(parse_cache("dkv", 6, 32, false), CachePolicy(DkvCache{6}));
+  EXPECT_EQ(parse_cache("dkv", 6, 32, true), CachePolicy(DkvCache{6}));
+}
+
+TEST(ParseCache, DkvRefreshesByItsFamily) {
+  EXPECT_EQ(parse_cache("dkv", 0, 32, false), CachePolicy(DkvCache{8}));
+  EXPECT_EQ(parse_cache("dkv", 0, 32, true), CachePolicy(DkvCache{4}));
+}
+
+TEST(ParseCache, AnswersAnUnknownNameWithTheList) {
+  for (const std::string text : {"", "Dual", "free-", "dkv=8", "fast"}) {
+    expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache is '" + text + "'",
+                   "none, prefix, dual, free, free-literal or dkv");
+  }
+}
+
+TEST(ParseLock, TakesDefaultsForWhatIsNotGiven) {
+  SureLock expected;
+  expected.eps = 0.25;
+  EXPECT_EQ(parse_lock("eps=0.25"), expected);
+}
+
+TEST(ParseLock, TakesEverySettingInAnyOrder) {
+  SureLock expected;
+  expected.eps = 1e-3;
+  expected.delta = 0.5;
+  expected.gate = 12.5;
+  expected.min_age = 0;
+  expected.gate_counts_unlocked = true;
+  expected.eager_prompt = true;
+  expected.unlock_every = 3;
+  expected.probes = 7;
+  expected.unlock_eps = 0.02;
+  expected.min_locked_passes = 5;
+  expected.cooldown = 6;
+  expected.strictness = 0.125;
+  EXPECT_EQ(
+      parse_lock("eps=1e-3,delta=0.5,gate=12.5,min-age=0,population=unlocked,prompt=eager,unlock-every=3,"
+                 "budget=7,unlock-eps=0.02,interval=5,cooldown=6,strictness=0.125"),
+      expected);
+  EXPECT_EQ(parse_lock("strictness=0.125,cooldown=6,interval=5,unlock-eps=0.02,budget=7,unlock-every=3,"
+                       "prompt=eager,population=unlocked,min-age=0,gate=12.5,delta=0.5,eps=1e-3"),
+            expected);
+}
+
+TEST(ParseLock, NamesOfThePapersChoicesAreTheDefaults) {
+  EXPECT_EQ(parse_lock("eps=1,population=candidates,prompt=paper"), parse_lock("eps=1"));
+}
+
+TEST(ParseLock, AGateThatIsOffIsOneOfAHundredPercent) {
+  EXPECT_EQ(parse_lock("eps=1,gate=off").gate, 100);
+  EXPECT_EQ(parse_lock("eps=1,gate=100").gate, 100);
+  EXPECT_EQ(parse_lock("eps=1,gate=0").gate, 0);
+}
+
+TEST(ParseLock, DeltaAloneHasNoEpsToFallBackOn) {
+  EXPECT_EQ(parse_lock("delta=0.1").eps, 0);
+  EXPECT_EQ(parse_lock("delta=0.1").delta, 0.1);
+  EXPECT_EQ(parse_lock("delta=0.1,eps=5e-4").eps, 5e-4);
+}
+
+TEST(ParseLock, NeedsABound) {
+  expect_lock_refusal("", "eps=EPS or delta=DELTA");
+  expect_lock_refusal("gate=20", "'gate=20'", "eps=EPS or delta=DELTA");
+}
+
+TEST(ParseLock, RefusesWhatItDoesNotKnow) {
+  expect_lock_refusal("eps=1,min_age=1", "no 'min_age'", "min-age");
+  expect_lock_refusal("eps=1,Gate=1", "no 'Gate'");
+  expect_lock_refusal("eps=1,,gate=2", "''");
+  expect_lock_refusal("eps", "'eps' has no value");
+  expect_lock_refusal("5e-4", "'5e-4' has no value");
+}
+
+TEST(ParseLock, RefusesASettingGivenTwice) {
+  expect_lock_refusal("eps=1,gate=20,eps=1", "eps is given twice");
+}
+
+TEST(ParseLock, RefusesValuesThatAreNoNumbersOrOutOfRange) {
+  for (const std::string value : {"", "x", "-1", "nan", "inf", "1e999", "0.5x", " 1", "1 "}) {
+    expect_lock_refusal("eps=" + value, "eps is '" + value + "'", "a number from 0 to");
+  }
+  expect_lock_refusal("delta=0", "delta is '0'");
+  expect_lock_refusal("eps=1,gate=100.5", "gate is '100.5'", "0 to 100");
+  expect_lock_refusal("eps=1,gate=on", "gate is 'on'");
+  expect_lock_refusal("eps=1,min-age=-1", "min-age is '-1'");
+  expect_lock_refusal("eps=1,min-age=0.5", "min-age is '0.5'");
+  expect_lock_refusal("eps=1,min-age=99999999999", "min-age is '99999999999'");
+  expect_lock_refusal("eps=1,unlock-every=0", "unlock-every is '0'", "from 1 to");
+  expect_lock_refusal("eps=1,unlock-every=2,budget=0", "budget is '0'", "from 1 to");
+  expect_lock_refusal("eps=1,unlock-every=2,strictness=1.5", "strictness is '1.5'", "0 to 1");
+  expect_lock_refusal("eps=1,population=all", "population is 'all'", "candidates or unlocked");
+  expect_lock_refusal("eps=1,prompt=", "prompt is ''", "paper or eager");
+}
+
+TEST(ParseLock, RefusesSettingsThatWouldHaveNoEffect) {
+  for (const char* setting : {"budget=32", "unlock-eps=1", "interval=4", "cooldown=4", "strictness=0.5"}) {
+    const std::string name(setting, std::string(setting).find('='));
+    expect_lock_refusal("eps=1," + std::string(setting), name + " has no effect without unlock-every");
+    EXPECT_NO_THROW(parse_lock("eps=1,unlock-every=1," + std::string(setting)));
+  }
+  expect_lock_refusal("eps=1,gate=off,population=unlocked", "population has no effect without a gate");
+}
+
+TEST(ParseGuide, KnowsEveryMatchOfThePage) {
+  EXPECT_EQ(parse_guide_match("exact"), GuideMatch(MatchTopK{1}));
+  EXPECT_EQ(parse_guide_match("top-k=5"), GuideMatch(MatchTopK{5}));
+  EXPECT_EQ(parse_guide_match("top-k"), GuideMatch(MatchTopK{2}));
+  EXPECT_EQ(parse_guide_match("relative=0.25"), GuideMatch(MatchRelative{0.25}));
+  EXPECT_EQ(parse_guide_match("tau-literal=0.75"), GuideMatch(MatchTauLiteral{0.75}));
+}
+
+TEST(ParseGuide, RefusesOtherMatches) {
+  for (const std::string text : {"", "topk=2", "exact=1", "Exact"}) {
+    expect_refusal([&] { parse_guide_match(text); }, "--guide-match is '" + text + "'",
+                   "exact, top-k=K, relative=R or tau-literal=T");
+  }
+  for (const std::string value : {"", "0", "-1", "1.5", "x", "9999999999"}) {
+    expect_refusal([&] { parse_guide_match("top-k=" + value); }, "--guide-match top-k is '" + value + "'");
+  }
+  for (const std::string value : {"", "-0.1", "1.1", "nan"}) {
+    expect_refusal([&] { parse_guide_match("relative=" + value); },
+                   "--guide-match relative is '" + value + "'", "0 to 1");
+  }
+  expect_refusal([] { parse_guide_match("tau-literal=-1"); }, "--guide-match tau-literal is '-1'");
+}
+
+TEST(ParseGuide, KnowsBothFallbacks) {
+  EXPECT_EQ(parse_guide_fallback("dlm"), GuideFallback::kDraft);
+  EXPECT_EQ(parse_guide_fallback("ar"), GuideFallback::kGuide);
+  for (const std::string text : {"", "AR", "guide"}) {
+    expect_refusal([&] { parse_guide_fallback(text); }, "--guide-fallback is '" + text + "'", "dlm or ar");
+  }
+}
+
+}  // namespace
+}  // namespace lacuna
