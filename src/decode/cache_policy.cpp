@@ -70,6 +70,8 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
                  }},
       policy);
 
+  pass.nothing_is_stale = pass.nothing_is_stale || pass.rows.size() == everything.rows.size();
+
   // Gaps in the prompt and positions that drew a mask may lie outside the policy's rows.
   std::vector<int32_t> predictors;
   for (const int32_t position : drawn_positions) predictors.push_back(canvas.predictor(position));

@@ -135,8 +135,8 @@ void CanvasPass::apply_drift(const Canvas& canvas, std::span<const Drift> drifts
   const std::span<const LockTable::RowDrift> all(measured);
   std::vector<int32_t> probed;
   for (const Judged& probe : probed_) probed.push_back(probe.row);
-  report.unlocked = lock_->unlock(canvas, probed, all.subspan(num_gated_));
   report.locked = lock_->lock(canvas, all.first(num_gated_));
+  report.unlocked = lock_->unlock(canvas, probed, all.subspan(num_gated_));
   lock_->count_pass(rows_);
 }
 

@@ -121,8 +121,11 @@ void GuidedDiffusionDecoder::take_drafts(std::span<const RowStatistics> drawn) {
 }
 
 size_t GuidedDiffusionDecoder::drafts_covered(size_t num_read) const {
+  // Tokens that end in one place stand or fall together.
+  const std::vector<int32_t>& ends = reading_.guide_ends;
+  while (num_read > 0 && num_read < ends.size() && ends[num_read] == ends[num_read - 1]) --num_read;
   if (num_read == 0) return 0;
-  const int32_t end = reading_.guide_ends[num_read - 1];
+  const int32_t end = ends[num_read - 1];
   size_t covered = 0;
   while (covered < drafts_.size() &&
          reading_.answer_ends[static_cast<size_t>(num_committed_) + covered] <= end) {
@@ -167,7 +170,7 @@ void GuidedDiffusionDecoder::plan_guide() {
 
 bool GuidedDiffusionDecoder::judge(std::span<const RowStatistics> drawn) {
   for (const RowStatistics& judged : drawn) {
-    // The draft in which the guide's token ends.
+    // The draft in which the guide's token begins.
     const size_t draft = std::min(drafts_covered(num_accepted_), drafts_.size() - 1);
     if (!matches(options_.match, judged, drafts_[draft].best_logit)) {
       guide_choice_ = judged.token;

@@ -120,10 +120,9 @@ class GuidedDiffusionDecoder final : public Decoder {
 
   // The guide's side of a round: its reading of the committed tokens and the drafts.
   GuideReading reading_;
-  std::vector<float> draft_logits_;  // [reading] best logit of the draft that a token ends in
-  size_t num_accepted_ = 0;          // tokens of the reading that stand, those of committed tokens included
-  size_t pass_end_ = 0;              // of the reading's tokens that the pass in question judges
-  std::vector<TokenId> kept_;        // the guide's sequence whose K/V are in its cells
+  size_t num_accepted_ = 0;    // tokens of the reading that stand, those of committed tokens included
+  size_t pass_end_ = 0;        // of the reading's tokens that the pass in question judges
+  std::vector<TokenId> kept_;  // the guide's sequence whose K/V are in its cells
   std::optional<TokenId> guide_choice_;  // the guide's own token where it refused a draft
   StepPlan guide_plan_;
 };

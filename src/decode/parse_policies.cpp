@@ -94,6 +94,7 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
 SureLock parse_lock(std::string_view text) {
   SureLock lock;
   std::set<std::string, std::less<>> seen;
+  if (text.ends_with(',')) throw InputError("--lock '{}': nothing follows the last comma", text);
   for (std::string_view rest = text; !rest.empty();) {
     const size_t comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
@@ -113,8 +114,10 @@ SureLock parse_lock(std::string_view text) {
       throw InputError("--lock '{}': {} has no effect without unlock-every", text, name);
     }
   }
-  if (given("population") && lock.gate >= 100) {
-    throw InputError("--lock '{}': population has no effect without a gate", text);
+  for (const std::string_view name : {"population", "prompt"}) {
+    if (given(name) && lock.gate >= 100) {
+      throw InputError("--lock '{}': {} has no effect without a gate", text, name);
+    }
   }
   return lock;
 }

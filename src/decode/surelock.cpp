@@ -109,7 +109,8 @@ void LockTable::add_samples(std::span<const RowDrift> drifts, int32_t pass) {
   if (!settings_.delta) return;
   for (const RowDrift& drift : drifts) {
     RowState& state = this->state(drift.row);
-    if (state.measured_pass == pass - 1 && state.kl >= kLeastDrift) {
+    const bool is_finite = std::isfinite(state.kl) && std::isfinite(drift.kl);
+    if (state.measured_pass == pass - 1 && state.kl >= kLeastDrift && is_finite) {
       contractions_.push_back(drift.kl / state.kl);
       gains_.push_back(drift.max_log_change / std::sqrt(state.kl));
     }
@@ -151,7 +152,6 @@ std::vector<int32_t> LockTable::unlock(const Canvas& canvas, std::span<const int
     state.locked = false;
     state.was_unlocked = true;
     state.changed_pass = pass;
-    state.measured_pass = -2;
     --num_locked_;
     unlocked.push_back(drift.row);
   }

@@ -36,7 +36,8 @@ std::optional<TokenId> SharedVocabulary::write(std::span<const TokenId> /*answer
 std::vector<TokenId> SharedVocabulary::unreadable() const {
   std::vector<TokenId> tokens;
   for (int64_t token = guide_.vocab_size; token < main_.vocab_size; ++token) {
-    if (!contains(main_.end_ids, static_cast<TokenId>(token))) tokens.push_back(static_cast<TokenId>(token));
+    const bool has_twin = guide_.eos_id >= 0 && contains(main_.end_ids, static_cast<TokenId>(token));
+    if (!has_twin) tokens.push_back(static_cast<TokenId>(token));
   }
   return tokens;
 }

@@ -76,7 +76,7 @@ GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
   for (const TokenId token : answer) {
     if (contains(main_.config.end_ids, token)) {
       cut_segment(segment_begin);
-      reading.tokens.push_back(std::max(guide_.config.eos_id, 0));
+      reading.tokens.push_back(guide_.config.eos_id);
       reading.guide_ends.push_back(++end);
       segment_begin = end;
     } else {
@@ -104,6 +104,8 @@ std::optional<TokenId> ByteAlignment::write(std::span<const TokenId> answer, con
   }
   if (contains(guide_.config.end_ids, guide_token)) {
     if (text.empty() && main_.config.eos_id >= 0) return main_.config.eos_id;
+  } else if (guide_.tokenizer->is_special(guide_token)) {
+    if (text.empty()) return {};
   } else {
     text += bytes_of(*guide_.tokenizer, guide_token);
   }
@@ -119,7 +121,8 @@ std::vector<TokenId> ByteAlignment::unreadable() const {
     const auto token = static_cast<TokenId>(id);
     const bool has_text = token < main_.tokenizer->size() && !main_.tokenizer->is_special(token) &&
                           !bytes_of(*main_.tokenizer, token).empty();
-    if (!has_text && !contains(main_.config.end_ids, token)) tokens.push_back(token);
+    const bool has_twin = guide_.config.eos_id >= 0 && contains(main_.config.end_ids, token);
+    if (!has_text && !has_twin) tokens.push_back(token);
   }
   return tokens;
 }

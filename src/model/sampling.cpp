@@ -117,9 +117,11 @@ double confidence_of(const KernelTable& kernels, ConfidenceMeasure measure, Toke
 void score(std::span<const float> logits, TokenId scored, RowStatistics& result) {
   result.scored_logit = logits[static_cast<size_t>(scored)];
   result.scored_rank = 0;
+  if (std::isnan(result.scored_logit)) result.scored_logit = kNever;
   for (TokenId token = 0; token < static_cast<TokenId>(logits.size()); ++token) {
     const float logit = logits[static_cast<size_t>(token)];
-    const bool is_before = logit > result.scored_logit || (logit == result.scored_logit && token < scored);
+    const bool ties_before = logit == result.scored_logit && token < scored && logit > kNever;
+    const bool is_before = logit > result.scored_logit || ties_before;
     result.scored_rank += is_before ? 1 : 0;
   }
 }

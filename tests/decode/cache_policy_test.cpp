@@ -343,5 +343,13 @@ TEST(CachePolicy, EqualsThePageOnRandomRuns) {
   }
 }
 
+TEST(CachePolicy, APassOfDualThatHappensToComputeEverythingLeavesNothingStale) {
+  Canvas canvas({7}, 4, kMask, true);  // the live row is the prompt
+  canvas.count_pass(std::vector<int32_t>{0, 1, 2, 3, 4});
+  const CachedPass pass = choose_rows(DualCache{}, canvas, {0, 1, 5, 1}, {});
+  EXPECT_EQ(pass.rows.size(), 5U);
+  EXPECT_TRUE(pass.nothing_is_stale);
+}
+
 }  // namespace
 }  // namespace lacuna

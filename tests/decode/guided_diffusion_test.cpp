@@ -643,5 +643,33 @@ TEST(GuidedDiffusion, RefusesAnotherNumberOfDrawsThanPlanned) {
   EXPECT_THROW(decoder.apply({}), std::logic_error);
 }
 
+/// A guide whose tokens all end where the answer does, as a normalised text may be read.
+class OneSegment final : public TokenAlignment {
+ public:
+  GuideReading read(std::span<const TokenId>) const override { return {{31, 32}, {4, 4}, {1, 2, 3, 4}}; }
+  std::optional<TokenId> write(std::span<const TokenId>, const GuideReading&, size_t,
+                               TokenId token) const override {
+    return token;
+  }
+  std::vector<TokenId> unreadable() const override { return {}; }
+};
+
+TEST(GuidedDiffusion, TokensThatEndInOnePlaceStandOrFallTogether) {
+  for (const GuideFallback fallback : {GuideFallback::kDraft, GuideFallback::kGuide}) {
+    GuidedDiffusion options = settings(4, 4, {5});
+    options.alignment = std::make_shared<OneSegment>();
+    options.fallback = fallback;
+    GuidedDiffusionDecoder decoder(options, {7});
+    decoder.plan();
+    decoder.apply(std::vector<RowStatistics>(4, RowStatistics{10, 0.5}));
+    decoder.plan();
+    const RowStatistics stands;
+    RowStatistics falls;
+    falls.scored_rank = 9;
+    falls.token = 14;
+    EXPECT_THAT(decoder.apply(std::vector<RowStatistics>{stands, falls}).committed, SizeIs(1));
+  }
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -727,5 +727,21 @@ TEST(SureLock, RefusesAnotherNumberOfCertaintiesThanRows) {
   EXPECT_THROW(table.close_gate(canvas, std::vector<int32_t>{0}, {}), std::logic_error);
 }
 
+TEST(SureLock, InfiniteDriftsGiveNoSamples) {
+  SureLock lock;
+  lock.delta = 0.1;
+  lock.eps = 0;
+  lock.gate = 100;
+  Canvas canvas({7}, 0, 2, false);
+  LockTable table(lock, canvas);
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < 3; ++pass) {
+    canvas.count_pass(std::vector<int32_t>{0});
+    table.lock(canvas, std::vector<LockTable::RowDrift>{{0, infinity, infinity}});
+    table.count_pass(std::vector<int32_t>{0});
+  }
+  EXPECT_EQ(table.estimate().samples, 0);
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -65,5 +65,10 @@ TEST(SharedVocabulary, TokensBeyondTheGuidesVocabularyAreUnreadableUnlessTheyEnd
   EXPECT_THAT(SharedVocabulary({90, 89, {89}}, kGuide).unreadable(), IsEmpty());
 }
 
+TEST(SharedVocabulary, AnEndTokenBeyondAGuideThatHasNoneIsUnreadable) {
+  const SharedVocabulary alignment({10, 9, {9}}, {8, -1, {}});
+  EXPECT_THAT(alignment.unreadable(), testing::ElementsAre(8, 9));
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -260,5 +260,16 @@ TEST(Guide, OneTokenizerIsTooFew) {
   EXPECT_THAT([&] { Guide({without}, with.text()); }, refusal);
 }
 
+TEST(ByteAlignment, ASpecialTokenOfTheGuideHasNoText) {
+  nlohmann::json json = tiny_tokenizer({{"b", "c"}});
+  add_token(json, 399, "<|im_start|>", true);
+  const Tokenizer guide_tokenizer = parse(json);
+  const Tokenizer main_tokenizer = parse(tiny_tokenizer({{"a", "b"}}));
+  const ModelConfig guide = config_of(401, {400});
+  const ModelConfig main = config_of(300, {299});
+  const ByteAlignment alignment({main, &main_tokenizer}, {guide, &guide_tokenizer});
+  EXPECT_EQ(alignment.write({}, {}, 0, 399), std::nullopt);
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -134,5 +134,17 @@ TEST(ScoredToken, AForwardPassScoresWhatItsPlanNames) {
   }
 }
 
+TEST(ScoredToken, TokensThatMayNotBeDrawnNeverComeBeforeIt) {
+  SamplingRule rule;
+  rule.forbidden = {0, 2};
+  std::vector<float> logits = {9, 1, 8, 3};
+  EXPECT_EQ(draw(default_table(), rule, RngStream(1), logits, 2).scored_rank, 2);
+}
+
+TEST(ScoredToken, ComesLastWhereItsLogitIsNoNumber) {
+  std::vector<float> logits = {1, std::numeric_limits<float>::quiet_NaN(), 3};
+  EXPECT_EQ(draw(default_table(), {}, RngStream(1), logits, 1).scored_rank, 2);
+}
+
 }  // namespace
 }  // namespace lacuna

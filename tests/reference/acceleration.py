@@ -69,7 +69,7 @@ class Estimate:
 
     def see(self, now, before, change):
         self.smallest = min(self.smallest, before)
-        if before > 0:  # not said by the page: a row that had stopped moving gives no sample
+        if before >= 1e-6:
             self.ratios.append(now / before)
             self.slopes.append(change / math.sqrt(before))
 
