@@ -1,25 +1,20 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "commands.h"
-#include "eval/evaluate.h"
-#include "generation_flags.h"
-#include "loading.h"
-#include "progress_bar.h"
+#include "evaluation.h"
 
 namespace lacuna {
 namespace {
 
-struct EvalFlags : GuidedModelFlags {
-  EvaluationSettings settings;
-  bool raw = false;
+struct EvalCommandFlags : EvalFlags {
   bool json = false;
   int32_t show = 0;
   std::string out;
@@ -67,39 +62,28 @@ void print_report(const Evaluation& evaluation) {
   const double saved =
       baseline.rows > 0 ? 1 - static_cast<double>(cost.rows) / static_cast<double>(baseline.rows) : 0;
   fmt::print("task       {}\n", evaluation.settings.task);
-  fmt::print("accuracy   {:.4f} ({} of {})\n", evaluation.accuracy(), evaluation.num_correct(),
-             evaluation.records.size());
+  const Interval accuracy = evaluation.accuracy_interval();
+  fmt::print("accuracy   {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", evaluation.accuracy(),
+             evaluation.num_correct(), evaluation.records.size(), accuracy.low, accuracy.high);
   fmt::print("steps      {:.1f} per sample, {} forward passes\n", evaluation.mean_steps(),
              evaluation.forward_passes);
   fmt::print("rows       {}, {:.1f}% saved\n", cost.rows, 100 * saved);
   fmt::print("seconds    {:.2f}\n", evaluation.seconds);
   fmt::print("tokens/s   {:.1f} of answers, {:.1f} of canvas\n", evaluation.tokens_per_second(),
              evaluation.canvas_tokens_per_second());
+  if (!evaluation.judgement) return;
+  const Judgement& judgement = *evaluation.judgement;
+  fmt::print(
+      "judge      perplexity {:.4f} over {} tokens; distinct {:.3f}, {:.3f}, {:.3f}; {:.1f}% repeated\n",
+      judgement.perplexity(), judgement.tokens, judgement.distinct[0], judgement.distinct[1],
+      judgement.distinct[2], 100 * judgement.repetition);
 }
 
-void eval(const EvalFlags& flags) {
-  find_task(flags.settings.task);  // before the weights are read
-  const ModelSource source = find_model(flags.model);
-  if (!has_tokenizer(source.folder)) {
-    throw InputError("{} has no tokenizer; the tasks are texts", flags.model);
-  }
-  const Tokenizer tokenizer = Tokenizer::load(source.folder);
-  const ChatTemplate chat_template = flags.raw ? ChatTemplate{} : load_chat_template(source.folder);
+void eval(const EvalCommandFlags& flags) {
+  find_task(flags.settings.task);  // before --out is made
   std::optional<RecordsFile> records;
   if (!flags.out.empty()) records.emplace(flags.out);
-
-  const std::unique_ptr<GuideSource> guide = find_guide(flags, {source.config, &tokenizer, chat_template});
-  const LoadedModel loaded = load_model(flags, source);
-  EvaluatedModel model{loaded.model, tokenizer, chat_template};
-  if (guide) {
-    model.guide = &guide->guide;
-    model.guide_model = load_guide(flags, guide.get(), loaded);
-  }
-  ProgressBar bar("Answering");
-  const Evaluation evaluation = evaluate(model, loaded.context(), flags.settings,
-                                         [&](int32_t done) { bar.update(done, flags.settings.samples); });
-  bar.clear();
-
+  const Evaluation evaluation = run_evaluation(flags);
   if (records) records->write(evaluation);
   show_failures(evaluation, flags.show);
   if (flags.json) {
@@ -112,21 +96,9 @@ void eval(const EvalFlags& flags) {
 }  // namespace
 
 void add_eval_command(CLI::App& program) {
-  auto flags = std::make_shared<EvalFlags>();
+  auto flags = std::make_shared<EvalCommandFlags>();
   CLI::App* command = program.add_subcommand("eval", "Measure how often a model answers a task right");
-  add_model_flags(*command, *flags);
-  add_guide_flag(*command, flags->guide);
-  std::string names;
-  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
-  command->add_option("--task", flags->settings.task, names)->required()->group("Task");
-  command->add_option("--samples", flags->settings.samples, "Samples of the test split (default 100)")
-      ->check(CLI::Range(1, 1'000'000))
-      ->group("Task");
-  command->add_option("--batch", flags->settings.batch, "Samples that share each forward pass (default 8)")
-      ->check(CLI::Range(1, 4096))
-      ->group("Task");
-  command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Task");
-  add_generation_flags(*command, flags->settings.generation);
+  add_eval_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object")->group("Output");
   command->add_option("--show", flags->show, "Print this many failures to standard error")
       ->check(CLI::Range(0, 1'000'000))

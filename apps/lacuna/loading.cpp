@@ -89,23 +89,42 @@ TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& 
 
 }  // namespace
 
-GuideSource::GuideSource(const std::string& model, const TextModel& main)
-    : source(find_model(model)), tokenizer(tokenizer_of(source)), guide(main, text_model(source, tokenizer)) {
+GuideSource::GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag)
+    : model(model_name),
+      source(find_model(model_name)),
+      tokenizer(tokenizer_of(source)),
+      guide(main, text_model(source, tokenizer)) {
   if (!source.config.causal) {
-    throw InputError("--guide {}: expected an autoregressive model (Qwen2, Qwen3)", model);
+    throw InputError("{} {}: expected an autoregressive model (Qwen2, Qwen3)", flag, model_name);
   }
 }
 
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main) {
   if (flags.guide.empty()) return nullptr;
-  return std::make_unique<GuideSource>(flags.guide, main);
+  return std::make_unique<GuideSource>(flags.guide, main, "--guide");
 }
 
-std::shared_ptr<const Model> load_guide(const GuidedModelFlags& flags, const GuideSource* guide,
+std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main) {
+  if (model.empty()) return nullptr;
+  if (!has_tokenizer(find_model(model).folder)) {
+    throw InputError("--judge {}: has no tokenizer; expected the tokenizer of the model that it judges",
+                     model);
+  }
+  auto judge = std::make_unique<GuideSource>(model, main, "--judge");
+  if (!judge->guide.shares_vocabulary()) {
+    throw InputError(
+        "--judge {}: its tokens are not those of the model that it judges; expected the same "
+        "tokenizer, because perplexities of different tokens cannot be compared",
+        model);
+  }
+  return judge;
+}
+
+std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                         const LoadedModel& main) {
   if (guide == nullptr) return nullptr;
   ModelFlags guide_flags = flags;
-  guide_flags.model = flags.guide;
+  guide_flags.model = guide->model;
   return load_weights(guide_flags, guide->source, *main.threads);
 }
 

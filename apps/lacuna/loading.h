@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/threads.h"
 #include "engine/guide.h"
@@ -56,17 +57,21 @@ void add_guide_flag(CLI::App& command, std::string& guide);
 
 /// What is known of a guide before its weights are read.
 struct GuideSource {
+  std::string model;
   ModelSource source;
   std::optional<Tokenizer> tokenizer;
   Guide guide;
 
-  GuideSource(const std::string& model, const TextModel& main);
+  /// flag  what named the model, for messages
+  GuideSource(const std::string& model, const TextModel& main, std::string_view flag);
 };
 
 /// Null without --guide. `main` must outlive it.
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);
-/// Null where `guide` is.
-std::shared_ptr<const Model> load_guide(const GuidedModelFlags& flags, const GuideSource* guide,
+/// --judge: reads what `main` wrote, so both must number their tokens alike. Null where `model` is empty.
+std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main);
+/// A guide's weights, or a judge's. Null where `guide` is.
+std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                         const LoadedModel& main);
 
 bool has_tokenizer(const std::filesystem::path& folder);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -139,14 +140,28 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
     engine.add(make_sample_decoder(model, generation, record.sample, seed + index));
   }
 
-  const Stopwatch clock;
+  std::vector<RunStatistics> before(evaluation.records.size());
   int32_t done = 0;
-  const StepObserver count_done = [&](const StepEvent& event) { done += event.decoder.done() ? 1 : 0; };
-  while (engine.step(count_done)) {
+  const StepObserver count = [&](const StepEvent& event) {
+    done += event.decoder.done() ? 1 : 0;
+    RunStatistics& previous = before[event.request];
+    if (event.statistics.steps > previous.steps) {  // not a pass of the guide
+      const auto step = static_cast<size_t>(previous.steps);
+      if (step >= evaluation.step_rows.size()) evaluation.step_rows.resize(step + 1);
+      evaluation.step_rows[step].rows += event.cost.rows;
+      evaluation.step_rows[step].baseline += event.statistics.baseline.rows - previous.baseline.rows;
+    }
+    previous = event.statistics;
+  };
+  const Stopwatch clock;
+  const std::clock_t processor_clock = std::clock();
+  while (engine.step(count)) {
     ++evaluation.forward_passes;
     if (progress) progress(done);
   }
   evaluation.seconds = clock.seconds();
+  evaluation.processor_seconds =
+      static_cast<double>(std::clock() - processor_clock) / static_cast<double>(CLOCKS_PER_SEC);
 
   for (size_t i = 0; i < evaluation.records.size(); ++i) {
     SampleRecord& record = evaluation.records[i];
@@ -166,26 +181,27 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
   settings["batch"] = evaluation.settings.batch;
   const Interval accuracy = evaluation.accuracy_interval();
   nlohmann::ordered_json json{
-          {"task", evaluation.settings.task},
-          {"samples", evaluation.records.size()},
-          {"correct", evaluation.num_correct()},
-          {"accuracy", evaluation.accuracy()},
-          {"accuracy_low", accuracy.low},
-          {"accuracy_high", accuracy.high},
-          {"steps_mean", evaluation.mean_steps()},
-          {"forward_passes", evaluation.forward_passes},
-          {"rows", cost.rows},
-          {"rows_baseline", baseline.rows},
-          {"row_ratio", ratio(static_cast<double>(cost.rows), static_cast<double>(baseline.rows))},
-          {"flops", cost.flops()},
-          {"flops_baseline", baseline.flops()},
-          {"layer_flops", cost.layer_flops},
-          {"layer_flops_baseline", baseline.layer_flops},
-          {"bytes", cost.bytes},
-          {"bytes_baseline", baseline.bytes},
-          {"seconds", evaluation.seconds},
-          {"tokens_per_second", evaluation.tokens_per_second()},
-          {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()}};
+      {"task", evaluation.settings.task},
+      {"samples", evaluation.records.size()},
+      {"correct", evaluation.num_correct()},
+      {"accuracy", evaluation.accuracy()},
+      {"accuracy_low", accuracy.low},
+      {"accuracy_high", accuracy.high},
+      {"steps_mean", evaluation.mean_steps()},
+      {"forward_passes", evaluation.forward_passes},
+      {"rows", cost.rows},
+      {"rows_baseline", baseline.rows},
+      {"row_ratio", ratio(static_cast<double>(cost.rows), static_cast<double>(baseline.rows))},
+      {"flops", cost.flops()},
+      {"flops_baseline", baseline.flops()},
+      {"layer_flops", cost.layer_flops},
+      {"layer_flops_baseline", baseline.layer_flops},
+      {"bytes", cost.bytes},
+      {"bytes_baseline", baseline.bytes},
+      {"seconds", evaluation.seconds},
+      {"processor_seconds", evaluation.processor_seconds},
+      {"tokens_per_second", evaluation.tokens_per_second()},
+      {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()}};
   if (evaluation.judgement) json["judge"] = to_json(*evaluation.judgement);
   json["settings"] = std::move(settings);
   return json;

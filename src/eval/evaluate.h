@@ -41,11 +41,20 @@ struct SampleRecord {
   bool correct = false;
 };
 
+/// What the passes of one step computed for all samples that took it, and what they would have without any
+/// cache or lock.
+struct StepRows {
+  int64_t rows = 0;
+  int64_t baseline = 0;
+};
+
 struct Evaluation {
   EvaluationSettings settings;  ///< with the seed and length that were used
   std::vector<SampleRecord> records;
-  int64_t forward_passes = 0;  ///< of the model; each serves a whole batch
-  double seconds = 0;          ///< of all passes
+  int64_t forward_passes = 0;          ///< of the model; each serves a whole batch
+  double seconds = 0;                  ///< of all passes
+  double processor_seconds = 0;        ///< of all passes: what this process used, all threads together
+  std::vector<StepRows> step_rows;     ///< by the main model's passes of a sample, from its first
   std::optional<Judgement> judgement;  ///< of the answers, with EvaluatedModel::judge
 
   int32_t num_correct() const;

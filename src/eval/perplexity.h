@@ -17,8 +17,8 @@ namespace lacuna {
 
 /// A text in the judge's tokens.
 struct JudgedText {
-  std::vector<TokenId> prompt;     ///< read, never counted
-  std::vector<TokenId> answer;     ///< without its end token
+  std::vector<TokenId> prompt;      ///< read, never counted
+  std::vector<TokenId> answer;      ///< without its end token
   std::optional<TokenId> end = {};  ///< counted as one token
 };
 

@@ -163,8 +163,8 @@ TEST_F(Cli, ExplainsEverySubcommand) {
       {"tokenize", {"--model", "--decode", "--special", "--skip-special"}},
       {"inspect", {"--model", "--canvas", "--json"}},
       {"eval",
-       {"--model", "--task", "--samples", "--batch", "--raw", "--json", "--show", "--out", "--steps",
-        "--seed", "arithmetic", "stories"}},
+       {"--model", "--guide", "--judge", "--task", "--samples", "--batch", "--raw", "--json", "--show",
+        "--out", "--steps", "--seed", "arithmetic", "stories"}},
       {"bench step", {"--model", "--canvas", "--rows", "--repeat", "--dtype", "--threads", "--json"}},
   };
   for (const auto& [command, names] : flags) {
@@ -442,6 +442,31 @@ TEST_F(Cli, EvaluatesATask) {
   expect_refused(lacuna("eval -m " + model + " --task chess"), "chess");
   expect_refused(lacuna("eval -m " + golden("llada") + " --task stories"), "tokenizer");
   expect_refused(lacuna("eval -m " + model + " --task stories --out no/such/file"), "no/such/file");
+}
+
+const std::string kZoo = LACUNA_SOURCE_DIR "/models/";
+
+TEST_F(Cli, JudgesTheAnswersOfATask) {
+  const std::string eval =
+      "eval -m " + kZoo + "mini-llada --task stories --samples 2 -n 32 --steps 16 --threads 1";
+  const Outcome outcome = lacuna(eval + " --json --judge " + kZoo + "mini-qwen");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json judged = json::parse(outcome.out)["judge"];
+  EXPECT_THAT(keys_of(judged),
+              ElementsAre("distinct_1", "distinct_2", "distinct_3", "perplexity", "repetition", "tokens"));
+  EXPECT_GE(judged["perplexity"], 1);
+  EXPECT_LE(judged["tokens"], 64);
+  EXPECT_THAT(lacuna(eval + " --judge " + kZoo + "mini-qwen").out, HasSubstr("\njudge      perplexity "));
+  EXPECT_THAT(lacuna(eval).out, Not(HasSubstr("judge")));
+
+  expect_refused(lacuna(eval + " --judge " + kZoo + "mini-llada"), "expected an autoregressive model");
+  expect_refused(lacuna(eval + " --judge " + golden("qwen2")), "has no tokenizer");
+  const fs::path other_text = checkpoint_with_text();
+  fs::copy(golden("qwen2"), folder_ / "stranger");
+  for (const char* file : {"vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"}) {
+    fs::copy(other_text / file, folder_ / "stranger" / file);
+  }
+  expect_refused(lacuna(eval + " --judge stranger"), "expected the same tokenizer");
 }
 
 TEST_F(Cli, TimesAStep) {

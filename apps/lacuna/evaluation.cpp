@@ -1,0 +1,58 @@
+#include "evaluation.h"
+
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "generation_flags.h"
+#include "progress_bar.h"
+
+namespace lacuna {
+
+void add_eval_flags(CLI::App& command, EvalFlags& flags) {
+  add_model_flags(command, flags);
+  add_guide_flag(command, flags.guide);
+  command.add_option("--judge", flags.judge,
+                     "An autoregressive model with the same tokenizer; the perplexity of the answers to it");
+  std::string names;
+  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
+  command.add_option("--task", flags.settings.task, names)->required()->group("Task");
+  command.add_option("--samples", flags.settings.samples, "Samples of the test split (default 100)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group("Task");
+  command.add_option("--batch", flags.settings.batch, "Samples that share each forward pass (default 8)")
+      ->check(CLI::Range(1, 4096))
+      ->group("Task");
+  command.add_flag("--raw", flags.raw, "Apply no chat template")->group("Task");
+  add_generation_flags(command, flags.settings.generation);
+}
+
+Evaluation run_evaluation(const EvalFlags& flags) {
+  find_task(flags.settings.task);
+  const ModelSource source = find_model(flags.model);
+  if (!has_tokenizer(source.folder)) {
+    throw InputError("{} has no tokenizer; the tasks are texts", flags.model);
+  }
+  const Tokenizer tokenizer = Tokenizer::load(source.folder);
+  const ChatTemplate chat_template = flags.raw ? ChatTemplate{} : load_chat_template(source.folder);
+  const TextModel text_model{source.config, &tokenizer, chat_template};
+  const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model);
+  const std::unique_ptr<GuideSource> judge = find_judge(flags.judge, text_model);
+
+  const LoadedModel loaded = load_model(flags, source);
+  EvaluatedModel model{loaded.model, tokenizer, chat_template};
+  if (guide) {
+    model.guide = &guide->guide;
+    model.guide_model = load_guide(flags, guide.get(), loaded);
+  }
+  if (judge) {
+    model.judge = &judge->guide;
+    model.judge_model = load_guide(flags, judge.get(), loaded);
+  }
+  ProgressBar bar("Answering");
+  return evaluate(model, loaded.context(), flags.settings,
+                  [&](int32_t done) { bar.update(done, flags.settings.samples); });
+}
+
+}  // namespace lacuna
