@@ -22,7 +22,8 @@ struct Drift {
 };
 
 /// Compares softmax(now) with softmax(before), both raw f32 logits, without forming a probability:
-/// KL = sum p (z - y) - (lse z - lse y). Exponentials are f32, sums double; infinite where logits are not finite.
+/// KL = sum p (z - y) - (lse z - lse y). Exponentials are f32, sums double; infinite where logits are not
+/// finite.
 Drift measure_drift(std::span<const float> now, std::span<const float> before);
 
 }  // namespace lacuna

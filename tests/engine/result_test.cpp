@@ -115,7 +115,8 @@ TEST(Trace, HasOneLineForEachPass) {
   const StepReport report = decoder.apply(drawn);
   RunStatistics statistics;
   statistics.forward_passes = 3;
-  const nlohmann::ordered_json line = trace_step({4, decoder, plan, report, statistics, {5, 6, 7, 8}, nullptr, 0.125});
+  const nlohmann::ordered_json line =
+      trace_step({4, decoder, plan, report, statistics, {5, 6, 7, 8}, nullptr, 0.125});
   EXPECT_THAT(keys(line), ElementsAre("request", "pass", "step", "block", "kind", "rows", "committed",
                                       "locked", "unlocked", "layer_flops", "head_flops", "bytes", "seconds",
                                       "step_tokens_per_second"));
