@@ -1,5 +1,7 @@
 #include "input.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -34,7 +36,7 @@ std::string read_file(const std::string& path) {
 
 std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source) {
   const bool has_brackets = text.find('[') != std::string_view::npos;
-  const std::string list = has_brackets ? std::string(text) : "[" + std::string(text) + "]";
+  const std::string list = has_brackets ? std::string(text) : fmt::format("[{}]", text);
   const nlohmann::json json = nlohmann::json::parse(list, nullptr, false);
   const auto is_token = [](const nlohmann::json& value) {
     return value.is_number_integer() && value >= 0 && value <= std::numeric_limits<TokenId>::max();

@@ -1,7 +1,6 @@
 #include "eval/compare.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -105,22 +104,10 @@ void count_agreement(const SampleRecord& a, const SampleRecord& b, Comparison& c
   comparison.only_b_correct += b.correct && !a.correct ? 1 : 0;
 }
 
-constexpr double kNormal95 = 1.959963984540054;
-
-/// Centre and half width of the Wilson score interval (Wilson 1927).
-std::pair<double, double> wilson(const Proportion& proportion) {
-  if (proportion.trials == 0) return {0.5, 0.5};
-  const auto n = static_cast<double>(proportion.trials);
-  const double p = proportion.value();
-  const double z2 = kNormal95 * kNormal95;
-  const double scale = 1 / (1 + z2 / n);
-  return {scale * (p + z2 / (2 * n)), scale * kNormal95 * std::sqrt(p * (1 - p) / n + z2 / (4 * n * n))};
-}
-
 nlohmann::ordered_json to_json(const Proportion& proportion) {
   return {{"value", proportion.value()},
-          {"low", proportion.low()},
-          {"high", proportion.high()},
+          {"low", proportion.interval().low},
+          {"high", proportion.interval().high},
           {"of", proportion.trials}};
 }
 
@@ -135,16 +122,6 @@ nlohmann::ordered_json to_json(const Comparison::Side& side, const Proportion& a
 
 double Proportion::value() const {
   return trials > 0 ? static_cast<double>(successes) / static_cast<double>(trials) : 0;
-}
-
-double Proportion::low() const {
-  const auto [centre, half] = wilson(*this);
-  return std::max(0.0, centre - half);
-}
-
-double Proportion::high() const {
-  const auto [centre, half] = wilson(*this);
-  return std::min(1.0, centre + half);
 }
 
 Proportion Comparison::accuracy(const Side& side) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "eval/evaluate.h"
+#include "eval/interval.h"
 
 namespace lacuna {
 
@@ -24,13 +25,12 @@ struct ComparisonSettings {
   uint64_t seed = 0;
 };
 
-/// A proportion and its 95% Wilson score interval.
 struct Proportion {
   int64_t successes = 0;
   int64_t trials = 0;
-  double value() const;
-  double low() const;
-  double high() const;
+
+  double value() const;  ///< 0 without trials
+  Interval interval() const { return wilson_interval(successes, trials); }
 };
 
 struct Comparison {

@@ -9,21 +9,6 @@
 namespace lacuna {
 namespace {
 
-using testing::DoubleNear;
-
-TEST(Proportion, HasTheWilsonInterval) {
-  // Newcombe 1998, table I: 81 of 263, and 0 of 20.
-  const Proportion some{81, 263};
-  EXPECT_THAT(some.low(), DoubleNear(0.2553, 5e-5));
-  EXPECT_THAT(some.high(), DoubleNear(0.3662, 5e-5));
-  const Proportion none{0, 20};
-  EXPECT_EQ(none.low(), 0);
-  EXPECT_THAT(none.high(), DoubleNear(0.1611, 5e-5));
-  EXPECT_EQ(Proportion().value(), 0);
-  EXPECT_EQ(Proportion().low(), 0);
-  EXPECT_EQ(Proportion().high(), 1);
-}
-
 class CompareMiniModels : public testing::Test {
  protected:
   std::filesystem::path folder_ = std::filesystem::path(LACUNA_SOURCE_DIR) / "models/mini-llada";
