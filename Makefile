@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test bench asan tsan lint format train clean
+.PHONY: run test slow-test bench results asan tsan lint format train clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32
@@ -20,6 +20,9 @@ slow-test: build/dev/build.ninja
 bench: build/release/lacuna
 	build/release/lacuna bench matmul
 	build/release/lacuna bench step -m random:llada-8b,layers=4 --canvas 1024 --rows 1024,512,256,128
+
+results: build/release/lacuna
+	build/release/lacuna report masked
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

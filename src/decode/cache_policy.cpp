@@ -43,34 +43,34 @@ bool is_settled(const Canvas& canvas, int32_t row) {
 CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Block& block,
                        std::span<const int32_t> drawn_positions) {
   const int32_t length = canvas.length();
-  const CachedPass everything{range(0, length), true};
-  if (canvas.num_passes() == 0) return everything;
+  const auto everything = [&] { return CachedPass{range(0, length), true}; };
+  if (canvas.num_passes() == 0) return everything();
 
   const int32_t live = canvas.predictor(block.begin);  // shifted: the row before the block stays live
   CachedPass pass = std::visit(
-      Overloaded{[&](const NoCache&) { return everything; },
+      Overloaded{[&](const NoCache&) { return everything(); },
                  [&](const PrefixCache& prefix) {
-                   if (block.pass == 0 || is_due(prefix.refresh, block.pass)) return everything;
+                   if (block.pass == 0 || is_due(prefix.refresh, block.pass)) return everything();
                    return CachedPass{range(live, length), false};
                  },
                  [&](const DualCache& dual) {
-                   if (block.pass == 0 || is_due(dual.refresh, block.pass)) return everything;
+                   if (block.pass == 0 || is_due(dual.refresh, block.pass)) return everything();
                    return CachedPass{range(live, block.end), false};
                  },
                  [&](const FreeCache& free) {
-                   if (is_due(free.refresh, canvas.num_passes())) return everything;
+                   if (is_due(free.refresh, canvas.num_passes())) return everything();
                    const bool stale = free.refresh > 0;  // a later pass computes what is frozen now
                    return CachedPass{range(canvas.predictor(frozen_end(free, canvas)), length), !stale};
                  },
                  [&](const DkvCache& dkv) {
-                   if (block.pass < 2 || is_due(dkv.refresh, canvas.num_passes())) return everything;
+                   if (block.pass < 2 || is_due(dkv.refresh, canvas.num_passes())) return everything();
                    std::vector<int32_t> rows = range(0, length);
                    std::erase_if(rows, [&](int32_t row) { return is_settled(canvas, row); });
                    return CachedPass{std::move(rows), false};
                  }},
       policy);
 
-  pass.nothing_is_stale = pass.nothing_is_stale || pass.rows.size() == everything.rows.size();
+  pass.nothing_is_stale = pass.nothing_is_stale || pass.rows.size() == static_cast<size_t>(length);
 
   // Gaps in the prompt and positions that drew a mask may lie outside the policy's rows.
   std::vector<int32_t> predictors;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -165,6 +166,7 @@ TEST_F(Cli, ExplainsEverySubcommand) {
       {"eval",
        {"--model", "--guide", "--judge", "--task", "--samples", "--batch", "--raw", "--json", "--show",
         "--out", "--steps", "--seed", "arithmetic", "stories"}},
+      {"report masked", {"--model", "--guide", "--samples", "--threads", "--out", "--quick", "--fresh"}},
       {"bench step", {"--model", "--canvas", "--rows", "--repeat", "--dtype", "--threads", "--json"}},
   };
   for (const auto& [command, names] : flags) {
@@ -467,6 +469,51 @@ TEST_F(Cli, JudgesTheAnswersOfATask) {
     fs::copy(other_text / file, folder_ / "stranger" / file);
   }
   expect_refused(lacuna(eval + " --judge stranger"), "expected the same tokenizer");
+}
+
+TEST_F(Cli, WritesTheSamePageFromTheSameRows) {
+  const std::string report = "report masked --quick --samples 1 --threads 1 --out page -m " + kZoo +
+                             "mini-llada --guide " + kZoo + "mini-qwen";
+  const Outcome outcome = lacuna(report);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto files = [&] {
+    std::map<std::string, std::string> texts;
+    for (const auto& entry : fs::directory_iterator(folder_ / "page")) {
+      texts[entry.path().filename()] = slurp(entry.path());
+    }
+    return texts;
+  };
+  const std::map<std::string, std::string> first = files();
+  EXPECT_THAT(first, testing::UnorderedElementsAre(testing::Key("masked.jsonl"), testing::Key("masked.md"),
+                                                   testing::Key("masked_active_rows.svg"),
+                                                   testing::Key("masked_speed.svg"),
+                                                   testing::Key("masked_frontier.svg")));
+  const std::vector<json> rows = parse_lines(first.at("masked.jsonl"));
+  EXPECT_GT(rows.size(), 60);
+  for (const json& row : rows) {
+    EXPECT_THAT(keys_of(row),
+                ElementsAre("command", "commit", "machine", "result", "row_ratio_by_step", "seed"));
+  }
+  // A row's command gives the row.
+  const json& row = rows.back();
+  const json again = json::parse(lacuna(row["command"].get<std::string>().substr(7) + " --json").out);
+  for (const char* key : {"accuracy", "rows", "layer_flops", "steps_mean", "settings"}) {
+    EXPECT_EQ(again[key], row["result"][key]) << key;
+  }
+  for (const char* plot : {"active_rows", "speed", "frontier"}) {
+    const std::string name = std::string("masked_") + plot + ".svg";
+    EXPECT_THAT(first.at("masked.md"), HasSubstr("](" + name + ")"));
+    EXPECT_THAT(first.at(name),
+                AllOf(StartsWith("<svg "), testing::EndsWith("</svg>\n"), Not(HasSubstr("nan"))));
+  }
+  EXPECT_THAT(first.at("masked.md"), AllOf(Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+
+  EXPECT_THAT(lacuna(report).err, IsEmpty());  // nothing is measured again
+  EXPECT_EQ(files(), first);
+
+  write("page/masked.jsonl", "{\"command\": 5}\n");
+  expect_refused(lacuna(report), "masked.jsonl, line 1");
+  expect_refused(lacuna("report masked --quick --out stdin/page"), "--out: stdin/page");
 }
 
 TEST_F(Cli, TimesAStep) {

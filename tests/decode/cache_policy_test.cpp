@@ -131,7 +131,7 @@ TEST(CachePolicy, RefreshInEveryPassIsNoCacheAtAll) {
                                              FreeCache{2, true, 1}, DkvCache{1}};
   for (const CachePolicy& policy : policies) {
     Canvas canvas = read_once({7, 8}, 4);
-    for (int32_t pass = 1; pass < 6; ++pass) {
+    for (int32_t pass = 1; pass < 5; ++pass) {
       const CachedPass chosen = choose_rows(policy, canvas, {0, 2, 4, pass}, {});
       EXPECT_EQ(chosen.rows, range(0, 6));
       EXPECT_TRUE(chosen.nothing_is_stale);

@@ -1,0 +1,44 @@
+// Plots as SVG text, the same bytes for the same values. Colours are chosen to be read on white and on black.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lacuna {
+
+struct ChartPoint {
+  double x = 0;
+  double y = 0;
+  std::string label = {};  ///< written beside the point, clear of other labels
+};
+
+struct ChartSeries {
+  std::string name;  ///< in the legend
+  std::vector<ChartPoint> points;
+  size_t colour = 0;   ///< one of kChartColours
+  bool joined = true;  ///< a line through the points; otherwise a mark at each
+  bool dashed = false;
+};
+
+/// Bounds that are not given follow from the points.
+struct ChartAxis {
+  std::string title;
+  bool logarithmic = false;
+  std::optional<double> low = {};
+  std::optional<double> high = {};
+  std::vector<double> ticks = {};  ///< empty: round values
+};
+
+struct Chart {
+  std::string title;
+  ChartAxis x, y;
+  std::vector<ChartSeries> series;
+};
+
+inline constexpr size_t kChartColours = 6;
+
+std::string to_svg(const Chart& chart);
+
+}  // namespace lacuna

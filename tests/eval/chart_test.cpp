@@ -1,0 +1,109 @@
+#include "eval/chart.h"
+
+#include <gmock/gmock.h>
+
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+/// Every element is closed, in order; attributes are quoted.
+void expect_well_formed(const std::string& svg) {
+  static const std::regex kTag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<>]*\")*)(/?)>");
+  std::vector<std::string> open;
+  std::string rest = svg;
+  for (std::sregex_iterator tag(svg.begin(), svg.end(), kTag), end; tag != end; ++tag) {
+    if ((*tag)[1].length() > 0) {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), (*tag)[2]);
+      open.pop_back();
+    } else if ((*tag)[4].length() == 0) {
+      open.push_back((*tag)[2]);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_THAT(std::regex_replace(svg, kTag, ""), AllOf(Not(HasSubstr("<")), Not(HasSubstr(">"))));
+}
+
+Chart chart() {
+  return {"Rows & <steps>",
+          {"step"},
+          {"ratio", false, 0, 1},
+          {{"m = 10", {{0, 1}, {1, 0.5}, {2, 0.25}}, 0, true, false},
+           {"m = 20", {{0, 0.9}, {2, 0.1}}, 1, true, true},
+           {"points", {{1, 0.5, "a\"b"}, {1, 0.5, "again"}}, 2, false, false}}};
+}
+
+TEST(ChartSvg, IsWellFormedAndTheSameEachTime) {
+  const std::string svg = to_svg(chart());
+  expect_well_formed(svg);
+  EXPECT_EQ(svg, to_svg(chart()));
+  EXPECT_EQ(count(svg, "<polyline"), 2);
+  EXPECT_EQ(count(svg, "<circle"), 3);  // two points and the legend
+  EXPECT_THAT(svg, AllOf(HasSubstr("Rows &amp; &lt;steps&gt;"), HasSubstr(">m = 20<"),
+                         HasSubstr("stroke-dasharray"), HasSubstr("a&quot;b")));
+}
+
+TEST(ChartSvg, PutsValuesWhereTheAxesSay) {
+  const std::string svg = to_svg(chart());
+  // The first series: from the top left of the plot, then to half its height.
+  EXPECT_THAT(svg, testing::ContainsRegex("points=\"[0-9.]+,44\\.0 [0-9.]+,234\\.0 [0-9.]+,329\\.0\""));
+  for (const char* tick : {">0<", ">0.2<", ">0.4<", ">0.6<", ">0.8<", ">1<"}) {
+    EXPECT_THAT(svg, HasSubstr(tick));
+  }
+}
+
+TEST(ChartSvg, HasLogarithmicAxes) {
+  const std::string svg =
+      to_svg({"t", {"x", true}, {"y"}, {{"s", {{0.02, 1}, {0.2, 2}, {2, 3}}, 0, true, false}}});
+  EXPECT_THAT(svg, AllOf(HasSubstr(">0.05<"), HasSubstr(">0.1<"), HasSubstr(">0.5<")));
+  std::smatch found;
+  ASSERT_TRUE(
+      std::regex_search(svg, found, std::regex("points=\"([0-9.]+),[0-9.]+ ([0-9.]+),[0-9.]+ ([0-9.]+),")));
+  EXPECT_NEAR(std::stod(found[2]) - std::stod(found[1]), std::stod(found[3]) - std::stod(found[2]), 0.2);
+}
+
+TEST(ChartSvg, TakesTheTicksThatItIsGiven) {
+  const std::string svg = to_svg({"t", {"x", true, {}, {}, {1, 4}}, {"y"}, {{"s", {{1, 1}, {4, 9}}}}});
+  EXPECT_THAT(svg, AllOf(HasSubstr(" text-anchor=\"middle\" fill=\"#808080\">4<"), Not(HasSubstr(">2<"))));
+}
+
+TEST(ChartSvg, DrawsChartsWithoutRange) {
+  expect_well_formed(to_svg({"empty", {"x"}, {"y"}, {}}));
+  expect_well_formed(to_svg({"one", {"x"}, {"y", true}, {{"s", {{3, 3, "here"}}, 7, false, false}}}));
+}
+
+TEST(ChartSvg, KeepsLabelsApart) {
+  Chart crowded{"t", {"x"}, {"y"}, {{"s", {}, 0, false, false}}};
+  for (int i = 0; i < 12; ++i) crowded.series[0].points.push_back({1.0, 1.0, "label" + std::to_string(i)});
+  crowded.series[0].points.push_back({0, 0});
+  const std::string svg = to_svg(crowded);
+  static const std::regex kLabel("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\"[^>]*>label");
+  std::vector<std::pair<double, double>> places;
+  for (std::sregex_iterator label(svg.begin(), svg.end(), kLabel), end; label != end; ++label) {
+    places.emplace_back(std::stod((*label)[1]), std::stod((*label)[2]));
+  }
+  ASSERT_EQ(places.size(), 12);
+  for (size_t a = 0; a < places.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      EXPECT_TRUE(std::abs(places[a].second - places[b].second) > 13.9 ||
+                  std::abs(places[a].first - places[b].first) > 36)
+          << a << ", " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lacuna
