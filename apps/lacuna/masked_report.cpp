@@ -77,7 +77,7 @@ class Page {
   // --- Settings ---
 
   Measurement take(const std::string& flags, int32_t samples, Purpose purpose = Purpose::kFigures) {
-    const Measurement found =
+    Measurement found =
         measure_(fmt::format("lacuna eval {} --samples {}{}", flags, samples, grid_.common_flags), purpose);
     machines_.insert(found.machine);
     commits_.insert(found.commit);

@@ -99,7 +99,7 @@ class Scale {
 
   std::vector<double> logarithmic_ticks() const {
     std::vector<double> ticks;
-    for (double decade = std::floor(low_); decade <= high_; ++decade) {
+    for (int decade = static_cast<int>(std::floor(low_)); decade <= high_; ++decade) {
       for (const double digit : {1.0, 2.0, 5.0}) {
         const double value = digit * std::pow(10, decade);
         if (std::log10(value) >= low_ - 1e-9 && std::log10(value) <= high_ + 1e-9) ticks.push_back(value);
@@ -131,7 +131,8 @@ class Labels {
     const double width = kLetterWidth * static_cast<double>(label.size());
     // Nearest places first: to the right and left, then further up and down.
     for (int ring = 0; ring < kRings; ++ring) {
-      const double dy = (ring % 2 == 0 ? 1 : -1) * ((ring + 1) / 2) * 0.5 * kLineHeight;
+      const int half_lines = (ring + 1) / 2;
+      const double dy = (ring % 2 == 0 ? half_lines : -half_lines) * 0.5 * kLineHeight;
       for (const bool is_right : {true, false}) {
         const double left = is_right ? x + 7 : x - 7 - width;
         const Box box{left, y + dy - kLineHeight / 2, left + width, y + dy + kLineHeight / 2};
