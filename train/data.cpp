@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <span>
 
@@ -21,6 +22,10 @@ enum Purpose : uint8_t {
 
 // So many batches are drawn together and sorted by length; more would save little.
 constexpr uint64_t kPoolBatches = 16;
+
+// Never extended: the zoo's models share the vocabulary that these two gave, and any text can be written in
+// it.
+constexpr std::array<std::string_view, 2> kVocabularyTasks = {"arithmetic", "stories"};
 
 struct Equation {
   std::string question;  // "12+7="
@@ -50,7 +55,12 @@ std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
 }  // namespace
 
 BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id)
-    : options_(std::move(options)), tokenizer_(&tokenizer), end_id_(end_id) {}
+    : options_(std::move(options)), tokenizer_(&tokenizer), end_id_(end_id) {
+  if (options_.one_end_token && options_.drill_share > 0) {
+    throw InputError("--drill-share {}: this family learns slots of whole answers; it has no drills",
+                     options_.drill_share);
+  }
+}
 
 Batch BatchSource::batch(uint64_t step) {
   if (pool_number_ != step / kPoolBatches) fill(step / kPoolBatches);
@@ -71,15 +81,20 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
   return row;
 }
 
+int64_t BatchSource::length(const Row& row) const {
+  const auto answer = static_cast<int64_t>(row.answer.size());
+  return static_cast<int64_t>(row.prompt.size()) +
+         (options_.one_end_token ? answer + 1 : std::max(options_.canvas, answer));
+}
+
 void BatchSource::fill(uint64_t pool_number) {
   const auto rows_per_batch = static_cast<size_t>(options_.batch_rows);
   const uint64_t first = pool_number * kPoolBatches * rows_per_batch;
   std::vector<std::pair<uint64_t, Row>> rows;
   for (uint64_t i = 0; i < kPoolBatches * rows_per_batch; ++i)
     rows.emplace_back(first + i, draw_row(first + i));
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.second.prompt.size() < b.second.prompt.size();
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [this](const auto& a, const auto& b) { return length(a.second) < length(b.second); });
   const std::vector<size_t> batch_order =
       shuffled(kPoolBatches, RngStream(options_.seed, kBatchOrder, pool_number));
 
@@ -87,10 +102,7 @@ void BatchSource::fill(uint64_t pool_number) {
   for (size_t b = 0; b < kPoolBatches; ++b) {
     const std::span members = std::span(rows).subspan(b * rows_per_batch, rows_per_batch);
     int64_t length = 0;
-    for (const auto& [index, row] : members) {
-      const auto answer = std::max(options_.canvas, static_cast<int64_t>(row.answer.size()));
-      length = std::max(length, static_cast<int64_t>(row.prompt.size()) + answer);
-    }
+    for (const auto& [index, row] : members) length = std::max(length, this->length(row));
     const std::vector<size_t> order =
         shuffled(rows_per_batch, RngStream(options_.seed, kRowOrder, pool_number, b));
     Batch batch{torch::empty({options_.batch_rows, length}, torch::kInt64),
@@ -114,7 +126,9 @@ void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, boo
   if (row.answer.empty()) return write_drill(index, tokens, response, prompt, length);
   end = std::copy(row.answer.begin(), row.answer.end(), end);
   std::fill(end, tokens + length, static_cast<int64_t>(end_id_));
-  std::fill(response + prompt, response + length, true);
+  const int64_t learned = options_.one_end_token ? this->length(row) : length;
+  std::fill(response + prompt, response + learned, true);
+  std::fill(response + learned, response + length, false);
 }
 
 void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t at,
@@ -138,9 +152,9 @@ void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, i
 std::vector<std::string> vocabulary_corpus(uint64_t seed) {
   constexpr uint64_t kSamplesPerTask = 20000;
   std::vector<std::string> texts;
-  for (const Task& task : tasks()) {
+  for (const std::string_view name : kVocabularyTasks) {
     for (uint64_t index = 0; index < kSamplesPerTask; ++index) {
-      Sample sample = task.generate(Split::kTrain, seed, index);
+      Sample sample = find_task(name).generate(Split::kTrain, seed, index);
       texts.push_back(std::move(sample.prompt));
       texts.push_back(std::move(sample.answer));
     }

@@ -25,6 +25,9 @@ struct DataOptions {
   int64_t batch_rows = 32;
   int64_t canvas = 32;  ///< least number of response tokens, end tokens included
   uint64_t seed = 1;
+  /// The response ends after one end token, whatever the canvas; what fills the row is not to be learned.
+  /// There are no drills then.
+  bool one_end_token = false;
 };
 
 /// Samples of the tasks' train split, and drills. A drill is a prompt with bare equations in the answer's
@@ -32,11 +35,13 @@ struct DataOptions {
 /// as fit instead of the two of a story. Its equations are drawn evenly from all that a story can contain.
 class BatchSource {
  public:
-  /// `tokenizer` outlives the source; `end_id` fills the rows.
+  /// `tokenizer` outlives the source; `end_id` fills the rows. Throws InputError for drills with one end
+  /// token.
   BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id);
 
   /// The batch of a step (0-based). Rows of similar length share a batch; shorter ones get more end tokens,
-  /// so no position is padding that the model must not see.
+  /// so no position is padding that the model must not see. (With one end token the others are padding, but
+  /// behind all that a causal model is asked.)
   Batch batch(uint64_t step);
 
   const DataOptions& options() const { return options_; }
@@ -49,6 +54,7 @@ class BatchSource {
 
   void fill(uint64_t pool_number);
   Row draw_row(uint64_t index) const;
+  int64_t length(const Row& row) const;
   void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
   void write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t at, int64_t length) const;
 
@@ -59,8 +65,8 @@ class BatchSource {
   uint64_t pool_number_ = UINT64_MAX;
 };
 
-/// Prompts and answers of the train split of every task, enough for every word and number to occur, whatever
-/// tasks a run is about: models of different runs share a vocabulary.
+/// Prompts and answers of the train split of arithmetic and stories, enough for every word and number to
+/// occur, whatever tasks a run is about: models of different runs share a vocabulary.
 std::vector<std::string> vocabulary_corpus(uint64_t seed);
 
 }  // namespace lacuna::train

@@ -6,7 +6,9 @@
 namespace lacuna::train {
 namespace {
 
-// Both write the canvas of `tokens` [B, T], which begins at `first`.
+constexpr int64_t kSlot = 8;
+
+// They write the canvas of `tokens` [B, T], which begins at `first`.
 
 void fill_surest_first(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
   const int64_t shift = model->shape().traits().shifted_logits ? 1 : 0;
@@ -20,9 +22,13 @@ void fill_surest_first(Transformer& model, torch::Tensor& tokens, int64_t first,
   }
 }
 
-void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t first) {
+/// `slot`: tokens of a slot; 0: there are none. Masks behind the one that is read need not be fed, as
+/// attention is causal.
+void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t first, int64_t slot) {
   for (int64_t at = first; at < tokens.size(1); ++at) {
-    const torch::Tensor hidden = model->hidden(tokens.slice(1, 0, at)).select(1, at - 1);
+    const bool opens_slot = slot > 0 && (at - first) % slot == 0;
+    const int64_t row = opens_slot ? at : at - 1;  // tokens[at] is a mask
+    const torch::Tensor hidden = model->hidden(tokens.slice(1, 0, row + 1)).select(1, row);
     tokens.select(1, at).copy_(model->logits(hidden).argmax(-1));
   }
 }
@@ -40,10 +46,16 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
     const auto& prompt = prompts[static_cast<size_t>(row)];
     std::copy(prompt.begin(), prompt.end(), tokens.data_ptr<int64_t>() + row * tokens.size(1));
   }
-  if (model->shape().traits().causal) {
-    write_left_to_right(model, tokens, prompt_length);
-  } else {
-    fill_surest_first(model, tokens, prompt_length, mask_id);
+  switch (model->shape().traits().objective) {
+    case Objective::kMaskedTokens:
+      fill_surest_first(model, tokens, prompt_length, mask_id);
+      break;
+    case Objective::kNextToken:
+      write_left_to_right(model, tokens, prompt_length, 0);
+      break;
+    case Objective::kSlots:
+      write_left_to_right(model, tokens, prompt_length, kSlot);
+      break;
   }
   std::vector<std::vector<TokenId>> canvases;
   const torch::Tensor filled = tokens.slice(1, prompt_length).contiguous();

@@ -1,6 +1,8 @@
 // Accuracy of a model in training, with the plain decoder of its objective. Masked diffusion: LLaDA's (Nie et
 // al. 2025, algorithm 5 with low-confidence remasking), where the whole canvas is one block and each step
-// commits the one most probable token. Next token: the most probable one, from left to right.
+// commits the one most probable token. Next token: the most probable one, from left to right. Slots: one slot
+// after the other from left to right; the first token of each comes from its own mask, the others each from
+// the token before.
 #pragma once
 
 #include <cstdint>

@@ -119,7 +119,7 @@ nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
           {"weight_tying", false}};
 }
 
-/// Of Qwen2.5, Qwen3 and Dream: the keys that all three have, then those of each.
+/// Of Qwen2.5, Qwen3, ReFusion and Dream: the keys that all have, then those of each.
 nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& bpe) {
   nlohmann::ordered_json config = {{"attention_dropout", 0.0},
                                    {"bos_token_id", bpe.start_id()},
@@ -160,6 +160,9 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                      {"transformers_version", "4.43.1"},
                      {"use_mrope", false}});
       break;
+    case Family::kRefusion:  // a Qwen3 model that knows a mask token
+      config["mask_token_id"] = bpe.mask_id();
+      [[fallthrough]];
     case Family::kQwen3:
       config.update({{"architectures", {"Qwen3ForCausalLM"}},
                      {"attention_bias", false},

@@ -19,7 +19,7 @@ void export_texts(const std::filesystem::path& folder, const ModelShape& shape, 
 void export_weights(const std::filesystem::path& folder, const Transformer& model);
 
 /// Reads the weights of a checkpoint with the tensor names and the sizes of `model`: Dream's are those of
-/// Qwen2. Throws InputError when one is missing or of another shape.
+/// Qwen2, ReFusion's those of Qwen3. Throws InputError when one is missing or of another shape.
 void import_weights(const std::filesystem::path& folder, Transformer& model);
 
 /// Gives the weights the values that export_weights() writes.

@@ -8,14 +8,17 @@
 
 namespace lacuna::train {
 
-enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3 };
+enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3, kRefusion };
+
+/// What a family learns; objective.h has the losses.
+enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots };
 
 struct FamilyTraits {
   Family family;
   std::string_view name;
-  bool causal;  ///< a position attends to itself and to what is before it; learns to predict the next token.
-                ///< Otherwise it attends to all and learns to predict masked tokens.
-  bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does
+  Objective objective;
+  bool causal;          ///< a row attends to itself and to the rows before it; otherwise to all
+  bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does (slots: of a masked token)
   bool qkv_bias;
   bool qk_norm;  ///< RMSNorm of each head of q and k, with weights that the heads share
   double norm_epsilon;

@@ -32,6 +32,7 @@ struct Arguments {
   size_t max_vocabulary = 1024;
   int64_t final_samples = 200;
   std::vector<std::string> tasks = {"arithmetic=0.7", "stories=0.1"};
+  std::optional<double> drill_share;
   ModelShape shape;
   DataOptions data;
   TrainOptions train;
@@ -43,7 +44,7 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option(
       "--init", a.start,
       "Start from the weights of this checkpoint folder: of the same sizes and tokenizer, and of the "
-      "family, or qwen2 for dream");
+      "family, or qwen2 for dream and qwen3 for refusion");
   app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
   app.add_option("--minutes", a.train.minutes, "Training time, all sittings together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
@@ -79,11 +80,15 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--canvas", a.data.canvas, "Response positions per row, end tokens included")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: arithmetic, stories")
+  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: arithmetic, stories, records")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--drill-share", a.data.drill_share, "Share of rows of bare equations")
-      ->check(CLI::NonNegativeNumber)
+  app.add_option("--drill-share", a.drill_share,
+                 "Share of rows of bare equations; 0.2 where not given, 0 for refusion, which has none")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--slot-sizes", a.train.slot_sizes, "Sizes of slots that samples of refusion draw from")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--rate", a.train.peak_rate, "Peak learning rate")
       ->check(CLI::PositiveNumber)
@@ -147,6 +152,9 @@ int run(Arguments arguments) {
   }
   arguments.data.tasks = parse_tasks(arguments.tasks);
   arguments.data.seed = arguments.train.seed;
+  arguments.data.one_end_token = arguments.shape.traits().objective == Objective::kSlots;
+  if (arguments.data.one_end_token) arguments.data.drill_share = 0;
+  if (arguments.drill_share) arguments.data.drill_share = *arguments.drill_share;
   arguments.train.bf16_products = bf16_products(arguments.matmul);
   const std::filesystem::path folder = arguments.folder;
   std::filesystem::create_directories(folder);

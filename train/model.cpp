@@ -10,18 +10,21 @@ torch::nn::Linear linear(int64_t inputs, int64_t outputs, bool bias = false) {
   return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(bias));
 }
 
-/// Rotates the halves of each head against each other: x [B, H, T, D], cos and sin [T, D / 2].
+/// Rotates the halves of each head against each other: x [B, H, T, D], cos and sin as in Sequence.
 torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
   const auto halves = x.chunk(2, -1);
   const torch::Tensor &cos = sequence.cos, &sin = sequence.sin;
   return torch::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
 }
 
-Sequence make_sequence(const ModelShape& shape, int64_t length) {
+/// `positions` [T], or [B, T] where each row has its own.
+Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions) {
+  const int64_t length = positions.size(-1);
   const int64_t half = shape.head_width() / 2;
   const torch::Tensor exponents = torch::arange(half, torch::kFloat64) / static_cast<double>(half);
-  const torch::Tensor angles =
-      torch::outer(torch::arange(length, torch::kFloat64), torch::pow(shape.rope_theta, -exponents));
+  torch::Tensor angles =
+      positions.to(torch::kFloat64).unsqueeze(-1) * torch::pow(shape.rope_theta, -exponents);
+  if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
   Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), {}};
   if (shape.traits().causal) sequence.unseen = torch::ones({length, length}, torch::kBool).triu(1);
   return sequence;
@@ -101,8 +104,9 @@ TransformerImpl::TransformerImpl(const ModelShape& shape)
   head_->weight.normal_(0, deviation);
 }
 
-torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens) {
-  const Sequence sequence = make_sequence(shape_, tokens.size(1));
+torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens, const torch::Tensor& positions) {
+  const Sequence sequence =
+      make_sequence(shape_, positions.defined() ? positions : torch::arange(tokens.size(1)));
   torch::Tensor x = embedding_(tokens);
   for (const auto& block : *blocks_) x = block->as<Block>()->forward(x, sequence);
   return final_norm_(x);

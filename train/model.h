@@ -37,7 +37,7 @@ TORCH_MODULE(RmsNorm);
 
 /// What all blocks of a pass over T positions share.
 struct Sequence {
-  torch::Tensor cos, sin;  ///< [T, head_width / 2]: RoPE's rotations
+  torch::Tensor cos, sin;  ///< [T, head_width / 2] or [B, 1, T, head_width / 2]: RoPE's rotations
   torch::Tensor unseen;    ///< [T, T] bool: what a position must not attend to; undefined: nothing
 };
 
@@ -64,9 +64,10 @@ class TransformerImpl : public torch::nn::Module {
   /// by sqrt(2 * layers) for the matrices that write to the residual stream.
   explicit TransformerImpl(const ModelShape& shape);
 
-  /// The normalised hidden states [B, T, width] of tokens [B, T] (int64). Position = index in the row; there
-  /// is no other input.
-  torch::Tensor hidden(const torch::Tensor& tokens);
+  /// The normalised hidden states [B, T, width] of tokens [B, T] (int64) at `positions` [B, T] (int64;
+  /// undefined: the index in the row). Positions turn queries and keys; what a causal model attends to is
+  /// decided by the order of the rows alone.
+  torch::Tensor hidden(const torch::Tensor& tokens, const torch::Tensor& positions = {});
 
   /// Logits [..., vocabulary] of hidden states [..., width].
   torch::Tensor logits(const torch::Tensor& hidden);

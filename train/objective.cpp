@@ -1,70 +1,193 @@
 #include "train/objective.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "base/rng.h"
 
 namespace lacuna::train {
 namespace {
 
-enum Purpose : uint8_t { kRatioOffset, kMasking };  // coordinates that keep the streams apart
+// Coordinates that keep the streams apart.
+enum Purpose : uint8_t { kRatioOffset, kMasking, kSlotSize, kSlotMasking, kSlotOrder };
 
 torch::Tensor response_lengths(const Batch& batch) {
   return batch.response.sum(1).to(torch::kFloat32);
 }
 
+/// One ratio per row.
+std::vector<double> spread_ratios(int64_t rows, uint64_t seed, uint64_t step) {
+  const double offset = RngStream(seed, kRatioOffset, step).uniform(0);
+  std::vector<double> ratios;
+  for (int64_t row = 0; row < rows; ++row) {
+    double whole = 0;
+    const double spread = std::modf(offset + static_cast<double>(row) / static_cast<double>(rows), &whole);
+    ratios.push_back(kMinRatio + (1 - kMinRatio) * spread);
+  }
+  return ratios;
+}
+
+/// Examples in which the tokens at `predicted` [B, T] are asked for, those of one row with the same weight.
+/// `row_weights` [B] is that in the loss of the row; the loss of the batch is the mean.
+Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torch::Tensor& predicted,
+                     const torch::Tensor& row_weights, bool shifted) {
+  const torch::Tensor weights = (row_weights / static_cast<double>(inputs.size(0))).unsqueeze(1);
+  const torch::Tensor indices = predicted.flatten().nonzero().squeeze(1);
+  return {inputs,
+          {},
+          shifted ? indices - 1 : indices,
+          batch.tokens.masked_select(predicted),
+          weights.expand(predicted.sizes()).masked_select(predicted)};
+}
+
+torch::Tensor to_tensor(const std::vector<int64_t>& values) {
+  return torch::tensor(values, torch::kInt64);
+}
+
 }  // namespace
 
-Examples masked_examples(const Batch& batch, int64_t mask_id, uint64_t seed, uint64_t step) {
+Examples masked_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
+                         uint64_t step) {
   const int64_t rows = batch.tokens.size(0);
   const int64_t length = batch.tokens.size(1);
-  const double offset = RngStream(seed, kRatioOffset, step).uniform(0);
+  const std::vector<double> ratios = spread_ratios(rows, seed, step);
   const RngStream coins(seed, kMasking, step);
 
   torch::Tensor inputs = batch.tokens.clone();
   torch::Tensor masks = torch::zeros_like(batch.response);
-  torch::Tensor ratios = torch::empty({rows});
   auto tokens = inputs.accessor<int64_t, 2>();
   auto masked = masks.accessor<bool, 2>();
-  auto ratio = ratios.accessor<float, 1>();
   const auto response = batch.response.accessor<bool, 2>();
   for (int64_t row = 0; row < rows; ++row) {
-    double whole = 0;
-    const double spread = std::modf(offset + static_cast<double>(row) / static_cast<double>(rows), &whole);
-    const double t = kMinRatio + (1 - kMinRatio) * spread;
-    ratio[row] = static_cast<float>(t);
     for (int64_t at = 0; at < length; ++at) {
-      if (!response[row][at] || coins.uniform(static_cast<uint64_t>(row * length + at)) >= t) continue;
+      const double coin = coins.uniform(static_cast<uint64_t>(row * length + at));
+      if (!response[row][at] || coin >= ratios[static_cast<size_t>(row)]) continue;
       masked[row][at] = true;
       tokens[row][at] = mask_id;
     }
   }
-  return {inputs, batch.tokens, masks, 1 / (ratios * response_lengths(batch))};
+  const torch::Tensor row_weights = 1 / (torch::tensor(ratios, torch::kFloat32) * response_lengths(batch));
+  return examples_of(batch, inputs, masks, row_weights, family.shifted_logits);
 }
 
 Examples next_token_examples(const Batch& batch) {
-  return {batch.tokens, batch.tokens, batch.response, 1 / response_lengths(batch)};
+  return examples_of(batch, batch.tokens, batch.response, 1 / response_lengths(batch), /*shifted=*/true);
 }
 
-Examples make_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
+std::vector<SlotPlan> draw_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes, uint64_t seed,
+                                      uint64_t step) {
+  const int64_t length = batch.tokens.size(1);
+  const std::vector<double> ratios = spread_ratios(batch.tokens.size(0), seed, step);
+  const RngStream sizes(seed, kSlotSize, step);
+  const RngStream coins(seed, kSlotMasking, step);
+  const RngStream order(seed, kSlotOrder, step);
+  std::vector<SlotPlan> plans;
+  for (size_t row = 0; row < ratios.size(); ++row) {
+    const bool* const response = batch.response[static_cast<int64_t>(row)].data_ptr<bool>();
+    const auto begin = std::find(response, response + length, true) - response;
+    const auto end = std::find(response + begin, response + length, false) - response;
+    expects(std::find(response + end, response + length, true) == response + length,
+            "the tokens of a response are neighbours");
+    const int64_t size = slot_sizes[sizes.below(row, static_cast<uint32_t>(slot_sizes.size()))];
+
+    SlotPlan plan{.ratio = ratios[row], .clean = {}, .masked = {}};
+    const auto coordinate = [&](int64_t at) {
+      return row * static_cast<uint64_t>(length) + static_cast<uint64_t>(at);
+    };
+    for (int64_t at = begin; at < end; at += size) {
+      const bool masked = coins.uniform(coordinate(at)) < plan.ratio;
+      (masked ? plan.masked : plan.clean).push_back({at, std::min(size, end - at)});
+    }
+    std::sort(plan.clean.begin(), plan.clean.end(), [&](const Slot& a, const Slot& b) {
+      return order.bits(coordinate(a.first)) < order.bits(coordinate(b.first));
+    });
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id) {
+  const auto batch_rows = static_cast<double>(plans.size());
+  const int64_t length = batch.tokens.size(1);
+  torch::Tensor inputs = batch.tokens.clone();
+  torch::Tensor positions = torch::arange(length).repeat({batch.tokens.size(0), 1});
+  std::vector<int64_t> rows, targets;
+  std::vector<float> weights;
+  constexpr float kClean = -1;  // until their number is known
+  int64_t clean_count = 0;
+  for (size_t sample = 0; sample < plans.size(); ++sample) {
+    const SlotPlan& plan = plans[sample];
+    int64_t answer = 0;
+    int64_t row = length;  // the first of the response; what is before and behind it stays in its place
+    for (const std::vector<Slot>* slots : {&plan.clean, &plan.masked}) {
+      for (const Slot& slot : *slots) {
+        answer += slot.size;
+        row = std::min(row, slot.first);
+      }
+    }
+    const auto first = static_cast<int64_t>(sample) * length;  // of the sample in [B * T]
+    const int64_t* const tokens = batch.tokens.data_ptr<int64_t>() + first;
+    int64_t* const seen = inputs.data_ptr<int64_t>() + first;
+    int64_t* const position = positions.data_ptr<int64_t>() + first;
+    const auto predict = [&](int64_t target, float weight) {
+      rows.push_back(first + row);
+      targets.push_back(target);
+      weights.push_back(weight);
+    };
+    for (const Slot& slot : plan.clean) {
+      const int64_t end = slot.first + slot.size;
+      for (int64_t at = slot.first; at < end; ++at, ++row) {
+        seen[row] = tokens[at];
+        position[row] = at;
+        if (at + 1 < end) predict(tokens[at + 1], kClean);
+      }
+      clean_count += slot.size - 1;
+    }
+    const double masked_weight =
+        1 / (batch_rows * std::max(plan.ratio, kMinWeightRatio) * static_cast<double>(answer));
+    for (const Slot& slot : plan.masked) {
+      for (int64_t at = slot.first; at < slot.first + slot.size; ++at, ++row) {
+        seen[row] = mask_id;
+        position[row] = at;
+        predict(tokens[at], static_cast<float>(masked_weight));
+      }
+    }
+  }
+  std::replace(weights.begin(), weights.end(), kClean,
+               1 / static_cast<float>(std::max<int64_t>(1, clean_count)));
+  return {inputs, positions, to_tensor(rows), to_tensor(targets), torch::tensor(weights, torch::kFloat32)};
+}
+
+Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,
                        uint64_t step) {
-  return family.causal ? next_token_examples(batch) : masked_examples(batch, mask_id, seed, step);
+  switch (family.objective) {
+    case Objective::kMaskedTokens:
+      return masked_examples(family, batch, options.mask_id, options.seed, step);
+    case Objective::kNextToken:
+      return next_token_examples(batch);
+    case Objective::kSlots:
+      break;
+  }
+  return slot_examples(batch, draw_slot_plans(batch, options.slot_sizes, options.seed, step),
+                       options.mask_id);
 }
 
-torch::Tensor predicting_rows(const FamilyTraits& family, const Examples& examples) {
-  const torch::Tensor predicted = examples.predicted.flatten().nonzero().squeeze(1);
-  return family.shifted_logits ? predicted - 1 : predicted;
+Examples part_of(const Examples& examples, int64_t first, int64_t last) {
+  const int64_t length = examples.inputs.size(1);
+  const torch::Tensor inside = examples.rows.ge(first * length).logical_and(examples.rows.lt(last * length));
+  const torch::Tensor& positions = examples.positions;
+  return {examples.inputs.slice(0, first, last),
+          positions.defined() ? positions.slice(0, first, last) : torch::Tensor(),
+          examples.rows.masked_select(inside) - first * length, examples.targets.masked_select(inside),
+          examples.weights.masked_select(inside)};
 }
 
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples) {
-  const torch::Tensor& predicted = examples.predicted;
-  const torch::Tensor targets = examples.targets.masked_select(predicted);
-  const torch::Tensor weights =
-      examples.weight.unsqueeze(1).expand(predicted.sizes()).masked_select(predicted);
   const torch::Tensor losses = torch::nn::functional::cross_entropy(
-      logits.to(torch::kFloat32), targets,
+      logits.to(torch::kFloat32), examples.targets,
       torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
-  return (losses * weights).sum() / static_cast<double>(predicted.size(0));
+  return (losses * examples.weights).sum();
 }
 
 }  // namespace lacuna::train

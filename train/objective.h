@@ -1,4 +1,4 @@
-// What the models learn. Both objectives are a weighted sum of -log p over tokens of the response; the prompt
+// What the models learn. Every objective is a weighted sum of -log p over tokens of the response; the prompt
 // is given.
 //
 // Masked diffusion (LLaDA: Nie et al. 2025, "Large Language Diffusion Models", equations 3 and 5). A ratio t
@@ -19,11 +19,27 @@
 //
 // over the same rows: such a model continues the answer with end tokens to the end of the canvas, as the
 // diffusion models do, and so can judge or guide a canvas of theirs.
+//
+// Slots (ReFusion: Li et al. 2025, section 4.3, equations 1 to 3). The response is the answer and one end
+// token; nothing behind it is learned. It is cut into slots of k tokens (the last may be shorter), k drawn
+// for each sample, and each slot is masked with probability m, independently. (The paper masks exactly
+// floor(t K) of K slots, its published code does what is done here: m = 0.001 + 0.999 t.) The model is causal
+// in the order of the rows, which is: prompt, clean slots shuffled, masked slots ascending; tokens keep their
+// positions. Within a clean slot each row predicts the token after it, so its first token is predicted by no
+// row; a masked row predicts its own token:
+//
+//   L = mean over predicting clean rows of the batch of -log p
+//     + mean over samples of (1 / A) * sum over masked rows of -log p / max(m, 0.05),    A = tokens of the
+//   response.
+//
+// A mean over no rows is 0.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "train/family.h"
 
@@ -35,30 +51,59 @@ struct Batch {
   torch::Tensor response;  ///< bool: tokens to learn; at least one per row, never the first
 };
 
-/// What a step asks of the model.
+/// What a step asks of the model: M rows of the pass each predict a token.
 struct Examples {
   torch::Tensor inputs;     ///< [B, T] int64: what the model sees
-  torch::Tensor targets;    ///< [B, T] int64: the tokens of the batch
-  torch::Tensor predicted;  ///< [B, T] bool: the targets that count; a row may have none
-  torch::Tensor weight;     ///< [B] f32: of each of them in the loss of its row
+  torch::Tensor positions;  ///< [B, T] int64; undefined: the index in the row
+  torch::Tensor rows;       ///< [M] int64: indices into [B * T] of the rows that predict, ascending
+  torch::Tensor targets;    ///< [M] int64: what they predict
+  torch::Tensor weights;    ///< [M] f32: of each -log p in the loss of the batch
 };
 
-inline constexpr double kMinRatio = 1e-3;  // bounds the weight 1 / t
+inline constexpr double kMinRatio = 1e-3;        // bounds the weight 1 / t
+inline constexpr double kMinWeightRatio = 0.05;  // does so for masked slots, which come in larger lumps
 
 /// Masks a batch with random numbers that depend on seed and step alone. The ratios of a batch are spread
 /// evenly over [kMinRatio, 1] (one random offset, equal distances), which lowers the variance of the loss.
-Examples masked_examples(const Batch& batch, int64_t mask_id, uint64_t seed, uint64_t step);
+Examples masked_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
+                         uint64_t step);
 
 Examples next_token_examples(const Batch& batch);
 
+/// Neighbouring tokens of a row of a batch.
+struct Slot {
+  int64_t first = 0;  ///< index in the row
+  int64_t size = 0;
+};
+
+/// What becomes of the response of one row.
+struct SlotPlan {
+  double ratio = 1;          ///< m
+  std::vector<Slot> clean;   ///< in the order of the pass
+  std::vector<Slot> masked;  ///< ascending
+};
+
+/// A plan for each row, with random numbers that depend on seed and step alone. The ratios are spread as for
+/// masked_examples(). The tokens of each response must be neighbours.
+std::vector<SlotPlan> draw_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes, uint64_t seed,
+                                      uint64_t step);
+
+Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id);
+
+struct ObjectiveOptions {
+  int64_t mask_id = 0;
+  std::vector<int64_t> slot_sizes;  ///< of the objective kSlots
+  uint64_t seed = 1;
+};
+
 /// The examples of a family's objective.
-Examples make_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
+Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,
                        uint64_t step);
 
-/// Indices into [B * T] of the rows that predict, in row-major order of what they predict.
-torch::Tensor predicting_rows(const FamilyTraits& family, const Examples& examples);
+/// What rows [first, last) of the batch contribute: the losses of all parts add up to that of the whole.
+Examples part_of(const Examples& examples, int64_t first, int64_t last);
 
-/// The mean of L over the rows. `logits` [M, vocabulary] are those of the predicting rows.
+/// The loss of the batch. `logits` [M, vocabulary] are those of the predicting rows.
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples);
 
 }  // namespace lacuna::train

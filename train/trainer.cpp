@@ -106,14 +106,13 @@ double Trainer::done() const {
   return std::max(by_time, by_steps);
 }
 
-Trainer::Gradients Trainer::differentiate(const Examples& examples, double weight) {
+Trainer::Gradients Trainer::differentiate(const Examples& examples) {
   torch::Tensor loss;
   {
     const Bf16Products products(options_.bf16_products);
     // Only rows that predict need the head.
-    const torch::Tensor rows = predicting_rows(model_->shape().traits(), examples);
-    const torch::Tensor hidden = model_->hidden(examples.inputs).flatten(0, 1).index_select(0, rows);
-    loss = weighted_loss(model_->logits(hidden), examples) * weight;
+    const torch::Tensor hidden = model_->hidden(examples.inputs, examples.positions).flatten(0, 1);
+    loss = weighted_loss(model_->logits(hidden.index_select(0, examples.rows)), examples);
   }
   auto values = torch::autograd::grad({loss}, model_->parameters());
   return {loss.item<double>(), std::move(values)};
@@ -127,7 +126,8 @@ double Trainer::step() {
 
   const auto number = static_cast<uint64_t>(progress_.step);
   const Batch batch = source_.batch(number);
-  const Examples examples = make_examples(model_->shape().traits(), batch, ids_.mask, options_.seed, number);
+  const Examples examples =
+      make_examples(model_->shape().traits(), batch, {ids_.mask, options_.slot_sizes, options_.seed}, number);
 
   // Threads meet once per step, not once per operation: the matrices are too small to be worth sharing.
   const int64_t rows = batch.tokens.size(0);
@@ -136,12 +136,9 @@ double Trainer::step() {
   for (int64_t shard = 0; shard < shards; ++shard) {
     const int64_t first = shard * rows / shards;
     const int64_t last = (shard + 1) * rows / shards;
-    const auto part = [=](const torch::Tensor& whole) { return whole.slice(0, first, last); };
     parts.push_back(std::async(std::launch::async, [=, this] {
       torch::set_num_threads(1);  // holds for the calling thread
-      return differentiate(
-          {part(examples.inputs), part(examples.targets), part(examples.predicted), part(examples.weight)},
-          static_cast<double>(last - first) / static_cast<double>(rows));
+      return differentiate(part_of(examples, first, last));
     }));
   }
   const std::vector<torch::Tensor> parameters = model_->parameters();

@@ -23,9 +23,10 @@ struct TrainOptions {
   double clip_norm = 1.0;
   double average_decay = 0.998;  ///< of the moving average, per step
   int threads = 1;  ///< each computes the gradients of its part of the rows; the sum rounds differently
-  bool bf16_products = false;      ///< matrix products in bf16, the rest and the weights in f32
-  double evaluate_minutes = 4;     ///< between evaluations and checkpoints
-  int64_t evaluate_samples = 100;  ///< of each task
+  bool bf16_products = false;                ///< matrix products in bf16, the rest and the weights in f32
+  double evaluate_minutes = 4;               ///< between evaluations and checkpoints
+  int64_t evaluate_samples = 100;            ///< of each task
+  std::vector<int64_t> slot_sizes = {4, 8};  ///< of the objective kSlots; each sample draws one
   uint64_t seed = 1;
 };
 
@@ -61,12 +62,12 @@ class Trainer {
   Transformer averaged_model() const;
 
  private:
-  /// Loss and gradients of a part of a step whose rows count `weight` together.
+  /// Loss and gradients of a part of a step.
   struct Gradients {
     double loss = 0;
     std::vector<torch::Tensor> values;  // one per parameter
   };
-  Gradients differentiate(const Examples& examples, double weight);
+  Gradients differentiate(const Examples& examples);
   double done() const;
 
   Transformer model_;

@@ -33,7 +33,9 @@ TEST(LearnBpe, NeverJoinsANumberWithItsNeighbours) {
   for (size_t id = 256; id < bpe.vocabulary.size(); ++id) {
     const std::string& token = bpe.vocabulary[id];
     const bool digits = token.find_first_of("0123456789") != std::string::npos;
-    if (digits) EXPECT_EQ(token.find_first_not_of("0123456789"), std::string::npos) << token;
+    if (digits) {
+      EXPECT_EQ(token.find_first_not_of("0123456789"), std::string::npos) << token;
+    }
   }
 }
 

@@ -63,9 +63,12 @@ class CheckpointFolder : public ::testing::Test {
     export_weights(folder_, model);
   }
 
-  /// Row-major logits of `lacuna logits`.
-  torch::Tensor engine_logits(const std::vector<int64_t>& tokens) const {
-    std::ofstream(folder_ / "request.json") << nlohmann::json{{"tokens", tokens}};
+  /// Row-major logits of `lacuna logits`. Without positions a token's is its index.
+  torch::Tensor engine_logits(const std::vector<int64_t>& tokens,
+                              const std::vector<int64_t>& positions = {}) const {
+    nlohmann::json request{{"tokens", tokens}};
+    if (!positions.empty()) request["positions"] = positions;
+    std::ofstream(folder_ / "request.json") << request;
     const std::string out = (folder_ / "logits.npy").string();
     const std::string command = LACUNA_BINARY " logits --dtype f32 --threads 1 -m " + folder_.string() +
                                 " --request " + (folder_ / "request.json").string() + " --out " + out;
@@ -96,6 +99,22 @@ TEST_P(ExportTest, GivesTheEngineTheSameLogits) {
   EXPECT_LT((engine_logits(tokens) - expected).abs().max().item<float>(), kTolerance);
 }
 
+TEST_P(ExportTest, GivesTheEngineTheSameLogitsAtShuffledPositions) {
+  Transformer model = random_model(GetParam());
+  export_model(model);
+  std::vector<int64_t> tokens, positions;
+  for (int64_t i = 0; i < 23; ++i) {
+    tokens.push_back(37 * i % bpe_.total_size());
+    positions.push_back(i < 5 ? i : 5 + 7 * i % 18);  // as of slots in any order behind a prompt
+  }
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor hidden =
+      model->hidden(torch::tensor(tokens).unsqueeze(0), torch::tensor(positions).unsqueeze(0));
+  const torch::Tensor expected = model->logits(hidden).squeeze(0);
+  EXPECT_LT((engine_logits(tokens, positions) - expected).abs().max().item<float>(), kTolerance);
+  EXPECT_GT((engine_logits(tokens) - expected).abs().max().item<float>(), 100 * kTolerance);
+}
+
 TEST_P(ExportTest, IsReadBackAsItWasWritten) {
   Transformer model = random_model(GetParam());
   export_model(model);
@@ -106,7 +125,8 @@ TEST_P(ExportTest, IsReadBackAsItWasWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ExportTest,
-                         ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3),
+                         ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
+                                           Family::kRefusion),
                          [](const auto& instance) { return std::string(traits_of(instance.param).name); });
 
 class ImportTest : public CheckpointFolder {};
@@ -119,6 +139,15 @@ TEST_F(ImportTest, StartsADreamModelFromAQwen2Model) {
   EXPECT_TRUE(dream->parameters().back().equal(qwen->parameters().back()));
 }
 
+TEST_F(ImportTest, StartsARefusionModelFromAQwen3Model) {
+  Transformer qwen = random_model(Family::kQwen3);
+  export_model(qwen);
+  Transformer refusion(shape(Family::kRefusion));
+  import_weights(folder_, refusion);
+  for (const auto& item : qwen->named_parameters())
+    EXPECT_TRUE(refusion->named_parameters()[item.key()].equal(item.value())) << item.key();
+}
+
 TEST_F(ImportTest, RefusesWeightsOfAnotherShapeOrLayout) {
   Transformer qwen = random_model(Family::kQwen2);
   export_model(qwen);
@@ -128,6 +157,16 @@ TEST_F(ImportTest, RefusesWeightsOfAnotherShapeOrLayout) {
   EXPECT_THROW(import_weights(folder_, wider), InputError);
   Transformer llada(shape(Family::kLlada));
   EXPECT_THROW(import_weights(folder_, llada), InputError);
+}
+
+class ConfigTest : public CheckpointFolder {};
+
+TEST_F(ConfigTest, OfARefusionModelIsThatOfAQwen3ModelWithAMaskToken) {
+  nlohmann::ordered_json config = config_json(shape(Family::kRefusion), bpe_);
+  EXPECT_EQ(config["mask_token_id"], bpe_.mask_id());
+  config.erase("mask_token_id");
+  EXPECT_EQ(nlohmann::json(config), nlohmann::json(config_json(shape(Family::kQwen3), bpe_)));
+  EXPECT_EQ(config["architectures"], nlohmann::json({"Qwen3ForCausalLM"}));
 }
 
 }  // namespace

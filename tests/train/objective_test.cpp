@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "train/model.h"
 
@@ -11,6 +15,7 @@ namespace lacuna::train {
 namespace {
 
 constexpr int64_t kMask = 9;
+const std::vector<int64_t> kSizes = {4, 8};
 
 Batch batch_of(int64_t rows, int64_t length, int64_t prompt) {
   Batch batch{torch::arange(rows * length).remainder(9).view({rows, length}),
@@ -19,27 +24,50 @@ Batch batch_of(int64_t rows, int64_t length, int64_t prompt) {
   return batch;
 }
 
+const FamilyTraits& llada() {
+  return traits_of(Family::kLlada);
+}
+
+/// `values` [B, T] at the rows that predict.
+torch::Tensor at_rows(const torch::Tensor& values, const Examples& examples) {
+  return values.flatten().index_select(0, examples.rows);
+}
+
+/// The ratios of a step: the same for all objectives that have them.
+torch::Tensor ratios_of(const Batch& batch, uint64_t step) {
+  std::vector<double> ratios;
+  for (const SlotPlan& plan : draw_slot_plans(batch, kSizes, 1, step)) ratios.push_back(plan.ratio);
+  return torch::tensor(ratios, torch::kFloat64);
+}
+
 TEST(MaskedExamples, HidesOnlyTokensOfTheResponse) {
   for (uint64_t step = 0; step < 50; ++step) {
     const Batch batch = batch_of(8, 10, 4);
-    const Examples masked = masked_examples(batch, kMask, 1, step);
-    EXPECT_FALSE(masked.predicted.logical_and(batch.response.logical_not()).any().item<bool>());
-    EXPECT_TRUE(masked.inputs.masked_select(masked.predicted).eq(kMask).all().item<bool>());
-    const torch::Tensor kept = masked.predicted.logical_not();
-    EXPECT_TRUE(masked.inputs.masked_select(kept).equal(batch.tokens.masked_select(kept)));
+    const Examples masked = masked_examples(llada(), batch, kMask, 1, step);
+    EXPECT_TRUE(at_rows(batch.response, masked).all().item<bool>());
+    EXPECT_TRUE(at_rows(masked.inputs, masked).eq(kMask).all().item<bool>());
+    EXPECT_TRUE(masked.targets.equal(at_rows(batch.tokens, masked)));
+    const torch::Tensor restored = masked.inputs.flatten().index_copy(0, masked.rows, masked.targets);
+    EXPECT_TRUE(restored.equal(batch.tokens.flatten()));
   }
 }
 
 TEST(MaskedExamples, SpreadsTheRatiosOfABatchEvenly) {
   const Batch batch = batch_of(10, 11, 1);
   for (uint64_t step = 0; step < 20; ++step) {
-    const torch::Tensor weight = masked_examples(batch, kMask, 1, step).weight;
-    const torch::Tensor ratios = std::get<0>((1 / (weight * 10)).sort());
-    EXPECT_GE(ratios[0].item<float>(), kMinRatio - 1e-6);
-    EXPECT_LE(ratios[9].item<float>(), 1 + 1e-6);
+    const torch::Tensor ratios = std::get<0>(ratios_of(batch, step).sort());
+    EXPECT_GE(ratios[0].item<double>(), kMinRatio);
+    EXPECT_LE(ratios[9].item<double>(), 1);
     const torch::Tensor distances = ratios.slice(0, 1) - ratios.slice(0, 0, 9);
-    EXPECT_LT((distances - 0.1 * (1 - kMinRatio)).abs().max().item<float>(), 1e-5);
+    EXPECT_LT((distances - 0.1 * (1 - kMinRatio)).abs().max().item<double>(), 1e-9);
   }
+}
+
+TEST(MaskedExamples, WeighATokenByItsRatioTheResponseAndTheBatch) {
+  const Batch batch = batch_of(10, 11, 1);
+  const Examples masked = masked_examples(llada(), batch, kMask, 1, 3);
+  const torch::Tensor ratios = ratios_of(batch, 3).index_select(0, masked.rows.div(11, "floor"));
+  EXPECT_TRUE(masked.weights.allclose((1 / (10 * 10 * ratios)).to(torch::kFloat32)));
 }
 
 TEST(MaskedExamples, MasksEveryPositionAsOftenAsItsRatioSays) {
@@ -47,9 +75,9 @@ TEST(MaskedExamples, MasksEveryPositionAsOftenAsItsRatioSays) {
   torch::Tensor counts = torch::zeros({11});
   double expected = 0;
   for (uint64_t step = 0; step < 1000; ++step) {
-    const Examples masked = masked_examples(batch, kMask, 1, step);
-    counts += masked.predicted.sum(0);
-    expected += (1 / (masked.weight * 10)).sum().item<double>();
+    const Examples masked = masked_examples(llada(), batch, kMask, 1, step);
+    counts += masked.inputs.eq(kMask).sum(0);
+    expected += ratios_of(batch, step).sum().item<double>();
   }
   // About half of 10,000 coins, deviation below 50.
   EXPECT_LT((counts.slice(0, 1) - expected).abs().max().item<float>(), 250);
@@ -57,38 +85,156 @@ TEST(MaskedExamples, MasksEveryPositionAsOftenAsItsRatioSays) {
 
 TEST(MaskedExamples, DependsOnSeedAndStepAlone) {
   const Batch batch = batch_of(8, 10, 4);
-  EXPECT_TRUE(
-      masked_examples(batch, kMask, 1, 5).predicted.equal(masked_examples(batch, kMask, 1, 5).predicted));
-  EXPECT_FALSE(
-      masked_examples(batch, kMask, 1, 5).predicted.equal(masked_examples(batch, kMask, 1, 6).predicted));
-  EXPECT_FALSE(
-      masked_examples(batch, kMask, 1, 5).predicted.equal(masked_examples(batch, kMask, 2, 5).predicted));
+  const auto rows = [&](uint64_t seed, uint64_t step) {
+    return masked_examples(llada(), batch, kMask, seed, step).rows;
+  };
+  EXPECT_TRUE(rows(1, 5).equal(rows(1, 5)));
+  EXPECT_FALSE(rows(1, 5).equal(rows(1, 6)));
+  EXPECT_FALSE(rows(1, 5).equal(rows(2, 5)));
+}
+
+TEST(MaskedExamples, AreAskedForOneRowEarlierWhereLogitsAreShifted) {
+  const Batch batch = batch_of(8, 10, 4);
+  const Examples plain = masked_examples(llada(), batch, kMask, 1, 0);
+  const Examples shifted = masked_examples(traits_of(Family::kDream), batch, kMask, 1, 0);
+  EXPECT_TRUE(shifted.rows.equal(plain.rows - 1));
+  EXPECT_TRUE(shifted.targets.equal(plain.targets));
 }
 
 TEST(NextTokenExamples, AskForEveryTokenOfTheResponseAndHideNone) {
   const Batch batch = batch_of(2, 5, 3);
   const Examples examples = next_token_examples(batch);
   EXPECT_TRUE(examples.inputs.equal(batch.tokens));
-  EXPECT_TRUE(examples.targets.equal(batch.tokens));
-  EXPECT_TRUE(examples.predicted.equal(batch.response));
-  EXPECT_TRUE(examples.weight.equal(torch::tensor({0.5F, 0.5F})));
+  EXPECT_TRUE(examples.rows.equal(torch::tensor({2, 3, 7, 8})));
+  EXPECT_TRUE(examples.targets.equal(torch::tensor({3, 4, 8, 0})));
+  EXPECT_TRUE(examples.weights.equal(torch::full({4}, 0.25F)));
 }
 
-TEST(PredictingRows, LieOneBeforeWhatTheyPredictWhereLogitsAreShifted) {
-  const Examples examples = next_token_examples(batch_of(2, 5, 3));
-  EXPECT_TRUE(predicting_rows(traits_of(Family::kLlada), examples).equal(torch::tensor({3, 4, 8, 9})));
-  for (const Family family : {Family::kDream, Family::kQwen2, Family::kQwen3})
-    EXPECT_TRUE(predicting_rows(traits_of(family), examples).equal(torch::tensor({2, 3, 7, 8})));
+/// Rows with prompts of 2, 1 and 3 tokens and responses of 5, 3 and 2; 8s fill them.
+Batch three_rows() {
+  const torch::Tensor tokens =
+      torch::tensor({{1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 8, 8, 8, 8}, {1, 2, 3, 4, 5, 8, 8, 8}});
+  const torch::Tensor response =
+      torch::tensor({{0, 0, 1, 1, 1, 1, 1, 0}, {0, 1, 1, 1, 0, 0, 0, 0}, {0, 0, 0, 1, 1, 0, 0, 0}});
+  return {tokens, response.to(torch::kBool)};
+}
+
+TEST(SlotExamples, AreWhatAHandArranges) {
+  const std::vector<SlotPlan> plans = {{0.5, {{6, 1}, {2, 2}}, {{4, 2}}},  // slots of 2, the last is shorter
+                                       {0.9, {{1, 3}}, {}},
+                                       {0.01, {}, {{3, 2}}}};
+  constexpr int M = 9;
+  const Examples examples = slot_examples(three_rows(), plans, M);
+  EXPECT_TRUE(examples.inputs.equal(
+      torch::tensor({{1, 2, 7, 3, 4, M, M, 8}, {1, 2, 3, 4, 8, 8, 8, 8}, {1, 2, 3, M, M, 8, 8, 8}})));
+  EXPECT_TRUE(examples.positions.equal(
+      torch::tensor({{0, 1, 6, 2, 3, 4, 5, 7}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}})));
+  // Clean: 3 -> 4 of the first row, 2 -> 3 and 3 -> 4 of the second; the last of a slot predicts nothing.
+  EXPECT_TRUE(examples.rows.equal(torch::tensor({3, 5, 6, 9, 10, 19, 20})));
+  EXPECT_TRUE(examples.targets.equal(torch::tensor({4, 5, 6, 3, 4, 4, 5})));
+  const float clean = 1.F / 3;                // of three clean rows that predict
+  const float masked = 1.F / (3 * 0.5F * 5);  // three samples, the ratio, a response of 5
+  const float rare = 1.F / (3 * 0.05F * 2);   // a ratio of 0.01 counts as 0.05
+  EXPECT_TRUE(examples.weights.allclose(torch::tensor({clean, masked, masked, clean, clean, rare, rare})));
+}
+
+TEST(SlotExamples, GiveAFiniteLossWhereNoCleanOrNoRowPredicts) {
+  const std::vector<SlotPlan> masked = {{1, {}, {{2, 5}}}, {1, {}, {{1, 3}}}, {1, {}, {{3, 2}}}};
+  const Examples all_masked = slot_examples(three_rows(), masked, kMask);
+  const torch::Tensor logits = torch::zeros({10, 10});
+  // The mean of log 10 over the masked tokens.
+  EXPECT_NEAR(weighted_loss(logits, all_masked).item<double>(), std::log(10), 1e-5);
+
+  const std::vector<SlotPlan> single = {{0.5, {{2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}, {}},
+                                        {0.5, {{1, 1}, {2, 1}, {3, 1}}, {}},
+                                        {0.5, {{3, 1}, {4, 1}}, {}}};
+  const Examples none = slot_examples(three_rows(), single, kMask);
+  EXPECT_EQ(none.rows.size(0), 0);
+  EXPECT_EQ(weighted_loss(logits.slice(0, 0, 0), none).item<double>(), 0);
+}
+
+TEST(SlotExamples, KeepEachTokenAtItsPositionAndThePromptInItsPlace) {
+  constexpr int64_t kLength = 30;
+  constexpr int64_t kPrompt = 5;
+  const Batch batch = batch_of(8, kLength, kPrompt);
+  bool shuffles = false;
+  for (uint64_t step = 0; step < 30; ++step) {
+    const Examples examples = slot_examples(batch, draw_slot_plans(batch, kSizes, 1, step), kMask);
+    EXPECT_TRUE(std::get<0>(examples.positions.sort(1)).equal(torch::arange(kLength).repeat({8, 1})));
+    const torch::Tensor original = batch.tokens.gather(1, examples.positions);
+    const torch::Tensor masks = examples.inputs.eq(kMask);
+    EXPECT_TRUE(torch::where(masks, original, examples.inputs).equal(original));
+    EXPECT_TRUE(examples.positions.slice(1, 0, kPrompt).equal(torch::arange(kPrompt).repeat({8, 1})));
+    EXPECT_TRUE(examples.rows.remainder(kLength).ge(kPrompt).all().item<bool>());
+
+    // Every mask predicts its own token; a clean row the token at the next position, which is the next row's.
+    const torch::Tensor own = at_rows(masks, examples);
+    EXPECT_EQ(own.sum().item<int64_t>(), masks.sum().item<int64_t>());
+    EXPECT_TRUE(examples.targets.masked_select(own).equal(at_rows(original, examples).masked_select(own)));
+    const torch::Tensor clean = examples.rows.masked_select(own.logical_not());
+    EXPECT_TRUE(examples.targets.masked_select(own.logical_not())
+                    .equal(examples.inputs.flatten().index_select(0, clean + 1)));
+    const torch::Tensor positions = examples.positions.flatten();
+    EXPECT_TRUE(positions.index_select(0, clean + 1).equal(positions.index_select(0, clean) + 1));
+    shuffles = shuffles || !examples.positions.equal(torch::arange(kLength).repeat({8, 1}));
+  }
+  EXPECT_TRUE(shuffles);
+}
+
+TEST(DrawSlotPlans, CutsEachResponseIntoSlotsOfOneSizeAndALastOne) {
+  const Batch batch = batch_of(8, 30, 5);
+  std::set<int64_t> sizes;
+  for (uint64_t step = 0; step < 30; ++step) {
+    for (const SlotPlan& plan : draw_slot_plans(batch, kSizes, 1, step)) {
+      std::map<int64_t, int64_t> slots;
+      for (const Slot& slot : plan.clean) slots[slot.first] = slot.size;
+      for (const Slot& slot : plan.masked) slots[slot.first] = slot.size;
+      ASSERT_EQ(slots.size(), plan.clean.size() + plan.masked.size());
+      const int64_t size = slots.begin()->second;
+      sizes.insert(size);
+      int64_t at = 5;
+      for (const auto& [first, count] : slots) {
+        EXPECT_EQ(first, at);
+        EXPECT_EQ(count, std::min(size, 30 - first));
+        at += count;
+      }
+      EXPECT_EQ(at, 30);
+    }
+  }
+  EXPECT_EQ(sizes, std::set<int64_t>(kSizes.begin(), kSizes.end()));
+}
+
+TEST(DrawSlotPlans, MasksSlotsAsOftenAsTheirRatioSaysAndInAnyPlace) {
+  const Batch batch = batch_of(8, 33, 1);
+  std::map<int64_t, int64_t> masked;  // by place, of slots of 4
+  double expected = 0;
+  for (uint64_t step = 0; step < 500; ++step) {
+    for (const SlotPlan& plan : draw_slot_plans(batch, std::vector<int64_t>{4}, 1, step)) {
+      for (const Slot& slot : plan.masked) ++masked[slot.first];
+      expected += plan.ratio;
+    }
+  }
+  // About half of 4,000 coins, deviation below 32.
+  EXPECT_EQ(masked.size(), 8U);
+  for (const auto& [first, count] : masked) EXPECT_NEAR(static_cast<double>(count), expected, 160) << first;
+}
+
+TEST(DrawSlotPlans, DependOnSeedAndStepAlone) {
+  const Batch batch = batch_of(8, 30, 5);
+  const auto positions = [&](uint64_t seed, uint64_t step) {
+    return slot_examples(batch, draw_slot_plans(batch, kSizes, seed, step), kMask).positions;
+  };
+  EXPECT_TRUE(positions(1, 5).equal(positions(1, 5)));
+  EXPECT_FALSE(positions(1, 5).equal(positions(1, 6)));
+  EXPECT_FALSE(positions(1, 5).equal(positions(2, 5)));
 }
 
 TEST(WeightedLoss, EqualsTheSumByHand) {
-  // Row 0: response of 4, t = 1/2, 2 masked; row 1: response of 3, t = 1/4, 1 masked.
-  const torch::Tensor tokens = torch::tensor({{0, 1, 0, 1}, {1, 1, 1, 1}});
-  const Examples examples{tokens, tokens, torch::tensor({{1, 1, 0, 0}, {0, 0, 0, 1}}).to(torch::kBool),
-                          torch::tensor({2.F / 4, 4.F / 3})};
+  // Two samples. The first has a response of 4, t = 1/2, 2 masked; the second one of 3, t = 1/4, 1 masked.
   const torch::Tensor probabilities = torch::tensor({{0.5F, 0.5F}, {0.75F, 0.25F}, {0.9F, 0.1F}});
   const double row0 = (-std::log(0.5) - std::log(0.25)) / 0.5 / 4;
   const double row1 = -std::log(0.1) / 0.25 / 3;
+  const Examples examples{{}, {}, {}, torch::tensor({0, 1, 1}), torch::tensor({1 / 4.F, 1 / 4.F, 2 / 3.F})};
   EXPECT_NEAR(weighted_loss(probabilities.log(), examples).item<double>(), (row0 + row1) / 2, 1e-6);
 }
 
@@ -106,6 +252,15 @@ class EveryFamily : public ::testing::TestWithParam<Family> {
     model_ = Transformer(shape);
   }
 
+  Examples examples() const {
+    return make_examples(traits_of(GetParam()), batch_of(3, 10, 2), {kMask, {3}, 1}, 0);
+  }
+
+  torch::Tensor loss(const Examples& examples) {
+    const torch::Tensor hidden = model_->hidden(examples.inputs, examples.positions).flatten(0, 1);
+    return weighted_loss(model_->logits(hidden.index_select(0, examples.rows)), examples);
+  }
+
   Transformer model_ = nullptr;
 };
 
@@ -120,15 +275,30 @@ TEST_P(EveryFamily, SeesTheFutureUnlessItIsCausal) {
   for (int64_t at = 3; at < 5; ++at) EXPECT_GT(difference[at].item<float>(), 0) << at;
 }
 
+TEST_P(EveryFamily, FindsTokensByTheirPositionsWhereverTheyStand) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor tokens = torch::tensor({{1, 2, 3, 4}, {1, 2, 3, 4}});
+  const torch::Tensor positions = torch::tensor({{0, 1, 2, 3}, {5, 6, 7, 8}});
+  const torch::Tensor hidden = model_->hidden(tokens, positions);
+  EXPECT_TRUE(hidden[0].equal(model_->hidden(tokens)[0]));
+  EXPECT_TRUE(hidden[0].allclose(hidden[1], 1e-4, 1e-5));  // distances alone count
+  const torch::Tensor moved = model_->hidden(tokens, torch::tensor({{0, 1, 2, 3}, {0, 3, 1, 2}}));
+  EXPECT_GT((moved[0] - moved[1]).slice(0, 1).abs().max().item<float>(), 1e-3);
+}
+
+TEST_P(EveryFamily, HasALossThatIsTheSumOfItsParts) {
+  const torch::NoGradGuard no_grad;
+  const Examples whole = examples();
+  ASSERT_GT(whole.rows.size(0), 3);
+  double sum = 0;
+  for (int64_t row = 0; row < 3; ++row) sum += loss(part_of(whole, row, row + 1)).item<double>();
+  EXPECT_NEAR(sum, loss(whole).item<double>(), 1e-5);
+}
+
 TEST_P(EveryFamily, HasTheGradientThatFiniteDifferencesGive) {
   model_->to(torch::kFloat64);
-  const FamilyTraits& family = traits_of(GetParam());
-  const Examples examples = make_examples(family, batch_of(3, 6, 2), kMask, 1, 0);
-  const auto loss = [&] {
-    const torch::Tensor hidden = model_->hidden(examples.inputs).flatten(0, 1);
-    return weighted_loss(model_->logits(hidden.index_select(0, predicting_rows(family, examples))), examples);
-  };
-  const auto gradients = torch::autograd::grad({loss()}, model_->parameters());
+  const Examples examples = this->examples();
+  const auto gradients = torch::autograd::grad({loss(examples)}, model_->parameters());
   // The norm and the loss compute in f32, so the step cannot be tiny.
   constexpr double kStep = 1e-2;
   const torch::NoGradGuard no_grad;
@@ -138,9 +308,9 @@ TEST_P(EveryFamily, HasTheGradientThatFiniteDifferencesGive) {
     const torch::Tensor direction = torch::randn_like(parameter);
     const torch::Tensor unit = direction / direction.norm();
     parameter.add_(unit, kStep);
-    const double above = loss().item<double>();
+    const double above = loss(examples).item<double>();
     parameter.sub_(unit, 2 * kStep);
-    const double below = loss().item<double>();
+    const double below = loss(examples).item<double>();
     parameter.add_(unit, kStep);
     const double expected = (gradients[i] * unit).sum().item<double>();
     EXPECT_NEAR((above - below) / (2 * kStep), expected, 1e-3 + 0.02 * std::abs(expected))
@@ -149,7 +319,8 @@ TEST_P(EveryFamily, HasTheGradientThatFiniteDifferencesGive) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
-                         ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3),
+                         ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
+                                           Family::kRefusion),
                          [](const auto& instance) { return std::string(traits_of(instance.param).name); });
 
 }  // namespace

@@ -36,6 +36,10 @@ class TrainerTest : public ::testing::Test {
     DataOptions data;
     data.tasks = {{&find_task("arithmetic"), 0.7}, {&find_task("stories"), 0.1}};
     data.batch_rows = 8;
+    if (shape.traits().objective == Objective::kSlots) {
+      data.one_end_token = true;
+      data.drill_share = 0;
+    }
     TrainOptions options;
     options.steps = 40;
     options.warmup_steps = 5;
@@ -75,28 +79,32 @@ TEST_F(TrainerTest, LowersTheLoss) {
 }
 
 TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
-  Trainer whole = trainer();
-  for (int i = 0; i < 20; ++i) whole.step();
+  for (const Family family : {Family::kLlada, Family::kRefusion}) {
+    Trainer whole = trainer(1, 1, 24, family);
+    for (int i = 0; i < 20; ++i) whole.step();
 
-  Trainer first = trainer();
-  for (int i = 0; i < 9; ++i) first.step();
-  first.save();
-  Trainer second = trainer(1, /*weights_seed=*/2);
-  second.resume();
-  EXPECT_EQ(second.progress().step, 9);
-  EXPECT_EQ(second.progress().tokens, first.progress().tokens);
-  for (int i = 0; i < 11; ++i) second.step();
+    Trainer first = trainer(1, 1, 24, family);
+    for (int i = 0; i < 9; ++i) first.step();
+    first.save();
+    Trainer second = trainer(1, /*weights_seed=*/2, 24, family);
+    second.resume();
+    EXPECT_EQ(second.progress().step, 9);
+    EXPECT_EQ(second.progress().tokens, first.progress().tokens);
+    for (int i = 0; i < 11; ++i) second.step();
 
-  EXPECT_EQ(second.progress().tokens, whole.progress().tokens);
-  EXPECT_EQ(distance(second.averaged_model(), whole.averaged_model()), 0);
-  EXPECT_EQ(second.step(), whole.step());
+    EXPECT_EQ(second.progress().tokens, whole.progress().tokens);
+    EXPECT_EQ(distance(second.averaged_model(), whole.averaged_model()), 0);
+    EXPECT_EQ(second.step(), whole.step());
+  }
 }
 
 TEST_F(TrainerTest, SharesABatchAmongThreadsWithoutChangingItsGradient) {
-  Trainer alone = trainer(1);
-  Trainer shared = trainer(3);
-  EXPECT_NEAR(alone.step(), shared.step(), 1e-5);
-  EXPECT_LT(distance(alone.averaged_model(), shared.averaged_model()), 1e-4);
+  for (const Family family : {Family::kLlada, Family::kRefusion}) {
+    Trainer alone = trainer(1, 1, 24, family);
+    Trainer shared = trainer(3, 1, 24, family);
+    EXPECT_NEAR(alone.step(), shared.step(), 1e-5);
+    EXPECT_LT(distance(alone.averaged_model(), shared.averaged_model()), 1e-4);
+  }
 }
 
 TEST_F(TrainerTest, RefusesACheckpointThatIsMissingOrDamaged) {
@@ -125,6 +133,32 @@ TEST_F(TrainerTest, LeavesALogAndACheckpoint) {
   EXPECT_EQ(last.substr(0, 3), "40,");
 }
 
+TEST(Decode, OpensEachSlotFromItsOwnMaskAndContinuesFromTheTokenBefore) {
+  torch::manual_seed(1);
+  ModelShape shape;
+  shape.family = Family::kRefusion;
+  shape.layers = 2;
+  shape.width = 16;
+  shape.heads = 2;
+  shape.ffn_width = 24;
+  shape.vocabulary = 40;
+  Transformer model(shape);
+  constexpr int64_t kCanvas = 19;  // two slots of 8 and one of 3
+  constexpr TokenId kMask = 39;
+  const auto canvas = decode(model, {{1, 2, 3}}, kCanvas, kMask).front();
+
+  const torch::NoGradGuard no_grad;
+  std::vector<int64_t> tokens = {1, 2, 3};
+  tokens.resize(3 + kCanvas, kMask);  // here all masks are fed
+  for (size_t at = 3; at < tokens.size(); ++at) {
+    const bool opens = (at - 3) % 8 == 0;
+    const torch::Tensor logits = model->logits(model->hidden(torch::tensor(tokens).unsqueeze(0)))[0];
+    tokens[at] = logits[static_cast<int64_t>(opens ? at : at - 1)].argmax().item<int64_t>();
+  }
+  EXPECT_EQ(std::vector<int64_t>(canvas.begin(), canvas.end()),
+            std::vector<int64_t>(tokens.begin() + 3, tokens.end()));
+}
+
 TEST(Schedule, RisesThenFallsToAHundredth) {
   EXPECT_NEAR(schedule(0, 100, 0), 0.01, 1e-9);
   EXPECT_NEAR(schedule(99, 100, 0), 1, 1e-9);
@@ -145,6 +179,27 @@ TEST(BatchSource, GivesEachStepTheSameBatchInAnyOrder) {
   EXPECT_TRUE(backward.batch(40).tokens.equal(late.tokens));
   EXPECT_TRUE(backward.batch(3).tokens.equal(early.tokens));
   EXPECT_TRUE(backward.batch(3).response.equal(early.response));
+}
+
+TEST(BatchSource, EndsTheResponseAfterOneEndTokenWhereItIsAskedTo) {
+  const Bpe bpe = learn_bpe(vocabulary_corpus(1), 1024);
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  DataOptions data;
+  data.tasks = {{&find_task("arithmetic"), 1}};
+  data.one_end_token = true;
+  EXPECT_THROW(BatchSource(data, tokenizer, bpe.end_id()), InputError);  // drills
+  data.drill_share = 0;
+  BatchSource source(data, tokenizer, bpe.end_id());
+  const Batch batch = source.batch(0);
+  for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+    const torch::Tensor response = batch.response[row];
+    const torch::Tensor learned = batch.tokens[row].masked_select(response);
+    EXPECT_EQ(learned.eq(bpe.end_id()).sum().item<int64_t>(), 1);
+    EXPECT_EQ(learned[-1].item<int64_t>(), bpe.end_id());
+    const int64_t prompt = response.to(torch::kInt64).argmax().item<int64_t>();
+    EXPECT_TRUE(response.slice(0, prompt, prompt + learned.size(0)).all().item<bool>());
+    EXPECT_TRUE(batch.tokens[row].slice(0, prompt + learned.size(0)).eq(bpe.end_id()).all().item<bool>());
+  }
 }
 
 TEST(BatchSource, GivesEachRowItsCanvasAndADrillItsResults) {
