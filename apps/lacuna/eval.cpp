@@ -104,10 +104,9 @@ void add_eval_command(CLI::App& program) {
       ->check(CLI::Range(0, 1'000'000))
       ->group("Output");
   command->add_option("--out", flags->out, "Write one JSON object per sample to this file")->group("Output");
-  command->footer(fmt::format(
-      "The seed chooses the samples, and sample i is generated with seed + i. Without --gen-length, "
-      "{} positions are generated.",
-      kEvaluationGenLength));
+  command->footer(
+      "The seed chooses the samples, and sample i is generated with seed + i. Without --gen-length, as many "
+      "positions are generated as the task's longest answer needs.");
   command->callback([flags] { eval(*flags); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "numbers.h"
 
@@ -10,6 +11,14 @@ namespace {
 
 void add_setting(CLI::App& command, const std::string& names, const std::string& help, bool& field) {
   command.add_flag(names, field, help)->group("Generation");
+}
+
+void add_setting(CLI::App& command, const std::string& names, const std::string& help,
+                 std::vector<std::string>& field) {
+  command.add_option(names, field, help)
+      ->group("Generation")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 template <typename T>

@@ -168,6 +168,7 @@ Json report(const Findings& findings, int64_t canvas) {
             {"rope_scaling", name_of(config.rope.scaling)},
             {"norm_eps", config.norm_eps},
             {"attention", config.causal ? "causal" : "bidirectional"},
+            {"plans_slots", config.plans_slots},
             {"shifted_logits", config.shifted_logits},
             {"tied_embeddings", config.tied_embeddings},
             {"qk_norm", config.qk_norm_per_head ? "per head"
@@ -222,7 +223,8 @@ void print_line(std::string_view label, std::string_view value) {
 
 void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   const ModelConfig& config = findings.source.config;
-  print_line("model", fmt::format("{} ({})", family_entry(config.family).name, config.architecture));
+  print_line("model", fmt::format("{} ({}{})", family_entry(config.family).name, config.architecture,
+                                  config.plans_slots ? ", a ReFusion model" : ""));
   std::string parameters = human_count(count_parameters(config));
   if (config.has_experts())
     parameters += fmt::format(", {} per token", human_count(active_parameters(config)));

@@ -94,7 +94,7 @@ GuideSource::GuideSource(const std::string& model_name, const TextModel& main, s
       source(find_model(model_name)),
       tokenizer(tokenizer_of(source)),
       guide(main, text_model(source, tokenizer)) {
-  if (!source.config.causal) {
+  if (!source.config.causal || source.config.plans_slots) {
     throw InputError("{} {}: expected an autoregressive model (Qwen2, Qwen3)", flag, model_name);
   }
 }

@@ -16,6 +16,7 @@
 #include "decode/make_decoder.h"
 #include "engine/engine.h"
 #include "engine/result.h"
+#include "engine/stop.h"
 #include "generation_flags.h"
 #include "input.h"
 #include "live_view.h"
@@ -58,6 +59,12 @@ class PromptReader {
 
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
   const ChatTemplate& chat_template() const { return template_; }
+
+  StopFinder stop_finder(const std::vector<std::string>& texts) const {
+    if (texts.empty()) return {};
+    if (!tokenizer_) throw InputError("--stop: {} has no tokenizer", flags_.model);
+    return make_stop_finder(*tokenizer_, texts);
+  }
 
   TokenId end_of_turn() const { return tokenizer_ ? lacuna::end_of_turn(*tokenizer_).value_or(-1) : -1; }
 
@@ -199,6 +206,7 @@ void run(const RunFlags& flags) {
   decoders.reserve(prompts.size());
   for (const Prompt& prompt : prompts) {
     DecoderContext context{reader.end_of_turn()};
+    context.find_stop = reader.stop_finder(prompt.options.stop);
     if (guide) context.guide = guide->guide.context(prompt.tokens, prompt.messages);
     decoders.push_back(make_decoder(config, prompt.options, prompt.tokens, context));
   }
@@ -228,7 +236,7 @@ void run(const RunFlags& flags) {
   for (size_t request = 0; request < prompts.size(); ++request) {
     const GenerationResult result =
         make_result(engine.decoder(request), engine.statistics(request), config, reader.tokenizer(),
-                    prompts[request].options.seed.value_or(0));
+                    prompts[request].options.seed.value_or(0), prompts[request].options.stop);
     print_result(flags, result, reader.tokenizer() != nullptr);
     if (!flags.json && isatty(STDERR_FILENO) != 0) print_summary(result);
   }

@@ -54,6 +54,10 @@ StepReport AutoregressiveDecoder::apply(std::span<const RowStatistics> drawn) {
   if (ended && !options_.ignore_end) {
     stop_reason_ = StopReason::kEndToken;
     done_ = true;
+  } else if (options_.find_stop &&
+             options_.find_stop(std::span(canvas_).subspan(static_cast<size_t>(prompt_length_)))) {
+    stop_reason_ = StopReason::kStopText;
+    done_ = true;
   } else if (position + 1 == num_cells()) {
     done_ = true;
   }

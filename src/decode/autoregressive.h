@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "decode/decoder.h"
+#include "decode/stop_text.h"
 #include "model/sampling.h"
 
 namespace lacuna {
@@ -15,6 +16,7 @@ struct Autoregressive {
   bool ignore_end = false;   ///< go on after an end token
   SamplingRule sampling;
   uint64_t seed = 0;
+  StopFinder find_stop;  ///< may be empty
 };
 
 class AutoregressiveDecoder final : public Decoder {

@@ -25,14 +25,28 @@ struct Commit {
   bool operator==(const Commit&) const = default;
 };
 
+/// What one forward pass said about one slot (ReFusion).
+struct SlotReport {
+  int32_t position = 0;               ///< of its first token
+  bool selected = false;              ///< a plan: whether it is written next
+  int32_t accepted = 0;               ///< leading tokens that stand
+  std::vector<TokenId> tokens;        ///< a plan: the first draft; otherwise what stands, then drafts
+  std::vector<double> probabilities;  ///< as many
+};
+
 /// What one forward pass did for one request.
 struct StepReport {
   int32_t step = 0;               ///< 0-based; counts the decoder's steps, those that needed no pass included
   int32_t block = 0;              ///< 0-based
-  std::string_view kind;          ///< "denoise"; "draft", "verify" with a guide; "prefill", "decode"
+  std::string_view kind;          ///< "denoise"; "draft", "verify" with a guide; "prefill", "decode"; "plan",
+                                  ///< "verify", "predict", "check", "fill" of slots
   std::vector<Commit> committed;  ///< ascending positions
   std::vector<int32_t> locked;    ///< positions, ascending: computed no more from the next pass on
   std::vector<int32_t> unlocked;  ///< positions, ascending
+  // Of slots:
+  int32_t iteration = 0;          ///< 0-based; each begins with a plan
+  int32_t round = 0;              ///< 0-based, of a completion
+  std::vector<SlotReport> slots;  ///< ascending positions
 };
 
 /// Which of a request's models a pass runs on.
@@ -44,6 +58,7 @@ enum class ModelRole : uint8_t {
 enum class StopReason : uint8_t {
   kLength,    ///< every position is done
   kEndToken,  ///< the answer holds a token that ends it
+  kStopText,  ///< the answer holds a text that ends it
 };
 
 /// A state machine: plan(), a forward pass, apply(), and where outputs are remembered apply_drift(), until
@@ -72,6 +87,12 @@ class Decoder {
   virtual PassWork uncached_work() const = 0;
   /// Takes plan().logits.size() draws, in their order.
   virtual StepReport apply(std::span<const RowStatistics> drawn) = 0;
+
+  /// After apply(): more draws that are wanted from its pass, now that the first are known. Rows and rules
+  /// are those of its plan.
+  virtual std::span<const LogitRow> further_logits() const { return {}; }
+  /// Takes further_logits().size() draws and completes the report.
+  virtual void apply_further(std::span<const RowStatistics> /*drawn*/, StepReport& /*report*/) {}
 
   /// After apply(): rows of its pass whose drift is wanted. Only where remembers_outputs().
   virtual std::span<const DriftProbe> drift_probes() const { return {}; }

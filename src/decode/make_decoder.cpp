@@ -11,6 +11,7 @@
 #include "decode/guided_diffusion.h"
 #include "decode/masked_diffusion.h"
 #include "decode/parse_policies.h"
+#include "decode/refusion.h"
 
 namespace lacuna {
 namespace {
@@ -77,6 +78,14 @@ T within(std::string_view flag, const std::optional<T>& value, T fallback, T lea
   return *value;
 }
 
+/// Whether the second of two names was given; neither means the first.
+bool is_second(std::string_view flag, const std::optional<std::string>& value, std::string_view first,
+               std::string_view second) {
+  if (!value || *value == first) return false;
+  if (*value == second) return true;
+  throw InputError("--{} is '{}'; expected {} or {}", flag, *value, first, second);
+}
+
 /// Refuses settings that the method would silently drop.
 void refuse(bool given, std::string_view flag, std::string_view reason) {
   if (given) throw InputError("--{} has no effect here: {}", flag, reason);
@@ -114,23 +123,29 @@ void refuse_idle_filters(const GenerationOptions& options, const SamplingRule& r
   refuse(options.top_k.value_or(0) > 0, "top-k", kReason);
 }
 
+/// Settings of masked diffusion that mean nothing to a causal model.
+void refuse_masked_diffusion(const GenerationOptions& options, std::string_view reason) {
+  refuse(options.steps.has_value(), "steps", reason);
+  refuse(options.unmask.has_value(), "unmask", reason);
+  refuse(options.alg_temp.has_value(), "alg-temp", reason);
+  refuse(options.eps.has_value(), "eps", reason);
+  refuse(options.cfg_scale.has_value(), "cfg-scale", reason);
+  refuse(options.logits_eos_inf, "logits-eos-inf", reason);
+  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", reason);
+  refuse(options.eos_exit, "eos-exit", reason);
+  refuse(options.cache.has_value(), "cache", reason);
+  refuse(options.refresh.has_value(), "refresh", reason);
+  refuse(options.cache_block.has_value(), "cache-block", reason);
+  refuse(options.lock.has_value(), "lock", reason);
+}
+
 std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const GenerationOptions& options,
-                                             std::vector<TokenId> prompt, int32_t gen_length) {
+                                             std::vector<TokenId> prompt, const DecoderContext& context,
+                                             int32_t gen_length) {
   constexpr std::string_view kReason = "an autoregressive model writes one token after the other";
-  refuse(options.steps.has_value(), "steps", kReason);
+  refuse_masked_diffusion(options, kReason);
   refuse(options.block_length.has_value(), "block-length", kReason);
-  refuse(options.unmask.has_value(), "unmask", kReason);
-  refuse(options.alg_temp.has_value(), "alg-temp", kReason);
-  refuse(options.eps.has_value(), "eps", kReason);
-  refuse(options.cfg_scale.has_value(), "cfg-scale", kReason);
-  refuse(options.logits_eos_inf, "logits-eos-inf", kReason);
-  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
   refuse(options.suppress_mask, "suppress-mask", kReason);
-  refuse(options.eos_exit, "eos-exit", "an autoregressive model always stops at its end token");
-  refuse(options.cache.has_value(), "cache", "an autoregressive model's K/V are exact and always kept");
-  refuse(options.refresh.has_value(), "refresh", kReason);
-  refuse(options.cache_block.has_value(), "cache-block", kReason);
-  refuse(options.lock.has_value(), "lock", kReason);
   if (prompt.empty())
     throw InputError("the prompt is empty; an autoregressive model needs at least one token");
 
@@ -141,7 +156,48 @@ std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const Ge
   settings.sampling = sampling_rule(config, options);
   refuse_idle_filters(options, settings.sampling);
   settings.seed = options.seed.value_or(0);
+  settings.find_stop = context.find_stop;
   return std::make_unique<AutoregressiveDecoder>(std::move(settings), std::move(prompt));
+}
+
+std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const GenerationOptions& options,
+                                       std::vector<TokenId> prompt, const DecoderContext& context,
+                                       int32_t gen_length) {
+  refuse_masked_diffusion(options, "ReFusion plans slots and fills them");
+  refuse(options.ignore_eos, "ignore-eos", "ReFusion was not trained on what follows an end token");
+  if (std::find(prompt.begin(), prompt.end(), config.mask_id) != prompt.end()) {
+    throw InputError("the prompt holds the mask token {}; ReFusion reads whole prompts only", config.mask_id);
+  }
+  Refusion settings;
+  settings.rules = parse_refusion_rules(options.refusion.value_or("lacuna"));
+  settings.advances_together = settings.rules == RefusionRules::kReleased;
+  settings.mask_id = config.mask_id;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = gen_length;
+  settings.block_length = within("block-length", options.block_length, 64, 1, kMostGenLength);
+  settings.slot_size = within("slot-size", options.slot_size, 8, 1, kMostGenLength);
+  settings.slot_threshold = within("slot-threshold", options.slot_threshold, 0.9, 0.0, 1.0);
+  settings.token_threshold = within("token-threshold", options.token_threshold, 0.9, 0.0, 1.0);
+  settings.recomputes_kv = is_second("kv", options.kv, "reuse", "recompute");
+  settings.accepts_exactly = is_second("accept", options.accept, "threshold", "exact");
+  settings.revoke = within("revoke", options.revoke, 0.0, 0.0, 1.0);
+  settings.seed = options.seed.value_or(0);
+  settings.sampling = sampling_rule(config, options);
+  refuse_idle_filters(options, settings.sampling);
+  if (settings.rules == RefusionRules::kLacuna) {
+    refuse(options.suppress_mask, "suppress-mask", "--refusion lacuna never draws the mask token");
+    refuse(settings.accepts_exactly && options.token_threshold, "token-threshold",
+           "--accept exact compares tokens");
+  } else {
+    constexpr std::string_view kReason = "it belongs to --refusion lacuna";
+    refuse(options.accept.has_value(), "accept", kReason);
+    refuse(options.revoke.has_value(), "revoke", kReason);
+  }
+  if (settings.rules == RefusionRules::kLacuna || options.suppress_mask) {
+    settings.sampling.undrawn.push_back(config.mask_id);
+  }
+  settings.find_stop = context.find_stop;
+  return std::make_unique<RefusionDecoder>(std::move(settings), std::move(prompt));
 }
 
 /// What masked diffusion needs with a guide and without.
@@ -239,7 +295,9 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
   refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
   refuse(options.suppress_mask, "suppress-mask", "a draft is never the mask token");
   refuse(options.temperature.value_or(0) > 0, "temperature", "with a guide, drafts are the best tokens");
-  if (!guide.config->causal) throw InputError("--guide: the model is not autoregressive");
+  if (!guide.config->causal || guide.config->plans_slots) {
+    throw InputError("--guide: the model is not autoregressive");
+  }
 
   GuidedDiffusion settings;
   apply_common(config, options, gen_length, settings);
@@ -280,9 +338,21 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
     refuse(options.guide_fallback.has_value(), "guide-fallback", reason);
     refuse(options.guide_block.has_value(), "guide-block", reason);
   }
+  if (!config.plans_slots) {
+    const std::string_view reason = "the model is not a ReFusion model";
+    refuse(options.refusion.has_value(), "refusion", reason);
+    refuse(options.slot_size.has_value(), "slot-size", reason);
+    refuse(options.slot_threshold.has_value(), "slot-threshold", reason);
+    refuse(options.token_threshold.has_value(), "token-threshold", reason);
+    refuse(options.kv.has_value(), "kv", reason);
+    refuse(options.accept.has_value(), "accept", reason);
+    refuse(options.revoke.has_value(), "revoke", reason);
+  }
+  refuse(!options.stop.empty() && !config.causal, "stop", "a diffusion model fills its whole canvas");
   if (config.causal) {
-    if (context.guide) throw InputError("--guide has no effect here: an autoregressive model drafts nothing");
-    return make_autoregressive(config, options, std::move(prompt), gen_length);
+    if (context.guide) throw InputError("--guide has no effect here: a causal model judges its own drafts");
+    if (config.plans_slots) return make_refusion(config, options, std::move(prompt), context, gen_length);
+    return make_autoregressive(config, options, std::move(prompt), context, gen_length);
   }
   if (context.guide) {
     return make_guided_diffusion(config, options, std::move(prompt), *context.guide, gen_length);

@@ -7,6 +7,7 @@
 
 #include "decode/decoder.h"
 #include "decode/options.h"
+#include "decode/stop_text.h"
 #include "decode/token_alignment.h"
 #include "model/config.h"
 
@@ -23,6 +24,7 @@ struct GuideContext {
 struct DecoderContext {
   TokenId end_of_turn = -1;  ///< the token that ends a chat turn, -1 if the tokenizer has none
   std::optional<GuideContext> guide = {};
+  StopFinder find_stop = {};  ///< empty: no text ends the answer
 };
 
 /// A decoder for the model's family. InputError names the flag, its value and what was expected, where

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lacuna {
 
@@ -29,6 +30,7 @@ struct GenerationOptions {
   bool suppress_mask = false;
   bool eos_exit = false;
   bool ignore_eos = false;
+  std::vector<std::string> stop;
   std::optional<std::string> cache;
   std::optional<int32_t> refresh;
   std::optional<int32_t> cache_block;
@@ -36,6 +38,13 @@ struct GenerationOptions {
   std::optional<std::string> guide_match;
   std::optional<std::string> guide_fallback;
   std::optional<int32_t> guide_block;
+  std::optional<std::string> refusion;
+  std::optional<int32_t> slot_size;
+  std::optional<double> slot_threshold;
+  std::optional<double> token_threshold;
+  std::optional<std::string> kv;
+  std::optional<std::string> accept;
+  std::optional<double> revoke;
 };
 
 /// Other names under which people know a flag: llama.cpp's, the model cards', the published scripts'.
@@ -49,7 +58,9 @@ void visit_options(Options& options, Visit&& visit) {
   visit("steps", Aliases{"diffusion-steps"}, options.steps,
         "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length)");
   visit("block-length", Aliases{"diffusion-block-length"}, options.block_length,
-        "Positions denoised together, left to right; divides gen-length (default: gen-length)");
+        "Positions denoised together, left to right; divides gen-length (default: gen-length); ReFusion: "
+        "planned "
+        "together, any length (default 64)");
   visit("unmask", Aliases{"remasking", "alg", "diffusion-algorithm"}, options.unmask,
         "What a step commits: low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or "
         "factor=F (default: low-confidence for LLaDA, entropy for Dream)");
@@ -70,6 +81,8 @@ void visit_options(Options& options, Visit&& visit) {
   visit("eos-exit", Aliases{"early-exit"}, options.eos_exit,
         "Stop after the block that ends the answer, with a guide after its end token; the text is the same");
   visit("ignore-eos", Aliases{}, options.ignore_eos, "Autoregressive: go on after an end token");
+  visit("stop", Aliases{}, options.stop,
+        "Causal models: end the answer before this text; may be given several times");
   visit("cache", Aliases{}, options.cache,
         "Rows a pass computes: none (all), prefix, dual, free, free-literal or dkv (default: none)");
   visit("refresh", Aliases{}, options.refresh,
@@ -90,6 +103,22 @@ void visit_options(Options& options, Visit&& visit) {
         "Where no draft stands: dlm commits the first draft, ar adds the guide's own token (default: dlm)");
   visit("guide-block", Aliases{}, options.guide_block,
         "Drafts that one pass of the guide judges (default: 32)");
+  visit("refusion", Aliases{}, options.refusion,
+        "ReFusion: whose rules to follow: lacuna, paper or released (default: lacuna)");
+  visit("slot-size", Aliases{}, options.slot_size,
+        "ReFusion: positions that are written left to right (default 8)");
+  visit("slot-threshold", Aliases{}, options.slot_threshold,
+        "ReFusion: slots whose first token is likelier than this are written together (default 0.9)");
+  visit("token-threshold", Aliases{}, options.token_threshold,
+        "ReFusion: a drafted token stands if it is likelier than this (default 0.9)");
+  visit("kv", Aliases{}, options.kv,
+        "ReFusion: reuse keeps the K/V of slots that were completed side by side, recompute computes them "
+        "again with the next plan (default: reuse)");
+  visit("accept", Aliases{}, options.accept,
+        "ReFusion: which drafts stand: threshold, or exact for those that left-to-right decoding would write "
+        "(default: threshold)");
+  visit("revoke", Aliases{}, options.revoke,
+        "ReFusion: mask a finished slot again from its first token less likely than this (default 0: never)");
 }
 
 }  // namespace lacuna

@@ -143,4 +143,11 @@ GuideFallback parse_guide_fallback(std::string_view text) {
   throw InputError("--guide-fallback is '{}'; expected dlm or ar", text);
 }
 
+RefusionRules parse_refusion_rules(std::string_view text) {
+  if (text == "lacuna") return RefusionRules::kLacuna;
+  if (text == "paper") return RefusionRules::kPaper;
+  if (text == "released") return RefusionRules::kReleased;
+  throw InputError("--refusion is '{}'; expected lacuna, paper or released", text);
+}
+
 }  // namespace lacuna

@@ -6,6 +6,7 @@
 
 #include "decode/cache_policy.h"
 #include "decode/guided_diffusion.h"
+#include "decode/refusion.h"
 #include "decode/surelock.h"
 
 namespace lacuna {
@@ -22,5 +23,8 @@ SureLock parse_lock(std::string_view text);
 GuideMatch parse_guide_match(std::string_view text);
 /// --guide-fallback dlm|ar.
 GuideFallback parse_guide_fallback(std::string_view text);
+
+/// --refusion lacuna|paper|released.
+RefusionRules parse_refusion_rules(std::string_view text);
 
 }  // namespace lacuna

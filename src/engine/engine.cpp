@@ -63,7 +63,7 @@ void Engine::gather(ModelRole role) {
     Request& request = requests_[index];
     if (request.decoder->done() || request.decoder->role() != role) continue;
     const StepPlan& plan = request.decoder->plan();
-    parts_.push_back({index, plan, plan_.num_rows(), {}});
+    parts_.push_back({index, plan, plan_.num_rows(), static_cast<int32_t>(plan_.rules.size()), {}});
     plan_.append(plan, static_cast<int32_t>(caches_.size()));
     for (KvCache& cache : role == ModelRole::kMain ? request.caches : request.guide_cache) {
       caches_.push_back(&cache);
@@ -92,13 +92,14 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
     part.report = request.decoder->apply(rest.first(part.plan.logits.size()));
     rest = rest.subspan(part.plan.logits.size());
   }
+  draw_further(model, workspace);
   measure_drift(model, workspace);
   const double seconds = clock.seconds();
 
   for (const Part& part : parts_) {
     Request& request = requests_[part.request];
     PassWork work = work_of(part.plan);
-    work.logit_rows += part.drift_logit_rows;
+    work.logit_rows += part.further_logit_rows;
     const StepCost pass_cost = cost(config, model.dtype(), work);
     RunStatistics& statistics = request.statistics;
     statistics.cost += pass_cost;
@@ -114,13 +115,36 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   }
 }
 
+void Engine::draw_further(const Model& model, Workspace& workspace) {
+  further_logits_.clear();
+  for (Part& part : parts_) {
+    const std::span<const LogitRow> wanted = requests_[part.request].decoder->further_logits();
+    part.further_logit_rows += static_cast<double>(wanted.size());
+    for (LogitRow logit : wanted) {
+      logit.row += part.first_row;
+      logit.rule += part.first_rule;
+      further_logits_.push_back(logit);
+    }
+  }
+  if (further_logits_.empty()) return;
+  drawn_.resize(further_logits_.size());
+  model.draw_further(context_, plan_, further_logits_, workspace, drawn_);
+  std::span<const RowStatistics> rest(drawn_);
+  for (Part& part : parts_) {
+    Decoder& decoder = *requests_[part.request].decoder;
+    const size_t count = decoder.further_logits().size();
+    if (count > 0) decoder.apply_further(rest.first(count), part.report);
+    rest = rest.subspan(count);
+  }
+}
+
 void Engine::measure_drift(const Model& model, Workspace& workspace) {
   const auto is_remembered = [](const OutputCache* output) { return output != nullptr; };
   if (std::none_of(outputs_.begin(), outputs_.end(), is_remembered)) return;
   drift_probes_.clear();
   for (Part& part : parts_) {
     const std::span<const DriftProbe> probes = requests_[part.request].decoder->drift_probes();
-    part.drift_logit_rows = logit_rows_of(probes);
+    part.further_logit_rows += logit_rows_of(probes);
     for (DriftProbe probe : probes) {
       probe.row += part.first_row;
       if (probe.unconditional_row >= 0) probe.unconditional_row += part.first_row;

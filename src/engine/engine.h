@@ -76,6 +76,8 @@ class Engine {
   /// A pass of one model for the requests that want it.
   void run_pass(ModelRole role, const StepObserver& observe);
   void gather(ModelRole role);
+  /// Draws what decoders ask for once they know the pass's first draws, all in one product.
+  void draw_further(const Model& model, Workspace& workspace);
   /// Measures the drift that decoders ask for, all in one product.
   void measure_drift(const Model& model, Workspace& workspace);
 
@@ -91,15 +93,17 @@ class Engine {
   struct Part {
     size_t request;
     const StepPlan& plan;
-    int32_t first_row;  // of the part within the whole plan
+    int32_t first_row;   // of the part within the whole plan
+    int32_t first_rule;  // likewise
     StepReport report;
-    double drift_logit_rows = 0;
+    double further_logit_rows = 0;  // computed after the plan's own
   };
   std::vector<Part> parts_;
   StepPlan plan_;  // all parts' plans
   std::vector<KvCache*> caches_;
   std::vector<OutputCache*> outputs_;
   std::vector<RowStatistics> drawn_;
+  std::vector<LogitRow> further_logits_;
   std::vector<DriftProbe> drift_probes_;
   std::vector<Drift> drifts_;
   Workspace workspaces_[2];  // by ModelRole

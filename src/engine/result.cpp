@@ -2,8 +2,22 @@
 
 #include <algorithm>
 
+#include "engine/stop.h"
+
 namespace lacuna {
 namespace {
+
+std::string_view name_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::kLength:
+      return "length";
+    case StopReason::kEndToken:
+      return "eos";
+    case StopReason::kStopText:
+      return "stop";
+  }
+  return "";
+}
 
 double rate(double count, double seconds) {
   return seconds > 0 ? count / seconds : 0;
@@ -13,6 +27,10 @@ double rate(double count, double seconds) {
 
 double GenerationResult::tokens_per_second() const {
   return rate(answer_tokens, statistics.seconds);
+}
+
+double GenerationResult::tokens_per_forward() const {
+  return rate(answer_tokens, statistics.forward_passes);
 }
 
 double GenerationResult::canvas_tokens_per_second() const {
@@ -25,12 +43,13 @@ std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::sp
 }
 
 GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
-                             const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed) {
+                             const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed,
+                             const std::vector<std::string>& stop) {
   GenerationResult result;
   const std::span<const TokenId> generated =
       decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
   const std::span<const TokenId> answer = answer_part(generated, config.end_ids);
-  if (tokenizer != nullptr) result.text = tokenizer->decode(answer);
+  if (tokenizer != nullptr) result.text = before_stop(tokenizer->decode(answer), stop);
   result.tokens.assign(generated.begin(), generated.end());
   result.prompt_tokens = decoder.prompt_length();
   result.answer_tokens = static_cast<int32_t>(answer.size());
@@ -63,6 +82,7 @@ nlohmann::ordered_json to_json(const GenerationResult& result) {
   stats["seconds"] = result.statistics.seconds;
   stats["tokens_per_second"] = result.tokens_per_second();
   stats["canvas_tokens_per_second"] = result.canvas_tokens_per_second();
+  stats["tokens_per_forward"] = result.tokens_per_forward();
   if (result.drift_estimate) {
     const DriftEstimate& estimate = *result.drift_estimate;
     stats["lock"] = {{"samples", estimate.samples},
@@ -73,7 +93,7 @@ nlohmann::ordered_json to_json(const GenerationResult& result) {
   return {{"text", result.text},
           {"tokens", result.tokens},
           {"prompt_tokens", result.prompt_tokens},
-          {"stop_reason", result.stop_reason == StopReason::kEndToken ? "eos" : "length"},
+          {"stop_reason", name_of(result.stop_reason)},
           {"seed", result.seed},
           {"stats", std::move(stats)}};
 }
@@ -91,20 +111,33 @@ nlohmann::ordered_json trace_step(const StepEvent& event) {
         {{"position", commit.position}, {"token", commit.token}, {"confidence", commit.confidence}});
   }
   const double seconds = event.pass_seconds;
-  return {{"request", event.request},
-          {"pass", event.statistics.forward_passes - 1},
-          {"step", event.report.step},
-          {"block", event.report.block},
-          {"kind", event.report.kind},
-          {"rows", event.plan.positions},
-          {"committed", std::move(committed)},
-          {"locked", event.report.locked},
-          {"unlocked", event.report.unlocked},
-          {"layer_flops", event.cost.layer_flops},
-          {"head_flops", event.cost.head_flops},
-          {"bytes", event.cost.bytes},
-          {"seconds", seconds},
-          {"step_tokens_per_second", rate(static_cast<double>(event.report.committed.size()), seconds)}};
+  nlohmann::ordered_json json{
+      {"request", event.request},
+      {"pass", event.statistics.forward_passes - 1},
+      {"step", event.report.step},
+      {"block", event.report.block},
+      {"kind", event.report.kind},
+      {"rows", event.plan.positions},
+      {"committed", std::move(committed)},
+      {"locked", event.report.locked},
+      {"unlocked", event.report.unlocked},
+      {"layer_flops", event.cost.layer_flops},
+      {"head_flops", event.cost.head_flops},
+      {"bytes", event.cost.bytes},
+      {"seconds", seconds},
+      {"step_tokens_per_second", rate(static_cast<double>(event.report.committed.size()), seconds)}};
+  if (event.report.slots.empty()) return json;
+  json["iteration"] = event.report.iteration;
+  json["round"] = event.report.round;
+  json["slots"] = nlohmann::ordered_json::array();
+  for (const SlotReport& slot : event.report.slots) {
+    json["slots"].push_back({{"position", slot.position},
+                             {"selected", slot.selected},
+                             {"accepted", slot.accepted},
+                             {"tokens", slot.tokens},
+                             {"probabilities", slot.probabilities}});
+  }
+  return json;
 }
 
 }  // namespace lacuna

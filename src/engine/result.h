@@ -27,14 +27,16 @@ struct GenerationResult {
 
   double tokens_per_second() const;         ///< answer tokens
   double canvas_tokens_per_second() const;  ///< all generated tokens
+  double tokens_per_forward() const;        ///< answer tokens for each pass of any model
 };
 
 /// The part of `generated` before its first end token.
 std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids);
 
-/// tokenizer may be null.
+///   tokenizer  may be null     stop  texts before which the text ends
 GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
-                             const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed);
+                             const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed,
+                             const std::vector<std::string>& stop = {});
 
 /// Everything but times.
 nlohmann::ordered_json to_json(const RunStatistics& statistics);

@@ -23,12 +23,13 @@ std::vector<Run> run_batch(const ComparedSetting& setting, const KernelContext& 
   const Task& task = find_task(settings.task);
   std::vector<Run> runs(static_cast<size_t>(count));
   Engine engine(setting.model.model, context.kernels, context.threads, count, setting.model.guide_model);
-  engine.remember_outputs();
+  // A causal model commits a token before any row has read it: there is no output at its position.
+  if (!setting.model.model->config().causal) engine.remember_outputs();
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint64_t index = static_cast<uint64_t>(first) + i;
     runs[i].record.sample = task.generate(Split::kTest, settings.seed, index);
-    engine.add(
-        make_sample_decoder(setting.model, setting.generation, runs[i].record.sample, settings.seed + index));
+    engine.add(make_sample_decoder(setting.model, with_length(setting.generation, task),
+                                   runs[i].record.sample, settings.seed + index));
   }
   const bool shifted = setting.model.model->config().shifted_logits;
   const Stopwatch clock;
@@ -49,7 +50,8 @@ std::vector<Run> run_batch(const ComparedSetting& setting, const KernelContext& 
   for (size_t i = 0; i < runs.size(); ++i) {
     SampleRecord& record = runs[i].record;
     record.result = make_result(engine.decoder(i), engine.statistics(i), setting.model.model->config(),
-                                &setting.model.tokenizer, settings.seed + static_cast<uint64_t>(first) + i);
+                                &setting.model.tokenizer, settings.seed + static_cast<uint64_t>(first) + i,
+                                setting.generation.stop);
     record.correct = task.check(record.sample, record.result.text);
     side.cost += engine.statistics(i).cost;
     side.records.push_back(record);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "decode/make_decoder.h"
 #include "engine/engine.h"
+#include "engine/stop.h"
 
 namespace lacuna {
 namespace {
@@ -32,8 +33,11 @@ auto sum_over(const std::vector<SampleRecord>& records, Get&& get) {
 nlohmann::ordered_json given_options(const GenerationOptions& options) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   visit_options(options, [&](std::string_view name, Aliases, const auto& field, std::string_view) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, bool>) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, bool>) {
       if (field) json[std::string(name)] = true;
+    } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
+      if (!field.empty()) json[std::string(name)] = field;
     } else {
       if (field) json[std::string(name)] = *field;
     }
@@ -96,6 +100,18 @@ StepCost Evaluation::total_baseline() const {
   return sum_over(records, [](const SampleRecord& record) { return record.result.statistics.baseline; });
 }
 
+double Evaluation::mean_passes() const {
+  const int64_t passes = sum_over(
+      records, [](const SampleRecord& record) -> int64_t { return record.result.statistics.forward_passes; });
+  return ratio(static_cast<double>(passes), static_cast<double>(records.size()));
+}
+
+double Evaluation::tokens_per_forward() const {
+  const double answer_tokens =
+      sum_over(records, [](const SampleRecord& record) -> double { return record.result.answer_tokens; });
+  return ratio(answer_tokens, mean_passes() * static_cast<double>(records.size()));
+}
+
 double Evaluation::tokens_per_second() const {
   return ratio(
       sum_over(records, [](const SampleRecord& record) -> double { return record.result.answer_tokens; }),
@@ -109,15 +125,20 @@ double Evaluation::canvas_tokens_per_second() const {
       seconds);
 }
 
+GenerationOptions with_length(GenerationOptions generation, const Task& task) {
+  generation.gen_length = generation.gen_length.value_or(task.answer_positions);
+  return generation;
+}
+
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
                                              const Sample& sample, uint64_t seed) {
   GenerationOptions options = generation;
-  options.gen_length = options.gen_length.value_or(kEvaluationGenLength);
   options.seed = seed;
   const std::array messages{Message{"user", sample.prompt}};
   std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
   DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
   if (model.guide != nullptr) context.guide = model.guide->context(prompt, messages);
+  context.find_stop = make_stop_finder(model.tokenizer, options.stop);
   return make_decoder(model.model->config(), options, std::move(prompt), context);
 }
 
@@ -128,7 +149,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   Evaluation evaluation;
   evaluation.settings = settings;
   GenerationOptions& generation = evaluation.settings.generation;
-  generation.gen_length = generation.gen_length.value_or(kEvaluationGenLength);
+  generation = with_length(generation, task);
   const uint64_t seed = generation.seed.value_or(0);
   generation.seed = seed;
 
@@ -165,7 +186,8 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
 
   for (size_t i = 0; i < evaluation.records.size(); ++i) {
     SampleRecord& record = evaluation.records[i];
-    record.result = make_result(engine.decoder(i), engine.statistics(i), config, &model.tokenizer, seed + i);
+    record.result = make_result(engine.decoder(i), engine.statistics(i), config, &model.tokenizer, seed + i,
+                                generation.stop);
     record.correct = task.check(record.sample, record.result.text);
   }
   if (model.judge != nullptr) {
@@ -188,6 +210,8 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
       {"accuracy_low", accuracy.low},
       {"accuracy_high", accuracy.high},
       {"steps_mean", evaluation.mean_steps()},
+      {"passes_mean", evaluation.mean_passes()},
+      {"tokens_per_forward", evaluation.tokens_per_forward()},
       {"forward_passes", evaluation.forward_passes},
       {"rows", cost.rows},
       {"rows_baseline", baseline.rows},

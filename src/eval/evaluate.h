@@ -28,12 +28,9 @@ struct EvaluationSettings {
   int32_t samples = 100;
   int32_t batch = 8;  ///< samples that share each forward pass
   /// Its seed (default 0) chooses the samples; sample i is generated with seed + i. An empty gen_length means
-  /// kEvaluationGenLength.
+  /// the task's answer_positions.
   GenerationOptions generation;
 };
-
-/// Enough for every answer of the tasks as the project's own tokenizers spell them.
-inline constexpr int32_t kEvaluationGenLength = 32;
 
 struct SampleRecord {
   Sample sample;
@@ -61,6 +58,8 @@ struct Evaluation {
   double accuracy() const;
   Interval accuracy_interval() const;  ///< 95%
   double mean_steps() const;
+  double mean_passes() const;         ///< of a sample, those of a guide included
+  double tokens_per_forward() const;  ///< answer tokens for each such pass
   StepCost total_cost() const;
   StepCost total_baseline() const;
   double tokens_per_second() const;         ///< answer tokens
@@ -78,7 +77,10 @@ struct EvaluatedModel {
   std::shared_ptr<const Model> judge_model = nullptr;  ///< with `judge`
 };
 
-/// The decoder that answers a sample. An empty gen_length means kEvaluationGenLength.
+/// The settings with a length: the task's, if none was asked for.
+GenerationOptions with_length(GenerationOptions generation, const Task& task);
+
+/// The decoder that answers a sample.
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
                                              const Sample& sample, uint64_t seed);
 

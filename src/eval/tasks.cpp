@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,9 @@ constexpr auto kEvents = std::to_array<Event>({
     {"repairs", "proud"},
     {"shares", "kind"},
 });
+
+constexpr size_t kMinCards = 2;
+constexpr size_t kMaxCards = 6;
 
 /// Draws one after the other from a stream.
 class Draws {
@@ -163,6 +167,49 @@ bool check_story(const Sample& sample, std::string_view text) {
   });
 }
 
+std::string_view without_preposition(std::string_view place) {
+  return place.substr(place.rfind(' ') + 1);
+}
+
+/// Indices 0 .. count - 1 in a random order.
+std::vector<size_t> shuffled(Draws& draws, size_t count) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (size_t i = 0; i + 1 < count; ++i) std::swap(order[i], order[i + draws.below(count - i)]);
+  return order;
+}
+
+/// A card is eight tokens in the zoo's vocabulary: a name, six words and a period. No two cards share a word.
+Sample draw_records(Draws draws) {
+  const size_t count = kMinCards + draws.below(kMaxCards - kMinCards + 1);
+  const std::vector<size_t> people = shuffled(draws, kPeople.size());
+  const std::vector<size_t> animals = shuffled(draws, kAnimals.size());
+  const std::vector<size_t> verbs = shuffled(draws, kEvents.size());
+  const std::vector<size_t> things = shuffled(draws, kThings.size());
+  const std::vector<size_t> objects = shuffled(draws, kObjects.size());
+  const std::vector<size_t> places = shuffled(draws, kPlaces.size());
+  const std::vector<size_t> feelings = shuffled(draws, kEvents.size());
+  Sample sample;
+  std::vector<std::string> cards;
+  for (size_t i = 0; i < count; ++i) {
+    cards.push_back(fmt::format("{} {} {} {} {} {} {}.", kPeople[people[i]].name, kAnimals[animals[i]],
+                                kEvents[verbs[i]].verb, kThings[things[i]], kObjects[objects[i]],
+                                without_preposition(kPlaces[places[i]]), kEvents[feelings[i]].feeling));
+    sample.prompt += cards.back() + " ";
+  }
+  sample.prompt += "Tell about";
+  const std::vector<size_t> order = shuffled(draws, count);
+  for (size_t i = 0; i < count; ++i) {
+    sample.prompt += fmt::format(" {}{}", kPeople[people[order[i]]].name, i + 1 < count ? "," : ".");
+    sample.answer += (i == 0 ? "" : " ") + cards[order[i]];
+  }
+  return sample;
+}
+
+bool check_records(const Sample& sample, std::string_view text) {
+  return trim(text) == sample.answer;
+}
+
 /// Draws until a sample of the split comes. Each task has its own streams, so that equal indices share
 /// nothing.
 template <Sample (*draw)(Draws), uint64_t task_number>
@@ -174,10 +221,12 @@ Sample generate(Split split, uint64_t seed, uint64_t index) {
 }
 
 constexpr auto kTasks = std::to_array<Task>({
-    {"arithmetic", "short stories about a changing number, with worked steps", generate<draw_arithmetic, 1>,
-     check_arithmetic},
-    {"stories", "four sentences about a name, an animal, a place and a thing", generate<draw_story, 2>,
+    {"arithmetic", "short stories about a changing number, with worked steps", 32,
+     generate<draw_arithmetic, 1>, check_arithmetic},
+    {"stories", "four sentences about a name, an animal, a place and a thing", 32, generate<draw_story, 2>,
      check_story},
+    {"records", "cards with six words about each of two to six people, in the order asked for", 56,
+     generate<draw_records, 3>, check_records},
 });
 
 }  // namespace

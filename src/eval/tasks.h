@@ -22,6 +22,8 @@ struct Sample {
 struct Task {
   std::string_view name;
   std::string_view summary;
+  int32_t
+      answer_positions;  ///< room for every answer as the project's own tokenizer spells it, and an end token
   /// The prompt and answer number `index` of this seed. Two indices may give the same sample.
   Sample (*generate)(Split split, uint64_t seed, uint64_t index);
   /// Whether `text`, written after the prompt of `sample` and up to the end token, is right. White space
@@ -42,6 +44,10 @@ inline constexpr int kMaxChange = 9;
 ///  choice
 ///    among six events, each with the one feeling that fits it; right means that all sentences agree with the
 ///    prompt and the feeling with the event.
+///  - `records`: cards with six words about two to six people, then a list of their names in another order;
+///  the
+///    answer repeats the cards in that order: "Ben fox finds lantern shells hill happy. Mia ...". The cards
+///    do not depend on each other, so they can be written side by side. Right means right in every character.
 std::span<const Task> tasks();
 
 /// The task of that name; throws InputError with the list of names.

@@ -64,9 +64,10 @@ struct ModelConfig {
   bool qk_norm_full = false;      ///< RMSNorm of the whole q and k rows before they are split into heads
   bool tied_embeddings = false;   ///< the head is the embedding; an extra head tensor is ignored
   bool causal = false;            ///< trained left to right: a row sees itself and what came before
-  bool shifted_logits = false;    ///< row i - 1 predicts position i (row 0 predicts position 0)
-  float embedding_scale = 1;      ///< embeddings are multiplied by this
-  float logit_scale = 1;          ///< logits are multiplied by this
+  bool plans_slots = false;     ///< ReFusion: causal, and a row with the mask token predicts its own position
+  bool shifted_logits = false;  ///< row i - 1 predicts position i (row 0 predicts position 0)
+  float embedding_scale = 1;    ///< embeddings are multiplied by this
+  float logit_scale = 1;        ///< logits are multiplied by this
   std::optional<float> qkv_clip;  ///< q and k (normed, not yet rotated) and v are clamped to [-clip, clip]
 
   TokenId mask_id = -1;  ///< -1: the model has no mask token

@@ -63,17 +63,27 @@ class Model::Pass {
     }
   }
 
-  /// Calls use(first, logits) for one chunk of plan.logits after the other; logits row i belongs to
-  /// plan.logits[first + i], guidance applied.
+  /// Calls use(first, logits) for one chunk of `wanted` after the other; logits row i belongs to
+  /// wanted[first + i], guidance applied.
   template <typename Use>
-  void for_each_logits(Use&& use) {
-    const int64_t chunk_rows = head_chunk_rows(config_.vocab_size);
-    const auto count = static_cast<int64_t>(plan_.logits.size());
-    for (int64_t first = 0; first < count; first += chunk_rows) {
-      const int64_t rows = std::min(chunk_rows, count - first);
-      use(first, compute_logits(first, rows));
+  void for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
+    const auto chunk_rows = static_cast<size_t>(head_chunk_rows(config_.vocab_size));
+    for (size_t first = 0; first < wanted.size(); first += chunk_rows) {
+      use(first, compute_logits(wanted.subspan(first, std::min(chunk_rows, wanted.size() - first))));
       ws_.times.draws += watch_.restart();
     }
+  }
+
+  /// Draws each of `wanted`. Needs the residual stream that run_layers() left.
+  void draw_all(std::span<const LogitRow> wanted, std::span<RowStatistics> drawn) {
+    for_each_logits(wanted, [&](size_t first, Matrix<float> logits) {
+      context_.threads.parallel_for(logits.rows, [&](int64_t i, int) {
+        const size_t index = first + static_cast<size_t>(i);
+        const LogitRow& logit = wanted[index];
+        drawn[index] = draw(kernels_, plan_.rules[static_cast<size_t>(logit.rule)], logit.noise,
+                            logits.row_span(i), logit.scored);
+      });
+    });
   }
 
   /// Needs the residual stream that run_layers() left.
@@ -277,11 +287,11 @@ class Model::Pass {
     ws_.times.other += watch_.restart();
   }
 
-  Matrix<float> compute_logits(int64_t first, int64_t count) {
+  Matrix<float> compute_logits(std::span<const LogitRow> wanted) {
     // Rows, then the rows that guide them; a row without guidance brings none.
+    const auto count = static_cast<int64_t>(wanted.size());
     std::vector<int32_t>& rows = ws_.head_row_indices;
     rows.clear();
-    const std::span<const LogitRow> wanted(plan_.logits.data() + first, static_cast<size_t>(count));
     for (const LogitRow& logit : wanted) rows.push_back(logit.row);
     for (const LogitRow& logit : wanted) {
       if (logit.unconditional_row >= 0) rows.push_back(logit.unconditional_row);
@@ -433,14 +443,13 @@ void Model::forward(const KernelContext& context, const StepPlan& plan, std::spa
   expects(drawn.size() == plan.logits.size(), "forward: one place for each token drawn");
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
-  pass.for_each_logits([&](int64_t first, Matrix<float> logits) {
-    context.threads.parallel_for(logits.rows, [&](int64_t i, int) {
-      const auto index = static_cast<size_t>(first + i);
-      const LogitRow& wanted = plan.logits[index];
-      drawn[index] = draw(context.kernels, plan.rules[static_cast<size_t>(wanted.rule)], wanted.noise,
-                          logits.row_span(i), wanted.scored);
-    });
-  });
+  pass.draw_all(plan.logits, drawn);
+}
+
+void Model::draw_further(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> logits,
+                         Workspace& workspace, std::span<RowStatistics> drawn) const {
+  expects(drawn.size() == logits.size(), "draw_further: one place for each token drawn");
+  Pass(*this, context, plan, {}, workspace).draw_all(logits, drawn);
 }
 
 void Model::forward_logits(const KernelContext& context, const StepPlan& plan,
@@ -449,9 +458,9 @@ void Model::forward_logits(const KernelContext& context, const StepPlan& plan,
           "forward_logits: out is logits by vocabulary");
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
-  pass.for_each_logits([&](int64_t first, Matrix<float> logits) {
+  pass.for_each_logits(plan.logits, [&](size_t first, Matrix<float> logits) {
     for (int64_t i = 0; i < logits.rows; ++i) {
-      std::copy_n(logits.row(i), config_.vocab_size, out.row(first + i));
+      std::copy_n(logits.row(i), config_.vocab_size, out.row(static_cast<int64_t>(first) + i));
     }
   });
 }

@@ -71,6 +71,11 @@ class Model {
   void forward(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
                Workspace& workspace, std::span<RowStatistics> drawn) const;
 
+  /// Right after forward() of the same plan in the same workspace: more draws from its rows.
+  ///   logits  rows and rules as in the plan    drawn  [logits.size()], in their order
+  void draw_further(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> logits,
+                    Workspace& workspace, std::span<RowStatistics> drawn) const;
+
   /// The same pass, but hands out raw logits: out [plan.logits.size(), vocab_size] f32.
   void forward_logits(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
                       Workspace& workspace, Matrix<float> out) const;

@@ -56,6 +56,7 @@ ModelConfig read_qwen(const JsonObject& json) {
   config.rope = read_rope(json);
   config.causal = true;
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
+  config.plans_slots = config.mask_id >= 0;
   return config;
 }
 

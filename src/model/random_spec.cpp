@@ -75,6 +75,13 @@ constexpr std::array kPublished = {
       "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
       "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
       "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    // Qwen3-8B with a smaller embedding and a mask token; max_position_embeddings is taken from Qwen3-8B.
+    PublishedConfig{"refusion-8b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 12288,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 151671, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06,
+      "mask_token_id": 151670, "bos_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
 };
 
 std::string published_names() {

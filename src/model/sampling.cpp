@@ -171,6 +171,9 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   }
   forbid(rule.unsure, logits);
   result.confidence = confidence_of(kernels, rule.measure, result.token, logits);
+  if (scored >= 0) {
+    result.scored_probability = confidence_of(kernels, ConfidenceMeasure::kProbability, scored, logits);
+  }
   // Logits that overflowed must not break the order of candidates.
   if (std::isnan(result.confidence)) result.confidence = std::numeric_limits<double>::lowest();
   return result;

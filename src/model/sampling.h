@@ -47,6 +47,7 @@ struct RowStatistics {
   int32_t scored_rank =
       0;  ///< tokens that may be drawn and come before it: larger logits, or equal and a lower id
   float scored_logit = 0;
+  double scored_probability = 0;  ///< in the distribution that the confidence is measured in
 
   bool operator==(const RowStatistics&) const = default;
 };

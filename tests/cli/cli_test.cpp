@@ -269,7 +269,7 @@ TEST_F(Cli, PrintsWhatScriptsReadAsJson) {
   EXPECT_THAT(keys_of(result["stats"]),
               ElementsAre("bytes", "bytes_baseline", "canvas_tokens_per_second", "flops", "flops_baseline",
                           "forward_passes", "layer_flops", "layer_flops_baseline", "rows", "rows_baseline",
-                          "seconds", "steps", "tokens_per_second"));
+                          "seconds", "steps", "tokens_per_forward", "tokens_per_second"));
   EXPECT_EQ(result["prompt_tokens"], 3);
   EXPECT_EQ(result["seed"], 7);
   EXPECT_EQ(result["tokens"].size(), 8);

@@ -76,7 +76,7 @@ TEST(Result, PrintsTheObjectThatToolsRelyOn) {
   EXPECT_THAT(keys(json["stats"]),
               ElementsAre("steps", "forward_passes", "rows", "rows_baseline", "flops", "flops_baseline",
                           "layer_flops", "layer_flops_baseline", "bytes", "bytes_baseline", "seconds",
-                          "tokens_per_second", "canvas_tokens_per_second"));
+                          "tokens_per_second", "canvas_tokens_per_second", "tokens_per_forward"));
   EXPECT_EQ(json["text"], "a\"b");
   EXPECT_EQ(json["tokens"].dump(), "[4,5]");
   EXPECT_EQ(json["stop_reason"], "eos");

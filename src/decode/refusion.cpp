@@ -1,0 +1,586 @@
+#include "decode/refusion.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lacuna {
+
+RefusionDecoder::RefusionDecoder(Refusion options, std::vector<TokenId> prompt)
+    : options_(std::move(options)),
+      prompt_length_(static_cast<int32_t>(prompt.size())),
+      canvas_(std::move(prompt)) {
+  for (int32_t position = 0; position < prompt_length_; ++position) {
+    owed_.push_back(position);
+    clean_.push_back({position, canvas_[static_cast<size_t>(position)]});
+  }
+  canvas_.resize(canvas_.size() + static_cast<size_t>(options_.gen_length), options_.mask_id);
+  next_iteration();
+}
+
+// ---- Building passes
+
+const StepPlan& RefusionDecoder::plan() {
+  if (!is_planned_) build_pass(owed_, plan_);
+  is_planned_ = true;
+  return plan_;
+}
+
+PassWork RefusionDecoder::uncached_work() const {
+  std::vector<int32_t> all(clean_.size());
+  for (size_t cell = 0; cell < all.size(); ++cell) all[cell] = static_cast<int32_t>(cell);
+  StepPlan everything;
+  build_pass(all, everything);
+  return work_of(everything);
+}
+
+void RefusionDecoder::build_pass(std::span<const int32_t> owed, StepPlan& plan) const {
+  plan.clear();
+  plan.rules.push_back(options_.sampling);
+  plan.rules.push_back(options_.sampling);
+  plan.rules[kBest].temperature = 0;
+  add_owed(owed, plan);
+  switch (phase_) {
+    case Phase::kPlan:
+      return add_masks(plan);
+    case Phase::kVerify:
+      return add_drafts(plan);
+    default:
+      return add_slots(plan);
+  }
+}
+
+void RefusionDecoder::add_group(int32_t first_row, std::vector<IndexRange> visible, StepPlan& plan) const {
+  std::erase_if(visible, [](const IndexRange& range) { return range.size() == 0; });
+  plan.groups.push_back({0, {first_row, plan.num_rows()}, std::move(visible), OwnRows::kCausal});
+}
+
+void RefusionDecoder::add_owed(std::span<const int32_t> owed, StepPlan& plan) const {
+  for (size_t begin = 0; begin < owed.size();) {  // one group for each run of consecutive cells
+    const int32_t first_row = plan.num_rows();
+    size_t end = begin;
+    for (; end < owed.size() && owed[end] - owed[begin] == static_cast<int32_t>(end - begin); ++end) {
+      const CleanToken& clean = clean_[static_cast<size_t>(owed[end])];
+      plan.add_row(clean.token, clean.position, owed[end]);
+    }
+    add_group(first_row, {{0, owed[begin]}}, plan);
+    begin = end;
+  }
+}
+
+void RefusionDecoder::add_masks(StepPlan& plan) const {
+  const int32_t first_row = plan.num_rows();
+  int32_t cell = num_clean();
+  for (const IndexRange& slot : open_) {
+    for (int32_t position = slot.begin; position < slot.end; ++position) {
+      if (position == slot.begin || !is_lacuna()) {
+        plan.logits.push_back(draft(plan.num_rows(), position, kPick));
+      }
+      plan.add_row(options_.mask_id, position, cell++);
+    }
+  }
+  add_group(first_row, {{0, num_clean()}}, plan);
+}
+
+void RefusionDecoder::add_drafts(StepPlan& plan) const {
+  const int32_t first_row = plan.num_rows();
+  for (const Slot& slot : working_) {
+    for (int32_t offset = 0; offset < end_of(slot); ++offset) {
+      if (offset > 0) plan.logits.push_back(judgement(plan.num_rows() - 1, slot, offset));
+      plan.add_row(slot.tokens[static_cast<size_t>(offset)], slot.begin + offset, slot.base + offset);
+    }
+  }
+  add_group(first_row, {{0, num_clean()}}, plan);
+}
+
+void RefusionDecoder::add_slots(StepPlan& plan) const {
+  for (const Slot& slot : working_) {
+    if (!takes_part(slot)) continue;
+    const int32_t first_row = plan.num_rows();
+    const int32_t end = end_of(slot);
+    for (int32_t offset = slot.kept; offset < end; ++offset) {
+      const bool is_mask = phase_ == Phase::kPredict && offset >= slot.known;
+      if (is_mask) {
+        // The released code draws drafts in its plans only.
+        plan.logits.push_back(draft(plan.num_rows(), slot.begin + offset,
+                                    options_.rules == RefusionRules::kReleased ? kBest : kPick));
+      }
+      plan.add_row(is_mask ? options_.mask_id : slot.tokens[static_cast<size_t>(offset)], slot.begin + offset,
+                   slot.base + offset);
+    }
+    if (phase_ != Phase::kPredict) {
+      for (int32_t offset = first_judged(slot); offset < end; ++offset) {
+        plan.logits.push_back(judgement(first_row + offset - 1 - slot.kept, slot, offset));
+      }
+    }
+    add_group(first_row, {{0, num_clean()}, {slot.base, slot.base + slot.kept}}, plan);
+  }
+}
+
+LogitRow RefusionDecoder::draft(int32_t row, int32_t position, Rule rule) const {
+  LogitRow logit;
+  logit.row = row;
+  logit.rule = rule;
+  logit.noise = RngStream(options_.seed, position);
+  return logit;
+}
+
+LogitRow RefusionDecoder::judgement(int32_t row, const Slot& slot, int32_t offset) const {
+  LogitRow logit = draft(row, slot.begin + offset, is_lacuna() ? kPick : kBest);
+  logit.scored = slot.tokens[static_cast<size_t>(offset)];
+  return logit;
+}
+
+int32_t RefusionDecoder::first_judged(const Slot& slot) const {
+  switch (phase_) {
+    case Phase::kVerify:
+      return 1;
+    case Phase::kCheck:
+      return slot.known + 1;  // the first after what stands is accepted unseen
+    default:
+      return slot.known;
+  }
+}
+
+/// Whether a slot is part of this round of a completion.
+bool RefusionDecoder::takes_part(const Slot& slot) const {
+  return options_.advances_together || !is_done(slot);
+}
+
+// ---- Taking results
+
+StepReport RefusionDecoder::apply(std::span<const RowStatistics> drawn) {
+  expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: as many draws as the plan asked for");
+  is_planned_ = false;
+  owed_.clear();
+  further_.clear();
+  StepReport report;
+  report.step = step_++;
+  report.block = block_;
+  report.iteration = iteration_;
+  report.round = round_;
+  switch (phase_) {
+    case Phase::kPlan:
+      report.kind = "plan";
+      select_slots(drawn, report);
+      break;
+    case Phase::kVerify:
+      report.kind = "verify";
+      take_verified(drawn, report);
+      break;
+    case Phase::kPredict:
+      report.kind = "predict";
+      take_predicted(drawn, report);
+      break;
+    case Phase::kCheck:
+      report.kind = "check";
+      take_checked(drawn, report);
+      break;
+    case Phase::kFill:
+      report.kind = "fill";
+      take_filled(drawn, report);
+      break;
+  }
+  std::sort(report.committed.begin(), report.committed.end(),
+            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  return report;
+}
+
+void RefusionDecoder::select_slots(std::span<const RowStatistics> drawn, StepReport& report) {
+  std::vector<size_t> first_draws;  // of each slot
+  size_t next = 0;
+  for (const IndexRange& slot : open_) {
+    first_draws.push_back(next);
+    next += is_lacuna() ? 1 : static_cast<size_t>(slot.size());
+  }
+  const auto score = [&](size_t slot) { return drawn[first_draws[slot]].confidence; };
+  std::vector<size_t> selected;
+  size_t best = 0;
+  for (size_t slot = 0; slot < open_.size(); ++slot) {
+    if (score(slot) > options_.slot_threshold) selected.push_back(slot);
+    if (score(slot) > score(best)) best = slot;
+  }
+  if (selected.empty()) selected.push_back(best);
+
+  working_.clear();
+  for (const size_t index : selected) {
+    Slot& slot = working_.emplace_back();
+    slot.begin = open_[index].begin;
+    slot.open_index = index;
+    slot.tokens.resize(static_cast<size_t>(open_[index].size()), options_.mask_id);
+    slot.probabilities.resize(slot.tokens.size());
+    const size_t count = is_lacuna() ? 1 : slot.tokens.size();
+    for (size_t offset = 0; offset < count; ++offset) {
+      const RowStatistics& draft = drawn[first_draws[index] + offset];
+      slot.tokens[offset] = draft.token;
+      slot.probabilities[offset] = draft.confidence;
+    }
+  }
+  for (size_t slot = 0; slot < open_.size(); ++slot) {
+    const bool is_selected = std::find(selected.begin(), selected.end(), slot) != selected.end();
+    report.slots.push_back(
+        {open_[slot].begin, is_selected, 0, {drawn[first_draws[slot]].token}, {score(slot)}});
+  }
+  if (is_lacuna()) ask_for_drafts();
+  if (further_.empty()) begin_verification(report);
+}
+
+/// The rows of the plan that hold the rest of the selected slots; the head has not seen them yet.
+void RefusionDecoder::ask_for_drafts() {
+  for (const Slot& slot : working_) {
+    const int32_t first_row = plan_.logits[slot.open_index].row;
+    for (int32_t offset = 1; offset < slot.size(); ++offset) {
+      further_.push_back(draft(first_row + offset, slot.begin + offset, kPick));
+    }
+  }
+}
+
+void RefusionDecoder::apply_further(std::span<const RowStatistics> drawn, StepReport& report) {
+  if (further_.empty()) return;
+  size_t next = 0;
+  for (Slot& slot : working_) {
+    for (size_t offset = 1; offset < slot.tokens.size(); ++offset) {
+      slot.tokens[offset] = drawn[next].token;
+      slot.probabilities[offset] = drawn[next++].confidence;
+    }
+  }
+  further_.clear();
+  begin_verification(report);
+}
+
+void RefusionDecoder::begin_verification(StepReport& report) {
+  if (is_lacuna()) {
+    const auto has_end = [&](const Slot& slot) { return first_end(slot.tokens) < slot.size(); };
+    const auto end = std::find_if(working_.begin(), working_.end(), has_end);
+    if (end != working_.end()) drop_working_after(static_cast<size_t>(end - working_.begin()));
+  }
+  for (SlotReport& slot : report.slots) {
+    slot.selected = slot.selected && slot.position <= working_.back().begin;
+  }
+  selected_.clear();
+  for (const Slot& slot : working_) selected_.push_back(slot.begin);
+  place_working();
+  phase_ = Phase::kVerify;
+}
+
+/// Gives the working slots scratch cells, one slot after the other, with nothing kept.
+void RefusionDecoder::place_working() {
+  int32_t cell = num_clean();
+  for (Slot& slot : working_) {
+    if (slot.base != cell) slot.kept = 0;
+    slot.base = cell;
+    cell += slot.size();
+  }
+}
+
+/// Extends what stands from offset `first` on. `judged` are the draws for the offsets from there to the
+/// slot's end. Returns the draw that refused a draft, if one did.
+const RowStatistics* RefusionDecoder::extend(Slot& slot, int32_t first,
+                                             std::span<const RowStatistics> judged) const {
+  slot.known = first;
+  for (const RowStatistics& draw : judged) {
+    const auto offset = static_cast<size_t>(slot.known);
+    const bool stands = options_.accepts_exactly ? draw.token == slot.tokens[offset]
+                                                 : draw.scored_probability > options_.token_threshold;
+    if (!stands) return &draw;
+    slot.probabilities[offset] = draw.scored_probability;
+    ++slot.known;
+  }
+  return nullptr;
+}
+
+void RefusionDecoder::take_verified(std::span<const RowStatistics> drawn, StepReport& report) {
+  const RowStatistics* refusal = nullptr;  // of the first slot that is not whole
+  size_t whole = 0;
+  for (size_t i = 0; i < working_.size(); ++i) {
+    Slot& slot = working_[i];
+    const auto judged = drawn.first(static_cast<size_t>(end_of(slot) - 1));
+    drawn = drawn.subspan(judged.size());
+    const bool first_stands =
+        options_.rules != RefusionRules::kPaper || slot.probabilities[0] > options_.token_threshold;
+    const RowStatistics* refused = first_stands ? extend(slot, 1, judged) : nullptr;
+    slot.kept = slot.known;
+    if (i > whole) continue;
+    refusal = refused;
+    if (is_done(slot)) ++whole;
+  }
+  describe(report);
+  if (is_lacuna()) return go_on_after_verification(whole, refusal, report);
+  if (commit_up_to_end(whole, report)) return;
+  if (whole > 0) {
+    commit(whole, false, report);
+    return next_iteration();
+  }
+  for (Slot& slot : working_) {
+    slot.kept = 0;  // each slot on its own from here: it must not have seen those before it
+    if (options_.rules == RefusionRules::kPaper) slot.known = 0;
+  }
+  phase_ = is_released() ? Phase::kPredict : Phase::kCheck;
+}
+
+/// Paper and released: an end token in the verified prefix ends the answer, whole slots or not.
+bool RefusionDecoder::commit_up_to_end(size_t whole, StepReport& report) {
+  for (size_t i = 0; i < std::min(whole + 1, working_.size()); ++i) {
+    Slot& slot = working_[i];
+    const int32_t end = first_end(std::span(slot.tokens).first(static_cast<size_t>(slot.known)));
+    if (end == slot.known) continue;
+    slot.known = end + 1;
+    if (is_released()) {
+      open_.resize(slot.open_index + 1);
+      is_last_block_ = true;
+    }
+    commit(i + 1, false, report);
+    next_iteration();
+    return true;
+  }
+  return false;
+}
+
+void RefusionDecoder::go_on_after_verification(size_t whole, const RowStatistics* refusal,
+                                               StepReport& report) {
+  for (size_t i = 0; i < whole && i < working_.size(); ++i) finish_slot(i);
+  commit(std::min(whole, working_.size()), false, report);
+  if (working_.empty()) return next_iteration();
+  for (size_t i = 1; i < working_.size(); ++i) {
+    working_[i].known = 1;
+    working_[i].kept = 0;
+  }
+  expects(refusal != nullptr, "a slot that is not whole has a draft that fell");
+  replace(working_.front(), *refusal);
+  place_working();
+  phase_ = Phase::kFill;
+  for (size_t i = 0; i < working_.size(); ++i) {
+    if (is_done(working_[i])) finish_slot(i);
+  }
+  commit_if_all_done(report);
+}
+
+/// The judge's own token takes the place of a draft that fell.
+void RefusionDecoder::replace(Slot& slot, const RowStatistics& drawn) {
+  const auto offset = static_cast<size_t>(slot.known);
+  slot.tokens[offset] = drawn.token;
+  slot.probabilities[offset] = drawn.confidence;
+  ++slot.known;
+}
+
+void RefusionDecoder::take_predicted(std::span<const RowStatistics> drawn, StepReport& report) {
+  size_t next = 0;
+  for (Slot& slot : working_) {
+    if (!takes_part(slot)) continue;
+    for (auto offset = static_cast<size_t>(slot.known); offset < slot.tokens.size(); ++offset) {
+      slot.tokens[offset] = drawn[next].token;
+      slot.probabilities[offset] = drawn[next++].confidence;
+    }
+  }
+  describe(report);
+  phase_ = Phase::kCheck;
+}
+
+void RefusionDecoder::take_checked(std::span<const RowStatistics> drawn, StepReport& report) {
+  const bool is_paper = options_.rules == RefusionRules::kPaper;
+  for (Slot& slot : working_) {
+    if (is_done(slot)) continue;
+    const int32_t first = first_judged(slot);
+    const auto judged = drawn.first(static_cast<size_t>(slot.size() - first));
+    drawn = drawn.subspan(judged.size());
+    const bool first_stands = !is_paper || round_ > 0 || slot.probabilities[0] > options_.token_threshold;
+    if (first_stands) extend(slot, first, judged);
+  }
+  for (size_t i = 0; i < working_.size(); ++i) {
+    Slot& slot = working_[i];
+    const int32_t end = first_end(std::span(slot.tokens).first(static_cast<size_t>(slot.known)));
+    if (end == slot.known) continue;
+    // The paper's slot ends here; the released code calls what comes after known, and cuts it off later.
+    if (is_paper) slot.tokens.resize(static_cast<size_t>(end) + 1);
+    slot.probabilities.resize(slot.tokens.size());
+    slot.known = slot.size();
+    end_slot_ = i;
+    drop_working_after(i);
+  }
+  describe(report);
+  ++round_;
+  const bool all_done =
+      std::all_of(working_.begin(), working_.end(), [&](const Slot& s) { return is_done(s); });
+  int32_t slowest = working_.front().known;
+  for (const Slot& slot : working_) slowest = std::min(slowest, slot.known);
+  for (Slot& slot : working_) {
+    // Together, the released code feeds the slowest slot's last token again.
+    slot.kept = options_.advances_together && !all_done ? std::max(0, slowest - 1) : slot.known;
+  }
+  phase_ = Phase::kPredict;
+  if (all_done) commit_completed(report);
+}
+
+void RefusionDecoder::take_filled(std::span<const RowStatistics> drawn, StepReport& report) {
+  for (size_t i = 0; i < working_.size(); ++i) {
+    Slot& slot = working_[i];
+    if (is_done(slot)) continue;
+    const auto judged = drawn.first(static_cast<size_t>(end_of(slot) - slot.known));
+    drawn = drawn.subspan(judged.size());
+    const RowStatistics* refusal = extend(slot, slot.known, judged);
+    slot.kept = slot.known;
+    if (refusal != nullptr) replace(slot, *refusal);
+    if (is_done(slot)) finish_slot(i);
+  }
+  describe(report);
+  ++round_;
+  commit_if_all_done(report);
+}
+
+void RefusionDecoder::commit_if_all_done(StepReport& report) {
+  if (std::all_of(working_.begin(), working_.end(), [&](const Slot& slot) { return is_done(slot); })) {
+    commit_completed(report);
+  }
+}
+
+/// Lacuna's rules for a slot whose tokens are all known: cut it where it is not sure enough, and drop the
+/// slots behind an end token.
+void RefusionDecoder::finish_slot(size_t index) {
+  Slot& slot = working_[index];
+  const int32_t end = slot.begin + slot.size();
+  for (int32_t offset = 1; offset < slot.known; ++offset) {
+    if (!(slot.probabilities[static_cast<size_t>(offset)] < options_.revoke)) continue;
+    slot.known = offset;
+    slot.kept = std::min(slot.kept, offset);
+    slot.given_back = {slot.begin + offset, end};
+    break;
+  }
+  slot.tokens.resize(static_cast<size_t>(slot.known));
+  slot.probabilities.resize(slot.tokens.size());
+  if (first_end(slot.tokens) < slot.size()) drop_working_after(index);
+}
+
+// ---- Committing
+
+/// Makes the first `count` working slots clean, up to what is known of each, and takes them out of the work.
+void RefusionDecoder::commit(size_t count, bool by_completion, StepReport& report) {
+  for (const Slot& slot : std::span(working_).first(count)) {
+    const auto is_slot = [&](const IndexRange& open) { return open.begin == slot.begin; };
+    const auto open = std::find_if(open_.begin(), open_.end(), is_slot);
+    expects(open != open_.end(), "commit: the slot is open");
+    *open = slot.given_back;
+    for (int32_t offset = 0; offset < slot.known; ++offset) {
+      const int32_t cell = num_clean();
+      const int32_t position = slot.begin + offset;
+      const TokenId token = slot.tokens[static_cast<size_t>(offset)];
+      const bool has_kv = offset < slot.kept && slot.base + offset == cell;
+      if (!has_kv || (by_completion && options_.recomputes_kv)) owed_.push_back(cell);
+      clean_.push_back({position, token});
+      report.committed.push_back({position, token, slot.probabilities[static_cast<size_t>(offset)]});
+      if (position < static_cast<int32_t>(canvas_.size())) canvas_[static_cast<size_t>(position)] = token;
+      if (is_end(token) && !is_released()) limit_to(position + 1);
+    }
+  }
+  std::erase_if(open_, [](const IndexRange& open) { return open.size() == 0; });
+  working_.erase(working_.begin(), working_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void RefusionDecoder::commit_completed(StepReport& report) {
+  if (is_released()) return commit_released_completion(report);
+  commit(working_.size(), true, report);
+  next_iteration();
+}
+
+void RefusionDecoder::commit_released_completion(StepReport& report) {
+  std::vector<int32_t> leaving = selected_;
+  if (end_slot_) {
+    // The released code takes the slot's place among the selected for its place in the block.
+    for (size_t i = *end_slot_; i < open_.size(); ++i) leaving.push_back(open_[i].begin);
+    is_last_block_ = true;
+  }
+  for (size_t i = 0; i < working_.size(); ++i) {
+    Slot& slot = working_[i];
+    const int32_t end = first_end(slot.tokens);
+    if (end == slot.size()) continue;
+    slot.known = end + 1;
+    drop_working_after(i);
+  }
+  commit(working_.size(), true, report);
+  std::erase_if(open_, [&](const IndexRange& open) {
+    return std::find(leaving.begin(), leaving.end(), open.begin) != leaving.end();
+  });
+  next_iteration();
+}
+
+void RefusionDecoder::drop_working_after(size_t slot) {
+  working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(slot) + 1, working_.end());
+}
+
+/// Nothing from `limit` on belongs to the answer.
+void RefusionDecoder::limit_to(int32_t limit) {
+  canvas_.resize(std::min(canvas_.size(), static_cast<size_t>(limit)));
+  std::erase_if(open_, [&](const IndexRange& open) { return open.begin >= limit; });
+}
+
+void RefusionDecoder::next_iteration() {
+  working_.clear();
+  if (stops_at_text()) return finish(StopReason::kStopText);
+  const auto limit = static_cast<int32_t>(canvas_.size());
+  while (open_.empty()) {
+    const int32_t begin = prompt_length_ + (block_ + 1) * options_.block_length;
+    if (is_last_block_ || begin >= limit) {
+      const auto answer = std::span(canvas_).subspan(static_cast<size_t>(prompt_length_));
+      const bool has_end = first_end(answer) < static_cast<int32_t>(answer.size());
+      return finish(has_end ? StopReason::kEndToken : StopReason::kLength);
+    }
+    ++block_;
+    const int32_t end = std::min(begin + options_.block_length, limit);
+    for (int32_t slot = begin; slot < end; slot += options_.slot_size) {
+      open_.push_back({slot, std::min(slot + options_.slot_size, end)});
+    }
+  }
+  ++iteration_;
+  round_ = 0;
+  end_slot_.reset();
+  phase_ = Phase::kPlan;
+}
+
+void RefusionDecoder::finish(StopReason reason) {
+  done_ = true;
+  stop_reason_ = reason;
+  if (!is_released()) return;
+  // The released code returns what was written in order of position: gaps close up.
+  std::sort(clean_.begin(), clean_.end(),
+            [](const CleanToken& a, const CleanToken& b) { return a.position < b.position; });
+  const size_t length = std::min(canvas_.size(), clean_.size());
+  canvas_.resize(length);
+  for (size_t i = 0; i < length; ++i) canvas_[i] = clean_[i].token;
+}
+
+/// Whether the part of the answer that has no gap holds a text that ends it; cuts the answer there.
+bool RefusionDecoder::stops_at_text() {
+  if (!options_.find_stop) return false;
+  const auto answer = std::span<const TokenId>(canvas_).subspan(static_cast<size_t>(prompt_length_));
+  const auto gap = std::find(answer.begin(), answer.end(), options_.mask_id);
+  const auto written = answer.first(static_cast<size_t>(gap - answer.begin()));
+  const std::optional<int32_t> length =
+      options_.find_stop(written.first(static_cast<size_t>(first_end(written))));
+  if (length) canvas_.resize(static_cast<size_t>(prompt_length_ + *length));
+  return length.has_value();
+}
+
+void RefusionDecoder::describe(StepReport& report) const {
+  for (const Slot& slot : working_) {
+    report.slots.push_back({slot.begin, true, slot.known, slot.tokens, slot.probabilities});
+  }
+}
+
+bool RefusionDecoder::is_end(TokenId token) const {
+  return std::find(options_.end_ids.begin(), options_.end_ids.end(), token) != options_.end_ids.end();
+}
+
+/// Index of the first end token; how many tokens there are if there is none.
+int32_t RefusionDecoder::first_end(std::span<const TokenId> tokens) const {
+  const auto end = std::find_if(tokens.begin(), tokens.end(), [&](TokenId token) { return is_end(token); });
+  return static_cast<int32_t>(end - tokens.begin());
+}
+
+/// One past the last offset that is fed and judged. Only Lacuna's rules leave out what follows an end token.
+int32_t RefusionDecoder::end_of(const Slot& slot) const {
+  return is_lacuna() ? std::min(first_end(slot.tokens) + 1, slot.size()) : slot.size();
+}
+
+}  // namespace lacuna

@@ -1,0 +1,162 @@
+// ReFusion: a diffusion pass plans which slots of the answer can be written now and drafts them;
+// left-to-right passes check the drafts and complete them; whatever is written keeps its K/V.
+//
+// "ReFusion: A Diffusion Large Language Model with Parallel Autoregressive Decoding", sections 4.2 and A.2;
+// docs/refusion.md has the rules of each mode and where the paper and its code differ.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/stop_text.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+/// Whose rules to follow. They differ in what a draft's first token needs, in how drafts are completed and in
+/// what an end token does.
+enum class RefusionRules : uint8_t { kPaper, kReleased, kLacuna };
+
+struct Refusion {
+  RefusionRules rules = RefusionRules::kLacuna;
+  TokenId mask_id = 0;
+  std::vector<TokenId> end_ids;
+  int32_t gen_length = 128;
+  int32_t block_length = 64;     ///< positions that are planned together; the last block may be shorter
+  int32_t slot_size = 8;         ///< the last slot of a block may be shorter
+  double slot_threshold = 0.9;   ///< a slot is selected if its first token is likelier than this
+  double token_threshold = 0.9;  ///< a draft stands if it is likelier than this
+  /// A completion feeds all its slots from where the slowest has got to, finished ones too, as the released
+  /// code does; otherwise each from where it is. The tokens are the same. Not for kLacuna.
+  bool advances_together = false;
+  bool recomputes_kv = false;    ///< compute the K/V of completed slots once more, in their final order
+  bool accepts_exactly = false;  ///< kLacuna: a draft stands if it is the left-to-right model's own draw
+  double revoke = 0;      ///< kLacuna: mask a finished slot anew from its first token less likely than this
+  SamplingRule sampling;  ///< its confidence is the raw probability
+  uint64_t seed = 0;
+  StopFinder find_stop;  ///< may be empty
+};
+
+class RefusionDecoder final : public Decoder {
+ public:
+  /// Options must be consistent (make_decoder checks them).
+  RefusionDecoder(Refusion options, std::vector<TokenId> prompt);
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return prompt_length_ + options_.gen_length; }
+  bool done() const override { return done_; }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override;
+  StepReport apply(std::span<const RowStatistics> drawn) override;
+  std::span<const LogitRow> further_logits() const override { return further_; }
+  void apply_further(std::span<const RowStatistics> drawn, StepReport& report) override;
+  std::span<const TokenId> canvas() const override { return canvas_; }
+  int32_t prompt_length() const override { return prompt_length_; }
+  StopReason stop_reason() const override { return stop_reason_; }
+
+ private:
+  enum class Phase : uint8_t {
+    kPlan,     // masks of all of the block's open slots: scores and drafts
+    kVerify,   // drafts of the selected slots, one after the other
+    kPredict,  // each slot on its own: masks after what stands
+    kCheck,    // each slot on its own: its tokens; the first after what stands is accepted unseen
+    kFill,     // each slot on its own: its tokens; a draft that falls is replaced in the same pass
+  };
+
+  /// Indices into StepPlan::rules.
+  enum Rule : uint8_t { kPick, kBest };
+
+  struct Slot {
+    int32_t begin = 0;                  // position
+    std::vector<TokenId> tokens;        // drafts, then what stands
+    std::vector<double> probabilities;  // of tokens
+    int32_t known = 0;                  // leading tokens that stand
+    int32_t kept = 0;                   // leading tokens whose K/V lie in base, base + 1, ...
+    int32_t base = 0;                   // cell
+    size_t open_index = 0;              // in open_ when it was selected
+    IndexRange given_back;              // positions that a revocation masks anew
+
+    int32_t size() const { return static_cast<int32_t>(tokens.size()); }
+  };
+
+  struct CleanToken {
+    int32_t position = 0;
+    TokenId token = 0;
+  };
+
+  // Building passes.
+  void build_pass(std::span<const int32_t> owed, StepPlan& plan) const;
+  void add_owed(std::span<const int32_t> owed, StepPlan& plan) const;
+  void add_masks(StepPlan& plan) const;
+  void add_drafts(StepPlan& plan) const;
+  void add_slots(StepPlan& plan) const;
+  void add_group(int32_t first_row, std::vector<IndexRange> visible, StepPlan& plan) const;
+  LogitRow draft(int32_t row, int32_t position, Rule rule) const;
+  LogitRow judgement(int32_t row, const Slot& slot, int32_t offset) const;
+  int32_t first_judged(const Slot& slot) const;
+  bool takes_part(const Slot& slot) const;
+
+  // Taking results.
+  void select_slots(std::span<const RowStatistics> drawn, StepReport& report);
+  void ask_for_drafts();
+  void begin_verification(StepReport& report);
+  void take_verified(std::span<const RowStatistics> drawn, StepReport& report);
+  bool commit_up_to_end(size_t whole, StepReport& report);
+  void go_on_after_verification(size_t whole, const RowStatistics* refusal, StepReport& report);
+  void take_predicted(std::span<const RowStatistics> drawn, StepReport& report);
+  void take_checked(std::span<const RowStatistics> drawn, StepReport& report);
+  void take_filled(std::span<const RowStatistics> drawn, StepReport& report);
+  const RowStatistics* extend(Slot& slot, int32_t first, std::span<const RowStatistics> judged) const;
+  static void replace(Slot& slot, const RowStatistics& drawn);
+  void finish_slot(size_t index);
+  void place_working();
+  void drop_working_after(size_t slot);
+  void describe(StepReport& report) const;
+
+  // Committing.
+  void commit(size_t count, bool by_completion, StepReport& report);
+  void commit_if_all_done(StepReport& report);
+  void commit_completed(StepReport& report);
+  void commit_released_completion(StepReport& report);
+  void limit_to(int32_t limit);
+  void next_iteration();
+  bool stops_at_text();
+  void finish(StopReason reason);
+
+  bool is_lacuna() const { return options_.rules == RefusionRules::kLacuna; }
+  bool is_released() const { return options_.rules == RefusionRules::kReleased; }
+  int32_t num_clean() const { return static_cast<int32_t>(clean_.size()); }
+  bool is_end(TokenId token) const;
+  int32_t first_end(std::span<const TokenId> tokens) const;
+  int32_t end_of(const Slot& slot) const;
+  bool is_done(const Slot& slot) const { return slot.known >= end_of(slot); }
+
+  Refusion options_;
+  int32_t prompt_length_;
+  std::vector<TokenId> canvas_;  // as long as the limit
+  bool done_ = false;
+  StopReason stop_reason_ = StopReason::kLength;
+
+  Phase phase_ = Phase::kPlan;
+  int32_t block_ = -1;
+  int32_t step_ = 0;
+  int32_t iteration_ = -1;
+  int32_t round_ = 0;  // of a completion
+  bool is_last_block_ = false;
+
+  std::vector<CleanToken> clean_;   // by cell
+  std::vector<int32_t> owed_;       // cells of clean_ that do not hold their K/V yet, ascending
+  std::vector<IndexRange> open_;    // positions of the block's masked slots, ascending
+  std::vector<Slot> working_;       // the selected slots, ascending
+  std::vector<int32_t> selected_;   // where the slots of the last plan begin that were selected
+  std::optional<size_t> end_slot_;  // of working_: the last of a completion in which an end token came
+
+  bool is_planned_ = false;
+  StepPlan plan_;
+  std::vector<LogitRow> further_;  // of the pass that was applied last
+};
+
+}  // namespace lacuna

@@ -1,0 +1,29 @@
+#include "engine/stop.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lacuna {
+
+std::string_view before_stop(std::string_view text, const std::vector<std::string>& texts) {
+  size_t end = text.size();
+  for (const std::string& stop : texts) end = std::min(end, text.find(stop));
+  return text.substr(0, end);
+}
+
+StopFinder make_stop_finder(const Tokenizer& tokenizer, std::vector<std::string> texts) {
+  std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+  if (texts.empty()) return {};
+  return [&tokenizer, texts = std::move(texts)](std::span<const TokenId> answer) -> std::optional<int32_t> {
+    const auto holds_stop = [&](size_t length) {
+      const std::string text = tokenizer.decode(answer.first(length));
+      return before_stop(text, texts).size() < text.size();
+    };
+    if (!holds_stop(answer.size())) return std::nullopt;
+    size_t length = 1;
+    while (!holds_stop(length)) ++length;
+    return static_cast<int32_t>(length);
+  };
+}
+
+}  // namespace lacuna
