@@ -208,14 +208,19 @@ TEST(DrawSlotPlans, MasksSlotsAsOftenAsTheirRatioSaysAndInAnyPlace) {
   const Batch batch = batch_of(8, 33, 1);
   std::map<int64_t, int64_t> masked;  // by place, of slots of 4
   double expected = 0;
+  bool mixes = false, shuffles = false;
   for (uint64_t step = 0; step < 500; ++step) {
     for (const SlotPlan& plan : draw_slot_plans(batch, std::vector<int64_t>{4}, 1, step)) {
       for (const Slot& slot : plan.masked) ++masked[slot.first];
       expected += plan.ratio;
+      mixes = mixes || (!plan.clean.empty() && !plan.masked.empty());
+      shuffles = shuffles || (plan.clean.size() > 1 && plan.clean[0].first > plan.clean[1].first);
     }
   }
   // About half of 4,000 coins, deviation below 32.
   EXPECT_EQ(masked.size(), 8U);
+  EXPECT_TRUE(mixes);     // each slot has a coin of its own
+  EXPECT_TRUE(shuffles);  // clean slots, that is
   for (const auto& [first, count] : masked) EXPECT_NEAR(static_cast<double>(count), expected, 160) << first;
 }
 
