@@ -242,6 +242,38 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
     return Model(config, tensors)
 
 
+def make_refusion_checkpoint(folder, seed):
+    """Writes a small Qwen3 with a mask token, as ReFusion is published, and returns its reference Model.
+
+    All embeddings share a vector, so that a draft from a mask row and the judge's row on its left often agree, with
+    probabilities anywhere between 0 and 1. Three checkpoints of four can end, and in every other one the mask token may
+    win.
+    """
+    rng = np.random.default_rng([seed, 21])
+    kv_heads, group = ((2, 2), (1, 4), (2, 1), (4, 1))[int(rng.integers(4))]
+    strength, factor = rng.choice([0.3, 0.6, 1.0, 1.5]), rng.choice([0.5, 1.0, 2.0])
+    sharpness = rng.choice([0.6, 0.8, 1.1])
+    ids = special_ids("qwen3", 112)
+
+    def edit(config, tensors):
+        config["mask_token_id"] = ids["<|mask|>"]
+        embedding, head = tensors["model.embed_tokens.weight"], tensors["lm_head.weight"]
+        shared = rng.standard_normal(embedding.shape[1])
+        tensors["model.embed_tokens.weight"] = embedding + strength * shared
+        for name in tensors:
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                tensors[name] = tensors[name] * factor
+        lean = np.sqrt(strength ** 2 + factor ** 2 + 1) / strength * 4 * shared / embedding.shape[1]
+        for text, wanted in (("<|mask|>", seed % 2), ("<|im_end|>", seed % 4), ("<|endoftext|>", seed % 4 == 2)):
+            row = rng.standard_normal(embedding.shape[1]) * 4 / np.sqrt(embedding.shape[1])
+            head[ids[text]] = (row + rng.uniform(0.3, 1.7) * lean) * bool(wanted)  # they win now and then
+        tensors["lm_head.weight"] = head * sharpness
+
+    size = {"vocab": 112, "hidden": int(rng.choice([32, 48, 64])), "layers": 2, "kv_heads": kv_heads,
+            "heads": kv_heads * group, "head_dim": int(rng.choice([8, 16])), "tied": False}
+    return make_checkpoint(folder, "qwen3", seed, edit=edit, dtype="f32", **size)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
