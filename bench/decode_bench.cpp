@@ -19,8 +19,27 @@ namespace {
 struct RecordedPass {
   ModelRole role = ModelRole::kMain;
   StepPlan plan;
+  std::vector<LogitRow> further;
   std::vector<DriftProbe> probes;
   bool remembers = false;
+
+  /// Appends one request's part.
+  void append(const StepPlan& part, int32_t first_sequence, std::vector<LogitRow> part_further,
+              std::vector<DriftProbe> part_probes) {
+    const int32_t first_row = plan.num_rows();
+    const auto first_rule = static_cast<int32_t>(plan.rules.size());
+    plan.append(part, first_sequence);
+    for (LogitRow& logit : part_further) {
+      logit.row += first_row;
+      logit.rule += first_rule;
+      further.push_back(logit);
+    }
+    for (DriftProbe& probe : part_probes) {
+      probe.row += first_row;
+      if (probe.unconditional_row >= 0) probe.unconditional_row += first_row;
+      probes.push_back(probe);
+    }
+  }
 };
 
 /// One request, its posteriors made up.
@@ -30,48 +49,80 @@ class Simulation {
              uint64_t request)
       : decoder_(std::move(decoder)),
         mask_id_(config.mask_id),
+        plans_slots_(config.plans_slots),
         options_(options),
         noise_(options.seed, request) {}
 
   Decoder& decoder() { return *decoder_; }
 
-  /// Advances by one pass; returns what it would measure drift of.
-  std::vector<DriftProbe> advance() {
-    const StepPlan& plan = decoder_->plan();
-    const bool is_main = decoder_->role() == ModelRole::kMain;
-    if (is_main) {
+  /// Advances by one pass and adds what it computes to `pass`.
+  void advance(int32_t first_sequence, RecordedPass& pass) {
+    const StepPlan plan = decoder_->plan();
+    if (decoder_->role() == ModelRole::kMain) {
       for (size_t i = 0; i < plan.tokens.size(); ++i) {
         int32_t& reads = reads_[plan.positions[i]];
         reads = plan.tokens[i] == mask_id_ ? 0 : reads + 1;
       }
     }
-    std::vector<RowStatistics> drawn;
-    for (size_t i = 0; i < plan.logits.size(); ++i) {
-      RowStatistics made_up;
-      made_up.token = 1;
-      made_up.confidence = noise_.uniform(drawn_++);
-      made_up.scored_rank = made_up.confidence < options_.accept_rate ? 0 : 1 << 20;
-      drawn.push_back(made_up);
-    }
-    StepReport report = decoder_->apply(drawn);
-    const std::span<const DriftProbe> probes = decoder_->drift_probes();
+    StepReport report = decoder_->apply(make_up(plan, plan.logits));
+    const std::vector<LogitRow> further = copy_of(decoder_->further_logits());
+    if (!further.empty()) decoder_->apply_further(make_up(plan, further), report);
+    const std::vector<DriftProbe> probes = copy_of(decoder_->drift_probes());
     std::vector<Drift> drifts;
     for (const DriftProbe& probe : probes) {
       const bool settled = reads_[probe.cell] > options_.settle_passes;
       drifts.push_back({settled ? 0 : 1e9, 0});
     }
-    std::vector<DriftProbe> measured(probes.begin(), probes.end());
     decoder_->apply_drift(drifts, report);
-    return measured;
+    pass.append(plan, first_sequence, further, probes);
   }
 
  private:
+  template <typename T>
+  static std::vector<T> copy_of(std::span<const T> values) {
+    return {values.begin(), values.end()};
+  }
+
+  std::vector<RowStatistics> make_up(const StepPlan& plan, std::span<const LogitRow> wanted) {
+    std::vector<RowStatistics> drawn;
+    for (const LogitRow& logit : wanted) {
+      drawn.push_back(plans_slots_ ? slot_statistics(plan, logit) : statistics());
+    }
+    return drawn;
+  }
+
+  RowStatistics statistics() {
+    RowStatistics made_up;
+    made_up.token = 1;
+    made_up.confidence = noise_.uniform(drawn_++);
+    made_up.scored_rank = made_up.confidence < options_.accept_rate ? 0 : 1 << 20;
+    return made_up;
+  }
+
+  /// Whether a draft stands depends on its position and on how often that was drafted, not on the rules that
+  /// ask: all rules meet the same luck.
+  RowStatistics slot_statistics(const StepPlan& plan, const LogitRow& logit) {
+    RowStatistics made_up;
+    made_up.token = 1;
+    const int32_t position = plan.positions[static_cast<size_t>(logit.row)] + (logit.scored >= 0 ? 1 : 0);
+    int32_t& drafts = drafts_[position];
+    if (logit.scored < 0) ++drafts;
+    const double luck =
+        noise_.uniform((static_cast<uint64_t>(position) << 32) + static_cast<uint64_t>(drafts));
+    const bool is_sure = luck < (logit.scored >= 0 ? options_.accept_rate : options_.select_rate);
+    made_up.confidence = is_sure ? 1 : 0;
+    made_up.scored_probability = made_up.confidence;
+    return made_up;
+  }
+
   std::unique_ptr<Decoder> decoder_;
   TokenId mask_id_;
+  bool plans_slots_;
   const DecodeBenchOptions& options_;
   RngStream noise_;
   uint64_t drawn_ = 0;
-  std::map<int32_t, int32_t> reads_;  // by position: passes that read its token
+  std::map<int32_t, int32_t> reads_;   // by position: passes that read its token
+  std::map<int32_t, int32_t> drafts_;  // by position: times that it was drafted
 };
 
 struct Stores {
@@ -94,21 +145,15 @@ class Run {
     for (bool active = true; active;) {
       active = false;
       for (const ModelRole role : {ModelRole::kMain, ModelRole::kGuide}) {
-        RecordedPass pass{role, {}, {}, false};
+        RecordedPass pass{role, {}, {}, {}, false};
         int32_t sequence = 0;
         for (Simulation& request : batch) {
           Decoder& decoder = request.decoder();
           const int32_t first_sequence = sequence;
           sequence += role == ModelRole::kMain ? decoder.num_sequences() : 1;
           if (decoder.done() || decoder.role() != role) continue;
-          const int32_t first_row = pass.plan.num_rows();
-          pass.plan.append(decoder.plan(), first_sequence);
           pass.remembers = decoder.remembers_outputs() && role == ModelRole::kMain;
-          for (DriftProbe probe : request.advance()) {
-            probe.row += first_row;
-            if (probe.unconditional_row >= 0) probe.unconditional_row += first_row;
-            pass.probes.push_back(probe);
-          }
+          request.advance(first_sequence, pass);
         }
         if (pass.plan.num_rows() == 0) continue;
         active = true;
@@ -126,10 +171,16 @@ class Run {
     std::vector<OutputCache*> outputs;
     for (KvCache& cache : stores_[which].caches) caches.push_back(&cache);
     for (OutputCache& output : stores_[which].outputs) outputs.push_back(&output);
-    drawn_.resize(pass.plan.logits.size());
+    drawn_.resize(std::max(pass.plan.logits.size(), pass.further.size()));
+    const std::span<RowStatistics> drawn(drawn_);
     drifts_.resize(pass.probes.size());
     const Stopwatch clock;
-    models_[which]->forward(context, pass.plan, caches, workspaces_[which], drawn_);
+    models_[which]->forward(context, pass.plan, caches, workspaces_[which],
+                            drawn.first(pass.plan.logits.size()));
+    if (!pass.further.empty()) {
+      models_[which]->draw_further(context, pass.plan, pass.further, workspaces_[which],
+                                   drawn.first(pass.further.size()));
+    }
     if (pass.remembers) {
       models_[which]->measure_drift(context, pass.plan, pass.probes, outputs, workspaces_[which], drifts_);
     }
@@ -167,7 +218,7 @@ class Run {
   void count(const RecordedPass& pass) {
     const Model& model = *models_[static_cast<size_t>(pass.role)];
     PassWork work = work_of(pass.plan);
-    work.logit_rows += logit_rows_of(pass.probes);
+    work.logit_rows += logit_rows_of(pass.probes) + static_cast<double>(pass.further.size());
     const StepCost cost = lacuna::cost(model.config(), model.dtype(), work);
     ++timing_.passes;
     timing_.rows += cost.rows;
@@ -224,7 +275,13 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Mod
   plain_generation.block_length = generation.block_length;
   plain_generation.steps = generation.steps;
   plain_generation.cfg_scale = generation.cfg_scale;
-  plain_generation.suppress_mask = true;
+  if (model.config().plans_slots) {
+    plain_generation.refusion = "released";
+    plain_generation.slot_size = generation.slot_size;
+    plain_generation.slot_threshold = generation.slot_threshold;
+  } else {
+    plain_generation.suppress_mask = !model.config().causal;
+  }
   Run plain(model, nullptr, plain_generation, options);
   Run run(model, guide, generation, options);
   record(plain, options.timed_passes);

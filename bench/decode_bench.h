@@ -19,7 +19,9 @@ struct DecodeBenchOptions {
   /// Random weights neither converge nor agree, so that both are simulated: a row settles (its drift falls to
   /// 0) when so many passes have read its token,
   int32_t settle_passes = 2;
-  double accept_rate = 0.9;  ///< and a guide lets each draft stand with this probability.
+  double accept_rate =
+      0.9;  ///< and a guide, or ReFusion's own check, lets each draft stand with this probability;
+  double select_rate = 0.5;  ///< ReFusion: a slot's first token is sure enough with this probability.
   uint64_t seed = 0;
 };
 
@@ -34,8 +36,8 @@ struct DecodeTiming {
 };
 
 /// Decodes twice with simulated posteriors, with the options and with the plain decoder of the same lengths
-/// and steps; then computes passes of the two runs in turn, for real. What a pass costs depends on its plan
-/// alone.
+/// and steps (for a ReFusion model: with the released code's rules); then computes passes of the two runs in
+/// turn, for real. What a pass costs depends on its plan alone.
 ///   guide  null without one
 std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Model* guide,
                                                    const KernelContext& context,

@@ -119,8 +119,10 @@ void run_decode_bench(const DecodeFlags& flags) {
 
 void add_decode_bench(CLI::App& bench) {
   auto flags = std::make_shared<DecodeFlags>();
-  CLI::App* command = bench.add_subcommand(
-      "decode", "Estimate the time of a whole decode at any shape, beside the plain decoder's");
+  CLI::App* command = bench.add_subcommand("decode",
+                                           "Estimate the time of a whole decode at any shape, beside the "
+                                           "plain decoder's (ReFusion: beside the released "
+                                           "code's rules)");
   add_model_flags(*command, *flags);
   add_guide_flag(*command, flags->guide);
   DecodeBenchOptions& options = flags->options;
@@ -136,8 +138,13 @@ void add_decode_bench(CLI::App& bench) {
           "Simulated: a row's posterior stands still once more passes than this read its token (default 2)")
       ->check(CLI::Range(0, 1 << 20));
   command
-      ->add_option("--accept-rate", options.accept_rate,
-                   "Simulated: share of drafts that a guide lets stand (default 0.9)")
+      ->add_option(
+          "--accept-rate", options.accept_rate,
+          "Simulated: share of drafts that a guide, or ReFusion's own check, lets stand (default 0.9)")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--select-rate", options.select_rate,
+                   "Simulated, ReFusion: share of slots whose first token is sure (default 0.5)")
       ->check(CLI::Range(0.0, 1.0));
   add_generation_flags(*command, flags->generation);
   command->add_flag("--json", flags->json, "Print one JSON object");

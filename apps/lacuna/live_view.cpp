@@ -24,13 +24,30 @@ constexpr std::string_view kShowCursor = "\x1b[?25h";
 constexpr std::string_view kClearToEndOfLine = "\x1b[K";
 constexpr std::string_view kClearBelow = "\x1b[J";
 
-/// In order of what wins where several tokens share a character.
-enum class Look : uint8_t { kPlain, kDim, kFresh };
+/// In order of what wins where several tokens share a character. The hues tell slots of one iteration from
+/// those of the next.
+enum class Look : uint8_t { kPlain, kHue0, kHue1, kHue2, kHue3, kHue4, kDim, kFresh };
+
+constexpr int kHues = 5;
+
+constexpr Look hue_of(int32_t iteration) {
+  return static_cast<Look>(static_cast<int>(Look::kHue0) + iteration % kHues);
+}
 
 constexpr std::string_view code_of(Look look) {
   switch (look) {
     case Look::kPlain:
       return "\x1b[0m";
+    case Look::kHue0:
+      return "\x1b[0;36m";
+    case Look::kHue1:
+      return "\x1b[0;33m";
+    case Look::kHue2:
+      return "\x1b[0;35m";
+    case Look::kHue3:
+      return "\x1b[0;32m";
+    case Look::kHue4:
+      return "\x1b[0;34m";
     case Look::kDim:
       return "\x1b[0;2m";
     case Look::kFresh:
@@ -185,7 +202,10 @@ LiveView::~LiveView() {
 }
 
 void LiveView::update(const StepEvent& event) {
-  for (const Commit& commit : event.report.committed) fresh_.push_back(commit.position);
+  for (const Commit& commit : event.report.committed) {
+    fresh_.push_back(commit.position);
+    if (!event.report.slots.empty()) iterations_[commit.position] = event.report.iteration;
+  }
   constexpr double kFrameSeconds = 1.0 / 60;
   if (lines_drawn_ > 0 && since_drawing_.seconds() < kFrameSeconds) return;
   since_drawing_.restart();
@@ -217,7 +237,9 @@ std::vector<std::string> LiveView::canvas_lines(const Decoder& decoder, int colu
     ended = ended || is_end;
     const bool is_fresh =
         std::find(fresh_.begin(), fresh_.end(), static_cast<int32_t>(position)) != fresh_.end();
-    const Look look = is_fresh ? Look::kFresh : ended ? Look::kDim : Look::kPlain;
+    const auto iteration = iterations_.find(static_cast<int32_t>(position));
+    const Look written = iteration == iterations_.end() ? Look::kPlain : hue_of(iteration->second);
+    const Look look = is_fresh ? Look::kFresh : ended ? Look::kDim : written;
     text.add(is_end ? "·" : tokenizer_.decode(std::array{token}, false), look);
   }
   text.flush();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,10 @@
 namespace lacuna {
 
 /// Draws the generated part of one request after each step, in place, on standard error: masks as shaded
-/// cells, committed tokens where they land, the newest in reverse, what follows the end of the answer dimmed,
-/// and a line with steps, tokens per second and rows. Nothing that a model writes reaches the terminal as a
-/// control character. One view at a time; where a signal ends the program, the cursor is shown again.
+/// cells, committed tokens where they land (slots in a colour for each iteration), the newest in reverse,
+/// what follows the end of the answer dimmed, and a line with steps, tokens per second and rows. Nothing that
+/// a model writes reaches the terminal as a control character. One view at a time; where a signal ends the
+/// program, the cursor is shown again.
 class LiveView {
  public:
   LiveView(const ModelConfig& config, const Tokenizer& tokenizer);
@@ -33,7 +35,8 @@ class LiveView {
 
   const ModelConfig& config_;
   const Tokenizer& tokenizer_;
-  std::vector<int32_t> fresh_;  // positions committed since the last drawing
+  std::vector<int32_t> fresh_;             // positions committed since the last drawing
+  std::map<int32_t, int32_t> iterations_;  // by position: the iteration that wrote its slot
   Stopwatch since_drawing_;
   int lines_drawn_ = 0;
 };
