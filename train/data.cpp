@@ -149,12 +149,13 @@ void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, i
   }
 }
 
-std::vector<std::string> vocabulary_corpus(uint64_t seed) {
+std::vector<std::string> vocabulary_corpus() {
+  constexpr uint64_t kSeed = 1;
   constexpr uint64_t kSamplesPerTask = 20000;
   std::vector<std::string> texts;
   for (const std::string_view name : kVocabularyTasks) {
     for (uint64_t index = 0; index < kSamplesPerTask; ++index) {
-      Sample sample = find_task(name).generate(Split::kTrain, seed, index);
+      Sample sample = find_task(name).generate(Split::kTrain, kSeed, index);
       texts.push_back(std::move(sample.prompt));
       texts.push_back(std::move(sample.answer));
     }

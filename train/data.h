@@ -66,7 +66,8 @@ class BatchSource {
 };
 
 /// Prompts and answers of the train split of arithmetic and stories, enough for every word and number to
-/// occur, whatever tasks a run is about: models of different runs share a vocabulary.
-std::vector<std::string> vocabulary_corpus(uint64_t seed);
+/// occur. The same texts whatever tasks and seed a run has: all models share one vocabulary, so that one can
+/// start, guide or judge another.
+std::vector<std::string> vocabulary_corpus();
 
 }  // namespace lacuna::train

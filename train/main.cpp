@@ -52,7 +52,8 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--steps", a.train.steps, "Optimiser steps, all sittings together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--seed", a.train.seed, "Seed of weights, data and masks")->capture_default_str();
+  app.add_option("--seed", a.train.seed, "Seed of weights, data and masks; the vocabulary is always the same")
+      ->capture_default_str();
   app.add_option("--threads", a.train.threads, "Threads; each takes a part of the rows")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
@@ -161,7 +162,7 @@ int run(Arguments arguments) {
   torch::set_num_threads(arguments.train.threads);  // for evaluation; training shares rows out itself
   torch::manual_seed(arguments.train.seed);
 
-  const Bpe bpe = learn_bpe(vocabulary_corpus(arguments.train.seed), arguments.max_vocabulary);
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), arguments.max_vocabulary);
   arguments.shape.vocabulary = bpe.total_size();
   export_texts(folder, arguments.shape, bpe);
   const Tokenizer tokenizer = Tokenizer::load(folder);

@@ -40,7 +40,7 @@ TEST(LearnBpe, NeverJoinsANumberWithItsNeighbours) {
 }
 
 TEST(TokenizerJson, MakesOneTokenOfEachWordAndNumberOfTheTasks) {
-  const Bpe bpe = learn_bpe(vocabulary_corpus(1), 1024);
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
   EXPECT_LT(bpe.vocabulary.size(), 1024U);
   const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
   EXPECT_EQ(tokenizer.size(), bpe.total_size());

@@ -16,7 +16,7 @@ namespace {
 
 class TrainerTest : public ::testing::Test {
  protected:
-  TrainerTest() : bpe_(learn_bpe(vocabulary_corpus(1), 1024)) {
+  TrainerTest() : bpe_(learn_bpe(vocabulary_corpus(), 1024)) {
     tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::from_json(tokenizer_json(bpe_).dump(), "learned"));
     folder_ = std::filesystem::path(::testing::TempDir()) / "lacuna_trainer_test";
     std::filesystem::create_directories(folder_);
@@ -167,7 +167,7 @@ TEST(Schedule, RisesThenFallsToAHundredth) {
 }
 
 TEST(BatchSource, GivesEachStepTheSameBatchInAnyOrder) {
-  const Bpe bpe = learn_bpe(vocabulary_corpus(1), 1024);
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
   const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
@@ -182,7 +182,7 @@ TEST(BatchSource, GivesEachStepTheSameBatchInAnyOrder) {
 }
 
 TEST(BatchSource, EndsTheResponseAfterOneEndTokenWhereItIsAskedTo) {
-  const Bpe bpe = learn_bpe(vocabulary_corpus(1), 1024);
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
   const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
@@ -203,7 +203,7 @@ TEST(BatchSource, EndsTheResponseAfterOneEndTokenWhereItIsAskedTo) {
 }
 
 TEST(BatchSource, GivesEachRowItsCanvasAndADrillItsResults) {
-  const Bpe bpe = learn_bpe(vocabulary_corpus(1), 1024);
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
   const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
