@@ -125,6 +125,17 @@ inline std::vector<ModelConfig> tiny_configs() {
   return {plain, scaled, experts, normalized_experts, dream, qwen2, qwen3};
 }
 
+/// A ReFusion model: a causal one that plans slots with mask tokens. Its logits are so
+/// flat that a row finds some of the drafts of another likely.
+inline ModelConfig tiny_refusion_config() {
+  ModelConfig config = tiny_configs()[6];
+  config.num_layers = 2;
+  config.plans_slots = true;
+  config.mask_id = 90;
+  config.logit_scale = 0.5F;
+  return config;
+}
+
 /// Tokens that depend on `seed` alone.
 inline std::vector<TokenId> random_tokens(uint64_t seed, int32_t count, int64_t vocab) {
   std::vector<TokenId> tokens;
