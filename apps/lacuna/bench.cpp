@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "bench/decode_bench.h"
 #include "bench/matmul_bench.h"
 #include "bench/step_bench.h"
 #include "commands.h"
-#include "generation_flags.h"
+#include "decode_timing.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "numbers.h"
@@ -74,9 +73,7 @@ void add_step_bench(CLI::App& bench) {
   command->callback([flags] { bench_step(*flags); });
 }
 
-struct DecodeFlags : GuidedModelFlags {
-  DecodeBenchOptions options;
-  GenerationOptions generation;
+struct DecodeFlags : DecodeTimingFlags {
   bool json = false;
 };
 
@@ -96,20 +93,7 @@ void print_decode_table(const nlohmann::ordered_json& report) {
 }
 
 void run_decode_bench(const DecodeFlags& flags) {
-  const ModelSource source = find_model(flags.model);
-  const std::unique_ptr<GuideSource> guide = find_guide(flags, {source.config});
-  const LoadedModel loaded = load_model(flags, source);
-  const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
-  const auto [plain, timing] =
-      bench_decode(*loaded.model, guide_model.get(), loaded.context(), flags.generation, flags.options);
-  nlohmann::ordered_json report{{"bench", "decode"},
-                                {"model", flags.model},
-                                {"isa", loaded.kernels->name},
-                                {"dtype", name_of(loaded.model->dtype())},
-                                {"threads", loaded.threads->size()},
-                                {"prompt_length", flags.options.prompt_length},
-                                {"batch", flags.options.batch}};
-  report.update(to_json(plain, timing));
+  const nlohmann::ordered_json report = time_decode(flags);
   if (flags.json) {
     fmt::print("{}\n", report.dump());
   } else {
@@ -123,30 +107,7 @@ void add_decode_bench(CLI::App& bench) {
                                            "Estimate the time of a whole decode at any shape, beside the "
                                            "plain decoder's (ReFusion: beside the released "
                                            "code's rules)");
-  add_model_flags(*command, *flags);
-  add_guide_flag(*command, flags->guide);
-  DecodeBenchOptions& options = flags->options;
-  command->add_option("--prompt-length", options.prompt_length, "Tokens of each prompt (default 128)")
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--batch", options.batch, "Requests that share each pass (default 1)")
-      ->check(CLI::Range(1, 4096));
-  command->add_option("--timed-passes", options.timed_passes, "Passes to compute of each run (default 8)")
-      ->check(CLI::Range(1, 1 << 20));
-  command
-      ->add_option(
-          "--settle-passes", options.settle_passes,
-          "Simulated: a row's posterior stands still once more passes than this read its token (default 2)")
-      ->check(CLI::Range(0, 1 << 20));
-  command
-      ->add_option(
-          "--accept-rate", options.accept_rate,
-          "Simulated: share of drafts that a guide, or ReFusion's own check, lets stand (default 0.9)")
-      ->check(CLI::Range(0.0, 1.0));
-  command
-      ->add_option("--select-rate", options.select_rate,
-                   "Simulated, ReFusion: share of slots whose first token is sure (default 0.5)")
-      ->check(CLI::Range(0.0, 1.0));
-  add_generation_flags(*command, flags->generation);
+  add_decode_timing_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer(
       "Both runs are decoded with made-up posteriors, then passes spread over them are computed and timed in "

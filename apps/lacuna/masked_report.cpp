@@ -4,12 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <utility>
-
-#include "eval/chart.h"
 
 namespace lacuna {
 namespace {
@@ -21,42 +17,13 @@ std::string lock_flags(std::string_view eps, int gate = 20) {
   return fmt::format("--lock eps={},gate={}", eps, gate);
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.1f}%", 100 * share);
-}
-
-/// A share with its 95% interval.
-std::string accuracy(const Measurement& of) {
-  return fmt::format("{} ({:.1f} to {:.1f})", percent(of.accuracy), 100 * of.accuracy_low,
-                     100 * of.accuracy_high);
-}
-
 double rows_of(const Measurement& of) {
-  return of.rows / static_cast<double>(of.samples);
+  return of.rows_per_sample();
 }
 
-class Table {
+class Page : private PageWriter {
  public:
-  explicit Table(const std::vector<std::string>& head) {
-    row(head);
-    row(std::vector<std::string>(head.size(), "---"));
-  }
-
-  void row(const std::vector<std::string>& cells) {
-    for (const std::string& cell : cells) text_ += "| " + cell + ' ';
-    text_ += "|\n";
-  }
-
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-/// The page while it is written.
-class Page {
- public:
-  Page(const MaskedGrid& grid, const Measure& measure) : grid_(grid), measure_(measure) {}
+  Page(const MaskedGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
 
   std::vector<PageFile> write() {
     ratio_by_length();
@@ -68,20 +35,15 @@ class Page {
     guides();
     combinations();
     frontier();
-    std::vector<PageFile> files = std::move(plots_);
-    files.insert(files.begin(), {"masked.md", introduction() + text_});
-    return files;
+    return files("masked.md", introduction());
   }
 
  private:
   // --- Settings ---
 
   Measurement take(const std::string& flags, int32_t samples, Purpose purpose = Purpose::kFigures) {
-    Measurement found =
-        measure_(fmt::format("lacuna eval {} --samples {}{}", flags, samples, grid_.common_flags), purpose);
-    machines_.insert(found.machine);
-    commits_.insert(found.commit);
-    return found;
+    return evaluate(fmt::format("lacuna eval {} --samples {}{}", flags, samples, grid_.common_flags),
+                    purpose);
   }
 
   Measurement timed(const std::string& flags) { return take(flags, grid_.timed_samples, Purpose::kTimes); }
@@ -129,25 +91,7 @@ class Page {
   /// Names a point of the frontier.
   void mark(const std::string& family, const std::string& label, const Measurement& of,
             const Measurement& plain) {
-    const double ratio = of.layer_flops / plain.layer_flops;
-    std::vector<ChartPoint>& points = frontier_[family];
-    const ChartPoint point{ratio, 100 * of.accuracy, label};
-    const auto same = std::find_if(points.begin(), points.end(), [&](const ChartPoint& other) {
-      return other.x == point.x && other.y == point.y;
-    });
-    if (same == points.end()) {
-      points.push_back(point);
-    } else {
-      same->label += ", " + label;
-    }
-  }
-
-  void heading(std::string_view title) { text_ += fmt::format("\n## {}\n\n", title); }
-  void paragraph(std::string_view words) { text_ += fmt::format("{}\n\n", words); }
-  void table(const Table& finished) { text_ += finished.text() + '\n'; }
-  void plot(const std::string& name, const Chart& chart) {
-    text_ += fmt::format("![{}]({})\n\n", chart.title, name);
-    plots_.push_back({name, to_svg(chart)});
+    frontier_.mark(family, label, of.layer_flops / plain.layer_flops, 100 * of.accuracy);
   }
 
   // --- Sections ---
@@ -245,7 +189,7 @@ class Page {
     Table score({"N_gen/steps", "no lock (95% interval)", "ε 5e-4", "5e-3", "5e-2", "paper", "5e-4", "5e-3"});
     for (size_t i = 0; i < shapes.size(); ++i) {
       const Measurement plain = judged("arithmetic", shapes[i], "");
-      std::vector<std::string> cells{shapes[i].name(), accuracy(plain)};
+      std::vector<std::string> cells{shapes[i].name(), accuracy_text(plain)};
       for (const std::string_view eps : kEps) {
         const Measurement locked = judged("arithmetic", shapes[i], lock_flags(eps));
         cells.push_back(fmt::format("{} {:.2f}", percent(locked.accuracy), locked.layer_flops_ratio));
@@ -269,10 +213,10 @@ class Page {
     const Measurement plain = judged("arithmetic", {length, length}, "");
     mark("no method", "plain", plain, plain);
     Table result({"--lock", "accuracy", "FLOPs ratio", "row ratio"});
-    result.row({"none", accuracy(plain), "1.000", "1.000"});
+    result.row({"none", accuracy_text(plain), "1.000", "1.000"});
     const auto add = [&](const std::string& more, const std::string& label) {
       const Measurement locked = judged("arithmetic", {length, length}, "--lock " + more);
-      result.row({"`" + more + "`", accuracy(locked), fmt::format("{:.3f}", locked.layer_flops_ratio),
+      result.row({"`" + more + "`", accuracy_text(locked), fmt::format("{:.3f}", locked.layer_flops_ratio),
                   fmt::format("{:.3f}", locked.row_ratio)});
       mark("SureLock", label, locked, plain);
     };
@@ -327,7 +271,7 @@ class Page {
 
   /// Columns of one setting beside the plain decoder.
   std::vector<std::string> costs(const Measurement& of, const Measurement& plain) const {
-    return {accuracy(of),
+    return {accuracy_text(of),
             fmt::format("{:.1f}", of.steps),
             fmt::format("{:.0f}", rows_of(of)),
             fmt::format("{:.1f}×", rows_of(plain) / rows_of(of)),
@@ -503,10 +447,7 @@ class Page {
     Chart chart{fmt::format("Accuracy by FLOPs, arithmetic, {} positions", short_length()),
                 {"layer FLOPs beside the plain decoder's, guide included", true},
                 {"right, %"},
-                {}};
-    for (auto& [family, points] : frontier_) {
-      chart.series.push_back({family, points, chart.series.size(), false, false});
-    }
+                frontier_.series()};
     plot("masked_frontier.svg", chart);
     paragraph(
         fmt::format("Up and to the left is better. With {} samples, points nearer than about {:.0f} "
@@ -521,11 +462,6 @@ class Page {
   }
 
   std::string introduction() const {
-    const auto list = [](const std::set<std::string>& all) {
-      std::string text;
-      for (const std::string& each : all) text += (text.empty() ? "" : "; ") + each;
-      return text;
-    };
     return fmt::format(
         R"(# Masked acceleration, measured
 
@@ -541,48 +477,14 @@ paper's figures beside it. The methods are in [masked_acceleration.md](../masked
   disturb less.
 - A tiny model: read the ratios, not the rates.
 )",
-        grid_.model, grid_.guide, list(machines_), list(commits_), grid_.samples, grid_.timed_samples,
-        grid_.rounds);
+        grid_.model, grid_.guide, machines(), commits(), grid_.samples, grid_.timed_samples, grid_.rounds);
   }
 
   const MaskedGrid& grid_;
-  const Measure& measure_;
-  std::set<std::string> machines_, commits_;
-  std::map<std::string, std::vector<ChartPoint>> frontier_;
-  std::string text_;
-  std::vector<PageFile> plots_;
+  Frontier frontier_;
 };
 
 }  // namespace
-
-Measurement measurement_of(const nlohmann::json& row) {
-  const nlohmann::json& machine = row.at("machine");
-  const nlohmann::json& result = row.at("result");
-  const auto number = [&](const char* key) { return result.at(key).get<double>(); };
-  Measurement found;
-  found.machine =
-      fmt::format("{}, {} cores, {}", machine.at("processor").get<std::string>(),
-                  machine.at("cores").get<int64_t>(), machine.at("instructions").get<std::string>());
-  found.commit = row.at("commit").get<std::string>();
-  found.samples = result.at("samples").get<int64_t>();
-  found.accuracy = number("accuracy");
-  found.accuracy_low = number("accuracy_low");
-  found.accuracy_high = number("accuracy_high");
-  found.steps = number("steps_mean");
-  found.rows = number("rows");
-  found.row_ratio = number("row_ratio");
-  found.layer_flops = number("layer_flops");
-  found.layer_flops_ratio = number("layer_flops") / number("layer_flops_baseline");
-  found.seconds = number("seconds") / number("samples");
-  found.processor_seconds = number("processor_seconds") / number("samples");
-  found.canvas_tokens = result.at("settings").at("gen-length").get<double>();
-  if (result.contains("judge")) {
-    found.perplexity = result.at("judge").at("perplexity").get<double>();
-    found.repetition = result.at("judge").at("repetition").get<double>();
-  }
-  found.row_ratio_by_step = row.at("row_ratio_by_step").get<std::vector<double>>();
-  return found;
-}
 
 std::vector<PageFile> write_masked_page(const MaskedGrid& grid, const Measure& measure) {
   return Page(grid, measure).write();

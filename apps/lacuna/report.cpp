@@ -1,13 +1,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,9 +21,18 @@
 #include "base/json.h"
 #include "bench/machine.h"
 #include "commands.h"
+#include "decode_timing.h"
+#include "engine/engine.h"
+#include "engine/result.h"
 #include "evaluation.h"
+#include "generation_flags.h"
 #include "kernels/dispatch.h"
+#include "loading.h"
 #include "masked_report.h"
+#include "refusion_report.h"
+#include "report_page.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
 
 namespace lacuna {
 namespace {
@@ -28,8 +40,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ReportFlags {
-  std::string model = "mini-llada";
-  std::string guide = "mini-qwen";
+  std::string model;
   std::string out = "docs/results";
   std::optional<int32_t> samples;
   int threads = 0;
@@ -37,12 +48,23 @@ struct ReportFlags {
   bool fresh = false;
 };
 
-EvalFlags parse_command(const std::string& command) {
-  EvalFlags flags;
-  CLI::App eval;
-  add_eval_flags(eval, flags);
-  constexpr std::string_view kProgram = "lacuna eval ";
-  eval.parse(command.substr(kProgram.size()));
+struct MaskedFlags : ReportFlags {
+  std::string guide = "mini-qwen";
+};
+
+struct RefusionFlags : ReportFlags {
+  std::string twin = "mini-qwen3";
+  std::string masked = "mini-llada";
+  std::optional<std::string> shape;
+};
+
+/// The flags of a command that begins with `program`, as `add` adds them to a parser.
+template <typename Flags, typename Add>
+Flags parse_command(const std::string& command, std::string_view program, Add&& add) {
+  Flags flags;
+  CLI::App parser;
+  add(parser, flags);
+  parser.parse(command.substr(program.size()));
   return flags;
 }
 
@@ -73,11 +95,12 @@ class RawRows {
     return found == rows_.end() ? 0 : found->second.runs;
   }
 
-  /// The first run's figures and the fastest run's times: what else the machine did only ever adds.
-  const Measurement& of(const std::string& command) const { return rows_.at(command).measurement; }
+  /// The first run's row with the fastest run's times: what else the machine did only ever adds.
+  const nlohmann::json& of(const std::string& command) const { return rows_.at(command).row; }
 
   void add(const nlohmann::ordered_json& row) {
-    const std::string line = row.dump();
+    // A token's text may begin or end inside a character; JSON cannot.
+    const std::string line = row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     stream_ << line << '\n';
     stream_.flush();
     if (!stream_) throw InputError("--out: {} cannot be written", path_.string());
@@ -100,16 +123,18 @@ class RawRows {
   }
 
   void take(const nlohmann::json& row) {
-    const Measurement run = measurement_of(row);
+    check_row(row);
     Row& known = rows_[row.at("command").get<std::string>()];
-    if (known.runs++ == 0) known.measurement = run;
-    Measurement& fastest = known.measurement;
-    fastest.seconds = std::min(fastest.seconds, run.seconds);
-    fastest.processor_seconds = std::min(fastest.processor_seconds, run.processor_seconds);
+    if (known.runs++ == 0) known.row = row;
+    nlohmann::json& fastest = known.row.at("result");
+    for (const char* key : {"seconds", "processor_seconds"}) {
+      if (!fastest.contains(key)) continue;
+      fastest[key] = std::min(fastest[key].get<double>(), row.at("result").at(key).get<double>());
+    }
   }
 
   struct Row {
-    Measurement measurement;
+    nlohmann::json row;
     int32_t runs = 0;
   };
 
@@ -118,22 +143,82 @@ class RawRows {
   std::map<std::string, Row> rows_;
 };
 
-nlohmann::ordered_json measure(const std::string& command) {
-  const EvalFlags flags = parse_command(command);
-  const Evaluation evaluation = run_evaluation(flags);
-  std::vector<double> row_ratio;
-  for (const StepRows& step : evaluation.step_rows) {
-    row_ratio.push_back(static_cast<double>(step.rows) / static_cast<double>(step.baseline));
-  }
+/// What every raw row begins with.
+nlohmann::ordered_json row_of(const std::string& command) {
   return {{"command", command},
           {"machine",
            {{"processor", processor_name()},
             {"cores", std::thread::hardware_concurrency()},
             {"instructions", default_table().name}}},
-          {"commit", commit()},
-          {"seed", evaluation.settings.generation.seed.value_or(0)},
-          {"result", to_json(evaluation)},
-          {"row_ratio_by_step", row_ratio}};
+          {"commit", commit()}};
+}
+
+nlohmann::ordered_json measure_evaluation(const std::string& command) {
+  const auto flags = parse_command<EvalFlags>(command, kEvalCommand, add_eval_flags);
+  const Evaluation evaluation = run_evaluation(flags);
+  std::vector<double> row_ratio;
+  for (const StepRows& step : evaluation.step_rows) {
+    row_ratio.push_back(static_cast<double>(step.rows) / static_cast<double>(step.baseline));
+  }
+  nlohmann::ordered_json row = row_of(command);
+  row["seed"] = evaluation.settings.generation.seed.value_or(0);
+  row["result"] = to_json(evaluation);
+  row["row_ratio_by_step"] = row_ratio;
+  return row;
+}
+
+nlohmann::ordered_json measure_decode_bench(const std::string& command) {
+  nlohmann::ordered_json row = row_of(command);
+  row["result"] =
+      time_decode(parse_command<DecodeTimingFlags>(command, kDecodeBenchCommand, add_decode_timing_flags));
+  return row;
+}
+
+struct TraceFlags : ModelFlags {
+  std::string prompt;
+  std::string trace;  ///< where `lacuna run` would write it
+  GenerationOptions generation;
+};
+
+void add_trace_flags(CLI::App& command, TraceFlags& flags) {
+  add_model_flags(command, flags);
+  command.add_option("-p", flags.prompt);
+  command.add_option("--trace", flags.trace);
+  add_generation_flags(command, flags.generation);
+}
+
+/// The lines that `lacuna run --trace` writes, and the texts of their tokens.
+nlohmann::ordered_json measure_trace(const std::string& command) {
+  const auto flags = parse_command<TraceFlags>(command, kRunCommand, add_trace_flags);
+  const ModelSource source = find_model(flags.model);
+  if (!has_tokenizer(source.folder)) throw InputError("{} has no tokenizer", flags.model);
+  const Tokenizer tokenizer = Tokenizer::load(source.folder);
+  const LoadedModel loaded = load_model(flags, source);
+  const EvaluatedModel model{loaded.model, tokenizer, load_chat_template(source.folder)};
+  Engine engine(loaded.model, *loaded.kernels, *loaded.threads);
+  engine.add(
+      make_sample_decoder(model, flags.generation, {flags.prompt, ""}, flags.generation.seed.value_or(0)));
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  std::set<TokenId> tokens;
+  engine.run([&](const StepEvent& event) {
+    lines.push_back(trace_step(event));
+    for (const Commit& commit : event.report.committed) tokens.insert(commit.token);
+    for (const SlotReport& slot : event.report.slots) tokens.insert(slot.tokens.begin(), slot.tokens.end());
+  });
+  nlohmann::ordered_json texts = nlohmann::ordered_json::array();
+  for (const TokenId token : tokens) {
+    texts.push_back({{"token", token}, {"text", tokenizer.decode(std::array{token}, false)}});
+  }
+  nlohmann::ordered_json row = row_of(command);
+  row["prompt_length"] = engine.decoder(0).prompt_length();
+  row["result"] = {{"trace", std::move(lines)}, {"texts", std::move(texts)}};
+  return row;
+}
+
+nlohmann::ordered_json measure(const std::string& command) {
+  if (command.starts_with(kDecodeBenchCommand)) return measure_decode_bench(command);
+  if (command.starts_with(kRunCommand)) return measure_trace(command);
+  return measure_evaluation(command);
 }
 
 void write_file(const fs::path& path, const std::string& text) {
@@ -143,28 +228,30 @@ void write_file(const fs::path& path, const std::string& text) {
   if (!stream) throw InputError("--out: {} cannot be written", path.string());
 }
 
-void report_masked(const ReportFlags& flags) {
-  MaskedGrid grid;
-  grid.model = flags.model;
-  grid.guide = flags.guide;
+/// What --samples, --quick and --threads say about a grid.
+template <typename Grid>
+void set_size(const ReportFlags& flags, Grid& grid) {
   if (flags.quick) {
     grid.samples = 4;
     grid.timed_samples = 2;
     grid.rounds = 1;
-    grid.lengths = {8, 16, 32};
   }
   if (flags.samples) grid.samples = *flags.samples;
   grid.timed_samples = std::min(grid.timed_samples, grid.samples);
   if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
+}
 
+/// Measures what a page asks for and is not known yet, then writes the page.
+void report(const ReportFlags& flags, const std::string& name, int32_t rounds,
+            const std::function<std::vector<PageFile>(const Measure&)>& write_page) {
   std::error_code failure;
   fs::create_directories(flags.out, failure);
-  RawRows rows(fs::path(flags.out) / "masked.jsonl", flags.fresh);
+  RawRows rows(fs::path(flags.out) / (name + ".jsonl"), flags.fresh);
   // Round by round through the whole grid, so that a busy minute of the machine does not meet all runs of one
   // setting.
   std::vector<PageFile> page;
-  for (int32_t round = 1; round <= grid.rounds; ++round) {
-    page = write_masked_page(grid, [&](const std::string& command, Purpose purpose) {
+  for (int32_t round = 1; round <= rounds; ++round) {
+    page = write_page([&](const std::string& command, Purpose purpose) {
       if (rows.runs(command) < (purpose == Purpose::kTimes ? round : 1)) {
         fmt::print(stderr, "{}\n", command);
         rows.add(measure(command));
@@ -178,26 +265,81 @@ void report_masked(const ReportFlags& flags) {
   }
 }
 
+void report_masked(const MaskedFlags& flags) {
+  MaskedGrid grid;
+  grid.model = flags.model;
+  grid.guide = flags.guide;
+  if (flags.quick) grid.lengths = {8, 16, 32};
+  set_size(flags, grid);
+  report(flags, "masked", grid.rounds,
+         [&](const Measure& measure) { return write_masked_page(grid, measure); });
+}
+
+void report_refusion(const RefusionFlags& flags) {
+  RefusionGrid grid;
+  grid.model = flags.model;
+  grid.twin = flags.twin;
+  grid.masked = flags.masked;
+  grid.shape = flags.shape.value_or(flags.quick ? "none" : "random:refusion-8b,layers=2");
+  if (grid.shape == "none") grid.shape.clear();
+  if (flags.quick) {
+    grid.slot_thresholds = {0.5, 0.9};
+    grid.token_thresholds = {0.5, 0.9};
+    grid.slot_sizes = {4, 8};
+    grid.block_lengths = {16, 64};
+  }
+  set_size(flags, grid);
+  report(flags, "refusion", grid.rounds,
+         [&](const Measure& measure) { return write_refusion_page(grid, measure); });
+}
+
+/// The flags that all reports have.
+void add_report_flags(CLI::App& command, ReportFlags& flags, const std::string& name) {
+  command.add_option("--samples", flags.samples, "Samples of each setting (default 200; --quick: 4)")
+      ->check(CLI::Range(1, 1'000'000));
+  add_threads_flag(command, flags.threads);
+  command.add_option(
+      "--out", flags.out,
+      fmt::format("Folder of {}.jsonl, {}.md and the plots (default docs/results)", name, name));
+  command.add_flag("--quick", flags.quick, "A small grid, to see that all of it works");
+  command.add_flag("--fresh", flags.fresh, "Forget the rows that the folder holds");
+  command.footer(fmt::format(
+      "Rows that {}.jsonl holds are not measured again, so that a run may be interrupted.", name));
+}
+
+void add_masked_report(CLI::App& report) {
+  auto flags = std::make_shared<MaskedFlags>();
+  flags->model = "mini-llada";
+  CLI::App* command =
+      report.add_subcommand("masked", "Caches, SureLock and the guide, beside their papers' figures");
+  command->add_option("-m,--model", flags->model, "The masked diffusion model (default mini-llada)");
+  command->add_option("--guide", flags->guide,
+                      "An autoregressive model with the same tokenizer, guide and judge (default mini-qwen)");
+  add_report_flags(*command, *flags, "masked");
+  command->callback([flags] { report_masked(*flags); });
+}
+
+void add_refusion_report(CLI::App& report) {
+  auto flags = std::make_shared<RefusionFlags>();
+  flags->model = "mini-refusion";
+  CLI::App* command = report.add_subcommand("refusion", "ReFusion's modes, beside its paper's figures");
+  command->add_option("-m,--model", flags->model, "The ReFusion model (default mini-refusion)");
+  command->add_option("--twin", flags->twin, "An autoregressive model of the same size (default mini-qwen3)");
+  command->add_option("--masked", flags->masked, "A masked diffusion model (default mini-llada)");
+  command->add_option("--shape", flags->shape,
+                      "The model whose whole decodes are timed with scripted luck, or none (default "
+                      "random:refusion-8b,layers=2; --quick: none)");
+  add_report_flags(*command, *flags, "refusion");
+  command->callback([flags] { report_refusion(*flags); });
+}
+
 }  // namespace
 
 void add_report_command(CLI::App& program) {
   CLI::App* report = program.add_subcommand("report", "Measure a grid of settings and write a page about it");
   report->require_subcommand(1);
-  auto flags = std::make_shared<ReportFlags>();
-  CLI::App* masked =
-      report->add_subcommand("masked", "Caches, SureLock and the guide, beside their papers' figures");
-  masked->add_option("-m,--model", flags->model, "The masked diffusion model (default mini-llada)");
-  masked->add_option("--guide", flags->guide,
-                     "An autoregressive model with the same tokenizer, guide and judge (default mini-qwen)");
-  masked->add_option("--samples", flags->samples, "Samples of each setting (default 200; --quick: 4)")
-      ->check(CLI::Range(1, 1'000'000));
-  add_threads_flag(*masked, flags->threads);
-  masked->add_option("--out", flags->out,
-                     "Folder of masked.jsonl, masked.md and the plots (default docs/results)");
-  masked->add_flag("--quick", flags->quick, "A small grid, to see that all of it works");
-  masked->add_flag("--fresh", flags->fresh, "Forget the rows that the folder holds");
-  masked->footer("Rows that masked.jsonl holds are not measured again, so that a run may be interrupted.");
-  masked->callback([flags] { report_masked(*flags); });
+  add_masked_report(*report);
+  add_refusion_report(*report);
 }
 
 }  // namespace lacuna

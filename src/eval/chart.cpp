@@ -20,30 +20,7 @@ constexpr double kLetterWidth = 6;  // of the labels, on average
 // Mid-lightness: a contrast of about 4 with white and with black.
 constexpr std::array<std::string_view, kChartColours> kColours = {"#2f7fd6", "#d9711a", "#249a5a",
                                                                   "#c04aa0", "#8a67d8", "#a68a00"};
-constexpr std::string_view kGrey = "#808080";
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
+constexpr std::string_view kGrey = kChartGrey;
 
 /// An axis with its bounds settled, and where its values lie on the page.
 class Scale {
@@ -150,7 +127,7 @@ class Labels {
               x, y, is_right ? box.left - 1 : box.right + 1, y + dy, colour);
         }
         return svg + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"11\" fill=\"{}\">{}</text>\n",
-                                 box.left, y + dy + 4, colour, escaped(label));
+                                 box.left, y + dy + 4, colour, xml_escaped(label));
       }
     }
     return {};  // no room: the table beside the plot has the value
@@ -163,7 +140,7 @@ class Labels {
 std::string text(double x, double y, std::string_view anchor, std::string_view words,
                  std::string_view more = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y,
-                     anchor, kGrey, more, escaped(words));
+                     anchor, kGrey, more, xml_escaped(words));
 }
 
 std::string line(double x1, double y1, double x2, double y2, std::string_view more) {
@@ -191,13 +168,13 @@ std::string draw_axes(const Chart& chart, const Scale& x, const Scale& y) {
 }
 
 std::string stroke(const ChartSeries& series) {
-  return fmt::format("stroke=\"{}\" stroke-width=\"2\"{}", kColours[series.colour % kChartColours],
+  return fmt::format("stroke=\"{}\" stroke-width=\"2\"{}", chart_colour(series.colour),
                      series.dashed ? " stroke-dasharray=\"6 4\"" : "");
 }
 
 std::string mark(double x, double y, const ChartSeries& series) {
   return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"/>\n", x, y,
-                     kColours[series.colour % kChartColours]);
+                     chart_colour(series.colour));
 }
 
 std::string draw_series(const ChartSeries& series, const Scale& x, const Scale& y) {
@@ -229,6 +206,33 @@ std::string draw_legend(const std::vector<ChartSeries>& all) {
 
 }  // namespace
 
+std::string xml_escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+std::string_view chart_colour(size_t index) {
+  return kColours[index % kChartColours];
+}
+
 std::string to_svg(const Chart& chart) {
   std::vector<double> xs, ys;
   for (const ChartSeries& series : chart.series) {
@@ -242,7 +246,7 @@ std::string to_svg(const Chart& chart) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" "
       "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n",
-      kWidth, kHeight, kWidth, kHeight, escaped(chart.title));
+      kWidth, kHeight, kWidth, kHeight, xml_escaped(chart.title));
   svg += draw_axes(chart, x, y);
   Labels labels;
   for (const ChartSeries& series : chart.series) {
@@ -252,8 +256,7 @@ std::string to_svg(const Chart& chart) {
   for (const ChartSeries& series : chart.series) {
     for (const ChartPoint& point : series.points) {
       if (point.label.empty()) continue;
-      svg += labels.place(point.label, x.place(point.x), y.place(point.y),
-                          kColours[series.colour % kChartColours]);
+      svg += labels.place(point.label, x.place(point.x), y.place(point.y), chart_colour(series.colour));
     }
   }
   return svg + draw_legend(chart.series) + "</svg>\n";

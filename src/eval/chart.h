@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lacuna {
@@ -40,5 +41,10 @@ struct Chart {
 inline constexpr size_t kChartColours = 6;
 
 std::string to_svg(const Chart& chart);
+
+// For pictures of other kinds, in the same style.
+std::string_view chart_colour(size_t index);  ///< "#rrggbb"; indices beyond kChartColours begin anew
+inline constexpr std::string_view kChartGrey = "#808080";
+std::string xml_escaped(std::string_view text);
 
 }  // namespace lacuna

@@ -167,6 +167,8 @@ TEST_F(Cli, ExplainsEverySubcommand) {
        {"--model", "--guide", "--judge", "--task", "--samples", "--batch", "--raw", "--json", "--show",
         "--out", "--steps", "--seed", "arithmetic", "stories"}},
       {"report masked", {"--model", "--guide", "--samples", "--threads", "--out", "--quick", "--fresh"}},
+      {"report refusion",
+       {"--model", "--twin", "--masked", "--shape", "--samples", "--threads", "--out", "--quick", "--fresh"}},
       {"bench step", {"--model", "--canvas", "--rows", "--repeat", "--dtype", "--threads", "--json"}},
   };
   for (const auto& [command, names] : flags) {
@@ -514,6 +516,44 @@ TEST_F(Cli, WritesTheSamePageFromTheSameRows) {
   write("page/masked.jsonl", "{\"command\": 5}\n");
   expect_refused(lacuna(report), "masked.jsonl, line 1");
   expect_refused(lacuna("report masked --quick --out stdin/page"), "--out: stdin/page");
+}
+
+TEST_F(Cli, ReportsOnRefusion) {
+  const fs::path model = folder_ / "slots";
+  fs::copy(kZoo + "mini-qwen", model);
+  json config = json::parse(slurp(model / "config.json"));
+  config["mask_token_id"] = 635;  // which makes it a model that plans slots, if not a good one
+  std::ofstream(model / "config.json") << config;
+  const std::string report =
+      "report refusion --quick --samples 1 --threads 1 --out page -m slots --shape slots"
+      " --twin " +
+      kZoo + "mini-qwen --masked " + kZoo + "mini-llada";
+  const Outcome outcome = lacuna(report);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::vector<json> rows = parse_lines(slurp(folder_ / "page" / "refusion.jsonl"));
+  EXPECT_GT(rows.size(), 40);
+  const std::string page = slurp(folder_ / "page" / "refusion.md");
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("](refusion_decoding.svg)"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+
+  // A row's command gives the row.
+  for (const json& row : rows) {
+    const std::string command = row["command"].get<std::string>().substr(7);
+    if (command.starts_with("run ")) {
+      lacuna(command);
+      const std::vector<json> trace = parse_lines(slurp(folder_ / "trace.jsonl"));
+      ASSERT_EQ(trace.size(), row["result"]["trace"].size() + 1);
+      EXPECT_EQ(trace.back()["committed"], row["result"]["trace"].back()["committed"]);
+    } else if (command.starts_with("bench decode ")) {
+      const json again = json::parse(lacuna(command + " --json").out);
+      EXPECT_EQ(again["setting"]["rows"], row["result"]["setting"]["rows"]);
+    }
+  }
+
+  EXPECT_THAT(lacuna(report).err, IsEmpty());  // nothing is measured again
+  EXPECT_EQ(slurp(folder_ / "page" / "refusion.md"), page);
+  write("page/refusion.jsonl", "{\"command\": \"lacuna run -m slots\"}\n");
+  expect_refused(lacuna(report), "refusion.jsonl, line 1");
 }
 
 TEST_F(Cli, TimesAStep) {

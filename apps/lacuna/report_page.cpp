@@ -1,0 +1,191 @@
+#include "report_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lacuna {
+namespace {
+
+std::string machine_of(const nlohmann::json& row) {
+  const nlohmann::json& machine = row.at("machine");
+  return fmt::format("{}, {} cores, {}", machine.at("processor").get<std::string>(),
+                     machine.at("cores").get<int64_t>(), machine.at("instructions").get<std::string>());
+}
+
+std::string listed(const std::set<std::string>& all) {
+  std::string text;
+  for (const std::string& each : all) text += (text.empty() ? "" : "; ") + each;
+  return text;
+}
+
+}  // namespace
+
+Measurement measurement_of(const nlohmann::json& row) {
+  const nlohmann::json& result = row.at("result");
+  const auto number = [&](const char* key) { return result.at(key).get<double>(); };
+  Measurement found;
+  found.machine = machine_of(row);
+  found.commit = row.at("commit").get<std::string>();
+  found.samples = result.at("samples").get<int64_t>();
+  found.accuracy = number("accuracy");
+  found.accuracy_low = number("accuracy_low");
+  found.accuracy_high = number("accuracy_high");
+  found.steps = number("steps_mean");
+  found.passes = result.value("passes_mean", found.steps);  // older rows have neither
+  found.tokens_per_forward = result.value("tokens_per_forward", 0.0);
+  found.rows = number("rows");
+  found.row_ratio = number("row_ratio");
+  found.layer_flops = number("layer_flops");
+  found.layer_flops_ratio = number("layer_flops") / number("layer_flops_baseline");
+  found.seconds = number("seconds") / number("samples");
+  found.processor_seconds = number("processor_seconds") / number("samples");
+  found.canvas_tokens = result.at("settings").at("gen-length").get<double>();
+  if (result.contains("judge")) {
+    found.perplexity = result.at("judge").at("perplexity").get<double>();
+    found.repetition = result.at("judge").at("repetition").get<double>();
+  }
+  found.row_ratio_by_step = row.at("row_ratio_by_step").get<std::vector<double>>();
+  return found;
+}
+
+DecodeComparison comparison_of(const nlohmann::json& row) {
+  const nlohmann::json& result = row.at("result");
+  DecodeComparison found;
+  found.machine = machine_of(row);
+  found.commit = row.at("commit").get<std::string>();
+  found.plain_passes = result.at("plain").at("passes").get<int64_t>();
+  found.passes = result.at("setting").at("passes").get<int64_t>();
+  found.plain_rows = result.at("plain").at("rows").get<int64_t>();
+  found.rows = result.at("setting").at("rows").get<int64_t>();
+  found.flops_ratio = result.at("flops_ratio").get<double>();
+  found.time_ratio = result.at("time_ratio").get<double>();
+  return found;
+}
+
+DecodingTrace trace_of(const nlohmann::json& row) {
+  DecodingTrace found;
+  found.machine = machine_of(row);
+  found.commit = row.at("commit").get<std::string>();
+  found.prompt_length = row.at("prompt_length").get<int32_t>();
+  for (const nlohmann::json& line : row.at("result").at("trace")) {
+    DecodingTrace::Pass pass{line.at("kind").get<std::string>(), line.at("iteration").get<int32_t>(), {}, {}};
+    for (const nlohmann::json& commit : line.at("committed")) {
+      pass.committed.push_back({commit.at("position").get<int32_t>(), commit.at("token").get<int32_t>()});
+    }
+    for (const nlohmann::json& slot : line.at("slots")) {
+      pass.slots.push_back({slot.at("position").get<int32_t>(), slot.at("selected").get<bool>(),
+                            slot.at("accepted").get<int32_t>(),
+                            slot.at("tokens").get<std::vector<int32_t>>()});
+    }
+    found.passes.push_back(std::move(pass));
+  }
+  for (const nlohmann::json& text : row.at("result").at("texts")) {
+    found.texts[text.at("token").get<int32_t>()] = text.at("text").get<std::string>();
+  }
+  return found;
+}
+
+void check_row(const nlohmann::json& row) {
+  const auto command = row.at("command").get<std::string>();
+  if (command.starts_with(kDecodeBenchCommand)) {
+    comparison_of(row);
+  } else if (command.starts_with(kRunCommand)) {
+    trace_of(row);
+  } else {
+    measurement_of(row);
+  }
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f}%", 100 * share);
+}
+
+std::string accuracy_text(const Measurement& of) {
+  return fmt::format("{} ({:.1f} to {:.1f})", percent(of.accuracy), 100 * of.accuracy_low,
+                     100 * of.accuracy_high);
+}
+
+Table::Table(const std::vector<std::string>& head) {
+  row(head);
+  row(std::vector<std::string>(head.size(), "---"));
+}
+
+void Table::row(const std::vector<std::string>& cells) {
+  for (const std::string& cell : cells) text_ += "| " + cell + ' ';
+  text_ += "|\n";
+}
+
+template <typename Figures>
+Figures PageWriter::noted(Figures figures) {
+  machines_.insert(figures.machine);
+  commits_.insert(figures.commit);
+  return figures;
+}
+
+Measurement PageWriter::evaluate(const std::string& command, Purpose purpose) {
+  return noted(measurement_of(measure_(command, purpose)));
+}
+
+DecodeComparison PageWriter::compare_decodes(const std::string& command) {
+  return noted(comparison_of(measure_(command, Purpose::kFigures)));
+}
+
+DecodingTrace PageWriter::trace(const std::string& command) {
+  return noted(trace_of(measure_(command, Purpose::kFigures)));
+}
+
+void PageWriter::heading(std::string_view title) {
+  text_ += fmt::format("\n## {}\n\n", title);
+}
+
+void PageWriter::paragraph(std::string_view words) {
+  text_ += fmt::format("{}\n\n", words);
+}
+
+void PageWriter::table(const Table& finished) {
+  text_ += finished.text() + '\n';
+}
+
+void PageWriter::plot(const std::string& name, const Chart& chart) {
+  picture(name, chart.title, to_svg(chart));
+}
+
+void PageWriter::picture(const std::string& name, std::string_view title, std::string svg) {
+  text_ += fmt::format("![{}]({})\n\n", title, name);
+  plots_.push_back({name, std::move(svg)});
+}
+
+std::string PageWriter::machines() const {
+  return listed(machines_);
+}
+
+std::string PageWriter::commits() const {
+  return listed(commits_);
+}
+
+std::vector<PageFile> PageWriter::files(const std::string& name, const std::string& introduction) const {
+  std::vector<PageFile> files{{name, introduction + text_}};
+  files.insert(files.end(), plots_.begin(), plots_.end());
+  return files;
+}
+
+void Frontier::mark(const std::string& family, const std::string& label, double x, double y) {
+  std::vector<ChartPoint>& points = points_[family];
+  const auto same = std::find_if(points.begin(), points.end(),
+                                 [&](const ChartPoint& other) { return other.x == x && other.y == y; });
+  if (same == points.end()) {
+    points.push_back({x, y, label});
+  } else {
+    same->label += ", " + label;
+  }
+}
+
+std::vector<ChartSeries> Frontier::series() const {
+  std::vector<ChartSeries> all;
+  for (const auto& [family, points] : points_) all.push_back({family, points, all.size(), false, false});
+  return all;
+}
+
+}  // namespace lacuna

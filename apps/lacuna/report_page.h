@@ -1,0 +1,154 @@
+// What the pages of `lacuna report` are made of: the figures of raw rows, and tables and plots about them.
+// Nothing here computes or keeps time: the same rows give the same page.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "eval/chart.h"
+
+namespace lacuna {
+
+/// What a raw row's command gives, by how the command begins; with the program's name in front.
+inline constexpr std::string_view kEvalCommand = "lacuna eval ";
+inline constexpr std::string_view kDecodeBenchCommand = "lacuna bench decode ";
+inline constexpr std::string_view kRunCommand = "lacuna run ";  ///< its --trace
+
+/// One setting's figures, as `lacuna eval` gives them.
+struct Measurement {
+  std::string machine, commit;
+  int64_t samples = 0;
+  double accuracy = 0, accuracy_low = 0, accuracy_high = 1;
+  double steps = 0;               ///< mean
+  double passes = 0;              ///< mean, those of a guide included
+  double tokens_per_forward = 0;  ///< answer tokens for each such pass
+  double rows = 0;
+  double row_ratio = 0;  ///< to the same passes without cache or lock
+  double layer_flops = 0, layer_flops_ratio = 0;
+  double seconds = 0, processor_seconds = 0;  ///< per sample
+  double canvas_tokens = 0;                   ///< generated per sample, those after end tokens included
+  std::optional<double> perplexity, repetition;
+  std::vector<double> row_ratio_by_step;
+
+  double answer_tokens() const { return tokens_per_forward * passes; }  ///< per sample
+  double rows_per_sample() const { return rows / static_cast<double>(samples); }
+};
+
+/// Two decoders' whole runs at one shape, as `lacuna bench decode` gives them.
+struct DecodeComparison {
+  std::string machine, commit;
+  int64_t plain_passes = 0, passes = 0;
+  int64_t plain_rows = 0, rows = 0;
+  double flops_ratio = 0, time_ratio = 0;
+};
+
+/// What each pass of one decoding did, as `lacuna run --trace` has it.
+struct DecodingTrace {
+  struct Commit {
+    int32_t position = 0;
+    int32_t token = 0;
+  };
+  struct Slot {
+    int32_t position = 0;
+    bool selected = false;
+    int32_t accepted = 0;
+    std::vector<int32_t> tokens;
+  };
+  struct Pass {
+    std::string kind;
+    int32_t iteration = 0;
+    std::vector<Commit> committed;
+    std::vector<Slot> slots;
+  };
+
+  std::string machine, commit;
+  int32_t prompt_length = 0;
+  std::vector<Pass> passes;
+  std::map<int32_t, std::string> texts;  ///< of the tokens, special ones by their names
+};
+
+// The figures of a raw row. They throw nlohmann::json::exception if one is missing.
+Measurement measurement_of(const nlohmann::json& row);
+DecodeComparison comparison_of(const nlohmann::json& row);
+DecodingTrace trace_of(const nlohmann::json& row);
+/// Reads what the row's command gives.
+void check_row(const nlohmann::json& row);
+
+/// Whether a command's times matter, so that it is run more than once.
+enum class Purpose : uint8_t { kFigures, kTimes };
+
+/// The raw row of a command: "lacuna eval -m mini-llada ...". Of several runs, the fastest run's times.
+using Measure = std::function<nlohmann::json(const std::string& command, Purpose purpose)>;
+
+/// A file of the page.
+struct PageFile {
+  std::string name;
+  std::string text;
+};
+
+std::string percent(double share);
+/// A share with its 95% interval.
+std::string accuracy_text(const Measurement& of);
+
+class Table {
+ public:
+  explicit Table(const std::vector<std::string>& head);
+
+  void row(const std::vector<std::string>& cells);
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// A page while it is written.
+class PageWriter {
+ protected:
+  explicit PageWriter(const Measure& measure) : measure_(measure) {}
+
+  Measurement evaluate(const std::string& command, Purpose purpose);
+  DecodeComparison compare_decodes(const std::string& command);
+  DecodingTrace trace(const std::string& command);
+
+  void heading(std::string_view title);
+  void paragraph(std::string_view words);
+  void table(const Table& finished);
+  void plot(const std::string& name, const Chart& chart);
+  void picture(const std::string& name, std::string_view title, std::string svg);
+
+  /// Where and from what all that was asked for was measured.
+  std::string machines() const;
+  std::string commits() const;
+
+  /// The page under its name, then its plots.
+  std::vector<PageFile> files(const std::string& name, const std::string& introduction) const;
+
+ private:
+  template <typename Figures>
+  Figures noted(Figures figures);
+
+  const Measure& measure_;
+  std::set<std::string> machines_, commits_;
+  std::string text_;
+  std::vector<PageFile> plots_;
+};
+
+/// Points of a plot by family. Settings with the same figures share a point.
+class Frontier {
+ public:
+  void mark(const std::string& family, const std::string& label, double x, double y);
+  /// A mark at each point, the families by name.
+  std::vector<ChartSeries> series() const;
+
+ private:
+  std::map<std::string, std::vector<ChartPoint>> points_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,222 @@
+// The page of `lacuna report refusion` from made-up measurements.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "decoding_picture.h"
+#include "refusion_report.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+/// Every element is closed, in order; attributes are quoted; nothing else is left of the markup.
+void expect_well_formed(const std::string& svg) {
+  static const std::regex kTag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<>]*\")*)(/?)>");
+  std::vector<std::string> open;
+  for (std::sregex_iterator tag(svg.begin(), svg.end(), kTag), end; tag != end; ++tag) {
+    if ((*tag)[1].length() > 0) {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), (*tag)[2]);
+      open.pop_back();
+    } else if ((*tag)[4].length() == 0) {
+      open.push_back((*tag)[2]);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_THAT(std::regex_replace(svg, kTag, ""), AllOf(Not(HasSubstr("<")), Not(HasSubstr(">"))));
+}
+
+json row_of(const std::string& command) {
+  return {{"command", command},
+          {"machine", {{"processor", "P"}, {"cores", 2}, {"instructions", "avx2"}}},
+          {"commit", "abc"}};
+}
+
+json evaluation_row(const std::string& command) {
+  json row = row_of(command);
+  row["result"] = {{"samples", 10},
+                   {"accuracy", 0.5},
+                   {"accuracy_low", 0.25},
+                   {"accuracy_high", 0.75},
+                   {"steps_mean", 8},
+                   {"passes_mean", 8},
+                   {"tokens_per_forward", 2.5},
+                   {"rows", command.find("released") == std::string::npos ? 400 : 800},
+                   {"row_ratio", 0.5},
+                   {"layer_flops", 1},
+                   {"layer_flops_baseline", 2},
+                   {"seconds", 4},
+                   {"processor_seconds", command.find("recompute") == std::string::npos ? 2 : 4},
+                   {"settings", {{"gen-length", 56}}}};
+  row["row_ratio_by_step"] = json::array();
+  return row;
+}
+
+json decode_row(const std::string& command) {
+  json row = row_of(command);
+  row["result"] = {{"plain", {{"passes", 30}, {"rows", 3000}}},
+                   {"setting", {{"passes", 20}, {"rows", 1234}}},
+                   {"flops_ratio", 0.41},
+                   {"time_ratio", 0.52}};
+  return row;
+}
+
+/// Two slots of three positions behind a prompt of four: planned, one draft falls, filled.
+json trace_row(const std::string& command) {
+  json row = row_of(command);
+  row["prompt_length"] = 4;
+  const auto slot = [](int position, bool selected, int accepted, const std::vector<int>& tokens) {
+    return json{{"position", position}, {"selected", selected}, {"accepted", accepted}, {"tokens", tokens}};
+  };
+  const auto commit = [](int position, int token) { return json{{"position", position}, {"token", token}}; };
+  const auto pass = [](const char* kind, int iteration, json committed, json slots) {
+    return json{{"kind", kind},
+                {"iteration", iteration},
+                {"committed", std::move(committed)},
+                {"slots", std::move(slots)}};
+  };
+  const json none = json::array();
+  row["result"] = {
+      {"trace",
+       {pass("plan", 0, none, {slot(4, true, 0, {1}), slot(7, false, 0, {2})}),
+        pass("verify", 0, none, {slot(4, true, 2, {1, 3, 5})}),
+        pass("fill", 0, {commit(4, 1), commit(5, 3), commit(6, 4)}, {slot(4, true, 3, {1, 3, 4})}),
+        pass("plan", 1, none, {slot(7, true, 0, {2})}),
+        pass("verify", 1, {commit(7, 2), commit(8, 2), commit(9, 6)}, {slot(7, true, 3, {2, 2, 6})})}},
+      {"texts",
+       {{{"token", 1}, {"text", " Ben"}},
+        {{"token", 2}, {"text", "a<b&\"c"}},
+        {{"token", 3}, {"text", "\n\t"}},
+        {{"token", 4}, {"text", "new"}},
+        {{"token", 5}, {"text", "old"}},
+        {{"token", 6}, {"text", "<|endoftext|>"}}}}};
+  return row;
+}
+
+RefusionGrid grid() {
+  RefusionGrid grid;
+  grid.model = "slots";
+  grid.twin = "line";
+  grid.masked = "masks";
+  grid.shape = "random:big";
+  return grid;
+}
+
+class RefusionPage : public testing::Test {
+ protected:
+  std::map<std::string, std::string> write(const RefusionGrid& grid) {
+    const Measure measure = [&](const std::string& command, Purpose purpose) {
+      ++(purpose == Purpose::kTimes ? timed_ : figures_)[command];
+      json row = command.starts_with(kDecodeBenchCommand) ? decode_row(command)
+                 : command.starts_with(kRunCommand)       ? trace_row(command)
+                                                          : evaluation_row(command);
+      check_row(row);
+      return row;
+    };
+    std::map<std::string, std::string> files;
+    for (const PageFile& file : write_refusion_page(grid, measure)) files[file.name] = file.text;
+    return files;
+  }
+
+  std::map<std::string, int> figures_, timed_;
+};
+
+TEST_F(RefusionPage, HoldsEverySettingWithItsCommand) {
+  const std::map<std::string, std::string> files = write(grid());
+  const std::string& page = files.at("refusion.md");
+  for (const auto& [command, times] : figures_) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+  EXPECT_THAT(
+      page,
+      AllOf(HasSubstr("Machine: P, 2 cores, avx2."), HasSubstr("Commit: abc."),
+            HasSubstr("| ReFusion, lacuna | 50.0% (25.0 to 75.0) | 2.50 | 8.0 | 2.00 | 100 | 50 | 0.50× "),
+            HasSubstr("| ReFusion, released | 50.0% (25.0 to 75.0) | 2.50 | 8.0 | 4.00 | 100 | 50 | 1.00× "),
+            HasSubstr("| lacuna | recompute | 50.0% (25.0 to 75.0) | 8.0 | 2.00 | 50 | 50 | 0.50× "),
+            HasSubstr("| GSM8K | 32/128 | 0.7 | 20 | 30 | 1234 | 3000 | 0.41 | 0.52 "),
+            HasSubstr("block diffusion 12.11"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+  EXPECT_EQ(count(page, "-m masks"), 2);  // on the task that it knows
+  EXPECT_EQ(count(page, "-m masks --task arithmetic"), 2);
+  EXPECT_EQ(count(page, "(default)"), 4);  // one for each sweep
+  EXPECT_EQ(write(grid()), files);
+}
+
+TEST_F(RefusionPage, HasPlotsThatAreXml) {
+  const std::map<std::string, std::string> files = write(grid());
+  EXPECT_EQ(files.size(), 8);
+  for (const auto& [name, text] : files) {
+    if (name == "refusion.md") continue;
+    EXPECT_THAT(files.at("refusion.md"), HasSubstr("](" + name + ")"));
+    expect_well_formed(text);
+  }
+}
+
+TEST_F(RefusionPage, TimesAloneWhatIsTimed) {
+  write(grid());
+  for (const auto& [command, times] : timed_) {
+    EXPECT_THAT(command, AllOf(HasSubstr("--batch 1 --samples 16"), Not(HasSubstr("threshold 0.3"))));
+  }
+  EXPECT_EQ(timed_.size(), 3 + 2 * (1 + 3) - 1 + 6);  // masked twice, the twin, the modes, recomputed ones
+}
+
+TEST_F(RefusionPage, DoesWithoutAShape) {
+  RefusionGrid without = grid();
+  without.shape.clear();
+  EXPECT_THAT(write(without).at("refusion.md"),
+              AllOf(HasSubstr("Not measured: no `--shape`."), Not(HasSubstr("bench decode"))));
+}
+
+TEST(CheckRow, WantsTheFiguresOfItsCommand) {
+  const std::string eval = std::string(kEvalCommand) + "-m x";
+  const std::string run = std::string(kRunCommand) + "-m x";
+  const std::string decode = std::string(kDecodeBenchCommand) + "-m x";
+  EXPECT_NO_THROW(check_row(evaluation_row(eval)));
+  EXPECT_THROW(check_row(evaluation_row(run)), json::exception);
+  EXPECT_NO_THROW(check_row(decode_row(decode)));
+  EXPECT_THROW(check_row(decode_row(eval)), json::exception);
+  EXPECT_NO_THROW(check_row(trace_row(run)));
+  EXPECT_THROW(check_row(trace_row(decode)), json::exception);
+}
+
+TEST(DecodingPicture, MarksWhatFellAndWhatTookItsPlace) {
+  const std::string svg = draw_decoding(trace_of(trace_row("lacuna run")), "One & all");
+  expect_well_formed(svg);
+  EXPECT_EQ(svg, draw_decoding(trace_of(trace_row("lacuna run")), "One & all"));
+  EXPECT_THAT(svg, AllOf(HasSubstr("One &amp; all"), HasSubstr("text-decoration=\"line-through\">old<"),
+                         HasSubstr("fill=\"#ffffff\" text-decoration=\"underline\">new<"),
+                         HasSubstr("a&lt;b&amp;&quot;c"), HasSubstr(">&lt;|end…<"), HasSubstr(">1 plan<"),
+                         HasSubstr(">5 verify<")));
+  EXPECT_EQ(count(svg, "line-through"), 1);
+  EXPECT_EQ(count(svg, "stroke-dasharray"), 2);  // one slot selected by each plan
+  EXPECT_EQ(count(svg, "#ffffff"), 5);           // tokens with a text where they were committed
+  EXPECT_EQ(count(svg, "fill-opacity=\"0.3\""), 6);
+}
+
+TEST(DecodingPicture, StrikesOutNothingBehindTheEndOfASlot) {
+  json row = trace_row("lacuna run");
+  row["result"]["trace"][2]["slots"][0]["tokens"] = {1, 3};  // what stood was all of it
+  EXPECT_THAT(draw_decoding(trace_of(row), ""), Not(HasSubstr("line-through")));
+}
+
+TEST(DecodingPicture, UnderlinesAReplacementThatIsNotCommittedYet) {
+  json row = trace_row("lacuna run");
+  row["result"]["trace"][2]["committed"] = json::array();
+  EXPECT_THAT(draw_decoding(trace_of(row), ""), HasSubstr("text-decoration=\"underline\">new<"));
+}
+
+}  // namespace
+}  // namespace lacuna
