@@ -23,7 +23,7 @@ from random_checkpoints import END_OF_TURN, make_refusion_checkpoint, special_id
 from refusion import MODES, Network, Options, decode
 
 PATHS = ("end in verify", "completion", "end in completion", "fallback slot", "ragged slot", "revocation", "owed row",
-         "end behind the first", "released index error")
+         "end behind the first", "released index error", "verified again", "refused again")
 PROBABILITY_TOLERANCE = 2e-4
 
 
@@ -41,6 +41,9 @@ def random_options(mode, rng):
         options.slot_size, options.slot_threshold = int(rng.integers(2, 5)), round(float(rng.uniform(0.05, 0.3)), 3)
     if mode == "lacuna":
         options.accept = str(rng.choice(["threshold", "threshold", "exact"]))
+        options.fill = "verified" if rng.random() < 0.6 else "side-by-side"
+        if options.fill == "verified":  # which has nothing to recompute
+            options.kv = "reuse"
         options.revoke = round(float(rng.choice([0.0, rng.uniform(0.02, 0.3), rng.uniform(0.3, 0.8)])), 3)
     return options
 
@@ -51,11 +54,13 @@ def random_prompt(model, rng):
 
 def flags(options):
     out = ["--gen-length", options.gen_length, "--block-length", options.block_length, "--slot-size", options.slot_size,
-           "--slot-threshold", options.slot_threshold, "--refusion", options.mode, "--kv", options.kv]
+           "--slot-threshold", options.slot_threshold, "--refusion", options.mode]
     if options.accept != "exact":  # which compares tokens
         out += ["--token-threshold", options.token_threshold]
     if options.mode == "lacuna":
-        out += ["--accept", options.accept, "--revoke", options.revoke]
+        out += ["--accept", options.accept, "--revoke", options.revoke, "--fill", options.fill]
+    if options.mode != "lacuna" or options.fill == "side-by-side":
+        out += ["--kv", options.kv]
     return out
 
 

@@ -26,6 +26,7 @@ class Options:
     token_threshold: float = 0.5
     kv: str = "reuse"          # or recompute
     accept: str = "threshold"  # or exact; lacuna alone
+    fill: str = "verified"     # or side-by-side; lacuna alone
     revoke: float = 0.0        # lacuna alone
 
 
@@ -54,6 +55,7 @@ class Slot:
         self.kept = []                 # the cells of leading offsets whose K/V stay
         self.known = 0                 # offsets that are decided: the page's tag, or its known tokens
         self.done = False
+        self.filled = False            # lacuna, verified: has been through fill passes behind another slot
         self.count = None              # tokens to commit once it is done
 
 
@@ -99,6 +101,8 @@ class Decoder:
 
     def __init__(self, network, prompt, ends, options):
         self.network, self.ends, self.options = network, frozenset(ends), options
+        self.verified = options.mode == "lacuna" and options.fill == "verified"
+        assert not (self.verified and options.kv == "recompute"), "K/V are exact already"
         self.prompt = len(prompt)
         self.limit = self.prompt + options.gen_length
         self.over = False      # released: no further block is begun
@@ -216,7 +220,7 @@ class Decoder:
         for slot, rows in zip(self.masked, logits):
             slot.tokens = [self.pick(row, matters=False) for row in rows]
             slot.chance = [self.chance(rows[0], slot.tokens[0])] + [None] * (slot.length - 1)
-            slot.kept, slot.known, slot.done, slot.count = [], 0, False, None
+            slot.kept, slot.known, slot.done, slot.filled, slot.count = [], 0, False, False, None
             first.append(slot.chance[0])
         chosen = [place for place, p in enumerate(first) if self.above(p, self.options.slot_threshold)]
         if not chosen:
@@ -412,12 +416,16 @@ class Decoder:
         return end
 
     def settle(self, group):
-        """Slots that are done are cut by --revoke, then ended; returns the group without what an end drops."""
+        """Slots that are done are cut by --revoke, then ended; returns the group without what an end drops.
+
+        Reading: verified cuts a slot when it is committed. One that is done with an end token before that drops the
+        slots after it also where the commit is going to cut the end token off; they stay masked.
+        """
         for place, slot in enumerate(group):
             end = self.end_of(slot)
             if slot.done or slot.known < end:
                 continue
-            slot.done, slot.count = True, self.kept_part(slot, end)
+            slot.done, slot.count = True, end if self.verified else self.kept_part(slot, end)
             if slot.count == end and self.is_end(slot.tokens[end - 1]):
                 self.met["end in completion"] += 1
                 return group[:place + 1]
@@ -428,19 +436,60 @@ class Decoder:
             if any(self.is_end(token) for token in slot.tokens):
                 chosen = chosen[:place + 1]
                 break
-        ends = [self.end_of(slot) for slot in chosen]
-        out = self.sequence("verify", [(slot, slot.tokens[:end]) for slot, end in zip(chosen, ends)])
+        written, rest, group = [], [], chosen
+        while group:
+            group, done = self.verify(group, rest)
+            written += done
+            if not group:
+                break
+            self.met["completion"] += 1
+            group = self.fill(group)
+            if self.verified:
+                first, group = group[0], group[1:]
+                first.count = self.kept_part(first, first.count)
+                self.commit(first, first.count, first.kept, completed=True)
+                if first.count < self.end_of(first):
+                    rest.append(self.remainder(first, first.count))
+                written.append(first)
+                self.met["verified again"] += bool(group)
+                for slot in group:
+                    # Reading: chance[0] stays that of the plan's draft, which no later pass judges.
+                    slot.known, slot.kept, slot.done, slot.filled, slot.count = 1, [], False, True, None
+            else:
+                moved = False
+                for slot in group:
+                    # Reading: all of them were committed by completion, also the slot that verify finished.
+                    # Reading: those after a slot that was cut move when they are committed, so that all of their
+                    # tokens are owed, whichever of them was done first.
+                    self.commit(slot, slot.count, [] if moved else slot.kept, completed=True)
+                    if slot.count < self.end_of(slot):
+                        moved = True
+                        rest.append(self.remainder(slot, slot.count))
+                written, group = written + group, []
+        # What an end dropped stays masked, unless it lies behind the limit.
+        self.masked = sorted(self.masked + rest, key=lambda slot: slot.begin)
+        self.leave(written)
+
+    def verify(self, group, rest):
+        """Reads the slots in order and commits those before the first draft that does not stand.
+
+        Returns the slots that go on, the one of that draft first, and the committed ones; what --revoke cuts off of
+        these is added to `rest`.
+        """
+        ends = [self.end_of(slot) for slot in group]
+        out = self.sequence("verify", [(slot, slot.tokens[:end]) for slot, end in zip(group, ends)])
         # The run, up to the first draft that does not stand.
         stopped = None
-        for place, (slot, end, (cells, logits)) in enumerate(zip(chosen, ends, out)):
+        for place, (slot, end, (cells, logits)) in enumerate(zip(group, ends, out)):
             for offset in range(1, end):
                 if not self.judge(slot, offset, logits[offset - 1]):
                     stopped = (place, offset)
                     break
             if stopped:
                 break
-        rest, moved = [], False
-        for slot, end, (cells, _) in list(zip(chosen, ends, out))[:stopped[0] if stopped else len(chosen)]:
+        place, offset = stopped or (len(group), 0)
+        moved = False
+        for slot, end, (cells, _) in list(zip(group, ends, out))[:place]:
             count = self.kept_part(slot, end)
             self.commit(slot, count, [] if moved else cells, completed=False)
             moved = moved or count < end
@@ -449,24 +498,12 @@ class Decoder:
             elif self.is_end(slot.tokens[count - 1]):
                 self.met["end in verify"] += 1
         if stopped:
-            self.met["completion"] += 1
-            place, offset = stopped
-            group = chosen[place:]
-            group[0].known, group[0].kept = offset + 1, [] if moved else out[place][0][:offset]
-            for slot in group[1:]:
+            self.met["refused again"] += group[place].filled
+            group[place].known, group[place].kept = offset + 1, [] if moved else out[place][0][:offset]
+            for slot in group[place + 1:]:
                 # Reading: one whose end is 1 is done without a fill pass; nothing of it is kept, so it is owed.
                 slot.known, slot.kept = 1, []
-            moved = False
-            for slot in self.fill(group):
-                # Reading: all of them were committed by completion, also the slot that verify finished.
-                # Reading: those after a slot that was cut move when they are committed, so that all of their tokens
-                # are owed, whichever of them was done first.
-                self.commit(slot, slot.count, [] if moved else slot.kept, completed=True)
-                if slot.count < self.end_of(slot):
-                    moved = True
-                    rest.append(self.remainder(slot, slot.count))
-        self.masked = sorted(self.masked + rest, key=lambda slot: slot.begin)
-        self.leave(chosen)
+        return group[place:], group[:place]
 
     @staticmethod
     def remainder(slot, count):
@@ -475,8 +512,8 @@ class Decoder:
 
     def fill(self, group):
         group = self.settle(group)
-        while not all(slot.done for slot in group):
-            working = [slot for slot in group if not slot.done]
+        while working := [slot for place, slot in enumerate(group)
+                          if not slot.done and (place == 0 or not slot.filled)]:
             ends = [self.end_of(slot) for slot in working]
             parts = [(slot, slot.tokens[len(slot.kept):end]) for slot, end in zip(working, ends)]
             for slot, end, (cells, logits) in zip(working, ends, self.apart("fill", parts)):

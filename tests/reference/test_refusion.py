@@ -217,7 +217,8 @@ def test_lacuna_drops_selected_slots_behind_an_end():
 
 
 def test_lacuna_fill():
-    done, network = run({}, {3: (6, 0.9), 6: (7, 0.9), 8: (7, 0.9)}, gen_length=8, block_length=8, slot_size=4)
+    done, network = run({}, {3: (6, 0.9), 6: (7, 0.9), 8: (7, 0.9)}, gen_length=8, block_length=8, slot_size=4,
+                        fill="side-by-side")
     assert kinds(done) == ["plan", "verify", "fill", "fill"]
     # Slot one keeps one token's K/V and knows three; slot two starts again after its first token.
     assert done.passes[1].rows == list(range(2, 10))
@@ -229,11 +230,66 @@ def test_lacuna_fill():
     assert places(done)[3] == list(range(2, 10))
 
 
+def test_lacuna_verifies_what_was_filled():
+    # The same model confirms the second slot's tokens behind the first one, the two that were taken from judges too.
+    done, network = run({}, {3: (6, 0.9), 6: (7, 0.9), 8: (7, 0.9)}, gen_length=8, block_length=8, slot_size=4)
+    assert kinds(done) == ["plan", "verify", "fill", "fill", "verify"]
+    assert [record.rows for record in done.passes[2:]] == [[4, 5, 6, 7, 8, 9], [7, 8, 9], [6, 7, 8, 9]]
+    assert places(done)[3:] == [[2, 3, 4, 5], [6, 7, 8, 9]] and done.tokens == [3, 3, 6, 3, 3, 7, 3, 7]
+    assert [token for token, _, _ in network.sequences[4]] == [3, 7, 3, 7]
+    assert network.sequences[4][1][2] == [0, 1, 2, 3, 4, 5, 6] and done.passes[4].owed == 0
+    # A last token from the row before is owed in that pass.
+    done, network = run({}, {2: (6, 0.9)})
+    assert kinds(done) == ["plan", "verify", "fill", "verify"] and places(done) == [[], [], [2, 3], [4, 5]]
+    assert done.passes[3].rows == [3, 4, 5] and network.sequences[3][0] == (6, 3, [0, 1, 2])
+
+
+def seen(token, place):
+    """For `after`: judges for `token` where position `place` is seen, else for 3."""
+    return lambda row: (token if place in [cell.position for cell in row.sees] else 3, 0.9)
+
+
+def test_lacuna_fills_one_slot_at_a_time_the_second_time():
+    # Three slots of 3. The first is refused at offset 1. Behind the others the second wants another token at offset 1,
+    # and it alone is then filled; the third is read a third time, confirmed, and was never fed in between.
+    after = {2: (6, 0.9), 5: seen(7, 4)}
+    done, network = run({}, after, gen_length=9, block_length=9, slot_size=3)
+    # Row 5 of the first verify pass sees position 4 too, but the run has ended before.
+    assert kinds(done) == ["plan", "verify", "fill", "verify", "fill", "verify"]
+    assert [record.rows for record in done.passes[2:]] == [
+        [3, 4, 5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 9, 10], [6, 7], [8, 9, 10]]
+    assert places(done)[2:] == [[2, 3, 4], [], [5, 6, 7], [8, 9, 10]] and done.tokens == [3, 6, 3, 3, 7, 3, 3, 3, 3]
+    assert done.met["verified again"] == 2 and done.met["refused again"] == 1
+    # The first slot is full after the verify pass: only the second one is filled.
+    done, network = run({}, {2: (6, 0.9), 4: seen(7, 3)}, gen_length=4, block_length=4, slot_size=2)
+    assert kinds(done) == ["plan", "verify", "fill", "verify"] and done.passes[2].rows == [4, 5]
+    assert places(done) == [[], [], [2, 3], [4, 5]] and done.tokens == [3, 6, 3, 7]
+    # A slot of one token takes part in no fill pass; if no other does either, there is none.
+    done, network = run({}, {2: (6, 0.9)}, gen_length=4, block_length=4, slot_size=3)
+    assert kinds(done) == ["plan", "verify", "fill", "verify"] and done.passes[3].rows == [5]
+    done, network = run({}, {3: (6, 0.9)}, gen_length=4, block_length=4, slot_size=3)
+    assert kinds(done) == ["plan", "verify", "verify"] and done.passes[2].rows == [4, 5]
+    assert places(done) == [[], [2, 3, 4], [5]]
+
+
+def test_lacuna_end_in_what_was_filled():
+    # The second slot ends in its fill pass, which drops the third; behind the first it does not end after all, so the
+    # third is planned again.
+    after = {2: (6, 0.9), 5: lambda row: (3 if 4 in [cell.position for cell in row.sees] else END, 0.9)}
+    done, _ = run({}, after, gen_length=9, block_length=9, slot_size=3)
+    assert kinds(done) == ["plan", "verify", "fill", "verify", "fill", "plan", "verify"]
+    assert done.passes[2].rows == [3, 4, 5, 6, 7, 8, 9, 10] and done.passes[3].rows == [5, 6]
+    assert done.passes[4].rows == [6, 7] and done.passes[5].rows == [8, 9, 10] and done.tokens == [3, 6] + [3] * 7
+    # Confirmed, it ends the answer.
+    done, _ = run({}, {2: (6, 0.9), 5: (END, 0.9)}, gen_length=9, block_length=9, slot_size=3)
+    assert kinds(done) == ["plan", "verify", "fill", "verify"] and done.tokens == [3, 6, 3, 3, END]
+
+
 def test_lacuna_owes_the_last_token():
     done, network = run({}, {2: (6, 0.9)}, gen_length=4, block_length=2)
     assert [record.rows for record in done.passes] == [[0, 1, 2, 3], [2, 3], [3, 4, 5], [4, 5]]
     assert done.passes[2].owed == 1 and network.sequences[2][0] == (6, 3, [0, 1, 2])
-    done, network = run({}, {2: (6, 0.9)}, gen_length=4, block_length=2, kv="recompute")
+    done, network = run({}, {2: (6, 0.9)}, gen_length=4, block_length=2, fill="side-by-side", kv="recompute")
     assert done.passes[2].rows == [2, 3, 4, 5] and done.passes[2].owed == 2
 
 
@@ -274,10 +330,23 @@ def test_revocation_in_a_completion():
     # The first slot is done in the first fill pass and gives its last token back; the second one needs another pass.
     # Slots do not see each other, so it goes on with what it keeps; its cells move at the end, so all of it is owed.
     after = {2: (6, 0.9), 3: shared(3, 4), 5: (7, 0.9), 6: (7, 0.9)}
-    done, network = run({}, after, gen_length=6, block_length=6, slot_size=3, token_threshold=0.4, revoke=0.6)
+    settings = dict(gen_length=6, block_length=6, slot_size=3, token_threshold=0.4, revoke=0.6)
+    done, network = run({}, after, fill="side-by-side", **settings)
     assert kinds(done)[:4] == ["plan", "verify", "fill", "fill"]
     assert done.passes[2].rows == [3, 4, 5, 6, 7] and done.passes[3].rows == [6, 7]
     assert places(done)[3] == [2, 3, 5, 6, 7] and done.passes[4].rows[:4] == [5, 6, 7, 4] and done.passes[4].owed == 3
+    # Verified, the first slot is cut when it is committed, and the second one is read behind what is left.
+    done, network = run({}, after, **settings)
+    assert kinds(done)[:6] == ["plan", "verify", "fill", "fill", "verify", "plan"]
+    assert places(done)[3:5] == [[2, 3], [5, 6, 7]] and done.passes[4].rows == [5, 6, 7]
+    assert network.sequences[4][0][2] == [0, 1, 2, 3] and done.passes[5].rows == [4]
+    # An end token that is cut off ends nothing. Verified, it was there until the commit, so it dropped the second slot.
+    after = {2: (6, 0.9), 3: [(3, 0.9), (END, 0.45), (3, 0.9)]}
+    done, network = run({}, after, **settings)
+    assert kinds(done) == ["plan", "verify", "fill", "plan", "verify"] and done.tokens == [3, 6, 3, 3, 3, 3]
+    assert places(done) == [[], [], [2, 3], [], [4, 5, 6, 7]]
+    done, network = run({}, after, fill="side-by-side", **settings)
+    assert places(done)[:3] == [[], [], [2, 3, 5, 6, 7]] and done.tokens == [3, 6, 3, 3, 3, 3]
 
 
 def test_exact_is_left_to_right():
@@ -286,16 +355,18 @@ def test_exact_is_left_to_right():
         model.shape.mask_id = 150
         rng = np.random.default_rng(seed)
         prompt = rng.integers(0, 140, 5).tolist()
-        for revoke in (0.0, 0.3):
-            options = Options(gen_length=12, block_length=12, slot_size=4, slot_threshold=0.2, kv="recompute",
-                              accept="exact", revoke=revoke)
-            done = decode(Network(model), prompt, {int(rng.integers(0, 140))}, options)
+        end = int(rng.integers(0, 140))
+        # Not verified with --revoke: what a verify pass accepts behind a slot that is cut has seen what is cut off.
+        for fill, revoke in (("verified", 0.0), ("side-by-side", 0.0), ("side-by-side", 0.3)):
+            options = Options(gen_length=12, block_length=12, slot_size=4, slot_threshold=0.2, accept="exact",
+                              fill=fill, kv="reuse" if fill == "verified" else "recompute", revoke=revoke)
+            done = decode(Network(model), prompt, {end}, options)
             clean = list(enumerate(prompt))
             for record in done.passes:
                 follow, previous = list(clean), None
                 for place, token, _ in record.committed:
                     if previous is None or place != previous + 1 or (place - 5) % 4 == 0:
-                        if record.kind == "fill":
+                        if record.kind == "fill" and fill == "side-by-side":
                             follow = list(clean)  # slots do not see each other
                         first = True
                     if not first:
