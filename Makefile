@@ -23,6 +23,7 @@ bench: build/release/lacuna
 
 results: build/release/lacuna
 	build/release/lacuna report masked
+	build/release/lacuna report refusion
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

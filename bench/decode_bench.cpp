@@ -100,7 +100,7 @@ class Simulation {
   }
 
   /// Whether a draft stands depends on its position and on how often that was drafted, not on the rules that
-  /// ask: all rules meet the same luck.
+  /// ask: all rules meet the same luck. What the judge wrote itself stands when it is judged again.
   RowStatistics slot_statistics(const StepPlan& plan, const LogitRow& logit) {
     RowStatistics made_up;
     made_up.token = 1;
@@ -109,8 +109,11 @@ class Simulation {
     if (logit.scored < 0) ++drafts;
     const double luck =
         noise_.uniform((static_cast<uint64_t>(position) << 32) + static_cast<uint64_t>(drafts));
-    const bool is_sure = luck < (logit.scored >= 0 ? options_.accept_rate : options_.select_rate);
+    constexpr TokenId kJudges = 2;
+    const bool is_sure =
+        logit.scored == kJudges || luck < (logit.scored >= 0 ? options_.accept_rate : options_.select_rate);
     made_up.confidence = is_sure ? 1 : 0;
+    if (logit.scored >= 0 && !is_sure) made_up.token = kJudges;
     made_up.scored_probability = made_up.confidence;
     return made_up;
   }

@@ -22,6 +22,23 @@ void fill_surest_first(Transformer& model, torch::Tensor& tokens, int64_t first,
   }
 }
 
+/// One block after the other, the surest token of it first. Blocks begin at position 0.
+void fill_blocks(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
+  const int64_t block = model->shape().block_length;
+  for (int64_t begin = first / block * block; begin < tokens.size(1); begin += block) {
+    const int64_t end = std::min(begin + block, tokens.size(1));
+    torch::Tensor seen = tokens.slice(1, 0, end);  // a view
+    const int64_t from = std::max(first, begin);
+    torch::Tensor open = tokens.slice(1, from, end);
+    for (int64_t step = from; step < end; ++step) {
+      const torch::Tensor hidden = model->hidden(seen).slice(1, from, end);
+      const auto [confidence, candidate] = torch::softmax(model->logits(hidden), -1).max(-1);
+      const torch::Tensor position = confidence.masked_fill(open != mask_id, -1).argmax(-1, /*keepdim=*/true);
+      open.scatter_(1, position, candidate.gather(1, position));
+    }
+  }
+}
+
 /// `slot`: tokens of a slot; 0: there are none. Masks behind the one that is read need not be fed, as
 /// attention is causal.
 void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t first, int64_t slot) {
@@ -52,6 +69,9 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
       break;
     case Objective::kNextToken:
       write_left_to_right(model, tokens, prompt_length, 0);
+      break;
+    case Objective::kBlocks:
+      fill_blocks(model, tokens, prompt_length, mask_id);
       break;
     case Objective::kSlots:
       write_left_to_right(model, tokens, prompt_length, kSlot);

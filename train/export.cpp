@@ -170,6 +170,15 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                      {"model_type", "qwen3"},
                      {"transformers_version", "4.51.0"}});
       break;
+    case Family::kSdar:
+      config.update({{"architectures", {"SDARForCausalLM"}},
+                     {"attention_bias", false},
+                     {"block_size", shape.block_length},
+                     {"head_dim", shape.head_width()},
+                     {"mask_token_id", bpe.mask_id()},
+                     {"model_type", "sdar"},
+                     {"transformers_version", "4.52.4"}});
+      break;
     case Family::kLlada:
       break;
   }

@@ -48,6 +48,14 @@ std::span<const FamilyTraits> families() {
                    .qkv_bias = false,
                    .qk_norm = true,
                    .norm_epsilon = 1e-6},
+      FamilyTraits{.family = Family::kSdar,
+                   .name = "sdar",
+                   .objective = Objective::kBlocks,
+                   .causal = false,
+                   .shifted_logits = false,
+                   .qkv_bias = false,
+                   .qk_norm = true,
+                   .norm_epsilon = 1e-6},
   };
   return kFamilies;
 }

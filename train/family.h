@@ -8,16 +8,17 @@
 
 namespace lacuna::train {
 
-enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3, kRefusion };
+enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3, kRefusion, kSdar };
 
 /// What a family learns; objective.h has the losses.
-enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots };
+enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks };
 
 struct FamilyTraits {
   Family family;
   std::string_view name;
   Objective objective;
-  bool causal;          ///< a row attends to itself and to the rows before it; otherwise to all
+  bool causal;          ///< a row attends to itself and to the rows before it; otherwise to all (blocks: to
+                        ///< its own block and those before)
   bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does (slots: of a masked token)
   bool qkv_bias;
   bool qk_norm;  ///< RMSNorm of each head of q and k, with weights that the heads share

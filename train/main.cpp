@@ -44,7 +44,7 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option(
       "--init", a.start,
       "Start from the weights of this checkpoint folder: of the same sizes and tokenizer, and of the "
-      "family, or qwen2 for dream and qwen3 for refusion");
+      "family, or qwen2 for dream, qwen3 for refusion and sdar");
   app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
   app.add_option("--minutes", a.train.minutes, "Training time, all sittings together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
@@ -87,6 +87,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--drill-share", a.drill_share,
                  "Share of rows of bare equations; 0.2 where not given, 0 for refusion, which has none")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--block-length", a.shape.block_length, "Positions of a block of sdar")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   app.add_option("--slot-sizes", a.train.slot_sizes, "Sizes of slots that samples of refusion draw from")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)

@@ -18,19 +18,28 @@ torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
 }
 
 /// `positions` [T], or [B, T] where each row has its own.
-Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions) {
+Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, const torch::Tensor& unseen) {
   const int64_t length = positions.size(-1);
   const int64_t half = shape.head_width() / 2;
   const torch::Tensor exponents = torch::arange(half, torch::kFloat64) / static_cast<double>(half);
   torch::Tensor angles =
       positions.to(torch::kFloat64).unsqueeze(-1) * torch::pow(shape.rope_theta, -exponents);
   if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
-  Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), {}};
-  if (shape.traits().causal) sequence.unseen = torch::ones({length, length}, torch::kBool).triu(1);
+  Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), unseen};
+  if (unseen.defined()) return sequence;
+  if (shape.traits().causal) sequence.unseen = unseen_by_blocks(length, 1);
+  if (shape.traits().objective == Objective::kBlocks) {
+    sequence.unseen = unseen_by_blocks(length, shape.block_length);
+  }
   return sequence;
 }
 
 }  // namespace
+
+torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length) {
+  const torch::Tensor block = torch::arange(length).div(block_length, "floor");
+  return block.unsqueeze(1) < block.unsqueeze(0);
+}
 
 RmsNormImpl::RmsNormImpl(int64_t width, double epsilon)
     : weight_(register_parameter("weight", torch::ones({width}))), epsilon_(epsilon) {}
@@ -104,9 +113,10 @@ TransformerImpl::TransformerImpl(const ModelShape& shape)
   head_->weight.normal_(0, deviation);
 }
 
-torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens, const torch::Tensor& positions) {
+torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
+                                      const torch::Tensor& unseen) {
   const Sequence sequence =
-      make_sequence(shape_, positions.defined() ? positions : torch::arange(tokens.size(1)));
+      make_sequence(shape_, positions.defined() ? positions : torch::arange(tokens.size(1)), unseen);
   torch::Tensor x = embedding_(tokens);
   for (const auto& block : *blocks_) x = block->as<Block>()->forward(x, sequence);
   return final_norm_(x);

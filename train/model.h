@@ -17,6 +17,7 @@ struct ModelShape {
   int64_t ffn_width = 384;
   int64_t vocabulary = 0;  ///< rows of the embedding, special tokens included
   double rope_theta = 10000;
+  int64_t block_length = 8;  ///< of the objective kBlocks
 
   int64_t head_width() const { return width / heads; }
   const FamilyTraits& traits() const { return traits_of(family); }
@@ -34,6 +35,10 @@ class RmsNormImpl : public torch::nn::Module {
   double epsilon_;
 };
 TORCH_MODULE(RmsNorm);
+
+/// What rows must not attend to, [T, T] bool, where a row sees its own block of neighbours and the blocks
+/// before.
+torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length);
 
 /// What all blocks of a pass over T positions share.
 struct Sequence {
@@ -67,7 +72,9 @@ class TransformerImpl : public torch::nn::Module {
   /// The normalised hidden states [B, T, width] of tokens [B, T] (int64) at `positions` [B, T] (int64;
   /// undefined: the index in the row). Positions turn queries and keys; what a causal model attends to is
   /// decided by the order of the rows alone.
-  torch::Tensor hidden(const torch::Tensor& tokens, const torch::Tensor& positions = {});
+  ///   unseen  [T, T] bool: what a row must not attend to; undefined: as the family has it
+  torch::Tensor hidden(const torch::Tensor& tokens, const torch::Tensor& positions = {},
+                       const torch::Tensor& unseen = {});
 
   /// Logits [..., vocabulary] of hidden states [..., width].
   torch::Tensor logits(const torch::Tensor& hidden);

@@ -5,12 +5,21 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "train/model.h"
 
 namespace lacuna::train {
 namespace {
 
 // Coordinates that keep the streams apart.
-enum Purpose : uint8_t { kRatioOffset, kMasking, kSlotSize, kSlotMasking, kSlotOrder };
+enum Purpose : uint8_t {
+  kRatioOffset,
+  kMasking,
+  kSlotSize,
+  kSlotMasking,
+  kSlotOrder,
+  kBlockRatio = 32,  // apart from those of data.cpp
+  kBlockMasking
+};
 
 torch::Tensor response_lengths(const Batch& batch) {
   return batch.response.sum(1).to(torch::kFloat32);
@@ -35,6 +44,7 @@ Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torc
   const torch::Tensor weights = (row_weights / static_cast<double>(inputs.size(0))).unsqueeze(1);
   const torch::Tensor indices = predicted.flatten().nonzero().squeeze(1);
   return {inputs,
+          {},
           {},
           shifted ? indices - 1 : indices,
           batch.tokens.masked_select(predicted),
@@ -156,7 +166,44 @@ Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, i
   }
   std::replace(weights.begin(), weights.end(), kClean,
                1 / static_cast<float>(std::max<int64_t>(1, clean_count)));
-  return {inputs, positions, to_tensor(rows), to_tensor(targets), torch::tensor(weights, torch::kFloat32)};
+  return {inputs,          positions,          {},
+          to_tensor(rows), to_tensor(targets), torch::tensor(weights, torch::kFloat32)};
+}
+
+Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_id, uint64_t seed,
+                        uint64_t step) {
+  const int64_t rows = batch.tokens.size(0);
+  const int64_t length = batch.tokens.size(1);
+  const RngStream ratios(seed, kBlockRatio, step);
+  const RngStream coins(seed, kBlockMasking, step);
+  torch::Tensor noisy = batch.tokens.clone();
+  const torch::Tensor lengths = response_lengths(batch);
+  auto tokens = noisy.accessor<int64_t, 2>();
+  const auto response = batch.response.accessor<bool, 2>();
+  std::vector<int64_t> predicting, targets;
+  std::vector<float> weights;
+  for (int64_t row = 0; row < rows; ++row) {
+    const double share = 1 / (static_cast<double>(rows) * lengths[row].item<double>());
+    for (int64_t at = 0; at < length; ++at) {
+      const auto coordinate = [&](int64_t index) { return static_cast<uint64_t>(row * length + index); };
+      const double t = kMinRatio + (1 - kMinRatio) * ratios.uniform(coordinate(at / block_length));
+      if (!response[row][at] || coins.uniform(coordinate(at)) >= t) continue;
+      predicting.push_back((2 * row + 1) * length + at);
+      targets.push_back(tokens[row][at]);
+      weights.push_back(static_cast<float>(share / std::max(t, kMinWeightRatio)));
+      tokens[row][at] = mask_id;
+    }
+  }
+  const torch::Tensor positions = torch::arange(length).repeat({rows, 2});
+  const torch::Tensor later = unseen_by_blocks(length, block_length);
+  const torch::Tensor earlier = later.t();
+  const torch::Tensor all = torch::ones({length, length}, torch::kBool);
+  const torch::Tensor unseen =
+      torch::cat({torch::cat({later, all}, 1),  // clean rows
+                  torch::cat({earlier.logical_not(), later.logical_or(earlier)}, 1)});
+  return {
+      torch::cat({batch.tokens, noisy}, 1),   positions, unseen, to_tensor(predicting), to_tensor(targets),
+      torch::tensor(weights, torch::kFloat32)};
 }
 
 Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,
@@ -166,6 +213,8 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
       return masked_examples(family, batch, options.mask_id, options.seed, step);
     case Objective::kNextToken:
       return next_token_examples(batch);
+    case Objective::kBlocks:
+      return block_examples(batch, options.block_length, options.mask_id, options.seed, step);
     case Objective::kSlots:
       break;
   }
@@ -179,7 +228,9 @@ Examples part_of(const Examples& examples, int64_t first, int64_t last) {
   const torch::Tensor& positions = examples.positions;
   return {examples.inputs.slice(0, first, last),
           positions.defined() ? positions.slice(0, first, last) : torch::Tensor(),
-          examples.rows.masked_select(inside) - first * length, examples.targets.masked_select(inside),
+          examples.unseen,
+          examples.rows.masked_select(inside) - first * length,
+          examples.targets.masked_select(inside),
           examples.weights.masked_select(inside)};
 }
 

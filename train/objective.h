@@ -33,6 +33,15 @@
 //   response.
 //
 // A mean over no rows is 0.
+//
+// Blocks (SDAR: Cheng et al. 2025; the vectorised form of block diffusion, Arriola et al. 2025, section 3.2).
+// The sequence is cut into blocks of b positions from position 0; each block draws its own ratio t and masks
+// tokens of the response with probability t. One pass holds the clean sequence and behind it the masked one,
+// at the same positions: a clean row sees the clean rows of its own and earlier blocks, a masked row the
+// clean rows of earlier blocks and the masked rows of its own, so that every block is learned at once from
+// what it will see when it is written. Masked rows predict their own tokens:
+//
+//   L = (1 / R) * sum over masked i of -log p(x_i | clean blocks before, masked block) / max(t, 0.05).
 #pragma once
 
 #include <torch/torch.h>
@@ -55,6 +64,7 @@ struct Batch {
 struct Examples {
   torch::Tensor inputs;     ///< [B, T] int64: what the model sees
   torch::Tensor positions;  ///< [B, T] int64; undefined: the index in the row
+  torch::Tensor unseen;     ///< [T, T] bool: what a row must not attend to; undefined: as the family has it
   torch::Tensor rows;       ///< [M] int64: indices into [B * T] of the rows that predict, ascending
   torch::Tensor targets;    ///< [M] int64: what they predict
   torch::Tensor weights;    ///< [M] f32: of each -log p in the loss of the batch
@@ -90,10 +100,15 @@ std::vector<SlotPlan> draw_slot_plans(const Batch& batch, std::span<const int64_
 
 Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id);
 
+/// The pass has twice the rows of the batch: T clean ones, then T masked ones.
+Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_id, uint64_t seed,
+                        uint64_t step);
+
 struct ObjectiveOptions {
   int64_t mask_id = 0;
   std::vector<int64_t> slot_sizes;  ///< of the objective kSlots
   uint64_t seed = 1;
+  int64_t block_length = 8;  ///< of the objective kBlocks
 };
 
 /// The examples of a family's objective.

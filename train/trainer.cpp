@@ -111,7 +111,8 @@ Trainer::Gradients Trainer::differentiate(const Examples& examples) {
   {
     const Bf16Products products(options_.bf16_products);
     // Only rows that predict need the head.
-    const torch::Tensor hidden = model_->hidden(examples.inputs, examples.positions).flatten(0, 1);
+    const torch::Tensor hidden =
+        model_->hidden(examples.inputs, examples.positions, examples.unseen).flatten(0, 1);
     loss = weighted_loss(model_->logits(hidden.index_select(0, examples.rows)), examples);
   }
   auto values = torch::autograd::grad({loss}, model_->parameters());
@@ -127,7 +128,8 @@ double Trainer::step() {
   const auto number = static_cast<uint64_t>(progress_.step);
   const Batch batch = source_.batch(number);
   const Examples examples =
-      make_examples(model_->shape().traits(), batch, {ids_.mask, options_.slot_sizes, options_.seed}, number);
+      make_examples(model_->shape().traits(), batch,
+                    {ids_.mask, options_.slot_sizes, options_.seed, model_->shape().block_length}, number);
 
   // Threads meet once per step, not once per operation: the matrices are too small to be worth sharing.
   const int64_t rows = batch.tokens.size(0);

@@ -135,6 +135,11 @@ Json special_tokens_json(const Findings& findings) {
           {"end", std::move(ends)}};
 }
 
+std::string_view attention_of(const ModelConfig& config) {
+  if (config.causal) return "causal";
+  return config.block_causal ? "block-causal" : "bidirectional";
+}
+
 std::string_view name_of(RopeConfig::Scaling scaling) {
   switch (scaling) {
     case RopeConfig::Scaling::kNone:
@@ -167,7 +172,8 @@ Json report(const Findings& findings, int64_t canvas) {
             {"rope_theta", config.rope.theta},
             {"rope_scaling", name_of(config.rope.scaling)},
             {"norm_eps", config.norm_eps},
-            {"attention", config.causal ? "causal" : "bidirectional"},
+            {"attention", attention_of(config)},
+            {"block_length", config.block_length},
             {"plans_slots", config.plans_slots},
             {"shifted_logits", config.shifted_logits},
             {"tied_embeddings", config.tied_embeddings},
@@ -230,9 +236,8 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
     parameters += fmt::format(", {} per token", human_count(active_parameters(config)));
   print_line("parameters", parameters);
   print_line("layers", fmt::format("{} of width {}", config.num_layers, config.hidden_dim));
-  print_line("attention",
-             fmt::format("{}, {} heads of {}, {} K/V heads", config.causal ? "causal" : "bidirectional",
-                         config.num_heads, config.head_dim, config.num_kv_heads));
+  print_line("attention", fmt::format("{}, {} heads of {}, {} K/V heads", attention_of(config),
+                                      config.num_heads, config.head_dim, config.num_kv_heads));
   print_line("feed-forward", config.has_experts()
                                  ? fmt::format("{} of {} experts of width {}", config.moe.experts_per_token,
                                                config.moe.num_experts, config.moe.expert_ffn_dim)

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +21,7 @@ struct LogitsFlags : ModelFlags {
 struct LogitsRequest {
   std::vector<TokenId> tokens;
   std::vector<int32_t> positions;
+  int32_t block_length = 0;  // 0: not given
 };
 
 std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::string& file, const char* key,
@@ -46,11 +48,20 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   if (!json.is_object()) throw InputError("{}: not a JSON object", file);
   if (!json.contains("tokens")) throw InputError("{}: the key 'tokens' is missing", file);
   for (const auto& [key, value] : json.items()) {
-    if (key != "tokens" && key != "positions") {
+    const bool has_blocks = key == "block_length" && config.block_causal;
+    if (key != "tokens" && key != "positions" && !has_blocks) {
       throw InputError("{}: the key '{}' means nothing to {}", file, key, config.architecture);
     }
   }
   LogitsRequest request;
+  if (json.contains("block_length")) {
+    const auto& length = json["block_length"];
+    if (!length.is_number_integer() || length < 1 || length > config.max_positions) {
+      throw InputError("{}: 'block_length' is {}; expected a whole number from 1 to {}", file, length.dump(),
+                       config.max_positions);
+    }
+    request.block_length = length.get<int32_t>();
+  }
   request.tokens = read_numbers(json, file, "tokens", config.vocab_size);
   const auto count = request.tokens.size();
   if (json.contains("positions")) {
@@ -105,7 +116,18 @@ void run_logits(const LogitsFlags& flags) {
     logit.row = row;
     plan.logits.push_back(logit);
   }
-  plan.groups.push_back({0, {0, rows}, {}, config.causal ? OwnRows::kCausal : OwnRows::kBidirectional});
+  // Blocks are stretches of rows: whoever gives positions of his own decides what lies in one.
+  const auto trained = static_cast<int32_t>(config.block_length > 0 ? config.block_length : 4);
+  const int32_t block = request.block_length > 0 ? request.block_length : trained;
+  const int32_t stride = config.block_causal ? block : rows;
+  for (int32_t begin = 0; begin < rows; begin += stride) {
+    RowGroup group{0,
+                   {begin, std::min(begin + stride, rows)},
+                   {},
+                   config.causal ? OwnRows::kCausal : OwnRows::kBidirectional};
+    if (begin > 0) group.visible.push_back({0, begin});
+    plan.groups.push_back(std::move(group));
+  }
 
   KvCache cache(model.kv_shape(), rows);
   KvCache* caches[] = {&cache};
@@ -123,7 +145,10 @@ void add_logits_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("logits", "Write the raw output of every row of one forward pass");
   add_model_flags(*command, *flags);
-  command->add_option("--request", flags->request, "JSON: {\"tokens\": [...], \"positions\": [... optional]}")
+  command
+      ->add_option(
+          "--request", flags->request,
+          "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion}")
       ->required();
   command
       ->add_option("--out", flags->out, "NumPy file: float32 [rows, vocabulary], nothing shifted or left out")

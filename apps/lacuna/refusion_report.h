@@ -12,7 +12,7 @@ namespace lacuna {
 
 /// What the grid spans.
 struct RefusionGrid {
-  std::string model, twin, masked;
+  std::string model, twin, masked, blocks;
   std::string shape;  ///< what is timed at a published shape; empty: nothing
   int32_t samples = 200;
   int32_t timed_samples = 16;  ///< of what is timed, the first of them

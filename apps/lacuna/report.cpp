@@ -55,6 +55,7 @@ struct MaskedFlags : ReportFlags {
 struct RefusionFlags : ReportFlags {
   std::string twin = "mini-qwen3";
   std::string masked = "mini-llada";
+  std::string blocks = "mini-sdar";
   std::optional<std::string> shape;
 };
 
@@ -280,6 +281,7 @@ void report_refusion(const RefusionFlags& flags) {
   grid.model = flags.model;
   grid.twin = flags.twin;
   grid.masked = flags.masked;
+  grid.blocks = flags.blocks;
   grid.shape = flags.shape.value_or(flags.quick ? "none" : "random:refusion-8b,layers=2");
   if (grid.shape == "none") grid.shape.clear();
   if (flags.quick) {
@@ -326,6 +328,7 @@ void add_refusion_report(CLI::App& report) {
   command->add_option("-m,--model", flags->model, "The ReFusion model (default mini-refusion)");
   command->add_option("--twin", flags->twin, "An autoregressive model of the same size (default mini-qwen3)");
   command->add_option("--masked", flags->masked, "A masked diffusion model (default mini-llada)");
+  command->add_option("--blocks", flags->blocks, "A block diffusion model (default mini-sdar)");
   command->add_option("--shape", flags->shape,
                       "The model whose whole decodes are timed with scripted luck, or none (default "
                       "random:refusion-8b,layers=2; --quick: none)");

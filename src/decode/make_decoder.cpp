@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "decode/autoregressive.h"
+#include "decode/block_diffusion.h"
 #include "decode/guided_diffusion.h"
 #include "decode/masked_diffusion.h"
 #include "decode/parse_policies.h"
@@ -41,32 +42,34 @@ double unmask_value(std::string_view text, double fallback, double most) {
   return value;
 }
 
-/// Sets how candidates are measured and how many are taken, by one of the names that people use. A name
-/// without a count rule of its own takes `family_rule`.
-void apply_unmask(std::string_view text, const CountRule& family_rule, double eps, MaskedDiffusion& options) {
-  SamplingRule& sampling = options.pass.sampling;
+/// How candidates are ordered and how many are taken, by one of the names that people use; sets what they are
+/// measured by. A name without a count rule of its own takes `family_rule`.
+UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, ConfidenceMeasure& measure,
+                          double eps = 1e-3) {
   const std::string name = with_dashes(text.substr(0, text.find('=')));
-  options.unmask.count = family_rule;
-  sampling.measure = ConfidenceMeasure::kProbability;
+  UnmaskPolicy unmask;
+  unmask.count = family_rule;
+  measure = ConfidenceMeasure::kProbability;
   const bool by_probability = name == "low-confidence" || name == "maskgit" || name == "maskgit-plus";
   if (name == "margin" || name == "topk-margin") {
-    sampling.measure = ConfidenceMeasure::kMargin;
+    measure = ConfidenceMeasure::kMargin;
   } else if (name == "entropy") {
-    sampling.measure = ConfidenceMeasure::kNegativeEntropy;
+    measure = ConfidenceMeasure::kNegativeEntropy;
   } else if (name == "random") {
-    options.unmask.random_order = true;
+    unmask.random_order = true;
   } else if (name == "origin") {
-    options.unmask.count = EachOnItsOwn{static_cast<float>(eps)};
+    unmask.count = EachOnItsOwn{static_cast<float>(eps)};
   } else if (name == "threshold") {
-    options.unmask.count = Threshold{unmask_value(text, 0.9, 1)};
+    unmask.count = Threshold{unmask_value(text, 0.9, 1)};
   } else if (name == "factor") {
-    options.unmask.count = Factor{unmask_value(text, 1, 1e6)};
+    unmask.count = Factor{unmask_value(text, 1, 1e6)};
   } else if (!by_probability) {
     throw InputError("--unmask is '{}'; expected {}", text, kUnmaskNames);
   }
-  if (!options.unmask.runs_until_done() && text.find('=') != std::string_view::npos) {
+  if (!unmask.runs_until_done() && text.find('=') != std::string_view::npos) {
     throw InputError("--unmask {}: '{}' takes no value", text, name);
   }
+  return unmask;
 }
 
 template <typename T>
@@ -178,6 +181,7 @@ std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const Generati
   settings.slot_size = within("slot-size", options.slot_size, 8, 1, kMostGenLength);
   settings.slot_threshold = within("slot-threshold", options.slot_threshold, 0.9, 0.0, 1.0);
   settings.token_threshold = within("token-threshold", options.token_threshold, 0.9, 0.0, 1.0);
+  settings.verifies_fills = !is_second("fill", options.fill, "verified", "side-by-side");
   settings.recomputes_kv = is_second("kv", options.kv, "reuse", "recompute");
   settings.accepts_exactly = is_second("accept", options.accept, "threshold", "exact");
   settings.revoke = within("revoke", options.revoke, 0.0, 0.0, 1.0);
@@ -188,8 +192,10 @@ std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const Generati
     refuse(options.suppress_mask, "suppress-mask", "--refusion lacuna never draws the mask token");
     refuse(settings.accepts_exactly && options.token_threshold, "token-threshold",
            "--accept exact compares tokens");
+    refuse(settings.verifies_fills && options.kv, "kv", "--fill verified leaves exact K/V");
   } else {
     constexpr std::string_view kReason = "it belongs to --refusion lacuna";
+    refuse(options.fill.has_value(), "fill", kReason);
     refuse(options.accept.has_value(), "accept", kReason);
     refuse(options.revoke.has_value(), "revoke", kReason);
   }
@@ -198,6 +204,49 @@ std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const Generati
   }
   settings.find_stop = context.find_stop;
   return std::make_unique<RefusionDecoder>(std::move(settings), std::move(prompt));
+}
+
+std::unique_ptr<Decoder> make_block_diffusion(const ModelConfig& config, const GenerationOptions& options,
+                                              std::vector<TokenId> prompt, int32_t gen_length) {
+  constexpr std::string_view kReason = "block diffusion keeps exact K/V and draws from whole blocks";
+  refuse(options.eps.has_value(), "eps", kReason);
+  refuse(options.alg_temp.has_value(), "alg-temp", kReason);
+  refuse(options.cfg_scale.has_value(), "cfg-scale", kReason);
+  refuse(options.logits_eos_inf, "logits-eos-inf", kReason);
+  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
+  refuse(options.suppress_mask, "suppress-mask", "block diffusion never draws the mask token");
+  refuse(options.eos_exit, "eos-exit", "block diffusion always stops after the block that ends the answer");
+  refuse(options.ignore_eos, "ignore-eos", kReason);
+  refuse(options.cache.has_value(), "cache", kReason);
+  refuse(options.refresh.has_value(), "refresh", kReason);
+  refuse(options.cache_block.has_value(), "cache-block", kReason);
+  refuse(options.lock.has_value(), "lock", kReason);
+  if (std::find(prompt.begin(), prompt.end(), config.mask_id) != prompt.end()) {
+    throw InputError("the prompt holds the mask token {}; block diffusion reads whole prompts only",
+                     config.mask_id);
+  }
+  const auto trained = static_cast<int32_t>(config.block_length > 0 ? config.block_length : 4);
+  BlockDiffusion settings;
+  settings.mask_id = config.mask_id;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = gen_length;
+  settings.block_length = within("block-length", options.block_length, trained, 1, kMostGenLength);
+  settings.seed = options.seed.value_or(0);
+  settings.sampling = sampling_rule(config, options);
+  refuse_idle_filters(options, settings.sampling);
+  settings.sampling.undrawn.push_back(config.mask_id);
+  const std::string unmask = options.unmask.value_or("low-confidence");
+  settings.unmask = parse_unmask(unmask, EvenSplit{}, settings.sampling.measure);
+  if (!settings.unmask.runs_until_done() && !std::holds_alternative<EvenSplit>(settings.unmask.count)) {
+    throw InputError(
+        "--unmask {}: a block has no time schedule; expected low-confidence, random, margin, "
+        "entropy, threshold=TAU or factor=F",
+        unmask);
+  }
+  refuse(options.steps && settings.unmask.runs_until_done(), "steps",
+         "threshold and factor run until a block is done");
+  settings.steps = within("steps", options.steps, settings.block_length, 1, settings.block_length);
+  return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(prompt));
 }
 
 /// What masked diffusion needs with a guide and without.
@@ -251,7 +300,8 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
   const double eps = within("eps", options.eps, 1e-3, 1e-9, 1.0);
   const CountRule family_rule =
       dream ? CountRule(TimeSchedule{static_cast<float>(eps)}) : CountRule(EvenSplit{});
-  apply_unmask(options.unmask.value_or(dream ? "entropy" : "low-confidence"), family_rule, eps, settings);
+  settings.unmask = parse_unmask(options.unmask.value_or(dream ? "entropy" : "low-confidence"), family_rule,
+                                 sampling.measure, eps);
   const UnmaskPolicy& unmask = settings.unmask;
   const bool uses_time = std::holds_alternative<TimeSchedule>(unmask.count) ||
                          std::holds_alternative<EachOnItsOwn>(unmask.count);
@@ -344,6 +394,7 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
     refuse(options.slot_size.has_value(), "slot-size", reason);
     refuse(options.slot_threshold.has_value(), "slot-threshold", reason);
     refuse(options.token_threshold.has_value(), "token-threshold", reason);
+    refuse(options.fill.has_value(), "fill", reason);
     refuse(options.kv.has_value(), "kv", reason);
     refuse(options.accept.has_value(), "accept", reason);
     refuse(options.revoke.has_value(), "revoke", reason);
@@ -353,6 +404,11 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
     if (context.guide) throw InputError("--guide has no effect here: a causal model judges its own drafts");
     if (config.plans_slots) return make_refusion(config, options, std::move(prompt), context, gen_length);
     return make_autoregressive(config, options, std::move(prompt), context, gen_length);
+  }
+  if (config.block_causal) {
+    if (context.guide)
+      throw InputError("--guide has no effect here: it confirms the drafts of LLaDA and Dream");
+    return make_block_diffusion(config, options, std::move(prompt), gen_length);
   }
   if (context.guide) {
     return make_guided_diffusion(config, options, std::move(prompt), *context.guide, gen_length);

@@ -42,6 +42,7 @@ struct GenerationOptions {
   std::optional<int32_t> slot_size;
   std::optional<double> slot_threshold;
   std::optional<double> token_threshold;
+  std::optional<std::string> fill;
   std::optional<std::string> kv;
   std::optional<std::string> accept;
   std::optional<double> revoke;
@@ -56,11 +57,13 @@ void visit_options(Options& options, Visit&& visit) {
   visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens"}, options.gen_length,
         "Positions to generate (default 128)");
   visit("steps", Aliases{"diffusion-steps"}, options.steps,
-        "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length)");
+        "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length); SDAR: "
+        "of a "
+        "block (default: block-length)");
   visit("block-length", Aliases{"diffusion-block-length"}, options.block_length,
         "Positions denoised together, left to right; divides gen-length (default: gen-length); ReFusion: "
         "planned "
-        "together, any length (default 64)");
+        "together, any length (default 64); SDAR: as trained");
   visit("unmask", Aliases{"remasking", "alg", "diffusion-algorithm"}, options.unmask,
         "What a step commits: low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or "
         "factor=F (default: low-confidence for LLaDA, entropy for Dream)");
@@ -111,6 +114,10 @@ void visit_options(Options& options, Visit&& visit) {
         "ReFusion: slots whose first token is likelier than this are written together (default 0.9)");
   visit("token-threshold", Aliases{}, options.token_threshold,
         "ReFusion: a drafted token stands if it is likelier than this (default 0.9)");
+  visit(
+      "fill", Aliases{}, options.fill,
+      "ReFusion: slots that were completed side by side are read once more in order (verified), or committed "
+      "as they are (side-by-side): fewer passes, but none saw the others (default: verified)");
   visit("kv", Aliases{}, options.kv,
         "ReFusion: reuse keeps the K/V of slots that were completed side by side, recompute computes them "
         "again with the next plan (default: reuse)");

@@ -88,12 +88,13 @@ void RefusionDecoder::add_masks(StepPlan& plan) const {
 void RefusionDecoder::add_drafts(StepPlan& plan) const {
   const int32_t first_row = plan.num_rows();
   for (const Slot& slot : working_) {
-    for (int32_t offset = 0; offset < end_of(slot); ++offset) {
-      if (offset > 0) plan.logits.push_back(judgement(plan.num_rows() - 1, slot, offset));
+    for (int32_t offset = slot.kept; offset < end_of(slot); ++offset) {
+      if (offset >= slot.known) plan.logits.push_back(judgement(plan.num_rows() - 1, slot, offset));
       plan.add_row(slot.tokens[static_cast<size_t>(offset)], slot.begin + offset, slot.base + offset);
     }
   }
-  add_group(first_row, {{0, num_clean()}}, plan);
+  // Only the first slot can have kept anything, and its cells follow the clean ones.
+  add_group(first_row, {{0, num_clean() + working_.front().kept}}, plan);
 }
 
 void RefusionDecoder::add_slots(StepPlan& plan) const {
@@ -135,19 +136,15 @@ LogitRow RefusionDecoder::judgement(int32_t row, const Slot& slot, int32_t offse
 }
 
 int32_t RefusionDecoder::first_judged(const Slot& slot) const {
-  switch (phase_) {
-    case Phase::kVerify:
-      return 1;
-    case Phase::kCheck:
-      return slot.known + 1;  // the first after what stands is accepted unseen
-    default:
-      return slot.known;
-  }
+  return phase_ == Phase::kCheck ? slot.known + 1 : slot.known;  // a check accepts the first unseen
 }
 
 /// Whether a slot is part of this round of a completion.
 bool RefusionDecoder::takes_part(const Slot& slot) const {
-  return options_.advances_together || !is_done(slot);
+  // Lacuna's: a slot that was filled once waits until those before it are clean.
+  if (is_lacuna()) return !is_done(slot) && (!slot.is_filled || &slot == &working_.front());
+  // A slot that a verify pass found whole has no K/V of its own yet.
+  return options_.advances_together || !is_done(slot) || slot.kept < slot.known;
 }
 
 // ---- Taking results
@@ -261,7 +258,10 @@ void RefusionDecoder::begin_verification(StepReport& report) {
     slot.selected = slot.selected && slot.position <= working_.back().begin;
   }
   selected_.clear();
-  for (const Slot& slot : working_) selected_.push_back(slot.begin);
+  for (Slot& slot : working_) {
+    selected_.push_back(slot.begin);
+    slot.known = 1;  // nothing judges a slot's first token from the left
+  }
   place_working();
   phase_ = Phase::kVerify;
 }
@@ -297,11 +297,12 @@ void RefusionDecoder::take_verified(std::span<const RowStatistics> drawn, StepRe
   size_t whole = 0;
   for (size_t i = 0; i < working_.size(); ++i) {
     Slot& slot = working_[i];
-    const auto judged = drawn.first(static_cast<size_t>(end_of(slot) - 1));
+    const auto judged = drawn.first(static_cast<size_t>(end_of(slot) - slot.known));
     drawn = drawn.subspan(judged.size());
     const bool first_stands =
         options_.rules != RefusionRules::kPaper || slot.probabilities[0] > options_.token_threshold;
-    const RowStatistics* refused = first_stands ? extend(slot, 1, judged) : nullptr;
+    if (!first_stands) slot.known = 0;
+    const RowStatistics* refused = first_stands ? extend(slot, slot.known, judged) : nullptr;
     slot.kept = slot.known;
     if (i > whole) continue;
     refusal = refused;
@@ -341,21 +342,25 @@ bool RefusionDecoder::commit_up_to_end(size_t whole, StepReport& report) {
 
 void RefusionDecoder::go_on_after_verification(size_t whole, const RowStatistics* refusal,
                                                StepReport& report) {
-  for (size_t i = 0; i < whole && i < working_.size(); ++i) finish_slot(i);
+  for (size_t i = 0; i < whole && i < working_.size(); ++i) {
+    revoke(working_[i]);
+    if (first_end(working_[i].tokens) < working_[i].known) drop_working_after(i);
+  }
   commit(std::min(whole, working_.size()), false, report);
+  if (stops_at_text()) return finish(StopReason::kStopText);
   if (working_.empty()) return next_iteration();
-  for (size_t i = 1; i < working_.size(); ++i) {
+  for (size_t i = 1; i < working_.size(); ++i) {  // they have seen the draft that fell
     working_[i].known = 1;
     working_[i].kept = 0;
   }
   expects(refusal != nullptr, "a slot that is not whole has a draft that fell");
   replace(working_.front(), *refusal);
   place_working();
-  phase_ = Phase::kFill;
+  ++round_;
   for (size_t i = 0; i < working_.size(); ++i) {
     if (is_done(working_[i])) finish_slot(i);
   }
-  commit_if_all_done(report);
+  fill_or_commit(report);
 }
 
 /// The judge's own token takes the place of a draft that fell.
@@ -417,7 +422,7 @@ void RefusionDecoder::take_checked(std::span<const RowStatistics> drawn, StepRep
 void RefusionDecoder::take_filled(std::span<const RowStatistics> drawn, StepReport& report) {
   for (size_t i = 0; i < working_.size(); ++i) {
     Slot& slot = working_[i];
-    if (is_done(slot)) continue;
+    if (!takes_part(slot)) continue;
     const auto judged = drawn.first(static_cast<size_t>(end_of(slot) - slot.known));
     drawn = drawn.subspan(judged.size());
     const RowStatistics* refusal = extend(slot, slot.known, judged);
@@ -427,30 +432,51 @@ void RefusionDecoder::take_filled(std::span<const RowStatistics> drawn, StepRepo
   }
   describe(report);
   ++round_;
-  commit_if_all_done(report);
+  fill_or_commit(report);
 }
 
-void RefusionDecoder::commit_if_all_done(StepReport& report) {
-  if (std::all_of(working_.begin(), working_.end(), [&](const Slot& slot) { return is_done(slot); })) {
-    commit_completed(report);
+/// Lacuna's completion: on to the next fill pass, or, when no slot has anything left to fill, the commit.
+void RefusionDecoder::fill_or_commit(StepReport& report) {
+  phase_ = Phase::kFill;
+  if (std::any_of(working_.begin(), working_.end(), [&](const Slot& slot) { return takes_part(slot); }))
+    return;
+  if (!options_.verifies_fills) return commit_completed(report);
+  // The first slot has seen all that is before it; the others are drafts for another verify pass.
+  revoke(working_.front());
+  commit(1, false, report);
+  if (stops_at_text()) return finish(StopReason::kStopText);
+  if (working_.empty()) return next_iteration();
+  for (Slot& slot : working_) {
+    slot.is_filled = true;
+    slot.known = 1;
+    slot.kept = 0;
+  }
+  place_working();
+  phase_ = Phase::kVerify;
+}
+
+/// A slot whose tokens are all known makes those behind an end token needless. Where nothing verifies it
+/// any more, it is cut where it is not sure enough.
+void RefusionDecoder::finish_slot(size_t index) {
+  Slot& slot = working_[index];
+  if (!options_.verifies_fills) revoke(slot);
+  if (first_end(std::span(slot.tokens).first(static_cast<size_t>(slot.known))) < slot.known) {
+    drop_working_after(index);
   }
 }
 
-/// Lacuna's rules for a slot whose tokens are all known: cut it where it is not sure enough, and drop the
-/// slots behind an end token.
-void RefusionDecoder::finish_slot(size_t index) {
-  Slot& slot = working_[index];
-  const int32_t end = slot.begin + slot.size();
+/// Cuts a slot before its first token, but the first of all, that is not likely enough, and gives what
+/// follows back.
+void RefusionDecoder::revoke(Slot& slot) const {
   for (int32_t offset = 1; offset < slot.known; ++offset) {
     if (!(slot.probabilities[static_cast<size_t>(offset)] < options_.revoke)) continue;
     slot.known = offset;
     slot.kept = std::min(slot.kept, offset);
-    slot.given_back = {slot.begin + offset, end};
+    slot.given_back = {slot.begin + offset, slot.begin + slot.size()};
     break;
   }
   slot.tokens.resize(static_cast<size_t>(slot.known));
   slot.probabilities.resize(slot.tokens.size());
-  if (first_end(slot.tokens) < slot.size()) drop_working_after(index);
 }
 
 // ---- Committing

@@ -32,6 +32,9 @@ struct Refusion {
   /// A completion feeds all its slots from where the slowest has got to, finished ones too, as the released
   /// code does; otherwise each from where it is. The tokens are the same. Not for kLacuna.
   bool advances_together = false;
+  /// kLacuna: slots that were completed side by side are read once more in order before they are committed;
+  /// otherwise they are committed as they are, though none has seen the others.
+  bool verifies_fills = true;
   bool recomputes_kv = false;    ///< compute the K/V of completed slots once more, in their final order
   bool accepts_exactly = false;  ///< kLacuna: a draft stands if it is the left-to-right model's own draw
   double revoke = 0;      ///< kLacuna: mask a finished slot anew from its first token less likely than this
@@ -60,7 +63,7 @@ class RefusionDecoder final : public Decoder {
  private:
   enum class Phase : uint8_t {
     kPlan,     // masks of all of the block's open slots: scores and drafts
-    kVerify,   // drafts of the selected slots, one after the other
+    kVerify,   // tokens of the selected slots, one slot after the other
     kPredict,  // each slot on its own: masks after what stands
     kCheck,    // each slot on its own: its tokens; the first after what stands is accepted unseen
     kFill,     // each slot on its own: its tokens; a draft that falls is replaced in the same pass
@@ -77,6 +80,7 @@ class RefusionDecoder final : public Decoder {
     int32_t kept = 0;                   // leading tokens whose K/V lie in base, base + 1, ...
     int32_t base = 0;                   // cell
     size_t open_index = 0;              // in open_ when it was selected
+    bool is_filled = false;             // it was completed on its own once
     IndexRange given_back;              // positions that a revocation masks anew
 
     int32_t size() const { return static_cast<int32_t>(tokens.size()); }
@@ -112,13 +116,14 @@ class RefusionDecoder final : public Decoder {
   const RowStatistics* extend(Slot& slot, int32_t first, std::span<const RowStatistics> judged) const;
   static void replace(Slot& slot, const RowStatistics& drawn);
   void finish_slot(size_t index);
+  void revoke(Slot& slot) const;
   void place_working();
   void drop_working_after(size_t slot);
   void describe(StepReport& report) const;
 
   // Committing.
   void commit(size_t count, bool by_completion, StepReport& report);
-  void commit_if_all_done(StepReport& report);
+  void fill_or_commit(StepReport& report);
   void commit_completed(StepReport& report);
   void commit_released_completion(StepReport& report);
   void limit_to(int32_t limit);

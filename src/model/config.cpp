@@ -70,20 +70,30 @@ void add_eos_ids(const JsonObject& json, ModelConfig& config) {
   }
 }
 
-/// The templates of chat models close a turn with a token of its own, which config.json does not call eos.
-void add_end_of_turn(const JsonObject& tokenizer_config, ModelConfig& config) {
+/// Tokens that some checkpoints name only where the tokenizer's added tokens are: the end of a chat turn,
+/// which config.json does not call eos, and SDAR's mask.
+void add_tokenizer_ids(const JsonObject& tokenizer_config, ModelConfig& config) {
   constexpr std::array<std::string_view, 3> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>"};
+  constexpr std::array<std::string_view, 2> kMasks = {"<|MASK|>", "<MASK>"};
+  const auto is_one_of = [](const auto& names, const std::string& content) {
+    return std::find(names.begin(), names.end(), content) != names.end();
+  };
   if (!tokenizer_config.has("added_tokens_decoder")) return;
   const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
   for (const std::string& key : tokens.keys()) {
     const std::string content = tokens.object(key).text("content", "");
-    if (std::find(kEndsOfTurn.begin(), kEndsOfTurn.end(), content) == kEndsOfTurn.end()) continue;
+    const bool is_mask = config.block_causal && config.mask_id < 0 && is_one_of(kMasks, content);
+    if (!is_mask && !is_one_of(kEndsOfTurn, content)) continue;
     TokenId id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= config.vocab_size) {
       tokens.refuse(key, fmt::format("a key from 0 to {}", config.vocab_size - 1));
     }
-    config.end_ids.push_back(id);
+    if (is_mask) {
+      config.mask_id = id;
+    } else {
+      config.end_ids.push_back(id);
+    }
   }
 }
 
@@ -125,7 +135,10 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   read_if_present(texts.generation_config, folder / "generation_config.json",
                   [&](const JsonObject& generation) { add_eos_ids(generation, config); });
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
-                  [&](const JsonObject& tokenizer) { add_end_of_turn(tokenizer, config); });
+                  [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, config); });
+  if (config.block_causal && config.mask_id < 0) {
+    throw InputError("{}: expected \"mask_token_id\", or a token <|MASK|> in tokenizer_config.json", file);
+  }
   std::sort(config.end_ids.begin(), config.end_ids.end());
   config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());
   return config;

@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3 };
+enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3, kSdar };
 
 /// Rotary position embedding over the whole head, in pairs (j, j + head_dim / 2).
 struct RopeConfig {
@@ -65,6 +65,8 @@ struct ModelConfig {
   bool tied_embeddings = false;   ///< the head is the embedding; an extra head tensor is ignored
   bool causal = false;            ///< trained left to right: a row sees itself and what came before
   bool plans_slots = false;     ///< ReFusion: causal, and a row with the mask token predicts its own position
+  bool block_causal = false;    ///< a row sees its own block of positions and those before; blocks begin at 0
+  int64_t block_length = 0;     ///< of block_causal, as trained; 0: config.json does not say
   bool shifted_logits = false;  ///< row i - 1 predicts position i (row 0 predicts position 0)
   float embedding_scale = 1;    ///< embeddings are multiplied by this
   float logit_scale = 1;        ///< logits are multiplied by this

@@ -1,6 +1,6 @@
 // Qwen2, Qwen2.5 and Qwen3, dense: the left-to-right models that guide and verify, and the backbone of
 // ReFusion, whose config is Qwen3's with a mask token. Qwen2 adds biases to q, k and v; Qwen3 norms q and k
-// per head.
+// per head. SDAR is Qwen3 with a block-causal mask, and predicts every position in its own row.
 #include <cmath>
 
 #include "model/family_parts.h"
@@ -76,6 +76,15 @@ ModelConfig read_qwen3(const JsonObject& json) {
   return config;
 }
 
+ModelConfig read_sdar(const JsonObject& json) {
+  ModelConfig config = read_qwen3(json);
+  config.causal = false;
+  config.plans_slots = false;
+  config.block_causal = true;
+  config.block_length = json.integer("block_size", kPositionCount, 0);
+  return config;
+}
+
 }  // namespace
 
 FamilyEntry qwen2_family() {
@@ -84,6 +93,11 @@ FamilyEntry qwen2_family() {
 
 FamilyEntry qwen3_family() {
   return {Family::kQwen3, "qwen3", "Qwen3ForCausalLM", read_qwen3,
+          transformers_tensors(transformers_layer_with_qk_norm)};
+}
+
+FamilyEntry sdar_family() {
+  return {Family::kSdar, "sdar", "SDARForCausalLM", read_sdar,
           transformers_tensors(transformers_layer_with_qk_norm)};
 }
 

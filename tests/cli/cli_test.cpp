@@ -527,7 +527,7 @@ TEST_F(Cli, ReportsOnRefusion) {
   const std::string report =
       "report refusion --quick --samples 1 --threads 1 --out page -m slots --shape slots"
       " --twin " +
-      kZoo + "mini-qwen --masked " + kZoo + "mini-llada";
+      kZoo + "mini-qwen --masked " + kZoo + "mini-llada --blocks " + kZoo + "mini-sdar";
   const Outcome outcome = lacuna(report);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::vector<json> rows = parse_lines(slurp(folder_ / "page" / "refusion.jsonl"));

@@ -170,7 +170,9 @@ TEST_F(RefusionPage, TimesAloneWhatIsTimed) {
   for (const auto& [command, times] : timed_) {
     EXPECT_THAT(command, AllOf(HasSubstr("--batch 1 --samples 16"), Not(HasSubstr("threshold 0.3"))));
   }
-  EXPECT_EQ(timed_.size(), 3 + 2 * (1 + 3) - 1 + 6);  // masked twice, the twin, the modes, recomputed ones
+  // Both tasks: the twin, three modes, and each with reused and recomputed K/V; arithmetic: masked and
+  // blocks, twice.
+  EXPECT_EQ(timed_.size(), 2 * (1 + 3 + 6) + 4);
 }
 
 TEST_F(RefusionPage, DoesWithoutAShape) {

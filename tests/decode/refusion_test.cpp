@@ -111,6 +111,7 @@ Refusion options(RefusionRules rules, int32_t gen_length, int32_t block_length, 
   options.gen_length = gen_length;
   options.block_length = block_length;
   options.slot_size = slot_size;
+  options.verifies_fills = false;
   return options;
 }
 
@@ -385,7 +386,7 @@ TEST(Refusion, AdvancingTogetherFeedsFinishedSlotsAgain) {
   EXPECT_THAT(rows(passes[4]), ElementsAre(Row{13, 3, 3}, Row{kMask, 4, 4}, Row{16, 6, 6}, Row{17, 7, 7}));
 }
 
-TEST(Refusion, DISABLED_ASlotThatStandsWholeInAVerifyPassIsFedOnItsOwnInTheCompletion) {
+TEST(Refusion, ASlotThatStandsWholeInAVerifyPassIsFedOnItsOwnInTheCompletion) {
   for (const bool together : {true, false}) {
     Refusion wanted = options(RefusionRules::kReleased, 6, 6, 3);
     wanted.advances_together = together;
@@ -656,7 +657,7 @@ TEST(Refusion, AStopTextBehindAnEndTokenIsNotSeen) {
   }
 }
 
-TEST(Refusion, DISABLED_AStopTextInTheSlotsThatAVerifyPassCommitsEndsTheDecodingThere) {
+TEST(Refusion, AStopTextInTheSlotsThatAVerifyPassCommitsEndsTheDecodingThere) {
   Refusion wanted = options(RefusionRules::kLacuna, 6, 6, 3);
   wanted.find_stop = [](std::span<const TokenId> answer) -> std::optional<int32_t> {
     if (answer.size() < 2) return std::nullopt;
@@ -887,6 +888,7 @@ TEST_P(RefusionModes, EveryCleanCellHoldsItsTokensKvAndEveryPositionIsWrittenOnc
     options.seed = seed;
     if (GetParam() == RefusionRules::kLacuna) {
       options.accepts_exactly = choose.below(7, 2) == 1;
+      options.verifies_fills = choose.below(10, 2) == 1;
       if (choose.below(8, 2) == 1) options.revoke = choose.uniform(9);
       if (options.accepts_exactly) options.revoke = 0;
     } else {
@@ -926,7 +928,7 @@ TEST(RefusionTogether, ThePaperWritesTheSameTokens) {
   EXPECT_TRUE(commits_of_many(RefusionRules::kPaper, false) == commits_of_many(RefusionRules::kPaper, true));
 }
 
-TEST(RefusionTogether, DISABLED_TheReleasedRulesWriteTheSameTokens) {
+TEST(RefusionTogether, TheReleasedRulesWriteTheSameTokens) {
   EXPECT_TRUE(commits_of_many(RefusionRules::kReleased, false) ==
               commits_of_many(RefusionRules::kReleased, true));
 }

@@ -240,8 +240,18 @@ TEST_P(RefusionKv, RecomputedKvIsThatOfOneCausalPass) {
   EXPECT_TRUE(completes);
 }
 
+TEST_P(RefusionKv, KvOfVerifiedFillsAreThoseOfOneCausalPass) {
+  const Refusion options = settings(config_, RefusionRules::kLacuna);
+  ASSERT_TRUE(options.verifies_fills);
+  const ByHand run(model_, options, some_prompt(config_));
+  const std::vector<int32_t> cells = run.computed_cells("");
+  EXPECT_GT(cells.size(), 15U);
+  EXPECT_EQ(differing(run, cells), 0);
+}
+
 TEST_P(RefusionKv, KvOfSlotsThatWereFilledSideBySideDoNotKnowEachOther) {
   Refusion options = settings(config_, RefusionRules::kLacuna);
+  options.verifies_fills = false;
   const ByHand run(model_, options, some_prompt(config_));
   EXPECT_GT(differing(run, run.computed_cells("")), 0);
 }
@@ -268,7 +278,7 @@ TEST_P(RefusionKv, AdvancingTogetherCommitsTheSameByThePapersRules) {
   expect_same_together(RefusionRules::kPaper);
 }
 
-TEST_P(RefusionKv, DISABLED_AdvancingTogetherCommitsTheSameByTheReleasedRules) {
+TEST_P(RefusionKv, AdvancingTogetherCommitsTheSameByTheReleasedRules) {
   expect_same_together(RefusionRules::kReleased);
 }
 
@@ -358,6 +368,7 @@ std::vector<Wish> wishes(const ModelConfig& config) {
       GenerationOptions& options = one.options;
       options.refusion = index < 4 ? mode : "lacuna";
       options.kv = kv;
+      if (options.refusion == "lacuna") options.fill = "side-by-side";
       if (options.refusion != "lacuna") options.suppress_mask = true;
       if (mode == std::string("exact")) {
         options.accept = "exact";

@@ -211,6 +211,26 @@ TEST(Config, ReadsQwen) {
   EXPECT_NO_THROW(read(with(dense("Qwen3ForCausalLM"), "layer_types", {"full_attention", "full_attention"})));
 }
 
+TEST(Config, ReadsSdarAndFindsItsMaskWhereverItIsNamed) {
+  const ModelConfig trained =
+      read(with(with(dense("SDARForCausalLM"), "mask_token_id", 98), "block_size", 16));
+  EXPECT_EQ(trained.family, Family::kSdar);
+  EXPECT_TRUE(trained.block_causal && trained.qk_norm_per_head);
+  EXPECT_FALSE(trained.causal || trained.plans_slots || trained.shifted_logits);
+  EXPECT_EQ(trained.block_length, 16);
+  EXPECT_EQ(trained.mask_id, 98);
+
+  const std::string hub = dense("SDARForCausalLM").dump();
+  const std::string tokenizer = R"({"added_tokens_decoder": {"97": {"content": "<|MASK|>"}}})";
+  EXPECT_EQ(read_config_texts({.config = hub, .tokenizer_config = tokenizer}, "hub").mask_id, 97);
+  EXPECT_THROW(read_config_texts({.config = hub}, "hub"), InputError);
+}
+
+TEST(Config, TakesAQwen3ModelWithAMaskTokenForReFusion) {
+  EXPECT_TRUE(read(with(dense("Qwen3ForCausalLM"), "mask_token_id", 98)).plans_slots);
+  EXPECT_FALSE(read(dense("Qwen3ForCausalLM")).plans_slots);
+}
+
 TEST(Config, RefusesQwenVariantsThatItWouldComputeWrongly) {
   for (const std::string architecture : {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
     const json base = dense(architecture);

@@ -126,7 +126,7 @@ TEST_P(ExportTest, IsReadBackAsItWasWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ExportTest,
                          ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
-                                           Family::kRefusion),
+                                           Family::kRefusion, Family::kSdar),
                          [](const auto& instance) { return std::string(traits_of(instance.param).name); });
 
 class ImportTest : public CheckpointFolder {};

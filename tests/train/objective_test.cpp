@@ -262,7 +262,8 @@ class EveryFamily : public ::testing::TestWithParam<Family> {
   }
 
   torch::Tensor loss(const Examples& examples) {
-    const torch::Tensor hidden = model_->hidden(examples.inputs, examples.positions).flatten(0, 1);
+    const torch::Tensor hidden =
+        model_->hidden(examples.inputs, examples.positions, examples.unseen).flatten(0, 1);
     return weighted_loss(model_->logits(hidden.index_select(0, examples.rows)), examples);
   }
 
@@ -323,9 +324,38 @@ TEST_P(EveryFamily, HasTheGradientThatFiniteDifferencesGive) {
   }
 }
 
+TEST(BlockExamples, ShowEachMaskedBlockItselfAndTheCleanBlocksBeforeIt) {
+  constexpr int64_t kLength = 7, kBlock = 3;
+  Batch batch{torch::arange(2 * kLength).view({2, kLength}), torch::zeros({2, kLength}, torch::kBool)};
+  batch.response.slice(1, 2).fill_(true);
+  const Examples examples = block_examples(batch, kBlock, /*mask_id=*/99, /*seed=*/3, /*step=*/5);
+  ASSERT_EQ(examples.inputs.size(1), 2 * kLength);
+  EXPECT_TRUE(examples.inputs.slice(1, 0, kLength).equal(batch.tokens));
+  for (int64_t row = 0; row < 2 * kLength; ++row) {
+    for (int64_t other = 0; other < 2 * kLength; ++other) {
+      const int64_t block = row % kLength / kBlock;
+      const int64_t other_block = other % kLength / kBlock;
+      const bool is_noisy = row >= kLength;
+      const bool other_is_noisy = other >= kLength;
+      const bool sees = is_noisy ? (other_is_noisy ? block == other_block : other_block < block)
+                                 : !other_is_noisy && other_block <= block;
+      EXPECT_EQ(examples.unseen[row][other].item<bool>(), !sees) << row << " and " << other;
+    }
+  }
+  for (int64_t i = 0; i < examples.rows.numel(); ++i) {
+    const int64_t sample = examples.rows[i].item<int64_t>() / (2 * kLength);
+    const int64_t row = examples.rows[i].item<int64_t>() % (2 * kLength);
+    ASSERT_GE(row, kLength + 2) << "the prompt and the clean rows predict nothing";
+    EXPECT_EQ(examples.inputs[sample][row].item<int64_t>(), 99);
+    EXPECT_EQ(examples.targets[i].item<int64_t>(), batch.tokens[sample][row - kLength].item<int64_t>());
+    EXPECT_EQ(examples.positions[sample][row].item<int64_t>(), row - kLength);
+  }
+  EXPECT_EQ(examples.inputs.eq(99).sum().item<int64_t>(), examples.rows.numel());
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
-                                           Family::kRefusion),
+                                           Family::kRefusion, Family::kSdar),
                          [](const auto& instance) { return std::string(traits_of(instance.param).name); });
 
 }  // namespace
