@@ -584,7 +584,7 @@ bool RefusionDecoder::stops_at_text() {
   const auto written = answer.first(static_cast<size_t>(gap - answer.begin()));
   const std::optional<int32_t> length =
       options_.find_stop(written.first(static_cast<size_t>(first_end(written))));
-  if (length) canvas_.resize(static_cast<size_t>(prompt_length_ + *length));
+  if (length) canvas_.resize(static_cast<size_t>(prompt_length_) + static_cast<size_t>(*length));
   return length.has_value();
 }
 
