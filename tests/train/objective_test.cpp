@@ -239,7 +239,8 @@ TEST(WeightedLoss, EqualsTheSumByHand) {
   const torch::Tensor probabilities = torch::tensor({{0.5F, 0.5F}, {0.75F, 0.25F}, {0.9F, 0.1F}});
   const double row0 = (-std::log(0.5) - std::log(0.25)) / 0.5 / 4;
   const double row1 = -std::log(0.1) / 0.25 / 3;
-  const Examples examples{{}, {}, {}, torch::tensor({0, 1, 1}), torch::tensor({1 / 4.F, 1 / 4.F, 2 / 3.F})};
+  const Examples examples{
+      {}, {}, {}, {}, torch::tensor({0, 1, 1}), torch::tensor({1 / 4.F, 1 / 4.F, 2 / 3.F})};
   EXPECT_NEAR(weighted_loss(probabilities.log(), examples).item<double>(), (row0 + row1) / 2, 1e-6);
 }
 
