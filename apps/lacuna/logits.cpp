@@ -117,8 +117,8 @@ void run_logits(const LogitsFlags& flags) {
     plan.logits.push_back(logit);
   }
   // Blocks are stretches of rows: whoever gives positions of his own decides what lies in one.
-  const auto trained = static_cast<int32_t>(config.block_length > 0 ? config.block_length : 4);
-  const int32_t block = request.block_length > 0 ? request.block_length : trained;
+  const int32_t block =
+      request.block_length > 0 ? request.block_length : static_cast<int32_t>(config.block_length);
   const int32_t stride = config.block_causal ? block : rows;
   for (int32_t begin = 0; begin < rows; begin += stride) {
     RowGroup group{0,

@@ -110,20 +110,18 @@ class Page : private PageWriter {
       add("left to right, " + grid_.twin, twin);
       mark(task, "left to right", grid_.twin, twin);
       if (task == std::string_view("arithmetic")) {
-        const std::string masked = fmt::format("-m {} --task {}", grid_.masked, task);
-        const Result plain = timed(masked);
-        const Result fast = timed(masked + " --unmask threshold=0.9 --cache dual");
-        add(fmt::format("{}, one token a step", grid_.masked), plain);
-        add(fmt::format("{}, threshold 0.9, dual cache", grid_.masked), fast);
-        mark(task, "masked", "one a step", plain);
-        mark(task, "masked", "threshold 0.9", fast);
-        const std::string blocks = fmt::format("-m {} --task {}", grid_.blocks, task);
-        const Result surest = timed(blocks);
-        const Result sure = timed(blocks + " --unmask threshold=0.9");
-        add(fmt::format("block diffusion, {}, one token a step", grid_.blocks), surest);
-        add(fmt::format("block diffusion, {}, threshold 0.9", grid_.blocks), sure);
-        mark(task, "blocks", "one a step", surest);
-        mark(task, "blocks", "threshold 0.9", sure);
+        const auto add_both = [&](const std::string& family, const std::string& name,
+                                  const std::string& model, const std::string& cache) {
+          const std::string flags = fmt::format("-m {} --task {}", model, task);
+          const Result plain = timed(flags);
+          const Result fast = timed(fmt::format("{} --unmask threshold=0.9{}", flags, cache));
+          add(name + ", one token a step", plain);
+          add(fmt::format("{}, threshold 0.9{}", name, cache.empty() ? "" : ", dual cache"), fast);
+          mark(task, family, "one a step", plain);
+          mark(task, family, "threshold 0.9", fast);
+        };
+        add_both("masked", grid_.masked, grid_.masked, " --cache dual");
+        add_both("blocks", "block diffusion, " + grid_.blocks, grid_.blocks, "");
       }
       for (const char* mode : kModes) {
         const Result each = timed(refusion(task, mode));

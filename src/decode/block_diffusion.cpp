@@ -6,14 +6,6 @@
 #include "base/error.h"
 
 namespace lacuna {
-namespace {
-
-// What a step draws numbers for, so that draws and choices never share one.
-constexpr uint64_t kTokenNoise = 1;
-constexpr uint64_t kOrderNoise = 2;
-
-}  // namespace
-
 BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt)
     : options_(std::move(options)),
       prompt_length_(static_cast<int32_t>(prompt.size())),

@@ -126,10 +126,8 @@ void refuse_idle_filters(const GenerationOptions& options, const SamplingRule& r
   refuse(options.top_k.value_or(0) > 0, "top-k", kReason);
 }
 
-/// Settings of masked diffusion that mean nothing to a causal model.
+/// Settings of masked diffusion that mean nothing where finished K/V are exact.
 void refuse_masked_diffusion(const GenerationOptions& options, std::string_view reason) {
-  refuse(options.steps.has_value(), "steps", reason);
-  refuse(options.unmask.has_value(), "unmask", reason);
   refuse(options.alg_temp.has_value(), "alg-temp", reason);
   refuse(options.eps.has_value(), "eps", reason);
   refuse(options.cfg_scale.has_value(), "cfg-scale", reason);
@@ -142,11 +140,25 @@ void refuse_masked_diffusion(const GenerationOptions& options, std::string_view 
   refuse(options.lock.has_value(), "lock", reason);
 }
 
+/// Settings that mean nothing to a causal model, which denoises nothing step by step.
+void refuse_denoising(const GenerationOptions& options, std::string_view reason) {
+  refuse(options.steps.has_value(), "steps", reason);
+  refuse(options.unmask.has_value(), "unmask", reason);
+  refuse_masked_diffusion(options, reason);
+}
+
+/// Refuses a prompt with gaps to fill, for those who only read whole ones.
+void expect_whole_prompt(const ModelConfig& config, std::span<const TokenId> prompt,
+                         std::string_view reader) {
+  if (std::find(prompt.begin(), prompt.end(), config.mask_id) == prompt.end()) return;
+  throw InputError("the prompt holds the mask token {}; {} reads whole prompts only", config.mask_id, reader);
+}
+
 std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const GenerationOptions& options,
                                              std::vector<TokenId> prompt, const DecoderContext& context,
                                              int32_t gen_length) {
   constexpr std::string_view kReason = "an autoregressive model writes one token after the other";
-  refuse_masked_diffusion(options, kReason);
+  refuse_denoising(options, kReason);
   refuse(options.block_length.has_value(), "block-length", kReason);
   refuse(options.suppress_mask, "suppress-mask", kReason);
   if (prompt.empty())
@@ -166,11 +178,9 @@ std::unique_ptr<Decoder> make_autoregressive(const ModelConfig& config, const Ge
 std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const GenerationOptions& options,
                                        std::vector<TokenId> prompt, const DecoderContext& context,
                                        int32_t gen_length) {
-  refuse_masked_diffusion(options, "ReFusion plans slots and fills them");
+  refuse_denoising(options, "ReFusion plans slots and fills them");
   refuse(options.ignore_eos, "ignore-eos", "ReFusion was not trained on what follows an end token");
-  if (std::find(prompt.begin(), prompt.end(), config.mask_id) != prompt.end()) {
-    throw InputError("the prompt holds the mask token {}; ReFusion reads whole prompts only", config.mask_id);
-  }
+  expect_whole_prompt(config, prompt, "ReFusion");
   Refusion settings;
   settings.rules = parse_refusion_rules(options.refusion.value_or("lacuna"));
   settings.advances_together = settings.rules == RefusionRules::kReleased;
@@ -209,23 +219,12 @@ std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const Generati
 std::unique_ptr<Decoder> make_block_diffusion(const ModelConfig& config, const GenerationOptions& options,
                                               std::vector<TokenId> prompt, int32_t gen_length) {
   constexpr std::string_view kReason = "block diffusion keeps exact K/V and draws from whole blocks";
-  refuse(options.eps.has_value(), "eps", kReason);
-  refuse(options.alg_temp.has_value(), "alg-temp", kReason);
-  refuse(options.cfg_scale.has_value(), "cfg-scale", kReason);
-  refuse(options.logits_eos_inf, "logits-eos-inf", kReason);
-  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
   refuse(options.suppress_mask, "suppress-mask", "block diffusion never draws the mask token");
   refuse(options.eos_exit, "eos-exit", "block diffusion always stops after the block that ends the answer");
   refuse(options.ignore_eos, "ignore-eos", kReason);
-  refuse(options.cache.has_value(), "cache", kReason);
-  refuse(options.refresh.has_value(), "refresh", kReason);
-  refuse(options.cache_block.has_value(), "cache-block", kReason);
-  refuse(options.lock.has_value(), "lock", kReason);
-  if (std::find(prompt.begin(), prompt.end(), config.mask_id) != prompt.end()) {
-    throw InputError("the prompt holds the mask token {}; block diffusion reads whole prompts only",
-                     config.mask_id);
-  }
-  const auto trained = static_cast<int32_t>(config.block_length > 0 ? config.block_length : 4);
+  refuse_masked_diffusion(options, kReason);
+  expect_whole_prompt(config, prompt, "block diffusion");
+  const auto trained = static_cast<int32_t>(config.block_length);
   BlockDiffusion settings;
   settings.mask_id = config.mask_id;
   settings.end_ids = config.end_ids;
@@ -361,9 +360,7 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
   if (settings.pass.lock && settings.pass.lock->min_age < 1) {
     throw InputError("--lock min-age=0 has no meaning with --guide: draft passes commit nothing");
   }
-  if (std::find(prompt.begin(), prompt.end(), config.mask_id) != prompt.end()) {
-    throw InputError("the prompt holds the mask token {}; a guide reads whole prompts only", config.mask_id);
-  }
+  expect_whole_prompt(config, prompt, "a guide");
 
   settings.match = parse_guide_match(options.guide_match.value_or("top-k=2"));
   settings.fallback = parse_guide_fallback(options.guide_fallback.value_or("dlm"));

@@ -6,14 +6,6 @@
 #include "base/error.h"
 
 namespace lacuna {
-namespace {
-
-// What a step draws numbers for, so that draws and choices never share one.
-constexpr uint64_t kTokenNoise = 1;
-constexpr uint64_t kOrderNoise = 2;
-
-}  // namespace
-
 MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vector<TokenId> prompt)
     : options_(std::move(options)),
       canvas_(std::move(prompt), options_.gen_length, options_.mask_id, options_.shifted_logits),

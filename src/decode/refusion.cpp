@@ -1,8 +1,6 @@
 #include "decode/refusion.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -266,7 +264,7 @@ void RefusionDecoder::begin_verification(StepReport& report) {
   phase_ = Phase::kVerify;
 }
 
-/// Gives the working slots scratch cells, one slot after the other, with nothing kept.
+/// Gives the working slots scratch cells, one slot after the other. What a slot kept in other cells is lost.
 void RefusionDecoder::place_working() {
   int32_t cell = num_clean();
   for (Slot& slot : working_) {
@@ -344,7 +342,7 @@ void RefusionDecoder::go_on_after_verification(size_t whole, const RowStatistics
                                                StepReport& report) {
   for (size_t i = 0; i < whole && i < working_.size(); ++i) {
     revoke(working_[i]);
-    if (first_end(working_[i].tokens) < working_[i].known) drop_working_after(i);
+    drop_behind_end(i);
   }
   commit(std::min(whole, working_.size()), false, report);
   if (stops_at_text()) return finish(StopReason::kStopText);
@@ -455,14 +453,18 @@ void RefusionDecoder::fill_or_commit(StepReport& report) {
   phase_ = Phase::kVerify;
 }
 
-/// A slot whose tokens are all known makes those behind an end token needless. Where nothing verifies it
-/// any more, it is cut where it is not sure enough.
+/// A slot whose tokens are all known, and which nothing verifies any more, is cut where it is not sure
+/// enough.
 void RefusionDecoder::finish_slot(size_t index) {
-  Slot& slot = working_[index];
-  if (!options_.verifies_fills) revoke(slot);
-  if (first_end(std::span(slot.tokens).first(static_cast<size_t>(slot.known))) < slot.known) {
-    drop_working_after(index);
-  }
+  if (!options_.verifies_fills) revoke(working_[index]);
+  drop_behind_end(index);
+}
+
+/// An end token among what is known of a slot makes the slots behind it needless.
+void RefusionDecoder::drop_behind_end(size_t index) {
+  const Slot& slot = working_[index];
+  const auto known = std::span(slot.tokens).first(static_cast<size_t>(slot.known));
+  if (first_end(known) < slot.known) drop_working_after(index);
 }
 
 /// Cuts a slot before its first token, but the first of all, that is not likely enough, and gives what

@@ -116,6 +116,7 @@ class RefusionDecoder final : public Decoder {
   const RowStatistics* extend(Slot& slot, int32_t first, std::span<const RowStatistics> judged) const;
   static void replace(Slot& slot, const RowStatistics& drawn);
   void finish_slot(size_t index);
+  void drop_behind_end(size_t index);
   void revoke(Slot& slot) const;
   void place_working();
   void drop_working_after(size_t slot);

@@ -12,6 +12,10 @@
 
 namespace lacuna {
 
+// What a denoising step draws numbers for, so that draws and choices never share one.
+inline constexpr uint64_t kTokenNoise = 1;
+inline constexpr uint64_t kOrderNoise = 2;
+
 /// Where a step stands within its block.
 struct BlockProgress {
   int32_t step = 0;             ///< 0-based within the block

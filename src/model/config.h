@@ -66,7 +66,7 @@ struct ModelConfig {
   bool causal = false;            ///< trained left to right: a row sees itself and what came before
   bool plans_slots = false;     ///< ReFusion: causal, and a row with the mask token predicts its own position
   bool block_causal = false;    ///< a row sees its own block of positions and those before; blocks begin at 0
-  int64_t block_length = 0;     ///< of block_causal, as trained; 0: config.json does not say
+  int64_t block_length = 0;     ///< of block_causal, as trained; 0: the family has no blocks
   bool shifted_logits = false;  ///< row i - 1 predicts position i (row 0 predicts position 0)
   float embedding_scale = 1;    ///< embeddings are multiplied by this
   float logit_scale = 1;        ///< logits are multiplied by this

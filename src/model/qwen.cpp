@@ -81,7 +81,8 @@ ModelConfig read_sdar(const JsonObject& json) {
   config.causal = false;
   config.plans_slots = false;
   config.block_causal = true;
-  config.block_length = json.integer("block_size", kPositionCount, 0);
+  constexpr int64_t kUsualBlock = 4;  // the published checkpoints on the hub do not say
+  config.block_length = json.integer("block_size", kPositionCount, kUsualBlock);
   return config;
 }
 

@@ -88,31 +88,52 @@ void keep_likeliest(const SamplingRule& rule, float max, double exp_sum, std::sp
   for (size_t rank = kept; rank < order.size(); ++rank) logits[static_cast<size_t>(order[rank])] = kNever;
 }
 
-double confidence_of(const KernelTable& kernels, ConfidenceMeasure measure, TokenId token,
-                     std::span<const float> logits) {
-  const auto count = static_cast<int64_t>(logits.size());
-  const MaxIndex best = kernels.max_index(logits.data(), count);
-  const ExpSums sums = kernels.exp_sums(logits.data(), count, best.value);
-  const auto probability = [&](float logit) {
-    return std::exp(static_cast<double>(logit) - best.value) / sums.sum;
-  };
-  switch (measure) {
-    case ConfidenceMeasure::kProbability:
-      return probability(logits[static_cast<size_t>(token)]);
-    case ConfidenceMeasure::kNegativeEntropy:
-      return sums.weighted / sums.sum - std::log(sums.sum);
-    case ConfidenceMeasure::kMargin: {
-      float second = kNever;
-      if (best.index > 0) second = kernels.max_index(logits.data(), best.index).value;
-      if (best.index + 1 < count) {
-        const float* after = logits.data() + best.index + 1;
-        second = std::max(second, kernels.max_index(after, count - best.index - 1).value);
-      }
-      return probability(best.value) - probability(second);
+/// The softmax of a row of logits, reduced once for all that is measured in it.
+class Posterior {
+ public:
+  Posterior(const KernelTable& kernels, std::span<const float> logits)
+      : kernels_(kernels),
+        logits_(logits),
+        best_(kernels.max_index(logits.data(), count())),
+        sums_(kernels.exp_sums(logits.data(), count(), best_.value)) {}
+
+  double probability(TokenId token) const { return probability_of(logits_[static_cast<size_t>(token)]); }
+
+  double confidence(ConfidenceMeasure measure, TokenId token) const {
+    switch (measure) {
+      case ConfidenceMeasure::kProbability:
+        return probability(token);
+      case ConfidenceMeasure::kNegativeEntropy:
+        return sums_.weighted / sums_.sum - std::log(sums_.sum);
+      case ConfidenceMeasure::kMargin:
+        return probability_of(best_.value) - probability_of(second());
     }
+    return 0;
   }
-  return 0;
-}
+
+ private:
+  int64_t count() const { return static_cast<int64_t>(logits_.size()); }
+
+  double probability_of(float logit) const {
+    return std::exp(static_cast<double>(logit) - best_.value) / sums_.sum;
+  }
+
+  /// The largest logit but the best.
+  float second() const {
+    float second = kNever;
+    if (best_.index > 0) second = kernels_.max_index(logits_.data(), best_.index).value;
+    if (best_.index + 1 < count()) {
+      const float* after = logits_.data() + best_.index + 1;
+      second = std::max(second, kernels_.max_index(after, count() - best_.index - 1).value);
+    }
+    return second;
+  }
+
+  const KernelTable& kernels_;
+  std::span<const float> logits_;
+  MaxIndex best_;
+  ExpSums sums_;
+};
 
 void score(std::span<const float> logits, TokenId scored, RowStatistics& result) {
   result.scored_logit = logits[static_cast<size_t>(scored)];
@@ -170,10 +191,9 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
     }
   }
   forbid(rule.unsure, logits);
-  result.confidence = confidence_of(kernels, rule.measure, result.token, logits);
-  if (scored >= 0) {
-    result.scored_probability = confidence_of(kernels, ConfidenceMeasure::kProbability, scored, logits);
-  }
+  const Posterior posterior(kernels, logits);
+  result.confidence = posterior.confidence(rule.measure, result.token);
+  if (scored >= 0) result.scored_probability = posterior.probability(scored);
   // Logits that overflowed must not break the order of candidates.
   if (std::isnan(result.confidence)) result.confidence = std::numeric_limits<double>::lowest();
   return result;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "decoding_picture.h"
+#include "eval/svg.h"
 #include "refusion_report.h"
 
 namespace lacuna {
@@ -18,29 +19,6 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
-/// Every element is closed, in order; attributes are quoted; nothing else is left of the markup.
-void expect_well_formed(const std::string& svg) {
-  static const std::regex kTag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<>]*\")*)(/?)>");
-  std::vector<std::string> open;
-  for (std::sregex_iterator tag(svg.begin(), svg.end(), kTag), end; tag != end; ++tag) {
-    if ((*tag)[1].length() > 0) {
-      ASSERT_FALSE(open.empty());
-      EXPECT_EQ(open.back(), (*tag)[2]);
-      open.pop_back();
-    } else if ((*tag)[4].length() == 0) {
-      open.push_back((*tag)[2]);
-    }
-  }
-  EXPECT_TRUE(open.empty());
-  EXPECT_THAT(std::regex_replace(svg, kTag, ""), AllOf(Not(HasSubstr("<")), Not(HasSubstr(">"))));
-}
 
 json row_of(const std::string& command) {
   return {{"command", command},

@@ -115,7 +115,7 @@ TEST(BlockDiffusion, ComputesTheLastBlockOnceMoreInTheNextBlocksFirstPass) {
     committed.push_back(event.report.committed.size());
   });
   // The prompt's whole block and the block of its tail; that block and the next; what is left of the canvas.
-  ASSERT_FALSE(rows.empty());
+  ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows.front(), 2 * kBlock);
   EXPECT_EQ(committed.front(), 3U);
   for (size_t i = 1; i < rows.size(); ++i) EXPECT_EQ(rows[i], 2 * kBlock);

@@ -6,36 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "eval/svg.h"
+
 namespace lacuna {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
-/// Every element is closed, in order; attributes are quoted.
-void expect_well_formed(const std::string& svg) {
-  static const std::regex kTag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<>]*\")*)(/?)>");
-  std::vector<std::string> open;
-  std::string rest = svg;
-  for (std::sregex_iterator tag(svg.begin(), svg.end(), kTag), end; tag != end; ++tag) {
-    if ((*tag)[1].length() > 0) {
-      ASSERT_FALSE(open.empty());
-      EXPECT_EQ(open.back(), (*tag)[2]);
-      open.pop_back();
-    } else if ((*tag)[4].length() == 0) {
-      open.push_back((*tag)[2]);
-    }
-  }
-  EXPECT_TRUE(open.empty());
-  EXPECT_THAT(std::regex_replace(svg, kTag, ""), AllOf(Not(HasSubstr("<")), Not(HasSubstr(">"))));
-}
 
 Chart chart() {
   return {"Rows & <steps>",
