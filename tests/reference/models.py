@@ -14,6 +14,9 @@ with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). 
     qwen2       Qwen2          q, k, v  none       causal          dense       (Qwen2.5, arXiv 2412.15115)
     qwen3       Qwen3          none     per head   causal          dense       (Qwen3, arXiv 2505.09388)
 
+GIDD (arXiv 2512.10858) is a transformer of its own, which `Model._gidd` spells out; it is not in FAMILIES, which names
+what the golden files and check_engine.py are about.
+
 Logits are raw: row i is what the network puts out at row i. Dream's shift (row i-1 predicts position i)
 belongs to its sampler.
 """
@@ -32,6 +35,7 @@ ARCHITECTURES = {
     "DreamModel": "dream",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
+    "GiddForDiffusionLM": "gidd",
 }
 
 
@@ -75,6 +79,13 @@ def read_shape(config):
                      scale_logits=config["scale_logits"], input_emb_norm=config["input_emb_norm"],
                      mask_id=config["mask_token_id"], eos_id=config["eos_token_id"])
     heads = config["num_attention_heads"]
+    if family == "gidd":
+        ends = config.get("eos_token_id", 1)
+        return Shape(family, config["hidden_size"], config["num_hidden_layers"], heads, heads,
+                     config.get("head_dim", config["hidden_size"] // heads), config.get("vocab_size", 131072),
+                     config.get("rms_norm_eps", 1e-6), config.get("rope_theta", 1e4),
+                     config.get("tie_word_embeddings", False), mask_id=config.get("mask_token_id", 3),
+                     eos_id=ends[0] if isinstance(ends, list) else ends)
     default_head_dim = 128 if family == "qwen3" else config["hidden_size"] // heads
     return Shape(family, config["hidden_size"], config["num_hidden_layers"], heads,
                  config["num_key_value_heads"], config.get("head_dim", default_head_dim), config["vocab_size"],
@@ -123,6 +134,24 @@ def attention(q, k, v, visible=None):
     return np.einsum("hrs,shd->rhd", softmax(scores), v).reshape(rows, heads * d)
 
 
+def capped_attention(q, k, v, k_sink, v_sink, cap, visible=None):
+    """GIDD: scores are cap * tanh(q k / sqrt(d) / cap), and a learned key and value come before all cells."""
+    rows, heads, d = q.shape
+    k, v = np.concatenate([k_sink, k]), np.concatenate([v_sink, v])
+    scores = np.einsum("rhd,shd->hrs", q, k) / np.sqrt(d)
+    scores = cap * np.tanh(scores / cap)
+    if visible is not None:
+        seen = np.concatenate([np.ones((rows, len(k_sink)), dtype=bool), visible], axis=1)
+        scores = np.where(seen, scores, -np.inf)
+    return np.einsum("hrs,shd->rhd", softmax(scores), v).reshape(rows, heads * d)
+
+
+def clean_mask(rows, cells, clean_prefix):
+    """visible[r, s] of GIDD: clean rows, those below clean_prefix, see clean cells alone; noisy rows see all."""
+    noisy_row, noisy_cell = np.asarray(rows) >= clean_prefix, np.asarray(cells) >= clean_prefix
+    return noisy_row[:, None] >= noisy_cell[None, :]
+
+
 def swiglu(x, gate, up, down):
     return (silu(x @ gate.T) * (x @ up.T)) @ down.T
 
@@ -149,32 +178,47 @@ class Model:
         config = json.loads((Path(folder) / "config.json").read_text())
         return cls(config, safetensors_io.read_folder(folder))
 
-    def logits(self, tokens, positions=None):
-        """Raw logits [rows, vocab]. Attention is bidirectional, or causal in row order for the Qwen families."""
+    def logits(self, tokens, positions=None, clean_prefix=0):
+        """Raw logits [rows, vocab]. Attention is bidirectional, or causal in row order for the Qwen families.
+
+        GIDD alone: the first clean_prefix rows do not see the others.
+        """
         tokens = np.asarray(tokens, dtype=np.int64)
         positions = np.arange(len(tokens)) if positions is None else np.asarray(positions)
         visible = np.tril(np.ones((len(tokens), len(tokens)), dtype=bool)) if self.shape.causal else None
-        return self._forward(tokens, positions, lambda layer, q, k, v: attention(q, k, v, visible))
+        if self.shape.family == "gidd":
+            visible = clean_mask(range(len(tokens)), range(len(tokens)), clean_prefix)
+        return self._forward(tokens, positions, lambda layer, q, k, v: self._attention(layer, q, k, v, visible))
 
-    def rows(self, tokens, positions, cells, store):
+    def rows(self, tokens, positions, cells, store, clean_prefix=0):
         """Raw logits of these rows alone, with the K/V of all others read from `store`.
 
         In each layer every row first writes its K/V to its cell (-1: nowhere), then attends to all cells; a causal
-        family to those up to its own.
+        family to those up to its own, a clean row of GIDD to the clean cells.
         """
         tokens, positions, cells = (np.asarray(x, dtype=np.int64) for x in (tokens, positions, cells))
         visible = np.arange(store.cells)[None] <= cells[:, None] if self.shape.causal else None
+        if self.shape.family == "gidd":
+            visible = clean_mask(cells, range(store.cells), clean_prefix)
         kept = cells >= 0
 
         def attend(layer, q, k, v):
             store.k[layer, cells[kept]], store.v[layer, cells[kept]] = k[kept], v[kept]
-            return attention(q, store.k[layer], store.v[layer], visible)
+            return self._attention(layer, q, store.k[layer], store.v[layer], visible)
 
         return self._forward(tokens, positions, attend)
 
     def _forward(self, tokens, positions, attend):
-        run = self._llada if self.shape.family == "llada" else self._qwen_like
+        run = {"llada": self._llada, "gidd": self._gidd}.get(self.shape.family, self._qwen_like)
         return run(tokens, positions, attend)
+
+    def _attention(self, layer, q, k, v, visible):
+        if self.shape.family != "gidd":
+            return attention(q, k, v, visible)
+        none = np.zeros((0, *k.shape[1:]))
+        sinks = [self.tensors.get(f"model.layers.{layer}.self_attn.{name}_bias", none) for name in "kv"]
+        sinks = [sink.reshape(-1, *k.shape[1:]) for sink in sinks]
+        return capped_attention(q, k, v, *sinks, self.config.get("attn_soft_cap", 30.0), visible)
 
     def _heads(self, x, weight, count, bias=None):
         out = x @ weight.T
@@ -221,6 +265,33 @@ class Model:
                 t[layer + "mlp.down_proj.weight"]))
         x = rms_norm(x, t["model.norm.weight"], s.eps)
         return x @ t["model.embed_tokens.weight" if s.tied else "lm_head.weight"].T
+
+    def _gidd(self, tokens, positions, attend):
+        """Norm weights are offsets from 1, q and k are normed over all heads at once, the mlp is a squared ReLU."""
+        s, t, config = self.shape, self.tensors, self.config
+
+        def norm(x, name):
+            return rms_norm(x, 1 + t[name + ".weight"], s.eps)
+
+        def heads(x):
+            return x.reshape(len(x), s.heads, s.head_dim)
+
+        scale = config.get("resid_scale", 4.0) / s.layers
+        x = t["model.embed_tokens.weight"][tokens]
+        for i in range(s.layers):
+            layer = f"model.layers.{i}."
+            attn = layer + "self_attn."
+            a = norm(x, layer + "attn_layernorm")
+            q, k, v = (a @ t[f"{attn}{name}_proj.weight"].T for name in "qkv")
+            if config.get("use_qk_norm", True):
+                q, k = norm(q, attn + "q_norm"), norm(k, attn + "k_norm")
+            q, k = rope(heads(q), positions, s.theta), rope(heads(k), positions, s.theta)
+            x = x + scale * (attend(i, q, k, heads(v)) @ t[attn + "o_proj.weight"].T)
+            m = norm(x, layer + "mlp_layernorm") @ t[layer + "mlp.up_proj.weight"].T
+            m = np.maximum(m + t.get(layer + "mlp.up_proj.bias", 0), 0) ** 2
+            x = x + scale * (m @ t[layer + "mlp.down_proj.weight"].T + t.get(layer + "mlp.down_proj.bias", 0))
+        head = t["model.embed_tokens.weight" if s.tied else "lm_head.weight"]
+        return config.get("head_scaling", 1.0) * (norm(x, "model.norm") @ head.T)
 
     def _experts(self, h, layer):
         """sum over the k most probable experts of p_e * expert_e(h); p is the full softmax, not renormalised."""

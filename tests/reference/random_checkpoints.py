@@ -274,6 +274,70 @@ def make_refusion_checkpoint(folder, seed):
     return make_checkpoint(folder, "qwen3", seed, edit=edit, dtype="f32", **size)
 
 
+def make_gidd_checkpoint(folder, seed):
+    """Writes a small GIDD model without a tokenizer and returns its reference Model.
+
+    Noise is uniform, of masks, or a mixture in turn. Some checkpoints depend on their context so little that a block
+    comes to rest, others never do.
+    """
+    rng = np.random.default_rng([seed, 41])
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    heads, head_dim = ((2, 8), (2, 16), (4, 4), (4, 8), (3, 8), (2, 24), (4, 12))[int(rng.integers(7))]
+    hidden, layers, vocab = heads * head_dim, int(rng.integers(2, 4)), int(rng.integers(40, 121))
+    ffn = 4 * hidden if rng.random() < 0.7 else int(rng.integers(17, 90))
+    ids = [0, 1, 2, 3] if rng.random() < 0.5 else rng.choice(vocab, 4, replace=False).tolist()
+    bos, eos, pad, mask = ids
+    if rng.random() < 0.3:
+        bos = -1
+    ends = eos if rng.random() < 0.7 else [eos, int(rng.choice([i for i in range(vocab) if i not in ids]))]
+    head_scaling = min(512 / hidden, 8.0)
+    config = {
+        "architectures": ["GiddForDiffusionLM"], "model_type": "gidd", "vocab_size": vocab, "hidden_size": hidden,
+        "intermediate_size": ffn, "num_hidden_layers": layers, "num_attention_heads": heads, "head_dim": head_dim,
+        "is_causal": False, "attn_soft_cap": float(rng.choice([30.0, 5.0])), "tie_word_embeddings": False,
+        "max_position_embeddings": int(rng.integers(32, 65)), "resid_scale": 4.0, "rms_norm_eps": 1e-6,
+        "use_qk_norm": True, "init_scale": 0.4 / np.sqrt(hidden), "emb_init_scale": 0.1, "head_init_scale": 0.0,
+        "weight_scaling": 1.0, "head_scaling": head_scaling, "bos_token_id": bos, "eos_token_id": ends,
+        "pad_token_id": pad, "mask_token_id": mask, "rope_theta": 10000.0, "rope_scaling": None,
+        "attention_bias": True, "mlp_bias": True, "noise_type": (1000.0, 0.0, 2.0, -1000.0)[seed % 4],
+        "min_log_snr": -9.0, "max_log_snr": 9.0, "torch_dtype": "float32",
+    }
+    strength = float(rng.choice([0.1, 0.3, 1.0]))  # of the layers against the embedding
+
+    def linear(rows, columns, gain=1.0):
+        return rng.standard_normal((rows, columns)) * gain / np.sqrt(columns)
+
+    def norm(size):
+        return rng.uniform(-0.3, 0.3, size)
+
+    tensors = {"model.embed_tokens.weight": rng.standard_normal((vocab, hidden))}
+    for i in range(layers):
+        layer = f"model.layers.{i}."
+        attn, mlp = layer + "self_attn.", layer + "mlp."
+        tensors |= {layer + "attn_layernorm.weight": norm(hidden), layer + "mlp_layernorm.weight": norm(hidden)}
+        tensors |= {f"{attn}{name}_proj.weight": linear(hidden, hidden) for name in "qkv"}
+        tensors |= {
+            attn + "o_proj.weight": linear(hidden, hidden, strength * 2),
+            attn + "q_norm.weight": norm(hidden) + 1, attn + "k_norm.weight": norm(hidden),
+            attn + "k_bias": rng.standard_normal((heads, head_dim)),
+            attn + "v_bias": rng.standard_normal((heads, head_dim)),
+            mlp + "up_proj.weight": linear(ffn, hidden), mlp + "up_proj.bias": rng.standard_normal(ffn) * 0.3,
+            mlp + "down_proj.weight": linear(hidden, ffn, strength),
+            mlp + "down_proj.bias": rng.standard_normal(hidden) * 0.3 * strength,
+        }
+    tensors["model.norm.weight"] = norm(hidden)
+    # The head leans towards the embedding where blocks are to come to rest.
+    lean = float(rng.choice([0.0, 1.0]))
+    head = linear(vocab, hidden, 3.0) + lean * 2.0 * tensors["model.embed_tokens.weight"] / np.sqrt(hidden)
+    head[ends] *= 1.7 if rng.random() < 0.5 else 0.5  # whether answers end
+    tensors["lm_head.weight"] = head / head_scaling
+    tensors = {name: safetensors_io.round_to(values, "f32") for name, values in tensors.items()}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_weights(folder, tensors, "f32")
+    return Model(config, tensors)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")

@@ -1,0 +1,196 @@
+"""Checks GIDD models and uniform diffusion of a `lacuna` binary against models.py and uniform.py.
+
+    python check_uniform.py LACUNA_BINARY [--seeds N] [--first-seed K] [--cases N] [--quiet]
+
+For every seed it writes a random checkpoint, compares `lacuna logits` within 2e-3 with and without a clean prefix, and
+decodes random prompts with random options. Tokens must agree, and pass by pass the positions of its rows and the tokens
+that it changed of those to generate (committing a token that is there already counts as no change). A run that differs is skipped as too
+close when the reference nearly tied in that pass or before. Refusals count as in check_engine.py. The last lines say how
+many runs took each rare path, so that a check which tests nothing is visible. Exit status 0 when nothing failed.
+"""
+import argparse
+import collections
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from check_acceleration import read_trace
+from check_engine import LOGITS_TOLERANCE, Engine, Report
+from random_checkpoints import make_gidd_checkpoint
+from uniform import Network, Options, decode
+
+PATHS = ("skipped step", "refresh", "a refresh of a block at rest", "boundary", "wanted rows", "over budget",
+         "stopped by an end", "drawn from the model", "drawn from the noise", "masked again", "no noise", "corrected",
+         "partial correction", "nothing to correct", "out of patience")
+
+
+def short(value):
+    """As the command line gets it: three digits."""
+    return float(f"{value:.3g}")
+
+
+def random_options(network, prompt, rng):
+    noise = network.noise
+    whole = len(prompt) + (noise.bos >= 0 and prompt[0] != noise.bos)
+    room = network.positions - whole
+    options = Options(gen_length=int(rng.integers(1, min(room, 24) + 1)), steps=int(rng.integers(1, 21)),
+                      block_length=int(rng.integers(1, 13)), seed=int(rng.integers(0, 1000)))
+    if rng.random() < 0.7:
+        options.context = int(rng.integers(whole + options.gen_length, network.positions + 1))
+    options.sampler = "ancestral" if rng.random() < 0.3 else "adaptive"
+    options.tokens_per_step = int(rng.integers(1, 6))
+    options.schedule = str(rng.choice(["cosine", "linear"]))
+    if rng.random() < (0.6 if options.sampler == "ancestral" else 0.3):
+        options.temperature = short(rng.uniform(0.2, 1.5))
+        options.top_k = int(rng.choice([0, rng.integers(1, 20)]))
+        options.top_p = short(rng.choice([1.0, rng.uniform(0.5, 0.99)]))
+    options.min_length = int(rng.choice([0, rng.integers(0, options.gen_length + 1)]))
+    options.noise = str(rng.choice(["safe", "hub"]))
+    options.cache = str(rng.choice(["none", "prefix", "uniform", "uniform", "uniform", "uniform"]))
+    options.block_exit = str(rng.choice(["fixed-point", "fixed-point", "steps"]))
+    options.last_layer = str(rng.choice(["needed", "all"]))
+    if options.cache == "uniform":
+        options.refresh = int(rng.choice([0, 1, 2, 3, 4, 5]))
+        if rng.random() < 0.35:
+            options.boundary = (int(rng.integers(2, 5)), int(rng.integers(1, 5)))
+        if rng.random() < 0.35:
+            tau = short(10 ** rng.uniform(-6, -1)) if rng.random() < 0.9 else 0.0
+            options.drift = (tau, int(rng.choice([1, 3, 4, 8, 16])), int(rng.choice([4, 8, 16, 64])))
+    if rng.random() < 0.25:
+        options.self_correct = {}
+        if rng.random() < 0.7:
+            options.self_correct = {
+                "most": int(rng.integers(1, 20)), "temperature": short(rng.uniform(0.05, 1.0)),
+                "patience": int(rng.integers(0, 6)), "tokens": int(rng.integers(1, 4)),
+                "full-every": int(rng.choice([1, 2, 4]))}
+    options.ignore_eos = bool(rng.random() < 0.4)
+    return options
+
+
+def random_prompt(network, rng):
+    noise = network.noise
+    usual = [token for token in range(noise.vocab) if token not in noise.special]
+    prompt = rng.choice(usual, int(rng.integers(1, 9))).tolist()
+    if noise.bos >= 0 and rng.random() < 0.5:
+        prompt[0] = noise.bos
+    return prompt
+
+
+def flags(options):
+    out = ["--gen-length", options.gen_length, "--steps", options.steps, "--block-length", options.block_length,
+           "--schedule", options.schedule, "--sampler", options.sampler, "--temperature", options.temperature,
+           "--noise", options.noise, "--cache", options.cache, "--seed", options.seed]
+    if options.context is not None:
+        out += ["--context", options.context]
+    if options.sampler == "adaptive":
+        out += ["--tokens-per-step", options.tokens_per_step]
+    for name, value, default in (("top-k", options.top_k, 0), ("top-p", options.top_p, 1),
+                                 ("min-length", options.min_length, 0), ("last-layer", options.last_layer, "needed"),
+                                 ("block-exit", options.block_exit, "fixed-point")):
+        if value != default:
+            out += [f"--{name}", value]
+    if options.cache == "uniform" and not options.drift:
+        out += ["--refresh", options.refresh]
+    if options.boundary:
+        out += ["--boundary", "blocks={},full-every={}".format(*options.boundary)]
+    if options.drift:
+        out += ["--drift", "tau={},page={},budget={}".format(*options.drift)]
+    if options.self_correct is not None:
+        settings = ",".join(f"{name}={value}" for name, value in options.self_correct.items())
+        out += ["--self-correct", settings or "on"]
+    return out + ["--ignore-eos"] * options.ignore_eos
+
+
+def first_difference(trace, want):
+    """(None, 0), or what differs first and in which pass."""
+    canvas = list(want.start)
+    for index, (got, record) in enumerate(zip(trace, want.passes)):
+        changed = sorted((c["position"], c["token"]) for c in got["committed"])
+        changed = [(position, token) for position, token in changed if canvas[position] != token]
+        for position, token in changed:
+            canvas[position] = token
+        expected = [(position, token) for position, token in record.changed if position < want.limit]
+        for what, mine, theirs in (("rows", sorted(got["rows"]), record.rows), ("changes", changed, expected)):
+            if mine != theirs:
+                return f"pass {index} ({record.kind}) {what}: got {mine}, expected {theirs}", index
+    if len(trace) != len(want.passes):
+        return f"{len(trace)} passes, expected {len(want.passes)}", min(len(trace), len(want.passes))
+    return None, 0
+
+
+def compare(engine, root, folder, network, prompt, options, counts):
+    want = decode(network, prompt, options)
+    counts["runs"] += 1
+    for path in PATHS:
+        counts[path] += want.met[path] > 0
+    arguments, trace_file = flags(options), root / "trace.jsonl"
+    trace_file.unlink(missing_ok=True)
+    answer = json.loads(engine.call(
+        ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), *arguments, "--dtype", "f32", "--json",
+         "--trace", trace_file, "--no-live", *engine.common()]))
+    command = " ".join(map(str, arguments))
+    difference, at = first_difference(read_trace(trace_file), want)
+    if difference is None and answer["tokens"] != want.tokens:
+        difference, at = f"tokens: got {answer['tokens']}, expected {want.tokens}", len(want.passes)
+    if difference is None:
+        return True, f"{len(want.passes)} passes, {len(want.tokens)} tokens; {command}"
+    if want.close is not None and want.close <= at:
+        return None, f"too close to call in pass {want.close}: {difference}; {command}"
+    return False, f"{difference}; {command} -m {folder} --prompt-tokens {','.join(map(str, prompt))}"
+
+
+def compare_logits(engine, folder, model, tokens, clean_prefix):
+    request, out = folder / "request.json", folder / "logits.npy"
+    value = {"tokens": tokens} | ({} if clean_prefix is None else {"clean_prefix": clean_prefix})
+    request.write_text(json.dumps(value))
+    out.unlink(missing_ok=True)
+    engine.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *engine.common()])
+    want = model.logits(tokens, clean_prefix=clean_prefix or 0)
+    worst = float(np.max(np.abs(np.load(out) - want)))
+    return worst < LOGITS_TOLERANCE, f"{worst:.1e} at logits up to {np.max(np.abs(want)):.1f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--seeds", type=int, default=10, help="random checkpoints (default 10)")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=12, help="runs per checkpoint (default 12)")
+    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--keep", help="write the checkpoints here and keep them")
+    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
+    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
+    args = parser.parse_args()
+    if not os.access(args.binary, os.X_OK):
+        parser.error(f"{args.binary} is not an executable file")
+    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
+        root = Path(args.keep or scratch)
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            folder = root / f"gidd-{seed}"
+            model = make_gidd_checkpoint(folder, seed)
+            network = Network(model)
+            for isa in args.isa.split(","):
+                engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
+                rng = np.random.default_rng([seed, 43])  # the same cases for every instruction set
+                tokens = rng.integers(0, model.shape.vocab, int(rng.integers(2, 33))).tolist()
+                for clean_prefix in (None, 0, int(rng.integers(1, len(tokens))), len(tokens)):
+                    report.run(f"{label}seed {seed} logits, clean prefix {clean_prefix}",
+                               lambda: compare_logits(engine, folder, model, tokens, clean_prefix))
+                for case in range(args.cases):
+                    prompt = random_prompt(network, rng)
+                    options = random_options(network, prompt, rng)
+                    report.run(f"{label}seed {seed} case {case}",
+                               lambda: compare(engine, root, folder, network, prompt, options, counts))
+    print(f"{counts['runs']} runs; " + ", ".join(f"{counts[path]} {path}" for path in PATHS))
+    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
+    return 1 if report.failed or not report.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
