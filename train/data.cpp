@@ -103,6 +103,12 @@ void BatchSource::fill(uint64_t pool_number) {
     const std::span members = std::span(rows).subspan(b * rows_per_batch, rows_per_batch);
     int64_t length = 0;
     for (const auto& [index, row] : members) length = std::max(length, this->length(row));
+    if (options_.context > 0) {
+      if (length > options_.context) {
+        throw InputError("--context {}: a prompt and its canvas need {} positions", options_.context, length);
+      }
+      length = options_.context;
+    }
     const std::vector<size_t> order =
         shuffled(rows_per_batch, RngStream(options_.seed, kRowOrder, pool_number, b));
     Batch batch{torch::empty({options_.batch_rows, length}, torch::kInt64),

@@ -28,6 +28,7 @@ struct DataOptions {
   /// The response ends after one end token, whatever the canvas; what fills the row is not to be learned.
   /// There are no drills then.
   bool one_end_token = false;
+  int64_t context = 0;  ///< length of all rows; 0: as their samples need
 };
 
 /// Samples of the tasks' train split, and drills. A drill is a prompt with bare equations in the answer's
@@ -41,7 +42,7 @@ class BatchSource {
 
   /// The batch of a step (0-based). Rows of similar length share a batch; shorter ones get more end tokens,
   /// so no position is padding that the model must not see. (With one end token the others are padding, but
-  /// behind all that a causal model is asked.)
+  /// behind all that a causal model is asked.) Throws InputError for a sample that the context cannot hold.
   Batch batch(uint64_t step);
 
   const DataOptions& options() const { return options_; }

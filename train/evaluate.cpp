@@ -1,12 +1,20 @@
 #include "train/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+
+#include "base/error.h"
+#include "base/rng.h"
 
 namespace lacuna::train {
 namespace {
 
 constexpr int64_t kSlot = 8;
+constexpr int64_t kNoiseBlock = 8;
+constexpr int64_t kNoiseSteps = 12;       // of a block: some for second thoughts
+constexpr int64_t kSpecialTokens = 3;     // the last of the vocabulary (bpe.h)
+constexpr uint64_t kContextPurpose = 48;  // apart from those of objective.cpp and data.cpp
 
 // They write the canvas of `tokens` [B, T], which begins at `first`.
 
@@ -50,6 +58,41 @@ void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t firs
   }
 }
 
+/// The canvas of `tokens` is followed by as much noise as the context holds, which is never written.
+void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
+  const bool uniform = model->shape().traits().uniform_noise;
+  const int64_t end = tokens.size(1);
+  const int64_t length = model->shape().context;
+  expects(end <= length, "prompt and canvas fit into the context");
+  torch::Tensor seen = torch::full({tokens.size(0), length}, static_cast<int64_t>(mask_id), torch::kInt64);
+  if (uniform) {
+    const auto words = static_cast<uint32_t>(model->shape().vocabulary - kSpecialTokens);
+    const RngStream noise(/*seed=*/0, kContextPurpose);
+    int64_t* const values = seen.data_ptr<int64_t>();
+    for (int64_t i = 0; i < seen.numel(); ++i) values[i] = noise.below(static_cast<uint64_t>(i), words);
+  }
+  seen.slice(1, 0, first).copy_(tokens.slice(1, 0, first));
+  const torch::Tensor index = torch::arange(length);
+  const torch::Tensor barred = torch::tensor({static_cast<int64_t>(mask_id)});
+  for (int64_t begin = first; begin < end; begin += kNoiseBlock) {
+    const int64_t block_end = std::min(begin + kNoiseBlock, end);
+    const torch::Tensor unseen = index.lt(begin).unsqueeze(1).logical_and(index.ge(begin).unsqueeze(0));
+    torch::Tensor block = seen.slice(1, begin, block_end);  // a view
+    const int64_t steps = uniform ? kNoiseSteps : block_end - begin;
+    for (int64_t step = 0; step < steps; ++step) {
+      const torch::Tensor hidden = model->hidden(seen, {}, unseen).slice(1, begin, block_end);
+      const torch::Tensor logits = model->logits(hidden).index_fill(-1, barred, -INFINITY);
+      const torch::Tensor probabilities = torch::softmax(logits, -1);
+      const auto [best, candidate] = probabilities.max(-1);
+      const torch::Tensor gain = uniform ? best - probabilities.gather(2, block.unsqueeze(2)).squeeze(2)
+                                         : best.masked_fill(block != mask_id, -1);
+      const torch::Tensor position = gain.argmax(-1, /*keepdim=*/true);
+      block.scatter_(1, position, candidate.gather(1, position));
+    }
+  }
+  tokens.copy_(seen.slice(1, 0, end));
+}
+
 }  // namespace
 
 std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<std::vector<TokenId>>& prompts,
@@ -72,6 +115,13 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
       break;
     case Objective::kBlocks:
       fill_blocks(model, tokens, prompt_length, mask_id);
+      break;
+    case Objective::kInterpolation:
+      if (model->shape().left_to_right) {
+        write_left_to_right(model, tokens, prompt_length, 0);
+      } else {
+        replace_noise(model, tokens, prompt_length, mask_id);
+      }
       break;
     case Objective::kSlots:
       write_left_to_right(model, tokens, prompt_length, kSlot);

@@ -2,7 +2,9 @@
 // al. 2025, algorithm 5 with low-confidence remasking), where the whole canvas is one block and each step
 // commits the one most probable token. Next token: the most probable one, from left to right. Slots: one slot
 // after the other from left to right; the first token of each comes from its own mask, the others each from
-// the token before.
+// the token before. Interpolated noise: blocks of 8 from left to right in a context of noise, 12 steps each;
+// a step replaces the one token of the block that falls shortest of the most probable one (with masks: the
+// surest mask), and the blocks before it are clean.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,7 @@
 namespace lacuna::train {
 
 /// Fills `canvas` positions after each prompt, one per step; the prompts have one length. Returns the
-/// canvases.
+/// canvases. With interpolated noise, prompt and canvas fit into the model's context.
 std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<std::vector<TokenId>>& prompts,
                                          int64_t canvas, TokenId mask_id);
 

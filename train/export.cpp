@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <span>
@@ -11,13 +12,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "train/objective.h"
 #include "weights/checkpoint.h"
 #include "weights/safetensors_writer.h"
 
 namespace lacuna::train {
 namespace {
-
-constexpr int64_t kMaxSequence = 1024;  // positions; training uses fewer
 
 void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& json) {
   std::ofstream file(path);
@@ -27,7 +27,7 @@ void write_json(const std::filesystem::path& path, const nlohmann::ordered_json&
 }
 
 struct PublishedName {
-  std::string_view part, llada, transformers;
+  std::string_view part, llada, transformers, gidd = transformers;
 };
 
 constexpr PublishedName kNames[] = {
@@ -35,32 +35,37 @@ constexpr PublishedName kNames[] = {
     {"final_norm", "model.transformer.ln_f", "model.norm"},
     {"head", "model.transformer.ff_out", "lm_head"},
     // Of a block.
-    {"attn_norm", "attn_norm", "input_layernorm"},
+    {"attn_norm", "attn_norm", "input_layernorm", "attn_layernorm"},
     {"q", "q_proj", "self_attn.q_proj"},
     {"k", "k_proj", "self_attn.k_proj"},
     {"v", "v_proj", "self_attn.v_proj"},
     {"q_norm", "", "self_attn.q_norm"},
     {"k_norm", "", "self_attn.k_norm"},
+    {"k_sink", "", "", "self_attn.k_bias"},
+    {"v_sink", "", "", "self_attn.v_bias"},
     {"o", "attn_out", "self_attn.o_proj"},
-    {"ffn_norm", "ff_norm", "post_attention_layernorm"},
+    {"ffn_norm", "ff_norm", "post_attention_layernorm", "mlp_layernorm"},
     {"gate", "ff_proj", "mlp.gate_proj"},
     {"up", "up_proj", "mlp.up_proj"},
     {"down", "ff_out", "mlp.down_proj"},
 };
 
 /// "blocks.2.q.weight" -> "model.layers.2.self_attn.q_proj.weight". LLaDA has names of its own, the other
-/// families those of the transformers library.
+/// families those of the transformers library; GIDD mixes in some.
 std::string published_name(Family family, std::string_view parameter) {
   constexpr std::string_view kBlocks = "blocks.";
   const bool llada = family == Family::kLlada;
-  const size_t kind = parameter.rfind('.');             // ".weight" or ".bias"
+  // ".weight" or ".bias"; sinks have neither.
+  const size_t kind = parameter.ends_with("_sink") ? parameter.size() : parameter.rfind('.');
   const size_t block = parameter.rfind('.', kind - 1);  // the end of "blocks.2"; npos outside of the blocks
   const std::string_view part = parameter.substr(block + 1, kind - block - 1);
   const auto* const name =
       std::find_if(std::begin(kNames), std::end(kNames),
                    [&](const PublishedName& candidate) { return candidate.part == part; });
   expects(name != std::end(kNames), "every part of the model has a published name");
-  const std::string_view published = llada ? name->llada : name->transformers;
+  const std::string_view published = llada                              ? name->llada
+                                     : traits_of(family).interpolates() ? name->gidd
+                                                                        : name->transformers;
   if (block == std::string_view::npos) return fmt::format("{}{}", published, parameter.substr(kind));
   return fmt::format("{}.{}.{}{}", llada ? "model.transformer.blocks" : "model.layers",
                      parameter.substr(kBlocks.size(), block - kBlocks.size()), published,
@@ -97,7 +102,7 @@ nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
           {"layer_norm_type", "rms"},
           {"layer_norm_with_affine", true},
           {"mask_token_id", bpe.mask_id()},
-          {"max_sequence_length", kMaxSequence},
+          {"max_sequence_length", shape.context},
           {"mlp_hidden_size", shape.ffn_width},
           {"mlp_ratio", 4},
           {"model_type", "llada"},
@@ -128,7 +133,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                                    {"hidden_size", shape.width},
                                    {"initializer_range", 0.02},
                                    {"intermediate_size", shape.ffn_width},
-                                   {"max_position_embeddings", kMaxSequence},
+                                   {"max_position_embeddings", shape.context},
                                    {"max_window_layers", shape.layers},
                                    {"num_attention_heads", shape.heads},
                                    {"num_hidden_layers", shape.layers},
@@ -180,15 +185,62 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                      {"transformers_version", "4.52.4"}});
       break;
     case Family::kLlada:
+    case Family::kGidd:
+    case Family::kGiddMask:
       break;
   }
   return config;
 }
 
+/// The published configs leave mask and padding to the arguments of their generate(), as the tokenizer's ids
+/// 3 and 2. Here they are other ids, so the config has to name them.
+nlohmann::ordered_json gidd_config(const ModelShape& shape, const Bpe& bpe) {
+  const FamilyTraits& traits = shape.traits();
+  constexpr double kPureNoise = 1000;  // a shift that leaves no other kind of noise at any level
+  return {{"architectures", {"GiddForDiffusionLM"}},
+          {"attention_bias", traits.kv_sink},
+          {"attn_performer", "eager"},
+          {"attn_soft_cap", traits.attn_soft_cap},
+          {"auto_map",
+           {{"AutoConfig", "configuration_gidd.GiddConfig"},
+            {"AutoModel", "modeling_gidd.GiddForDiffusionLM"},
+            {"AutoModelForCausalLM", "modeling_gidd.GiddForDiffusionLM"}}},
+          {"bos_token_id", bpe.start_id()},
+          {"emb_init_scale", kGiddEmbeddings},
+          {"eos_token_id", bpe.end_id()},
+          {"head_dim", shape.head_width()},
+          {"head_init_scale", 0.0},
+          {"head_scaling", traits.head_scale_width / static_cast<double>(shape.width)},
+          {"hidden_size", shape.width},
+          {"init_scale", kGiddMatrices / std::sqrt(static_cast<double>(shape.width))},
+          {"intermediate_size", shape.ffn_width},
+          {"is_causal", shape.causal()},
+          {"mask_token_id", bpe.mask_id()},
+          {"max_log_snr", kMaxLogSnr},
+          {"max_position_embeddings", shape.context},
+          {"min_log_snr", -kMaxLogSnr},
+          {"mlp_bias", traits.squared_relu},
+          {"model_type", "gidd"},
+          {"noise_type", traits.uniform_noise ? kPureNoise : -kPureNoise},
+          {"num_attention_heads", shape.heads},
+          {"num_hidden_layers", shape.layers},
+          {"pad_token_id", bpe.end_id()},
+          {"resid_scale", traits.residual_scale},
+          {"rms_norm_eps", traits.norm_epsilon},
+          {"rope_scaling", nullptr},
+          {"rope_theta", shape.rope_theta},
+          {"tie_word_embeddings", false},
+          {"torch_dtype", "bfloat16"},
+          {"use_qk_norm", traits.qk_norm == QkNorm::kWidth},
+          {"vocab_size", shape.vocabulary},
+          {"weight_scaling", 1.0}};
+}
+
 }  // namespace
 
 nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
-  return shape.family == Family::kLlada ? llada_config(shape, bpe) : transformers_config(shape, bpe);
+  if (shape.family == Family::kLlada) return llada_config(shape, bpe);
+  return shape.traits().interpolates() ? gidd_config(shape, bpe) : transformers_config(shape, bpe);
 }
 
 void export_texts(const std::filesystem::path& folder, const ModelShape& shape, const Bpe& bpe) {

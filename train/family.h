@@ -8,10 +8,17 @@
 
 namespace lacuna::train {
 
-enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3, kRefusion, kSdar };
+enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3, kRefusion, kSdar, kGidd, kGiddMask };
 
 /// What a family learns; objective.h has the losses.
-enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks };
+enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks, kInterpolation };
+
+/// RMSNorm of q and k, before they are rotated.
+enum class QkNorm : uint8_t {
+  kNone,
+  kHeads,  ///< of each head, with weights that the heads share
+  kWidth   ///< of all heads together
+};
 
 struct FamilyTraits {
   Family family;
@@ -21,8 +28,18 @@ struct FamilyTraits {
                         ///< its own block and those before)
   bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does (slots: of a masked token)
   bool qkv_bias;
-  bool qk_norm;  ///< RMSNorm of each head of q and k, with weights that the heads share
+  QkNorm qk_norm;
   double norm_epsilon;
+  bool norm_offset = false;     ///< norms store their weights' distance from 1
+  bool kv_sink = false;         ///< one learned key and value in front of the others, which every row sees
+  double attn_soft_cap = 0;     ///< c: scores s become c tanh(s / c); 0: they stay
+  bool squared_relu = false;    ///< the feed-forward part is relu(up)^2 with biases; otherwise it is gated
+  double residual_scale = 0;    ///< times 1 / layers: of what a layer adds to the residual stream; 0: none
+  double head_scale_width = 0;  ///< logits are scaled by this / width; 0: they are not
+  bool uniform_noise = false;   ///< of the objective kInterpolation: noise is any token, not the mask
+
+  /// Rows fill the whole context, and a first phase may learn from left to right.
+  bool interpolates() const { return objective == Objective::kInterpolation; }
 };
 
 /// All of them, in the order of the enumeration.

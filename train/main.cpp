@@ -33,6 +33,8 @@ struct Arguments {
   int64_t final_samples = 200;
   std::vector<std::string> tasks = {"arithmetic=0.7", "stories=0.1"};
   std::optional<double> drill_share;
+  std::optional<int64_t> ffn_width;
+  std::optional<int64_t> context;
   ModelShape shape;
   DataOptions data;
   TrainOptions train;
@@ -44,7 +46,10 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option(
       "--init", a.start,
       "Start from the weights of this checkpoint folder: of the same sizes and tokenizer, and of the "
-      "family, or qwen2 for dream, qwen3 for refusion and sdar");
+      "family, or qwen2 for dream, qwen3 for refusion and sdar, gidd for gidd-mask and the reverse");
+  app.add_flag(
+      "--left-to-right", a.shape.left_to_right,
+      "A first phase of gidd or gidd-mask: causal attention and the next token, for --init to go on from");
   app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
   app.add_option("--minutes", a.train.minutes, "Training time, all sittings together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
@@ -69,9 +74,10 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--heads", a.shape.heads, "Attention heads")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--ffn-width", a.shape.ffn_width, "Inner width of the feed-forward part")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--ffn-width", a.ffn_width,
+                 "Inner width of the feed-forward part; 384 where not given, 4 times --width for gidd and "
+                 "gidd-mask")
+      ->check(CLI::PositiveNumber);
   app.add_option("--max-vocabulary", a.max_vocabulary, "Tokens to learn at most, without special tokens")
       ->check(CLI::Range(256, 1 << 20))
       ->capture_default_str();
@@ -81,6 +87,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--canvas", a.data.canvas, "Response positions per row, end tokens included")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--context", a.context,
+                 "Length of all rows of gidd and gidd-mask, filled with end tokens; 128 where not given")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: arithmetic, stories, records")
       ->delimiter(',')
       ->capture_default_str();
@@ -145,6 +154,25 @@ TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
   return *id;
 }
 
+/// What gidd and gidd-mask have apart from the others.
+void settle_interpolation(Arguments& arguments) {
+  constexpr int64_t kContext = 128;
+  ModelShape& shape = arguments.shape;
+  const FamilyTraits& traits = shape.traits();
+  if (!traits.interpolates()) {
+    if (shape.left_to_right) {
+      throw InputError("--left-to-right: {} has no such phase; gidd and gidd-mask have", traits.name);
+    }
+    if (arguments.context) {
+      throw InputError("--context: rows of {} are as long as their samples; only gidd and gidd-mask fill one",
+                       traits.name);
+    }
+    return;
+  }
+  shape.context = arguments.context.value_or(kContext);
+  if (!shape.left_to_right) arguments.data.context = shape.context;
+}
+
 int run(Arguments arguments) {
   arguments.shape.family = find_family(arguments.family);
   if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
@@ -154,11 +182,15 @@ int run(Arguments arguments) {
     throw InputError("--width {} is not a multiple of twice --heads {}", arguments.shape.width,
                      arguments.shape.heads);
   }
+  const int64_t ffn_width =
+      arguments.shape.traits().interpolates() ? 4 * arguments.shape.width : arguments.shape.ffn_width;
+  arguments.shape.ffn_width = arguments.ffn_width.value_or(ffn_width);
   arguments.data.tasks = parse_tasks(arguments.tasks);
   arguments.data.seed = arguments.train.seed;
   arguments.data.one_end_token = arguments.shape.traits().objective == Objective::kSlots;
   if (arguments.data.one_end_token) arguments.data.drill_share = 0;
   if (arguments.drill_share) arguments.data.drill_share = *arguments.drill_share;
+  settle_interpolation(arguments);
   arguments.train.bf16_products = bf16_products(arguments.matmul);
   const std::filesystem::path folder = arguments.folder;
   std::filesystem::create_directories(folder);

@@ -17,19 +17,25 @@ torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
   return torch::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
 }
 
+/// What a row must not attend to by the rules of the family alone.
+torch::Tensor unseen_by_family(const ModelShape& shape, int64_t length) {
+  if (shape.causal()) return unseen_by_blocks(length, 1);
+  if (shape.traits().objective == Objective::kBlocks) return unseen_by_blocks(length, shape.block_length);
+  return {};
+}
+
 /// `positions` [T], or [B, T] where each row has its own.
 Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, const torch::Tensor& unseen) {
-  const int64_t length = positions.size(-1);
   const int64_t half = shape.head_width() / 2;
   const torch::Tensor exponents = torch::arange(half, torch::kFloat64) / static_cast<double>(half);
   torch::Tensor angles =
       positions.to(torch::kFloat64).unsqueeze(-1) * torch::pow(shape.rope_theta, -exponents);
   if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
   Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), unseen};
-  if (unseen.defined()) return sequence;
-  if (shape.traits().causal) sequence.unseen = unseen_by_blocks(length, 1);
-  if (shape.traits().objective == Objective::kBlocks) {
-    sequence.unseen = unseen_by_blocks(length, shape.block_length);
+  if (!unseen.defined()) sequence.unseen = unseen_by_family(shape, positions.size(-1));
+  if (shape.traits().kv_sink && sequence.unseen.defined()) {
+    const torch::Tensor seen = torch::zeros_like(sequence.unseen.slice(-1, 0, 1));
+    sequence.unseen = torch::cat({seen, sequence.unseen}, -1);
   }
   return sequence;
 }
@@ -41,73 +47,110 @@ torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length) {
   return block.unsqueeze(1) < block.unsqueeze(0);
 }
 
-RmsNormImpl::RmsNormImpl(int64_t width, double epsilon)
-    : weight_(register_parameter("weight", torch::ones({width}))), epsilon_(epsilon) {}
+RmsNormImpl::RmsNormImpl(int64_t width, const FamilyTraits& traits)
+    : weight_(
+          register_parameter("weight", traits.norm_offset ? torch::zeros({width}) : torch::ones({width}))),
+      epsilon_(traits.norm_epsilon),
+      offset_(traits.norm_offset) {}
 
 torch::Tensor RmsNormImpl::forward(const torch::Tensor& x) {
   const torch::Tensor wide = x.to(torch::kFloat32);
   const torch::Tensor scale = torch::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + epsilon_);
-  return (wide * scale) * weight_;
+  return (wide * scale) * (offset_ ? 1 + weight_ : weight_);
 }
 
 BlockImpl::BlockImpl(const ModelShape& shape)
-    : heads_(shape.heads),
-      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, shape.traits().norm_epsilon))),
-      ffn_norm_(register_module("ffn_norm", RmsNorm(shape.width, shape.traits().norm_epsilon))),
-      q_(register_module("q", linear(shape.width, shape.width, shape.traits().qkv_bias))),
-      k_(register_module("k", linear(shape.width, shape.width, shape.traits().qkv_bias))),
-      v_(register_module("v", linear(shape.width, shape.width, shape.traits().qkv_bias))),
+    : traits_(&shape.traits()),
+      heads_(shape.heads),
+      branch_scale_(traits_->residual_scale > 0 ? traits_->residual_scale / static_cast<double>(shape.layers)
+                                                : 1),
+      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, *traits_))),
+      ffn_norm_(register_module("ffn_norm", RmsNorm(shape.width, *traits_))),
+      q_(register_module("q", linear(shape.width, shape.width, traits_->qkv_bias))),
+      k_(register_module("k", linear(shape.width, shape.width, traits_->qkv_bias))),
+      v_(register_module("v", linear(shape.width, shape.width, traits_->qkv_bias))),
       o_(register_module("o", linear(shape.width, shape.width))),
-      gate_(register_module("gate", linear(shape.width, shape.ffn_width))),
-      up_(register_module("up", linear(shape.width, shape.ffn_width))),
-      down_(register_module("down", linear(shape.ffn_width, shape.width))) {
-  const FamilyTraits& traits = shape.traits();
-  if (traits.qk_norm) {
-    q_norm_ = register_module("q_norm", RmsNorm(shape.head_width(), traits.norm_epsilon));
-    k_norm_ = register_module("k_norm", RmsNorm(shape.head_width(), traits.norm_epsilon));
+      gate_(traits_->squared_relu ? torch::nn::Linear(nullptr)
+                                  : register_module("gate", linear(shape.width, shape.ffn_width))),
+      up_(register_module("up", linear(shape.width, shape.ffn_width, traits_->squared_relu))),
+      down_(register_module("down", linear(shape.ffn_width, shape.width, traits_->squared_relu))) {
+  if (traits_->qk_norm != QkNorm::kNone) {
+    const int64_t width = traits_->qk_norm == QkNorm::kHeads ? shape.head_width() : shape.width;
+    q_norm_ = register_module("q_norm", RmsNorm(width, *traits_));
+    k_norm_ = register_module("k_norm", RmsNorm(width, *traits_));
+  }
+  if (traits_->kv_sink) {
+    k_sink_ = register_parameter("k_sink", torch::zeros({shape.heads, shape.head_width()}));
+    v_sink_ = register_parameter("v_sink", torch::zeros({shape.heads, shape.head_width()}));
   }
   const torch::NoGradGuard no_grad;
   for (const auto& projection : {q_, k_, v_, o_, gate_, up_, down_}) {
-    projection->weight.normal_(0, 1 / std::sqrt(static_cast<double>(projection->weight.size(1))));
+    if (!projection) continue;
+    const auto inputs = static_cast<double>(projection->weight.size(1));
+    projection->weight.normal_(0, traits_->interpolates()
+                                      ? kGiddMatrices / std::sqrt(static_cast<double>(shape.width))
+                                      : 1 / std::sqrt(inputs));
     if (projection->bias.defined()) projection->bias.zero_();
   }
+  if (traits_->residual_scale > 0) return;
   for (const auto& residual : {o_, down_}) {
     residual->weight.div_(std::sqrt(2.0 * static_cast<double>(shape.layers)));
   }
 }
 
-torch::Tensor BlockImpl::forward(const torch::Tensor& x, const Sequence& sequence) {
+torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence) {
   const auto split_heads = [this](const torch::Tensor& y) {  // [B, T, width] -> [B, H, T, D]
     return y.view({y.size(0), y.size(1), heads_, -1}).transpose(1, 2);
   };
-  const torch::Tensor h = attn_norm_(x);
-  torch::Tensor q = split_heads(q_(h));
-  torch::Tensor k = split_heads(k_(h));
-  if (q_norm_) q = q_norm_(q);
-  if (k_norm_) k = k_norm_(k);
-  q = rotate(q, sequence);
-  k = rotate(k, sequence);
-  const torch::Tensor v = split_heads(v_(h));
+  const auto normed_heads = [&](const torch::Tensor& y, RmsNorm& norm) {
+    if (!norm) return split_heads(y);
+    return traits_->qk_norm == QkNorm::kHeads ? norm(split_heads(y)) : split_heads(norm(y));
+  };
+  const torch::Tensor q = rotate(normed_heads(q_(h), q_norm_), sequence);
+  torch::Tensor k = rotate(normed_heads(k_(h), k_norm_), sequence);
+  torch::Tensor v = split_heads(v_(h));
+  if (traits_->kv_sink) {
+    const auto with_sink = [](const torch::Tensor& sink, const torch::Tensor& y) {
+      return torch::cat({sink.unsqueeze(0).unsqueeze(2).expand({y.size(0), -1, -1, -1}), y}, 2);
+    };
+    k = with_sink(k_sink_, k);
+    v = with_sink(v_sink_, v);
+  }
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
   torch::Tensor scores = torch::matmul(q * scale, k.transpose(-1, -2));
+  const double cap = traits_->attn_soft_cap;
+  if (cap > 0) scores = cap * torch::tanh(scores / cap);
   if (sequence.unseen.defined()) {
     scores = scores.masked_fill(sequence.unseen, -std::numeric_limits<double>::infinity());
   }
-  const torch::Tensor mixed = torch::matmul(torch::softmax(scores, -1), v).transpose(1, 2).reshape(x.sizes());
-  const torch::Tensor y = x + o_(mixed);
-  const torch::Tensor g = ffn_norm_(y);
-  return y + down_(torch::silu(gate_(g)) * up_(g));
+  return o_(torch::matmul(torch::softmax(scores, -1), v).transpose(1, 2).reshape(h.sizes()));
+}
+
+torch::Tensor BlockImpl::feed_forward(const torch::Tensor& h) {
+  if (traits_->squared_relu) return down_(torch::relu(up_(h)).square());
+  return down_(torch::silu(gate_(h)) * up_(h));
+}
+
+torch::Tensor BlockImpl::forward(const torch::Tensor& x, const Sequence& sequence) {
+  const auto branch = [this](const torch::Tensor& y) { return branch_scale_ == 1 ? y : branch_scale_ * y; };
+  const torch::Tensor y = x + branch(attend(attn_norm_(x), sequence));
+  return y + branch(feed_forward(ffn_norm_(y)));
 }
 
 TransformerImpl::TransformerImpl(const ModelShape& shape)
     : shape_(shape),
       embedding_(register_module("embedding", torch::nn::Embedding(shape.vocabulary, shape.width))),
       blocks_(register_module("blocks", torch::nn::ModuleList())),
-      final_norm_(register_module("final_norm", RmsNorm(shape.width, shape.traits().norm_epsilon))),
+      final_norm_(register_module("final_norm", RmsNorm(shape.width, shape.traits()))),
       head_(register_module("head", linear(shape.width, shape.vocabulary))) {
   for (int64_t i = 0; i < shape.layers; ++i) blocks_->push_back(Block(shape));
 
   const torch::NoGradGuard no_grad;
+  if (shape.traits().interpolates()) {
+    embedding_->weight.normal_(0, kGiddEmbeddings);
+    head_->weight.zero_();
+    return;
+  }
   const double deviation = 1 / std::sqrt(static_cast<double>(shape.width));
   embedding_->weight.normal_(0, deviation);
   head_->weight.normal_(0, deviation);
@@ -123,7 +166,9 @@ torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens, const torch::
 }
 
 torch::Tensor TransformerImpl::logits(const torch::Tensor& hidden) {
-  return head_(hidden);
+  const double scaled_width = shape_.traits().head_scale_width;
+  const torch::Tensor logits = head_(hidden);
+  return scaled_width > 0 ? logits * (scaled_width / static_cast<double>(shape_.width)) : logits;
 }
 
 }  // namespace lacuna::train

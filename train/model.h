@@ -9,6 +9,10 @@
 
 namespace lacuna::train {
 
+// Deviations of GIDD's first weights: of matrices, times 1 / sqrt(width), and of embeddings.
+inline constexpr double kGiddMatrices = 0.4;
+inline constexpr double kGiddEmbeddings = 0.02;
+
 struct ModelShape {
   Family family = Family::kLlada;
   int64_t layers = 4;
@@ -18,21 +22,26 @@ struct ModelShape {
   int64_t vocabulary = 0;  ///< rows of the embedding, special tokens included
   double rope_theta = 10000;
   int64_t block_length = 8;  ///< of the objective kBlocks
+  int64_t context = 1024;    ///< positions; with the objective kInterpolation every row fills them
+  /// Of the objective kInterpolation: a first phase in which the model is causal and learns the next token.
+  bool left_to_right = false;
 
   int64_t head_width() const { return width / heads; }
   const FamilyTraits& traits() const { return traits_of(family); }
+  bool causal() const { return traits().causal || left_to_right; }
 };
 
-/// RMSNorm with a plain weight: x / sqrt(mean(x^2) + epsilon) * weight, computed in f32 whatever the type of
-/// x.
+/// RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight, or * (1 + weight) where weights are offsets; computed in
+/// f32 whatever the type of x.
 class RmsNormImpl : public torch::nn::Module {
  public:
-  RmsNormImpl(int64_t width, double epsilon);
+  RmsNormImpl(int64_t width, const FamilyTraits& traits);
   torch::Tensor forward(const torch::Tensor& x);
 
  private:
   torch::Tensor weight_;
   double epsilon_;
+  bool offset_;
 };
 TORCH_MODULE(RmsNorm);
 
@@ -43,10 +52,12 @@ torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length);
 /// What all blocks of a pass over T positions share.
 struct Sequence {
   torch::Tensor cos, sin;  ///< [T, head_width / 2] or [B, 1, T, head_width / 2]: RoPE's rotations
-  torch::Tensor unseen;    ///< [T, T] bool: what a position must not attend to; undefined: nothing
+  /// [T, T] or [B, 1, T, T] bool: what a position must not attend to; undefined: nothing. A sink is one more
+  /// column in front.
+  torch::Tensor unseen;
 };
 
-/// One pre-norm block: attention over the sequence, then the gated feed-forward.
+/// One pre-norm block: attention over the sequence, then the feed-forward part.
 class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const ModelShape& shape);
@@ -54,25 +65,33 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, const Sequence& sequence);
 
  private:
+  torch::Tensor attend(const torch::Tensor& h, const Sequence& sequence);
+  torch::Tensor feed_forward(const torch::Tensor& h);
+
+  const FamilyTraits* traits_;
   int64_t heads_;
+  double branch_scale_;  // of what attention and the feed-forward part add
   RmsNorm attn_norm_, ffn_norm_;
-  torch::nn::Linear q_, k_, v_, o_, gate_, up_, down_;
-  RmsNorm q_norm_ = nullptr, k_norm_ = nullptr;  // of each head; null where the family has none
+  torch::nn::Linear q_, k_, v_, o_, gate_, up_, down_;  // no gate_ where the family has none
+  RmsNorm q_norm_ = nullptr, k_norm_ = nullptr;
+  torch::Tensor k_sink_, v_sink_;  // [H, D]
 };
 TORCH_MODULE(Block);
 
 /// Its parameters are embedding, blocks.N.{attn_norm, q, k, v, q_norm, k_norm, o, ffn_norm, gate, up, down},
-/// final_norm and head, each with .weight and perhaps .bias; export.h knows their published names.
+/// final_norm and head, each with .weight and perhaps .bias, and blocks.N.{k_sink, v_sink}; export.h knows
+/// their published names.
 class TransformerImpl : public torch::nn::Module {
  public:
   /// Draws the weights from LibTorch's global generator: normal with deviation 1 / sqrt(inputs), and smaller
-  /// by sqrt(2 * layers) for the matrices that write to the residual stream.
+  /// by sqrt(2 * layers) for the matrices that write to the residual stream. GIDD's are its own: matrices
+  /// with deviation 0.4 / sqrt(width), embeddings with 0.02, and a head of zeros.
   explicit TransformerImpl(const ModelShape& shape);
 
   /// The normalised hidden states [B, T, width] of tokens [B, T] (int64) at `positions` [B, T] (int64;
   /// undefined: the index in the row). Positions turn queries and keys; what a causal model attends to is
   /// decided by the order of the rows alone.
-  ///   unseen  [T, T] bool: what a row must not attend to; undefined: as the family has it
+  ///   unseen  [T, T] or [B, 1, T, T] bool: what a row must not attend to; undefined: as the family has it
   torch::Tensor hidden(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                        const torch::Tensor& unseen = {});
 

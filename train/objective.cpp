@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/rng.h"
@@ -18,7 +19,13 @@ enum Purpose : uint8_t {
   kSlotMasking,
   kSlotOrder,
   kBlockRatio = 32,  // apart from those of data.cpp
-  kBlockMasking
+  kBlockMasking,
+  kNoiseKind,
+  kNoiseBegin,
+  kNoiseWindow,
+  kNoiseLevel,
+  kNoiseCoin,
+  kNoiseToken
 };
 
 torch::Tensor response_lengths(const Batch& batch) {
@@ -53,6 +60,35 @@ Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torc
 
 torch::Tensor to_tensor(const std::vector<int64_t>& values) {
   return torch::tensor(values, torch::kInt64);
+}
+
+// Kinds of rows of the objective kInterpolation; the rest is "each".
+constexpr double kWholeShare = 0.4;
+constexpr double kWindowShare = 0.4;
+constexpr int64_t kShortestWindow = 4;  // the others double it
+constexpr uint32_t kWindowSizes = 4;
+
+/// KL(q(.|x) || q(.|p)) + r - log r - 1 of uniform noise over all tokens but the barred one, [M]. `logits`
+/// [M, V] are f32 and bar it. Only x is special in q(.|x), so one pass over log q(.|p) is all that the KL
+/// takes.
+torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& examples) {
+  const torch::Tensor alpha = examples.log_snr.sigmoid();
+  const torch::Tensor other = (-examples.log_snr).sigmoid() / static_cast<double>(logits.size(1) - 1);
+  const torch::Tensor log_other = other.log();
+  const torch::Tensor log_predicted =
+      (alpha.unsqueeze(1) * torch::softmax(logits, -1) + other.unsqueeze(1)).log();
+  const auto of_tokens = [&](const torch::Tensor& tokens) {
+    return log_predicted.gather(1, tokens.unsqueeze(1)).squeeze(1);
+  };
+  const torch::Tensor log_x = (alpha + other).log();
+  const torch::Tensor predicted_x = of_tokens(examples.targets);
+  // The barred token adds zero to the sum over all.
+  const torch::Tensor rest = (log_other.unsqueeze(1) - log_predicted).sum(1) - (log_other - predicted_x);
+  const torch::Tensor divergence = (alpha + other) * (log_x - predicted_x) + other * rest;
+
+  const torch::Tensor seen = examples.inputs.flatten().index_select(0, examples.rows);
+  const torch::Tensor log_ratio = torch::where(seen == examples.targets, log_x, log_other) - of_tokens(seen);
+  return divergence + log_ratio.exp() - log_ratio - 1;
 }
 
 }  // namespace
@@ -206,8 +242,78 @@ Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_i
       torch::tensor(weights, torch::kFloat32)};
 }
 
+Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
+                                const ObjectiveOptions& options, uint64_t step) {
+  const int64_t rows = batch.tokens.size(0);
+  const int64_t length = batch.tokens.size(1);
+  const std::vector<double> ratios = spread_ratios(rows, options.seed, step);
+  const auto stream = [&](Purpose purpose) { return RngStream(options.seed, purpose, step); };
+  const RngStream kinds = stream(kNoiseKind), begins = stream(kNoiseBegin), windows = stream(kNoiseWindow),
+                  levels = stream(kNoiseLevel), coins = stream(kNoiseCoin), draws = stream(kNoiseToken);
+  const int64_t choices = options.vocabulary - 1;  // all but the mask
+  const auto noise = [&](uint64_t coordinate) -> int64_t {
+    if (!family.uniform_noise) return options.mask_id;
+    const int64_t drawn = draws.below(coordinate, static_cast<uint32_t>(choices));
+    return drawn + (drawn >= options.mask_id ? 1 : 0);
+  };
+
+  torch::Tensor inputs = batch.tokens.clone();
+  torch::Tensor clean = torch::zeros_like(batch.response);
+  std::vector<int64_t> predicting, targets;
+  std::vector<double> weights;
+  std::vector<float> log_snr;
+  double total = 0;  // of the weights of tokens to be learned
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool* const response = batch.response.data_ptr<bool>() + row * length;
+    int64_t* const tokens = inputs.data_ptr<int64_t>() + row * length;
+    const int64_t first = std::find(response, response + length, true) - response;
+    const auto index = static_cast<uint64_t>(row);
+    const double kind = kinds.uniform(index);
+    const bool is_window = kind >= kWholeShare && kind < kWholeShare + kWindowShare;
+    const bool is_each = kind >= kWholeShare + kWindowShare;
+    int64_t begin = first;
+    int64_t end = length;  // behind it is pure noise
+    if (is_window) {
+      const int64_t places = std::min(options.canvas, length - first);
+      begin += begins.below(index, static_cast<uint32_t>(places));
+      end = std::min<int64_t>(length, begin + (kShortestWindow << windows.below(index, kWindowSizes)));
+    }
+    clean[row].slice(0, 0, begin).fill_(true);
+    for (int64_t at = begin; at < length; ++at) {
+      const auto coordinate = static_cast<uint64_t>(row * length + at);
+      const double t = is_each ? levels.uniform(coordinate) : ratios[static_cast<size_t>(row)];
+      const double snr = std::clamp(std::log((1 - t) / t), -kMaxLogSnr, kMaxLogSnr);
+      const double alpha = at < end ? 1 / (1 + std::exp(-snr)) : 0;
+      const int64_t target = tokens[at];
+      if (coins.uniform(coordinate) >= alpha) tokens[at] = noise(coordinate);
+      if (at >= end || !response[at]) continue;
+      const double weight = at < first + options.canvas ? 1 : kTailWeight;
+      total += weight;
+      const bool changed = tokens[at] != target;
+      if (!family.uniform_noise && !changed) continue;  // no loss
+      const double of_kept = 1 / (1 + static_cast<double>(choices) * std::exp(snr));
+      predicting.push_back(row * length + at);
+      targets.push_back(target);
+      weights.push_back(weight * (!family.uniform_noise ? alpha : changed ? 1 : of_kept));
+      log_snr.push_back(static_cast<float>(snr));
+    }
+  }
+  const torch::Tensor scaled = torch::tensor(weights, torch::kFloat64) / std::max(total, kTailWeight);
+  Examples examples{inputs,
+                    {},
+                    clean.unsqueeze(2).logical_and(clean.logical_not().unsqueeze(1)).unsqueeze(1),
+                    to_tensor(predicting),
+                    to_tensor(targets),
+                    scaled.to(torch::kFloat32),
+                    options.mask_id,
+                    {}};
+  if (family.uniform_noise) examples.log_snr = torch::tensor(log_snr, torch::kFloat32);
+  return examples;
+}
+
 Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,
                        uint64_t step) {
+  if (options.left_to_right) return next_token_examples(batch);
   switch (family.objective) {
     case Objective::kMaskedTokens:
       return masked_examples(family, batch, options.mask_id, options.seed, step);
@@ -215,6 +321,8 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
       return next_token_examples(batch);
     case Objective::kBlocks:
       return block_examples(batch, options.block_length, options.mask_id, options.seed, step);
+    case Objective::kInterpolation:
+      return interpolation_examples(family, batch, options, step);
     case Objective::kSlots:
       break;
   }
@@ -225,19 +333,28 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
 Examples part_of(const Examples& examples, int64_t first, int64_t last) {
   const int64_t length = examples.inputs.size(1);
   const torch::Tensor inside = examples.rows.ge(first * length).logical_and(examples.rows.lt(last * length));
-  const torch::Tensor& positions = examples.positions;
+  const torch::Tensor &positions = examples.positions, &unseen = examples.unseen, &snr = examples.log_snr;
   return {examples.inputs.slice(0, first, last),
           positions.defined() ? positions.slice(0, first, last) : torch::Tensor(),
-          examples.unseen,
+          unseen.defined() && unseen.dim() == 4 ? unseen.slice(0, first, last) : unseen,
           examples.rows.masked_select(inside) - first * length,
           examples.targets.masked_select(inside),
-          examples.weights.masked_select(inside)};
+          examples.weights.masked_select(inside),
+          examples.barred,
+          snr.defined() ? snr.masked_select(inside) : torch::Tensor()};
 }
 
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples) {
-  const torch::Tensor losses = torch::nn::functional::cross_entropy(
-      logits.to(torch::kFloat32), examples.targets,
-      torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
+  torch::Tensor wide = logits.to(torch::kFloat32);
+  if (examples.barred >= 0) {
+    wide = wide.index_fill(-1, to_tensor({examples.barred}), -std::numeric_limits<double>::infinity());
+  }
+  const torch::Tensor losses =
+      examples.log_snr.defined()
+          ? uniform_noise_losses(wide, examples)
+          : torch::nn::functional::cross_entropy(
+                wide, examples.targets,
+                torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
   return (losses * examples.weights).sum();
 }
 

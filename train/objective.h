@@ -1,5 +1,5 @@
-// What the models learn. Every objective is a weighted sum of -log p over tokens of the response; the prompt
-// is given.
+// What the models learn. Every objective is a weighted sum over tokens of the response, of -log p except with
+// uniform noise; the prompt is given.
 //
 // Masked diffusion (LLaDA: Nie et al. 2025, "Large Language Diffusion Models", equations 3 and 5). A ratio t
 // is drawn uniformly from (0, 1]; each token of the response is replaced by the mask token with probability
@@ -42,6 +42,31 @@
 // what it will see when it is written. Masked rows predict their own tokens:
 //
 //   L = (1 / R) * sum over masked i of -log p(x_i | clean blocks before, masked block) / max(t, 0.05).
+//
+// Interpolated noise (GIDD: von Rütte et al. 2025, "Generalized Interpolating Discrete Diffusion", section 3,
+// and the scaling study arXiv 2512.10858). At level t a token x becomes z, which is x with probability
+// alpha = 1 - t and otherwise drawn from pi: any token but the mask (uniform noise) or the mask. Its log-SNR
+// l = log(alpha / (1 - alpha)) is kept in [-9, 9]. With q(k | x) = alpha [k = x] + (1 - alpha) pi(k), and the
+// same of the predicted distribution p, which never is the mask, in the place of [k = x]:
+//
+//   L_i = w * (KL(q(.|x) || q(.|p)) + r - log r - 1),    r = q(z | x) / q(z | p),
+//   w = 1 where z is not x, otherwise 1 / (1 + n e^l), for uniform noise over n tokens;
+//   w = [z is the mask] for masks, where L_i becomes alpha * -log p(x).
+//
+// This is the paper's bound without its division by the density of l, as in the published training, whose
+// clip of w at 1000 has nothing to do at these two kinds of noise. All tokens from the first of the response
+// to the end of the row are noisy, even those not to be learned (the questions of drills), or those from a
+// later place on: rows are of three kinds,
+//
+//   40%  whole: one level for all;
+//   40%  window: clean to a random place in the canvas, then 4, 8, 16 or 32 tokens at one level, as a decoder
+//        finds its block, and behind them pure noise that is not learned;
+//   20%  each: a level for each token.
+//
+// Noisy rows see all; clean rows see only clean ones, so that a decoder can keep their keys and values. L is
+// the mean of L_i over noisy tokens to be learned, kept or not, those behind the first `canvas` positions of
+// the response with weight 0.1: the row is filled to the whole context, and easy end tokens would drown the
+// answer.
 #pragma once
 
 #include <torch/torch.h>
@@ -64,14 +89,19 @@ struct Batch {
 struct Examples {
   torch::Tensor inputs;     ///< [B, T] int64: what the model sees
   torch::Tensor positions;  ///< [B, T] int64; undefined: the index in the row
-  torch::Tensor unseen;     ///< [T, T] bool: what a row must not attend to; undefined: as the family has it
+  torch::Tensor unseen;     ///< [T, T] or [B, 1, T, T] bool: what a row must not attend to; undefined: as the
+                            ///< family has it
   torch::Tensor rows;       ///< [M] int64: indices into [B * T] of the rows that predict, ascending
   torch::Tensor targets;    ///< [M] int64: what they predict
-  torch::Tensor weights;    ///< [M] f32: of each -log p in the loss of the batch
+  torch::Tensor weights;    ///< [M] f32: of each in the loss of the batch
+  int64_t barred = -1;      ///< a token that no row predicts; -1: none
+  torch::Tensor log_snr = {};  ///< [M] f32: of each token's uniform noise; undefined: the losses are -log p
 };
 
 inline constexpr double kMinRatio = 1e-3;        // bounds the weight 1 / t
 inline constexpr double kMinWeightRatio = 0.05;  // does so for masked slots, which come in larger lumps
+inline constexpr double kMaxLogSnr = 9;          // of either sign
+inline constexpr double kTailWeight = 0.1;       // of tokens behind the canvas
 
 /// Masks a batch with random numbers that depend on seed and step alone. The ratios of a batch are spread
 /// evenly over [kMinRatio, 1] (one random offset, equal distances), which lowers the variance of the loss.
@@ -109,7 +139,15 @@ struct ObjectiveOptions {
   std::vector<int64_t> slot_sizes;  ///< of the objective kSlots
   uint64_t seed = 1;
   int64_t block_length = 8;  ///< of the objective kBlocks
+  // Of the objective kInterpolation:
+  int64_t canvas = 32;
+  int64_t vocabulary = 0;
+  bool left_to_right = false;  ///< the next token instead
 };
+
+/// `family` tells uniform noise from masks.
+Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
+                                const ObjectiveOptions& options, uint64_t step);
 
 /// The examples of a family's objective.
 Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,

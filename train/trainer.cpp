@@ -31,7 +31,8 @@ std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Transforme
                                                                 const TrainOptions& options) {
   std::vector<torch::Tensor> decayed, free;
   for (const auto& item : model->named_parameters()) {
-    const bool matrix = item.value().dim() == 2 && item.key().find("embedding") == std::string::npos;
+    const bool matrix = item.value().dim() == 2 && item.key().find("embedding") == std::string::npos &&
+                        !item.key().ends_with("_sink");
     (matrix ? decayed : free).push_back(item.value());
   }
   const auto group = [&](std::vector<torch::Tensor> parameters, double decay) {
@@ -127,9 +128,16 @@ double Trainer::step() {
 
   const auto number = static_cast<uint64_t>(progress_.step);
   const Batch batch = source_.batch(number);
-  const Examples examples =
-      make_examples(model_->shape().traits(), batch,
-                    {ids_.mask, options_.slot_sizes, options_.seed, model_->shape().block_length}, number);
+  const ModelShape& shape = model_->shape();
+  const Examples examples = make_examples(shape.traits(), batch,
+                                          {.mask_id = ids_.mask,
+                                           .slot_sizes = options_.slot_sizes,
+                                           .seed = options_.seed,
+                                           .block_length = shape.block_length,
+                                           .canvas = source_.options().canvas,
+                                           .vocabulary = shape.vocabulary,
+                                           .left_to_right = shape.left_to_right},
+                                          number);
 
   // Threads meet once per step, not once per operation: the matrices are too small to be worth sharing.
   const int64_t rows = batch.tokens.size(0);

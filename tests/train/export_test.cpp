@@ -9,12 +9,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "train/bpe.h"
+#include "weights/checkpoint.h"
 
 namespace lacuna::train {
 namespace {
@@ -159,7 +161,63 @@ TEST_F(ImportTest, RefusesWeightsOfAnotherShapeOrLayout) {
   EXPECT_THROW(import_weights(folder_, llada), InputError);
 }
 
+TEST_F(ImportTest, StartsAGiddModelFromAMaskedOneAndFromAFirstPhase) {
+  ModelShape first = shape(Family::kGiddMask);
+  first.left_to_right = true;
+  torch::manual_seed(1);
+  Transformer start(first);
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor& values : start->parameters()) values.normal_(0, 0.5);
+  round_weights(start);
+  export_model(start);
+  Transformer gidd(shape(Family::kGidd));
+  import_weights(folder_, gidd);
+  for (const auto& item : start->named_parameters())
+    EXPECT_TRUE(gidd->named_parameters()[item.key()].equal(item.value())) << item.key();
+}
+
+TEST_F(ImportTest, FindsAGiddModelUnderItsPublishedNames) {
+  export_model(Transformer(shape(Family::kGidd)));
+  const Checkpoint checkpoint = Checkpoint::open(folder_);
+  const int64_t width = 48, heads = 3, ffn_width = 40, vocabulary = bpe_.total_size();
+  const std::map<std::string, std::vector<int64_t>> outside = {
+      {"model.embed_tokens.weight", {vocabulary, width}},
+      {"model.norm.weight", {width}},
+      {"lm_head.weight", {vocabulary, width}}};
+  const std::map<std::string, std::vector<int64_t>> of_layer = {
+      {"attn_layernorm.weight", {width}},           {"mlp_layernorm.weight", {width}},
+      {"self_attn.q_proj.weight", {width, width}},  {"self_attn.k_proj.weight", {width, width}},
+      {"self_attn.v_proj.weight", {width, width}},  {"self_attn.o_proj.weight", {width, width}},
+      {"self_attn.q_norm.weight", {width}},         {"self_attn.k_norm.weight", {width}},
+      {"self_attn.k_bias", {heads, width / heads}}, {"self_attn.v_bias", {heads, width / heads}},
+      {"mlp.up_proj.weight", {ffn_width, width}},   {"mlp.up_proj.bias", {ffn_width}},
+      {"mlp.down_proj.weight", {width, ffn_width}}, {"mlp.down_proj.bias", {width}},
+  };
+  for (const auto& [name, sizes] : outside) EXPECT_NO_THROW(checkpoint.tensor(name, sizes)) << name;
+  for (const auto& [name, sizes] : of_layer)
+    EXPECT_NO_THROW(checkpoint.tensor("model.layers.1." + name, sizes)) << name;
+  EXPECT_EQ(Transformer(shape(Family::kGidd))->parameters().size(), outside.size() + 2 * of_layer.size());
+}
+
 class ConfigTest : public CheckpointFolder {};
+
+TEST_F(ConfigTest, OfAGiddModelHasThePublishedScalesAndNamesItsMask) {
+  ModelShape shape = this->shape(Family::kGidd);
+  shape.context = 64;
+  const nlohmann::ordered_json config = config_json(shape, bpe_);
+  EXPECT_EQ(config["architectures"], nlohmann::json({"GiddForDiffusionLM"}));
+  EXPECT_EQ(config["noise_type"], 1000.0);
+  EXPECT_EQ(config["head_scaling"], 512.0 / 48);
+  EXPECT_EQ(config["resid_scale"], 4.0);
+  EXPECT_EQ(config["attn_soft_cap"], 30.0);
+  EXPECT_EQ(config["max_position_embeddings"], 64);
+  EXPECT_EQ(config["is_causal"], false);
+  EXPECT_EQ(config["mask_token_id"], bpe_.mask_id());
+  shape.family = Family::kGiddMask;
+  shape.left_to_right = true;
+  EXPECT_EQ(config_json(shape, bpe_)["noise_type"], -1000.0);
+  EXPECT_EQ(config_json(shape, bpe_)["is_causal"], true);
+}
 
 TEST_F(ConfigTest, OfARefusionModelIsThatOfAQwen3ModelWithAMaskToken) {
   nlohmann::ordered_json config = config_json(shape(Family::kRefusion), bpe_);

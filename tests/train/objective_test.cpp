@@ -244,6 +244,165 @@ TEST(WeightedLoss, EqualsTheSumByHand) {
   EXPECT_NEAR(weighted_loss(probabilities.log(), examples).item<double>(), (row0 + row1) / 2, 1e-6);
 }
 
+Examples noisy_examples(Family family, const Batch& batch, uint64_t seed, uint64_t step,
+                        int64_t canvas = 32) {
+  return interpolation_examples(
+      traits_of(family), batch,
+      {.mask_id = kMask, .slot_sizes = {}, .seed = seed, .canvas = canvas, .vocabulary = 10}, step);
+}
+
+/// The first noisy position of a row. Every row that sees less than all is clean.
+int64_t clean_prefix(const Examples& examples, int64_t row) {
+  return examples.unseen[row][0].any(-1).sum().item<int64_t>();
+}
+
+TEST(InterpolationExamples, LeaveThePromptAndNeverDrawTheMaskAsUniformNoise) {
+  const Batch batch = batch_of(8, 40, 4);
+  bool changes = false;
+  for (uint64_t step = 0; step < 50; ++step) {
+    const Examples examples = noisy_examples(Family::kGidd, batch, 1, step);
+    EXPECT_TRUE(examples.inputs.slice(1, 0, 4).equal(batch.tokens.slice(1, 0, 4)));
+    EXPECT_FALSE(examples.inputs.eq(kMask).any().item<bool>());
+    EXPECT_TRUE(examples.targets.equal(at_rows(batch.tokens, examples)));
+    EXPECT_TRUE(at_rows(batch.response, examples).all().item<bool>());
+    changes = changes || !examples.inputs.equal(batch.tokens);
+
+    const Examples masks = noisy_examples(Family::kGiddMask, batch, 1, step);
+    EXPECT_TRUE(at_rows(masks.inputs, masks).eq(kMask).all().item<bool>());
+    EXPECT_TRUE(masks.inputs.eq(kMask).logical_or(masks.inputs.eq(batch.tokens)).all().item<bool>());
+  }
+  EXPECT_TRUE(changes);
+}
+
+TEST(InterpolationExamples, HideWhatIsNoisyFromWhatIsClean) {
+  constexpr int64_t kLength = 60, kPrompt = 4, kRows = 8;
+  const Batch batch = batch_of(kRows, kLength, kPrompt);
+  const torch::Tensor index = torch::arange(kLength);
+  std::set<int64_t> windows;
+  for (uint64_t step = 0; step < 50; ++step) {
+    const Examples examples = noisy_examples(Family::kGidd, batch, 1, step);
+    ASSERT_EQ(examples.unseen.sizes().vec(), (std::vector<int64_t>{kRows, 1, kLength, kLength}));
+    for (int64_t row = 0; row < kRows; ++row) {
+      const int64_t clean = clean_prefix(examples, row);
+      ASSERT_GE(clean, kPrompt);
+      SCOPED_TRACE(::testing::Message() << "step " << step << ", row " << row << ", clean " << clean);
+      const torch::Tensor unseen = index.lt(clean).unsqueeze(1).logical_and(index.ge(clean).unsqueeze(0));
+      EXPECT_TRUE(examples.unseen[row][0].equal(unseen));
+      EXPECT_TRUE(examples.inputs[row].slice(0, 0, clean).equal(batch.tokens[row].slice(0, 0, clean)));
+      // All of the window has a loss, or all of the response.
+      const torch::Tensor places =
+          examples.rows.masked_select(examples.rows.div(kLength, "floor") == row) - row * kLength;
+      const int64_t end = clean + places.size(0);
+      EXPECT_TRUE(places.equal(torch::arange(clean, end)));
+      if (clean > kPrompt && end < kLength) windows.insert(end - clean);
+    }
+  }
+  EXPECT_EQ(windows, (std::set<int64_t>{4, 8, 16, 32}));
+}
+
+TEST(InterpolationExamples, KeepTokensAsOftenAsTheirLevelsSay) {
+  const Batch batch = batch_of(10, 41, 1);
+  double kept = 0, expected = 0;
+  for (uint64_t step = 0; step < 300; ++step) {
+    const Examples examples = noisy_examples(Family::kGidd, batch, 1, step);
+    EXPECT_LE(examples.log_snr.abs().max().item<float>(), kMaxLogSnr);
+    kept += at_rows(examples.inputs, examples).eq(examples.targets).sum().item<double>();
+    const torch::Tensor alpha = examples.log_snr.to(torch::kFloat64).sigmoid();
+    expected += (alpha + (1 - alpha) / 9).sum().item<double>();  // noise may draw the token itself
+  }
+  // About half of 84,000 coins, deviation below 150.
+  EXPECT_NEAR(kept, expected, 700);
+}
+
+TEST(InterpolationExamples, WeighTheTailAndKeptTokensLess) {
+  const Batch batch = batch_of(6, 21, 1);
+  constexpr int64_t kCanvas = 5;
+  const Examples examples = noisy_examples(Family::kGidd, batch, 1, 2, kCanvas);
+  const torch::Tensor in_canvas = examples.rows.remainder(21).lt(1 + kCanvas);
+  const torch::Tensor place =
+      torch::where(in_canvas, torch::ones({1}, torch::kFloat64), torch::full({1}, 0.1, torch::kFloat64));
+  const torch::Tensor kept = at_rows(examples.inputs, examples).eq(examples.targets);
+  ASSERT_TRUE(kept.any().item<bool>());
+  ASSERT_TRUE(in_canvas.logical_not().any().item<bool>());
+  const torch::Tensor snr = examples.log_snr.to(torch::kFloat64);
+  const torch::Tensor noise = torch::where(kept, 1 / (1 + 9 * snr.exp()), torch::ones({1}, torch::kFloat64));
+  EXPECT_TRUE(examples.weights.allclose((place * noise / place.sum()).to(torch::kFloat32)));
+}
+
+TEST(InterpolationExamples, DependOnSeedAndStepAlone) {
+  const Batch batch = batch_of(8, 30, 4);
+  for (const Family family : {Family::kGidd, Family::kGiddMask}) {
+    const auto inputs = [&](uint64_t seed, uint64_t step) {
+      return noisy_examples(family, batch, seed, step).inputs;
+    };
+    EXPECT_TRUE(inputs(1, 5).equal(inputs(1, 5)));
+    EXPECT_FALSE(inputs(1, 5).equal(inputs(1, 6)));
+    EXPECT_FALSE(inputs(1, 5).equal(inputs(2, 5)));
+  }
+}
+
+TEST(InterpolationExamples, AreTheNextTokensInTheFirstPhase) {
+  const Batch batch = batch_of(2, 5, 3);
+  ObjectiveOptions options{.mask_id = kMask, .slot_sizes = {}, .vocabulary = 10};
+  options.left_to_right = true;
+  const Examples examples = make_examples(traits_of(Family::kGidd), batch, options, 0);
+  EXPECT_TRUE(examples.inputs.equal(batch.tokens));
+  EXPECT_TRUE(examples.rows.equal(torch::tensor({2, 3, 7, 8})));
+  EXPECT_FALSE(examples.unseen.defined());
+}
+
+TEST(WeightedLoss, OfUniformNoiseEqualsTheDivergencesByHand) {
+  // Four tokens, the last is the mask: n = 3. One row lost its token, one kept it.
+  const double alpha = 0.6, other = 0.4 / 3;
+  const std::vector<std::vector<double>> predicted = {{0.5, 0.3, 0.2}, {0.1, 0.7, 0.2}};
+  const std::vector<size_t> x = {0, 1}, z = {2, 1};
+  const std::vector<double> weights = {0.25, 0.5};
+  double expected = 0;
+  for (size_t row = 0; row < 2; ++row) {
+    const auto q = [&](double p) { return alpha * p + other; };
+    double divergence = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      const double of_x = q(k == x[row] ? 1 : 0);
+      divergence += of_x * std::log(of_x / q(predicted[row][k]));
+    }
+    const double ratio = q(z[row] == x[row] ? 1 : 0) / q(predicted[row][z[row]]);
+    expected += weights[row] * (divergence + ratio - std::log(ratio) - 1);
+  }
+  torch::Tensor logits = torch::tensor({{0.5F, 0.3F, 0.2F, 1.F}, {0.1F, 0.7F, 0.2F, 1.F}}).log();
+  logits.select(1, 3).fill_(7);  // of the mask: must not count
+  const Examples examples{torch::tensor({{2, 1}}),
+                          {},
+                          {},
+                          torch::tensor({0, 1}),
+                          torch::tensor({0, 1}),
+                          torch::tensor({0.25F, 0.5F}),
+                          3,
+                          torch::full({2}, static_cast<float>(std::log(alpha / (1 - alpha))))};
+  EXPECT_NEAR(weighted_loss(logits, examples).item<double>(), expected, 1e-5);
+
+  // Nothing is to be learned from a prediction that is right.
+  torch::Tensor right = torch::full({2, 4}, -100.F);
+  right[0][0] = right[1][1] = 0;
+  EXPECT_NEAR(weighted_loss(right, examples).item<double>(), 0, 1e-5);
+}
+
+TEST(WeightedLoss, OfMasksIsAlphaTimesTheCrossEntropy) {
+  const Batch batch = batch_of(6, 21, 1);
+  const Examples examples = noisy_examples(Family::kGiddMask, batch, 1, 2);
+  const Examples uniform = noisy_examples(Family::kGidd, batch, 1, 2);  // the same coins, kinds and levels
+  EXPECT_FALSE(examples.log_snr.defined());
+  torch::Tensor logits = torch::zeros({examples.rows.size(0), 10});
+  logits.select(1, kMask).fill_(5);
+  // Noisy tokens to be learned are those of the uniform examples, all within the canvas: the mean of
+  // alpha * log 9 over them, with zeros where the token was kept.
+  const torch::Tensor masked = torch::isin(uniform.rows, examples.rows);
+  ASSERT_EQ(masked.sum().item<int64_t>(), examples.rows.size(0));
+  const torch::Tensor alpha = uniform.log_snr.to(torch::kFloat64).sigmoid().masked_select(masked);
+  const double expected =
+      alpha.sum().item<double>() * std::log(9) / static_cast<double>(uniform.rows.size(0));
+  EXPECT_NEAR(weighted_loss(logits, examples).item<double>(), expected, 1e-5);
+}
+
 class EveryFamily : public ::testing::TestWithParam<Family> {
  protected:
   EveryFamily() {
@@ -256,10 +415,17 @@ class EveryFamily : public ::testing::TestWithParam<Family> {
     shape.ffn_width = 12;
     shape.vocabulary = 10;
     model_ = Transformer(shape);
+    if (shape.traits().interpolates()) {
+      // A first head of zeros would hide the gradients of all others, and small embeddings bend too much for
+      // finite differences.
+      const torch::NoGradGuard no_grad;
+      model_->named_parameters()["head.weight"].normal_(0, 0.01);
+      model_->named_parameters()["embedding.weight"].normal_();
+    }
   }
 
   Examples examples() const {
-    return make_examples(traits_of(GetParam()), batch_of(3, 10, 2), {kMask, {3}, 1}, 0);
+    return make_examples(traits_of(GetParam()), batch_of(3, 10, 2), {kMask, {3}, 1, 8, 32, 10}, 0);
   }
 
   torch::Tensor loss(const Examples& examples) {
@@ -308,21 +474,57 @@ TEST_P(EveryFamily, HasTheGradientThatFiniteDifferencesGive) {
   const auto gradients = torch::autograd::grad({loss(examples)}, model_->parameters());
   // The norm and the loss compute in f32, so the step cannot be tiny.
   constexpr double kStep = 1e-2;
+  const double head_scale = std::max(1.0, traits_of(GetParam()).head_scale_width / 8);
   const torch::NoGradGuard no_grad;
   const auto parameters = model_->named_parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     torch::Tensor parameter = parameters[i].value();
+    const double step = parameters[i].key() == "head.weight" ? kStep / head_scale : kStep;
     const torch::Tensor direction = torch::randn_like(parameter);
     const torch::Tensor unit = direction / direction.norm();
-    parameter.add_(unit, kStep);
+    parameter.add_(unit, step);
     const double above = loss(examples).item<double>();
-    parameter.sub_(unit, 2 * kStep);
+    parameter.sub_(unit, 2 * step);
     const double below = loss(examples).item<double>();
-    parameter.add_(unit, kStep);
+    parameter.add_(unit, step);
     const double expected = (gradients[i] * unit).sum().item<double>();
-    EXPECT_NEAR((above - below) / (2 * kStep), expected, 1e-3 + 0.02 * std::abs(expected))
+    EXPECT_NEAR((above - below) / (2 * step), expected, 1e-3 + 0.02 * std::abs(expected))
         << parameters[i].key();
   }
+}
+
+TEST_P(EveryFamily, IsCausalInItsFirstPhase) {
+  if (!traits_of(GetParam()).interpolates()) GTEST_SKIP();
+  ModelShape shape = model_->shape();
+  shape.left_to_right = true;
+  Transformer causal(shape);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor tokens = torch::tensor({{1, 2, 3, 4, 5}});
+  const torch::Tensor changed = torch::tensor({{1, 2, 3, 7, 5}});
+  const torch::Tensor difference = (causal->hidden(tokens) - causal->hidden(changed)).abs().amax(-1)[0];
+  EXPECT_EQ(difference.slice(0, 0, 3).max().item<float>(), 0);
+  EXPECT_GT(difference.slice(0, 3).min().item<float>(), 0);
+}
+
+TEST(Sink, IsSeenWhereNothingElseIs) {
+  torch::manual_seed(1);
+  ModelShape shape;
+  shape.family = Family::kGidd;
+  shape.layers = 1;
+  shape.width = 8;
+  shape.heads = 2;
+  shape.ffn_width = 12;
+  shape.vocabulary = 10;
+  Transformer model(shape);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor tokens = torch::tensor({{1, 2, 3}});
+  const torch::Tensor nothing = torch::ones({3, 3}, torch::kBool);
+  const torch::Tensor before = model->hidden(tokens, {}, nothing);
+  EXPECT_TRUE(before.isfinite().all().item<bool>());
+  model->named_parameters()["blocks.0.k_sink"].normal_();  // alone it has all of the softmax
+  EXPECT_TRUE(model->hidden(tokens, {}, nothing).allclose(before));
+  model->named_parameters()["blocks.0.v_sink"].normal_();
+  EXPECT_FALSE(model->hidden(tokens, {}, nothing).allclose(before));
 }
 
 TEST(BlockExamples, ShowEachMaskedBlockItselfAndTheCleanBlocksBeforeIt) {
@@ -356,8 +558,13 @@ TEST(BlockExamples, ShowEachMaskedBlockItselfAndTheCleanBlocksBeforeIt) {
 
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
-                                           Family::kRefusion, Family::kSdar),
-                         [](const auto& instance) { return std::string(traits_of(instance.param).name); });
+                                           Family::kRefusion, Family::kSdar, Family::kGidd,
+                                           Family::kGiddMask),
+                         [](const auto& instance) {
+                           std::string name(traits_of(instance.param).name);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace lacuna::train

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -39,6 +40,10 @@ class TrainerTest : public ::testing::Test {
     if (shape.traits().objective == Objective::kSlots) {
       data.one_end_token = true;
       data.drill_share = 0;
+    }
+    if (shape.traits().interpolates()) {
+      shape.context = 128;
+      data.context = shape.context;
     }
     TrainOptions options;
     options.steps = 40;
@@ -79,7 +84,7 @@ TEST_F(TrainerTest, LowersTheLoss) {
 }
 
 TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
-  for (const Family family : {Family::kLlada, Family::kRefusion}) {
+  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd}) {
     Trainer whole = trainer(1, 1, 24, family);
     for (int i = 0; i < 20; ++i) whole.step();
 
@@ -99,7 +104,7 @@ TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
 }
 
 TEST_F(TrainerTest, SharesABatchAmongThreadsWithoutChangingItsGradient) {
-  for (const Family family : {Family::kLlada, Family::kRefusion}) {
+  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd}) {
     Trainer alone = trainer(1, 1, 24, family);
     Trainer shared = trainer(3, 1, 24, family);
     EXPECT_NEAR(alone.step(), shared.step(), 1e-5);
@@ -157,6 +162,55 @@ TEST(Decode, OpensEachSlotFromItsOwnMaskAndContinuesFromTheTokenBefore) {
   }
   EXPECT_EQ(std::vector<int64_t>(canvas.begin(), canvas.end()),
             std::vector<int64_t>(tokens.begin() + 3, tokens.end()));
+}
+
+TEST(Decode, ReplacesNoiseBlockByBlock) {
+  constexpr int64_t kCanvas = 11;  // a block of 8 and one of 3
+  constexpr TokenId kMask = 39;
+  for (const Family family : {Family::kGidd, Family::kGiddMask}) {
+    torch::manual_seed(1);
+    ModelShape shape;
+    shape.family = family;
+    shape.layers = 2;
+    shape.width = 16;
+    shape.heads = 2;
+    shape.ffn_width = 24;
+    shape.vocabulary = 40;
+    shape.context = 20;
+    Transformer model(shape);
+    const torch::NoGradGuard no_grad;
+    model->named_parameters()["head.weight"].normal_();
+    const auto canvas = decode(model, {{1, 2, 3}}, kCanvas, kMask).front();
+    ASSERT_EQ(canvas.size(), static_cast<size_t>(kCanvas));
+    EXPECT_EQ(std::count(canvas.begin(), canvas.end(), kMask), 0);
+    EXPECT_EQ(decode(model, {{1, 2, 3}}, kCanvas, kMask).front(), canvas);
+    // A row of a batch does not depend on the others, except for its noise.
+    const auto both = decode(model, {{1, 2, 3}, {4, 5, 6}}, kCanvas, kMask);
+    EXPECT_EQ(both.front(), canvas);
+    if (family != Family::kGiddMask) continue;
+    // The first choice by hand: the surest of the first 8 masks stays.
+    torch::Tensor tokens = torch::full({1, 20}, static_cast<int64_t>(kMask), torch::kInt64);
+    tokens.slice(1, 0, 3).copy_(torch::tensor({{1, 2, 3}}));
+    const torch::Tensor clean = torch::arange(20).lt(3);
+    torch::Tensor logits =
+        model->logits(model->hidden(tokens, {}, clean.unsqueeze(1).logical_and(clean.logical_not())))[0];
+    logits.select(1, kMask).fill_(-1e9);
+    const auto [best, choice] = torch::softmax(logits.slice(0, 3, 11), -1).max(-1);
+    const int64_t surest = best.argmax().item<int64_t>();
+    EXPECT_EQ(canvas[static_cast<size_t>(surest)], choice[surest].item<int64_t>());
+  }
+}
+
+TEST(BatchSource, FillsTheContextAndRefusesSamplesThatDoNotFit) {
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  DataOptions data;
+  data.tasks = {{&find_task("arithmetic"), 1}};
+  data.context = 150;
+  const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+  EXPECT_EQ(batch.tokens.size(1), 150);
+  data.context = 40;
+  EXPECT_THROW(BatchSource(data, tokenizer, bpe.end_id()).batch(0), InputError);
 }
 
 TEST(Schedule, RisesThenFallsToAHundredth) {
