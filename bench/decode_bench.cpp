@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <tuple>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -14,6 +16,9 @@
 
 namespace lacuna {
 namespace {
+
+/// What passes that cost about the same have in common: model, rows, logits.
+using PassKind = std::tuple<ModelRole, int32_t, size_t>;
 
 /// A pass of all requests of a batch, ready to be computed.
 struct RecordedPass {
@@ -161,7 +166,10 @@ class Run {
         if (pass.plan.num_rows() == 0) continue;
         active = true;
         count(pass);
+        const PassKind kind{role, pass.plan.num_rows(), pass.plan.logits.size()};
         if (keeps(timing_.passes - 1)) kept_.push_back(std::move(pass));
+        kinds_.resize(static_cast<size_t>(timing_.passes));
+        kinds_.back() = kind;
       }
     }
   }
@@ -191,6 +199,9 @@ class Run {
   }
 
   size_t num_kept() const { return kept_.size(); }
+  int32_t rows_of_kept(size_t index) const { return kept_[index].plan.num_rows(); }
+  /// Of each pass of the last decode().
+  const std::vector<PassKind>& kinds() const { return kinds_; }
   DecodeTiming& timing() { return timing_; }
 
  private:
@@ -207,11 +218,11 @@ class Run {
       }
       std::unique_ptr<Decoder> decoder = make_decoder(config, generation_, prompt, context);
       for (int32_t s = 0; s < decoder->num_sequences(); ++s) {
-        stores_[0].caches.emplace_back(models_[0]->kv_shape(), decoder->num_cells());
+        stores_[0].caches.push_back(models_[0]->make_cache(decoder->num_cells()));
         stores_[0].outputs.emplace_back(decoder->num_cells(), config.hidden_dim);
       }
       if (models_[1] != nullptr) {
-        stores_[1].caches.emplace_back(models_[1]->kv_shape(), decoder->num_guide_cells());
+        stores_[1].caches.push_back(models_[1]->make_cache(decoder->num_guide_cells()));
       }
       batch.emplace_back(std::move(decoder), config, options_, static_cast<uint64_t>(i));
     }
@@ -233,6 +244,7 @@ class Run {
   GenerationOptions generation_;
   const DecodeBenchOptions& options_;
   DecodeTiming timing_;
+  std::vector<PassKind> kinds_;
   std::vector<RecordedPass> kept_;
   Stores stores_[2];  // by ModelRole
   Workspace workspaces_[2];
@@ -240,25 +252,50 @@ class Run {
   std::vector<Drift> drifts_;
 };
 
-/// Decodes once to learn how many passes there are, and again to keep some, spread evenly.
-void record(Run& run, int32_t wanted) {
-  run.decode([](int64_t) { return false; });
-  const int64_t passes = run.timing().passes;
-  const int64_t kept = std::min<int64_t>(wanted, passes);
-  int64_t next = 0;
-  run.decode([&](int64_t pass) {
-    // The middle of each of `kept` equal stretches.
-    const bool is_kept = next < kept && pass == (2 * next + 1) * passes / (2 * kept);
-    next += is_kept ? 1 : 0;
-    return is_kept;
-  });
+/// Passes of a run to time, and how many of its passes each stands for.
+std::map<int64_t, double> choose_passes(const std::vector<PassKind>& kinds, int32_t wanted) {
+  std::map<PassKind, std::vector<int64_t>> strata;
+  for (size_t pass = 0; pass < kinds.size(); ++pass)
+    strata[kinds[pass]].push_back(static_cast<int64_t>(pass));
+  auto each = static_cast<size_t>(std::max(1, wanted / 8));
+  if (strata.size() > static_cast<size_t>(wanted)) {
+    each = static_cast<size_t>(wanted);
+    strata.clear();
+    for (size_t pass = 0; pass < kinds.size(); ++pass) strata[{}].push_back(static_cast<int64_t>(pass));
+  }
+  std::map<int64_t, double> chosen;
+  for (const auto& [kind, passes] : strata) {
+    const size_t kept = std::min(each, passes.size());
+    for (size_t i = 0; i < kept; ++i) {  // the middle of each of `kept` equal stretches
+      chosen[passes[(2 * i + 1) * passes.size() / (2 * kept)]] =
+          static_cast<double>(passes.size()) / static_cast<double>(kept);
+    }
+  }
+  return chosen;
 }
 
-void estimate_total(DecodeTiming& timing) {
-  double sum = 0;
-  for (const double seconds : timing.seconds) sum += seconds;
-  timing.total_seconds =
-      sum * static_cast<double>(timing.passes) / static_cast<double>(timing.seconds.size());
+/// Decodes once to learn what passes there are, and again to keep some. Returns what each of these stands
+/// for.
+std::vector<double> record(Run& run, int32_t wanted) {
+  run.decode([](int64_t) { return false; });
+  const std::map<int64_t, double> chosen = choose_passes(run.kinds(), wanted);
+  run.decode([&](int64_t pass) { return chosen.contains(pass); });
+  std::vector<double> weights;
+  for (const auto& [pass, weight] : chosen) weights.push_back(weight);
+  return weights;
+}
+
+void estimate_total(const std::vector<double>& weights, DecodeTiming& timing) {
+  timing.total_seconds = std::inner_product(weights.begin(), weights.end(), timing.seconds.begin(), 0.0);
+}
+
+/// Touches weights and memory once before anything is timed, by the smallest pass.
+void warm_up(Run& run, const KernelContext& context) {
+  size_t smallest = 0;
+  for (size_t i = 0; i < run.num_kept(); ++i) {
+    if (run.rows_of_kept(i) < run.rows_of_kept(smallest)) smallest = i;
+  }
+  run.compute(context, smallest);
 }
 
 nlohmann::ordered_json to_json(const DecodeTiming& timing) {
@@ -282,23 +319,30 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Mod
     plain_generation.refusion = "released";
     plain_generation.slot_size = generation.slot_size;
     plain_generation.slot_threshold = generation.slot_threshold;
+  } else if (model.config().noise) {
+    plain_generation.ignore_eos = generation.ignore_eos;
+    plain_generation.context = generation.context;
+    plain_generation.sampler = generation.sampler;
+    plain_generation.tokens_per_step = generation.tokens_per_step;
+    plain_generation.block_exit = "steps";
+    plain_generation.last_layer = "all";
   } else {
     plain_generation.suppress_mask = !model.config().causal;
   }
   Run plain(model, nullptr, plain_generation, options);
   Run run(model, guide, generation, options);
-  record(plain, options.timed_passes);
-  record(run, options.timed_passes);
+  const std::vector<double> plain_weights = record(plain, options.timed_passes);
+  const std::vector<double> weights = record(run, options.timed_passes);
 
-  plain.compute(context, 0);  // weights and memory are touched once before anything is timed
-  run.compute(context, 0);
+  warm_up(plain, context);
+  warm_up(run, context);
   const size_t turns = std::max(plain.num_kept(), run.num_kept());
   for (size_t i = 0; i < turns; ++i) {
     if (i < plain.num_kept()) plain.timing().seconds.push_back(plain.compute(context, i));
     if (i < run.num_kept()) run.timing().seconds.push_back(run.compute(context, i));
   }
-  estimate_total(plain.timing());
-  estimate_total(run.timing());
+  estimate_total(plain_weights, plain.timing());
+  estimate_total(weights, run.timing());
   return {plain.timing(), run.timing()};
 }
 

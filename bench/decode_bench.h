@@ -15,7 +15,9 @@ namespace lacuna {
 struct DecodeBenchOptions {
   int32_t prompt_length = 128;
   int32_t batch = 1;
-  int32_t timed_passes = 8;  ///< of each setting, spread evenly over the run
+  /// Of each setting, spread evenly over the run. Where the passes are of no more kinds than this (as many
+  /// rows and logits), each kind is timed once, or once for every eight of these.
+  int32_t timed_passes = 8;
   /// Random weights neither converge nor agree, so that both are simulated: a row settles (its drift falls to
   /// 0) when so many passes have read its token,
   int32_t settle_passes = 2;

@@ -1,6 +1,7 @@
 #include "bench/step_bench.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -52,7 +53,7 @@ double StepTiming::median_seconds() const {
 
 double StepTiming::other_share() const {
   return median_of(*this, [](double total, const PassTimes& pass) {
-    return (total - pass.products - pass.attention - pass.head) / total;
+    return (total - pass.products() - pass.attention - pass.head) / total;
   });
 }
 
@@ -77,7 +78,7 @@ std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& con
     timings.push_back({rows, step_flops(config, canvas, rows), {}, {}});
   }
 
-  KvCache cache(model.kv_shape(), canvas);
+  KvCache cache = model.make_cache(canvas);
   KvCache* caches[] = {&cache};
   Workspace workspace;
   std::vector<RowStatistics> drawn;
@@ -109,8 +110,8 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
   for (const StepTiming& timing : timings) {
     const double seconds = timing.median_seconds();
     const auto [least, most] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
-    const auto part = [&](double PassTimes::*member) {
-      return median_of(timing, [&](double, const PassTimes& pass) { return pass.*member; });
+    const auto part = [&](auto member) {
+      return median_of(timing, [&](double, const PassTimes& pass) { return std::invoke(member, pass); });
     };
     json.push_back({{"rows", timing.rows},
                     {"seconds_median", seconds},

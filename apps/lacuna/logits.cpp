@@ -22,6 +22,7 @@ struct LogitsRequest {
   std::vector<TokenId> tokens;
   std::vector<int32_t> positions;
   int32_t block_length = 0;  // 0: not given
+  int32_t clean_prefix = 0;  // GIDD: rows that do not see those behind them
 };
 
 std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::string& file, const char* key,
@@ -49,7 +50,8 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   if (!json.contains("tokens")) throw InputError("{}: the key 'tokens' is missing", file);
   for (const auto& [key, value] : json.items()) {
     const bool has_blocks = key == "block_length" && config.block_causal;
-    if (key != "tokens" && key != "positions" && !has_blocks) {
+    const bool has_prefix = key == "clean_prefix" && config.noise.has_value();
+    if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix) {
       throw InputError("{}: the key '{}' means nothing to {}", file, key, config.architecture);
     }
   }
@@ -64,6 +66,14 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   }
   request.tokens = read_numbers(json, file, "tokens", config.vocab_size);
   const auto count = request.tokens.size();
+  if (json.contains("clean_prefix")) {
+    const auto& length = json["clean_prefix"];
+    if (!length.is_number_integer() || length < 0 || length > static_cast<int64_t>(count)) {
+      throw InputError("{}: 'clean_prefix' is {}; expected a whole number from 0 to {}", file, length.dump(),
+                       count);
+    }
+    request.clean_prefix = length.get<int32_t>();
+  }
   if (json.contains("positions")) {
     request.positions = read_numbers(json, file, "positions", config.max_positions);
     if (request.positions.size() != count) {
@@ -99,6 +109,22 @@ void write_npy(const std::string& path, Matrix<float> values) {
   if (!stream) throw InputError("{}: cannot be written", path);
 }
 
+/// Where the groups of rows begin that see each other and all before them, and the end of the last.
+std::vector<int32_t> group_bounds(const LogitsRequest& request, const ModelConfig& config) {
+  const auto rows = static_cast<int32_t>(request.tokens.size());
+  std::vector<int32_t> bounds = {0};
+  if (config.block_causal) {
+    // Blocks are stretches of rows: whoever gives positions of his own decides what lies in one.
+    const int32_t block =
+        request.block_length > 0 ? request.block_length : static_cast<int32_t>(config.block_length);
+    for (int32_t begin = block; begin < rows; begin += block) bounds.push_back(begin);
+  } else if (request.clean_prefix > 0 && request.clean_prefix < rows) {
+    bounds.push_back(request.clean_prefix);
+  }
+  bounds.push_back(rows);
+  return bounds;
+}
+
 void run_logits(const LogitsFlags& flags) {
   const ModelSource source = find_model(flags.model);
   const ModelConfig& config = source.config;
@@ -116,20 +142,16 @@ void run_logits(const LogitsFlags& flags) {
     logit.row = row;
     plan.logits.push_back(logit);
   }
-  // Blocks are stretches of rows: whoever gives positions of his own decides what lies in one.
-  const int32_t block =
-      request.block_length > 0 ? request.block_length : static_cast<int32_t>(config.block_length);
-  const int32_t stride = config.block_causal ? block : rows;
-  for (int32_t begin = 0; begin < rows; begin += stride) {
-    RowGroup group{0,
-                   {begin, std::min(begin + stride, rows)},
-                   {},
-                   config.causal ? OwnRows::kCausal : OwnRows::kBidirectional};
-    if (begin > 0) group.visible.push_back({0, begin});
+  const std::vector<int32_t> bounds = group_bounds(request, config);
+  for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+    RowGroup group;
+    group.rows = {bounds[i], bounds[i + 1]};
+    group.own_rows = config.causal ? OwnRows::kCausal : OwnRows::kBidirectional;
+    if (bounds[i] > 0) group.visible.push_back({0, bounds[i]});
     plan.groups.push_back(std::move(group));
   }
 
-  KvCache cache(model.kv_shape(), rows);
+  KvCache cache = model.make_cache(rows);
   KvCache* caches[] = {&cache};
   Workspace workspace;
   Buffer<float> memory(rows * config.vocab_size);

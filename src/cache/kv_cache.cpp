@@ -8,6 +8,10 @@
 namespace lacuna {
 namespace {
 
+int64_t whole_tiles(const KvShape& shape, int64_t num_cells) {
+  return round_up(num_cells + (shape.has_sink ? 1 : 0), kCellTile);
+}
+
 int64_t key_bytes(const KvShape& shape, int64_t cells) {
   return cells * padded_depth(shape.dtype, shape.head_dim) * static_cast<int64_t>(size_of(shape.dtype));
 }
@@ -33,13 +37,14 @@ void for_each_element(KvBytes* keys, KvBytes* values, const KvShape& shape, int6
 }  // namespace
 
 int64_t KvCache::bytes_for(const KvShape& shape, int64_t num_cells) {
-  const int64_t cells = round_up(num_cells, kCellTile);
+  const int64_t cells = whole_tiles(shape, num_cells);
   return shape.num_layers * shape.num_kv_heads * (key_bytes(shape, cells) + value_bytes(shape, cells));
 }
 
 KvCache::KvCache(const KvShape& shape, int64_t num_cells)
     : shape_(shape),
-      num_cells_(round_up(num_cells, kCellTile)),
+      num_cells_(whole_tiles(shape, num_cells)),
+      sink_cell_(shape.has_sink ? static_cast<int32_t>(num_cells) : -1),
       key_head_bytes_(key_bytes(shape, num_cells_)),
       value_head_bytes_(value_bytes(shape, num_cells_)),
       memory_(bytes_for(shape, num_cells)) {

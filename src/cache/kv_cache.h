@@ -15,6 +15,7 @@ struct KvShape {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   DType dtype = DType::kF32;  ///< kF32 or kBF16
+  bool has_sink = false;      ///< one cell more, for a learned key and value that every row sees
 };
 
 /// Layers x cells x kv heads x head_dim, twice, in panels. Cells start as zeros and keep what was last
@@ -27,6 +28,8 @@ class KvCache {
   KvCache(const KvShape& shape, int64_t num_cells);
 
   int64_t num_cells() const { return num_cells_; }
+  /// The cell of the learned key and value, behind those that were asked for; -1: the shape has none.
+  int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
 
   /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype
@@ -40,6 +43,7 @@ class KvCache {
  private:
   KvShape shape_;
   int64_t num_cells_;
+  int32_t sink_cell_;
   int64_t key_head_bytes_;
   int64_t value_head_bytes_;
   Buffer<std::byte> memory_;  // per layer: all kv heads' keys, then all kv heads' values

@@ -13,6 +13,7 @@
 #include "decode/masked_diffusion.h"
 #include "decode/parse_policies.h"
 #include "decode/refusion.h"
+#include "decode/uniform_diffusion.h"
 
 namespace lacuna {
 namespace {
@@ -248,6 +249,96 @@ std::unique_ptr<Decoder> make_block_diffusion(const ModelConfig& config, const G
   return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(prompt));
 }
 
+/// The prompt as GIDD was trained to read it.
+void begin_with_bos(const ModelConfig& config, std::vector<TokenId>& prompt) {
+  if (config.bos_id >= 0 && (prompt.empty() || prompt.front() != config.bos_id)) {
+    prompt.insert(prompt.begin(), config.bos_id);
+  }
+  if (prompt.empty()) throw InputError("the prompt is empty; the model needs at least one token");
+}
+
+UniformCacheKind parse_uniform_cache(std::string_view text) {
+  if (text == "none") return UniformCacheKind::kNone;
+  if (text == "prefix") return UniformCacheKind::kPrefix;
+  if (text == "uniform") return UniformCacheKind::kUniform;
+  throw InputError("--cache is '{}'; expected none, prefix or uniform, the caches of this model", text);
+}
+
+void refuse_masks_only(const GenerationOptions& options) {
+  constexpr std::string_view kReason = "uniform diffusion has its own rules for what a step changes";
+  refuse(options.unmask.has_value(), "unmask", kReason);
+  refuse(options.alg_temp.has_value(), "alg-temp", kReason);
+  refuse(options.eps.has_value(), "eps", kReason);
+  refuse(options.cfg_scale.has_value(), "cfg-scale", kReason);
+  refuse(options.logits_eos_inf, "logits-eos-inf", "--min-length does this for GIDD");
+  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
+  refuse(options.suppress_mask, "suppress-mask", "GIDD never draws the mask token");
+  refuse(options.eos_exit, "eos-exit", "GIDD always stops after the block that ends the answer");
+  refuse(options.cache_block.has_value(), "cache-block", "it belongs to --cache free");
+  refuse(options.lock.has_value(), "lock", "no token of a block is final before the block is");
+}
+
+void choose_uniform_cache(const GenerationOptions& options, UniformDiffusion& settings) {
+  settings.cache = parse_uniform_cache(options.cache.value_or("none"));
+  if (settings.cache != UniformCacheKind::kUniform) {
+    constexpr std::string_view kReason = "it belongs to --cache uniform";
+    refuse(options.refresh.has_value(), "refresh", kReason);
+    refuse(options.boundary.has_value(), "boundary", kReason);
+    refuse(options.drift.has_value(), "drift", kReason);
+  }
+  refuse(options.refresh && options.drift, "refresh", "--drift decides what is computed again");
+  settings.refresh = within("refresh", options.refresh, 4, 0, kMostGenLength);
+  if (options.boundary) settings.boundary = parse_boundary(*options.boundary);
+  if (options.drift) settings.drift = parse_drift(*options.drift);
+}
+
+std::unique_ptr<Decoder> make_uniform_diffusion(const ModelConfig& config, const GenerationOptions& options,
+                                                std::vector<TokenId> prompt, int32_t gen_length) {
+  refuse_masks_only(options);
+  expect_whole_prompt(config, prompt, "uniform diffusion");
+  begin_with_bos(config, prompt);
+  UniformDiffusion settings;
+  settings.noise = *config.noise;
+  settings.vocab_size = config.vocab_size;
+  settings.mask_id = config.mask_id;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = gen_length;
+  const int64_t needed = static_cast<int64_t>(prompt.size()) + gen_length;
+  const auto positions = static_cast<int32_t>(config.max_positions);
+  settings.context = within("context", options.context, positions, 1, positions);
+  if (needed > settings.context) {
+    throw InputError("prompt ({} tokens) and --gen-length {} make {} positions; --context has {}",
+                     prompt.size(), gen_length, needed, settings.context);
+  }
+  settings.block_length =
+      within("block-length", options.block_length, std::min(32, gen_length), 1, kMostGenLength);
+  settings.steps = within("steps", options.steps, settings.block_length, 1, kMostGenLength);
+  settings.min_length = within("min-length", options.min_length, 0, 0, gen_length);
+  settings.ignore_end = options.ignore_eos;
+  settings.seed = options.seed.value_or(0);
+
+  if (!is_second("noise", options.noise, "safe", "hub")) {
+    settings.noise_excludes = config.end_ids;
+    for (const TokenId special : {config.mask_id, config.bos_id, config.eos_id, config.pad_id}) {
+      settings.noise_excludes.push_back(special);
+    }
+  }
+  const bool is_linear = is_second("schedule", options.schedule, "cosine", "linear");
+  settings.curve = is_linear ? NoiseCurve::kLinear : NoiseCurve::kCosine;
+  const bool is_ancestral = is_second("sampler", options.sampler, "adaptive", "ancestral");
+  settings.sampler = is_ancestral ? UniformSampler::kAncestral : UniformSampler::kAdaptive;
+  refuse(is_ancestral && options.tokens_per_step, "tokens-per-step", "it belongs to --sampler adaptive");
+  settings.tokens_per_step = within("tokens-per-step", options.tokens_per_step, 3, 1, kMostGenLength);
+  settings.sampling = sampling_rule(config, options);
+  refuse_idle_filters(options, settings.sampling);
+
+  choose_uniform_cache(options, settings);
+  settings.leaves_at_fixed_point = !is_second("block-exit", options.block_exit, "fixed-point", "steps");
+  settings.whole_last_layer = is_second("last-layer", options.last_layer, "needed", "all");
+  if (options.self_correct) settings.correction = parse_self_correction(*options.self_correct);
+  return std::make_unique<UniformDiffusionDecoder>(std::move(settings), std::move(prompt));
+}
+
 /// What masked diffusion needs with a guide and without.
 template <typename Settings>
 void apply_common(const ModelConfig& config, const GenerationOptions& options, int32_t gen_length,
@@ -396,15 +487,31 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
     refuse(options.accept.has_value(), "accept", reason);
     refuse(options.revoke.has_value(), "revoke", reason);
   }
+  if (!config.noise) {
+    const std::string_view reason = "the model is not a GIDD model";
+    refuse(options.sampler.has_value(), "sampler", reason);
+    refuse(options.tokens_per_step.has_value(), "tokens-per-step", reason);
+    refuse(options.schedule.has_value(), "schedule", reason);
+    refuse(options.min_length.has_value(), "min-length", reason);
+    refuse(options.context.has_value(), "context", reason);
+    refuse(options.noise.has_value(), "noise", reason);
+    refuse(options.boundary.has_value(), "boundary", reason);
+    refuse(options.drift.has_value(), "drift", reason);
+    refuse(options.block_exit.has_value(), "block-exit", reason);
+    refuse(options.last_layer.has_value(), "last-layer", reason);
+    refuse(options.self_correct.has_value(), "self-correct", reason);
+  }
   refuse(!options.stop.empty() && !config.causal, "stop", "a diffusion model fills its whole canvas");
   if (config.causal) {
     if (context.guide) throw InputError("--guide has no effect here: a causal model judges its own drafts");
     if (config.plans_slots) return make_refusion(config, options, std::move(prompt), context, gen_length);
     return make_autoregressive(config, options, std::move(prompt), context, gen_length);
   }
+  if ((config.block_causal || config.noise) && context.guide) {
+    throw InputError("--guide has no effect here: it confirms the drafts of LLaDA and Dream");
+  }
+  if (config.noise) return make_uniform_diffusion(config, options, std::move(prompt), gen_length);
   if (config.block_causal) {
-    if (context.guide)
-      throw InputError("--guide has no effect here: it confirms the drafts of LLaDA and Dream");
     return make_block_diffusion(config, options, std::move(prompt), gen_length);
   }
   if (context.guide) {

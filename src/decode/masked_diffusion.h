@@ -50,6 +50,8 @@ class MaskedDiffusionDecoder final : public Decoder {
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   StopReason stop_reason() const override;
+  /// Positions that are denoised now.
+  IndexRange block() const { return {block_.begin, block_.end}; }
   const DriftEstimate* drift_estimate() const override { return pass_.drift_estimate(); }
 
  private:

@@ -46,6 +46,17 @@ struct GenerationOptions {
   std::optional<std::string> kv;
   std::optional<std::string> accept;
   std::optional<double> revoke;
+  std::optional<std::string> sampler;
+  std::optional<int32_t> tokens_per_step;
+  std::optional<std::string> schedule;
+  std::optional<int32_t> min_length;
+  std::optional<int32_t> context;
+  std::optional<std::string> noise;
+  std::optional<std::string> boundary;
+  std::optional<std::string> drift;
+  std::optional<std::string> block_exit;
+  std::optional<std::string> last_layer;
+  std::optional<std::string> self_correct;
 };
 
 /// Other names under which people know a flag: llama.cpp's, the model cards', the published scripts'.
@@ -57,13 +68,12 @@ void visit_options(Options& options, Visit&& visit) {
   visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens"}, options.gen_length,
         "Positions to generate (default 128)");
   visit("steps", Aliases{"diffusion-steps"}, options.steps,
-        "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length); SDAR: "
-        "of a "
-        "block (default: block-length)");
+        "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length); SDAR, "
+        "GIDD: of a block (default: block-length)");
   visit("block-length", Aliases{"diffusion-block-length"}, options.block_length,
         "Positions denoised together, left to right; divides gen-length (default: gen-length); ReFusion: "
         "planned "
-        "together, any length (default 64); SDAR: as trained");
+        "together, any length (default 64); SDAR: as trained; GIDD: any length (default 32)");
   visit("unmask", Aliases{"remasking", "alg", "diffusion-algorithm"}, options.unmask,
         "What a step commits: low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or "
         "factor=F (default: low-confidence for LLaDA, entropy for Dream)");
@@ -87,11 +97,14 @@ void visit_options(Options& options, Visit&& visit) {
   visit("stop", Aliases{}, options.stop,
         "Causal models: end the answer before this text; may be given several times");
   visit("cache", Aliases{}, options.cache,
-        "Rows a pass computes: none (all), prefix, dual, free, free-literal or dkv (default: none)");
-  visit("refresh", Aliases{}, options.refresh,
-        "Compute everything again every so many passes: of a block for prefix and dual, of the run for free "
-        "and "
-        "dkv (default: never; dkv: 8 for LLaDA, 4 for Dream)");
+        "Rows a pass computes: none (all), prefix, dual, free, free-literal or dkv; GIDD: none, prefix or "
+        "uniform (default: none)");
+  visit(
+      "refresh", Aliases{}, options.refresh,
+      "Compute everything again every so many passes: of a block for prefix and dual, of the run for free "
+      "and "
+      "dkv (default: never; dkv: 8 for LLaDA, 4 for Dream); uniform: the next block, every so many steps (0: "
+      "never; default 4)");
   visit("cache-block", Aliases{}, options.cache_block,
         "--cache free: positions that freeze together (default: block-length)");
   visit(
@@ -126,6 +139,39 @@ void visit_options(Options& options, Visit&& visit) {
         "(default: threshold)");
   visit("revoke", Aliases{}, options.revoke,
         "ReFusion: mask a finished slot again from its first token less likely than this (default 0: never)");
+  visit(
+      "sampler", Aliases{}, options.sampler,
+      "GIDD: adaptive changes the tokens that the model disagrees with most, ancestral draws every position "
+      "by its posterior (default: adaptive)");
+  visit("tokens-per-step", Aliases{}, options.tokens_per_step,
+        "GIDD, adaptive: tokens that change in a step at most (default 3)");
+  visit("schedule", Aliases{}, options.schedule,
+        "GIDD: noise over the steps of a block: cosine or linear (default: cosine)");
+  visit("min-length", Aliases{}, options.min_length,
+        "GIDD: positions of the answer without an end token (default 0)");
+  visit(
+      "context", Aliases{}, options.context,
+      "GIDD: positions in all; what follows the answer is filled with noise, as in training. Fewer than the "
+      "model has are faster and change the result somewhat (default: the model's)");
+  visit("noise", Aliases{}, options.noise,
+        "GIDD: tokens that noise begins with: safe (no special ones) or hub (all, as published) (default: "
+        "safe)");
+  visit("boundary", Aliases{}, options.boundary,
+        "--cache uniform: begin a block with a pass over the finished block and the next ones alone: "
+        "blocks=2,full-every=8 (default: always a full pass)");
+  visit(
+      "drift", Aliases{}, options.drift,
+      "--cache uniform: instead of --refresh, compute again the pages whose K/V are expected to have moved: "
+      "tau=0.01,page=16,budget=64");
+  visit("block-exit", Aliases{}, options.block_exit,
+        "GIDD: leave a block at its fixed-point, when further steps would repeat the last (the text is the "
+        "same), or after its steps (default: fixed-point)");
+  visit("last-layer", Aliases{}, options.last_layer,
+        "GIDD: in the last layer, compute all of only the rows whose output is needed, or of all (default: "
+        "needed; the text is the same)");
+  visit("self-correct", Aliases{}, options.self_correct,
+        "GIDD: reconsider the finished answer, one token at a time: on, or "
+        "most=128,temperature=0.1,patience=32,tokens=1,full-every=1");
 }
 
 }  // namespace lacuna

@@ -38,6 +38,25 @@ bool choice(std::string_view name, std::string_view text, std::string_view no, s
 
 constexpr int32_t kMostPasses = 1 << 20;
 
+/// Calls apply(name, value) for each of NAME=VALUE,NAME=VALUE,...; returns the names.
+template <typename Apply>
+std::set<std::string, std::less<>> for_each_item(std::string_view flag, std::string_view text,
+                                                 Apply&& apply) {
+  std::set<std::string, std::less<>> seen;
+  if (text.ends_with(',')) throw InputError("{} '{}': nothing follows the last comma", flag, text);
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    const std::string_view name = item.substr(0, item.find('='));
+    const std::optional<std::string_view> value = value_of(item);
+    if (!value) throw InputError("{} '{}': '{}' has no value; expected NAME=VALUE,...", flag, text, item);
+    apply(name, *value);
+    if (!seen.emplace(name).second) throw InputError("{} '{}': {} is given twice", flag, text, name);
+  }
+  return seen;
+}
+
 void apply_lock_item(std::string_view name, std::string_view value, SureLock& lock) {
   const auto real = [&](double least, double most) { return number("--lock", name, value, least, most); };
   const auto whole = [&](int32_t least) {
@@ -93,18 +112,9 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
 
 SureLock parse_lock(std::string_view text) {
   SureLock lock;
-  std::set<std::string, std::less<>> seen;
-  if (text.ends_with(',')) throw InputError("--lock '{}': nothing follows the last comma", text);
-  for (std::string_view rest = text; !rest.empty();) {
-    const size_t comma = rest.find(',');
-    const std::string_view item = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-    const std::string_view name = item.substr(0, item.find('='));
-    const std::optional<std::string_view> value = value_of(item);
-    if (!value) throw InputError("--lock '{}': '{}' has no value; expected NAME=VALUE,...", text, item);
-    apply_lock_item(name, *value, lock);
-    if (!seen.emplace(name).second) throw InputError("--lock '{}': {} is given twice", text, name);
-  }
+  const std::set<std::string, std::less<>> seen = for_each_item(
+      "--lock", text,
+      [&](std::string_view name, std::string_view value) { apply_lock_item(name, value, lock); });
   const auto given = [&](std::string_view name) { return seen.find(name) != seen.end(); };
   if (!given("eps") && !given("delta"))
     throw InputError("--lock '{}': expected eps=EPS or delta=DELTA", text);
@@ -141,6 +151,63 @@ GuideFallback parse_guide_fallback(std::string_view text) {
   if (text == "dlm") return GuideFallback::kDraft;
   if (text == "ar") return GuideFallback::kGuide;
   throw InputError("--guide-fallback is '{}'; expected dlm or ar", text);
+}
+
+BoundaryRefresh parse_boundary(std::string_view text) {
+  constexpr std::string_view kFlag = "--boundary";
+  BoundaryRefresh boundary;
+  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+    if (name == "blocks") {
+      boundary.blocks = number<int32_t>(kFlag, name, value, 2, kMostPasses);
+    } else if (name == "full-every") {
+      boundary.full_every = number<int32_t>(kFlag, name, value, 1, kMostPasses);
+    } else {
+      throw InputError("--boundary knows no '{}'; expected blocks or full-every", name);
+    }
+  });
+  return boundary;
+}
+
+DriftRefresh parse_drift(std::string_view text) {
+  constexpr std::string_view kFlag = "--drift";
+  DriftRefresh drift;
+  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+    if (name == "tau") {
+      drift.tau = number(kFlag, name, value, 0.0, 2.0);
+    } else if (name == "page") {
+      drift.page = number<int32_t>(kFlag, name, value, 1, kMostPasses);
+    } else if (name == "budget") {
+      drift.budget = number<int32_t>(kFlag, name, value, 1, kMostPasses);
+    } else {
+      throw InputError("--drift knows no '{}'; expected tau, page or budget", name);
+    }
+  });
+  return drift;
+}
+
+SelfCorrection parse_self_correction(std::string_view text) {
+  constexpr std::string_view kFlag = "--self-correct";
+  SelfCorrection correction;
+  if (text == "on") return correction;
+  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+    const auto whole = [&](int32_t least) { return number<int32_t>(kFlag, name, value, least, kMostPasses); };
+    if (name == "most") {
+      correction.most = whole(1);
+    } else if (name == "temperature") {
+      correction.temperature = static_cast<float>(number(kFlag, name, value, 0.0, 1e3));
+    } else if (name == "patience") {
+      correction.patience = whole(0);
+    } else if (name == "tokens") {
+      correction.tokens = whole(1);
+    } else if (name == "full-every") {
+      correction.full_every = whole(1);
+    } else {
+      throw InputError(
+          "--self-correct knows no '{}'; expected on, or most, temperature, patience, tokens or full-every",
+          name);
+    }
+  });
+  return correction;
 }
 
 RefusionRules parse_refusion_rules(std::string_view text) {

@@ -8,6 +8,7 @@
 #include "decode/guided_diffusion.h"
 #include "decode/refusion.h"
 #include "decode/surelock.h"
+#include "decode/uniform_diffusion.h"
 
 namespace lacuna {
 
@@ -23,6 +24,13 @@ SureLock parse_lock(std::string_view text);
 GuideMatch parse_guide_match(std::string_view text);
 /// --guide-fallback dlm|ar.
 GuideFallback parse_guide_fallback(std::string_view text);
+
+/// --boundary blocks=2,full-every=8.
+BoundaryRefresh parse_boundary(std::string_view text);
+/// --drift tau=0.01,page=16,budget=64.
+DriftRefresh parse_drift(std::string_view text);
+/// --self-correct on, or most=128,temperature=0.1,patience=32,tokens=1,full-every=1.
+SelfCorrection parse_self_correction(std::string_view text);
 
 /// --refusion lacuna|paper|released.
 RefusionRules parse_refusion_rules(std::string_view text);

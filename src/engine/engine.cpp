@@ -1,11 +1,27 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
 
 namespace lacuna {
+namespace {
+
+/// The mean over layers, keys and values of what a pass measured for each of some rows.
+std::vector<float> kv_drift_of_rows(const Workspace& workspace, int32_t first_row, int32_t num_rows,
+                                    int64_t num_layers) {
+  std::vector<float> means;
+  const float* drifts = workspace.kv_drift.data() + 2 * first_row * num_layers;
+  for (int32_t row = 0; row < num_rows; ++row, drifts += 2 * num_layers) {
+    means.push_back(std::accumulate(drifts, drifts + 2 * num_layers, 0.0F) /
+                    static_cast<float>(2 * num_layers));
+  }
+  return means;
+}
+
+}  // namespace
 
 Engine::Engine(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
                int32_t max_running, std::shared_ptr<const Model> guide)
@@ -25,13 +41,13 @@ void Engine::admit() {
     const Decoder& decoder = *request.decoder;
     if (decoder.done()) continue;
     for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
-      request.caches.emplace_back(models_[0]->kv_shape(), decoder.num_cells());
+      request.caches.push_back(models_[0]->make_cache(decoder.num_cells()));
       if (remembers_outputs_ || decoder.remembers_outputs()) {
         request.outputs.emplace_back(decoder.num_cells(), models_[0]->config().hidden_dim);
       }
     }
     if (decoder.num_guide_cells() > 0) {
-      request.guide_cache.emplace_back(models_[1]->kv_shape(), decoder.num_guide_cells());
+      request.guide_cache.push_back(models_[1]->make_cache(decoder.num_guide_cells()));
     }
     request.clock.restart();
     running_.push_back(next_);
@@ -89,6 +105,10 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   for (Part& part : parts_) {
     Request& request = requests_[part.request];
     request.statistics.baseline += cost(config, model.dtype(), request.decoder->uncached_work());
+    if (part.plan.measures_kv_drift) {
+      request.decoder->apply_kv_drift(
+          kv_drift_of_rows(workspace, part.first_row, part.plan.num_rows(), config.num_layers));
+    }
     part.report = request.decoder->apply(rest.first(part.plan.logits.size()));
     rest = rest.subspan(part.plan.logits.size());
   }

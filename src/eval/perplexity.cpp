@@ -94,7 +94,8 @@ Judgement judge(const Model& model, const KernelContext& context, std::span<cons
     caches.reserve(plan.groups.size());
     std::vector<KvCache*> pointers;
     for (const RowGroup& group : plan.groups) {
-      pointers.push_back(&caches.emplace_back(model.kv_shape(), group.rows.size()));
+      caches.push_back(model.make_cache(group.rows.size()));
+      pointers.push_back(&caches.back());
     }
     drawn.resize(plan.logits.size());
     model.forward(context, plan, pointers, workspace, drawn);

@@ -83,17 +83,18 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
 }
 
 void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
-                    Matrix<float> out) {
+                    Matrix<float> out, const AttentionProbe& probe) {
   expects(kv.size() == visible_.size(), "Attention::run: one K/V view per prepared group");
   context.threads.parallel_for(static_cast<int64_t>(tasks_.size()), [&](int64_t index, int thread) {
     const Task& task = tasks_[static_cast<size_t>(index)];
-    run_task(context.kernels, task, kv[static_cast<size_t>(task.group)], q, out,
+    run_task(context.kernels, task, kv[static_cast<size_t>(task.group)], q, out, probe,
              scratch_[static_cast<size_t>(thread)]);
   });
 }
 
 void Attention::run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv,
-                         ConstMatrix<float> q, Matrix<float> out, Scratch& scratch) const {
+                         ConstMatrix<float> q, Matrix<float> out, const AttentionProbe& probe,
+                         Scratch& scratch) const {
   const bool is_bf16 = dtype_ == DType::kBF16;
   const VisibleCells& visible = visible_[static_cast<size_t>(task.group)];
   const int64_t heads = shape_.num_heads / shape_.num_kv_heads;
@@ -139,8 +140,20 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
   for (int64_t s = 0; s < stacked; ++s) {
     float* scores = scratch.scores.data() + s * cells;
     const auto row = static_cast<int32_t>(first_task_row + s / heads);
-    scratch.sums.data()[s] =
-        kernels.softmax_numerators(scores, visible.first_row(), cells, row, shape_.scale);
+    float scale = shape_.scale;
+    if (shape_.soft_cap > 0) {
+      kernels.soft_cap(scores, cells, scale, shape_.soft_cap);
+      scale = 1;
+    }
+    scratch.sums.data()[s] = kernels.softmax_numerators(scores, visible.first_row(), cells, row, scale);
+    if (probe) {
+      probe({static_cast<size_t>(task.group),
+             static_cast<int32_t>(task.rows.begin + s / heads),
+             static_cast<int32_t>(task.kv_head * heads + s % heads),
+             visible.tile_runs(),
+             {scores, static_cast<size_t>(cells)},
+             scratch.sums.data()[s]});
+    }
     if (is_bf16)
       kernels.pack_row_bf16(scores, cells, cells, scratch.probabilities.data() + s * cells * element_bytes);
   }

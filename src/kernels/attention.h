@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -70,8 +71,22 @@ struct AttentionShape {
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;  ///< divides num_heads; query head h reads kv head h / (num_heads / num_kv_heads)
   int64_t head_dim = 0;
-  float scale = 1;  ///< usually 1 / sqrt(head_dim)
+  float scale = 1;     ///< usually 1 / sqrt(head_dim)
+  float soft_cap = 0;  ///< c: scaled scores s become c tanh(s / c) before the softmax; 0: they stay
 };
+
+/// What one query head of one row attends to, for those who measure it.
+struct AttentionRow {
+  size_t group = 0;  ///< as prepared
+  int32_t row = 0;   ///< of q
+  int32_t head = 0;
+  std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, side by side in `weights`
+  std::span<const float> weights;  ///< of each cell of those tiles, 0 where hidden; they add up to `sum`
+  float sum = 1;
+};
+
+/// Called by several threads at once.
+using AttentionProbe = std::function<void(const AttentionRow&)>;
 
 /// The attention of one pass: prepare() once, run() in every layer.
 class Attention {
@@ -88,7 +103,7 @@ class Attention {
 
   /// q, out  [rows, num_heads * head_dim] f32     kv  one view per group
   void run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
-           Matrix<float> out);
+           Matrix<float> out, const AttentionProbe& probe = {});
 
  private:
   /// Some rows of a group and the query heads of one kv head: they share every key and value they load.
@@ -106,7 +121,7 @@ class Attention {
   };
 
   void run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv, ConstMatrix<float> q,
-                Matrix<float> out, Scratch& scratch) const;
+                Matrix<float> out, const AttentionProbe& probe, Scratch& scratch) const;
 
   AttentionShape shape_;
   DType dtype_ = DType::kF32;

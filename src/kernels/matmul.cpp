@@ -72,7 +72,7 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
     const int64_t begin = first * kPanelWidth;
     const int64_t end = std::min(weights.outputs, begin + product.num_panels * kPanelWidth);
     for (int64_t row = 0; row < rows.num_rows(); ++row) {
-      context.kernels.add(out.row(row) + begin, bias + begin, end - begin);
+      context.kernels.add_scaled(out.row(row) + begin, bias + begin, 1, end - begin);
     }
   });
 }

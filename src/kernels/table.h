@@ -65,8 +65,14 @@ struct KernelTable {
   /// out[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). out may be gate or up.
   void (*swiglu)(const float* gate, const float* up, int64_t count, float* out);
 
-  /// x[i] += y[i].
-  void (*add)(float* x, const float* y, int64_t count);
+  /// x[i] = max(x[i], 0)^2.
+  void (*squared_relu)(float* x, int64_t count);
+
+  /// x[i] = cap * tanh(scale * x[i] / cap).
+  void (*soft_cap)(float* x, int64_t count, float scale, float cap);
+
+  /// x[i] += scale * y[i].
+  void (*add_scaled)(float* x, const float* y, float scale, int64_t count);
 
   /// count >= 1; NaN never wins.
   MaxIndex (*max_index)(const float* x, int64_t count);

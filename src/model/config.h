@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3, kSdar };
+enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3, kSdar, kGidd };
 
 /// Rotary position embedding over the whole head, in pairs (j, j + head_dim / 2).
 struct RopeConfig {
@@ -37,6 +37,16 @@ struct MoeConfig {
   int64_t experts_per_token = 0;   ///< experts with the largest router probability
   int64_t expert_ffn_dim = 0;      ///< inner width of one expert
   bool normalize_weights = false;  ///< whether the chosen experts' probabilities are rescaled to sum to 1
+};
+
+/// GIDD's interpolating noise: at log-SNR l, a token is kept with probability sigmoid(l); otherwise it is
+/// uniform over all tokens but the mask with probability sigmoid(l + uniform_shift), else the mask.
+struct NoiseProcess {
+  float uniform_shift = 0;  ///< +1000: uniform noise alone; -1000: masks alone
+  float min_log_snr = -9;
+  float max_log_snr = 9;
+
+  bool operator==(const NoiseProcess&) const = default;
 };
 
 /// All that a forward pass and a decoder need to know about a checkpoint. Every size has been checked to be
@@ -70,7 +80,15 @@ struct ModelConfig {
   bool shifted_logits = false;  ///< row i - 1 predicts position i (row 0 predicts position 0)
   float embedding_scale = 1;    ///< embeddings are multiplied by this
   float logit_scale = 1;        ///< logits are multiplied by this
+  float residual_scale = 1;     ///< what attention and feed-forward layers add is multiplied by this
+  bool norm_offset = false;     ///< stored norm weights w stand for 1 + w
+  bool kv_sink = false;         ///< each layer has one learned key and value that every row sees, unrotated
+  float attn_soft_cap = 0;      ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay
+  bool squared_relu = false;    ///< feed-forward: down(max(up, 0)^2), no gate
+  bool ffn_bias = false;        ///< up and down add a bias
   std::optional<float> qkv_clip;  ///< q and k (normed, not yet rotated) and v are clamped to [-clip, clip]
+
+  std::optional<NoiseProcess> noise;  ///< what an interpolating model was trained to undo; empty: masks alone
 
   TokenId mask_id = -1;  ///< -1: the model has no mask token
   TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does

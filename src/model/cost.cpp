@@ -11,7 +11,7 @@ double layer_weights(const ModelConfig& config, int64_t experts) {
   if (config.has_experts()) {
     weights += hidden * static_cast<double>(config.moe.num_experts + 3 * experts * config.moe.expert_ffn_dim);
   } else {
-    weights += 3 * hidden * static_cast<double>(config.ffn_dim);
+    weights += (config.squared_relu ? 2 : 3) * hidden * static_cast<double>(config.ffn_dim);
   }
   return static_cast<double>(config.num_layers) * weights;
 }
@@ -41,6 +41,10 @@ PassWork work_of(const StepPlan& plan) {
     if (group.own_rows == OwnRows::kBidirectional) own_pairs = rows * rows;
     if (group.own_rows == OwnRows::kCausal) own_pairs = rows * (rows + 1) / 2;
     work.pairs += rows * visible + own_pairs;
+    if (group.only_kv) {
+      work.only_kv_rows += group.rows.size();
+      work.only_kv_pairs += rows * visible + own_pairs;
+    }
     work.cells += visible + (group.own_rows == OwnRows::kNone ? 0 : rows);
   }
   for (const LogitRow& logit : plan.logits) work.logit_rows += logit.unconditional_row >= 0 ? 2 : 1;
@@ -62,6 +66,10 @@ StepCost cost(const ModelConfig& config, DType dtype, const PassWork& work) {
   StepCost cost;
   cost.rows = work.rows;
   cost.layer_flops = rows * flops_per_row(config) + work.pairs * flops_per_cell(config);
+  const auto layers = static_cast<double>(config.num_layers);
+  const double kv_flops = 4 * static_cast<double>(config.hidden_dim * config.kv_dim());
+  cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (flops_per_row(config) / layers - kv_flops);
+  cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;
   cost.head_flops = work.logit_rows * flops_per_logits(config);
   cost.bytes = elements * static_cast<double>(size_of(dtype));
   return cost;

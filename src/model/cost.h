@@ -43,6 +43,9 @@ struct PassWork {
   double pairs = 0;       ///< of a row and a cell that it sees
   double cells = 0;       ///< read, by all groups together
   double logit_rows = 0;  ///< guidance counts a row twice
+  // Of these, what the last layer leaves out:
+  int64_t only_kv_rows = 0;
+  double only_kv_pairs = 0;
 };
 
 PassWork work_of(const StepPlan& plan);

@@ -21,9 +21,10 @@ struct LayerTensorNames {
   std::string o;               ///< [hidden, q_dim]
   std::string q_norm, k_norm;  ///< [head_dim] per head, or [q_dim] and [kv_dim]
   std::string ffn_norm;        ///< [hidden]
-  std::string gate, up;        ///< [ffn, hidden]; SiLU applies to gate
+  std::string gate, up;        ///< [ffn, hidden]; SiLU applies to gate, which squared ReLU does without
   std::string down;            ///< [hidden, ffn]
   std::string router;          ///< [experts, hidden]
+  std::string k_sink, v_sink;  ///< [kv_heads, head_dim]; whole names, nothing is appended
 };
 
 struct ExpertTensorNames {

@@ -14,6 +14,7 @@ FamilyEntry dream_family();
 FamilyEntry qwen2_family();
 FamilyEntry qwen3_family();
 FamilyEntry sdar_family();
+FamilyEntry gidd_family();
 
 // Far above any published model, and so small that no product of three overflows.
 constexpr Range<int64_t> kLayerCount{1, 1024};

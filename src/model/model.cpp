@@ -13,6 +13,20 @@
 namespace lacuna {
 namespace {
 
+float one_minus_cosine(std::span<const float> a, std::span<const float> b) {
+  double product = 0;
+  double squares_a = 0;
+  double squares_b = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    product += double{a[i]} * b[i];
+    squares_a += double{a[i]} * a[i];
+    squares_b += double{b[i]} * b[i];
+  }
+  if (squares_a == 0 && squares_b == 0) return 0;
+  const double norms = std::sqrt(squares_a * squares_b);
+  return norms > 0 ? static_cast<float>(1 - product / norms) : 1;
+}
+
 /// Logits of some rows at a time: enough rows to use the head's weights well, at most 128 MiB.
 int64_t head_chunk_rows(int64_t vocab) {
   constexpr int64_t kMostFloats = int64_t{1} << 25;
@@ -56,6 +70,7 @@ class Model::Pass {
   /// Runs all layers; the residual stream is then ready for the head.
   void run_layers() {
     prepare();
+    prepare_attention();
     embed();
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
       attend(layer);
@@ -136,19 +151,38 @@ class Model::Pass {
       }
     }
 
+    if (plan_.measures_kv_drift) {
+      ws_.kv_drift.assign(static_cast<size_t>(2 * num_rows_ * config_.num_layers), 0);
+    }
+  }
+
+  /// For all groups; once the last layer has left others behind, for those that are whole.
+  void prepare_attention() {
+    const size_t num_groups = plan_.groups.size();
     ws_.attention_groups.clear();
-    for (const RowGroup& group : plan_.groups) {
+    ws_.visible_ranges.resize(std::max(ws_.visible_ranges.size(), num_groups));
+    for (size_t g = 0; g < num_groups; ++g) {
+      const RowGroup& group = plan_.groups[g];
+      if (is_narrow_ && group.only_kv) continue;
       std::span<const int32_t> own_cells;
       if (group.own_rows != OwnRows::kNone) {
         own_cells =
             std::span<const int32_t>(plan_.cells)
                 .subspan(static_cast<size_t>(group.rows.begin), static_cast<size_t>(group.rows.size()));
       }
-      ws_.attention_groups.push_back(
-          {group.rows, group.visible, own_cells, group.own_rows == OwnRows::kCausal});
+      std::vector<IndexRange>& visible = ws_.visible_ranges[g];
+      visible = group.visible;
+      const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
+      if (sink >= 0) visible.push_back({sink, sink + 1});
+      IndexRange rows = group.rows;
+      if (is_narrow_) {
+        rows.begin = ws_.residual_row[static_cast<size_t>(rows.begin)];
+        rows.end = rows.begin + group.rows.size();
+      }
+      ws_.attention_groups.push_back({rows, visible, own_cells, group.own_rows == OwnRows::kCausal});
     }
     const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim,
-                               1.0F / std::sqrt(static_cast<float>(config_.head_dim))};
+                               1.0F / std::sqrt(static_cast<float>(config_.head_dim)), config_.attn_soft_cap};
     ws_.attention.prepare(context_, shape, dtype_, ws_.attention_groups);
   }
 
@@ -163,36 +197,97 @@ class Model::Pass {
 
   void attend(int64_t layer_index) {
     const LayerParameters& layer = parameters_.layers[static_cast<size_t>(layer_index)];
-    const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim());
     const Matrix<float> k = sized(ws_.k, num_rows_, config_.kv_dim());
     const Matrix<float> v = sized(ws_.v, num_rows_, config_.kv_dim());
-    const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim());
 
     norm_rows(layer.attn_norm);
-    pack(normed_);
-    product(layer.q, q);
-    product(layer.k, k);
-    product(layer.v, v);
+    pack(normed_, ws_.times.qkv);
+    product(layer.k, k, ws_.times.qkv);
+    product(layer.v, v, ws_.times.qkv);
     for_each_row([&](int64_t row) {
-      finish_heads(layer.q_norm, config_.num_heads, row, q.row(row));
       finish_heads(layer.k_norm, config_.num_kv_heads, row, k.row(row));
       clip(v.row_span(row));
-      KvCache& cache = *caches_[static_cast<size_t>(row_sequence_[static_cast<size_t>(row)])];
-      cache.write(layer_index, plan_.cells[static_cast<size_t>(row)], k.row(row), v.row(row));
+      write_kv(layer_index, row, k.row(row), v.row(row));
     });
+    ws_.times.other += watch_.restart();
+    if (layer_index + 1 == config_.num_layers) leave_rows_behind();
+
+    const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim());
+    const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim());
+    product(layer.q, q, ws_.times.qkv);
+    for_each_row(
+        [&](int64_t row) { finish_heads(layer.q_norm, config_.num_heads, plan_row(row), q.row(row)); });
     ws_.times.other += watch_.restart();
 
     ws_.layer_views.clear();
     for (const RowGroup& group : plan_.groups) {
+      if (is_narrow_ && group.only_kv) continue;
       ws_.layer_views.push_back(caches_[static_cast<size_t>(group.sequence)]->layer(layer_index));
     }
-    ws_.attention.run(context_, q, ws_.layer_views, attended);
+    ws_.layer = layer_index;
+    ws_.attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe);
     ws_.times.attention += watch_.restart();
 
-    pack(attended);
-    product(layer.o, projected_);
+    pack(attended, ws_.times.output);
+    product(layer.o, projected_, ws_.times.output);
     add_projected();
   }
+
+  /// Writes one row's K/V to its cell and, where that is wanted, measures how far they moved.
+  void write_kv(int64_t layer, int64_t row, const float* key, const float* value) {
+    const auto index = static_cast<size_t>(row);
+    KvCache& cache = *caches_[static_cast<size_t>(row_sequence_[index])];
+    const int32_t cell = plan_.cells[index];
+    if (!plan_.measures_kv_drift) return cache.write(layer, cell, key, value);
+    thread_local std::vector<float> before, after;
+    read_kv(cache, layer, cell, before);
+    cache.write(layer, cell, key, value);
+    read_kv(cache, layer, cell, after);  // as rounded
+    const auto dim = static_cast<size_t>(config_.kv_dim());
+    float* drift = ws_.kv_drift.data() + 2 * (row * config_.num_layers + layer);
+    drift[0] = one_minus_cosine(std::span(before).first(dim), std::span(after).first(dim));
+    drift[1] = one_minus_cosine(std::span(before).subspan(dim), std::span(after).subspan(dim));
+  }
+
+  /// All heads' keys, then all heads' values.
+  void read_kv(const KvCache& cache, int64_t layer, int32_t cell, std::vector<float>& out) const {
+    out.resize(static_cast<size_t>(2 * config_.kv_dim()));
+    for (int64_t head = 0; head < config_.num_kv_heads; ++head) {
+      float* key = out.data() + head * config_.head_dim;
+      cache.read(layer, cell, head, key, key + config_.kv_dim());
+    }
+  }
+
+  /// In the last layer, once all K/V are written: goes on with the rows of which more is wanted, side by
+  /// side.
+  void leave_rows_behind() {
+    ws_.residual_row.clear();
+    is_narrow_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
+                             [](const RowGroup& group) { return group.only_kv; });
+    if (!is_narrow_) return;
+    ws_.whole_rows.clear();
+    ws_.residual_row.assign(static_cast<size_t>(num_rows_), -1);
+    for (const RowGroup& group : plan_.groups) {
+      if (group.only_kv) continue;
+      for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+        const auto place = static_cast<int32_t>(ws_.whole_rows.size());
+        ws_.residual_row[static_cast<size_t>(row)] = place;
+        ws_.whole_rows.push_back(row);
+        std::copy_n(x_.row(row), config_.hidden_dim, x_.row(place));
+      }
+    }
+    num_rows_ = static_cast<int64_t>(ws_.whole_rows.size());
+    ws_.packed.pack(context_, normed_, ws_.whole_rows, dtype_);
+    x_ = x_.first_rows(num_rows_);
+    normed_ = normed_.first_rows(num_rows_);
+    projected_ = projected_.first_rows(num_rows_);
+    ws_.times.qkv += watch_.restart();
+    prepare_attention();
+    ws_.times.other += watch_.restart();
+  }
+
+  /// The row of the plan that is at this place of the residual stream.
+  int64_t plan_row(int64_t row) const { return is_narrow_ ? ws_.whole_rows[static_cast<size_t>(row)] : row; }
 
   /// Norm, clip and rotation of one row's heads, in the order in which the families apply them.
   void finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads) {
@@ -221,21 +316,27 @@ class Model::Pass {
       for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e);
       return;
     }
-    pack(normed_);
-    gated_product(layer.ffn, num_rows_, config_.ffn_dim);
+    pack(normed_, ws_.times.ffn);
+    activated_product(layer.ffn, num_rows_, config_.ffn_dim);
     add_projected();
   }
 
-  /// projected = down(silu(gate) * up) for the rows that are packed.
-  void gated_product(const FeedForward& ffn, int64_t rows, int64_t dim) {
-    const Matrix<float> gate = sized(ws_.gate, rows, dim);
+  /// projected = down(silu(gate) * up), or down(max(up, 0)^2), for the rows that are packed.
+  void activated_product(const FeedForward& ffn, int64_t rows, int64_t dim) {
     const Matrix<float> up = sized(ws_.up, rows, dim);
-    product(ffn.gate, gate);
-    product(ffn.up, up);
+    product(ffn.up, up, ws_.times.ffn);
+    if (config_.squared_relu) {
+      for_each_row(rows, [&](int64_t row) { kernels_.squared_relu(up.row(row), dim); });
+      ws_.times.other += watch_.restart();
+      pack(up, ws_.times.ffn);
+      return product(ffn.down, projected_, ws_.times.ffn);
+    }
+    const Matrix<float> gate = sized(ws_.gate, rows, dim);
+    product(ffn.gate, gate, ws_.times.ffn);
     for_each_row(rows, [&](int64_t row) { kernels_.swiglu(gate.row(row), up.row(row), dim, gate.row(row)); });
     ws_.times.other += watch_.restart();
-    pack(gate);
-    product(ffn.down, projected_);
+    pack(gate, ws_.times.ffn);
+    product(ffn.down, projected_, ws_.times.ffn);
   }
 
   /// Gives each row to its experts: the largest router probabilities, ties to the lowest expert.
@@ -243,8 +344,8 @@ class Model::Pass {
     const auto num_experts = static_cast<size_t>(config_.moe.num_experts);
     const auto chosen = static_cast<size_t>(config_.moe.experts_per_token);
     const Matrix<float> logits = sized(ws_.router_logits, num_rows_, config_.moe.num_experts);
-    pack(normed_);
-    product(layer.router, logits);
+    pack(normed_, ws_.times.ffn);
+    product(layer.router, logits, ws_.times.ffn);
 
     ws_.expert_rows.resize(num_experts);
     ws_.expert_weights.resize(num_experts);
@@ -277,7 +378,7 @@ class Model::Pass {
     if (rows.empty()) return;
     ws_.packed.pack(context_, normed_, rows, dtype_);
     const auto count = static_cast<int64_t>(rows.size());
-    gated_product(expert, count, config_.moe.expert_ffn_dim);
+    activated_product(expert, count, config_.moe.expert_ffn_dim);
     for_each_row(count, [&](int64_t i) {
       const float weight = ws_.expert_weights[index][static_cast<size_t>(i)];
       float* x = x_.row(rows[static_cast<size_t>(i)]);
@@ -345,6 +446,8 @@ class Model::Pass {
   }
 
   void final_norm(int64_t row, float* out) const {
+    if (!ws_.residual_row.empty()) row = ws_.residual_row[static_cast<size_t>(row)];
+    expects(row >= 0, "logits are asked of rows that the last layer computes whole");
     kernels_.rms_norm(x_.row(row), parameters_.final_norm.data(), config_.hidden_dim, config_.norm_eps, out);
   }
 
@@ -371,22 +474,25 @@ class Model::Pass {
     for_each_row([&](int64_t row) {
       kernels_.rms_norm(x_.row(row), weight.data(), config_.hidden_dim, config_.norm_eps, normed_.row(row));
     });
-    ws_.times.other += watch_.restart();
+    ws_.times.norms += watch_.restart();
   }
 
   void add_projected() {
-    for_each_row([&](int64_t row) { kernels_.add(x_.row(row), projected_.row(row), config_.hidden_dim); });
+    for_each_row([&](int64_t row) {
+      kernels_.add_scaled(x_.row(row), projected_.row(row), config_.residual_scale, config_.hidden_dim);
+    });
     ws_.times.other += watch_.restart();
   }
 
-  void pack(ConstMatrix<float> rows) {
+  /// `seconds` is the part of the times that this counts for.
+  void pack(ConstMatrix<float> rows, double& seconds) {
     ws_.packed.pack(context_, rows, {}, dtype_);
-    ws_.times.products += watch_.restart();
+    seconds += watch_.restart();
   }
 
-  void product(const Linear& linear, Matrix<float> out) {
+  void product(const Linear& linear, Matrix<float> out, double& seconds) {
     multiply(context_, ws_.packed, linear.weight.view(), linear.bias_or_null(), out);
-    ws_.times.products += watch_.restart();
+    seconds += watch_.restart();
   }
 
   template <typename Body>
@@ -414,6 +520,7 @@ class Model::Pass {
   Workspace& ws_;
   int64_t num_rows_;
   Matrix<float> x_, normed_, projected_;
+  bool is_narrow_ = false;  // the last layer went on with some rows alone; num_rows_ counts them
   std::vector<int32_t> row_sequence_;
   Stopwatch watch_;
 };
@@ -436,6 +543,15 @@ std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t s
                                            ThreadPool& threads, const LoadProgress& progress) {
   return std::make_shared<const Model>(config, dtype,
                                        random_parameters(config, seed, dtype, threads, progress));
+}
+
+KvCache Model::make_cache(int64_t num_cells) const {
+  KvCache cache(kv_shape(), num_cells);
+  for (int64_t layer = 0; config_.kv_sink && layer < config_.num_layers; ++layer) {
+    const LayerParameters& parameters = parameters_.layers[static_cast<size_t>(layer)];
+    cache.write(layer, cache.sink_cell(), parameters.k_sink.data(), parameters.v_sink.data());
+  }
+  return cache;
 }
 
 void Model::forward(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,

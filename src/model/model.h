@@ -23,12 +23,16 @@ namespace lacuna {
 
 /// Where a pass spent its time, in seconds. Matrix products include packing their rows.
 struct PassTimes {
-  double products = 0;
-  double attention = 0;
-  double head = 0;   ///< final norm and product with the vocabulary
-  double draws = 0;  ///< from logits to tokens
-  double other = 0;  ///< norms, RoPE, K/V writes, activations, residuals
-  double total() const { return products + attention + head + draws + other; }
+  double qkv = 0;        ///< products
+  double attention = 0;  ///< scores, softmax and weighted values
+  double output = 0;     ///< product after attention
+  double ffn = 0;        ///< products, and the router of a layer of experts
+  double norms = 0;      ///< before attention and feed-forward layers
+  double head = 0;       ///< final norm and product with the vocabulary
+  double draws = 0;      ///< from logits to tokens
+  double other = 0;      ///< embedding, q/k norms, RoPE, K/V writes, activations, residuals
+  double products() const { return qkv + output + ffn; }
+  double total() const { return products() + attention + norms + head + draws + other; }
 };
 
 /// Memory of forward passes, grown when a larger plan comes and kept. One pass at a time may use it.
@@ -36,6 +40,7 @@ struct Workspace {
   Attention attention;
   std::vector<Attention::Group> attention_groups;
   std::vector<KvLayerView> layer_views;
+  std::vector<std::vector<IndexRange>> visible_ranges;  // of each group, the sink included
   PackedRows packed;
   Buffer<float> residual, normed, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
@@ -44,8 +49,16 @@ struct Workspace {
   Buffer<float> router_logits;
   std::vector<std::vector<int32_t>> expert_rows;
   std::vector<std::vector<float>> expert_weights;
+  // Rows that the last layer computes whole, where it does not do so for all:
+  std::vector<int32_t> whole_rows;    // ascending, rows of the plan
+  std::vector<int32_t> residual_row;  // [rows of the plan] where they lie in `residual`; -1: gone
 
-  PassTimes times;  ///< of the last pass
+  /// [rows, layers, 2] of the last pass that measured it: 1 - cosine between the key (0) and value (1) that a
+  /// row wrote and what its cell held before, all heads as one vector. 0 where both are zero.
+  std::vector<float> kv_drift;
+  AttentionProbe attention_probe;  ///< sees every row's attention, if set
+  int64_t layer = 0;               ///< that the probe is called for
+  PassTimes times;                 ///< of the last pass
 };
 
 /// Weights and config; immutable, so any number of passes may share it, each with its own Workspace, caches
@@ -63,7 +76,11 @@ class Model {
   const ModelConfig& config() const { return config_; }
   DType dtype() const { return dtype_; }
   int64_t weight_bytes() const { return parameters_.bytes(); }
-  KvShape kv_shape() const { return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_}; }
+  KvShape kv_shape() const {
+    return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_, config_.kv_sink};
+  }
+  /// An empty store for one sequence; its sink cell, if the model has one, is filled.
+  KvCache make_cache(int64_t num_cells) const;
 
   /// Computes the plan's rows, writes their K/V to their cells, and draws a token for each of plan.logits.
   ///   caches  one per sequence that the plan names, each with room for its cells

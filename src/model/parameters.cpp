@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "base/rng.h"
 #include "model/families.h"
@@ -10,10 +12,14 @@ namespace lacuna {
 namespace {
 
 /// Builds Parameters from any source of numbers. `Source` supplies
-///   vector(module, count, role) -> std::vector<float>
+///   values(name, shape, role) -> std::vector<float>
 ///   rows(module, outputs, inputs, role) -> callable (row, float* out)
 /// and the walk below is the one list of what a model consists of.
 enum class Role : uint8_t { kEmbedding, kHead, kInward, kOutward, kNorm, kBias };
+
+int64_t count_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 template <typename Source>
 class Builder {
@@ -61,6 +67,10 @@ class Builder {
       layer.q_norm = vector(names.q_norm, config_.qk_norm_full ? q_dim : config_.head_dim, Role::kNorm);
       layer.k_norm = vector(names.k_norm, config_.qk_norm_full ? kv_dim : config_.head_dim, Role::kNorm);
     }
+    if (config_.kv_sink) {
+      layer.k_sink = sink(names.k_sink);
+      layer.v_sink = sink(names.v_sink);
+    }
     layer.ffn_norm = vector(names.ffn_norm, hidden, Role::kNorm);
     if (config_.has_experts()) {
       layer.router = linear(names.router, config_.moe.num_experts, hidden, Role::kInward, false);
@@ -78,15 +88,23 @@ class Builder {
   FeedForward feed_forward(const std::string& gate, const std::string& up, const std::string& down,
                            int64_t dim) {
     const int64_t hidden = config_.hidden_dim;
-    return {linear(gate, dim, hidden, Role::kInward, false), linear(up, dim, hidden, Role::kInward, false),
-            linear(down, hidden, dim, Role::kOutward, false)};
+    FeedForward ffn;
+    if (!config_.squared_relu) ffn.gate = linear(gate, dim, hidden, Role::kInward, false);
+    ffn.up = linear(up, dim, hidden, Role::kInward, config_.ffn_bias);
+    ffn.down = linear(down, hidden, dim, Role::kOutward, config_.ffn_bias);
+    return ffn;
+  }
+
+  std::vector<float> sink(const std::string& name) {
+    report(config_.kv_dim());
+    return source_.values(name, {config_.num_kv_heads, config_.head_dim}, Role::kBias);
   }
 
   Linear linear(const std::string& module, int64_t outputs, int64_t inputs, Role role, bool has_bias) {
     Linear result;
     result.weight = matrix(module, outputs, inputs, role);
     if (has_bias) {
-      result.bias = source_.vector(module + ".bias", outputs, Role::kBias);
+      result.bias = source_.values(module + ".bias", {outputs}, Role::kBias);
       report(outputs);
     }
     return result;
@@ -100,7 +118,11 @@ class Builder {
 
   std::vector<float> vector(const std::string& module, int64_t count, Role role) {
     report(count);
-    return source_.vector(module + ".weight", count, role);
+    std::vector<float> values = source_.values(module + ".weight", {count}, role);
+    if (role == Role::kNorm && config_.norm_offset) {
+      for (float& value : values) value += 1;
+    }
+    return values;
   }
 
   void report(int64_t count) {
@@ -122,9 +144,9 @@ class CheckpointSource {
  public:
   explicit CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  std::vector<float> vector(const std::string& name, int64_t count, Role) const {
-    std::vector<float> values(static_cast<size_t>(count));
-    widen(checkpoint_.tensor(name, {count}), 0, values);
+  std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role) const {
+    std::vector<float> values(static_cast<size_t>(count_of(shape)));
+    widen(checkpoint_.tensor(name, shape), 0, values);
     return values;
   }
 
@@ -143,8 +165,10 @@ class RandomSource {
  public:
   RandomSource(const ModelConfig& config, uint64_t seed) : config_(config), seed_(seed) {}
 
-  std::vector<float> vector(const std::string& name, int64_t count, Role role) const {
-    std::vector<float> values(static_cast<size_t>(count), role == Role::kNorm ? 1.0F : 0.0F);
+  std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role role) const {
+    const int64_t count = count_of(shape);
+    const float stored_one = config_.norm_offset ? 0.0F : 1.0F;
+    std::vector<float> values(static_cast<size_t>(count), role == Role::kNorm ? stored_one : 0.0F);
     if (role == Role::kBias) fill(RngStream(seed_, hash(name)), 0.1F, count, values.data());
     return values;
   }
@@ -168,7 +192,9 @@ class RandomSource {
     const bool writes_logits = role == Role::kHead || (role == Role::kEmbedding && config_.tied_embeddings);
     if (writes_logits) return 3 * keep;
     if (role == Role::kEmbedding) return 1;
-    if (role == Role::kOutward) return keep / std::sqrt(2 * static_cast<float>(config_.num_layers));
+    if (role == Role::kOutward) {
+      return keep / (config_.residual_scale * std::sqrt(2 * static_cast<float>(config_.num_layers)));
+    }
     return keep;
   }
 
@@ -237,8 +263,10 @@ int64_t count_parameters(const ModelConfig& config) {
   if (config.has_experts()) {
     layer += config.moe.num_experts * (hidden + 3 * hidden * config.moe.expert_ffn_dim);
   } else {
-    layer += 3 * hidden * config.ffn_dim;
+    layer += (config.squared_relu ? 2 : 3) * hidden * config.ffn_dim;
+    if (config.ffn_bias) layer += config.ffn_dim + hidden;
   }
+  if (config.kv_sink) layer += 2 * config.kv_dim();
   const int64_t embeddings = (config.tied_embeddings ? 1 : 2) * config.vocab_size * hidden;
   return embeddings + config.num_layers * layer + hidden;
 }

@@ -22,7 +22,7 @@ struct Linear {
   const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
 };
 
-/// silu(gate x) * (up x), then down.
+/// silu(gate x) * (up x), or max(up x, 0)^2 where there is no gate; then down.
 struct FeedForward {
   Linear gate, up, down;
 };
@@ -31,6 +31,7 @@ struct LayerParameters {
   std::vector<float> attn_norm;  ///< [hidden]
   Linear q, k, v, o;
   std::vector<float> q_norm, k_norm;  ///< [head_dim] or the whole width; empty where the family has none
+  std::vector<float> k_sink, v_sink;  ///< [kv_dim] or empty
   std::vector<float> ffn_norm;        ///< [hidden]
   FeedForward ffn;                    ///< dense layers
   Linear router;                      ///< layers of experts

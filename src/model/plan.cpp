@@ -29,6 +29,7 @@ void StepPlan::append(const StepPlan& other, int32_t first_sequence) {
     logit.rule += first_rule;
     logits.push_back(logit);
   }
+  measures_kv_drift = measures_kv_drift || other.measures_kv_drift;
 }
 
 }  // namespace lacuna

@@ -25,6 +25,8 @@ struct RowGroup {
   IndexRange rows;                  ///< part of StepPlan::tokens
   std::vector<IndexRange> visible;  ///< cells that every row attends to, beside the group's own
   OwnRows own_rows = OwnRows::kBidirectional;
+  /// Nothing is asked of the rows but their K/V: the last layer computes no more of them than that. Exact.
+  bool only_kv = false;
 
   bool operator==(const RowGroup&) const = default;
 };
@@ -51,6 +53,8 @@ struct StepPlan {
   std::vector<RowGroup> groups;    ///< cover all rows, in row order
   std::vector<LogitRow> logits;    ///< what to draw, in any order
   std::vector<SamplingRule> rules;
+  /// Whether Workspace::kv_drift is to hold how far each row's K/V moved from what their cells held.
+  bool measures_kv_drift = false;
 
   int32_t num_rows() const { return static_cast<int32_t>(tokens.size()); }
 
@@ -71,6 +75,7 @@ struct StepPlan {
     groups.clear();
     logits.clear();
     rules.clear();
+    measures_kv_drift = false;
   }
 
   bool operator==(const StepPlan&) const = default;

@@ -93,6 +93,18 @@ constexpr std::array kPublished = {
       "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
       "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
       "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"gidd-3b", R"({"architectures": ["GiddForDiffusionLM"],
+      "hidden_size": 3072, "num_hidden_layers": 19, "num_attention_heads": 24, "vocab_size": 131072,
+      "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
+      "head_scaling": 0.16666666666666666, "noise_type": 1000.0, "bos_token_id": 0, "eos_token_id": 1})"},
+    PublishedConfig{"gidd-mask-3b", R"({"architectures": ["GiddForDiffusionLM"],
+      "hidden_size": 3072, "num_hidden_layers": 18, "num_attention_heads": 24, "vocab_size": 131072,
+      "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
+      "head_scaling": 0.16666666666666666, "noise_type": -1000.0, "bos_token_id": 0, "eos_token_id": 1})"},
+    PublishedConfig{"gidd-10b", R"({"architectures": ["GiddForDiffusionLM"],
+      "hidden_size": 4608, "num_hidden_layers": 34, "num_attention_heads": 36, "vocab_size": 131072,
+      "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
+      "head_scaling": 0.1111111111111111, "noise_type": 1000.0, "bos_token_id": 0, "eos_token_id": 1})"},
     // Qwen3-8B with a smaller embedding and a mask token; max_position_embeddings is taken from Qwen3-8B.
     PublishedConfig{"refusion-8b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
       "hidden_size": 4096, "intermediate_size": 12288,
@@ -145,7 +157,14 @@ ModelConfig parse_random_spec(std::string_view argument) {
                      in_quotes(name), published_names());
   }
   ModelConfig config = read_config_texts({.config = published->json}, std::string(argument));
-  if (comma < spec.size()) config.num_layers = parse_layers(spec.substr(comma + 1), argument);
+  if (comma < spec.size()) {
+    const int64_t published_layers = config.num_layers;
+    config.num_layers = parse_layers(spec.substr(comma + 1), argument);
+    // GIDD's is a number of its depth.
+    if (config.residual_scale != 1) {
+      config.residual_scale *= static_cast<float>(published_layers) / static_cast<float>(config.num_layers);
+    }
+  }
   return config;
 }
 

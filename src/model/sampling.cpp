@@ -182,7 +182,8 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   }
 
   result.token = static_cast<TokenId>(likeliest.index);
-  if (temperature > 0) result.token = gumbel_argmax(sampled, temperature, result.token, noise);
+  result.best_token = result.token;
+  if (temperature > 0 && rule.draws) result.token = gumbel_argmax(sampled, temperature, result.token, noise);
 
   if (raw || !filters) {  // tokens that filters removed do not count in what is left
     const float scale = raw || rule.temperature == 0 ? 1 : rule.temperature;

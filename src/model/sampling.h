@@ -28,6 +28,7 @@ enum class ConfidenceSource : uint8_t {
 /// How a request draws its tokens.
 struct SamplingRule {
   float temperature = 0;  ///< 0: the best token, ties to the lowest id
+  bool draws = true;      ///< false: the best token, too, but the distribution is that of `temperature`
   float top_p = 1;    ///< keep the likeliest tokens up to the first that takes their sum above top_p; (0, 1]
   int32_t top_k = 0;  ///< keep tokens as likely as the k-th; 0: all
   ConfidenceMeasure measure = ConfidenceMeasure::kProbability;
@@ -41,8 +42,9 @@ struct SamplingRule {
 
 struct RowStatistics {
   TokenId token = 0;
-  double confidence = 0;  ///< by the rule's measure; never NaN
-  float best_logit = 0;   ///< the largest that may be drawn
+  double confidence = 0;   ///< by the rule's measure; never NaN
+  float best_logit = 0;    ///< the largest that may be drawn
+  TokenId best_token = 0;  ///< whose it is, ties to the lowest id
   // Of LogitRow::scored, if one was given:
   int32_t scored_rank =
       0;  ///< tokens that may be drawn and come before it: larger logits, or equal and a lower id

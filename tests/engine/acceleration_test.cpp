@@ -101,7 +101,7 @@ ModelConfig tiny_guide_config(const ModelConfig& config) {
 /// Of every row of one whole pass: [tokens, vocab].
 std::vector<float> logits_of(const Model& model, const std::vector<TokenId>& tokens, OwnRows own_rows) {
   ThreadPool threads(1);
-  KvCache cache(model.kv_shape(), static_cast<int64_t>(tokens.size()));
+  KvCache cache = model.make_cache(static_cast<int64_t>(tokens.size()));
   KvCache* caches[] = {&cache};
   const auto rows = static_cast<int64_t>(tokens.size());
   std::vector<float> logits(static_cast<size_t>(rows * model.config().vocab_size));

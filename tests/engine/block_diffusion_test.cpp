@@ -66,7 +66,7 @@ std::vector<TokenId> decode_plainly(const Model& model, ThreadPool& threads, std
         if (first > 0) group.visible.push_back({0, first});
         plan.groups.push_back(group);
       }
-      KvCache cache(model.kv_shape(), padded);
+      KvCache cache = model.make_cache(padded);
       KvCache* caches[] = {&cache};
       Workspace workspace;
       std::vector<RowStatistics> drawn(plan.logits.size());

@@ -51,7 +51,7 @@ class ByHand {
   ByHand(std::shared_ptr<const Model> model, const Refusion& options, const std::vector<TokenId>& prompt)
       : model_(std::move(model)),
         decoder_(options, prompt),
-        cache_(model_->kv_shape(), decoder_.num_cells()),
+        cache_(model_->make_cache(decoder_.num_cells())),
         written_(static_cast<size_t>(decoder_.num_cells())) {
     for (size_t i = 0; i < prompt.size(); ++i) clean_.push_back({static_cast<int32_t>(i), prompt[i], 1});
     while (!decoder_.done()) pass();
@@ -143,7 +143,7 @@ StepPlan causal_plan(std::span<const Commit> tokens) {
 
 KvCache causal_cache(const Model& model, std::span<const Commit> tokens) {
   ThreadPool threads(1);
-  KvCache cache(model.kv_shape(), static_cast<int64_t>(tokens.size()));
+  KvCache cache = model.make_cache(static_cast<int64_t>(tokens.size()));
   KvCache* caches[] = {&cache};
   Workspace workspace;
   model.forward({default_table(), threads}, causal_plan(tokens), caches, workspace, {});
@@ -153,7 +153,7 @@ KvCache causal_cache(const Model& model, std::span<const Commit> tokens) {
 /// What follows the last of `tokens` in one causal pass: [vocab].
 std::vector<float> next_logits(const Model& model, std::span<const Commit> tokens) {
   ThreadPool threads(1);
-  KvCache cache(model.kv_shape(), static_cast<int64_t>(tokens.size()));
+  KvCache cache = model.make_cache(static_cast<int64_t>(tokens.size()));
   KvCache* caches[] = {&cache};
   Workspace workspace;
   StepPlan plan = causal_plan(tokens);

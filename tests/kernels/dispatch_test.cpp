@@ -56,7 +56,8 @@ TEST(ChooseTable, FillsEveryFunctionOfEveryTable) {
     const KernelTable table = choose_table(kAmx, name);
     EXPECT_TRUE(table.bf16_row_element_bytes == 2 || table.bf16_row_element_bytes == 4);
     EXPECT_TRUE(table.pack_row_bf16 && table.panel_product_f32 && table.panel_product_bf16);
-    EXPECT_TRUE(table.softmax_numerators && table.rms_norm && table.rope && table.swiglu && table.add);
+    EXPECT_TRUE(table.softmax_numerators && table.rms_norm && table.rope && table.swiglu &&
+                table.squared_relu && table.soft_cap && table.add_scaled);
     EXPECT_TRUE(table.max_index && table.exp_sums);
   }
 }

@@ -117,8 +117,51 @@ TEST_P(Rows, AddSumsElementByElement) {
     const Unaligned y(test::random_values(2, count), 1);
     std::vector<float> expected;
     for (int64_t i = 0; i < count; ++i) expected.push_back(x.data[i] + y.data[i]);
-    table_.add(x.data, y.data, count);
+    table_.add_scaled(x.data, y.data, 1, count);
     EXPECT_TRUE(test::same_bits(x.data, expected.data(), count)) << "count " << count;
+  }
+}
+
+TEST_P(Rows, AddScaledAddsMultiples) {
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count), count % 3);
+    const Unaligned y(test::random_values(2, count), 1);
+    std::vector<double> expected;
+    for (int64_t i = 0; i < count; ++i) expected.push_back(x.data[i] + 0.21 * double{y.data[i]});
+    table_.add_scaled(x.data, y.data, 0.21F, count);
+    for (int64_t i = 0; i < count; ++i) {
+      EXPECT_NEAR(x.data[i], expected[static_cast<size_t>(i)], 1e-6) << "count " << count;
+    }
+  }
+}
+
+TEST_P(Rows, SquaredReluIsTheSquareOfWhatIsPositive) {
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count, 3), count % 3);
+    std::vector<float> expected;
+    for (int64_t i = 0; i < count; ++i) expected.push_back(x.data[i] > 0 ? x.data[i] * x.data[i] : 0);
+    table_.squared_relu(x.data, count);
+    EXPECT_TRUE(test::same_bits(x.data, expected.data(), count)) << "count " << count;
+  }
+}
+
+TEST_P(Rows, SoftCapIsAScaledTanh) {
+  constexpr float kScale = 0.125F;
+  constexpr float kCap = 30;
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count, 2000), count % 3);
+    if (count > 2) {
+      x.data[0] = 1e30F;
+      x.data[1] = -1e30F;
+      x.data[2] = 0;
+    }
+    std::vector<double> expected;
+    for (int64_t i = 0; i < count; ++i)
+      expected.push_back(kCap * std::tanh(kScale * double{x.data[i]} / kCap));
+    table_.soft_cap(x.data, count, kScale, kCap);
+    for (int64_t i = 0; i < count; ++i) {
+      EXPECT_NEAR(x.data[i], expected[static_cast<size_t>(i)], 1e-5) << "count " << count;
+    }
   }
 }
 

@@ -157,8 +157,8 @@ class ModelDrift : public testing::TestWithParam<DType> {
   struct Passes {
     Passes(const ModelConfig& config, DType dtype, int32_t num_sequences) : model(tiny_model(config, dtype)) {
       for (int32_t i = 0; i < num_sequences; ++i) {
-        caches.emplace_back(model->kv_shape(), 128);
-        plain_caches.emplace_back(model->kv_shape(), 128);
+        caches.push_back(model->make_cache(128));
+        plain_caches.push_back(model->make_cache(128));
         outputs.emplace_back(128, config.hidden_dim);
       }
     }

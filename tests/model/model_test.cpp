@@ -457,7 +457,7 @@ TEST_P(TinyModel, RefusesAnOutputOfAnotherShape) {
   const auto model = tiny_model(config_);
   ThreadPool threads(1);
   const KernelContext context{default_table(), threads};
-  KvCache cache(model->kv_shape(), 64);
+  KvCache cache = model->make_cache(64);
   KvCache* caches[] = {&cache};
   Workspace workspace;
   std::vector<RowStatistics> too_few(3);

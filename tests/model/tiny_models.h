@@ -136,6 +136,23 @@ inline ModelConfig tiny_refusion_config() {
   return config;
 }
 
+/// A GIDD model with everything that sets its transformer apart.
+inline ModelConfig tiny_gidd_config(float uniform_shift, int64_t max_positions = 4096) {
+  ModelConfig config = tiny_configs()[0];
+  config.family = Family::kGidd;
+  config.max_positions = max_positions;
+  config.norm_offset = true;
+  config.qk_norm_full = true;
+  config.kv_sink = true;
+  config.attn_soft_cap = 5;
+  config.squared_relu = true;
+  config.ffn_bias = true;
+  config.residual_scale = 2;
+  config.logit_scale = 0.5F;
+  config.noise = NoiseProcess{uniform_shift, -9, 9};
+  return config;
+}
+
 /// Tokens that depend on `seed` alone.
 inline std::vector<TokenId> random_tokens(uint64_t seed, int32_t count, int64_t vocab) {
   std::vector<TokenId> tokens;
@@ -171,7 +188,7 @@ class Runner {
   Runner(std::shared_ptr<const Model> model, KernelTable kernels, int num_threads, int32_t num_cells = 128,
          int num_sequences = 1)
       : model_(std::move(model)), kernels_(kernels), threads_(num_threads) {
-    for (int i = 0; i < num_sequences; ++i) caches_.emplace_back(model_->kv_shape(), num_cells);
+    for (int i = 0; i < num_sequences; ++i) caches_.push_back(model_->make_cache(num_cells));
     for (KvCache& cache : caches_) pointers_.push_back(&cache);
   }
 

@@ -416,13 +416,13 @@ class Decoder:
     def correct(self, length):
         settings = CORRECTION | self.options.self_correct
         answer = range(self.prompt, self.prompt + length)
-        # Reading: the first accuracy is always the best so far.
         best, used, kept, last = -1.0, 0, {}, []
         for i in range(settings["most"]):
             kind, rows = "full", range(self.size)
             if i % settings["full-every"]:
                 blocks = sorted({(p - self.prompt) // self.options.block_length for p in last})
-                kind, rows = "rows", [p for block in blocks for p in range(*self.bounds(block))]
+                rows = [p for block in blocks for p in range(*self.bounds(block)) if p < answer.stop]
+                kind = "rows"
                 self.met["partial correction"] += 1
             self.clock += 1
             for position, row in self.feed(kind, rows, clean=self.prompt).items():

@@ -128,10 +128,39 @@ void swiglu(const float* gate, const float* up, int64_t count, float* out) {
 }
 
 template <typename Isa>
-void add(float* x, const float* y, int64_t count) {
+void squared_relu(float* x, int64_t count) {
   for_each_vector<Isa>(
-      count, [&](int64_t i) { Isa::store(x + i, Isa::add(Isa::load(x + i), Isa::load(y + i))); },
-      [&](int64_t i) { x[i] += y[i]; });
+      count,
+      [&](int64_t i) {
+        const auto positive = Isa::max(Isa::load(x + i), Isa::zero());
+        Isa::store(x + i, Isa::multiply(positive, positive));
+      },
+      [&](int64_t i) { x[i] = x[i] > 0 ? x[i] * x[i] : 0; });
+}
+
+/// tanh(y) = 1 - 2 / (exp(2 y) + 1), to about 1e-7 of its range, whichever end y is at.
+template <typename Isa>
+void soft_cap(float* x, int64_t count, float scale, float cap) {
+  const auto twice = Isa::broadcast(2 * scale / cap);
+  const auto one = Isa::broadcast(1.0F);
+  const auto two_caps = Isa::broadcast(-2 * cap);
+  const auto largest = Isa::broadcast(cap);
+  for_each_vector<Isa>(
+      count,
+      [&](int64_t i) {
+        const auto e = exponential<Isa>(Isa::multiply(Isa::load(x + i), twice));
+        Isa::store(x + i, Isa::add(largest, Isa::divide(two_caps, Isa::add(e, one))));
+      },
+      [&](int64_t i) { x[i] = cap * std::tanh(scale * x[i] / cap); });
+}
+
+template <typename Isa>
+void add_scaled(float* x, const float* y, float scale, int64_t count) {
+  const auto factor = Isa::broadcast(scale);
+  for_each_vector<Isa>(
+      count,
+      [&](int64_t i) { Isa::store(x + i, Isa::multiply_add(Isa::load(y + i), factor, Isa::load(x + i))); },
+      [&](int64_t i) { x[i] += scale * y[i]; });
 }
 
 template <typename Isa>
@@ -184,7 +213,9 @@ constexpr void fill_row_kernels(KernelTable& table) {
   table.rms_norm = rms_norm<Isa>;
   table.rope = rope<Isa>;
   table.swiglu = swiglu<Isa>;
-  table.add = add<Isa>;
+  table.squared_relu = squared_relu<Isa>;
+  table.soft_cap = soft_cap<Isa>;
+  table.add_scaled = add_scaled<Isa>;
   table.max_index = max_index<Isa>;
   table.exp_sums = exp_sums<Isa>;
 }

@@ -1,0 +1,48 @@
+// The noise that a block of an interpolating model still holds before and after each step.
+#pragma once
+
+#include <cstdint>
+
+#include "base/token.h"
+#include "model/config.h"
+
+namespace lacuna {
+
+enum class NoiseCurve : uint8_t { kCosine, kLinear };
+
+/// q(z | x) = alpha [z = x] + (1 - alpha) pi(z) (GIDD, arXiv 2503.04482, section 3).
+struct NoiseLevel {
+  double alpha = 1;
+  double uniform =
+      1;  ///< share of pi that is spread evenly over all tokens but the mask; the mask has the rest
+};
+
+/// Levels 0 (clean) to `steps` (pure noise) of a block, evenly spaced along the curve between the process's
+/// ends. docs/uniform_diffusion.md, section 2.
+class NoiseSchedule {
+ public:
+  NoiseSchedule(const NoiseProcess& process, NoiseCurve curve, int32_t steps);
+
+  NoiseLevel level(int32_t index) const;
+
+ private:
+  NoiseProcess process_;
+  NoiseCurve curve_;
+  int32_t steps_;
+};
+
+/// pi(token) of a level.
+double prior(const NoiseLevel& level, bool is_mask, int64_t vocab_size);
+
+/// What becomes of a token z in the exact ancestral step from one level to a cleaner one, if the model's
+/// prediction stands for the clean token: a mixture of three, without a vocabulary-wide posterior.
+struct AncestralMixture {
+  double stay = 1;     ///< z stays
+  double predict = 0;  ///< a draw from the prediction; otherwise a draw from the cleaner level's prior
+};
+
+///   prediction_of_z  what the model gives to z
+AncestralMixture ancestral_mixture(const NoiseLevel& noisier, const NoiseLevel& cleaner, bool z_is_mask,
+                                   double prediction_of_z, int64_t vocab_size);
+
+}  // namespace lacuna

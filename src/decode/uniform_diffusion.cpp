@@ -1,0 +1,438 @@
+#include "decode/uniform_diffusion.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "decode/unmask.h"
+
+namespace lacuna {
+namespace {
+
+// What random numbers are for, beside kTokenNoise.
+constexpr uint64_t kPriorNoise = 16;
+constexpr uint64_t kMixtureNoise = 17;
+constexpr uint64_t kCorrectionNoise = 18;
+
+// Rules of a plan. Each is followed by its twin for positions that cannot hold an end token.
+constexpr int32_t kMeasureRule = 0;
+constexpr int32_t kDrawRule = 2;
+
+/// The `index`-th id of all but one.
+TokenId skip(TokenId index, TokenId left_out) {
+  return index < left_out ? index : index + 1;
+}
+
+std::vector<TokenId> fill_with_noise(const UniformDiffusion& options, std::vector<TokenId> prompt) {
+  std::vector<TokenId> allowed;
+  for (TokenId id = 0; id < options.vocab_size; ++id) {
+    const auto& excluded = options.noise_excludes;
+    if (std::find(excluded.begin(), excluded.end(), id) == excluded.end()) allowed.push_back(id);
+  }
+  const NoiseLevel pure = NoiseSchedule(options.noise, options.curve, options.steps).level(options.steps);
+  for (auto position = static_cast<int32_t>(prompt.size()); position < options.context; ++position) {
+    const RngStream stream(options.seed, kPriorNoise, position);
+    const bool shows_token = stream.uniform(0) < pure.uniform;
+    prompt.push_back(shows_token ? allowed[stream.below(1, static_cast<uint32_t>(allowed.size()))]
+                                 : options.mask_id);
+  }
+  return prompt;
+}
+
+}  // namespace
+
+UniformDiffusionDecoder::UniformDiffusionDecoder(UniformDiffusion options, std::vector<TokenId> prompt)
+    : options_(std::move(options)),
+      schedule_(options_.noise, options_.curve, options_.steps),
+      prompt_length_(static_cast<int32_t>(prompt.size())),
+      length_(prompt_length_ + options_.gen_length),
+      tokens_(fill_with_noise(options_, std::move(prompt))),
+      movements_(options_.drift ? tokens_.size() : 0) {}
+
+std::span<const TokenId> UniformDiffusionDecoder::canvas() const {
+  return std::span(tokens_).first(static_cast<size_t>(length_));
+}
+
+StopReason UniformDiffusionDecoder::stop_reason() const {
+  const std::span<const TokenId> answer = canvas().subspan(static_cast<size_t>(prompt_length_));
+  const auto end =
+      std::find_first_of(answer.begin(), answer.end(), options_.end_ids.begin(), options_.end_ids.end());
+  return end == answer.end() ? StopReason::kLength : StopReason::kEndToken;
+}
+
+int32_t UniformDiffusionDecoder::num_blocks() const {
+  return (options_.gen_length + options_.block_length - 1) / options_.block_length;
+}
+
+IndexRange UniformDiffusionDecoder::block() const {
+  if (phase_ != Phase::kDenoise) return {prompt_length_, length_};
+  const int32_t begin = prompt_length_ + block_ * options_.block_length;
+  return {begin, std::min(begin + options_.block_length, options_.context)};
+}
+
+// Which rows a pass computes (section 4).
+
+bool UniformDiffusionDecoder::refreshes_next_block() const {
+  return !options_.drift && options_.refresh > 0 && step_ % options_.refresh == 0 &&
+         block_ + 1 < num_blocks();
+}
+
+void UniformDiffusionDecoder::add_next_blocks(int32_t count, std::vector<Part>& parts) const {
+  const int32_t begin = block().end;
+  parts.push_back({{begin, std::min(begin + count * options_.block_length, options_.context)}});
+}
+
+void UniformDiffusionDecoder::add_drifting_pages(std::vector<Part>& parts) const {
+  struct Page {
+    IndexRange positions;
+    double expected_drift;
+  };
+  std::vector<Page> pages;
+  for (int32_t begin = block().end; begin < options_.context; begin += options_.drift->page) {
+    Page page{{begin, std::min(begin + options_.drift->page, options_.context)}, 0};
+    bool is_known = true;
+    for (int32_t position = begin; position < page.positions.end; ++position) {
+      const Movement& movement = movements_[static_cast<size_t>(position)];
+      is_known = is_known && movement.rate >= 0;
+      page.expected_drift += movement.rate * (global_step() - movement.computed_at);
+    }
+    page.expected_drift /= page.positions.size();
+    if (is_known && page.expected_drift > options_.drift->tau) pages.push_back(page);
+  }
+  std::stable_sort(pages.begin(), pages.end(),
+                   [](const Page& a, const Page& b) { return a.expected_drift > b.expected_drift; });
+  const size_t first = parts.size();
+  int32_t left = options_.drift->budget;
+  for (const Page& page : pages) {
+    if (page.positions.size() > left) continue;
+    left -= page.positions.size();
+    parts.push_back({page.positions});
+  }
+  std::sort(parts.begin() + static_cast<std::ptrdiff_t>(first), parts.end(),
+            [](const Part& a, const Part& b) { return a.positions.begin < b.positions.begin; });
+}
+
+void UniformDiffusionDecoder::add_changed_blocks(std::vector<Part>& parts) const {
+  for (int32_t begin = prompt_length_; begin < length_; begin += options_.block_length) {
+    const IndexRange range{begin, std::min(begin + options_.block_length, length_)};
+    const bool has_changed = std::any_of(corrected_.begin(), corrected_.end(), [&](int32_t position) {
+      return position >= range.begin && position < range.end;
+    });
+    if (has_changed) parts.push_back({range, false, false});
+  }
+}
+
+std::vector<UniformDiffusionDecoder::Part> UniformDiffusionDecoder::parts(bool cached) const {
+  const IndexRange current = block();
+  const Part clean{{0, current.begin}, true, true};
+  const Part whole{current, false, false};
+  const Part rest{{current.end, options_.context}};
+  if (phase_ == Phase::kCorrect) {
+    std::vector<Part> changed;
+    if (cached && iteration_ % options_.correction->full_every != 0) add_changed_blocks(changed);
+    return changed.empty() ? std::vector{clean, whole, rest} : changed;
+  }
+  const bool is_uniform = options_.cache == UniformCacheKind::kUniform;
+  if (step_ == 1) {
+    const bool at_boundary = is_uniform && options_.boundary && block_ % options_.boundary->full_every != 0;
+    if (!cached || !at_boundary) return {clean, whole, rest};
+    std::vector<Part> boundary = {{{current.begin - options_.block_length, current.begin}, true, true},
+                                  whole};
+    add_next_blocks(options_.boundary->blocks - 2, boundary);
+    return boundary;
+  }
+  if (!cached || options_.cache == UniformCacheKind::kNone) return {clean, whole, rest};
+  if (!is_uniform) return {whole, rest};
+  std::vector<Part> result = {whole};
+  if (refreshes_next_block()) add_next_blocks(1, result);
+  if (options_.drift) add_drifting_pages(result);
+  return result;
+}
+
+bool UniformDiffusionDecoder::repeats_last_step() const {
+  if (!options_.leaves_at_fixed_point || options_.sampler != UniformSampler::kAdaptive || !is_greedy()) {
+    return false;
+  }
+  if (step_ == 1 || changed_in_last_step_) return false;
+  if (options_.cache != UniformCacheKind::kUniform) return true;
+  if (options_.drift) return parts(true).size() == 1;
+  return !refreshes_next_block() || next_block_is_current_;
+}
+
+// Plans.
+
+RngStream UniformDiffusionDecoder::noise_at(uint64_t purpose, int32_t position) const {
+  return RngStream(options_.seed, purpose, block_, step_ - 1, position);
+}
+
+void UniformDiffusionDecoder::add_rules(StepPlan& plan) const {
+  SamplingRule draw = options_.sampling;
+  draw.source = ConfidenceSource::kSampled;
+  draw.forbidden = {options_.mask_id};
+  SamplingRule measure = draw;
+  if (phase_ == Phase::kCorrect) {
+    measure = {};
+    measure.temperature = options_.correction->temperature;
+    measure.source = ConfidenceSource::kSampled;
+  } else if (options_.sampler == UniformSampler::kAdaptive) {
+    measure = {};  // scores know neither temperature nor filters
+  } else {
+    measure.draws = false;
+  }
+  measure.forbidden = {options_.mask_id};
+  for (const SamplingRule& rule : {measure, draw}) {
+    SamplingRule without_end = rule;
+    without_end.forbidden.insert(without_end.forbidden.end(), options_.end_ids.begin(),
+                                 options_.end_ids.end());
+    plan.rules.push_back(rule);
+    plan.rules.push_back(std::move(without_end));
+  }
+}
+
+void UniformDiffusionDecoder::build_plan(bool cached, StepPlan& plan) const {
+  plan.clear();
+  add_rules(plan);
+  plan.measures_kv_drift = cached && options_.drift && phase_ == Phase::kDenoise;
+  for (const Part& part : parts(cached)) {
+    if (part.positions.size() <= 0) continue;
+    const int32_t first_row = plan.num_rows();
+    for (int32_t position = part.positions.begin; position < part.positions.end; ++position) {
+      const TokenId token = tokens_[static_cast<size_t>(position)];
+      if (!part.only_kv) {
+        LogitRow logit;
+        logit.row = plan.num_rows();
+        logit.noise = phase_ == Phase::kCorrect
+                          ? RngStream(options_.seed, kCorrectionNoise, iteration_, position)
+                          : noise_at(kTokenNoise, position);
+        const bool no_end = position < prompt_length_ + options_.min_length;
+        logit.rule = kMeasureRule + (no_end && phase_ == Phase::kDenoise ? 1 : 0);
+        if (phase_ == Phase::kDenoise) logit.scored = token;
+        plan.logits.push_back(logit);
+      }
+      plan.add_row(token, position, position);
+    }
+    RowGroup group;
+    group.rows = {first_row, plan.num_rows()};
+    group.visible = {{0, part.clean ? block().begin : options_.context}};
+    group.own_rows = OwnRows::kNone;
+    group.only_kv = part.only_kv && !options_.whole_last_layer;
+    plan.groups.push_back(std::move(group));
+  }
+}
+
+const StepPlan& UniformDiffusionDecoder::plan() {
+  expects(!done(), "plan: the request is not done");
+  if (!is_planned_) build_plan(/*cached=*/true, plan_);
+  is_planned_ = true;
+  return plan_;
+}
+
+StepPlan UniformDiffusionDecoder::uncached_plan() const {
+  StepPlan everything;
+  build_plan(/*cached=*/false, everything);
+  return everything;
+}
+
+PassWork UniformDiffusionDecoder::uncached_work() const {
+  return work_of(uncached_plan());
+}
+
+// What becomes of the tokens (section 3).
+
+std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const RowStatistics> drawn) const {
+  const NoiseLevel level = schedule_.level(options_.steps - step_ + 1);
+  const IndexRange current = block();
+  struct Candidate {
+    double score;
+    Commit commit;
+  };
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const int32_t position = current.begin + static_cast<int32_t>(i);
+    const TokenId token = tokens_[static_cast<size_t>(position)];
+    const double score = prior(level, token == options_.mask_id, options_.vocab_size) *
+                         (drawn[i].confidence - drawn[i].scored_probability);
+    if (score > 0) candidates.push_back({score, {position, drawn[i].token, drawn[i].confidence}});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  candidates.resize(std::min(candidates.size(), static_cast<size_t>(options_.tokens_per_step)));
+  std::vector<Commit> chosen;
+  for (const Candidate& candidate : candidates) chosen.push_back(candidate.commit);
+  std::sort(chosen.begin(), chosen.end(),
+            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  return chosen;
+}
+
+std::vector<Commit> UniformDiffusionDecoder::choose_ancestral(std::span<const RowStatistics> drawn) {
+  const NoiseLevel noisier = schedule_.level(options_.steps - step_ + 1);
+  const NoiseLevel cleaner = schedule_.level(options_.steps - step_);
+  const IndexRange current = block();
+  std::vector<Commit> chosen;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const int32_t position = current.begin + static_cast<int32_t>(i);
+    const TokenId token = tokens_[static_cast<size_t>(position)];
+    const double one_hot = drawn[i].token == token ? 1 : 0;
+    const double prediction = is_greedy() ? one_hot : drawn[i].scored_probability;
+    const AncestralMixture mixture =
+        ancestral_mixture(noisier, cleaner, token == options_.mask_id, prediction, options_.vocab_size);
+    const RngStream coins = noise_at(kMixtureNoise, position);
+    const double coin = coins.uniform(0);
+    if (coin < mixture.stay) continue;
+    Commit commit{position, drawn[i].token, drawn[i].confidence};
+    if (coin < mixture.stay + mixture.predict) {
+      if (!is_greedy()) want_draw(position);
+    } else if (coins.uniform(1) < cleaner.uniform) {
+      const auto others = static_cast<uint32_t>(options_.vocab_size - 1);
+      commit = {position, skip(static_cast<TokenId>(coins.below(2, others)), options_.mask_id), 0};
+    } else {
+      commit = {position, options_.mask_id, 0};
+    }
+    chosen.push_back(commit);
+  }
+  return chosen;
+}
+
+void UniformDiffusionDecoder::want_draw(int32_t position) {
+  const auto planned = std::find_if(plan_.logits.begin(), plan_.logits.end(), [&](const LogitRow& logit) {
+    return plan_.positions[static_cast<size_t>(logit.row)] == position;
+  });
+  further_.push_back(*planned);
+  further_.back().rule += kDrawRule - kMeasureRule;
+  further_.back().scored = -1;
+}
+
+StepReport UniformDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
+  expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: one draw for each that was planned");
+  if (phase_ == Phase::kCorrect) return correct(drawn);
+  const std::vector<Part> computed = parts(/*cached=*/true);
+  const bool computes_next = std::any_of(computed.begin(), computed.end(), [&](const Part& part) {
+    return part.positions.begin == block().end && part.positions.size() > 0;
+  });
+  if (computes_next) next_block_is_current_ = true;
+
+  StepReport report;
+  report.step = global_step() - 1;
+  report.block = block_;
+  report.kind = "denoise";
+  if (options_.sampler == UniformSampler::kAdaptive) {
+    chosen_ = choose_adaptive(drawn);
+    if (!is_greedy()) {
+      for (const Commit& chosen : chosen_) want_draw(chosen.position);
+    }
+  } else {
+    chosen_ = choose_ancestral(drawn);
+  }
+  if (further_.empty()) commit(chosen_, report);
+  return report;
+}
+
+void UniformDiffusionDecoder::apply_further(std::span<const RowStatistics> drawn, StepReport& report) {
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const int32_t position = plan_.positions[static_cast<size_t>(further_[i].row)];
+    const auto chosen = std::find_if(chosen_.begin(), chosen_.end(),
+                                     [&](const Commit& commit) { return commit.position == position; });
+    chosen->token = drawn[i].token;
+    chosen->confidence = drawn[i].confidence;
+  }
+  further_.clear();
+  commit(chosen_, report);
+}
+
+void UniformDiffusionDecoder::commit(const std::vector<Commit>& chosen, StepReport& report) {
+  changed_in_last_step_ = false;
+  for (const Commit& commit : chosen) {
+    TokenId& token = tokens_[static_cast<size_t>(commit.position)];
+    if (token == commit.token) continue;
+    token = commit.token;
+    changed_in_last_step_ = true;
+    if (commit.position < length_) report.committed.push_back(commit);
+  }
+  if (changed_in_last_step_) next_block_is_current_ = false;
+  is_planned_ = false;
+  do {
+    ++step_;
+  } while (step_ <= options_.steps && repeats_last_step());
+  if (step_ > options_.steps) finish_block();
+}
+
+void UniformDiffusionDecoder::finish_block() {
+  const int32_t written = std::min(block().end, length_);
+  const std::span<const TokenId> answer = std::span(tokens_).subspan(
+      static_cast<size_t>(prompt_length_), static_cast<size_t>(written - prompt_length_));
+  const bool has_end = std::find_first_of(answer.begin(), answer.end(), options_.end_ids.begin(),
+                                          options_.end_ids.end()) != answer.end();
+  const bool ends = has_end && !options_.ignore_end;
+  if (!ends && block_ + 1 < num_blocks()) {
+    ++block_;
+    step_ = 1;
+    next_block_is_current_ = false;  // another block is the next now
+    return;
+  }
+  length_ = written;
+  phase_ = options_.correction ? Phase::kCorrect : Phase::kDone;
+  suggestions_.resize(static_cast<size_t>(length_ - prompt_length_));
+}
+
+void UniformDiffusionDecoder::apply_kv_drift(std::span<const float> drifts) {
+  for (size_t row = 0; row < drifts.size(); ++row) {
+    Movement& movement = movements_[static_cast<size_t>(plan_.positions[row])];
+    const int32_t age = global_step() - movement.computed_at;
+    if (movement.computed_at > 0) movement.rate = double{drifts[row]} / age;
+    movement.computed_at = global_step();
+  }
+}
+
+// Self-correction (section 5).
+
+StepReport UniformDiffusionDecoder::correct(std::span<const RowStatistics> drawn) {
+  is_planned_ = false;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const int32_t position = plan_.positions[static_cast<size_t>(plan_.logits[i].row)];
+    suggestions_[static_cast<size_t>(position - prompt_length_)] = {drawn[i].token, drawn[i].confidence,
+                                                                    drawn[i].best_token};
+  }
+  std::vector<Commit> candidates;
+  for (int32_t position = prompt_length_; position < length_; ++position) {
+    const Suggestion& suggestion = suggestions_[static_cast<size_t>(position - prompt_length_)];
+    if (suggestion.token == tokens_[static_cast<size_t>(position)] || suggestion.probability <= 0) continue;
+    candidates.push_back({position, suggestion.token, suggestion.probability});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Commit& a, const Commit& b) { return a.confidence > b.confidence; });
+  candidates.resize(std::min(candidates.size(), static_cast<size_t>(options_.correction->tokens)));
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+
+  std::vector<TokenId> corrected = tokens_;
+  for (const Commit& commit : candidates) corrected[static_cast<size_t>(commit.position)] = commit.token;
+  int32_t agreeing = 0;
+  for (int32_t position = prompt_length_; position < length_; ++position) {
+    const Suggestion& suggestion = suggestions_[static_cast<size_t>(position - prompt_length_)];
+    agreeing += corrected[static_cast<size_t>(position)] == suggestion.likeliest ? 1 : 0;
+  }
+  const double accuracy = static_cast<double>(agreeing) / (length_ - prompt_length_);
+
+  StepReport report;
+  report.step = num_blocks() * options_.steps + iteration_;
+  report.block = block_;
+  report.kind = "correct";
+  if (accuracy > best_accuracy_) {
+    best_accuracy_ = accuracy;
+    patience_used_ = 0;
+  } else {
+    ++patience_used_;
+  }
+  ++iteration_;
+  const bool gives_up = patience_used_ > options_.correction->patience;
+  if (!gives_up) {
+    tokens_ = std::move(corrected);
+    report.committed = candidates;
+    corrected_.clear();
+    for (const Commit& commit : candidates) corrected_.push_back(commit.position);
+  }
+  if (gives_up || candidates.empty() || iteration_ == options_.correction->most) phase_ = Phase::kDone;
+  return report;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,180 @@
+// Diffusion with interpolating noise (GIDD) and Uniform-Cache: blocks of noise are denoised one after the
+// other, and any token of a block may change at any step. Every rule, and every decision where the sources
+// leave a choice, is in docs/uniform_diffusion.md; sections below are that page's.
+//
+// Sources: GIDD (von Rütte et al. 2025, arXiv 2503.04482), its scaling study and code (arXiv 2512.10858), and
+// Uniform-Cache (Barry 2026, Algorithm 1).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/noise_schedule.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+enum class UniformSampler : uint8_t {
+  kAdaptive,   ///< the positions where the model most prefers another token
+  kAncestral,  ///< every position on its own, by the posterior
+};
+
+enum class UniformCacheKind : uint8_t { kNone, kPrefix, kUniform };
+
+/// At a block's first step, compute only the blocks at the boundary (section 4). Approximate.
+struct BoundaryRefresh {
+  int32_t blocks = 2;      ///< the frozen one and those that follow it; at least 2
+  int32_t full_every = 8;  ///< blocks between full passes
+
+  bool operator==(const BoundaryRefresh&) const = default;
+};
+
+/// Computes again what moves fastest (section 4). Approximate.
+struct DriftRefresh {
+  double tau = 1e-2;    ///< expected 1 - cosine above which a page is computed
+  int32_t page = 16;    ///< positions
+  int32_t budget = 64;  ///< positions per step
+
+  bool operator==(const DriftRefresh&) const = default;
+};
+
+/// Section 5.
+struct SelfCorrection {
+  int32_t most = 128;  ///< iterations
+  float temperature = 0.1F;
+  int32_t patience = 32;   ///< iterations without a better accuracy
+  int32_t tokens = 1;      ///< changed per iteration
+  int32_t full_every = 1;  ///< iterations between full passes; above 1: approximate
+
+  bool operator==(const SelfCorrection&) const = default;
+};
+
+struct UniformDiffusion {
+  NoiseProcess noise;
+  int64_t vocab_size = 0;
+  TokenId mask_id = 0;
+  std::vector<TokenId> end_ids;
+  std::vector<TokenId> noise_excludes;  ///< tokens that noise never shows
+
+  int32_t context = 2048;  ///< positions: prompt, gen_length, filler
+  int32_t gen_length = 128;
+  int32_t block_length = 32;
+  int32_t steps = 32;      ///< of each block
+  int32_t min_length = 0;  ///< positions of the answer that cannot hold an end token
+  bool ignore_end = false;
+
+  UniformSampler sampler = UniformSampler::kAdaptive;
+  int32_t tokens_per_step = 3;
+  NoiseCurve curve = NoiseCurve::kCosine;
+  SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are drawn
+
+  UniformCacheKind cache = UniformCacheKind::kNone;
+  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block too; 0: never
+  std::optional<BoundaryRefresh> boundary;
+  std::optional<DriftRefresh> drift;  ///< instead of `refresh`
+  bool leaves_at_fixed_point = true;  ///< exact
+  bool whole_last_layer = false;      ///< compute it for rows whose output nobody reads
+  std::optional<SelfCorrection> correction;
+  uint64_t seed = 0;
+};
+
+class UniformDiffusionDecoder final : public Decoder {
+ public:
+  /// Options must be consistent (make_decoder checks them); the prompt is not empty.
+  UniformDiffusionDecoder(UniformDiffusion options, std::vector<TokenId> prompt);
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return options_.context; }
+  bool done() const override { return phase_ == Phase::kDone; }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override;
+  /// The pass of the step in hand as it is without any cache.
+  StepPlan uncached_plan() const;
+  StepReport apply(std::span<const RowStatistics> drawn) override;
+  std::span<const LogitRow> further_logits() const override { return further_; }
+  void apply_further(std::span<const RowStatistics> drawn, StepReport& report) override;
+  void apply_kv_drift(std::span<const float> drifts) override;
+  std::span<const TokenId> canvas() const override;
+  int32_t prompt_length() const override { return prompt_length_; }
+  StopReason stop_reason() const override;
+
+  /// Prompt, answer and filler.
+  std::span<const TokenId> context() const { return tokens_; }
+  /// Positions of the block in hand; of the answer while it is corrected.
+  IndexRange block() const;
+  /// Positions below this one are clean.
+  int32_t clean_length() const { return block().begin; }
+  /// 1-based step within the block.
+  int32_t step() const { return step_; }
+
+ private:
+  enum class Phase : uint8_t { kDenoise, kCorrect, kDone };
+
+  /// Neighbouring positions that a pass computes.
+  struct Part {
+    IndexRange positions;
+    bool clean = false;  // sees clean cells only
+    bool only_kv = true;
+  };
+
+  bool is_greedy() const { return options_.sampling.temperature == 0; }
+  int32_t num_blocks() const;
+  int32_t global_step() const { return block_ * options_.steps + step_; }
+  bool refreshes_next_block() const;
+  bool repeats_last_step() const;
+  /// Ascending. `cached`: as the cache strategy has it; otherwise all rows.
+  std::vector<Part> parts(bool cached) const;
+  void add_next_blocks(int32_t count, std::vector<Part>& parts) const;
+  void add_drifting_pages(std::vector<Part>& parts) const;
+  void add_changed_blocks(std::vector<Part>& parts) const;
+  void build_plan(bool cached, StepPlan& plan) const;
+  void add_rules(StepPlan& plan) const;
+  RngStream noise_at(uint64_t purpose, int32_t position) const;
+
+  std::vector<Commit> choose_adaptive(std::span<const RowStatistics> drawn) const;
+  std::vector<Commit> choose_ancestral(std::span<const RowStatistics> drawn);
+  void want_draw(int32_t position);
+  /// Writes tokens and moves on; `report` gets those that changed.
+  void commit(const std::vector<Commit>& chosen, StepReport& report);
+  void finish_block();
+  StepReport correct(std::span<const RowStatistics> drawn);
+
+  UniformDiffusion options_;
+  NoiseSchedule schedule_;
+  int32_t prompt_length_;
+  int32_t length_;               // of the canvas that is handed out
+  std::vector<TokenId> tokens_;  // [context]
+  Phase phase_ = Phase::kDenoise;
+
+  int32_t block_ = 0;
+  int32_t step_ = 1;
+  bool changed_in_last_step_ = false;
+  bool next_block_is_current_ = false;  // computed since the last change
+  StepPlan plan_;
+  bool is_planned_ = false;
+  std::vector<LogitRow> further_;  // positions whose token is still to be drawn
+  std::vector<Commit> chosen_;     // of the pass in hand, in part without a token while further_ is wanted
+
+  // With DriftRefresh, by position:
+  struct Movement {
+    int32_t computed_at = 0;  // global step; 0: never
+    double rate = -1;         // 1 - cosine per step; negative: not known
+  };
+  std::vector<Movement> movements_;
+
+  // While correcting:
+  struct Suggestion {
+    TokenId token = 0;
+    double probability = 0;
+    TokenId likeliest = 0;
+  };
+  int32_t iteration_ = 0;
+  int32_t patience_used_ = 0;
+  double best_accuracy_ = -1;  // any is better
+  std::vector<Suggestion> suggestions_;  // of the answer's positions
+  std::vector<int32_t> corrected_;       // positions that the last iteration changed
+};
+
+}  // namespace lacuna

@@ -1,0 +1,76 @@
+// GIDD's scaling-study models (von Rütte et al. 2025, arXiv 2512.10858; GiddForDiffusionLM): 3B and 10B with
+// uniform noise, 3B with masks. A transformer of its own: norm weights are offsets from 1, q and k are normed
+// over their full width, each layer has one learned key and value that all rows see, scores are capped by a
+// tanh, the feed-forward part is a squared ReLU with biases, and the residual branches and the head are
+// scaled. Row i predicts position i. The mask tensor of the published code, in which clean rows do not see
+// noisy ones, is two groups of rows here.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "model/family_parts.h"
+
+namespace lacuna {
+namespace {
+
+constexpr Range<double> kScale{1e-4, 1e4};
+
+/// Absent keys have the published class's defaults, which are not always what the published files hold.
+ModelConfig read_gidd(const JsonObject& json) {
+  json.require("weight_scaling", 1);  // the default, "fan_in", would scale every product
+  json.expect("is_causal", false);
+  json.expect_absent("rope_scaling");
+  ModelConfig config;
+  config.num_layers = json.integer("num_hidden_layers", kLayerCount);
+  config.hidden_dim = json.integer("hidden_size", kWidth);
+  config.num_heads = json.integer("num_attention_heads", kWidth);
+  config.num_kv_heads = config.num_heads;
+  config.head_dim = read_head_dim(json, config);
+  config.ffn_dim = json.integer("intermediate_size", kWidth, 4 * config.hidden_dim);
+  config.vocab_size = json.integer("vocab_size", kVocabSize, 131072);
+  config.max_positions = json.integer("max_position_embeddings", kPositionCount, 1024);
+  config.norm_eps = json.number("rms_norm_eps", kNormEps, 1e-6F);
+  config.norm_offset = true;
+  config.rope.theta = json.number("rope_theta", kRopeTheta, 10000.0F);
+  config.qk_norm_full = json.flag("use_qk_norm", true);
+  config.kv_sink = json.flag("attention_bias", false);
+  config.attn_soft_cap = json.number("attn_soft_cap", kScale, 30.0F);
+  config.squared_relu = true;
+  config.ffn_bias = json.flag("mlp_bias", false);
+  config.tied_embeddings = json.flag("tie_word_embeddings", false);
+  config.residual_scale = json.number("resid_scale", kScale, 4.0F) / static_cast<float>(config.num_layers);
+  config.logit_scale = json.number("head_scaling", kScale, 1.0F);
+
+  NoiseProcess noise;
+  noise.uniform_shift = json.number("noise_type", {-1e4, 1e4}, 0.0F);
+  noise.min_log_snr = json.number("min_log_snr", {-30, 30}, -9.0F);
+  noise.max_log_snr = json.number("max_log_snr", {-30, 30}, 9.0F);
+  if (noise.min_log_snr >= noise.max_log_snr) {
+    throw InputError("{}: \"min_log_snr\" is {} and \"max_log_snr\" {}; expected the first to be smaller",
+                     json.file(), noise.min_log_snr, noise.max_log_snr);
+  }
+  config.noise = noise;
+  // The published configs do not name the mask, which is the tokenizer's fourth token.
+  constexpr TokenId kPublishedMask = 3;
+  config.mask_id = read_token_id(json, "mask_token_id", config, kPublishedMask);
+  if (config.mask_id < 0 || config.mask_id >= config.vocab_size) json.refuse("mask_token_id", "a token id");
+  return config;
+}
+
+LayerTensorNames name_layer(int64_t layer) {
+  LayerTensorNames names = transformers_layer_with_qk_norm(layer);
+  const std::string prefix = fmt::format("model.layers.{}.", layer);
+  names.attn_norm = prefix + "attn_layernorm";
+  names.ffn_norm = prefix + "mlp_layernorm";
+  names.gate.clear();
+  names.k_sink = prefix + "self_attn.k_bias";
+  names.v_sink = prefix + "self_attn.v_bias";
+  return names;
+}
+
+}  // namespace
+
+FamilyEntry gidd_family() {
+  return {Family::kGidd, "gidd", "GiddForDiffusionLM", read_gidd, transformers_tensors(name_layer)};
+}
+
+}  // namespace lacuna
