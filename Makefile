@@ -24,6 +24,7 @@ bench: build/release/lacuna
 results: build/release/lacuna
 	build/release/lacuna report masked
 	build/release/lacuna report refusion
+	build/release/lacuna report uniform
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

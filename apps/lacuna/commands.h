@@ -12,6 +12,7 @@ void add_inspect_command(CLI::App& program);
 void add_eval_command(CLI::App& program);
 void add_compare_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
+void add_analyze_command(CLI::App& program);
 void add_report_command(CLI::App& program);
 
 }  // namespace lacuna

@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   lacuna::add_eval_command(program);
   lacuna::add_compare_command(program);
   lacuna::add_bench_command(program);
+  lacuna::add_analyze_command(program);
   lacuna::add_report_command(program);
   try {
     program.parse(normalised_arguments(argc, argv));

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "bench/machine.h"
@@ -33,6 +34,7 @@
 #include "report_page.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
+#include "uniform_report.h"
 
 namespace lacuna {
 namespace {
@@ -57,6 +59,12 @@ struct RefusionFlags : ReportFlags {
   std::string masked = "mini-llada";
   std::string blocks = "mini-sdar";
   std::optional<std::string> shape;
+};
+
+struct UniformFlags : ReportFlags {
+  std::string masked = "mini-gidd-mask";
+  std::string judge = "mini-qwen";
+  std::optional<std::vector<std::string>> shapes;
 };
 
 /// The flags of a command that begins with `program`, as `add` adds them to a parser.
@@ -216,9 +224,28 @@ nlohmann::ordered_json measure_trace(const std::string& command) {
   return row;
 }
 
+/// Rows with the same keys are one table; JSON would not keep the order of the keys.
+nlohmann::ordered_json measure_analysis(const std::string& command) {
+  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
+  for (const auto& found : run_analysis(command.substr(kAnalyzeCommand.size()))) {
+    nlohmann::ordered_json keys = nlohmann::ordered_json::array();
+    nlohmann::ordered_json cells = nlohmann::ordered_json::array();
+    for (const auto& [key, value] : found.items()) {
+      keys.push_back(key);
+      cells.push_back(value);
+    }
+    if (tables.empty() || tables.back()["head"] != keys) tables.push_back({{"head", keys}, {"rows", {}}});
+    tables.back()["rows"].push_back(cells);
+  }
+  nlohmann::ordered_json row = row_of(command);
+  row["result"] = {{"tables", std::move(tables)}};
+  return row;
+}
+
 nlohmann::ordered_json measure(const std::string& command) {
   if (command.starts_with(kDecodeBenchCommand)) return measure_decode_bench(command);
   if (command.starts_with(kRunCommand)) return measure_trace(command);
+  if (command.starts_with(kAnalyzeCommand)) return measure_analysis(command);
   return measure_evaluation(command);
 }
 
@@ -295,6 +322,27 @@ void report_refusion(const RefusionFlags& flags) {
          [&](const Measure& measure) { return write_refusion_page(grid, measure); });
 }
 
+void report_uniform(const UniformFlags& flags) {
+  UniformGrid grid;
+  grid.model = flags.model;
+  grid.masked = flags.masked;
+  grid.judge = flags.judge;
+  if (!flags.quick) grid.shapes = {"random:gidd-3b,layers=1", "random:gidd-10b,layers=1"};
+  if (flags.shapes) grid.shapes = *flags.shapes;
+  if (grid.shapes == std::vector<std::string>{"none"}) grid.shapes.clear();
+  if (flags.quick) {
+    grid.instrument_samples = 1;
+    grid.batches = {1};
+    grid.block_lengths = {8};
+    grid.refreshes = {1};
+    grid.tokens_per_step = {3};
+    grid.step_counts = {4, 8};
+  }
+  set_size(flags, grid);
+  report(flags, "uniform", grid.rounds,
+         [&](const Measure& measure) { return write_uniform_page(grid, measure); });
+}
+
 /// The flags that all reports have.
 void add_report_flags(CLI::App& command, ReportFlags& flags, const std::string& name) {
   command.add_option("--samples", flags.samples, "Samples of each setting (default 200; --quick: 4)")
@@ -336,6 +384,22 @@ void add_refusion_report(CLI::App& report) {
   command->callback([flags] { report_refusion(*flags); });
 }
 
+void add_uniform_report(CLI::App& report) {
+  auto flags = std::make_shared<UniformFlags>();
+  flags->model = "mini-gidd";
+  CLI::App* command =
+      report.add_subcommand("uniform", "Uniform-Cache and its instruments, beside the thesis's figures");
+  command->add_option("-m,--model", flags->model, "The uniform GIDD model (default mini-gidd)");
+  command->add_option("--masked", flags->masked, "The masked GIDD model (default mini-gidd-mask)");
+  command->add_option("--judge", flags->judge,
+                      "An autoregressive model with the same tokenizer (default mini-qwen)");
+  command->add_option("--shapes", flags->shapes,
+                      "Models whose whole decodes are timed, or none (default random:gidd-3b,layers=1 and "
+                      "random:gidd-10b,layers=1; --quick: none)");
+  add_report_flags(*command, *flags, "uniform");
+  command->callback([flags] { report_uniform(*flags); });
+}
+
 }  // namespace
 
 void add_report_command(CLI::App& program) {
@@ -343,6 +407,7 @@ void add_report_command(CLI::App& program) {
   report->require_subcommand(1);
   add_masked_report(*report);
   add_refusion_report(*report);
+  add_uniform_report(*report);
 }
 
 }  // namespace lacuna

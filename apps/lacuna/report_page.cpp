@@ -61,6 +61,8 @@ DecodeComparison comparison_of(const nlohmann::json& row) {
   found.rows = result.at("setting").at("rows").get<int64_t>();
   found.flops_ratio = result.at("flops_ratio").get<double>();
   found.time_ratio = result.at("time_ratio").get<double>();
+  found.plain_tokens_per_second = result.at("plain").value("tokens_per_second", 0.0);  // not in older rows
+  found.tokens_per_second = result.at("setting").value("tokens_per_second", 0.0);
   return found;
 }
 
@@ -87,12 +89,30 @@ DecodingTrace trace_of(const nlohmann::json& row) {
   return found;
 }
 
+std::vector<AnalysisTable> analysis_of(const nlohmann::json& row) {
+  std::vector<AnalysisTable> tables;
+  for (const nlohmann::json& table : row.at("result").at("tables")) {
+    tables.push_back({table.at("head").get<std::vector<std::string>>(),
+                      table.at("rows").get<std::vector<std::vector<nlohmann::json>>>()});
+  }
+  return tables;
+}
+
+double AnalysisTable::number(size_t row, std::string_view column) const {
+  const auto found = std::find(head.begin(), head.end(), column);
+  if (found == head.end()) return 0;
+  const nlohmann::json& cell = rows.at(row).at(static_cast<size_t>(found - head.begin()));
+  return cell.is_number() ? cell.get<double>() : 0;
+}
+
 void check_row(const nlohmann::json& row) {
   const auto command = row.at("command").get<std::string>();
   if (command.starts_with(kDecodeBenchCommand)) {
     comparison_of(row);
   } else if (command.starts_with(kRunCommand)) {
     trace_of(row);
+  } else if (command.starts_with(kAnalyzeCommand)) {
+    analysis_of(row);
   } else {
     measurement_of(row);
   }
@@ -134,6 +154,13 @@ DecodeComparison PageWriter::compare_decodes(const std::string& command) {
 
 DecodingTrace PageWriter::trace(const std::string& command) {
   return noted(trace_of(measure_(command, Purpose::kFigures)));
+}
+
+std::vector<AnalysisTable> PageWriter::analyze(const std::string& command) {
+  const nlohmann::json row = measure_(command, Purpose::kFigures);
+  machines_.insert(machine_of(row));
+  commits_.insert(row.at("commit").get<std::string>());
+  return analysis_of(row);
 }
 
 void PageWriter::heading(std::string_view title) {

@@ -20,6 +20,7 @@ namespace lacuna {
 inline constexpr std::string_view kEvalCommand = "lacuna eval ";
 inline constexpr std::string_view kDecodeBenchCommand = "lacuna bench decode ";
 inline constexpr std::string_view kRunCommand = "lacuna run ";  ///< its --trace
+inline constexpr std::string_view kAnalyzeCommand = "lacuna analyze ";
 
 /// One setting's figures, as `lacuna eval` gives them.
 struct Measurement {
@@ -47,6 +48,16 @@ struct DecodeComparison {
   int64_t plain_passes = 0, passes = 0;
   int64_t plain_rows = 0, rows = 0;
   double flops_ratio = 0, time_ratio = 0;
+  double plain_tokens_per_second = 0, tokens_per_second = 0;  ///< of canvas
+};
+
+/// Figures of the same kind, as `lacuna analyze` gives them.
+struct AnalysisTable {
+  std::vector<std::string> head;
+  std::vector<std::vector<nlohmann::json>> rows;
+
+  /// The number in this column, 0 where there is none.
+  double number(size_t row, std::string_view column) const;
 };
 
 /// What each pass of one decoding did, as `lacuna run --trace` has it.
@@ -78,6 +89,7 @@ struct DecodingTrace {
 Measurement measurement_of(const nlohmann::json& row);
 DecodeComparison comparison_of(const nlohmann::json& row);
 DecodingTrace trace_of(const nlohmann::json& row);
+std::vector<AnalysisTable> analysis_of(const nlohmann::json& row);
 /// Reads what the row's command gives.
 void check_row(const nlohmann::json& row);
 
@@ -116,6 +128,7 @@ class PageWriter {
   Measurement evaluate(const std::string& command, Purpose purpose);
   DecodeComparison compare_decodes(const std::string& command);
   DecodingTrace trace(const std::string& command);
+  std::vector<AnalysisTable> analyze(const std::string& command);
 
   void heading(std::string_view title);
   void paragraph(std::string_view words);

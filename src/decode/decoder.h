@@ -85,8 +85,8 @@ class Decoder {
   virtual const StepPlan& plan() = 0;
   /// What the pass that plan() describes would compute without any cache or lock.
   virtual PassWork uncached_work() const = 0;
-  /// Before apply(), where the plan measures K/V drift: for each of its rows, the mean over layers of half the
-  /// sum of 1 - cosine of its key and of its value.
+  /// Before apply(), where the plan measures K/V drift: for each of its rows, the mean over layers of half
+  /// the sum of 1 - cosine of its key and of its value.
   virtual void apply_kv_drift(std::span<const float> /*drifts*/) {}
   /// Takes plan().logits.size() draws, in their order.
   virtual StepReport apply(std::span<const RowStatistics> drawn) = 0;

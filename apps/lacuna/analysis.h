@@ -1,0 +1,13 @@
+// `lacuna analyze`, for other commands.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace lacuna {
+
+/// What `lacuna analyze` finds with these words behind it: "drift -m mini-gidd --cache uniform". A list of
+/// flat objects.
+nlohmann::ordered_json run_analysis(const std::string& words);
+
+}  // namespace lacuna

@@ -1,0 +1,399 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "commands.h"
+#include "decode/make_decoder.h"
+#include "eval/chart.h"
+#include "eval/evaluate.h"
+#include "eval/instruments.h"
+#include "generation_flags.h"
+#include "loading.h"
+#include "progress_bar.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct AnalyzeFlags : ModelFlags {
+  std::optional<std::string> prompt;
+  std::optional<std::string> task;
+  std::optional<int32_t> prompt_length;
+  std::optional<int32_t> samples;
+  bool raw = false;
+  bool json = false;
+  std::string plot;
+  GenerationOptions generation;
+};
+
+/// How an instrument's rows make a picture: those that have `x`, which is a number, or a name that is written
+/// beside the first of its marks.
+struct Picture {
+  const char* title;
+  const char* x;
+  const char* y_title;
+  std::vector<const char*> figures;  ///< each a series, or one for each value of `series`
+  const char* series = nullptr;
+  bool logarithmic = false;  ///< zeros are left out
+};
+
+struct InstrumentCommand {
+  const char* name;
+  const char* help;
+  /// The rows of the report.
+  Json (*measure)(const Model&, const KernelContext&, Requests, const AnalysisProgress&);
+  Picture picture;
+  bool compares_caches = false;  ///< of uniform diffusion
+};
+
+template <auto Analyze>
+Json measure(const Model& model, const KernelContext& context, Requests requests,
+             const AnalysisProgress& progress) {
+  return to_json(Analyze(model, context, requests, progress));
+}
+
+const std::vector<InstrumentCommand>& instruments() {
+  static const std::vector<InstrumentCommand> all = {
+      {"drift",
+       "How far keys and values move from pass to pass, by region",
+       measure<analyze_drift>,
+       {"K/V drift", "region", "1 - cosine", {"drift"}, "passes", true}},
+      {"attention",
+       "What the block's queries attend to, by region",
+       measure<analyze_attention>,
+       {"Attention of the block", "region", "probability", {"mass"}}},
+      {"entropy",
+       "How sure the model is of the block's tokens, by step",
+       measure<analyze_entropy>,
+       {"Entropy of the block", "step", "nats; probability", {"entropy", "largest_probability"}}},
+      {"changes",
+       "Tokens that change, by step",
+       measure<analyze_changes>,
+       {"Tokens that change", "step", "share", {"of_answer", "of_block"}}},
+      {"staleness",
+       "How far a GIDD model's cache is from what a full pass would hold, by region and age",
+       measure<analyze_staleness>,
+       {"Staleness of the cache", "region", "1 - cosine", {"error"}, "age", true},
+       true},
+      {"profile",
+       "Where the time of the passes goes, by operation",
+       measure<analyze_profile>,
+       {"Time of the passes", "operation", "seconds", {"seconds"}}},
+  };
+  return all;
+}
+
+// Requests.
+
+constexpr uint64_t kPromptNoise = 32;  // what random prompts take their numbers from
+
+/// A beginning as the model expects it, then tokens drawn evenly from all but the mask.
+std::vector<TokenId> random_prompt(const ModelConfig& config, int32_t length, uint64_t seed) {
+  const bool has_mask = config.mask_id >= 0 && config.mask_id < config.vocab_size;
+  const auto choices = static_cast<uint32_t>(config.vocab_size - (has_mask ? 1 : 0));
+  const RngStream noise(seed, kPromptNoise);
+  std::vector<TokenId> prompt;
+  if (config.bos_id >= 0) prompt.push_back(config.bos_id);
+  while (static_cast<int32_t>(prompt.size()) < length) {
+    const auto token = static_cast<TokenId>(noise.below(prompt.size(), choices));
+    prompt.push_back(token + (has_mask && token >= config.mask_id ? 1 : 0));
+  }
+  return prompt;
+}
+
+/// Turns the flags into requests, before any weights are read.
+class RequestMaker {
+ public:
+  RequestMaker(const AnalyzeFlags& flags, const ModelSource& source) : flags_(flags), config_(source.config) {
+    check_flags();
+    if (!has_tokenizer(source.folder)) return;
+    tokenizer_ = Tokenizer::load(source.folder);
+    if (!flags.raw) template_ = load_chat_template(source.folder);
+  }
+
+  std::vector<std::unique_ptr<Decoder>> make() const {
+    std::vector<std::unique_ptr<Decoder>> requests;
+    const int32_t count = flags_.prompt ? 1 : flags_.samples.value_or(4);
+    for (int32_t i = 0; i < count; ++i) {
+      requests.push_back(make_request(static_cast<uint64_t>(i)));
+      block_of(*requests.back());  // an InputError where there is none
+    }
+    return requests;
+  }
+
+ private:
+  void check_flags() const {
+    const int sources =
+        flags_.prompt.has_value() + flags_.task.has_value() + flags_.prompt_length.has_value();
+    if (sources > 1) {
+      throw InputError("expected at most one of --prompt, --task and --prompt-length; found {}", sources);
+    }
+    if (flags_.prompt && flags_.samples) {
+      throw InputError("--samples {}: --prompt is one sample; expected --task or --prompt-length with it",
+                       *flags_.samples);
+    }
+  }
+
+  std::unique_ptr<Decoder> make_request(uint64_t index) const {
+    const uint64_t seed = flags_.generation.seed.value_or(0);
+    GenerationOptions options = flags_.generation;
+    options.seed = seed + index;
+    DecoderContext context;
+    if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
+    if (flags_.prompt_length) {
+      return make_decoder(config_, options, random_prompt(config_, *flags_.prompt_length, seed + index),
+                          context);
+    }
+    if (flags_.prompt) return make_decoder(config_, options, encode(*flags_.prompt), context);
+    const Task& task = find_task(flags_.task.value_or("arithmetic"));
+    const Sample sample = task.generate(Split::kTest, seed, index);
+    return make_decoder(config_, with_length(options, task), encode(sample.prompt), context);
+  }
+
+  std::vector<TokenId> encode(const std::string& text) const {
+    if (!tokenizer_) {
+      throw InputError("{} has no tokenizer; expected --prompt-length N, for prompts of random tokens",
+                       flags_.model);
+    }
+    return render(template_, *tokenizer_, std::array{Message{"user", text}});
+  }
+
+  const AnalyzeFlags& flags_;
+  const ModelConfig& config_;
+  std::optional<Tokenizer> tokenizer_;
+  ChatTemplate template_;
+};
+
+// Reports.
+
+std::string as_cell(const Json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? fmt::format("{:.5g}", value.get<double>()) : value.dump();
+}
+
+using TableLine = std::vector<std::string>;
+
+std::vector<std::string> keys_of(const Json& row) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : row.items()) keys.push_back(key);
+  return keys;
+}
+
+/// Words to the left, numbers to the right; all lines have as many cells.
+void print_table(const std::vector<TableLine>& lines, const std::vector<bool>& is_text) {
+  std::vector<size_t> widths(is_text.size(), 0);
+  for (const TableLine& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  for (const TableLine& line : lines) {
+    std::string text;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (i > 0) text += "  ";
+      text +=
+          is_text[i] ? fmt::format("{:<{}}", line[i], widths[i]) : fmt::format("{:>{}}", line[i], widths[i]);
+    }
+    fmt::print("{}\n", text);
+  }
+}
+
+/// One table for each kind of row, with an empty line between them.
+void print_report(const Json& rows) {
+  std::vector<TableLine> lines;
+  std::vector<bool> is_text;
+  std::vector<std::string> keys;
+  for (const Json& row : rows) {
+    if (keys_of(row) != keys) {
+      print_table(lines, is_text);
+      if (!lines.empty()) fmt::print("\n");
+      keys = keys_of(row);
+      lines = {keys};
+      is_text.clear();
+      for (const std::string& key : keys) is_text.push_back(row[key].is_string());
+    }
+    TableLine& line = lines.emplace_back();
+    for (const std::string& key : keys) line.push_back(as_cell(row[key]));
+  }
+  print_table(lines, is_text);
+}
+
+void print_json_lines(const InstrumentCommand& instrument, const AnalyzeFlags& flags, const Json& rows) {
+  for (const Json& row : rows) {
+    Json line{{"instrument", instrument.name}, {"model", flags.model}};
+    line.update(row);
+    fmt::print("{}\n", line.dump());
+  }
+}
+
+/// Collects the points of a picture's series.
+class ChartMaker {
+ public:
+  explicit ChartMaker(const Picture& picture) : picture_(picture) {}
+
+  void add(const Json& row) {
+    if (!row.contains(picture_.x)) return;
+    for (const char* figure : picture_.figures) {
+      const std::string name = picture_.series == nullptr ? figure : row[picture_.series].get<std::string>();
+      const auto value = row[figure].get<double>();
+      const Json& x = row[picture_.x];
+      Place number{x.is_number() ? x.get<double>() : 0, ""};
+      Place& place = x.is_number() ? number : place_of(x.get<std::string>());
+      if (picture_.logarithmic && value <= 0) continue;
+      series(name).points.push_back({place.x, value, std::exchange(place.label, "")});
+    }
+  }
+
+  Chart chart() const {
+    Chart chart{picture_.title, {picture_.x}, {picture_.y_title}, series_};
+    chart.y.logarithmic = picture_.logarithmic;
+    if (names_.empty()) return chart;
+    chart.x.low = -0.5;
+    chart.x.high = static_cast<double>(names_.size());
+    for (size_t i = 0; i < names_.size(); ++i) chart.x.ticks.push_back(static_cast<double>(i));
+    return chart;
+  }
+
+ private:
+  /// Of a name: how many came before it, and the name itself until a mark has it.
+  struct Place {
+    double x = 0;
+    std::string label;
+  };
+
+  Place& place_of(const std::string& name) {
+    const auto number = static_cast<double>(names_.size());
+    return names_.try_emplace(name, Place{number, name}).first->second;
+  }
+
+  ChartSeries& series(const std::string& name) {
+    for (ChartSeries& known : series_) {
+      if (known.name == name) return known;
+    }
+    ChartSeries added;
+    added.name = name;
+    added.colour = series_.size();
+    added.joined = picture_.x == std::string("step");
+    series_.push_back(added);
+    return series_.back();
+  }
+
+  const Picture& picture_;
+  std::vector<ChartSeries> series_;
+  std::map<std::string, Place> names_;
+};
+
+/// Opens the file before there is anything to write, so that hours of work are not lost to a typo.
+class PlotFile {
+ public:
+  explicit PlotFile(const std::string& path) : path_(path), stream_(path) { check(); }
+
+  void write(const Picture& picture, const Json& rows) {
+    ChartMaker maker(picture);
+    for (const Json& row : rows) maker.add(row);
+    stream_ << to_svg(maker.chart());
+    stream_.close();
+    check();
+  }
+
+ private:
+  void check() const {
+    if (!stream_) throw InputError("--plot {}: cannot be written", path_);
+  }
+
+  std::string path_;
+  std::ofstream stream_;
+};
+
+/// The rows of the report; `before_loading` is called once the flags are known to be good.
+template <typename Prepare>
+Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& flags,
+                    Prepare&& before_loading) {
+  const ModelSource source = find_model(flags.model);
+  const std::vector<std::unique_ptr<Decoder>> requests = RequestMaker(flags, source).make();
+  if (instrument.compares_caches) as_uniform_diffusion(*requests.front());
+  before_loading();
+  const LoadedModel loaded = load_model(flags, source);
+  ProgressBar bar("Analyzing");
+  return instrument.measure(*loaded.model, loaded.context(), requests,
+                            [&](int32_t done) { bar.update(done, static_cast<int64_t>(requests.size())); });
+}
+
+void analyze(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
+  std::optional<PlotFile> plot;
+  const Json rows = run_instrument(instrument, flags, [&] {
+    if (!flags.plot.empty()) plot.emplace(flags.plot);
+  });
+  if (plot) plot->write(instrument.picture, rows);
+  if (flags.json) return print_json_lines(instrument, flags, rows);
+  print_report(rows);
+}
+
+using UseInstrument = std::function<void(const InstrumentCommand&, const AnalyzeFlags&)>;
+
+void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const UseInstrument& use) {
+  auto flags = std::make_shared<AnalyzeFlags>();
+  CLI::App* command = parent.add_subcommand(instrument.name, instrument.help);
+  add_model_flags(*command, *flags);
+  command->add_option("-p,--prompt", flags->prompt, "Text of the user's turn")->group("Requests");
+  std::string names;
+  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
+  command->add_option("--task", flags->task, names + " (default arithmetic)")->group("Requests");
+  command
+      ->add_option("--prompt-length", flags->prompt_length,
+                   "Prompts of so many random tokens, for models without a tokenizer")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group("Requests");
+  command
+      ->add_option("--samples", flags->samples,
+                   "Samples of the task's test split, or random prompts (default 4); they run one by one")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group("Requests");
+  command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Requests");
+  add_generation_flags(*command, flags->generation);
+  command->add_flag("--json", flags->json, "Print one JSON object per row")->group("Output");
+  command->add_option("--plot", flags->plot, "Draw the figures into this SVG file")->group("Output");
+  command->footer("The seed chooses the samples, and sample i is generated with seed + i.");
+  command->callback([flags, &instrument, use] { use(instrument, *flags); });
+}
+
+void add_instruments(CLI::App& command, const UseInstrument& use) {
+  command.require_subcommand(1);
+  for (const InstrumentCommand& instrument : instruments()) add_instrument(instrument, command, use);
+}
+
+}  // namespace
+
+nlohmann::ordered_json run_analysis(const std::string& words) {
+  Json rows;
+  CLI::App parser;
+  add_instruments(parser, [&](const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
+    rows = run_instrument(instrument, flags, [] {});
+  });
+  parser.parse(words);
+  return rows;
+}
+
+void add_analyze_command(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("analyze", "Look inside a diffusion model while it denoises its blocks");
+  add_instruments(*command, analyze);
+}
+
+}  // namespace lacuna

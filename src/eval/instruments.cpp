@@ -1,0 +1,806 @@
+#include "eval/instruments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cache/output_cache.h"
+#include "decode/masked_diffusion.h"
+#include "model/drift.h"
+
+namespace lacuna {
+namespace {
+
+constexpr std::array<std::string_view, kRegions> kRegionNames = {
+    "sink", "prompt", "rest past", "previous", "current", "next", "rest future", "filler"};
+constexpr std::array<std::string_view, kAges> kAgeNames = {"0", "1", "2-3", "4-7", "8-15", "16+"};
+
+bool contains(IndexRange range, int32_t index) {
+  return index >= range.begin && index < range.end;
+}
+
+size_t index_of(Region region) {
+  return static_cast<size_t>(region);
+}
+
+/// Calls visit(row, position, group) for each row of the request itself: neither those that guide it nor
+/// probes, whose K/V go to scratch cells.
+template <typename Visit>
+void for_each_row(const StepPlan& plan, Visit&& visit) {
+  for (const RowGroup& group : plan.groups) {
+    if (group.sequence != 0) continue;
+    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+      const int32_t position = plan.positions[static_cast<size_t>(row)];
+      if (plan.cells[static_cast<size_t>(row)] == position) visit(row, position, group);
+    }
+  }
+}
+
+/// The rows that predict the block's positions and whose outputs exist.
+std::vector<int32_t> block_rows(const FollowedPass& pass, bool shifted_logits) {
+  std::vector<int32_t> rows;
+  for_each_row(pass.plan, [&](int32_t row, int32_t position, const RowGroup& group) {
+    const int32_t predicted = position + (shifted_logits ? 1 : 0);
+    if (!group.only_kv && contains(pass.window.block, predicted)) rows.push_back(row);
+  });
+  return rows;
+}
+
+void add(PassTimes& sum, const PassTimes& more) {
+  for (const auto part : {&PassTimes::qkv, &PassTimes::attention, &PassTimes::output, &PassTimes::ffn,
+                          &PassTimes::norms, &PassTimes::head, &PassTimes::draws, &PassTimes::other}) {
+    sum.*part += more.*part;
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Region region) {
+  return kRegionNames[index_of(region)];
+}
+
+std::string_view name_of_age(size_t index) {
+  return kAgeNames[index];
+}
+
+Region region_of(const BlockWindow& window, int32_t position) {
+  if (position < window.answer.begin) return Region::kPrompt;
+  if (contains(window.block, position)) return Region::kCurrent;
+  if (position < window.block.begin) {
+    return position < window.block.begin - window.block_length ? Region::kRestPast : Region::kPrevious;
+  }
+  if (position >= window.answer.end) return Region::kFiller;
+  return position < window.block.end + window.block_length ? Region::kNext : Region::kRestFuture;
+}
+
+IndexRange block_of(const Decoder& decoder) {
+  if (const auto* uniform = dynamic_cast<const UniformDiffusionDecoder*>(&decoder)) return uniform->block();
+  if (const auto* masked = dynamic_cast<const MaskedDiffusionDecoder*>(&decoder)) return masked->block();
+  throw InputError("analyze needs a model that denoises blocks of noise or masks");
+}
+
+const UniformDiffusionDecoder& as_uniform_diffusion(const Decoder& decoder) {
+  const auto* uniform = dynamic_cast<const UniformDiffusionDecoder*>(&decoder);
+  if (uniform == nullptr) {
+    throw InputError("analyze staleness needs a GIDD model, whose --cache it compares with full passes");
+  }
+  return *uniform;
+}
+
+// Following a decoder.
+
+namespace {
+
+/// A request's stores, and the parts of one pass in their order.
+class Follower {
+ public:
+  Follower(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument)
+      : model_(model), context_(context), decoder_(decoder), instrument_(instrument) {
+    window_.block = block_of(decoder);
+    window_.block_length = window_.block.size();
+    window_.answer = {decoder.prompt_length(), static_cast<int32_t>(decoder.canvas().size())};
+    // Masked diffusion's cells behind the canvas are no positions.
+    const bool has_filler = dynamic_cast<const UniformDiffusionDecoder*>(&decoder) != nullptr;
+    window_.num_positions = has_filler ? decoder.num_cells() : window_.answer.end;
+    make_stores();
+  }
+
+  void run() {
+    instrument_.begin(decoder_);
+    while (!decoder_.done()) step();
+  }
+
+ private:
+  void make_stores() {
+    const auto count = static_cast<size_t>(decoder_.num_sequences());
+    caches_.reserve(count);
+    outputs_.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      cache_pointers_.push_back(&caches_.emplace_back(model_.make_cache(decoder_.num_cells())));
+      if (!decoder_.remembers_outputs()) continue;
+      output_pointers_.push_back(&outputs_.emplace_back(decoder_.num_cells(), model_.config().hidden_dim));
+    }
+  }
+
+  void step() {
+    const IndexRange block = block_of(decoder_);
+    const bool at_boundary = !(block == window_.block);
+    window_.block = block;
+    FollowedPass pass{decoder_, window_, at_boundary, decoder_.plan(), caches_.front(), workspace_};
+    const bool decoder_wants_drift = pass.plan.measures_kv_drift;
+    instrument_.prepare(pass);
+
+    drawn_.resize(pass.plan.logits.size());
+    Stopwatch clock;
+    model_.forward(context_, pass.plan, cache_pointers_, workspace_, drawn_);
+    count_time(clock, pass);
+    instrument_.computed(pass);
+
+    if (decoder_wants_drift) decoder_.apply_kv_drift(mean_drifts(pass.plan));
+    StepReport report = decoder_.apply(drawn_);
+    clock.restart();
+    draw_further(pass, report);
+    compare_outputs(pass, report);
+    pass.seconds += clock.seconds();
+    instrument_.finished(pass, report);
+  }
+
+  void draw_further(FollowedPass& pass, StepReport& report) {
+    const std::span<const LogitRow> further = decoder_.further_logits();
+    if (further.empty()) return;
+    further_drawn_.resize(further.size());
+    model_.draw_further(context_, pass.plan, further, workspace_, further_drawn_);
+    add(pass.times, workspace_.times);
+    decoder_.apply_further(further_drawn_, report);
+  }
+
+  void compare_outputs(FollowedPass& pass, StepReport& report) {
+    if (outputs_.empty()) return;
+    const std::span<const DriftProbe> probes = decoder_.drift_probes();
+    drifts_.resize(probes.size());
+    model_.measure_drift(context_, pass.plan, probes, output_pointers_, workspace_, drifts_);
+    add(pass.times, workspace_.times);
+    decoder_.apply_drift(drifts_, report);
+  }
+
+  void count_time(const Stopwatch& clock, FollowedPass& pass) const {
+    pass.seconds += clock.seconds();
+    add(pass.times, workspace_.times);
+  }
+
+  /// As Decoder::apply_kv_drift() takes them.
+  std::vector<float> mean_drifts(const StepPlan& plan) const {
+    const auto figures = static_cast<std::ptrdiff_t>(2 * model_.config().num_layers);
+    std::vector<float> means;
+    auto drift = workspace_.kv_drift.begin();
+    for (int32_t row = 0; row < plan.num_rows(); ++row, drift += figures) {
+      means.push_back(std::accumulate(drift, drift + figures, 0.0F) / static_cast<float>(figures));
+    }
+    return means;
+  }
+
+  const Model& model_;
+  const KernelContext& context_;
+  Decoder& decoder_;
+  Instrument& instrument_;
+  BlockWindow window_;
+  Workspace workspace_;
+  std::vector<KvCache> caches_;
+  std::vector<KvCache*> cache_pointers_;
+  std::vector<OutputCache> outputs_;
+  std::vector<OutputCache*> output_pointers_;
+  std::vector<RowStatistics> drawn_, further_drawn_;
+  std::vector<Drift> drifts_;
+};
+
+void follow_all(const Model& model, const KernelContext& context, Requests requests, Instrument& instrument,
+                const AnalysisProgress& progress) {
+  int32_t done = 0;
+  for (const std::unique_ptr<Decoder>& decoder : requests) {
+    follow(model, context, *decoder, instrument);
+    if (progress) progress(++done);
+  }
+}
+
+}  // namespace
+
+void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument) {
+  Follower(model, context, decoder, instrument).run();
+}
+
+// Drift.
+
+namespace {
+
+/// Sums of the figures of some variables and of their products, and what Pearson's r takes from them.
+class Correlations {
+ public:
+  explicit Correlations(size_t variables)
+      : size_(variables), sums_(variables, 0.0), products_(variables * variables, 0.0) {}
+
+  /// values  [variables]
+  void add(std::span<const double> values) {
+    ++count_;
+    for (size_t a = 0; a < size_; ++a) {
+      sums_[a] += values[a];
+      for (size_t b = 0; b <= a; ++b) products_[a * size_ + b] += values[a] * values[b];
+    }
+  }
+  /// So many observations of zeros.
+  void add_zeros(int64_t count) { count_ += count; }
+
+  /// a > b. Empty where one of the two does not vary.
+  std::optional<double> pearson(size_t a, size_t b) const {
+    const double variances = covariance(a, a) * covariance(b, b);
+    if (!(variances > 0)) return {};
+    return std::clamp(covariance(a, b) / std::sqrt(variances), -1.0, 1.0);
+  }
+
+  /// Over all pairs that have one.
+  std::optional<double> mean_pearson() const {
+    Average average;
+    for (size_t a = 1; a < size_; ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        if (const std::optional<double> r = pearson(a, b)) average.add(*r);
+      }
+    }
+    if (average.count == 0) return {};
+    return average.mean();
+  }
+
+ private:
+  /// Times the count.
+  double covariance(size_t a, size_t b) const {
+    if (count_ == 0) return 0;
+    return products_[a * size_ + b] - sums_[a] * sums_[b] / static_cast<double>(count_);
+  }
+
+  size_t size_;
+  int64_t count_ = 0;
+  std::vector<double> sums_, products_;
+};
+
+class DriftInstrument final : public Instrument {
+ public:
+  explicit DriftInstrument(int64_t num_layers)
+      : layers_(static_cast<size_t>(num_layers)),
+        keys_and_values_(2),
+        key_layers_(layers_),
+        value_layers_(layers_),
+        keys_(layers_),
+        values_(layers_) {}
+
+  void begin(const Decoder& /*decoder*/) override { was_computed_.clear(); }
+
+  void prepare(FollowedPass& pass) override { pass.plan.measures_kv_drift = true; }
+
+  void computed(const FollowedPass& pass) override {
+    const auto positions = static_cast<size_t>(pass.window.num_positions);
+    was_computed_.resize(positions, false);
+    row_of_.assign(positions, -1);
+    for_each_row(pass.plan, [&](int32_t row, int32_t position, const RowGroup&) {
+      row_of_[static_cast<size_t>(position)] = row;
+    });
+    for (int32_t position = 0; position < pass.window.num_positions; ++position) {
+      const auto index = static_cast<size_t>(position);
+      // The first time, the cell held zeros: that is no drift.
+      if (was_computed_[index]) count(pass, position, row_of_[index]);
+      was_computed_[index] = was_computed_[index] || row_of_[index] >= 0;
+    }
+  }
+
+  DriftFindings findings() const {
+    DriftFindings findings = findings_;
+    findings.key_value = keys_and_values_.pearson(1, 0);
+    findings.key_layers = key_layers_.mean_pearson();
+    findings.value_layers = value_layers_.mean_pearson();
+    return findings;
+  }
+
+ private:
+  /// row  -1: the pass left the position as it was
+  void count(const FollowedPass& pass, int32_t position, int32_t row) {
+    auto& regions = pass.at_boundary ? findings_.boundary : findings_.within;
+    KvAverage& region = regions[index_of(region_of(pass.window, position))];
+    if (row < 0) {
+      region.key.add(0);
+      region.value.add(0);
+      keys_and_values_.add_zeros(static_cast<int64_t>(layers_));
+      key_layers_.add_zeros(1);
+      value_layers_.add_zeros(1);
+      return;
+    }
+    const float* drift = pass.workspace.kv_drift.data() + 2 * static_cast<size_t>(row) * layers_;
+    for (size_t layer = 0; layer < layers_; ++layer) {
+      keys_[layer] = drift[2 * layer];
+      values_[layer] = drift[2 * layer + 1];
+      keys_and_values_.add(std::array{keys_[layer], values_[layer]});
+    }
+    region.key.add(mean(keys_));
+    region.value.add(mean(values_));
+    key_layers_.add(keys_);
+    value_layers_.add(values_);
+  }
+
+  static double mean(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  }
+
+  size_t layers_;
+  DriftFindings findings_;
+  Correlations keys_and_values_, key_layers_, value_layers_;
+  std::vector<double> keys_, values_;  // [layers] of the position in hand
+  std::vector<bool> was_computed_;     // by position
+  std::vector<int32_t> row_of_;        // by position
+};
+
+// Attention.
+
+class AttentionInstrument final : public Instrument {
+ public:
+  void prepare(FollowedPass& pass) override {
+    // The last layer would close ranks and number groups and rows anew.
+    for (RowGroup& group : pass.plan.groups) group.only_kv = false;
+    regions_.assign(static_cast<size_t>(pass.cache.num_cells()), Region::kFiller);
+    for (int32_t position = 0; position < pass.window.num_positions; ++position) {
+      regions_[static_cast<size_t>(position)] = region_of(pass.window, position);
+    }
+    if (pass.cache.sink_cell() >= 0) {
+      regions_[static_cast<size_t>(pass.cache.sink_cell())] = Region::kSink;
+    }
+    is_query_.assign(pass.plan.tokens.size(), false);
+    for_each_row(pass.plan, [&](int32_t row, int32_t position, const RowGroup&) {
+      is_query_[static_cast<size_t>(row)] = contains(pass.window.block, position);
+    });
+    pass.workspace.attention_probe = [this](const AttentionRow& row) { count(row); };
+  }
+
+  const AttentionFindings& findings() const { return findings_; }
+
+ private:
+  void count(const AttentionRow& row) {
+    if (!is_query_[static_cast<size_t>(row.row)]) return;
+    std::array<double, kRegions> sums{};
+    size_t weight = 0;
+    for (const IndexRange& run : row.tile_runs) {
+      const auto end = static_cast<size_t>(run.end * kCellTile);
+      for (auto cell = static_cast<size_t>(run.begin * kCellTile); cell < end; ++cell, ++weight) {
+        sums[index_of(regions_[cell])] += double{row.weights[weight]};
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    for (size_t region = 0; region < kRegions; ++region) {
+      findings_.mass[region].add(sums[region] / double{row.sum});
+    }
+  }
+
+  std::vector<Region> regions_;  // by cell
+  std::vector<bool> is_query_;   // by row of the plan
+  std::mutex mutex_;
+  AttentionFindings findings_;
+};
+
+// Entropy and changes.
+
+class EntropyInstrument final : public Instrument {
+ public:
+  EntropyInstrument(const Model& model, const KernelContext& context) : model_(model), context_(context) {}
+
+  void prepare(FollowedPass& pass) override {
+    SamplingRule rule;
+    if (model_.config().mask_id >= 0) rule.forbidden.push_back(model_.config().mask_id);
+    first_rule_ = static_cast<int32_t>(pass.plan.rules.size());
+    for (const ConfidenceMeasure measure :
+         {ConfidenceMeasure::kNegativeEntropy, ConfidenceMeasure::kProbability}) {
+      rule.measure = measure;
+      pass.plan.rules.push_back(rule);
+    }
+  }
+
+  void computed(const FollowedPass& pass) override {
+    step_ = {};
+    std::vector<LogitRow> wanted;
+    for (const int32_t row : block_rows(pass, model_.config().shifted_logits)) {
+      for (const int32_t rule : {first_rule_, first_rule_ + 1}) {
+        wanted.push_back(logit_row(pass.plan, row, rule));
+      }
+    }
+    std::vector<RowStatistics> drawn(wanted.size());
+    model_.draw_further(context_, pass.plan, wanted, pass.workspace, drawn);
+    for (size_t i = 0; i < drawn.size(); i += 2) {
+      step_.entropy.add(-drawn[i].confidence);
+      step_.largest_probability.add(drawn[i + 1].confidence);
+    }
+  }
+
+  void finished(const FollowedPass& /*pass*/, const StepReport& report) override {
+    if (step_.entropy.count == 0) return;
+    EntropyFindings::Step& step = findings_.steps[report.step];
+    step.entropy.add(step_.entropy.mean());
+    step.largest_probability.add(step_.largest_probability.mean());
+  }
+
+  const EntropyFindings& findings() const { return findings_; }
+
+ private:
+  /// Guided as the plan's own rows are.
+  static LogitRow logit_row(const StepPlan& plan, int32_t row, int32_t rule) {
+    LogitRow wanted;
+    wanted.row = row;
+    wanted.rule = rule;
+    if (plan.logits.empty() || plan.logits.front().unconditional_row < 0) return wanted;
+    const LogitRow& guided = plan.logits.front();
+    wanted.unconditional_row = row + guided.unconditional_row - guided.row;
+    wanted.guidance = guided.guidance;
+    return wanted;
+  }
+
+  const Model& model_;
+  const KernelContext& context_;
+  int32_t first_rule_ = 0;
+  EntropyFindings::Step step_;  // of the pass in hand
+  EntropyFindings findings_;
+};
+
+class ChangeInstrument final : public Instrument {
+ public:
+  void finished(const FollowedPass& pass, const StepReport& report) override {
+    ChangeFindings::Step& step = findings_.steps[report.step];
+    const auto committed = static_cast<int64_t>(report.committed.size());
+    step.committed += committed;
+    step.of_answer.add(static_cast<double>(committed) / pass.window.answer.size());
+    step.of_block.add(static_cast<double>(committed) / pass.window.block.size());
+  }
+
+  const ChangeFindings& findings() const { return findings_; }
+
+ private:
+  ChangeFindings findings_;
+};
+
+// Staleness.
+
+double one_minus_cosine(std::span<const float> a, std::span<const float> b) {
+  double product = 0;
+  double squares_a = 0;
+  double squares_b = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    product += double{a[i]} * b[i];
+    squares_a += double{a[i]} * a[i];
+    squares_b += double{b[i]} * b[i];
+  }
+  if (squares_a == 0 && squares_b == 0) return 0;
+  const double norms = std::sqrt(squares_a * squares_b);
+  return norms > 0 ? 1 - product / norms : 1;
+}
+
+/// One cell of one layer, all heads as one vector.
+struct CellContent {
+  std::vector<float> key, value;
+
+  CellContent(const KvCache& cache, int64_t layer, int64_t cell) {
+    const KvShape& shape = cache.shape();
+    key.resize(static_cast<size_t>(shape.num_kv_heads * shape.head_dim));
+    value.resize(key.size());
+    for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+      cache.read(layer, cell, head, key.data() + head * shape.head_dim, value.data() + head * shape.head_dim);
+    }
+  }
+};
+
+size_t age_index(int32_t steps) {
+  size_t index = 0;
+  for (; steps > 0 && index + 1 < kAges; steps /= 2) ++index;
+  return index;
+}
+
+class StalenessInstrument final : public Instrument {
+ public:
+  StalenessInstrument(const Model& model, const KernelContext& context) : model_(model), context_(context) {}
+
+  void begin(const Decoder& decoder) override {
+    as_uniform_diffusion(decoder);
+    fresh_ = std::make_unique<KvCache>(model_.make_cache(decoder.num_cells()));
+    computed_at_.assign(static_cast<size_t>(decoder.num_cells()), 0);
+  }
+
+  /// The tokens are still those that the pass read.
+  void computed(const FollowedPass& pass) override {
+    StepPlan full = as_uniform_diffusion(pass.decoder).uncached_plan();
+    StepPlan cached = pass.plan;
+    cached.measures_kv_drift = false;
+    cached.logits.clear();
+    for (const int32_t row : block_rows(pass, /*shifted_logits=*/false)) {
+      LogitRow logit;
+      logit.row = row;
+      cached.logits.push_back(logit);
+    }
+    full.logits = same_positions(cached, full);
+    // Computing the cached pass once more leaves its cells as they are.
+    const Matrix<float> cached_logits = logits(cached, pass.cache, cached_memory_);
+    const Matrix<float> full_logits = logits(full, *fresh_, full_memory_);
+    compare(full_logits, cached_logits);
+  }
+
+  void finished(const FollowedPass& pass, const StepReport& report) override {
+    for_each_row(pass.plan, [&](int32_t, int32_t position, const RowGroup&) {
+      computed_at_[static_cast<size_t>(position)] = report.step;
+    });
+    const int32_t count = pass.window.num_positions;
+    std::vector<Error> errors(static_cast<size_t>(count));
+    context_.threads.parallel_for(count, [&](int64_t position, int) {
+      errors[static_cast<size_t>(position)] = error_at(pass.cache, position);
+    });
+    for (int32_t position = 0; position < count; ++position) {
+      const auto index = static_cast<size_t>(position);
+      KvAverage& average = findings_.error[index_of(region_of(pass.window, position))]
+                                          [age_index(report.step - computed_at_[index])];
+      average.key.add(errors[index].key);
+      average.value.add(errors[index].value);
+    }
+  }
+
+  const StalenessFindings& findings() const { return findings_; }
+
+ private:
+  struct Error {
+    double key = 0;
+    double value = 0;
+  };
+
+  /// The rows of `full` at the positions whose logits `cached` asks for.
+  static std::vector<LogitRow> same_positions(const StepPlan& cached, const StepPlan& full) {
+    std::map<int32_t, int32_t> row_of;
+    for (int32_t row = 0; row < full.num_rows(); ++row) {
+      row_of[full.positions[static_cast<size_t>(row)]] = row;
+    }
+    std::vector<LogitRow> rows;
+    for (const LogitRow& logit : cached.logits) {
+      LogitRow wanted;
+      wanted.row = row_of.at(cached.positions[static_cast<size_t>(logit.row)]);
+      rows.push_back(wanted);
+    }
+    return rows;
+  }
+
+  Matrix<float> logits(const StepPlan& plan, KvCache& cache, Buffer<float>& memory) {
+    const auto rows = static_cast<int64_t>(plan.logits.size());
+    const int64_t vocab = model_.config().vocab_size;
+    memory.reserve(rows * vocab);
+    const Matrix<float> out(memory.data(), rows, vocab);
+    KvCache* caches[] = {&cache};
+    model_.forward_logits(context_, plan, caches, workspace_, out);
+    return out;
+  }
+
+  void compare(Matrix<float> full, Matrix<float> cached) {
+    std::vector<double> kls(static_cast<size_t>(full.rows));
+    std::vector<char> flips(kls.size());
+    context_.threads.parallel_for(full.rows, [&](int64_t row, int) {
+      leave_out_mask(full.row_span(row));
+      leave_out_mask(cached.row_span(row));
+      const auto index = static_cast<size_t>(row);
+      kls[index] = measure_drift(full.row_span(row), cached.row_span(row)).kl;
+      flips[index] = likeliest(full.row_span(row)) != likeliest(cached.row_span(row)) ? 1 : 0;
+    });
+    for (size_t row = 0; row < kls.size(); ++row) {
+      findings_.kl.add(kls[row]);
+      findings_.flips.add(flips[row]);
+    }
+  }
+
+  /// Its logit becomes so low that it counts nowhere, and stays finite: the two are subtracted.
+  void leave_out_mask(std::span<float> logits_of_row) const {
+    const TokenId mask = model_.config().mask_id;
+    if (mask >= 0) logits_of_row[static_cast<size_t>(mask)] = -1e30F;
+  }
+
+  static std::ptrdiff_t likeliest(std::span<const float> logits_of_row) {
+    return std::max_element(logits_of_row.begin(), logits_of_row.end()) - logits_of_row.begin();
+  }
+
+  /// The mean over layers.
+  Error error_at(const KvCache& cache, int64_t position) const {
+    Error error;
+    const int64_t layers = cache.shape().num_layers;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      const CellContent held(cache, layer, position);
+      const CellContent fresh(*fresh_, layer, position);
+      error.key += one_minus_cosine(held.key, fresh.key) / static_cast<double>(layers);
+      error.value += one_minus_cosine(held.value, fresh.value) / static_cast<double>(layers);
+    }
+    return error;
+  }
+
+  const Model& model_;
+  const KernelContext& context_;
+  std::unique_ptr<KvCache> fresh_;  // of a run that computes everything at each step
+  Workspace workspace_;
+  Buffer<float> cached_memory_, full_memory_;
+  std::vector<int32_t> computed_at_;  // steps, by position
+  StalenessFindings findings_;
+};
+
+// Profile.
+
+class ProfileInstrument final : public Instrument {
+ public:
+  void finished(const FollowedPass& pass, const StepReport& /*report*/) override {
+    add(findings_.times, pass.times);
+    findings_.seconds += pass.seconds;
+    ProfileFindings::Passes& passes = findings_.passes[pass.plan.num_rows()];
+    ++passes.count;
+    passes.seconds += pass.seconds;
+  }
+
+  const ProfileFindings& findings() const { return findings_; }
+
+ private:
+  ProfileFindings findings_;
+};
+
+}  // namespace
+
+DriftFindings analyze_drift(const Model& model, const KernelContext& context, Requests requests,
+                            const AnalysisProgress& progress) {
+  DriftInstrument instrument(model.config().num_layers);
+  follow_all(model, context, requests, instrument, progress);
+  return instrument.findings();
+}
+
+AttentionFindings analyze_attention(const Model& model, const KernelContext& context, Requests requests,
+                                    const AnalysisProgress& progress) {
+  AttentionInstrument instrument;
+  follow_all(model, context, requests, instrument, progress);
+  return instrument.findings();
+}
+
+EntropyFindings analyze_entropy(const Model& model, const KernelContext& context, Requests requests,
+                                const AnalysisProgress& progress) {
+  EntropyInstrument instrument(model, context);
+  follow_all(model, context, requests, instrument, progress);
+  return instrument.findings();
+}
+
+ChangeFindings analyze_changes(const Model& model, const KernelContext& context, Requests requests,
+                               const AnalysisProgress& progress) {
+  ChangeInstrument instrument;
+  follow_all(model, context, requests, instrument, progress);
+  return instrument.findings();
+}
+
+StalenessFindings analyze_staleness(const Model& model, const KernelContext& context, Requests requests,
+                                    const AnalysisProgress& progress) {
+  StalenessInstrument instrument(model, context);
+  follow_all(model, context, requests, instrument, progress);
+  return instrument.findings();
+}
+
+ProfileFindings analyze_profile(const Model& model, const KernelContext& context, Requests requests,
+                                const AnalysisProgress& progress) {
+  ProfileInstrument instrument;
+  follow_all(model, context, requests, instrument, progress);
+  return instrument.findings();
+}
+
+// Rows of a report.
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& figure) {
+  return figure ? Json(*figure) : Json();
+}
+
+void add_drift_rows(std::string_view passes, const std::array<KvAverage, kRegions>& regions, Json& rows) {
+  KvAverage all;
+  const auto add_row = [&](std::string_view name, const KvAverage& drift) {
+    if (drift.key.count == 0) return;
+    rows.push_back({{"region", name},
+                    {"passes", passes},
+                    {"drift", drift.mean()},
+                    {"key", drift.key.mean()},
+                    {"value", drift.value.mean()},
+                    {"count", drift.key.count}});
+  };
+  for (size_t region = 0; region < kRegions; ++region) {
+    const KvAverage& drift = regions[region];
+    add_row(kRegionNames[region], drift);
+    all.key.sum += drift.key.sum;
+    all.value.sum += drift.value.sum;
+    all.key.count += drift.key.count;
+    all.value.count += drift.value.count;
+  }
+  add_row("all", all);
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const DriftFindings& findings) {
+  Json rows = Json::array();
+  add_drift_rows("within", findings.within, rows);
+  add_drift_rows("boundary", findings.boundary, rows);
+  rows.push_back({{"correlation", "keys and values"}, {"pearson", or_null(findings.key_value)}});
+  rows.push_back({{"correlation", "keys of two layers"}, {"pearson", or_null(findings.key_layers)}});
+  rows.push_back({{"correlation", "values of two layers"}, {"pearson", or_null(findings.value_layers)}});
+  return rows;
+}
+
+nlohmann::ordered_json to_json(const AttentionFindings& findings) {
+  Json rows = Json::array();
+  for (size_t region = 0; region < kRegions; ++region) {
+    const Average& mass = findings.mass[region];
+    rows.push_back({{"region", kRegionNames[region]}, {"mass", mass.mean()}, {"count", mass.count}});
+  }
+  return rows;
+}
+
+nlohmann::ordered_json to_json(const EntropyFindings& findings) {
+  Json rows = Json::array();
+  for (const auto& [index, step] : findings.steps) {
+    rows.push_back({{"step", index},
+                    {"entropy", step.entropy.mean()},
+                    {"largest_probability", step.largest_probability.mean()},
+                    {"passes", step.entropy.count}});
+  }
+  return rows;
+}
+
+nlohmann::ordered_json to_json(const ChangeFindings& findings) {
+  Json rows = Json::array();
+  for (const auto& [index, step] : findings.steps) {
+    rows.push_back({{"step", index},
+                    {"of_answer", step.of_answer.mean()},
+                    {"of_block", step.of_block.mean()},
+                    {"committed", step.committed},
+                    {"passes", step.of_answer.count}});
+  }
+  return rows;
+}
+
+nlohmann::ordered_json to_json(const StalenessFindings& findings) {
+  Json rows = Json::array();
+  for (size_t region = 0; region < kRegions; ++region) {
+    for (size_t age = 0; age < kAges; ++age) {
+      const KvAverage& error = findings.error[region][age];
+      if (error.key.count == 0) continue;
+      rows.push_back({{"region", kRegionNames[region]},
+                      {"age", kAgeNames[age]},
+                      {"error", error.mean()},
+                      {"key", error.key.mean()},
+                      {"value", error.value.mean()},
+                      {"count", error.key.count}});
+    }
+  }
+  rows.push_back({{"output", "block"},
+                  {"kl", findings.kl.mean()},
+                  {"flips", findings.flips.mean()},
+                  {"count", findings.kl.count}});
+  return rows;
+}
+
+nlohmann::ordered_json to_json(const ProfileFindings& findings) {
+  const PassTimes& times = findings.times;
+  const double total = times.total();
+  const std::pair<const char*, double> operations[] = {
+      {"qkv", times.qkv},         {"attention", times.attention}, {"output", times.output},
+      {"ffn", times.ffn},         {"norms", times.norms},         {"head", times.head},
+      {"draws", times.draws},     {"other", times.other},         {"sum", total},
+      {"clock", findings.seconds}};
+  Json rows = Json::array();
+  for (const auto& [operation, seconds] : operations) {
+    rows.push_back(
+        {{"operation", operation}, {"seconds", seconds}, {"share", total > 0 ? seconds / total : 0}});
+  }
+  for (const auto& [num_rows, passes] : findings.passes) {
+    rows.push_back({{"rows", num_rows}, {"passes", passes.count}, {"seconds", passes.seconds}});
+  }
+  return rows;
+}
+
+}  // namespace lacuna

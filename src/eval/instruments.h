@@ -1,0 +1,194 @@
+// Instruments that watch a decoder at work: how far keys and values move, what the block attends to, how sure
+// the model is, how stale a cache grows, where the time goes. Their definitions are those of Uniform-Cache
+// (Barry 2026), chapters 4 and 6; decisions where it leaves a choice are said beside each value.
+//
+// The decoder writes what it would write unwatched: an instrument may ask for more of a pass, never change
+// it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "decode/decoder.h"
+#include "decode/uniform_diffusion.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+// Where a position lies, seen from the block in hand.
+
+enum class Region : uint8_t {
+  kSink,        ///< the learned key and value of a GIDD model
+  kPrompt,      ///< all before the answer
+  kRestPast,    ///< finished blocks but the last
+  kPrevious,    ///< the block that was finished last
+  kCurrent,     ///< the block in hand, with what of it reaches beyond the answer
+  kNext,        ///< the block after it, within the answer
+  kRestFuture,  ///< what of the answer comes after that
+  kFiller,      ///< behind the answer
+};
+inline constexpr size_t kRegions = 8;
+
+std::string_view name_of(Region region);
+
+struct BlockWindow {
+  IndexRange block;           ///< positions in hand
+  IndexRange answer;          ///< positions to generate
+  int32_t block_length = 0;   ///< of a whole block
+  int32_t num_positions = 0;  ///< prompt, answer and filler
+};
+
+Region region_of(const BlockWindow& window, int32_t position);
+
+/// The block in hand. InputError where the decoder does not denoise blocks of noise or masks.
+IndexRange block_of(const Decoder& decoder);
+
+/// InputError where it is another.
+const UniformDiffusionDecoder& as_uniform_diffusion(const Decoder& decoder);
+
+// One decoder, pass by pass.
+
+struct FollowedPass {
+  const Decoder& decoder;
+  BlockWindow window;  ///< before the pass changed anything
+  bool at_boundary;    ///< the pass before, if there was one, had another block in hand
+  StepPlan plan;       ///< what is computed
+  KvCache& cache;      ///< of the request's first sequence (the second is that of guidance)
+  Workspace& workspace;
+  PassTimes times = {};  ///< with all draws that the decoder wanted; once finished
+  double seconds = 0;    ///< by the clock, of the same
+};
+
+class Instrument {
+ public:
+  virtual ~Instrument() = default;
+  /// Before a request's first pass.
+  virtual void begin(const Decoder& /*decoder*/) {}
+  /// Before each pass: may ask for more, of the plan (rules at its end) or of the workspace.
+  virtual void prepare(FollowedPass& /*pass*/) {}
+  /// Right after Model::forward(), while the decoder still has the tokens that were read.
+  virtual void computed(const FollowedPass& /*pass*/) {}
+  /// After the decoder took the draws.
+  virtual void finished(const FollowedPass& /*pass*/, const StepReport& /*report*/) {}
+};
+
+/// Runs one request until it is done. InputError as block_of().
+void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument);
+
+// What is measured. All requests count in the same averages.
+
+struct Average {
+  double sum = 0;
+  int64_t count = 0;
+
+  void add(double value) {
+    sum += value;
+    ++count;
+  }
+  /// 0 where nothing was counted.
+  double mean() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+};
+
+/// 1 - cosine of keys and of values, all heads as one vector; [0, 2], each the mean over layers and
+/// positions.
+struct KvAverage {
+  Average key, value;
+  double mean() const { return (key.mean() + value.mean()) / 2; }
+};
+
+/// How far the contents of the cache moved from one pass to the next. A position that a pass did not compute
+/// has moved by 0; until it was computed twice it does not count. At a boundary, regions are those of the new
+/// block.
+struct DriftFindings {
+  std::array<KvAverage, kRegions> within{};    ///< passes in the block of the pass before
+  std::array<KvAverage, kRegions> boundary{};  ///< passes in another
+  // Pearson's r over positions and passes; empty where nothing varies.
+  std::optional<double> key_value;     ///< of key drift and value drift, over layers too
+  std::optional<double> key_layers;    ///< of two layers' key drifts, the mean over pairs of layers
+  std::optional<double> value_layers;  ///< the same of values
+};
+
+/// Attention probability that a query of the block gives a region, [0, 1]: the mean over queries, heads,
+/// layers and passes. The regions add up to 1.
+struct AttentionFindings {
+  std::array<Average, kRegions> mass{};
+};
+
+/// By StepReport::step. Softmax of the logits at temperature 1 without the mask token, mean over the rows of
+/// the block that the pass computed.
+struct EntropyFindings {
+  struct Step {
+    Average entropy;              ///< nats, [0, ln(vocabulary - 1)]
+    Average largest_probability;  ///< (0, 1]
+  };
+  std::map<int32_t, Step> steps;
+};
+
+/// By StepReport::step. Steps that a decoder knows to change nothing, and so does not compute, do not count.
+struct ChangeFindings {
+  struct Step {
+    int64_t committed = 0;  ///< tokens, of all requests
+    Average of_answer;      ///< committed / positions of the answer, [0, 1]
+    Average of_block;       ///< committed / positions of the block in hand, [0, 1]
+  };
+  std::map<int32_t, Step> steps;
+};
+
+/// Steps since a position was computed: 0, 1, 2-3, 4-7, 8-15, 16 and more.
+inline constexpr size_t kAges = 6;
+std::string_view name_of_age(size_t index);
+
+/// What the cache holds beside what it would hold had the pass computed everything.
+struct StalenessFindings {
+  std::array<std::array<KvAverage, kAges>, kRegions> error{};
+  Average kl;     ///< KL(full || cached) of the block's rows, nats, the mask token left out
+  Average flips;  ///< share of these rows whose likeliest token differs, [0, 1]
+};
+
+struct ProfileFindings {
+  struct Passes {
+    int64_t count = 0;
+    double seconds = 0;
+  };
+  PassTimes times;                   ///< sums over all passes
+  double seconds = 0;                ///< by the clock, of the same
+  std::map<int32_t, Passes> passes;  ///< by the rows they compute
+};
+
+using Requests = std::span<const std::unique_ptr<Decoder>>;
+/// Called after each request with how many are done.
+using AnalysisProgress = std::function<void(int32_t requests_done)>;
+
+// Each runs all requests, one by one, until they are done. InputErrors as block_of() and, for staleness, as
+// as_uniform_diffusion().
+DriftFindings analyze_drift(const Model& model, const KernelContext& context, Requests requests,
+                            const AnalysisProgress& progress = {});
+AttentionFindings analyze_attention(const Model& model, const KernelContext& context, Requests requests,
+                                    const AnalysisProgress& progress = {});
+EntropyFindings analyze_entropy(const Model& model, const KernelContext& context, Requests requests,
+                                const AnalysisProgress& progress = {});
+ChangeFindings analyze_changes(const Model& model, const KernelContext& context, Requests requests,
+                               const AnalysisProgress& progress = {});
+StalenessFindings analyze_staleness(const Model& model, const KernelContext& context, Requests requests,
+                                    const AnalysisProgress& progress = {});
+ProfileFindings analyze_profile(const Model& model, const KernelContext& context, Requests requests,
+                                const AnalysisProgress& progress = {});
+
+// Lists of flat objects, labels before figures. Rows of one kind stand together and have the same keys.
+nlohmann::ordered_json to_json(const DriftFindings& findings);
+nlohmann::ordered_json to_json(const AttentionFindings& findings);
+nlohmann::ordered_json to_json(const EntropyFindings& findings);
+nlohmann::ordered_json to_json(const ChangeFindings& findings);
+nlohmann::ordered_json to_json(const StalenessFindings& findings);
+nlohmann::ordered_json to_json(const ProfileFindings& findings);
+
+}  // namespace lacuna
