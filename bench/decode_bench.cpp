@@ -280,8 +280,8 @@ std::vector<double> record(Run& run, int32_t wanted) {
   run.decode([](int64_t) { return false; });
   const std::map<int64_t, double> chosen = choose_passes(run.kinds(), wanted);
   run.decode([&](int64_t pass) { return chosen.contains(pass); });
-  std::vector<double> weights;
-  for (const auto& [pass, weight] : chosen) weights.push_back(weight);
+  std::vector<double> weights(chosen.size());
+  std::transform(chosen.begin(), chosen.end(), weights.begin(), [](const auto& each) { return each.second; });
   return weights;
 }
 
@@ -334,7 +334,6 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Mod
   const std::vector<double> plain_weights = record(plain, options.timed_passes);
   const std::vector<double> weights = record(run, options.timed_passes);
 
-  warm_up(plain, context);
   warm_up(run, context);
   const size_t turns = std::max(plain.num_kept(), run.num_kept());
   for (size_t i = 0; i < turns; ++i) {

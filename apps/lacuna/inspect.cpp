@@ -175,6 +175,7 @@ Json report(const Findings& findings, int64_t canvas) {
             {"attention", attention_of(config)},
             {"block_length", config.block_length},
             {"plans_slots", config.plans_slots},
+            {"noise_shift", config.noise ? nlohmann::ordered_json(config.noise->uniform_shift) : nullptr},
             {"shifted_logits", config.shifted_logits},
             {"tied_embeddings", config.tied_embeddings},
             {"qk_norm", config.qk_norm_per_head ? "per head"
@@ -253,6 +254,12 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   std::vector<std::string> traits;
   if (config.shifted_logits) traits.emplace_back("row i predicts position i + 1");
   if (config.tied_embeddings) traits.emplace_back("head tied to the embedding");
+  if (config.kv_sink) traits.emplace_back("a learned key and value in each layer");
+  if (config.noise) {
+    traits.push_back(fmt::format("noise shift {:+g} (uniform above 0, masks below), log-SNR {:g} to {:g}",
+                                 config.noise->uniform_shift, config.noise->min_log_snr,
+                                 config.noise->max_log_snr));
+  }
   if (config.qkv_bias) traits.emplace_back("q, k, v biases");
   if (config.attn_output_bias) traits.emplace_back("attention output bias");
   if (!traits.empty()) print_line("traits", fmt::format("{}", fmt::join(traits, ", ")));

@@ -327,9 +327,13 @@ void report_uniform(const UniformFlags& flags) {
   grid.model = flags.model;
   grid.masked = flags.masked;
   grid.judge = flags.judge;
-  if (!flags.quick) grid.shapes = {"random:gidd-3b,layers=1", "random:gidd-10b,layers=1"};
+  if (!flags.quick) {
+    grid.shapes = {"random:gidd-3b,layers=1", "random:gidd-10b,layers=1"};
+    grid.deep_shape = "random:gidd-3b,layers=6";
+  }
   if (flags.shapes) grid.shapes = *flags.shapes;
   if (grid.shapes == std::vector<std::string>{"none"}) grid.shapes.clear();
+  if (grid.shapes.empty()) grid.deep_shape.clear();
   if (flags.quick) {
     grid.instrument_samples = 1;
     grid.batches = {1};

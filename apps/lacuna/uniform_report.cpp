@@ -8,10 +8,11 @@
 namespace lacuna {
 namespace {
 
-// On the zoo: blocks of 8 in answers of 32, eight steps of up to three tokens.
+// On the zoo: two blocks of 16, each position written twice on average.
 constexpr const char* kTask = "arithmetic";
 constexpr const char* kAnswer = "--gen-length 32";
-constexpr const char* kBlocks = "--block-length 8 --steps 8";
+constexpr const char* kBlockSteps = "--block-length 16 --steps 32";
+constexpr const char* kBlocks = "--block-length 16 --steps 32 --tokens-per-step 1";
 // What the thesis measures takes no shortcut, however exact.
 constexpr const char* kNoShortcuts = "--block-exit steps --last-layer all";
 
@@ -36,12 +37,12 @@ class Page : private PageWriter {
   Page(const UniformGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
 
   std::vector<PageFile> write() {
+    published_shapes();
     main_table();
     beyond_the_thesis();
     ablations();
     fewer_steps();
     instruments();
-    published_shapes();
     return files("uniform.md", introduction());
   }
 
@@ -57,8 +58,10 @@ class Page : private PageWriter {
   }
 
   /// Accuracy, and what the judge says of the answers.
-  Measurement judged(const std::string& flags) {
-    return figures(grid_.model, fmt::format("{} --judge {}", flags, grid_.judge));
+  Measurement judged(const std::string& flags) { return figures(grid_.model, with_judge(flags)); }
+
+  std::string with_judge(const std::string& flags) const {
+    return fmt::format("{} --judge {}", flags, grid_.judge);
   }
 
   double processor_seconds(const std::string& flags) {
@@ -75,18 +78,19 @@ class Page : private PageWriter {
   Row add_row(Table& table, const std::string& name, const std::string& flags, const Row* base) {
     const Row row{judged(flags), processor_seconds(flags)};
     const Row& first = base != nullptr ? *base : row;
-    table.row(
-        {name, accuracy_text(row.of), row.of.perplexity ? fmt::format("{:.3f}", *row.of.perplexity) : "-",
-         row.of.repetition ? percent(*row.of.repetition) : "-",
-         fmt::format("{:.0f}", row.of.rows_per_sample()),
-         times(first.of.rows_per_sample() / row.of.rows_per_sample()),
-         times(first.of.layer_flops / row.of.layer_flops), times(first.seconds / row.seconds), code(flags)});
+    table.row({name, accuracy_text(row.of),
+               row.of.perplexity ? fmt::format("{:.3f}", *row.of.perplexity) : "-",
+               row.of.repetition ? percent(*row.of.repetition) : "-",
+               fmt::format("{:.0f}", row.of.rows_per_sample()),
+               times(first.of.rows_per_sample() / row.of.rows_per_sample()),
+               times(first.of.layer_flops / row.of.layer_flops), times(first.seconds / row.seconds),
+               code(eval_command(grid_.model, with_judge(flags), grid_.samples, 8))});
     return row;
   }
 
   static Table quality_table(const char* what) {
     return Table({what, "accuracy", "perplexity", "repeated", "rows per sample", "fewer rows",
-                  "fewer FLOPs in layers", "faster", "flags"});
+                  "fewer FLOPs in layers", "faster", "command"});
   }
 
   void main_table() {
@@ -96,7 +100,7 @@ class Page : private PageWriter {
         "fast as "
         "no cache, Uniform-Cache 12.0×; perplexity 5.33, 5.03 and 4.86 with overlapping intervals. Its model "
         "sees a "
-        "context 64 times as long as a block; here it is 16 times, so less can be saved.");
+        "context 64 times as long as a block; here it is 8 times, so less can be saved.");
     Table table = quality_table("cache");
     const std::string plain = fmt::format("{} --cache none {}", kBlocks, kNoShortcuts);
     const Row base = add_row(table, "none", plain, nullptr);
@@ -140,25 +144,30 @@ class Page : private PageWriter {
         "intervals of 1, 4 and never 10.6×, 11.9× and 12.2×; 3, 5 and 10 tokens a step 11.8× each, one token "
         "a step "
         "is degenerate.");
-    Table result({"what", "value", "none", "uniform", "fewer rows", "flags"});
+    Table result({"what", "value", "none", "uniform", "fewer rows", "command (uniform)"});
     const auto add = [&](const char* what, int value, const std::string& flags, const std::string& more) {
       const Measurement none = figures(grid_.model, fmt::format("{} --cache none {}", flags, kNoShortcuts));
-      const Measurement uniform =
-          figures(grid_.model, fmt::format("{} --cache uniform{} {}", flags, more, kNoShortcuts));
+      const std::string cached = fmt::format("{} --cache uniform{} {}", flags, more, kNoShortcuts);
+      const Measurement uniform = figures(grid_.model, cached);
       result.row({what, fmt::format("{}", value), accuracy_text(none), accuracy_text(uniform),
-                  times(none.rows_per_sample() / uniform.rows_per_sample()), code(flags + more)});
+                  times(none.rows_per_sample() / uniform.rows_per_sample()),
+                  code(eval_command(grid_.model, cached, grid_.samples, 8))});
     };
     for (const int length : grid_.block_lengths) {
-      add("block length (and steps)", length, fmt::format("--block-length {} --steps {}", length, length),
-          "");
+      add("block length", length,
+          fmt::format("--block-length {} --steps {} --tokens-per-step 1", length, 2 * length), "");
     }
     for (const int refresh : grid_.refreshes) {
       add("refresh", refresh, kBlocks, fmt::format(" --refresh {}", refresh));
     }
     for (const int tokens : grid_.tokens_per_step) {
-      add("tokens per step", tokens, fmt::format("{} --tokens-per-step {}", kBlocks, tokens), "");
+      add("tokens per step", tokens, fmt::format("{} --tokens-per-step {}", kBlockSteps, tokens), "");
     }
     table(result);
+  }
+
+  static std::string steps_flags(int steps) {
+    return fmt::format("--block-length 32 --steps {} --sampler ancestral --temperature 0.3", steps);
   }
 
   void fewer_steps() {
@@ -170,14 +179,13 @@ class Page : private PageWriter {
         "one.");
     Table result({"steps of 32 positions", grid_.model, grid_.model + ", uniform cache", grid_.masked});
     Chart chart{"Accuracy by steps for 32 positions, ancestral sampling",
-                {"steps", true, {}, {}, {2, 4, 8, 16, 32}},
+                {"steps", true, {}, {}, {4, 8, 16, 32, 64}},
                 {"right, %", false, 0, 100},
                 {{grid_.model, {}, 0, true, false},
                  {grid_.model + ", cached", {}, 1, true, true},
                  {grid_.masked, {}, 2, true, false}}};
     for (const int steps : grid_.step_counts) {
-      const std::string flags =
-          fmt::format("--block-length 32 --steps {} --sampler ancestral --temperature 0.3", steps);
+      const std::string flags = steps_flags(steps);
       const std::array<Measurement, 3> found = {figures(grid_.model, flags),
                                                 figures(grid_.model, flags + " --cache uniform"),
                                                 figures(grid_.masked, flags)};
@@ -190,7 +198,9 @@ class Page : private PageWriter {
     }
     table(result);
     plot("uniform_steps.svg", chart);
-    paragraph("Temperature 0.3 for all three: at 1, tiny models write noise with either.");
+    paragraph(fmt::format(
+        "Temperature 0.3 for all three: at 1, tiny models write noise with either. {}, and so on.",
+        code(eval_command(grid_.model, steps_flags(grid_.step_counts.front()), grid_.samples, 8))));
   }
 
   // --- Instruments ---
@@ -312,16 +322,21 @@ class Page : private PageWriter {
                     grid_.shape_length);
     Table strategies = shape_table("setting");
     const int largest = grid_.batches.back();
-    for (const std::string& shape : grid_.shapes) {
-      add_shape(strategies, "uniform, R = 4", shape, plan + " --cache uniform", largest);
-    }
     const std::string& shape = grid_.shapes.front();
-    add_shape(strategies, "prefix", shape, plan + " --cache prefix", largest);
+    add_shape(strategies, "uniform, R = 4", shape, plan + " --cache uniform", largest);
     add_shape(strategies, "uniform, R = 0", shape, plan + " --cache uniform --refresh 0", largest);
     const std::string boundary = fmt::format(
         "--prompt-length 127 --gen-length {} --block-length 32 --steps 32 --tokens-per-step 3 --cache "
         "uniform --refresh 0 --boundary blocks=2,full-every=16",
         16 * 32);
+    if (!grid_.deep_shape.empty()) {
+      add_shape(strategies, "uniform, R = 4", grid_.deep_shape, plan + " --cache uniform", 1);
+      add_shape(strategies, "boundaries, R = 0", grid_.deep_shape, boundary, 1);
+    }
+    for (const std::string& other : grid_.shapes) {
+      add_shape(strategies, "uniform, R = 4", other, plan + " --cache uniform", 1);
+    }
+    add_shape(strategies, "prefix", shape, plan + " --cache prefix", 1);
     add_shape(strategies, "boundaries, R = 0", shape, boundary, largest);
     add_shape(strategies, "one block of 512", shape,
               "--prompt-length 127 --gen-length 512 --block-length 512 --steps 512 --cache uniform", 1);

@@ -19,12 +19,13 @@ struct UniformGrid {
   int32_t timed_samples = 16;      ///< of what is timed, the first of them
   int32_t instrument_samples = 8;  ///< that the instruments follow
   int32_t rounds = 3;              ///< runs of what is timed; the fastest counts
+  std::string deep_shape;          ///< with more layers, timed once; may be empty
   int32_t shape_length = 64;       ///< positions generated at a published shape, in blocks of 32
-  std::vector<int> batches = {1, 2, 4, 8};
-  std::vector<int> block_lengths = {4, 8, 16, 32};
+  std::vector<int> batches = {1, 2, 8};
+  std::vector<int> block_lengths = {8, 16, 32};
   std::vector<int> refreshes = {0, 1, 2, 4};
   std::vector<int> tokens_per_step = {1, 2, 3, 5};
-  std::vector<int> step_counts = {2, 4, 8, 16, 32};
+  std::vector<int> step_counts = {4, 8, 16, 32, 64};
   std::string common_flags;  ///< of every setting: " --threads 2", or nothing
 };
 

@@ -257,8 +257,9 @@ std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const Row
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
   candidates.resize(std::min(candidates.size(), static_cast<size_t>(options_.tokens_per_step)));
-  std::vector<Commit> chosen;
-  for (const Candidate& candidate : candidates) chosen.push_back(candidate.commit);
+  std::vector<Commit> chosen(candidates.size());
+  std::transform(candidates.begin(), candidates.end(), chosen.begin(),
+                 [](const Candidate& candidate) { return candidate.commit; });
   std::sort(chosen.begin(), chosen.end(),
             [](const Commit& a, const Commit& b) { return a.position < b.position; });
   return chosen;

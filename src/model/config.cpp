@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -129,11 +130,17 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   config.architecture = family.architecture;
   check_sizes(config, file);
 
-  config.bos_id = read_token_id(json, "bos_token_id", config, -1);
-  config.pad_id = read_token_id(json, "pad_token_id", config, -1);
+  // A family whose class has ids of its own has set them; a file that says nothing means those.
+  config.bos_id = read_token_id(json, "bos_token_id", config, config.bos_id);
+  config.pad_id = read_token_id(json, "pad_token_id", config, config.pad_id);
+  const TokenId class_eos = std::exchange(config.eos_id, -1);
   add_eos_ids(json, config);
   read_if_present(texts.generation_config, folder / "generation_config.json",
                   [&](const JsonObject& generation) { add_eos_ids(generation, config); });
+  if (config.end_ids.empty() && class_eos >= 0 && !json.has("eos_token_id")) {
+    config.eos_id = class_eos;
+    config.end_ids = {class_eos};
+  }
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
                   [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, config); });
   if (config.block_causal && config.mask_id < 0) {

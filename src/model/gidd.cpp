@@ -49,9 +49,11 @@ ModelConfig read_gidd(const JsonObject& json) {
                      json.file(), noise.min_log_snr, noise.max_log_snr);
   }
   config.noise = noise;
-  // The published configs do not name the mask, which is the tokenizer's fourth token.
-  constexpr TokenId kPublishedMask = 3;
-  config.mask_id = read_token_id(json, "mask_token_id", config, kPublishedMask);
+  // The tokenizer's first four tokens. The published configs name neither padding nor mask.
+  config.bos_id = 0;
+  config.eos_id = 1;
+  config.pad_id = 2;
+  config.mask_id = read_token_id(json, "mask_token_id", config, 3);
   if (config.mask_id < 0 || config.mask_id >= config.vocab_size) json.refuse("mask_token_id", "a token id");
   return config;
 }

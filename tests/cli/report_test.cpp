@@ -5,12 +5,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "decoding_picture.h"
 #include "eval/svg.h"
 #include "refusion_report.h"
+#include "uniform_report.h"
 
 namespace lacuna {
 namespace {
@@ -158,6 +160,49 @@ TEST_F(RefusionPage, DoesWithoutAShape) {
   without.shape.clear();
   EXPECT_THAT(write(without).at("refusion.md"),
               AllOf(HasSubstr("Not measured: no `--shape`."), Not(HasSubstr("bench decode"))));
+}
+
+json analysis_row(const std::string& command) {
+  json row = row_of(command);
+  row["result"] = {
+      {"tables",
+       {{{"head", {"step", "entropy"}}, {"rows", {{0, 2.5}, {1, 1.25}}}},
+        {{"head", {"output", "kl"}}, {"rows", json::array({json::array({"block", nullptr})})}}}}};
+  return row;
+}
+
+TEST(UniformPage, HoldsEveryPartFromMadeUpMeasurements) {
+  UniformGrid grid;
+  grid.model = "noise";
+  grid.masked = "masks";
+  grid.judge = "judge";
+  grid.shapes = {"random:big"};
+  std::set<std::string> commands;
+  const auto write = [&] {
+    std::map<std::string, std::string> files;
+    const Measure measure = [&](const std::string& command, Purpose purpose) {
+      if (purpose == Purpose::kFigures) commands.insert(command);
+      json row = command.starts_with(kDecodeBenchCommand) ? decode_row(command)
+                 : command.starts_with(kAnalyzeCommand)   ? analysis_row(command)
+                                                          : evaluation_row(command);
+      check_row(row);
+      return row;
+    };
+    for (const PageFile& file : write_uniform_page(grid, measure)) files[file.name] = file.text;
+    return files;
+  };
+  const std::map<std::string, std::string> files = write();
+  const std::string& page = files.at("uniform.md");
+  EXPECT_THAT(page, AllOf(HasSubstr("| step | entropy |"), HasSubstr("| block | - |"),
+                          HasSubstr("| 8 | 2.44× | 1.92× | 78.8% |"), HasSubstr("Commit: abc."),
+                          Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+  for (const std::string& command : commands) {
+    if (command.starts_with(kEvalCommand)) continue;
+    EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+  }
+  expect_well_formed(files.at("uniform_steps.svg"));
+  expect_well_formed(files.at("uniform_entropy.svg"));
+  EXPECT_EQ(write(), files);
 }
 
 TEST(CheckRow, WantsTheFiguresOfItsCommand) {

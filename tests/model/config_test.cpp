@@ -136,6 +136,51 @@ TEST(Config, RefusesLladaVariantsThatItWouldComputeWrongly) {
   expect_refused(llada(), "quantization_config", {{"bits", 4}}, "is an object");
 }
 
+// As the published models have it (EZ:notebooks/model_conversion.ipynb), at small sizes.
+json gidd() {
+  return {{"architectures", {"GiddForDiffusionLM"}},
+          {"hidden_size", 64},
+          {"num_hidden_layers", 8},
+          {"num_attention_heads", 4},
+          {"vocab_size", 100},
+          {"attention_bias", true},
+          {"mlp_bias", true},
+          {"weight_scaling", 1.0},
+          {"head_scaling", 8.0},
+          {"noise_type", 1000.0}};
+}
+
+TEST(Config, ReadsGiddWithTheDefaultsOfItsClass) {
+  const ModelConfig config = read(gidd());
+  EXPECT_EQ(config.family, Family::kGidd);
+  EXPECT_EQ(config.num_kv_heads, 4);
+  EXPECT_EQ(config.ffn_dim, 4 * 64);
+  EXPECT_EQ(config.max_positions, 1024);
+  EXPECT_TRUE(config.norm_offset && config.qk_norm_full && config.kv_sink && config.squared_relu &&
+              config.ffn_bias);
+  EXPECT_FALSE(config.causal || config.tied_embeddings || config.qkv_bias || config.shifted_logits);
+  EXPECT_EQ(config.attn_soft_cap, 30);
+  EXPECT_EQ(config.residual_scale, 0.5F);
+  EXPECT_EQ(config.logit_scale, 8);
+  ASSERT_TRUE(config.noise.has_value());
+  EXPECT_EQ(*config.noise, (NoiseProcess{1000, -9, 9}));
+  EXPECT_EQ(config.bos_id, 0);
+  EXPECT_EQ(config.pad_id, 2);
+  EXPECT_EQ(config.mask_id, 3);
+  EXPECT_THAT(config.end_ids, ElementsAre(1));
+  EXPECT_THAT(read(with(gidd(), "eos_token_id", {7, 9})).end_ids, ElementsAre(7, 9));
+  EXPECT_EQ(read(with(gidd(), "bos_token_id", -1)).bos_id, -1);
+  EXPECT_EQ(read(with(gidd(), "mask_token_id", 99)).mask_id, 99);
+}
+
+TEST(Config, RefusesGiddVariantsThatItWouldComputeWrongly) {
+  expect_refused(gidd(), "weight_scaling", nullptr, "is missing; expected 1");
+  expect_refused(gidd(), "weight_scaling", "fan_in", "is \"fan_in\"; expected 1");
+  expect_refused(gidd(), "is_causal", true, "is true; expected false");
+  expect_refused(gidd(), "mask_token_id", -1, "is -1");
+  expect_refused(gidd(), "max_log_snr", -20, "smaller");
+}
+
 TEST(Config, ReadsLladaMoeByItsArchitecture) {
   const ModelConfig config = read(with(with(llada_moe(), "norm_topk_prob", true), "clip_qkv", 8));
   EXPECT_EQ(config.family, Family::kLladaMoe);

@@ -93,6 +93,9 @@ TEST(Parameters, CountIsThePublishedOne) {
   EXPECT_EQ(count_parameters(parse_random_spec("random:llada-8b")), 8'015'581'184);
   EXPECT_EQ(count_parameters(parse_random_spec("random:dream-7b")), 7'615'616'512);
   EXPECT_EQ(count_parameters(parse_random_spec("random:qwen3-0.6b")), 596'049'920);
+  EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-3b")), 2'957'629'440);
+  EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-mask-3b")), 2'844'349'440);
+  EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-10b")), 9'873'022'464);
 }
 
 TEST(Parameters, OfAnotherShapeThanTheConfigSaysAreRefusedByName) {
