@@ -172,7 +172,7 @@ class UniformDiffusionDecoder final : public Decoder {
   };
   int32_t iteration_ = 0;
   int32_t patience_used_ = 0;
-  double best_accuracy_ = -1;  // any is better
+  double best_accuracy_ = -1;            // any is better
   std::vector<Suggestion> suggestions_;  // of the answer's positions
   std::vector<int32_t> corrected_;       // positions that the last iteration changed
 };
