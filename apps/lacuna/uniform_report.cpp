@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -76,7 +77,7 @@ class Page : private PageWriter {
   };
 
   Row add_row(Table& table, const std::string& name, const std::string& flags, const Row* base) {
-    const Row row{judged(flags), processor_seconds(flags)};
+    Row row{judged(flags), processor_seconds(flags)};
     const Row& first = base != nullptr ? *base : row;
     table.row({name, accuracy_text(row.of),
                row.of.perplexity ? fmt::format("{:.3f}", *row.of.perplexity) : "-",
@@ -221,8 +222,8 @@ class Page : private PageWriter {
     for (const AnalysisTable& found : analyze(command)) {
       Table result(found.head);
       for (const auto& row : found.rows) {
-        std::vector<std::string> cells;
-        for (const nlohmann::json& value : row) cells.push_back(cell(value));
+        std::vector<std::string> cells(row.size());
+        std::transform(row.begin(), row.end(), cells.begin(), cell);
         result.row(cells);
       }
       table(result);
@@ -360,7 +361,8 @@ class Page : private PageWriter {
         "9.7× faster in all, attention 13.4×, MLP 17.3×, LM head 61×.");
     for (const Strategy& strategy : {kStrategies[0], kStrategies[2]}) {
       const std::string command = fmt::format(
-          "{}profile -m {} --prompt-length 127 --gen-length 32 --block-length 32 --steps 6 --block-exit "
+          "{}profile -m {} --prompt-length 127 --gen-length 32 --block-length 32 --steps 6 --last-layer all "
+          "--block-exit "
           "steps {}{}",
           kAnalyzeCommand, shape, strategy.flags, grid_.common_flags);
       add_tables(command);

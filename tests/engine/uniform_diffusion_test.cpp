@@ -246,19 +246,20 @@ TEST_F(UniformDiffusionTest, StopsAfterTheBlockThatEndsTheAnswer) {
 TEST_F(UniformDiffusionTest, BeginsWithNoiseThatHoldsNoSpecialTokens) {
   const ModelConfig& config = model_->config();
   GenerationOptions options = plain_options();
-  const auto make = [&](uint64_t seed) {
+  const auto noise_of = [&](uint64_t seed) {
     options.seed = seed;
-    return make_decoder(config, options, {1});
+    const std::unique_ptr<Decoder> decoder = make_decoder(config, options, {1});
+    return std::vector<TokenId>(decoder->canvas().begin(), decoder->canvas().end());
   };
   bool shows_special = false;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     options.noise = "safe";
-    for (const TokenId token : make(seed)->canvas()) {
+    for (const TokenId token : noise_of(seed)) {
       EXPECT_NE(token, config.mask_id);
       EXPECT_THAT(config.end_ids, Not(testing::Contains(token)));
     }
     options.noise = "hub";
-    for (const TokenId token : make(seed)->canvas()) shows_special = shows_special || token == config.mask_id;
+    for (const TokenId token : noise_of(seed)) shows_special = shows_special || token == config.mask_id;
   }
   EXPECT_TRUE(shows_special) << "the published noise may show the mask";
 }
