@@ -3,7 +3,7 @@
     python check_engine.py LACUNA_BINARY [--seeds N] [--families llada,dream] [--isa scalar,avx2] [--keep DIR]
 
 For every family and seed it writes random checkpoints (random_checkpoints.py), compares `lacuna logits` within 2e-3
-at logits of scale 10, and `lacuna run` at temperature 0 token for token. A comparison that hangs on a near-tie in
+at logits of scale 10, and `lacuna run` at temperature 0 token for token (of block diffusion: check_blocks.py). A comparison that hangs on a near-tie in
 the reference is skipped as ambiguous, a setting that the engine refuses (exit code 2) is skipped as refused; --strict
 counts refusals as failures. Exit status 0 when nothing failed.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 import sample_text
 import small_tokenizers
-from models import FAMILIES
+from models import BLOCK_FAMILIES, FAMILIES
 from random_checkpoints import END_OF_TURN, make_checkpoint, special_ids
 from samplers import NoProgress, decode
 
@@ -86,10 +86,11 @@ class Engine:
     def common(self):
         return ["--threads", self.threads] if self.threads else []
 
-    def logits(self, folder, tokens, positions=None):
+    def logits(self, folder, tokens, positions=None, block_length=None):
         request = folder / "request.json"
         out = folder / "logits.npy"
         value = {"tokens": tokens} | ({"positions": positions} if positions else {})
+        value |= {"block_length": block_length} if block_length else {}
         request.write_text(json.dumps(value))
         out.unlink(missing_ok=True)
         self.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *self.common()])
@@ -171,6 +172,8 @@ CAUSAL_SETTINGS = [("plain", "plain", {"gen_length": 24}), ("plain", "plain", {"
 
 
 def settings_of(family):
+    if family in BLOCK_FAMILIES:
+        return []
     return LLADA_SETTINGS if family in LLADA else DREAM_SETTINGS if family == "dream" else CAUSAL_SETTINGS
 
 
@@ -185,10 +188,10 @@ def make_prompt(model, kind, rng):
     return prompt
 
 
-def compare_logits(engine, folder, model, tokens, positions):
+def compare_logits(engine, folder, model, tokens, positions, block_length=None):
     model.router_gap = np.inf
-    want = model.logits(tokens, positions)
-    got = engine.logits(folder, tokens, positions)
+    want = model.logits(tokens, positions, block_length=block_length)
+    got = engine.logits(folder, tokens, positions, block_length)
     if got.dtype != np.float32 or got.shape != want.shape:
         return False, f"expected float32 {want.shape}, got {got.dtype} {got.shape}"
     if not np.all(np.isfinite(got)):
@@ -228,11 +231,12 @@ def compare_decode(engine, folder, model, prompt, setting):
 
 def check_family(engine, family, seed, root, report, label):
     gains = {"plain": {}, "ends": {"end_gain": 2.0}, "masks": {"mask_gain": 1.7}}
-    kinds = {kind for kind, _, _ in settings_of(family)}
+    kinds = {"plain"} | {kind for kind, _, _ in settings_of(family)}
     made = {}
     for kind in sorted(kinds):
         folder = root / f"{family}-{seed}-{kind}"
-        made[kind] = (folder, make_checkpoint(folder, family, seed, **gains[kind]))
+        tokenizer = None if family in BLOCK_FAMILIES else "auto"
+        made[kind] = (folder, make_checkpoint(folder, family, seed, tokenizer, **gains[kind]))
     folder, model = made["plain"]
     rng = np.random.default_rng([seed, 7])
     vocab, mask = model.shape.vocab, model.shape.mask_id
@@ -249,6 +253,9 @@ def check_family(engine, family, seed, root, report, label):
     name = f"{label}{family} seed {seed}"
     for what, (tokens, positions) in requests.items():
         report.run(f"{name} logits {what}", lambda: compare_logits(engine, folder, model, tokens, positions))
+    for length in (1, 7, 16, 200) if family in BLOCK_FAMILIES else ():
+        report.run(f"{name} logits in blocks of {length}",
+                   lambda: compare_logits(engine, folder, model, long, None, length))
     for kind, prompt_kind, setting in settings_of(family):
         at, of = made[kind]
         prompt = make_prompt(of, prompt_kind, rng)
@@ -311,7 +318,9 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("--seeds", type=int, default=4, help="random checkpoints per family (default 4)")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated; 'tokenizers' alone is allowed")
+    everything = FAMILIES + BLOCK_FAMILIES
+    parser.add_argument("--families", default=",".join(everything),
+                        help="comma-separated; 'tokenizers' alone is allowed")
     parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
@@ -319,7 +328,7 @@ def main():
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
     args = parser.parse_args()
     families = args.families.split(",")
-    if unknown := set(families) - set(FAMILIES) - {"tokenizers"}:
+    if unknown := set(families) - set(everything) - {"tokenizers"}:
         parser.error(f"unknown family {', '.join(sorted(unknown))}")
     if not os.access(args.binary, os.X_OK):
         parser.error(f"{args.binary} is not an executable file")
@@ -333,7 +342,7 @@ def main():
                 for seed in range(args.first_seed, args.first_seed + args.seeds):
                     if family != "tokenizers":
                         check_family(engine, family, seed, root, report, label)
-            if "tokenizers" in families or families == list(FAMILIES):
+            if "tokenizers" in families or families == list(everything):
                 check_tokenizers(engine, root, report, label)
     print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
     return 1 if report.failed or not report.passed else 0

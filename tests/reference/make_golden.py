@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from models import FAMILIES, Model
-from random_checkpoints import END_OF_TURN, make_checkpoint, special_ids
+from models import BLOCK_FAMILIES, FAMILIES, Model
+from random_checkpoints import END_OF_TURN, MASK, make_checkpoint, special_ids
 from samplers import NoProgress, decode
 
 TOKEN_MARGIN, CHOICE_MARGIN, ROUTER_MARGIN = 0.02, 0.005, 2e-5
@@ -24,7 +24,12 @@ MODELS = {  # dimensions, storage
     "dream": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1}, "f32"),
     "qwen2": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1, "tied": True}, "bf16"),
     "qwen3": ({"theta": 1e6, "eps": 1e-6, "heads": 4}, "f32"),
+    "fast_dllm": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1}, "bf16"),
+    "llada2": ({"theta": 6e5, "eps": 1e-6, "kv_heads": 1, "ffn": 13, "dense_ffn": 45, "first_dense": 1, "experts": 8,
+                "experts_per_token": 3, "groups": 4, "groups_per_token": 2, "shared": 2, "rotary": 0.5,
+                "routed_scale": 2.5, "qkv_bias": False, "dense_bias": False}, "bf16"),
 }
+BLOCK_LENGTH = 7
 # (what the run must show, setting). plain: no mask token is left; holes: masks in the prompt; ends: end tokens would
 # be generated without the switches; masks: a mask token is committed as if it were text.
 LLADA = [
@@ -72,9 +77,9 @@ One folder per model family, written from independent references (tests/referenc
 |---|---|
 | `config.json` | the published keys, tiny numbers |
 | `model.safetensors` | random weights under the published names, stored as {storage} |
-| `tokens.json` | `{{"tokens": [...]}}`, an input canvas in the form that `lacuna logits --request` takes |
+| `tokens.json` | `{{"tokens": [...]}}`, an input canvas in the form that `lacuna logits --request` takes; `block_length` for fast_dllm and llada2 |
 | `logits.npy` | float32 `[rows, vocab]`: the raw output of every row of that canvas (Dream's unshifted), computed in float64 |
-| `decodes.json` | a list of greedy decodes, see below |
+| `decodes.json` | a list of greedy decodes, see below; not for fast_dllm and llada2, whose `tokenizer_config.json` names the mask |
 
 An entry of `decodes.json` is one run at temperature 0 with `prompt` (ids; mask ids in it are ordinary masks):
 `rule`, `gen_length`, `steps`, `block_length`, `cfg_scale`, `logits_eos_inf`, `confidence_eos_eot_inf` (with
@@ -135,22 +140,26 @@ def find_decode(model, kind, setting, rng, eot_id):
 
 def make_family(folder, family):
     dims, dtype = MODELS[family]
-    seed = FAMILIES.index(family) + 100
+    seed = (FAMILIES + BLOCK_FAMILIES).index(family) + 100
+    blocks = {"block_length": BLOCK_LENGTH} if family in BLOCK_FAMILIES else {}
     make_checkpoint(folder, family, seed, tokenizer=None, dtype=dtype, shards=1, mask_gain=1.0, end_gain=1.5,
                     **(BASE | dims))
     model = Model.load(folder)
     rng = np.random.default_rng(seed)
-    vocab, mask = model.shape.vocab, model.shape.mask_id
+    vocab = model.shape.vocab
+    mask = special_ids(family, vocab)[MASK[family]] if blocks else model.shape.mask_id
     while True:  # a canvas on which no expert is chosen by a hair
         tokens = [int(t) for t in rng.integers(0, vocab, 24)]
         if mask >= 0:
             tokens[10:18] = [mask] * 8
         model.router_gap = np.inf
-        logits = model.logits(tokens)
+        logits = model.logits(tokens, **blocks)
         if model.router_gap > ROUTER_MARGIN:
             break
-    (folder / "tokens.json").write_text(json.dumps({"tokens": tokens}) + "\n")
+    (folder / "tokens.json").write_text(json.dumps({"tokens": tokens} | blocks) + "\n")
     np.save(folder / "logits.npy", logits.astype(np.float32))
+    if blocks:
+        return
     eot_id = special_ids(family, vocab)[END_OF_TURN[family]]
     settings = LLADA if family in ("llada", "llada_moe") else DREAM if family == "dream" else CAUSAL
     entries = [find_decode(model, kind, setting, rng, eot_id) for kind, setting in settings]
@@ -162,7 +171,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     root = Path(parser.parse_args().folder)
-    for family in FAMILIES:
+    for family in FAMILIES + BLOCK_FAMILIES:
         make_family(root / family, family)
         size = sum(file.stat().st_size for file in (root / family).iterdir())
         print(f"{root / family}: {size} bytes")

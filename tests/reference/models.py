@@ -13,6 +13,11 @@ with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). 
     dream       Qwen2          q, k, v  none       bidirectional   dense       (Dream 7B, arXiv 2508.15487)
     qwen2       Qwen2          q, k, v  none       causal          dense       (Qwen2.5, arXiv 2412.15115)
     qwen3       Qwen3          none     per head   causal          dense       (Qwen3, arXiv 2505.09388)
+    fast_dllm   Qwen2          q, k, v  none       block-causal    dense       (Fast-dLLM v2, NVlabs/Fast-dLLM)
+
+Block-causal: blocks of `block_length` rows, a row sees its own block and those before. LLaDA2 (inclusionAI) is
+block-causal too; its layers are spelled out in `Model._llada2` and its experts in `Model._grouped_experts`.
+BLOCK_FAMILIES names these two: golden files and check_engine.py hold their logits, check_blocks.py their decodes.
 
 GIDD (arXiv 2512.10858) is a transformer of its own, which `Model._gidd` spells out; it is not in FAMILIES, which names
 what the golden files and check_engine.py are about.
@@ -29,12 +34,15 @@ import numpy as np
 import safetensors_io
 
 FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3")
+BLOCK_FAMILIES = ("fast_dllm", "llada2")
 ARCHITECTURES = {
     "LLaDAModelLM": "llada",
     "LLaDAMoEModelLM": "llada_moe",
     "DreamModel": "dream",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
+    "Fast_dLLM_QwenForCausalLM": "fast_dllm",
+    "LLaDA2MoeModelLM": "llada2",
     "GiddForDiffusionLM": "gidd",
 }
 
@@ -58,6 +66,8 @@ class Shape:
     input_emb_norm: bool = False
     mask_id: int = -1
     eos_id: int = -1
+    rotary_dim: int = 0  # dimensions of a head that RoPE turns; 0: all
+    block_length: int = 0
 
     @property
     def causal(self):
@@ -87,11 +97,18 @@ def read_shape(config):
                      config.get("tie_word_embeddings", False), mask_id=config.get("mask_token_id", 3),
                      eos_id=ends[0] if isinstance(ends, list) else ends)
     default_head_dim = 128 if family == "qwen3" else config["hidden_size"] // heads
+    head_dim = config.get("head_dim", default_head_dim)
+    blocks = {}
+    if family == "fast_dllm":
+        blocks = {"block_length": config.get("bd_size", 32)}
+    if family == "llada2":
+        blocks = {"block_length": config.get("block_length", 32),
+                  "rotary_dim": int(head_dim * config["partial_rotary_factor"])}
     return Shape(family, config["hidden_size"], config["num_hidden_layers"], heads,
-                 config["num_key_value_heads"], config.get("head_dim", default_head_dim), config["vocab_size"],
+                 config["num_key_value_heads"], head_dim, config["vocab_size"],
                  config["rms_norm_eps"], config["rope_theta"], config.get("tie_word_embeddings", False),
                  experts=config.get("num_experts", 0), experts_per_token=config.get("num_experts_per_tok", 0),
-                 mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1))
+                 mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1), **blocks)
 
 
 def rms_norm(x, weight, eps):
@@ -152,6 +169,11 @@ def clean_mask(rows, cells, clean_prefix):
     return noisy_row[:, None] >= noisy_cell[None, :]
 
 
+def block_mask(rows, cells, block_length):
+    """visible[r, s] of block diffusion: a row sees its own block of positions and those before."""
+    return np.asarray(rows)[:, None] // block_length >= np.asarray(cells)[None, :] // block_length
+
+
 def swiglu(x, gate, up, down):
     return (silu(x @ gate.T) * (x @ up.T)) @ down.T
 
@@ -178,16 +200,19 @@ class Model:
         config = json.loads((Path(folder) / "config.json").read_text())
         return cls(config, safetensors_io.read_folder(folder))
 
-    def logits(self, tokens, positions=None, clean_prefix=0):
+    def logits(self, tokens, positions=None, clean_prefix=0, block_length=None):
         """Raw logits [rows, vocab]. Attention is bidirectional, or causal in row order for the Qwen families.
 
-        GIDD alone: the first clean_prefix rows do not see the others.
+        GIDD alone: the first clean_prefix rows do not see the others. Block families alone: blocks are stretches of
+        rows, block_length long or as the config says.
         """
         tokens = np.asarray(tokens, dtype=np.int64)
         positions = np.arange(len(tokens)) if positions is None else np.asarray(positions)
         visible = np.tril(np.ones((len(tokens), len(tokens)), dtype=bool)) if self.shape.causal else None
         if self.shape.family == "gidd":
             visible = clean_mask(range(len(tokens)), range(len(tokens)), clean_prefix)
+        if self.shape.family in BLOCK_FAMILIES:
+            visible = block_mask(range(len(tokens)), range(len(tokens)), block_length or self.shape.block_length)
         return self._forward(tokens, positions, lambda layer, q, k, v: self._attention(layer, q, k, v, visible))
 
     def rows(self, tokens, positions, cells, store, clean_prefix=0):
@@ -209,7 +234,8 @@ class Model:
         return self._forward(tokens, positions, attend)
 
     def _forward(self, tokens, positions, attend):
-        run = {"llada": self._llada, "gidd": self._gidd}.get(self.shape.family, self._qwen_like)
+        run = {"llada": self._llada, "gidd": self._gidd, "llada2": self._llada2}.get(self.shape.family,
+                                                                                    self._qwen_like)
         return run(tokens, positions, attend)
 
     def _attention(self, layer, q, k, v, visible):
@@ -292,6 +318,60 @@ class Model:
             x = x + scale * (m @ t[layer + "mlp.down_proj.weight"].T + t.get(layer + "mlp.down_proj.bias", 0))
         head = t["model.embed_tokens.weight" if s.tied else "lm_head.weight"]
         return config.get("head_scaling", 1.0) * (norm(x, "model.norm") @ head.T)
+
+    def _llada2(self, tokens, positions, attend):
+        """One matrix has the rows of q, of k and of v; RoPE turns the first rotary_dim dimensions of each head."""
+        s, t, config = self.shape, self.tensors, self.config
+
+        def turn(x):
+            return np.concatenate([rope(x[..., :s.rotary_dim], positions, s.theta), x[..., s.rotary_dim:]], axis=-1)
+
+        x = t["model.word_embeddings.weight"][tokens]
+        for i in range(s.layers):
+            layer = f"model.layers.{i}."
+            attn, mlp = layer + "attention.", layer + "mlp."
+            a = rms_norm(x, t[layer + "input_layernorm.weight"], s.eps)
+            heads = self._heads(a, t[attn + "query_key_value.weight"], s.heads + 2 * s.kv_heads,
+                                t.get(attn + "query_key_value.bias"))
+            q, k, v = np.split(heads, [s.heads, s.heads + s.kv_heads], axis=1)
+            q = turn(rms_norm(q, t[attn + "query_layernorm.weight"], s.eps))
+            k = turn(rms_norm(k, t[attn + "key_layernorm.weight"], s.eps))
+            x = x + attend(i, q, k, v) @ t[attn + "dense.weight"].T + t.get(attn + "dense.bias", 0)
+            h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
+            x = x + (self._mlp(h, mlp) if i < config["first_k_dense_replace"] else self._grouped_experts(h, mlp))
+        x = rms_norm(x, t["model.norm.weight"], s.eps)
+        return x @ t["model.word_embeddings.weight" if s.tied else "lm_head.weight"].T
+
+    def _mlp(self, h, name):
+        return swiglu(h, *(self.tensors[f"{name}{part}_proj.weight"] for part in ("gate", "up", "down")))
+
+    def _grouped_experts(self, h, mlp):
+        """Experts are chosen by sigmoid + bias within the best groups and weighted by the sigmoid alone."""
+        t, config = self.tensors, self.config
+        groups, kept, top = config["n_group"], config["topk_group"], config["num_experts_per_tok"]
+        scores = 1 / (1 + np.exp(-(h @ t[mlp + "gate.weight"].T)))
+        ranks = scores + t[mlp + "gate.expert_bias"]
+        out = np.zeros_like(h)
+        for row in range(len(h)):
+            by_group = ranks[row].reshape(groups, -1)
+            group_ranks = np.sort(by_group, axis=1)[:, -2:].sum(axis=1)
+            best_groups = self._best(group_ranks, kept)
+            allowed = np.full_like(by_group, -np.inf)
+            allowed[best_groups] = by_group[best_groups]
+            chosen = self._best(allowed.reshape(-1), top)
+            weights = scores[row, chosen]
+            if top > 1:
+                weights = weights / (weights.sum() + 1e-20)
+            for e, weight in zip(chosen, weights * config["routed_scaling_factor"]):
+                out[row] += weight * self._mlp(h[row], f"{mlp}experts.{e}.")
+        return out + (self._mlp(h, mlp + "shared_experts.") if config["num_shared_experts"] else 0)
+
+    def _best(self, values, count):
+        """Indices of the largest, ties to the lowest; keeps account of how close it was."""
+        order = np.argsort(-values, kind="stable")
+        if count < len(order):
+            self.router_gap = min(self.router_gap, values[order[count - 1]] - values[order[count]])
+        return order[:count]
 
     def _experts(self, h, layer):
         """sum over the k most probable experts of p_e * expert_e(h); p is the full softmax, not renormalised."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import safetensors_io
-from models import FAMILIES, Model, read_shape
+from models import BLOCK_FAMILIES, FAMILIES, Model, read_shape
 
 # Added tokens in the order of the published vocabularies; they take the last ids before the dead rows.
 SPECIALS = {
@@ -23,10 +23,13 @@ SPECIALS = {
     "dream": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|beginoftext|>", "<|mask|>"],
     "qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "fast_dllm": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "|<MASK>|"],
+    "llada2": ["<|startoftext|>", "<|endoftext|>", "<role>", "</role>", "<|role_end|>", "<|mask|>"],
 }
-MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>"}
+MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "fast_dllm": "|<MASK>|",
+        "llada2": "<|mask|>"}
 END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|im_end|>", "qwen2": "<|im_end|>",
-               "qwen3": "<|im_end|>"}
+               "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>"}
 DEAD_ROWS = 3
 
 
@@ -47,7 +50,7 @@ def random_dims(family, rng):
         kv_heads, group = max(1, kv_heads - 1), max(1, group - 1) if kv_heads == 1 else group
     heads = kv_heads * group
     hidden = heads * head_dim
-    if family == "qwen3":
+    if family in ("qwen3", "llada2"):
         hidden = int(rng.choice([40, 64, 72, 96, 136]))
     dims = {
         "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
@@ -60,6 +63,16 @@ def random_dims(family, rng):
     if family == "llada_moe":
         dims["experts"] = int(rng.choice([4, 7, 8]))
         dims["experts_per_token"] = int(rng.choice([1, 2, 3]))
+    if family == "llada2":
+        groups, size = int(rng.choice([1, 2, 3, 4])), int(rng.choice([2, 3, 4]))
+        kept = int(rng.integers(1, groups + 1))
+        dims |= {
+            "groups": groups, "groups_per_token": kept, "experts": groups * size,
+            "experts_per_token": int(rng.integers(1, min(kept * size, 5) + 1)), "shared": int(rng.integers(0, 3)),
+            "first_dense": int(rng.integers(0, 2)), "layers": int(rng.integers(2, 4)), "dense_ffn": 53,
+            "rotary": float(rng.choice([0.5, 0.5, 0.75, 1.0])), "routed_scale": float(rng.choice([1.0, 2.5])),
+            "qkv_bias": bool(rng.random() < 0.3), "dense_bias": bool(rng.random() < 0.3),
+        }
     return dims
 
 
@@ -108,6 +121,23 @@ def make_config(family, dims):
             "router_topk_group": None, "mask_token_id": ids[MASK[family]],
         }
         return config
+    if family == "llada2":
+        return config | {
+            "architectures": ["LLaDA2MoeModelLM"], "model_type": "llada2_moe",
+            "auto_map": {"AutoConfig": "configuration_llada2_moe.LLaDA2MoeConfig",
+                         "AutoModel": "modeling_llada2_moe.LLaDA2MoeModel",
+                         "AutoModelForCausalLM": "modeling_llada2_moe.LLaDA2MoeModelLM"},
+            "intermediate_size": dims["dense_ffn"], "first_k_dense_replace": dims["first_dense"],
+            "moe_intermediate_size": dims["ffn"], "norm_topk_prob": True, "norm_head": False, "norm_softmax": False,
+            "num_experts": dims["experts"], "num_experts_per_tok": dims["experts_per_token"],
+            "num_shared_experts": dims["shared"], "n_group": dims["groups"], "topk_group": dims["groups_per_token"],
+            "head_dim": dims["head_dim"], "use_bias": dims["dense_bias"], "use_qkv_bias": dims["qkv_bias"],
+            "use_rmsnorm": True, "rotary_dim": int(dims["head_dim"] * dims["rotary"]),
+            "partial_rotary_factor": dims["rotary"], "using_split_qkv_in_self_attention": False,
+            "router_dtype": "fp32", "moe_router_enable_expert_bias": True, "score_function": "sigmoid",
+            "routed_scaling_factor": dims["routed_scale"], "embedding_dropout": 0.0, "output_dropout": 0.0,
+            "max_window_layers": 28, "output_router_logits": False, "use_sliding_window": False,
+        }
     config |= {"intermediate_size": dims["ffn"], "max_window_layers": dims["layers"], "sliding_window": None,
                "use_sliding_window": False, "bos_token_id": end}
     if family == "dream":
@@ -115,6 +145,12 @@ def make_config(family, dims):
             "architectures": ["DreamModel"], "model_type": "Dream", "mask_token_id": ids[MASK[family]],
             "auto_map": {"AutoConfig": "configuration_dream.DreamConfig", "AutoModel": "modeling_dream.DreamModel"},
             "transformers_version": "4.46.2", "use_mrope": False,
+        }
+    if family == "fast_dllm":
+        return config | {
+            "architectures": ["Fast_dLLM_QwenForCausalLM"], "model_type": "Fast_dLLM_Qwen", "bd_size": 32,
+            "conplemenrary_mask": True, "layer_types": ["full_attention"] * dims["layers"],
+            "eos_token_id": ids["<|im_end|>"],
         }
     if family == "qwen2":
         return config | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "use_mrope": False}
@@ -147,8 +183,13 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
         if text == MASK.get(family):
             gain = mask_gain
         head[token] *= max(gain, 0.1) if dims["tied"] else gain  # a tied row must stay an embedding
-    attention_gain = 1.0 if family in ("qwen3", "llada_moe") else 2.5  # those two norm q and k afterwards
+    attention_gain = 1.0 if family in ("qwen3", "llada_moe", "llada2") else 2.5  # those norm q and k afterwards
     tensors = {}
+
+    def mlp(name, inner, gain):
+        tensors[name + "gate_proj.weight"] = linear(inner, hidden, 1.5)
+        tensors[name + "up_proj.weight"] = linear(inner, hidden, 1.5)
+        tensors[name + "down_proj.weight"] = linear(hidden, inner, gain)
 
     if family == "llada":
         root = "model.transformer."
@@ -167,6 +208,34 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
         tensors[root + "ln_f.weight"] = norm(hidden)
         if not dims["tied"]:
             tensors[root + "ff_out.weight"] = head
+    elif family == "llada2":
+        tensors["model.word_embeddings.weight"] = embedding
+        for i in range(dims["layers"]):
+            layer = f"model.layers.{i}."
+            attn = layer + "attention."
+            tensors[layer + "input_layernorm.weight"] = norm(hidden)
+            rows = np.repeat([1.0, 1.0, 2.0], [q, kv, kv])  # gains of q, k and v
+            tensors[attn + "query_key_value.weight"] = linear(q + 2 * kv, hidden) * rows[:, None]
+            if dims["qkv_bias"]:
+                tensors[attn + "query_key_value.bias"] = rng.standard_normal(q + 2 * kv) * 0.5
+            tensors[attn + "query_layernorm.weight"] = norm(dims["head_dim"]) * 1.6
+            tensors[attn + "key_layernorm.weight"] = norm(dims["head_dim"]) * 1.6
+            tensors[attn + "dense.weight"] = linear(hidden, q, 2.0)
+            if dims["dense_bias"]:
+                tensors[attn + "dense.bias"] = rng.standard_normal(hidden) * 0.5
+            tensors[layer + "post_attention_layernorm.weight"] = norm(hidden)
+            if i < dims["first_dense"]:
+                mlp(layer + "mlp.", dims["dense_ffn"], 1.5)
+                continue
+            tensors[layer + "mlp.gate.weight"] = linear(dims["experts"], hidden, 1.5)
+            tensors[layer + "mlp.gate.expert_bias"] = rng.standard_normal(dims["experts"]) * 0.3
+            for e in range(dims["experts"]):
+                mlp(f"{layer}mlp.experts.{e}.", ffn, 1.0)
+            if dims["shared"]:
+                mlp(layer + "mlp.shared_experts.", ffn * dims["shared"], 1.0)
+        tensors["model.norm.weight"] = norm(hidden)
+        if not dims["tied"]:
+            tensors["lm_head.weight"] = head
     else:
         tensors["model.embed_tokens.weight"] = embedding
         for i in range(dims["layers"]):
@@ -175,7 +244,7 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
             tensors[layer + "input_layernorm.weight"] = norm(hidden)
             for name, rows, gain in (("q", q, attention_gain), ("k", kv, 1.0), ("v", kv, 2.0)):
                 tensors[f"{attn}{name}_proj.weight"] = linear(rows, hidden, gain)
-                if family in ("dream", "qwen2"):
+                if family in ("dream", "qwen2", "fast_dllm"):
                     tensors[f"{attn}{name}_proj.bias"] = rng.standard_normal(rows) * 0.5
             tensors[attn + "o_proj.weight"] = linear(hidden, q, 2.0)
             if family in ("qwen3", "llada_moe"):
@@ -187,10 +256,8 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
                 mlps = [f"{layer}mlp.experts.{e}." for e in range(dims["experts"])]
             else:
                 mlps = [layer + "mlp."]
-            for mlp in mlps:
-                tensors[mlp + "gate_proj.weight"] = linear(ffn, hidden, 1.5)
-                tensors[mlp + "up_proj.weight"] = linear(ffn, hidden, 1.5)
-                tensors[mlp + "down_proj.weight"] = linear(hidden, ffn, 3.0 if family == "llada_moe" else 1.5)
+            for name in mlps:
+                mlp(name, ffn, 3.0 if family == "llada_moe" else 1.5)
         tensors["model.norm.weight"] = norm(hidden)
         if not dims["tied"]:
             tensors["lm_head.weight"] = head
@@ -220,11 +287,11 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
 
     tokenizer: 'json' (tokenizer.json), 'trio' (vocab.json, merges.txt, added_tokens.json), 'auto' (what the family
     publishes) or None. edit(config, tensors) may change both before they are written. The same arguments always write
-    the same bytes.
+    the same bytes. The block families get a tokenizer_config.json in any case, as nothing else names their mask.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng([FAMILIES.index(family), seed])
+    rng = np.random.default_rng([(FAMILIES + BLOCK_FAMILIES).index(family), seed])
     dims = random_dims(family, rng) | overrides
     dtype = dtype or ("f32", "bf16", "f16")[seed % 3]
     shards = shards or (1, 3)[seed % 2]
@@ -235,6 +302,10 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
         tensors = {name: safetensors_io.round_to(values, dtype) for name, values in tensors.items()}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_weights(folder, tensors, dtype, shards)
+    if family in BLOCK_FAMILIES:
+        added = {str(token): {"content": text, "special": True}
+                 for text, token in special_ids(family, dims["vocab"]).items()}
+        (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}, indent=2) + "\n")
     if tokenizer:
         import small_tokenizers  # needs the tokenizers package
         kind = {"dream": "trio"}.get(family, "json") if tokenizer == "auto" else tokenizer
@@ -341,10 +412,11 @@ def make_gidd_checkpoint(folder, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
-    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("family", choices=FAMILIES + BLOCK_FAMILIES)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    model = make_checkpoint(args.folder, args.family, args.seed)
+    model = make_checkpoint(args.folder, args.family, args.seed,
+                            tokenizer=None if args.family in BLOCK_FAMILIES else "auto")
     print(read_shape(model.config))
 
 

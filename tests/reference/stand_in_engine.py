@@ -22,7 +22,7 @@ BUG = os.environ.get("STAND_IN_BUG", "")
 
 def logits(args):
     request = json.loads(Path(args.request).read_text())
-    values = Model.load(args.model).logits(request["tokens"], request.get("positions")).astype(np.float32)
+    values = Model.load(args.model).logits(**request).astype(np.float32)
     if BUG == "logits":
         values[-1, 3] += 0.01
     np.save(args.out, values)

@@ -15,7 +15,7 @@ import numpy as np
 import models
 import safetensors_io
 import samplers
-from models import FAMILIES, Model
+from models import BLOCK_FAMILIES, FAMILIES, Model
 from random_checkpoints import MASK, make_checkpoint, random_dims, special_ids
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
@@ -208,7 +208,7 @@ def test_bf16():
 def test_files_round_trip():
     """A written checkpoint reads back as the same function, sharded or not, and the same seed writes the same bytes."""
     with tempfile.TemporaryDirectory() as scratch:
-        for family in FAMILIES:
+        for family in FAMILIES + BLOCK_FAMILIES:
             for seed in range(3):
                 folder = Path(scratch) / f"{family}{seed}"
                 model = make_checkpoint(folder, family, seed, tokenizer=None)
@@ -248,6 +248,59 @@ def test_causal_and_bidirectional():
             model = make_checkpoint(scratch, family, 4, tokenizer=None)
             before, after = model.logits([1, 2, 3, 4, 5]), model.logits([1, 2, 3, 4, 6])
             assert np.allclose(before[:4], after[:4]) == model.shape.causal
+
+
+def test_block_causal():
+    """A token reaches the rows of its own block and of those behind, and no other."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for family in BLOCK_FAMILIES:
+            model = make_checkpoint(scratch, family, 4, tokenizer=None)
+            before = model.logits([1, 2, 3, 4, 5, 6, 7], block_length=3)
+            after = model.logits([1, 2, 3, 4, 9, 6, 7], block_length=3)
+            reached = np.max(np.abs(after - before), axis=-1) > 1e-9
+            assert reached.tolist() == [False] * 3 + [True] * 4
+            assert np.allclose(model.logits([1, 2, 3], block_length=1)[:1], model.logits([1]))
+            assert model.shape.block_length == 32
+
+
+def test_blocks_over_a_store():
+    """Block after block over a store equals all at once."""
+    tokens = [3, 1, 4, 1, 5, 9]
+    with tempfile.TemporaryDirectory() as scratch:
+        for family in BLOCK_FAMILIES:
+            model = make_checkpoint(scratch, family, 5, tokenizer=None)
+            want, known = model.logits(tokens, block_length=2), models.Store(model.shape, 0)
+            for end in (2, 4, 6):
+                store, rows = models.Store(model.shape, end), range(end - 2, end)
+                store.k[:, :end - 2], store.v[:, :end - 2] = known.k, known.v
+                assert np.allclose(model.rows(tokens[end - 2:end], rows, rows, store), want[end - 2:end])
+                known = store
+
+
+def test_grouped_experts_by_hand():
+    """Two groups of two experts, of which one is open; the bias decides the choice and leaves the weights alone."""
+    with tempfile.TemporaryDirectory() as scratch:
+        model = make_checkpoint(scratch, "llada2", 0, tokenizer=None, layers=2, first_dense=1, groups=2, experts=4,
+                                groups_per_token=1, experts_per_token=2, shared=1, routed_scale=2.5)
+    t, mlp = model.tensors, "model.layers.1.mlp."
+    h = np.random.default_rng(0).standard_normal((1, model.shape.hidden))
+    s = 1 / (1 + np.exp(-(h @ t[mlp + "gate.weight"].T)[0]))
+    outs = [model._mlp(h, f"{mlp}experts.{e}.") for e in range(4)] + [model._mlp(h, mlp + "shared_experts.")]
+    for bias, (a, b) in (([5, -1, 0, 0], (0, 1)), ([0, 0, 9, -2], (2, 3))):
+        t[mlp + "gate.expert_bias"] = np.array(bias, dtype=np.float64)
+        want = outs[4] + 2.5 * (s[a] * outs[a] + s[b] * outs[b]) / (s[a] + s[b])
+        assert np.allclose(model._grouped_experts(h, mlp), want)
+
+
+def test_partial_rotation():
+    """LLaDA2 turns the first dimensions as a head of that many would be turned."""
+    with tempfile.TemporaryDirectory() as scratch:
+        models_of = [make_checkpoint(scratch, "llada2", 3, tokenizer=None, rotary=rotary) for rotary in (0.5, 1.0)]
+    half, whole = (model.logits([1, 2, 3, 4]) for model in models_of)
+    assert models_of[0].shape.rotary_dim * 2 == models_of[0].shape.head_dim
+    assert not np.allclose(half, whole)
+    for model, logits in zip(models_of, (half, whole)):  # only distances count
+        assert np.allclose(model.logits([1, 2, 3, 4], positions=[7, 8, 9, 10]), logits)
 
 
 def test_transformers_qwen():
@@ -318,11 +371,13 @@ def test_golden_files():
     """tests/golden holds what these references say today."""
     if not GOLDEN.exists():
         raise Skip("no golden files")
-    for family in FAMILIES:
+    for family in FAMILIES + BLOCK_FAMILIES:
         folder = GOLDEN / family
         model = Model.load(folder)
-        logits = model.logits(json.loads((folder / "tokens.json").read_text())["tokens"])
+        logits = model.logits(**json.loads((folder / "tokens.json").read_text()))
         assert np.max(np.abs(logits - np.load(folder / "logits.npy"))) < 1e-5
+        if family in BLOCK_FAMILIES:
+            continue
         for entry in json.loads((folder / "decodes.json").read_text()):
             prompt, tokens, eot = entry.pop("prompt"), entry.pop("tokens"), entry.pop("eot_token_id", None)
             commits = entry.pop("commits", [])
