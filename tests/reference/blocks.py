@@ -1,0 +1,553 @@
+"""Block diffusion and sparse attention, written from docs/block_diffusion.md alone.
+
+`decode` runs one request and leaves a `Pass` per forward pass: its kind, the positions of its rows and the tokens that
+it wrote. Nothing here is clever: keys and values of all positions lie in one store, a pass writes those of its rows and
+then each row attends to the cells that its `View` names. Where the page leaves a choice, a comment that begins with
+"Reading:" says which one is taken.
+"""
+import copy
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from models import Store, softmax
+from uniform import RngStream
+
+DRAW, ORDER = 1, 2  # what a stream is for
+EXACT_LAYERS = 2    # the first ones, always
+ROWS_TOGETHER = 1024  # of a prefill pass
+
+
+@dataclass
+class Sparse:
+    method: str                # mage, quest, sparsed
+    budget: int                # cells
+    page: int = 16             # quest
+    exact: float = 0.2         # sparsed
+
+
+@dataclass
+class Options:
+    gen_length: int = 32
+    block_length: int = 4
+    steps: int | None = None          # None: as many as positions in a block
+    unmask: str = "low-confidence"
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    commit: str | None = None         # fused or apart; None: fused where that is possible
+    sub_block_length: int | None = None  # of models that shift
+    cache: str = "none"               # or block
+    edit: tuple | None = None         # tau, most
+    sparse: Sparse | None = None
+    sparse_commit: str = "exact"      # or sparse
+    sparse_after: int | None = None
+    rope_scale: float = 1.0
+    seed: int = 0
+
+
+DYNAMIC, ENTROPY_BOUND = 0.85, 0.35  # where no value is given
+
+
+@dataclass
+class Pass:
+    kind: str                  # prefill, denoise, commit
+    rows: list                 # positions in feed order
+    committed: list = field(default_factory=list)  # (position, token), ascending
+
+
+@dataclass
+class Decode:
+    tokens: list               # the answer
+    limit: int                 # where the positions to generate end
+    passes: list
+    close: int | None          # the first pass in which a decision was too close to call, None: none was
+    met: Counter               # how often each rare path was taken
+
+
+# Attention
+
+
+def largest(values, count):
+    """Places of the `count` largest, ascending, ties to the lowest, and how far the last is above the next one."""
+    order = np.argsort(-values, kind="stable")
+    if count >= len(order):
+        return np.arange(len(order)), np.inf
+    last, following = values[order[count - 1]], values[order[count]]
+    return np.sort(order[:count]), (last - following) / max(abs(last), abs(following), 1e-9)
+
+
+def page_bounds(keys, page):
+    """Largest and smallest value of each channel in each page: two arrays [pages, d] of keys [cells, d]."""
+    pages = [keys[begin:begin + page] for begin in range(0, len(keys), page)]
+    return np.array([p.max(axis=0) for p in pages]), np.array([p.min(axis=0) for p in pages])
+
+
+def page_scores(queries, keys, page):
+    """Quest's score of each page; queries [any number, d]."""
+    high, low = page_bounds(keys, page)
+    positive, negative = np.maximum(queries, 0).mean(axis=0), np.maximum(-queries, 0).mean(axis=0)
+    return high @ positive - low @ negative
+
+
+class View:
+    """What the rows of one block attend to in a pass: prefix cells and the block's own."""
+
+    def __init__(self, begin, end, rows):
+        self.begin, self.end, self.rows = begin, end, list(rows)
+
+    def cells(self, layer, head, queries, keys):
+        """Prefix cells of a layer and key/value head, ascending. queries [rows, group, d], keys [begin, d]."""
+        return np.arange(self.begin)
+
+    def weigh(self, layer, head, mass):
+        """What each cell of `cells` got from all rows and query heads together."""
+
+
+class Remember(View):
+    """Exact; keeps the `budget` cells with the largest mass."""
+
+    def __init__(self, *where, budget, see):
+        super().__init__(*where)
+        self.budget, self.see, self.chosen = budget, see, {}
+
+    def weigh(self, layer, head, mass):
+        if layer >= EXACT_LAYERS:
+            self.chosen[layer, head], gap = largest(mass, self.budget)
+            self.see(gap)
+
+
+class Chosen(View):
+    """The cells chosen earlier, and all from `since` on."""
+
+    def __init__(self, *where, chosen, since):
+        super().__init__(*where)
+        self.chosen, self.since = chosen, since
+
+    def cells(self, layer, head, queries, keys):
+        if layer < EXACT_LAYERS:
+            return np.arange(self.begin)
+        return np.concatenate([self.chosen[layer, head], np.arange(self.since, self.begin)])
+
+
+class Pages(View):
+    """The best pages for the queries of the pass, and the last one."""
+
+    def __init__(self, *where, budget, page, see):
+        super().__init__(*where)
+        self.budget, self.page, self.see = budget, page, see
+
+    def cells(self, layer, head, queries, keys):
+        if layer < EXACT_LAYERS:
+            return np.arange(self.begin)
+        scores = page_scores(queries.reshape(-1, queries.shape[-1]), keys, self.page)
+        best, gap = largest(scores[:-1], self.budget // self.page - 1)
+        if self.budget // self.page > 1:
+            self.see(gap)
+        pages = [*best, len(scores) - 1]
+        return np.concatenate([np.arange(p * self.page, min((p + 1) * self.page, self.begin)) for p in pages])
+
+
+def stretched(model, factor):
+    """The model with theta multiplied by factor^(r / (r - 2)), r its rotated dimensions."""
+    rotated = getattr(model.shape, "rotary_dim", 0) or model.shape.head_dim
+    out = copy.copy(model)
+    out.shape = replace(model.shape, theta=model.shape.theta * factor ** (rotated / (rotated - 2)))
+    return out
+
+
+class Network:
+    """A model of models.py over the K/V of all positions of a canvas."""
+
+    def __init__(self, model, rope_scale=1.0, shifted=False):
+        self.model, self.mask_id, self.shifted = stretched(model, rope_scale), model.shape.mask_id, shifted
+
+    def start(self, cells):
+        self.store = Store(self.model.shape, cells)
+
+    def compute(self, canvas, views):
+        """Logits of the rows of all views, one after the other."""
+        rows = np.concatenate([view.rows for view in views]).astype(np.int64)
+
+        def attend(layer, q, k, v):
+            # All rows write before any reads.
+            self.store.k[layer, rows], self.store.v[layer, rows] = k, v
+            out, at = [], 0
+            for view in views:
+                out.append(self._attend(layer, q[at:at + len(view.rows)], view))
+                at += len(view.rows)
+            return np.concatenate(out)
+
+        return self.model._forward(np.asarray(canvas)[rows], rows, attend)
+
+    def _attend(self, layer, q, view):
+        """[rows, heads * d] of q [rows, heads, d]."""
+        keys, values = self.store.k[layer], self.store.v[layer]
+        group, out = q.shape[1] // keys.shape[1], []
+        for head in range(keys.shape[1]):
+            queries = q[:, head * group:(head + 1) * group]
+            prefix = view.cells(layer, head, queries, keys[:view.begin, head])
+            cells = np.concatenate([prefix, np.arange(view.begin, view.end)]).astype(np.int64)
+            share = softmax(queries @ keys[cells, head].T / np.sqrt(q.shape[-1]))
+            out.append(share @ values[cells, head])
+            view.weigh(layer, head, share.sum(axis=(0, 1))[:len(prefix)])
+        return np.concatenate(out, axis=1).reshape(len(q), -1)
+
+
+# Which positions a step commits
+
+
+@dataclass
+class Candidate:
+    position: int
+    token: int
+    probability: float         # of the token
+    margin: float
+    entropy: float             # in nats
+
+
+def parse_rule(rule):
+    """('dynamic', 0.85) for 'dynamic'; the value is None where the rule has none."""
+    name, _, value = rule.partition("=")
+    default = {"dynamic": DYNAMIC, "entropy-bounded": ENTROPY_BOUND}.get(name)
+    return name, float(value) if value else default
+
+
+def choose(rule, candidates, count, stream, see):
+    """The candidates that a step commits. count: n_s; see(a, b): the order of a and b mattered."""
+    name, value = parse_rule(rule)
+    score = {"sequential": lambda c: -c.position, "random": lambda c: stream.uniform(c.position),
+             "margin": lambda c: c.margin, "entropy": lambda c: -c.entropy,
+             "entropy-bounded": lambda c: -c.entropy}.get(name, lambda c: c.probability)
+    order = sorted(candidates, key=lambda c: (-score(c), c.position))
+
+    def first(number):
+        if 0 < number < len(order):
+            see(score(order[number - 1]), score(order[number]))
+        return order[:number]
+
+    if name in ("low-confidence", "margin", "entropy", "sequential", "random"):
+        return first(count)
+    if name == "dynamic":
+        for c in order:
+            see(c.probability, value)
+        above = [c for c in order if c.probability > value]
+        return above if len(above) >= count else first(count)
+    if name == "threshold":
+        for c in order:
+            see(c.probability, value)
+        return [c for c in order if c.probability >= value] or first(1)
+    number = 1
+    if name == "factor":
+        while number < len(order):
+            bound = 1 - value / (number + 2)
+            see(order[number].probability, bound)
+            if order[number].probability < bound:
+                break
+            number += 1
+    else:
+        assert name == "entropy-bounded", rule
+        total = order[0].entropy
+        while number < len(order):
+            total += order[number].entropy
+            see(total, value)
+            if total >= value:
+                break
+            number += 1
+    return first(number)
+
+
+# Decoding
+
+
+class Decoder:
+    LOGIT_GAP = 3e-4
+    PROBABILITY_GAP = 1e-4     # relative, of what positions are chosen by
+    CELL_GAP = 3e-5            # relative, of masses and scores of pages
+
+    def __init__(self, network, prompt, ends, options):
+        self.network, self.ends, self.options = network, frozenset(ends), options
+        self.size = options.block_length
+        self.steps = options.steps or self.size
+        assert 1 <= self.steps <= self.size and options.gen_length > 0
+        assert prompt or not network.shifted
+        self.prompt, self.limit = len(prompt), len(prompt) + options.gen_length
+        self.first, self.blocks = self.prompt // self.size, (self.limit - 1) // self.size + 1
+        length = self.blocks * self.size
+        self.canvas = list(prompt) + [network.mask_id] * (length - self.prompt)
+        self.masked = [position >= self.prompt for position in range(length)]
+        self.sub = (options.sub_block_length or min(8, self.size)) if network.shifted else self.size
+        assert self.size % self.sub == 0
+        self.rule = options.unmask
+        assert not (options.edit and network.shifted), "a shift leaves position 0 of a block without a row"
+        sparse_commit = options.sparse is not None and options.sparse_commit == "sparse"
+        self.fused = options.commit != "apart" and not network.shifted and not sparse_commit
+        assert self.fused or options.commit != "fused"
+        self.passes, self.close, self.met = [], None, Counter()
+        self.clock = 0             # steps of all blocks
+        self.chosen, self.since = None, 0  # cells that sparse attention remembers, and from where on all are seen
+        self.scaled_gap = self.LOGIT_GAP / (options.temperature or 1.0)  # of logits over the temperature
+        network.start(length)
+
+    def run(self):
+        kept = self.prefill()
+        for block in range(self.first, self.blocks):
+            if self.ended() or self.denoise(block, kept):
+                break
+            if block + 1 < self.blocks:
+                kept = self.commit(block)
+        end = self.end_of_answer()
+        return Decode(self.canvas[self.prompt:self.limit if end is None else end + 1], self.limit, self.passes,
+                      self.close, self.met)
+
+    # The answer
+
+    def end_of_answer(self):
+        """Position of the first end token with no mask before it, or None."""
+        for position in range(self.prompt, self.limit):
+            if self.masked[position]:
+                return None
+            if self.canvas[position] in self.ends:
+                return position
+        return None
+
+    def ended(self):
+        end = self.end_of_answer()
+        self.met["stopped by an end"] += end is not None
+        return end is not None
+
+    # Passes
+
+    def feed(self, kind, views):
+        """One pass; returns {position: logits}."""
+        rows = [int(position) for view in views for position in view.rows]
+        self.passes.append(Pass(kind, rows))
+        return dict(zip(rows, self.network.compute(self.canvas, views)))
+
+    def bounds(self, block):
+        return block * self.size, (block + 1) * self.size
+
+    def whole(self, block):
+        return (*self.bounds(block), range(*self.bounds(block)))
+
+    def write(self, tokens):
+        """{position: token} of the last pass."""
+        for position, token in tokens.items():
+            self.canvas[position], self.masked[position] = token, False
+        self.passes[-1].committed = sorted(tokens.items())
+
+    def prefill(self):
+        """Reads the prompt's blocks; returns the views of those that the first step shall compute."""
+        rest, together = [View(*self.whole(block)) for block in range(self.first)], max(1, ROWS_TOGETHER // self.size)
+        self.met["prefill in parts"] += len(rest) > together
+        # Reading: of a longer prompt, what is left after the full passes is computed with the first step.
+        while rest and not (self.fused and len(rest) <= together):
+            logits = self.feed("prefill", rest[:together])
+            rest = rest[together:]
+        if self.first and not rest and self.prompt % self.size == 0:
+            self.begin_next(logits, self.first)
+        self.met["prompt fused"] += bool(rest)
+        return rest
+
+    def commit(self, block):
+        """Returns the views that the next block's first step shall compute."""
+        if self.fused:
+            self.met["commit fused"] += 1
+            return [View(*self.whole(block))]
+        self.begin_next(self.feed("commit", [self.committing(block)]), block + 1)
+        return []
+
+    def begin_next(self, logits, block):
+        """Position 0 of a block is the best token of the row before it."""
+        if self.network.shifted:
+            begin, _ = self.bounds(block)
+            row = self.drawable(logits[begin - 1])
+            self.see_best(row)
+            self.write({begin: int(np.argmax(row))})
+
+    # Decisions
+
+    def see(self, gap, tolerance):
+        if gap < tolerance and self.close is None:
+            self.close = len(self.passes) - 1
+
+    def see_cells(self, gap):
+        self.see(gap, self.CELL_GAP)
+
+    def see_order(self, a, b):
+        self.see(abs(a - b) / max(abs(a), abs(b), 1e-3), self.PROBABILITY_GAP)
+
+    def see_best(self, row, tolerance=LOGIT_GAP):
+        two = np.partition(row, -2)[-2:]
+        if np.isfinite(two[0]):
+            self.see(two[1] - two[0], tolerance)
+
+    def drawable(self, row):
+        row = np.array(row, dtype=np.float64)
+        row[self.network.mask_id] = -np.inf
+        return row
+
+    def filtered(self, row):
+        """What top-p and then top-k leave of logits over the temperature, ties with the k-th included."""
+        options, kept = self.options, np.array(row)
+        if options.top_p < 1:
+            order = np.argsort(-row, kind="stable")
+            sums = np.cumsum(softmax(row[order]))
+            number = int(np.searchsorted(sums, options.top_p, side="right")) + 1
+            self.see(np.min(np.abs(sums - options.top_p)), self.PROBABILITY_GAP)
+            if number < len(order):
+                self.see(row[order[number - 1]] - row[order[number]], self.scaled_gap)
+            kept[order[number:]] = -np.inf
+        if options.top_k and options.top_k < len(row):
+            ordered = np.sort(row)[::-1]
+            self.see(ordered[options.top_k - 1] - ordered[options.top_k], self.scaled_gap)
+            kept[row < ordered[options.top_k - 1]] = -np.inf
+        return kept
+
+    def candidate(self, row, block, step, position):
+        """Draws a token for a position."""
+        options = self.options
+        scaled = np.asarray(row, dtype=np.float64) / (options.temperature or 1.0)
+        p, visible = softmax(scaled), self.drawable(scaled)
+        if options.temperature == 0:
+            token, values = int(np.argmax(visible)), visible
+        else:
+            # Reading: the filters see the logits without the mask.
+            kept = self.filtered(visible)
+            stream = RngStream(options.seed, DRAW, block, step, position)
+            values = np.array([x - np.log(-np.log(stream.uniform(t))) if x > -np.inf else -np.inf
+                               for t, x in enumerate(kept)])
+            token = int(np.argmax(values))
+        # Reading: the mask is no second token, though it counts in the softmax.
+        best = np.sort(np.delete(p, self.network.mask_id))[::-1]
+        entropy = -float(np.sum(p * np.log(np.where(p > 0, p, 1))))
+        self.values[position] = values
+        return Candidate(position, token, float(p[token]), float(best[0] - best[1]), entropy)
+
+    def quota(self, step):
+        """n_s."""
+        # Reading: where S b' / B is no whole number the page's formulas are taken as they are, of the fraction.
+        steps = self.steps * self.sub / self.size
+        return int(self.sub // steps) + (step < self.sub % steps)
+
+    # Steps
+
+    def denoise(self, block, kept):
+        """All steps of a block; whether the answer is complete."""
+        step = 0
+        for begin in range(*self.bounds(block), self.sub):
+            inside, within = range(begin, begin + self.sub), 0
+            while any(self.masked[position] for position in inside):
+                self.step(block, inside, step, within, kept)
+                step, within, kept = step + 1, within + 1, []
+                if not self.options.edit and self.ended():
+                    return True
+        if self.options.edit:
+            for _ in range(self.options.edit[1]):
+                if not self.step(block, range(*self.bounds(block)), step, step, kept):
+                    self.met["edits came to rest"] += 1
+                    break
+                self.met["edited after the last mask"] += 1
+                step += 1
+            return self.ended()
+        return False
+
+    def rows_of(self, block, inside, step):
+        everything = range(*self.bounds(block))
+        if self.options.cache == "block" and step > 0 and not self.masked[inside[0]]:
+            self.met["sub-block alone"] += len(inside) < len(everything)
+            return inside
+        return everything
+
+    def step(self, block, inside, step, within, kept):
+        """One denoise pass; returns what it wrote."""
+        view = self.stepping(block, self.rows_of(block, inside, step), step)
+        logits, options, self.values = self.feed("denoise", kept + [view]), self.options, {}
+        self.remember(view)
+        self.clock += 1
+
+        def draw(position):
+            # Reading: s of the noise counts within the block, also with sub-blocks.
+            return self.candidate(logits[position - self.network.shifted], block, step, position)
+
+        written = {}
+        candidates = [draw(position) for position in inside if self.masked[position]]
+        if candidates:
+            # Reading: s of the random order counts within the sub-block.
+            stream = RngStream(options.seed, ORDER, block, within)
+            chosen = choose(self.rule, candidates, self.quota(within), stream, self.see_order)
+            self.met["more than the quota"] += len(chosen) > self.quota(within)
+            written = {c.position: c.token for c in chosen}
+        if options.edit:
+            for position in inside:
+                if self.masked[position] or position < self.prompt:
+                    continue
+                c = draw(position)
+                self.see_best(self.values[position], self.scaled_gap)
+                if c.token != self.canvas[position]:
+                    self.see_order(c.probability, options.edit[0])
+                    if c.probability > options.edit[0]:
+                        self.met["edit"] += 1
+                        written[position] = c.token
+        for position in written:
+            self.see_best(self.values[position], self.scaled_gap)
+        self.write(written)
+        return written
+
+    # Sparse attention
+
+    def stepping(self, block, rows, step):
+        """The view of a step."""
+        sparse, where = self.options.sparse, (*self.bounds(block), rows)
+        if sparse is None:
+            return View(*where)
+        over = where[0] > sparse.budget
+        again = self.options.sparse_after is not None and step >= self.options.sparse_after
+        if sparse.method == "mage":
+            if step == 0:
+                self.chosen = None
+            remembers, chooses = step == 0, True
+        elif sparse.method == "quest":
+            remembers, chooses = False, True
+        else:
+            planned = self.steps * (self.blocks - self.first)
+            due = self.clock >= int(np.floor(sparse.exact * planned))
+            remembers, chooses = due and self.chosen is None, self.chosen is not None
+            self.met["late memory"] += remembers and not over
+        if not over:
+            return View(*where)
+        if remembers:
+            # Reading: a step that --sparse-after makes exact remembers all the same.
+            self.met["remembered"] += 1
+            return Remember(*where, budget=sparse.budget, see=self.see_cells)
+        if again or not chooses:
+            self.met["exact again"] += again
+            return View(*where)
+        self.met["sparse step"] += 1
+        return self.sparse_view(where)
+
+    def sparse_view(self, where):
+        sparse = self.options.sparse
+        if sparse.method == "quest":
+            return Pages(*where, budget=sparse.budget, page=sparse.page, see=self.see_cells)
+        return Chosen(*where, chosen=self.chosen, since=self.since)
+
+    def remember(self, view):
+        if isinstance(view, Remember):
+            self.chosen, self.since = view.chosen, view.begin
+
+    def committing(self, block):
+        """The view of a commit pass. Reading: --sparse-after is about steps, of which this is none."""
+        sparse, where = self.options.sparse, self.whole(block)
+        if sparse is None or self.options.sparse_commit == "exact" or where[0] <= sparse.budget:
+            return View(*where)
+        if sparse.method != "quest" and self.chosen is None:
+            return View(*where)
+        self.met["sparse commit"] += 1
+        return self.sparse_view(where)
+
+
+def decode(network, prompt, ends, options):
+    """Runs a request. `network` has mask_id, shifted, start(cells) and compute(canvas, views)."""
+    return Decoder(network, prompt, ends, options).run()
