@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/error.h"
+#include "bench/block_bench.h"
 #include "bench/matmul_bench.h"
 #include "bench/step_bench.h"
 #include "commands.h"
+#include "decode/parse_policies.h"
 #include "decode_timing.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
@@ -40,7 +43,7 @@ void print_step_table(const nlohmann::ordered_json& results) {
 }
 
 void bench_step(const StepFlags& flags) {
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_model(flags);
   const LoadedModel loaded = load_model(flags, source);
   const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, loaded.context(), flags.options));
   if (!flags.json) return print_step_table(results);
@@ -113,6 +116,79 @@ void add_decode_bench(CLI::App& bench) {
       "Both runs are decoded with made-up posteriors, then passes spread over them are computed and timed in "
       "turn.");
   command->callback([flags] { run_decode_bench(*flags); });
+}
+
+struct BlockFlags : ModelFlags {
+  BlockBenchOptions options;
+  std::vector<std::string> sparse = {"exact", "mage=512", "quest=512", "sparsed=512"};
+  bool json = false;
+};
+
+void print_block_table(const nlohmann::ordered_json& results) {
+  fmt::print("{:>7} {:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>12} {:>11}\n", "prefix",
+             "sparse", "block s", "first s", "later s", "attention", "selection", "commit s", "speed-up",
+             "FLOPs allow", "first/exact");
+  for (const auto& result : results) {
+    const auto pass = [&](const char* name, const char* key) { return result[name][key].get<double>(); };
+    fmt::print(
+        "{:>7} {:<12} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.2f} {:>12.2f} "
+        "{:>11.2f}\n",
+        result["prefix"].get<int32_t>(), result["sparse"].get<std::string>(),
+        result["block_seconds"].get<double>(), pass("first_step", "seconds"), pass("later_step", "seconds"),
+        pass("later_step", "attention"), pass("later_step", "selection"), pass("commit", "seconds"),
+        result.value("speedup", 0.0), result.value("flops_allow", 0.0),
+        result.value("first_step_ratio", 0.0));
+  }
+}
+
+void run_block_bench(const BlockFlags& flags) {
+  BlockBenchOptions options = flags.options;
+  for (const std::string& text : flags.sparse) options.policies.emplace_back(text, parse_sparse(text));
+  const ModelSource source = find_model(flags);
+  if (!source.config.block_causal) {
+    throw InputError("{}: is not a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2)", flags.model);
+  }
+  const LoadedModel loaded = load_model(flags, source);
+  const nlohmann::ordered_json results = to_json(bench_blocks(*loaded.model, loaded.context(), options));
+  if (!flags.json) return print_block_table(results);
+  const nlohmann::ordered_json report{{"bench", "block"},
+                                      {"model", flags.model},
+                                      {"isa", loaded.kernels->name},
+                                      {"dtype", name_of(loaded.model->dtype())},
+                                      {"threads", loaded.threads->size()},
+                                      {"block_length", options.block_length},
+                                      {"steps", options.steps},
+                                      {"repeat", options.repeat},
+                                      {"results", results}};
+  fmt::print("{}\n", report.dump());
+}
+
+void add_block_bench(CLI::App& bench) {
+  auto flags = std::make_shared<BlockFlags>();
+  CLI::App* command = bench.add_subcommand(
+      "block", "Time a block of output of block diffusion behind long prefixes, by --sparse policy");
+  add_model_flags(*command, *flags);
+  command
+      ->add_option("--prefix", flags->options.prefixes,
+                   "Cells before the block, separated by commas (default 8192)")
+      ->delimiter(',')
+      ->check(number<int32_t>() & CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--sparse", flags->sparse,
+                   "A policy; may be given several times (default: exact, mage=512, quest=512, sparsed=512)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--block-length", flags->options.block_length, "Rows of the block (default 32)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--steps", flags->options.steps, "Denoising steps of the block (default 32)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--repeat", flags->options.repeat, "Timed passes of each kind (default 3)")
+      ->check(CLI::Range(1, 10'000));
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->footer(
+      "Keys and values of the prefix are random. A block is its first step, its later steps and the pass "
+      "that keeps its keys and values; SparseD is exact for its share of the steps.");
+  command->callback([flags] { run_block_bench(*flags); });
 }
 
 struct MatmulFlags {
@@ -192,6 +268,7 @@ void add_bench_command(CLI::App& program) {
   add_matmul_bench(*bench);
   add_step_bench(*bench);
   add_decode_bench(*bench);
+  add_block_bench(*bench);
 }
 
 }  // namespace lacuna

@@ -72,7 +72,7 @@ void print_report(const CompareFlags& flags, const nlohmann::ordered_json& json)
 void run_compare(const CompareFlags& flags) {
   find_task(flags.settings.task);  // before the weights are read
   const SideFlags sides[] = {parse_side("a", flags.a, flags), parse_side("b", flags.b, flags)};
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_model(flags);
   if (!has_tokenizer(source.folder)) {
     throw InputError("{} has no tokenizer; the tasks are texts", flags.model);
   }

@@ -36,7 +36,7 @@ void add_decode_timing_flags(CLI::App& command, DecodeTimingFlags& flags) {
 }
 
 nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_model(flags);
   const std::unique_ptr<GuideSource> guide = find_guide(flags, {source.config});
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);

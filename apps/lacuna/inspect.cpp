@@ -105,8 +105,8 @@ int64_t predicted_weight_bytes(const ModelConfig& config, DType dtype) {
 
 int64_t active_parameters(const ModelConfig& config) {
   const MoeConfig& moe = config.moe;
-  return count_parameters(config) - config.num_layers * (moe.num_experts - moe.experts_per_token) * 3 *
-                                        config.hidden_dim * moe.expert_ffn_dim;
+  return count_parameters(config) - config.num_expert_layers() * (moe.num_experts - moe.experts_per_token) *
+                                        3 * config.hidden_dim * moe.expert_ffn_dim;
 }
 
 Json memory_json(const ModelConfig& config, DType dtype, int64_t canvas) {
@@ -167,13 +167,20 @@ Json report(const Findings& findings, int64_t canvas) {
             {"ffn", config.has_experts() ? config.moe.expert_ffn_dim : config.ffn_dim},
             {"experts", config.moe.num_experts},
             {"experts_per_token", config.moe.experts_per_token},
+            {"expert_groups", config.moe.num_groups},
+            {"groups_per_token", config.moe.groups_per_token},
+            {"shared_expert_ffn", config.moe.shared_ffn_dim},
+            {"dense_layers", config.num_layers - config.num_expert_layers()},
+            {"dense_ffn", config.ffn_dim},
             {"vocabulary", config.vocab_size},
             {"positions", config.max_positions},
             {"rope_theta", config.rope.theta},
             {"rope_scaling", name_of(config.rope.scaling)},
+            {"rotary_dim", config.rotary_dim},
             {"norm_eps", config.norm_eps},
             {"attention", attention_of(config)},
             {"block_length", config.block_length},
+            {"sub_block_length", config.sub_block_length},
             {"plans_slots", config.plans_slots},
             {"noise_shift", config.noise ? nlohmann::ordered_json(config.noise->uniform_shift) : nullptr},
             {"shifted_logits", config.shifted_logits},
@@ -228,6 +235,29 @@ void print_line(std::string_view label, std::string_view value) {
   fmt::print("{:<15} {}\n", label, value);
 }
 
+std::string blocks_text(const ModelConfig& config) {
+  if (!config.block_causal) return "";
+  std::string text = fmt::format(" in blocks of {}", config.block_length);
+  if (config.sub_block_length > 0) text += fmt::format(" denoised {} at a time", config.sub_block_length);
+  return text;
+}
+
+std::string feed_forward_text(const ModelConfig& config) {
+  const MoeConfig& moe = config.moe;
+  if (config.num_expert_layers() == 0) return fmt::format("width {}", config.ffn_dim);
+  std::string text =
+      fmt::format("{} of {} experts of width {}", moe.experts_per_token, moe.num_experts, moe.expert_ffn_dim);
+  if (moe.num_groups > 1) text += fmt::format(" from {} of {} groups", moe.groups_per_token, moe.num_groups);
+  if (moe.shared_ffn_dim > 0) text += fmt::format(", one of width {} for all", moe.shared_ffn_dim);
+  if (moe.first_dense_layers > 0) {
+    text +=
+        fmt::format("; the first {} dense, of width {}",
+                    moe.first_dense_layers == 1 ? "layer" : fmt::format("{} layers", moe.first_dense_layers),
+                    config.ffn_dim);
+  }
+  return text;
+}
+
 void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   const ModelConfig& config = findings.source.config;
   print_line("model", fmt::format("{} ({}{})", family_entry(config.family).name, config.architecture,
@@ -237,18 +267,17 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
     parameters += fmt::format(", {} per token", human_count(active_parameters(config)));
   print_line("parameters", parameters);
   print_line("layers", fmt::format("{} of width {}", config.num_layers, config.hidden_dim));
-  print_line("attention", fmt::format("{}, {} heads of {}, {} K/V heads", attention_of(config),
-                                      config.num_heads, config.head_dim, config.num_kv_heads));
-  print_line("feed-forward", config.has_experts()
-                                 ? fmt::format("{} of {} experts of width {}", config.moe.experts_per_token,
-                                               config.moe.num_experts, config.moe.expert_ffn_dim)
-                                 : fmt::format("width {}", config.ffn_dim));
+  print_line("attention",
+             fmt::format("{}{}, {} heads of {}, {} K/V heads", attention_of(config), blocks_text(config),
+                         config.num_heads, config.head_dim, config.num_kv_heads));
+  print_line("feed-forward", feed_forward_text(config));
   print_line("vocabulary", fmt::format("{} rows{}", config.vocab_size,
                                        findings.tokenizer ? fmt::format(", the tokenizer names {}",
                                                                         findings.tokenizer->size())
                                                           : ""));
-  print_line("positions", fmt::format("{}, RoPE theta {:g}, scaling {}", config.max_positions,
-                                      config.rope.theta, name_of(config.rope.scaling)));
+  print_line("positions", fmt::format("{}, RoPE theta {:g} on {} of {} dimensions, scaling {}",
+                                      config.max_positions, config.rope.theta, config.rotary_dim,
+                                      config.head_dim, name_of(config.rope.scaling)));
   print_line("norms", fmt::format("epsilon {:g}, of q and k: {}", config.norm_eps,
                                   json["qk_norm"].get<std::string>()));
   std::vector<std::string> traits;

@@ -29,7 +29,7 @@ std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSo
   if (source.folder.empty()) {
     return Model::random(source.config, flags.random_seed, dtype, threads, progress);
   }
-  return Model::load(source.folder, dtype, threads, progress);
+  return Model::load(source.folder, source.config, dtype, threads, progress);
 }
 
 }  // namespace
@@ -51,12 +51,25 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--dtype", flags.dtype, "Of weights, products and K/V: auto (as stored), f32 or bf16")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}));
   add_threads_flag(command, flags.threads);
+  command
+      .add_option("--rope-scale", flags.rope_scale,
+                  "A context so many times longer than the model was trained for (NTK-aware RoPE); 1 or more")
+      ->check(CLI::Range(1.0, 1024.0));
 }
 
 ModelSource find_model(const std::string& model) {
   if (is_random_spec(model)) return {{}, parse_random_spec(model)};
   const std::filesystem::path folder = locate_model(model);
   return {folder, read_config(folder)};
+}
+
+ModelSource find_model(const ModelFlags& flags) {
+  ModelSource source = find_model(flags.model);
+  if (flags.rope_scale <= 1) return source;
+  ModelConfig& config = source.config;
+  scale_rope(config.rope, flags.rope_scale, config.rotary_dim);
+  config.max_positions = static_cast<int64_t>(static_cast<double>(config.max_positions) * flags.rope_scale);
+  return source;
 }
 
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {

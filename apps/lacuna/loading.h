@@ -20,6 +20,7 @@ struct ModelFlags {
   std::string dtype = "auto";
   int threads = 0;
   uint64_t random_seed = 0;
+  double rope_scale = 1;
 };
 
 struct GuidedModelFlags : ModelFlags {
@@ -28,7 +29,7 @@ struct GuidedModelFlags : ModelFlags {
 
 void add_model_flag(CLI::App& command, std::string& model);
 void add_threads_flag(CLI::App& command, int& threads);
-/// --model, --dtype, --threads.
+/// --model, --dtype, --threads, --rope-scale.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// What is known of a model before its weights are read.
@@ -38,6 +39,8 @@ struct ModelSource {
 };
 
 ModelSource find_model(const std::string& model);
+/// With RoPE scaled as --rope-scale says.
+ModelSource find_model(const ModelFlags& flags);
 
 /// A model ready to run.
 struct LoadedModel {

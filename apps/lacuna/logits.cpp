@@ -126,7 +126,7 @@ std::vector<int32_t> group_bounds(const LogitsRequest& request, const ModelConfi
 }
 
 void run_logits(const LogitsFlags& flags) {
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_model(flags);
   const ModelConfig& config = source.config;
   const LogitsRequest request = read_request(flags.request, config);
   const LoadedModel loaded = load_model(flags, source);

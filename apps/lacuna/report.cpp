@@ -199,7 +199,7 @@ void add_trace_flags(CLI::App& command, TraceFlags& flags) {
 /// The lines that `lacuna run --trace` writes, and the texts of their tokens.
 nlohmann::ordered_json measure_trace(const std::string& command) {
   const auto flags = parse_command<TraceFlags>(command, kRunCommand, add_trace_flags);
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_model(flags);
   if (!has_tokenizer(source.folder)) throw InputError("{} has no tokenizer", flags.model);
   const Tokenizer tokenizer = Tokenizer::load(source.folder);
   const LoadedModel loaded = load_model(flags, source);

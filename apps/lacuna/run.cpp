@@ -196,7 +196,7 @@ void print_summary(const GenerationResult& result) {
 
 void run(const RunFlags& flags) {
   // Whatever may be wrong with the flags is said before the weights are read.
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_model(flags);
   const ModelConfig& config = source.config;
   const PromptReader reader(flags, source.folder);
   const std::vector<Prompt> prompts = reader.read();

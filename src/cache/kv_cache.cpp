@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "cache/sparse_cells.h"
 #include "kernels/panels.h"
 
 namespace lacuna {
@@ -51,6 +52,15 @@ KvCache::KvCache(const KvShape& shape, int64_t num_cells)
   expects(shape.dtype != DType::kF16, "KvCache: cells are f32 or bf16");
 }
 
+KvCache::KvCache(KvCache&& other) noexcept = default;
+KvCache& KvCache::operator=(KvCache&& other) noexcept = default;
+KvCache::~KvCache() = default;
+
+SparseCells& KvCache::sparse() {
+  if (!sparse_) sparse_ = std::make_unique<SparseCells>(shape_);
+  return *sparse_;
+}
+
 KvLayerView KvCache::layer(int64_t layer) const {
   KvLayerView view;
   const int64_t heads = shape_.num_kv_heads;
@@ -83,6 +93,40 @@ void KvCache::write(int64_t layer, int64_t cell, const float* key, const float* 
     values += value_head_bytes_;
     key += shape_.head_dim;
     value += shape_.head_dim;
+  }
+}
+
+void KvCache::copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell,
+                        int64_t to_cell) {
+  expects(to_cell >= 0 && to_cell < num_cells_ && from_cell >= 0 && from_cell < from.num_cells_,
+          "KvCache::copy_cell: the cells exist");
+  const KvLayerView source = from.layer(layer);
+  std::byte* keys = memory_.data() + layer * shape_.num_kv_heads * (key_head_bytes_ + value_head_bytes_);
+  std::byte* values = keys + shape_.num_kv_heads * key_head_bytes_;
+  const auto copy = [&]<typename Element>(Element) {
+    const int64_t depth = padded_depth(shape_.dtype, shape_.head_dim);
+    const auto panel = [&](auto* head_keys, int64_t cell) {
+      return head_keys + cell / kPanelWidth * depth * kPanelWidth;
+    };
+    const Element* from_key =
+        panel(reinterpret_cast<const Element*>(source.keys + kv_head * source.key_head_bytes), from_cell);
+    const auto* from_values =
+        reinterpret_cast<const Element*>(source.values + kv_head * source.value_head_bytes);
+    Element* to_key = panel(reinterpret_cast<Element*>(keys + kv_head * key_head_bytes_), to_cell);
+    auto* to_values = reinterpret_cast<Element*>(values + kv_head * value_head_bytes_);
+    for (int64_t d = 0; d < shape_.head_dim; ++d) {
+      to_key[panel_offset<Element>(to_cell % kPanelWidth, d)] =
+          from_key[panel_offset<Element>(from_cell % kPanelWidth, d)];
+      to_values[d / kPanelWidth * num_cells_ * kPanelWidth +
+                panel_offset<Element>(d % kPanelWidth, to_cell)] =
+          from_values[d / kPanelWidth * from.num_cells_ * kPanelWidth +
+                      panel_offset<Element>(d % kPanelWidth, from_cell)];
+    }
+  };
+  if (shape_.dtype == DType::kBF16) {
+    copy(bf16());
+  } else {
+    copy(0.0F);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/buffer.h"
 #include "base/dtype.h"
@@ -18,6 +19,8 @@ struct KvShape {
   bool has_sink = false;      ///< one cell more, for a learned key and value that every row sees
 };
 
+class SparseCells;
+
 /// Layers x cells x kv heads x head_dim, twice, in panels. Cells start as zeros and keep what was last
 /// written. Different cells may be written by different threads at once; nobody may read meanwhile.
 class KvCache {
@@ -26,6 +29,9 @@ class KvCache {
   static int64_t bytes_for(const KvShape& shape, int64_t num_cells);
 
   KvCache(const KvShape& shape, int64_t num_cells);
+  KvCache(KvCache&& other) noexcept;
+  KvCache& operator=(KvCache&& other) noexcept;
+  ~KvCache();
 
   int64_t num_cells() const { return num_cells_; }
   /// The cell of the learned key and value, behind those that were asked for; -1: the shape has none.
@@ -38,7 +44,13 @@ class KvCache {
   /// Widens what a cell holds for one kv head; key, value  [head_dim] f32.
   void read(int64_t layer, int64_t cell, int64_t kv_head, float* key, float* value) const;
 
+  /// Copies one kv head's key and value from a cell of a cache of the same shape.
+  void copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell, int64_t to_cell);
+
   KvLayerView layer(int64_t layer) const;
+
+  /// What sparse attention keeps of this sequence; made by the first call.
+  SparseCells& sparse();
 
  private:
   KvShape shape_;
@@ -46,6 +58,7 @@ class KvCache {
   int32_t sink_cell_;
   int64_t key_head_bytes_;
   int64_t value_head_bytes_;
+  std::unique_ptr<SparseCells> sparse_;
   Buffer<std::byte> memory_;  // per layer: all kv heads' keys, then all kv heads' values
 };
 

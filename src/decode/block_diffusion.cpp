@@ -6,102 +6,237 @@
 #include "base/error.h"
 
 namespace lacuna {
+namespace {
+
+// Rows that one pass computes for their K/V alone; more would only take more memory.
+constexpr int32_t kKeptRows = 1024;
+
+constexpr int32_t kSampled = 0;  // rules of a plan
+constexpr int32_t kBest = 1;
+
+}  // namespace
+
 BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt)
     : options_(std::move(options)),
       prompt_length_(static_cast<int32_t>(prompt.size())),
       length_(prompt_length_ + options_.gen_length),
       tokens_(std::move(prompt)),
-      first_block_(prompt_length_ / options_.block_length) {
+      first_block_(prompt_length_ / options_.block_length),
+      sparse_({}, 0, 0) {
+  expects(!options_.shifted_logits || (options_.commits_apart && prompt_length_ > 0),
+          "a block's first token comes from the pass that keeps the block before");
+  expects(!options_.commits_sparsely || options_.commits_apart,
+          "a pass has one group of a sequence that is sparse");
   const int32_t num_blocks = (length_ + options_.block_length - 1) / options_.block_length;
   tokens_.resize(static_cast<size_t>(begin_of(num_blocks)), options_.mask_id);
+  is_masked_.resize(tokens_.size(), true);
+  std::fill_n(is_masked_.begin(), prompt_length_, false);
+  sparse_ =
+      SparseSchedule(options_.sparse, (num_blocks - first_block_) * options_.steps, options_.exact_after);
   start_block(first_block_);
 }
 
 std::span<const TokenId> BlockDiffusionDecoder::canvas() const {
-  return std::span(tokens_).first(std::min(tokens_.size(), static_cast<size_t>(length_)));
+  return std::span(tokens_).first(static_cast<size_t>(length_));
 }
 
 void BlockDiffusionDecoder::start_block(int32_t block) {
   block_ = block;
-  progress_ = {0, options_.steps, options_.block_length, 0};
+  step_ = 0;
+  edit_steps_ = 0;
+  const int32_t num_sub_blocks = options_.block_length / options_.sub_block_length;
+  progress_ = {0, options_.steps / num_sub_blocks, options_.sub_block_length, 0};
 }
 
-std::vector<int32_t> BlockDiffusionDecoder::masked_positions() const {
-  std::vector<int32_t> masked;
-  for (int32_t position = begin_of(block_); position < begin_of(block_ + 1); ++position) {
-    if (tokens_[static_cast<size_t>(position)] == options_.mask_id) masked.push_back(position);
+bool BlockDiffusionDecoder::keeps_only() const {
+  const int32_t pending = block_ - num_kept_;
+  return pending > (options_.commits_apart ? 0 : std::max(1, kKeptRows / options_.block_length));
+}
+
+int32_t BlockDiffusionDecoder::first_masked() const {
+  int32_t position = begin_of(block_);
+  while (position < begin_of(block_ + 1) && !is_masked(position)) ++position;
+  return position;
+}
+
+IndexRange BlockDiffusionDecoder::sub_block() const {
+  const int32_t size = options_.sub_block_length;
+  const int32_t last = begin_of(block_ + 1) - size;
+  const int32_t begin = std::min(first_masked() / size * size, last);
+  return {begin, begin + size};
+}
+
+std::vector<int32_t> BlockDiffusionDecoder::drawn_positions() const {
+  const IndexRange range = sub_block();
+  std::vector<int32_t> positions;
+  for (int32_t position = range.begin; position < range.end; ++position) {
+    if (is_masked(position) || (options_.edit && !is_fixed(position))) positions.push_back(position);
   }
-  return masked;
+  return positions;
 }
 
 const StepPlan& BlockDiffusionDecoder::plan() {
-  if (!is_planned_) build_plan(num_kept_, plan_);
+  if (is_planned_) return plan_;
   is_planned_ = true;
+  plan_.clear();
+  if (keeps_only()) {
+    plan_keeping();
+  } else {
+    plan_denoising();
+  }
   return plan_;
 }
 
-PassWork BlockDiffusionDecoder::uncached_work() const {
-  StepPlan everything;
-  build_plan(0, everything);
-  return work_of(everything);
+void BlockDiffusionDecoder::add_group(IndexRange rows_at, int32_t prefix, const SparseAttention& sparse,
+                                      bool only_kv) {
+  RowGroup group;
+  group.rows = {plan_.num_rows(), plan_.num_rows() + rows_at.size()};
+  for (int32_t position = rows_at.begin; position < rows_at.end; ++position) {
+    plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
+  }
+  const int32_t chosen_among = sparse.among.end;
+  if (chosen_among > 0) group.visible.push_back(sparse.among);
+  if (prefix > chosen_among) group.visible.push_back({chosen_among, prefix});
+  if (rows_at.size() < options_.block_length) {
+    group.visible.push_back({prefix, prefix + options_.block_length});
+    group.own_rows = OwnRows::kNone;
+  }
+  group.sparse = sparse;
+  group.only_kv = only_kv;
+  plan_.groups.push_back(std::move(group));
 }
 
-void BlockDiffusionDecoder::build_plan(int32_t first, StepPlan& plan) const {
-  plan.clear();
-  plan.rules.push_back(options_.sampling);
-  for (int32_t block = first; block <= block_; ++block) {
-    const int32_t first_row = plan.num_rows();
-    for (int32_t position = begin_of(block); position < begin_of(block + 1); ++position) {
-      plan.add_row(tokens_[static_cast<size_t>(position)], position, position);
-    }
-    RowGroup group{0, {first_row, plan.num_rows()}, {}, OwnRows::kBidirectional};
-    if (block > 0) group.visible.push_back({0, begin_of(block)});
-    plan.groups.push_back(std::move(group));
+void BlockDiffusionDecoder::plan_keeping() {
+  const int32_t end = std::min(block_, num_kept_ + std::max(1, kKeptRows / options_.block_length));
+  const bool draws_next = options_.shifted_logits && end == block_ && is_masked(begin_of(block_));
+  for (int32_t block = num_kept_; block < end; ++block) {
+    const int32_t prefix = begin_of(block);
+    const bool is_sparse = options_.commits_sparsely && block >= first_block_;
+    add_group({prefix, begin_of(block + 1)}, prefix, is_sparse ? sparse_.commit(prefix) : SparseAttention(),
+              !(draws_next && block + 1 == end));
   }
-  const int32_t block_row = plan.num_rows() - options_.block_length;
-  for (const int32_t position : masked_positions()) {
+  if (!draws_next) return;
+  plan_.rules.push_back(options_.sampling);
+  plan_.rules.push_back(options_.sampling);
+  plan_.rules[kBest].temperature = 0;
+  LogitRow logit;
+  logit.row = plan_.num_rows() - 1;
+  logit.rule = kBest;
+  plan_.logits.push_back(logit);
+}
+
+void BlockDiffusionDecoder::plan_denoising() {
+  for (int32_t block = num_kept_; block < block_; ++block) {
+    add_group({begin_of(block), begin_of(block + 1)}, begin_of(block), {}, true);
+  }
+  const int32_t prefix = begin_of(block_);
+  const IndexRange range = sub_block();
+  const bool whole = !options_.caches_block || step_ == 0 || is_masked(range.begin);
+  const IndexRange rows_at = whole ? IndexRange{prefix, begin_of(block_ + 1)} : range;
+  const int32_t first_row = plan_.num_rows();
+  attention_ = sparse_.denoise(prefix, step_);
+  add_group(rows_at, prefix, attention_, false);
+  plan_.rules.push_back(options_.sampling);
+  for (const int32_t position : drawn_positions()) {
     LogitRow logit;
-    logit.row = block_row + position - begin_of(block_);
-    logit.noise = RngStream(options_.seed, kTokenNoise, block_, progress_.step, position);
-    plan.logits.push_back(logit);
+    logit.row = first_row + position - rows_at.begin - (options_.shifted_logits ? 1 : 0);
+    logit.rule = kSampled;
+    logit.noise = RngStream(options_.seed, kTokenNoise, block_, step_, position);
+    plan_.logits.push_back(logit);
   }
+}
+
+PassWork BlockDiffusionDecoder::uncached_work() const {
+  PassWork work;
+  if (keeps_only()) return work;  // without a cache nothing is kept
+  const double blocks = block_ + 1;
+  const double block_pairs = blocks * (blocks + 1) / 2;
+  work.rows = begin_of(block_ + 1);
+  work.pairs = block_pairs * options_.block_length * options_.block_length;
+  work.cells = block_pairs * options_.block_length;
+  work.logit_rows = static_cast<double>(drawn_positions().size());
+  return work;
 }
 
 StepReport BlockDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
   expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: one draw for each that was planned");
   is_planned_ = false;
-  std::vector<Commit> candidates;
-  for (const int32_t position : masked_positions()) {
-    const RowStatistics& draw = drawn[candidates.size()];
-    candidates.push_back({position, draw.token, draw.confidence});
-  }
-  progress_.masked_now = static_cast<int32_t>(candidates.size());
   StepReport report;
-  report.step = step_++;
-  report.block = block_ - first_block_;
-  report.kind = "denoise";
-  report.committed = choose(options_.unmask, candidates, progress_,
-                            RngStream(options_.seed, kOrderNoise, block_, progress_.step));
-  for (const Commit& commit : report.committed) tokens_[static_cast<size_t>(commit.position)] = commit.token;
-  // What was masked in this pass has no K/V of its token yet; all before has.
-  num_kept_ = block_;
-  ++progress_.step;
-  if (report.committed.size() == candidates.size()) finish_block();
+  report.step = num_passes_++;
+  report.block = std::max(0, block_ - first_block_);
+  if (keeps_only()) {
+    apply_kept(drawn, report);
+  } else {
+    apply_denoised(drawn, report);
+  }
+  finish_if_ended();
   std::erase_if(report.committed, [&](const Commit& commit) { return commit.position >= length_; });
   return report;
 }
 
-void BlockDiffusionDecoder::finish_block() {
-  const std::span<const TokenId> written =
-      canvas().first(std::min(canvas().size(), static_cast<size_t>(begin_of(block_ + 1))));
-  const std::span<const TokenId> answer = written.subspan(static_cast<size_t>(prompt_length_));
-  const bool has_end = std::find_first_of(answer.begin(), answer.end(), options_.end_ids.begin(),
-                                          options_.end_ids.end()) != answer.end();
-  if (!has_end && begin_of(block_ + 1) < length_) return start_block(block_ + 1);
-  done_ = true;
-  if (!has_end) return;
-  stop_reason_ = StopReason::kEndToken;
-  length_ = static_cast<int32_t>(written.size());
+void BlockDiffusionDecoder::write(const Commit& commit, StepReport& report) {
+  tokens_[static_cast<size_t>(commit.position)] = commit.token;
+  is_masked_[static_cast<size_t>(commit.position)] = false;
+  report.committed.push_back(commit);
+}
+
+void BlockDiffusionDecoder::apply_kept(std::span<const RowStatistics> drawn, StepReport& report) {
+  report.kind = num_kept_ < first_block_ ? "prefill" : "commit";
+  num_kept_ = std::min(block_, num_kept_ + std::max(1, kKeptRows / options_.block_length));
+  if (!drawn.empty()) write({begin_of(block_), drawn.front().token, drawn.front().confidence}, report);
+}
+
+void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn, StepReport& report) {
+  report.kind = "denoise";
+  num_kept_ = block_;
+  sparse_.advance(attention_);
+  const std::vector<int32_t> positions = drawn_positions();
+  std::vector<Commit> candidates;
+  std::vector<Commit> edits;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const Commit commit{positions[i], drawn[i].token, drawn[i].confidence};
+    if (is_masked(commit.position)) {
+      candidates.push_back(commit);
+    } else if (commit.token != tokens_[static_cast<size_t>(commit.position)] &&
+               commit.confidence > options_.edit->tau) {
+      edits.push_back(commit);
+    }
+  }
+  const bool had_masks = !candidates.empty();
+  progress_.masked_now = static_cast<int32_t>(candidates.size());
+  const std::vector<Commit> chosen =
+      choose(options_.unmask, candidates, progress_, RngStream(options_.seed, kOrderNoise, block_, step_));
+  for (const Commit& commit : chosen) write(commit, report);
+  for (const Commit& commit : edits) write(commit, report);
+  std::sort(report.committed.begin(), report.committed.end(),
+            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+
+  ++step_;
+  ++progress_.step;
+  if (chosen.size() == candidates.size()) progress_.step = 0;  // of the next sub-block
+  if (!had_masks) ++edit_steps_;
+  if (first_masked() < begin_of(block_ + 1)) return;
+  const bool goes_on = options_.edit && (had_masks || !edits.empty()) && edit_steps_ < options_.edit->most;
+  if (goes_on) return;
+  if (begin_of(block_ + 1) >= length_) {
+    done_ = true;
+  } else {
+    start_block(block_ + 1);
+  }
+}
+
+/// The answer ends at its first end token, once no mask and, with editing, nothing unfinished lies before it.
+void BlockDiffusionDecoder::finish_if_ended() {
+  const int32_t final_end = options_.edit && !done_ ? begin_of(block_) : length_;
+  for (int32_t position = prompt_length_; position < final_end && !is_masked(position); ++position) {
+    const TokenId token = tokens_[static_cast<size_t>(position)];
+    if (std::find(options_.end_ids.begin(), options_.end_ids.end(), token) == options_.end_ids.end())
+      continue;
+    done_ = true;
+    stop_reason_ = StopReason::kEndToken;
+    length_ = position + 1;
+    return;
+  }
 }
 
 }  // namespace lacuna

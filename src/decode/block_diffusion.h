@@ -1,36 +1,48 @@
 // Block diffusion: blocks of positions are denoised one after the other. A row sees its own block in both
 // directions and all earlier blocks, whose K/V never change once the pass that read their final tokens has
-// written them.
-//
-// SDAR (generate.py of JetAstra/SDAR): no shift, blocks begin at position 0, so that the prompt's tail lies
-// in the first block that is denoised. Decisions: confidence is the probability of the drawn token in the
-// unfiltered softmax; a finished block's K/V are computed in the same pass as the next block's first step,
-// before that block reads them (the same bits as in a pass of their own); the mask token is never drawn.
+// written them. SDAR, Fast-dLLM v2 and LLaDA 2; docs/block_diffusion.md has the rules and where they come
+// from.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "decode/decoder.h"
+#include "decode/sparse_policy.h"
 #include "decode/unmask.h"
 #include "model/sampling.h"
 
 namespace lacuna {
 
+/// LLaDA 2.1's token editing: unmasked tokens give way to others that the model is sure of.
+struct TokenEditing {
+  double tau = 0.5;   ///< another token must be likelier than this
+  int32_t most = 16;  ///< steps of a block after its last mask is gone
+};
+
 struct BlockDiffusion {
   TokenId mask_id = 0;
-  std::vector<TokenId> end_ids;
+  std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
   int32_t gen_length = 128;
   int32_t block_length = 4;
-  int32_t steps = 4;  ///< of a block, for rules that split its positions over steps
+  int32_t sub_block_length = 4;  ///< divides block_length; positions that are denoised at a time
+  int32_t steps = 4;             ///< of a block, a multiple of its sub-blocks
   UnmaskPolicy unmask;
   SamplingRule sampling;
   uint64_t seed = 0;
+  bool shifted_logits = false;  ///< row i - 1 draws position i; commits_apart
+  bool caches_block = false;    ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
+  bool commits_apart = false;   ///< in passes of their own, not with the next block's first step
+  std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits
+  SparsePolicy sparse;
+  bool commits_sparsely = false;  ///< commits_apart
+  int32_t exact_after = 0;        ///< steps of a block from this one on attend to all; 0: none do
 };
 
 class BlockDiffusionDecoder final : public Decoder {
  public:
-  /// Options must be consistent (make_decoder checks them); the prompt has no mask token.
+  /// Options must be consistent (make_decoder checks them); with shifted logits the prompt is not empty.
   BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt);
 
   int32_t num_sequences() const override { return 1; }
@@ -43,23 +55,48 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override { return stop_reason_; }
 
+  /// Positions of the block in hand: the one that is denoised, or for which others are being kept.
+  IndexRange block() const { return {begin_of(block_), begin_of(block_ + 1)}; }
+  /// Of all blocks that are denoised, if each takes --steps.
+  int32_t planned_steps() const {
+    return (num_cells() / options_.block_length - first_block_) * options_.steps;
+  }
+
  private:
   int32_t begin_of(int32_t block) const { return block * options_.block_length; }
-  /// Rows of the blocks from `first` to the current one; tokens of the current one's masks are drawn.
-  void build_plan(int32_t first, StepPlan& plan) const;
-  std::vector<int32_t> masked_positions() const;
+  bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
+  bool is_fixed(int32_t position) const { return position < prompt_length_; }
+  /// Whether what lies before the block has to be computed and kept before its next step.
+  bool keeps_only() const;
+  int32_t first_masked() const;
+  /// The part of the block that is denoised now.
+  IndexRange sub_block() const;
+  /// Positions that the step draws: masked ones of the sub-block, or all that may be edited.
+  std::vector<int32_t> drawn_positions() const;
+
+  void plan_keeping();
+  void plan_denoising();
+  void add_group(IndexRange rows_at, int32_t prefix, const SparseAttention& sparse, bool only_kv);
+  void apply_kept(std::span<const RowStatistics> drawn, StepReport& report);
+  void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
+  void write(const Commit& commit, StepReport& report);
   void start_block(int32_t block);
-  void finish_block();
+  void finish_if_ended();
 
   BlockDiffusion options_;
   int32_t prompt_length_;
   int32_t length_;               // of the canvas, without what fills its last block
   std::vector<TokenId> tokens_;  // whole blocks
+  std::vector<bool> is_masked_;  // [tokens_]
   int32_t first_block_;          // the first that is denoised
   int32_t block_ = 0;
   int32_t num_kept_ = 0;  // blocks whose K/V are in their cells
-  int32_t step_ = 0;
-  BlockProgress progress_;
+  int32_t num_passes_ = 0;
+  int32_t step_ = 0;        // of the block
+  int32_t edit_steps_ = 0;  // of the block, since its last mask went
+  BlockProgress progress_;  // of the sub-block
+  SparseSchedule sparse_;
+  SparseAttention attention_;  // of the planned step
   bool is_planned_ = false;
   StepPlan plan_;
   bool done_ = false;

@@ -22,7 +22,9 @@ constexpr int32_t kDefaultGenLength = 128;
 constexpr int32_t kMostGenLength = 1 << 20;
 
 constexpr std::string_view kUnmaskNames =
-    "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F";
+    "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F; block diffusion "
+    "also "
+    "knows sequential, dynamic=TAU and entropy-bounded=E, but not origin";
 
 std::string with_dashes(std::string_view text) {
   std::string result(text);
@@ -57,7 +59,14 @@ UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, C
   } else if (name == "entropy") {
     measure = ConfidenceMeasure::kNegativeEntropy;
   } else if (name == "random") {
-    unmask.random_order = true;
+    unmask.order = UnmaskOrder::kRandom;
+  } else if (name == "sequential") {
+    unmask.order = UnmaskOrder::kLeftToRight;
+  } else if (name == "dynamic") {
+    unmask.count = Dynamic{unmask_value(text, 0.85, 1)};
+  } else if (name == "entropy-bounded") {
+    unmask.count = EntropyBounded{unmask_value(text, 0.35, 1e6)};
+    measure = ConfidenceMeasure::kNegativeEntropy;
   } else if (name == "origin") {
     unmask.count = EachOnItsOwn{static_cast<float>(eps)};
   } else if (name == "threshold") {
@@ -67,7 +76,9 @@ UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, C
   } else if (!by_probability) {
     throw InputError("--unmask is '{}'; expected {}", text, kUnmaskNames);
   }
-  if (!unmask.runs_until_done() && text.find('=') != std::string_view::npos) {
+  const bool takes_value = unmask.runs_until_done() || std::holds_alternative<Dynamic>(unmask.count) ||
+                           std::holds_alternative<EntropyBounded>(unmask.count);
+  if (!takes_value && text.find('=') != std::string_view::npos) {
     throw InputError("--unmask {}: '{}' takes no value", text, name);
   }
   return unmask;
@@ -217,35 +228,94 @@ std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const Generati
   return std::make_unique<RefusionDecoder>(std::move(settings), std::move(prompt));
 }
 
+/// How a step of a block chooses; a family's default where nothing is asked for.
+void choose_unmasking(const ModelConfig& config, const GenerationOptions& options, BlockDiffusion& settings) {
+  const std::string usual = config.family == Family::kSdar ? "low-confidence"
+                            : config.shifted_logits        ? "dynamic=0.9"
+                                                           : "dynamic=0.95";
+  const std::string unmask = options.unmask.value_or(usual);
+  settings.unmask = parse_unmask(unmask, EvenSplit{}, settings.sampling.measure);
+  const CountRule& count = settings.unmask.count;
+  if (std::holds_alternative<EachOnItsOwn>(count) || std::holds_alternative<TimeSchedule>(count)) {
+    throw InputError("--unmask {}: a block has no time schedule; expected {}", unmask, kUnmaskNames);
+  }
+  const bool splits = std::holds_alternative<EvenSplit>(count) || std::holds_alternative<Dynamic>(count);
+  refuse(options.steps && !splits, "steps", "this --unmask rule goes on until a block is done");
+  settings.steps = within("steps", options.steps, settings.block_length, 1, settings.block_length);
+  const int32_t num_sub_blocks = settings.block_length / settings.sub_block_length;
+  if (settings.steps % num_sub_blocks != 0) {
+    throw InputError("--steps {} is not a multiple of the {} sub-blocks of a block", settings.steps,
+                     num_sub_blocks);
+  }
+}
+
+void choose_sparse_attention(const ModelConfig& config, const GenerationOptions& options,
+                             BlockDiffusion& settings) {
+  settings.sparse = parse_sparse(options.sparse.value_or("exact"));
+  if (std::holds_alternative<ExactAttention>(settings.sparse)) {
+    constexpr std::string_view kReason = "--sparse is exact";
+    refuse(options.sparse_commit.has_value(), "sparse-commit", kReason);
+    refuse(options.sparse_after.has_value(), "sparse-after", kReason);
+  }
+  settings.commits_sparsely = is_second("sparse-commit", options.sparse_commit, "exact", "sparse");
+  settings.exact_after = within("sparse-after", options.sparse_after, 0, 1, settings.block_length);
+  settings.commits_apart = is_second("commit", options.commit, "fused", "apart");
+  const bool must_be_apart = config.shifted_logits || settings.commits_sparsely;
+  if (must_be_apart && options.commit && !settings.commits_apart) {
+    throw InputError("--commit fused: {}; expected apart",
+                     config.shifted_logits ? "the pass that keeps a block draws the next block's first token"
+                                           : "--sparse-commit sparse needs a pass of its own");
+  }
+  settings.commits_apart = settings.commits_apart || must_be_apart;
+}
+
 std::unique_ptr<Decoder> make_block_diffusion(const ModelConfig& config, const GenerationOptions& options,
                                               std::vector<TokenId> prompt, int32_t gen_length) {
   constexpr std::string_view kReason = "block diffusion keeps exact K/V and draws from whole blocks";
   refuse(options.suppress_mask, "suppress-mask", "block diffusion never draws the mask token");
-  refuse(options.eos_exit, "eos-exit", "block diffusion always stops after the block that ends the answer");
-  refuse(options.ignore_eos, "ignore-eos", kReason);
-  refuse_masked_diffusion(options, kReason);
-  expect_whole_prompt(config, prompt, "block diffusion");
+  refuse(options.eos_exit, "eos-exit", "block diffusion always stops where the answer ends");
+  GenerationOptions others = options;
+  others.cache.reset();
+  refuse_masked_diffusion(others, kReason);
   const auto trained = static_cast<int32_t>(config.block_length);
   BlockDiffusion settings;
   settings.mask_id = config.mask_id;
-  settings.end_ids = config.end_ids;
+  if (!options.ignore_eos) settings.end_ids = config.end_ids;
   settings.gen_length = gen_length;
   settings.block_length = within("block-length", options.block_length, trained, 1, kMostGenLength);
   settings.seed = options.seed.value_or(0);
   settings.sampling = sampling_rule(config, options);
+  settings.sampling.source = ConfidenceSource::kTempered;
   refuse_idle_filters(options, settings.sampling);
   settings.sampling.undrawn.push_back(config.mask_id);
-  const std::string unmask = options.unmask.value_or("low-confidence");
-  settings.unmask = parse_unmask(unmask, EvenSplit{}, settings.sampling.measure);
-  if (!settings.unmask.runs_until_done() && !std::holds_alternative<EvenSplit>(settings.unmask.count)) {
-    throw InputError(
-        "--unmask {}: a block has no time schedule; expected low-confidence, random, margin, "
-        "entropy, threshold=TAU or factor=F",
-        unmask);
+  settings.shifted_logits = config.shifted_logits;
+
+  settings.sub_block_length = settings.block_length;
+  if (config.sub_block_length > 0) {
+    const auto usual = std::min(static_cast<int32_t>(config.sub_block_length), settings.block_length);
+    settings.sub_block_length =
+        within("sub-block-length", options.sub_block_length, usual, 1, settings.block_length);
+    if (settings.block_length % settings.sub_block_length != 0) {
+      throw InputError("--sub-block-length {} does not divide --block-length {}", settings.sub_block_length,
+                       settings.block_length);
+    }
+    settings.caches_block = is_second("cache", options.cache, "none", "block");
+  } else {
+    refuse(options.sub_block_length.has_value(), "sub-block-length", "the model is not of Fast-dLLM v2");
+    refuse(options.cache.has_value(), "cache", kReason);
   }
-  refuse(options.steps && settings.unmask.runs_until_done(), "steps",
-         "threshold and factor run until a block is done");
-  settings.steps = within("steps", options.steps, settings.block_length, 1, settings.block_length);
+  choose_unmasking(config, options, settings);
+  if (options.edit) {
+    if (config.shifted_logits) throw InputError("--edit: a shifted model draws no token from its own row");
+    if (settings.sampling.measure != ConfidenceMeasure::kProbability) {
+      throw InputError("--edit compares probabilities, which --unmask {} does not measure", *options.unmask);
+    }
+    settings.edit = parse_editing(*options.edit);
+  }
+  choose_sparse_attention(config, options, settings);
+  if (settings.shifted_logits && prompt.empty()) {
+    throw InputError("the prompt is empty; the model draws a block's first token from the token before it");
+  }
   return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(prompt));
 }
 
@@ -393,6 +463,11 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
   settings.unmask = parse_unmask(options.unmask.value_or(dream ? "entropy" : "low-confidence"), family_rule,
                                  sampling.measure, eps);
   const UnmaskPolicy& unmask = settings.unmask;
+  if (unmask.order == UnmaskOrder::kLeftToRight || std::holds_alternative<Dynamic>(unmask.count) ||
+      std::holds_alternative<EntropyBounded>(unmask.count)) {
+    throw InputError("--unmask {}: it belongs to block diffusion; expected {}", *options.unmask,
+                     kUnmaskNames);
+  }
   const bool uses_time = std::holds_alternative<TimeSchedule>(unmask.count) ||
                          std::holds_alternative<EachOnItsOwn>(unmask.count);
   refuse(options.eps && !uses_time, "eps", "this --unmask rule follows no time schedule");
@@ -500,6 +575,15 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
     refuse(options.block_exit.has_value(), "block-exit", reason);
     refuse(options.last_layer.has_value(), "last-layer", reason);
     refuse(options.self_correct.has_value(), "self-correct", reason);
+  }
+  if (!config.block_causal) {
+    const std::string_view reason = "the model is not one of block diffusion";
+    refuse(options.sub_block_length.has_value(), "sub-block-length", reason);
+    refuse(options.commit.has_value(), "commit", reason);
+    refuse(options.edit.has_value(), "edit", reason);
+    refuse(options.sparse.has_value(), "sparse", reason);
+    refuse(options.sparse_commit.has_value(), "sparse-commit", reason);
+    refuse(options.sparse_after.has_value(), "sparse-after", reason);
   }
   refuse(!options.stop.empty() && !config.causal, "stop", "a diffusion model fills its whole canvas");
   if (config.causal) {

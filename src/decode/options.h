@@ -57,6 +57,12 @@ struct GenerationOptions {
   std::optional<std::string> block_exit;
   std::optional<std::string> last_layer;
   std::optional<std::string> self_correct;
+  std::optional<int32_t> sub_block_length;
+  std::optional<std::string> commit;
+  std::optional<std::string> edit;
+  std::optional<std::string> sparse;
+  std::optional<std::string> sparse_commit;
+  std::optional<int32_t> sparse_after;
 };
 
 /// Other names under which people know a flag: llama.cpp's, the model cards', the published scripts'.
@@ -68,15 +74,18 @@ void visit_options(Options& options, Visit&& visit) {
   visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens"}, options.gen_length,
         "Positions to generate (default 128)");
   visit("steps", Aliases{"diffusion-steps"}, options.steps,
-        "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length); SDAR, "
-        "GIDD: of a block (default: block-length)");
+        "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length); block "
+        "diffusion and GIDD: of a block (default: block-length)");
   visit("block-length", Aliases{"diffusion-block-length"}, options.block_length,
         "Positions denoised together, left to right; divides gen-length (default: gen-length); ReFusion: "
         "planned "
-        "together, any length (default 64); SDAR: as trained; GIDD: any length (default 32)");
+        "together, any length (default 64); block diffusion: any length (default: as trained); GIDD: any "
+        "length (default "
+        "32)");
   visit("unmask", Aliases{"remasking", "alg", "diffusion-algorithm"}, options.unmask,
         "What a step commits: low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or "
-        "factor=F (default: low-confidence for LLaDA, entropy for Dream)");
+        "factor=F (default: low-confidence for LLaDA and SDAR, entropy for Dream); block diffusion also "
+        "sequential, dynamic=TAU (default for LLaDA 2: 0.95, Fast-dLLM v2: 0.9) or entropy-bounded=E");
   visit("temperature", Aliases{"temp"}, options.temperature, "0 takes the best token (default 0)");
   visit("top-p", Aliases{}, options.top_p, "Draw among the likeliest tokens up to this probability, (0, 1]");
   visit("top-k", Aliases{}, options.top_k, "Draw among this many likeliest tokens");
@@ -93,12 +102,13 @@ void visit_options(Options& options, Visit&& visit) {
         "Never draw the mask token (always on for threshold and factor, which would not end otherwise)");
   visit("eos-exit", Aliases{"early-exit"}, options.eos_exit,
         "Stop after the block that ends the answer, with a guide after its end token; the text is the same");
-  visit("ignore-eos", Aliases{}, options.ignore_eos, "Autoregressive: go on after an end token");
+  visit("ignore-eos", Aliases{}, options.ignore_eos,
+        "Autoregressive models, GIDD, block diffusion: go on after an end token");
   visit("stop", Aliases{}, options.stop,
         "Causal models: end the answer before this text; may be given several times");
   visit("cache", Aliases{}, options.cache,
         "Rows a pass computes: none (all), prefix, dual, free, free-literal or dkv; GIDD: none, prefix or "
-        "uniform (default: none)");
+        "uniform; Fast-dLLM v2: none (the whole block) or block (the sub-block) (default: none)");
   visit(
       "refresh", Aliases{}, options.refresh,
       "Compute everything again every so many passes: of a block for prefix and dual, of the run for free "
@@ -172,6 +182,22 @@ void visit_options(Options& options, Visit&& visit) {
   visit("self-correct", Aliases{}, options.self_correct,
         "GIDD: reconsider the finished answer, one token at a time: on, or "
         "most=128,temperature=0.1,patience=32,tokens=1,full-every=1");
+  visit("sub-block-length", Aliases{}, options.sub_block_length,
+        "Fast-dLLM v2: positions of a block that are denoised at a time; divides block-length (default: as "
+        "trained)");
+  visit("commit", Aliases{}, options.commit,
+        "Block diffusion: compute a finished block's K/V with the next block's first step (fused, default "
+        "where it can be; the text is the same) or in a pass of its own (apart)");
+  visit("edit", Aliases{}, options.edit,
+        "Block diffusion, LLaDA 2.1: replace written tokens of the block where another is likelier than tau: "
+        "tau=0.5,most=16");
+  visit("sparse", Aliases{}, options.sparse,
+        "Block diffusion: attend to a part of the prefix: exact (all of it), mage=K, quest=K,page=16 or "
+        "sparsed=K,exact=0.2, K cells of each layer and kv head (default: exact)");
+  visit("sparse-commit", Aliases{}, options.sparse_commit,
+        "--sparse: whether the K/V that are kept come from exact or sparse attention (default: exact)");
+  visit("sparse-after", Aliases{}, options.sparse_after,
+        "--sparse: attend to all again from this step of a block on (default: never)");
 }
 
 }  // namespace lacuna

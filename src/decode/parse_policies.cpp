@@ -210,6 +210,52 @@ SelfCorrection parse_self_correction(std::string_view text) {
   return correction;
 }
 
+TokenEditing parse_editing(std::string_view text) {
+  constexpr std::string_view kFlag = "--edit";
+  TokenEditing editing;
+  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+    if (name == "tau") {
+      editing.tau = number(kFlag, name, value, 0.0, 1.0);
+    } else if (name == "most") {
+      editing.most = number<int32_t>(kFlag, name, value, 0, kMostPasses);
+    } else {
+      throw InputError("--edit knows no '{}'; expected tau or most", name);
+    }
+  });
+  return editing;
+}
+
+SparsePolicy parse_sparse(std::string_view text) {
+  constexpr std::string_view kFlag = "--sparse";
+  constexpr int32_t kMostCells = 1 << 30;
+  if (text == "exact") return ExactAttention{};
+  const std::string_view method = text.substr(0, text.find('='));
+  if (method != "mage" && method != "quest" && method != "sparsed") {
+    throw InputError("--sparse is '{}'; expected exact, mage=K, quest=K,page=16 or sparsed=K,exact=0.2",
+                     text);
+  }
+  int32_t budget = 0;
+  Quest quest;
+  SparseD sparsed;
+  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+    if (name == method) {
+      budget = number<int32_t>(kFlag, name, value, 1, kMostCells);
+    } else if (name == "page" && method == "quest") {
+      quest.page_size = number<int32_t>(kFlag, name, value, 1, kMostCells);
+    } else if (name == "exact" && method == "sparsed") {
+      sparsed.exact_share = number(kFlag, name, value, 0.0, 1.0);
+    } else {
+      throw InputError("--sparse {} knows no '{}'; quest has page, sparsed has exact", method, name);
+    }
+  });
+  if (method == "mage") return Mage{budget};
+  if (method == "sparsed") return SparseD{budget, sparsed.exact_share};
+  if (budget < quest.page_size) {
+    throw InputError("--sparse '{}': the budget is less than a page of {} cells", text, quest.page_size);
+  }
+  return Quest{budget, quest.page_size};
+}
+
 RefusionRules parse_refusion_rules(std::string_view text) {
   if (text == "lacuna") return RefusionRules::kLacuna;
   if (text == "paper") return RefusionRules::kPaper;

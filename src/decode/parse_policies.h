@@ -4,9 +4,11 @@
 
 #include <string_view>
 
+#include "decode/block_diffusion.h"
 #include "decode/cache_policy.h"
 #include "decode/guided_diffusion.h"
 #include "decode/refusion.h"
+#include "decode/sparse_policy.h"
 #include "decode/surelock.h"
 #include "decode/uniform_diffusion.h"
 
@@ -31,6 +33,11 @@ BoundaryRefresh parse_boundary(std::string_view text);
 DriftRefresh parse_drift(std::string_view text);
 /// --self-correct on, or most=128,temperature=0.1,patience=32,tokens=1,full-every=1.
 SelfCorrection parse_self_correction(std::string_view text);
+
+/// --edit tau=0.5,most=16.
+TokenEditing parse_editing(std::string_view text);
+/// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2.
+SparsePolicy parse_sparse(std::string_view text);
 
 /// --refusion lacuna|paper|released.
 RefusionRules parse_refusion_rules(std::string_view text);

@@ -20,7 +20,8 @@ float time_at(float eps, int32_t index, int32_t count) {
 /// What orders a candidate; larger goes first.
 double rank_of(const UnmaskPolicy& policy, const Commit& candidate, const RngStream& noise) {
   const auto position = static_cast<uint64_t>(candidate.position);
-  if (policy.random_order) return noise.uniform(position);
+  if (policy.order == UnmaskOrder::kRandom) return noise.uniform(position);
+  if (policy.order == UnmaskOrder::kLeftToRight) return -static_cast<double>(candidate.position);
   if (policy.order_temperature > 0) {
     // The k largest of w + Gumbel noise are k draws without replacement with weights softmax(w).
     return candidate.confidence / policy.order_temperature - std::log(-std::log(noise.uniform(position)));
@@ -78,6 +79,18 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
                    // The candidate at index n is the (n + 1)-th: 1 - f / (n + 2).
                    return prefix_while([&](size_t n, double confidence) {
                      return confidence >= 1 - rule.f / static_cast<double>(n + 2);
+                   });
+                 },
+                 [&](const Dynamic& rule) {
+                   const size_t sure =
+                       prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
+                   return std::max(sure, fixed(EvenSplit{}));
+                 },
+                 [&](const EntropyBounded& rule) {
+                   double sum = ranked.empty() ? 0 : -ranked.front().second.confidence;
+                   return prefix_while([&](size_t, double confidence) {
+                     sum -= confidence;
+                     return sum < rule.bound;
                    });
                  },
                  [&](const auto& rule) { return fixed(rule); }},

@@ -56,18 +56,41 @@ struct Factor {
   bool operator==(const Factor&) const = default;
 };
 
-using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor>;
+/// SDAR's low_confidence_dynamic (generate.py), LLaDA 2 and Fast-dLLM v2: every position whose confidence is
+/// above tau; where these are fewer than EvenSplit would take, as many as that.
+struct Dynamic {
+  double tau = 0.85;  ///< probability, (0, 1]
+  bool operator==(const Dynamic&) const = default;
+};
+
+/// SDAR's entropy_bounded (JetEngine, scheduler.py): in ascending order of entropy, the longest prefix whose
+/// entropies add up to less than the bound, and always the first.
+struct EntropyBounded {
+  double bound = 0.35;  ///< nats, > 0
+  bool operator==(const EntropyBounded&) const = default;
+};
+
+using CountRule =
+    std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor, Dynamic, EntropyBounded>;
+
+/// What puts candidates in order.
+enum class UnmaskOrder : uint8_t {
+  kConfidence,
+  kRandom,       ///< LLaDA's "random"
+  kLeftToRight,  ///< SDAR's "sequential"
+};
 
 struct UnmaskPolicy {
   CountRule count;
-  /// Candidates in random order instead of by confidence (LLaDA's "random").
-  bool random_order = false;
+  UnmaskOrder order = UnmaskOrder::kConfidence;
   /// Dream's alg_temp: 0 takes the surest; above, positions are drawn without replacement with weights
   /// softmax(confidence / alg_temp).
   float order_temperature = 0;
 
   /// Whether the choice needs no logits, so that only the chosen positions need any.
-  bool chooses_blindly() const { return random_order || std::holds_alternative<EachOnItsOwn>(count); }
+  bool chooses_blindly() const {
+    return order != UnmaskOrder::kConfidence || std::holds_alternative<EachOnItsOwn>(count);
+  }
   /// Whether a block ends when nothing is masked, instead of after its steps.
   bool runs_until_done() const {
     return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count);

@@ -56,6 +56,7 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
   const int64_t heads_per_kv = shape.num_heads / shape.num_kv_heads;
   const auto rows_per_task = static_cast<int32_t>(std::max<int64_t>(1, kStackedRows / heads_per_kv));
   int64_t most_cells = 0;
+  int64_t mass_cells = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const Group& group = groups[g];
     group_rows_.push_back(group.rows);
@@ -65,10 +66,14 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
       for (int32_t row = group.rows.begin; row < group.rows.end; row += rows_per_task) {
         tasks_.push_back(
             {static_cast<int32_t>(g), kv_head, {row, std::min(row + rows_per_task, group.rows.end)}});
+        if (!group.wants_mass) continue;
+        tasks_.back().mass = mass_cells;
+        mass_cells += visible_[g].num_cells();
       }
     }
   }
 
+  mass_.reserve(mass_cells);
   const int64_t stacked = rows_per_task * heads_per_kv;
   const int64_t element_bytes =
       dtype == DType::kBF16 ? context.kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
@@ -90,11 +95,47 @@ void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::spa
     run_task(context.kernels, task, kv[static_cast<size_t>(task.group)], q, out, probe,
              scratch_[static_cast<size_t>(thread)]);
   });
+  add_up_mass(context);
+}
+
+/// In the order of the tasks, whichever thread ran them.
+void Attention::add_up_mass(const KernelContext& context) {
+  std::vector<IndexRange> runs;  // tasks of one group and kv head
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    const Task& task = tasks_[t];
+    if (task.mass < 0) continue;
+    const auto index = static_cast<int32_t>(t);
+    const bool goes_on = !runs.empty() && runs.back().end == index && tasks_[t - 1].group == task.group &&
+                         tasks_[t - 1].kv_head == task.kv_head;
+    if (goes_on) {
+      ++runs.back().end;
+    } else {
+      runs.push_back({index, index + 1});
+    }
+  }
+  context.threads.parallel_for(static_cast<int64_t>(runs.size()), [&](int64_t r, int) {
+    const IndexRange run = runs[static_cast<size_t>(r)];
+    const Task& first = tasks_[static_cast<size_t>(run.begin)];
+    const int64_t cells = visible_[static_cast<size_t>(first.group)].num_cells();
+    for (int32_t t = run.begin + 1; t < run.end; ++t) {
+      context.kernels.add_scaled(mass_.data() + first.mass,
+                                 mass_.data() + tasks_[static_cast<size_t>(t)].mass, 1, cells);
+    }
+  });
+}
+
+std::span<const float> Attention::mass(size_t group, int64_t kv_head) const {
+  const auto is_first = [&](const Task& task) {
+    return static_cast<size_t>(task.group) == group && task.kv_head == kv_head;
+  };
+  const auto task = std::find_if(tasks_.begin(), tasks_.end(), is_first);
+  expects(task != tasks_.end() && task->mass >= 0, "Attention::mass: the group wanted it");
+  return {mass_.data() + task->mass, static_cast<size_t>(visible_[group].num_cells())};
 }
 
 void Attention::run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv,
                          ConstMatrix<float> q, Matrix<float> out, const AttentionProbe& probe,
-                         Scratch& scratch) const {
+                         Scratch& scratch) {
   const bool is_bf16 = dtype_ == DType::kBF16;
   const VisibleCells& visible = visible_[static_cast<size_t>(task.group)];
   const int64_t heads = shape_.num_heads / shape_.num_kv_heads;
@@ -136,6 +177,8 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
     column += run_cells;
   }
 
+  float* mass = task.mass < 0 ? nullptr : mass_.data() + task.mass;
+  if (mass != nullptr) std::fill_n(mass, cells, 0.0F);
   const int32_t first_task_row = task.rows.begin - group_rows_[static_cast<size_t>(task.group)].begin;
   for (int64_t s = 0; s < stacked; ++s) {
     float* scores = scratch.scores.data() + s * cells;
@@ -146,10 +189,12 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
       scale = 1;
     }
     scratch.sums.data()[s] = kernels.softmax_numerators(scores, visible.first_row(), cells, row, scale);
+    if (mass != nullptr) kernels.add_scaled(mass, scores, 1 / scratch.sums.data()[s], cells);
     if (probe) {
       probe({static_cast<size_t>(task.group),
              static_cast<int32_t>(task.rows.begin + s / heads),
              static_cast<int32_t>(task.kv_head * heads + s % heads),
+             {q.row(task.rows.begin + s / heads) + head_offset(s), static_cast<size_t>(head_dim)},
              visible.tile_runs(),
              {scores, static_cast<size_t>(cells)},
              scratch.sums.data()[s]});

@@ -80,6 +80,7 @@ struct AttentionRow {
   size_t group = 0;  ///< as prepared
   int32_t row = 0;   ///< of q
   int32_t head = 0;
+  std::span<const float> query;           ///< [head_dim]
   std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, side by side in `weights`
   std::span<const float> weights;  ///< of each cell of those tiles, 0 where hidden; they add up to `sum`
   float sum = 1;
@@ -96,6 +97,7 @@ class Attention {
     std::span<const IndexRange> ranges;  ///< cells that every row sees
     std::span<const int32_t> own_cells;  ///< cells of the group's own rows, in row order
     bool causal = false;                 ///< own cells are seen in row order
+    bool wants_mass = false;             ///< whether mass() is asked for
   };
 
   void prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,
@@ -105,12 +107,18 @@ class Attention {
   void run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
            Matrix<float> out, const AttentionProbe& probe = {});
 
+  /// Of a group that wanted it, after run(): for each cell of its tiles, side by side, the softmax weights of
+  /// all its rows and of the kv head's query heads, added up; 0 where hidden. [visible(group).num_cells()]
+  std::span<const float> mass(size_t group, int64_t kv_head) const;
+  const VisibleCells& visible(size_t group) const { return visible_[group]; }
+
  private:
   /// Some rows of a group and the query heads of one kv head: they share every key and value they load.
   struct Task {
     int32_t group;
     int32_t kv_head;
     IndexRange rows;
+    int64_t mass = -1;  // where in mass_ the task adds up its rows' weights; -1: it does not
   };
   struct Scratch {
     Buffer<std::byte> queries;        // packed, [stacked rows, padded head_dim]
@@ -121,13 +129,16 @@ class Attention {
   };
 
   void run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv, ConstMatrix<float> q,
-                Matrix<float> out, const AttentionProbe& probe, Scratch& scratch) const;
+                Matrix<float> out, const AttentionProbe& probe, Scratch& scratch);
 
   AttentionShape shape_;
   DType dtype_ = DType::kF32;
   std::vector<IndexRange> group_rows_;
   std::vector<VisibleCells> visible_;
+  void add_up_mass(const KernelContext& context);
+
   std::vector<Task> tasks_;
+  Buffer<float> mass_;  // [tasks that want it, cells]; the first task of a kv head gets the sum of all
   std::vector<Scratch> scratch_;  // one per thread
 };
 

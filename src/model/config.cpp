@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -53,12 +54,20 @@ void check_sizes(const ModelConfig& config, const std::string& file) {
     throw InputError("{}: heads have width {}; expected an even width, as RoPE turns pairs", file,
                      config.head_dim);
   }
+  if (config.rotary_dim < 2 || config.rotary_dim > config.head_dim || config.rotary_dim % 2 != 0) {
+    throw InputError("{}: RoPE turns {} of {} dimensions; expected an even number from 2 to {}", file,
+                     config.rotary_dim, config.head_dim, config.head_dim);
+  }
   if (config.num_heads % config.num_kv_heads != 0) {
     throw InputError("{}: {} query heads share {} K/V heads; expected a divisor", file, config.num_heads,
                      config.num_kv_heads);
   }
   if (config.ffn_dim > kWidth.last) {
     throw InputError("{}: feed-forward layers have width {}; expected at most {}", file, config.ffn_dim,
+                     kWidth.last);
+  }
+  if (config.moe.shared_ffn_dim > kWidth.last) {
+    throw InputError("{}: shared experts have width {}; expected at most {}", file, config.moe.shared_ffn_dim,
                      kWidth.last);
   }
 }
@@ -71,11 +80,13 @@ void add_eos_ids(const JsonObject& json, ModelConfig& config) {
   }
 }
 
+// The masks of SDAR (both spellings), Fast-dLLM v2 and LLaDA2.
+constexpr std::array<std::string_view, 4> kMasks = {"<|MASK|>", "<MASK>", "|<MASK>|", "<|mask|>"};
+
 /// Tokens that some checkpoints name only where the tokenizer's added tokens are: the end of a chat turn,
-/// which config.json does not call eos, and SDAR's mask.
+/// which config.json does not call eos, and the mask of block-diffusion models.
 void add_tokenizer_ids(const JsonObject& tokenizer_config, ModelConfig& config) {
   constexpr std::array<std::string_view, 3> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>"};
-  constexpr std::array<std::string_view, 2> kMasks = {"<|MASK|>", "<MASK>"};
   const auto is_one_of = [](const auto& names, const std::string& content) {
     return std::find(names.begin(), names.end(), content) != names.end();
   };
@@ -128,6 +139,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   ModelConfig config = family.read_config(json);
   config.family = family.family;
   config.architecture = family.architecture;
+  if (config.rotary_dim == 0) config.rotary_dim = config.head_dim;
   check_sizes(config, file);
 
   // A family whose class has ids of its own has set them; a file that says nothing means those.
@@ -144,7 +156,8 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
                   [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, config); });
   if (config.block_causal && config.mask_id < 0) {
-    throw InputError("{}: expected \"mask_token_id\", or a token <|MASK|> in tokenizer_config.json", file);
+    throw InputError("{}: expected \"mask_token_id\", or a token {} in tokenizer_config.json", file,
+                     fmt::join(kMasks, " or "));
   }
   std::sort(config.end_ids.begin(), config.end_ids.end());
   config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());
@@ -161,12 +174,22 @@ ModelConfig read_config(const fs::path& folder) {
                            folder);
 }
 
-std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t head_dim) {
+void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim) {
+  expects(factor >= 1, "scale_rope: a context only grows");
+  if (rotary_dim <= 2) {
+    throw InputError("RoPE turns {} dimensions of a head; expected at least 4 where its context is stretched",
+                     rotary_dim);
+  }
+  const auto dims = static_cast<double>(rotary_dim);
+  rope.theta = static_cast<float>(double{rope.theta} * std::pow(factor, dims / (dims - 2)));
+}
+
+std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim) {
   // YaRN: the pair that makes this many turns within the original context, as a real number.
   const auto pair_of_turns = [&](double turns) {
     const double positions_per_radian =
         static_cast<double>(rope.original_positions) / (turns * 2 * std::numbers::pi);
-    return static_cast<double>(head_dim) * std::log(positions_per_radian) /
+    return static_cast<double>(rotary_dim) * std::log(positions_per_radian) /
            (2 * std::log(static_cast<double>(rope.theta)));
   };
   double ramp_begin = 0;
@@ -174,13 +197,13 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t head_dim) {
   if (rope.scaling == RopeConfig::Scaling::kYarn) {
     ramp_begin = std::max(std::floor(pair_of_turns(rope.beta_fast)), 0.0);
     const double ramp_end =
-        std::min(std::ceil(pair_of_turns(rope.beta_slow)), static_cast<double>(head_dim - 1));
+        std::min(std::ceil(pair_of_turns(rope.beta_slow)), static_cast<double>(rotary_dim - 1));
     ramp_width = ramp_end == ramp_begin ? 0.001 : ramp_end - ramp_begin;
   }
 
-  std::vector<float> frequencies(static_cast<size_t>(head_dim / 2));
+  std::vector<float> frequencies(static_cast<size_t>(rotary_dim / 2));
   for (size_t j = 0; j < frequencies.size(); ++j) {
-    const float exponent = static_cast<float>(2 * j) / static_cast<float>(head_dim);
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(rotary_dim);
     const auto period =
         static_cast<float>(std::pow(static_cast<double>(rope.theta), static_cast<double>(exponent)));
     const float fast = 1 / period;

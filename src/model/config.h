@@ -1,6 +1,7 @@
 // What a checkpoint's config.json says, in one vocabulary for every family.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -12,9 +13,10 @@
 
 namespace lacuna {
 
-enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3, kSdar, kGidd };
+enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3, kSdar, kFastDllm, kLlada2, kGidd };
 
-/// Rotary position embedding over the whole head, in pairs (j, j + head_dim / 2).
+/// Rotary position embedding of the first ModelConfig::rotary_dim dimensions of a head, in pairs
+/// (j, j + rotary_dim / 2).
 struct RopeConfig {
   enum class Scaling : uint8_t { kNone, kLinear, kYarn };
 
@@ -27,16 +29,33 @@ struct RopeConfig {
   float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
 };
 
-/// Radians per position of each pair: [head_dim / 2], the first turns fastest. Rounded to f32 where the
+/// Radians per position of each pair: [rotary_dim / 2], the first turns fastest. Rounded to f32 where the
 /// reference implementation rounds.
-std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t head_dim);
+std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim);
 
-/// A feed-forward layer of experts, of which a router picks some for each row.
+/// Stretches the context that RoPE tells apart `factor` times, in the NTK-aware form: theta becomes
+/// theta * factor^(r / (r - 2)), so that the slowest pair turns exactly `factor` times more slowly and the
+/// fastest as before. LongLLaDA (arXiv 2506.14429) shows that it works for diffusion models without training.
+///   factor      context wanted / context trained on, >= 1
+///   rotary_dim  r: ModelConfig::rotary_dim
+/// Throws InputError where r leaves no second pair to slow down.
+void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim);
+
+/// Feed-forward layers of experts, of which a router picks some for each row. A row's output is the sum of
+/// the chosen experts' outputs, each times its weight, and of the shared expert's.
 struct MoeConfig {
-  int64_t num_experts = 0;         ///< 0: one dense feed-forward layer of width ModelConfig::ffn_dim
-  int64_t experts_per_token = 0;   ///< experts with the largest router probability
+  int64_t num_experts = 0;         ///< 0: all layers are dense, of width ModelConfig::ffn_dim
+  int64_t experts_per_token = 0;   ///< experts with the largest scores
   int64_t expert_ffn_dim = 0;      ///< inner width of one expert
-  bool normalize_weights = false;  ///< whether the chosen experts' probabilities are rescaled to sum to 1
+  bool normalize_weights = false;  ///< whether the chosen experts' scores are rescaled to sum to 1
+  bool sigmoid_scores = false;     ///< scores are sigmoid(router x), not softmax(router x)
+  bool selection_bias = false;     ///< a learned number per expert joins its score for the choice alone
+  int64_t num_groups = 1;          ///< the experts in order, cut into as many equal groups
+  int64_t groups_per_token = 1;  ///< groups whose experts may be chosen: the largest sums of two best scores
+  float routed_scale = 1;        ///< weights of chosen experts are multiplied by this
+  int64_t shared_ffn_dim = 0;    ///< inner width of an expert that every row passes, unweighted; 0: none
+  int64_t first_dense_layers = 0;  ///< so many layers come first that are dense
+  bool router_in_f32 = false;      ///< the router's product is in f32 even where matrices are bf16
 };
 
 /// GIDD's interpolating noise: at log-SNR l, a token is kept with probability sigmoid(l); otherwise it is
@@ -60,7 +79,8 @@ struct ModelConfig {
   int64_t num_heads = 0;     ///< query heads
   int64_t num_kv_heads = 0;  ///< divides num_heads; as many query heads share each K/V head
   int64_t head_dim = 0;      ///< even; num_heads * head_dim need not be hidden_dim
-  int64_t ffn_dim = 0;       ///< inner width of the dense feed-forward layer; 0 when all layers have experts
+  int64_t rotary_dim = 0;    ///< even; dimensions of a head, the first ones, that RoPE turns; 0: head_dim
+  int64_t ffn_dim = 0;       ///< inner width of dense feed-forward layers; 0 when all layers have experts
   int64_t vocab_size = 0;    ///< rows of the embedding, those that no token uses included
   int64_t max_positions = 0;
 
@@ -74,18 +94,19 @@ struct ModelConfig {
   bool qk_norm_full = false;      ///< RMSNorm of the whole q and k rows before they are split into heads
   bool tied_embeddings = false;   ///< the head is the embedding; an extra head tensor is ignored
   bool causal = false;            ///< trained left to right: a row sees itself and what came before
-  bool plans_slots = false;     ///< ReFusion: causal, and a row with the mask token predicts its own position
-  bool block_causal = false;    ///< a row sees its own block of positions and those before; blocks begin at 0
-  int64_t block_length = 0;     ///< of block_causal, as trained; 0: the family has no blocks
-  bool shifted_logits = false;  ///< row i - 1 predicts position i (row 0 predicts position 0)
-  float embedding_scale = 1;    ///< embeddings are multiplied by this
-  float logit_scale = 1;        ///< logits are multiplied by this
-  float residual_scale = 1;     ///< what attention and feed-forward layers add is multiplied by this
-  bool norm_offset = false;     ///< stored norm weights w stand for 1 + w
-  bool kv_sink = false;         ///< each layer has one learned key and value that every row sees, unrotated
-  float attn_soft_cap = 0;      ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay
-  bool squared_relu = false;    ///< feed-forward: down(max(up, 0)^2), no gate
-  bool ffn_bias = false;        ///< up and down add a bias
+  bool plans_slots = false;   ///< ReFusion: causal, and a row with the mask token predicts its own position
+  bool block_causal = false;  ///< a row sees its own block of positions and those before; blocks begin at 0
+  int64_t block_length = 0;   ///< of block_causal, as trained; 0: the family has no blocks
+  int64_t sub_block_length = 0;   ///< a block is denoised in stretches of this length; 0: all at once
+  bool shifted_logits = false;    ///< row i - 1 predicts position i (row 0 predicts position 0)
+  float embedding_scale = 1;      ///< embeddings are multiplied by this
+  float logit_scale = 1;          ///< logits are multiplied by this
+  float residual_scale = 1;       ///< what attention and feed-forward layers add is multiplied by this
+  bool norm_offset = false;       ///< stored norm weights w stand for 1 + w
+  bool kv_sink = false;           ///< each layer has one learned key and value that every row sees, unrotated
+  float attn_soft_cap = 0;        ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay
+  bool squared_relu = false;      ///< feed-forward: down(max(up, 0)^2), no gate
+  bool ffn_bias = false;          ///< up and down add a bias
   std::optional<float> qkv_clip;  ///< q and k (normed, not yet rotated) and v are clamped to [-clip, clip]
 
   std::optional<NoiseProcess> noise;  ///< what an interpolating model was trained to undo; empty: masks alone
@@ -100,7 +121,12 @@ struct ModelConfig {
 
   int64_t q_dim() const { return num_heads * head_dim; }
   int64_t kv_dim() const { return num_kv_heads * head_dim; }
+  /// Whether any layer does; the first may still be dense.
   bool has_experts() const { return moe.num_experts > 0; }
+  bool layer_has_experts(int64_t layer) const { return has_experts() && layer >= moe.first_dense_layers; }
+  int64_t num_expert_layers() const {
+    return has_experts() ? std::max<int64_t>(num_layers - moe.first_dense_layers, 0) : 0;
+  }
 };
 
 /// Reads config.json of a checkpoint folder, and generation_config.json and tokenizer_config.json if present.

@@ -1,19 +1,29 @@
 #include "model/cost.h"
 
+#include <algorithm>
+
 namespace lacuna {
 
 namespace {
 
-/// Elements of the layers' matrices, with so many experts of each.
-double layer_weights(const ModelConfig& config, int64_t experts) {
+/// Elements of a layer's matrices, with so many experts that are not shared.
+double weights_of_layer(const ModelConfig& config, int64_t layer, int64_t experts) {
   const auto hidden = static_cast<double>(config.hidden_dim);
-  double weights = hidden * static_cast<double>(2 * config.q_dim() + 2 * config.kv_dim());
-  if (config.has_experts()) {
-    weights += hidden * static_cast<double>(config.moe.num_experts + 3 * experts * config.moe.expert_ffn_dim);
-  } else {
-    weights += (config.squared_relu ? 2 : 3) * hidden * static_cast<double>(config.ffn_dim);
+  const double attention = hidden * static_cast<double>(2 * config.q_dim() + 2 * config.kv_dim());
+  if (!config.layer_has_experts(layer)) {
+    return attention + (config.squared_relu ? 2 : 3) * hidden * static_cast<double>(config.ffn_dim);
   }
-  return static_cast<double>(config.num_layers) * weights;
+  const MoeConfig& moe = config.moe;
+  return attention + hidden * static_cast<double>(moe.num_experts +
+                                                  3 * (experts * moe.expert_ffn_dim + moe.shared_ffn_dim));
+}
+
+double layer_weights(const ModelConfig& config, int64_t experts) {
+  double weights = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    weights += weights_of_layer(config, layer, experts);
+  }
+  return weights;
 }
 
 }  // namespace
@@ -46,6 +56,11 @@ PassWork work_of(const StepPlan& plan) {
       work.only_kv_pairs += rows * visible + own_pairs;
     }
     work.cells += visible + (group.own_rows == OwnRows::kNone ? 0 : rows);
+    if (group.sparse.is_confined()) {
+      const double unchosen = group.sparse.among.size() - group.sparse.num_chosen();
+      work.unchosen_pairs += rows * unchosen;
+      work.unchosen_cells += unchosen;
+    }
   }
   for (const LogitRow& logit : plan.logits) work.logit_rows += logit.unconditional_row >= 0 ? 2 : 1;
   return work;
@@ -68,8 +83,13 @@ StepCost cost(const ModelConfig& config, DType dtype, const PassWork& work) {
   cost.layer_flops = rows * flops_per_row(config) + work.pairs * flops_per_cell(config);
   const auto layers = static_cast<double>(config.num_layers);
   const double kv_flops = 4 * static_cast<double>(config.hidden_dim * config.kv_dim());
-  cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (flops_per_row(config) / layers - kv_flops);
+  const double last_layer_flops =
+      2 * weights_of_layer(config, config.num_layers - 1, config.moe.experts_per_token);
+  cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (last_layer_flops - kv_flops);
   cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;
+  const double sparse_share = std::max(0.0, layers - kDenseLayers) / layers;
+  cost.layer_flops -= work.unchosen_pairs * flops_per_cell(config) * sparse_share;
+  elements -= kv_cell * work.unchosen_cells * sparse_share;
   cost.head_flops = work.logit_rows * flops_per_logits(config);
   cost.bytes = elements * static_cast<double>(size_of(dtype));
   return cost;

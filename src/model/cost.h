@@ -46,6 +46,9 @@ struct PassWork {
   // Of these, what the last layer leaves out:
   int64_t only_kv_rows = 0;
   double only_kv_pairs = 0;
+  // Of these, what sparse attention leaves out in layers from kDenseLayers on:
+  double unchosen_pairs = 0;
+  double unchosen_cells = 0;
 };
 
 PassWork work_of(const StepPlan& plan);

@@ -9,8 +9,9 @@
 namespace lacuna {
 
 std::span<const FamilyEntry> families() {
-  static const std::array entries = {llada_family(), llada_moe_family(), dream_family(), qwen2_family(),
-                                     qwen3_family(), sdar_family(),      gidd_family()};
+  static const std::array entries = {llada_family(),     llada_moe_family(), dream_family(),
+                                     qwen2_family(),     qwen3_family(),     sdar_family(),
+                                     fast_dllm_family(), llada2_family(),    gidd_family()};
   return entries;
 }
 

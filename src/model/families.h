@@ -12,24 +12,29 @@ namespace lacuna {
 
 class JsonObject;
 
-/// Where one layer's parameters are in a checkpoint. Every name in this file is a module's path: the tensor
-/// is that path + ".weight", or + ".bias" where the config says that there is one. A module that the family
-/// does not have has an empty path.
+// Where parameters are in a checkpoint. Every name here is a module's path: the tensor is that path +
+// ".weight", or + ".bias" where the config says that there is one. A module that the family does not have has
+// an empty path.
+
+struct ExpertTensorNames {
+  std::string gate, up;  ///< [expert_ffn or shared_ffn, hidden]
+  std::string down;      ///< [hidden, expert_ffn or shared_ffn]
+};
+
+/// Parameters of one layer.
 struct LayerTensorNames {
   std::string attn_norm;       ///< [hidden]
-  std::string q, k, v;         ///< [q_dim or kv_dim, hidden]
+  std::string q, k, v;         ///< [q_dim or kv_dim, hidden]; empty where qkv is given
+  std::string qkv;             ///< [q_dim + 2 kv_dim, hidden]: the rows of q, then of k, then of v
   std::string o;               ///< [hidden, q_dim]
   std::string q_norm, k_norm;  ///< [head_dim] per head, or [q_dim] and [kv_dim]
   std::string ffn_norm;        ///< [hidden]
   std::string gate, up;        ///< [ffn, hidden]; SiLU applies to gate, which squared ReLU does without
   std::string down;            ///< [hidden, ffn]
   std::string router;          ///< [experts, hidden]
+  std::string expert_bias;     ///< [experts]; a whole name, nothing is appended
+  ExpertTensorNames shared;    ///< the expert that every row passes
   std::string k_sink, v_sink;  ///< [kv_heads, head_dim]; whole names, nothing is appended
-};
-
-struct ExpertTensorNames {
-  std::string gate, up;  ///< [expert_ffn, hidden]
-  std::string down;      ///< [hidden, expert_ffn]
 };
 
 struct TensorNames {

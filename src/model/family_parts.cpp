@@ -67,4 +67,9 @@ LayerTensorNames transformers_layer_with_qk_norm(int64_t layer) {
   return names;
 }
 
+ExpertTensorNames transformers_expert(int64_t layer, int64_t expert) {
+  const std::string prefix = fmt::format("model.layers.{}.mlp.experts.{}.", layer, expert);
+  return {.gate = prefix + "gate_proj", .up = prefix + "up_proj", .down = prefix + "down_proj"};
+}
+
 }  // namespace lacuna

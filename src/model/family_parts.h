@@ -14,6 +14,8 @@ FamilyEntry dream_family();
 FamilyEntry qwen2_family();
 FamilyEntry qwen3_family();
 FamilyEntry sdar_family();
+FamilyEntry fast_dllm_family();
+FamilyEntry llada2_family();
 FamilyEntry gidd_family();
 
 // Far above any published model, and so small that no product of three overflows.
@@ -23,6 +25,7 @@ constexpr Range<int64_t> kVocabSize{1, int64_t{1} << 24};
 constexpr Range<int64_t> kPositionCount{1, int64_t{1} << 30};
 constexpr Range<double> kNormEps{1e-12, 1e-1};
 constexpr Range<double> kRopeTheta{2, 1e12};
+constexpr Range<int64_t> kExpertCount{1, 4096};
 
 /// The sizes that all families but dense LLaDA have, under the keys of the transformers library.
 ModelConfig read_transformers_sizes(const JsonObject& json);
@@ -42,5 +45,6 @@ TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer));
 LayerTensorNames transformers_layer(int64_t layer);
 /// With the norms of q and k.
 LayerTensorNames transformers_layer_with_qk_norm(int64_t layer);
+ExpertTensorNames transformers_expert(int64_t layer, int64_t expert);
 
 }  // namespace lacuna

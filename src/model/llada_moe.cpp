@@ -24,7 +24,6 @@ void check_supported(const JsonObject& json) {
 
 ModelConfig read_llada_moe(const JsonObject& json) {
   check_supported(json);
-  constexpr Range<int64_t> kExpertCount{1, 4096};
   constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it, as its files may not
   ModelConfig config = read_transformers_sizes(json);
   config.rope.theta = json.number("rope_theta", kRopeTheta);
@@ -46,16 +45,11 @@ LayerTensorNames name_layer(int64_t layer) {
   return names;
 }
 
-ExpertTensorNames name_expert(int64_t layer, int64_t expert) {
-  const std::string prefix = fmt::format("model.layers.{}.mlp.experts.{}.", layer, expert);
-  return {.gate = prefix + "gate_proj", .up = prefix + "up_proj", .down = prefix + "down_proj"};
-}
-
 }  // namespace
 
 FamilyEntry llada_moe_family() {
   TensorNames tensors = transformers_tensors(name_layer);
-  tensors.expert = name_expert;
+  tensors.expert = transformers_expert;
   return {Family::kLladaMoe, "llada-moe", "LLaDAMoEModelLM", read_llada_moe, tensors};
 }
 

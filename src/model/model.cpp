@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cache/sparse_cells.h"
 #include "model/families.h"
+#include "model/sparse_attention.h"
 
 namespace lacuna {
 namespace {
@@ -70,10 +71,12 @@ class Model::Pass {
   /// Runs all layers; the residual stream is then ready for the head.
   void run_layers() {
     prepare();
+    ws_.layer = 0;
     prepare_attention();
     embed();
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
       attend(layer);
+      if (num_rows_ == 0) return;  // the last layer; nobody asked for more than K/V
       feed_forward(parameters_.layers[static_cast<size_t>(layer)]);
     }
   }
@@ -140,7 +143,7 @@ class Model::Pass {
 
  private:
   void prepare() {
-    const int64_t half = config_.head_dim / 2;
+    const auto half = static_cast<int64_t>(frequencies_.size());
     const int32_t last = *std::max_element(plan_.positions.begin(), plan_.positions.end());
     for (auto known = static_cast<int64_t>(ws_.cosines.size()) / half; known <= last; ++known) {
       for (int64_t j = 0; j < half; ++j) {
@@ -156,14 +159,38 @@ class Model::Pass {
     }
   }
 
-  /// For all groups; once the last layer has left others behind, for those that are whole.
+  static bool remembers_cells(const RowGroup& group) {
+    return group.sparse.choice == SparseAttention::Choice::kAllAndRemember;
+  }
+
+  bool is_confined(const RowGroup& group) const {
+    return ws_.layer >= kDenseLayers && group.sparse.is_confined();
+  }
+
+  /// For this layer and those that follow, until what the groups attend to changes: for all groups; once the
+  /// last layer has left others behind, for those that are whole.
   void prepare_attention() {
     const size_t num_groups = plan_.groups.size();
     ws_.attention_groups.clear();
+    ws_.attended_groups.clear();
     ws_.visible_ranges.resize(std::max(ws_.visible_ranges.size(), num_groups));
+    ws_.cells_behind.resize(std::max(ws_.cells_behind.size(), num_groups));
     for (size_t g = 0; g < num_groups; ++g) {
       const RowGroup& group = plan_.groups[g];
       if (is_narrow_ && group.only_kv) continue;
+      ws_.attended_groups.push_back(g);
+      IndexRange rows = group.rows;
+      if (is_narrow_) {
+        rows.begin = ws_.residual_row[static_cast<size_t>(rows.begin)];
+        rows.end = rows.begin + group.rows.size();
+      }
+      if (is_confined(group)) {
+        list_cells_behind(g);
+        const int32_t count = group.sparse.num_chosen() + static_cast<int32_t>(ws_.cells_behind[g].size());
+        ws_.visible_ranges[g] = {{0, count}};
+        ws_.attention_groups.push_back({rows, ws_.visible_ranges[g], {}, false});
+        continue;
+      }
       std::span<const int32_t> own_cells;
       if (group.own_rows != OwnRows::kNone) {
         own_cells =
@@ -174,16 +201,27 @@ class Model::Pass {
       visible = group.visible;
       const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
       if (sink >= 0) visible.push_back({sink, sink + 1});
-      IndexRange rows = group.rows;
-      if (is_narrow_) {
-        rows.begin = ws_.residual_row[static_cast<size_t>(rows.begin)];
-        rows.end = rows.begin + group.rows.size();
-      }
-      ws_.attention_groups.push_back({rows, visible, own_cells, group.own_rows == OwnRows::kCausal});
+      ws_.attention_groups.push_back({rows, visible, own_cells, group.own_rows == OwnRows::kCausal,
+                                      ws_.layer >= kDenseLayers && remembers_cells(group)});
     }
     const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim,
                                1.0F / std::sqrt(static_cast<float>(config_.head_dim)), config_.attn_soft_cap};
     ws_.attention.prepare(context_, shape, dtype_, ws_.attention_groups);
+  }
+
+  /// What a confined group sees beside the chosen cells: what is visible but not to be chosen among, and its
+  /// own rows.
+  void list_cells_behind(size_t g) {
+    const RowGroup& group = plan_.groups[g];
+    expects(group.own_rows != OwnRows::kCausal, "sparse attention is for rows that all see the same");
+    std::vector<int32_t>& behind = ws_.cells_behind[g];
+    behind.clear();
+    for (const IndexRange& range : group.visible) {
+      if (range == group.sparse.among) continue;
+      for (int32_t cell = range.begin; cell < range.end; ++cell) behind.push_back(cell);
+    }
+    if (group.own_rows == OwnRows::kNone) return;
+    behind.insert(behind.end(), plan_.cells.begin() + group.rows.begin, plan_.cells.begin() + group.rows.end);
   }
 
   void embed() {
@@ -197,6 +235,7 @@ class Model::Pass {
 
   void attend(int64_t layer_index) {
     const LayerParameters& layer = parameters_.layers[static_cast<size_t>(layer_index)];
+    ws_.layer = layer_index;
     const Matrix<float> k = sized(ws_.k, num_rows_, config_.kv_dim());
     const Matrix<float> v = sized(ws_.v, num_rows_, config_.kv_dim());
 
@@ -210,7 +249,9 @@ class Model::Pass {
       write_kv(layer_index, row, k.row(row), v.row(row));
     });
     ws_.times.other += watch_.restart();
+    if (layer_index == kDenseLayers && has_sparse_groups()) prepare_attention();
     if (layer_index + 1 == config_.num_layers) leave_rows_behind();
+    if (num_rows_ == 0) return;
 
     const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim());
     const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim());
@@ -220,17 +261,92 @@ class Model::Pass {
     ws_.times.other += watch_.restart();
 
     ws_.layer_views.clear();
-    for (const RowGroup& group : plan_.groups) {
-      if (is_narrow_ && group.only_kv) continue;
-      ws_.layer_views.push_back(caches_[static_cast<size_t>(group.sequence)]->layer(layer_index));
+    for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
+      const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
+      KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+      if (is_confined(group)) {
+        bring_chosen(i, q);
+        ws_.layer_views.push_back(cache.sparse().chosen.layer(layer_index));
+      } else {
+        ws_.layer_views.push_back(cache.layer(layer_index));
+      }
     }
-    ws_.layer = layer_index;
+    ws_.times.selection += watch_.restart();
     ws_.attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe);
     ws_.times.attention += watch_.restart();
+    remember_heaviest();
+    ws_.times.selection += watch_.restart();
 
     pack(attended, ws_.times.output);
     product(layer.o, projected_, ws_.times.output);
     add_projected();
+  }
+
+  bool has_sparse_groups() const {
+    return std::any_of(plan_.groups.begin(), plan_.groups.end(), [](const RowGroup& group) {
+      return group.sparse.choice != SparseAttention::Choice::kAll;
+    });
+  }
+
+  /// Brings side by side what a confined group attends to in this layer; where its queries choose, chooses
+  /// first.
+  ///   i  index into ws_.attention_groups
+  void bring_chosen(size_t i, ConstMatrix<float> q) {
+    const size_t g = ws_.attended_groups[i];
+    const RowGroup& group = plan_.groups[g];
+    const SparseAttention& sparse = group.sparse;
+    KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+    SparseCells& cells = cache.sparse();
+    cells.chosen.reserve(ws_.visible_ranges[g].front().end, cache);
+    PageBounds* pages =
+        sparse.choice == SparseAttention::Choice::kBestPages ? &cells.pages_of(sparse.page_size) : nullptr;
+    context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
+      if (pages != nullptr) {
+        const std::vector<int32_t> best =
+            best_page_cells(*pages, sparse, kv_head, ws_.attention_groups[i].rows, q, cache);
+        cells.chosen.choose(ws_.layer, kv_head, best, cache);
+      }
+      int64_t place = sparse.num_chosen();
+      expects(static_cast<int64_t>(cells.chosen.cells(ws_.layer, kv_head).size()) == place,
+              "a group is confined to cells that were chosen");
+      for (const int32_t cell : ws_.cells_behind[g])
+        cells.chosen.place(ws_.layer, kv_head, cell, place++, cache);
+    });
+  }
+
+  std::vector<int32_t> best_page_cells(PageBounds& pages, const SparseAttention& sparse, int64_t kv_head,
+                                       IndexRange rows, ConstMatrix<float> q, const KvCache& cache) const {
+    pages.extend(ws_.layer, kv_head, sparse.among.end, cache);
+    const int64_t heads = config_.num_heads / config_.num_kv_heads;
+    thread_local std::vector<float> queries;
+    queries.clear();
+    for (int32_t row = rows.begin; row < rows.end; ++row) {
+      const float* first = q.row(row) + kv_head * heads * config_.head_dim;
+      queries.insert(queries.end(), first, first + heads * config_.head_dim);
+    }
+    const std::vector<float> means = split_mean({queries.data(), rows.size() * heads, config_.head_dim});
+    return cells_of_best_pages(
+        page_scores(means, pages.largest(ws_.layer, kv_head), pages.smallest(ws_.layer, kv_head)),
+        sparse.budget / sparse.page_size, sparse.page_size, sparse.among.end);
+  }
+
+  /// After attention: each sequence that is to remember cells chooses those of most mass.
+  void remember_heaviest() {
+    if (ws_.layer < kDenseLayers) return;
+    for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
+      const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
+      const SparseAttention& sparse = group.sparse;
+      if (!remembers_cells(group)) continue;
+      KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+      ChosenCells& chosen = cache.sparse().chosen;
+      chosen.reserve(sparse.num_chosen() + group.rows.size(), cache);
+      context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
+        const std::vector<int32_t> cells =
+            heaviest_cells(ws_.attention.mass(i, kv_head), ws_.attention.visible(i).tile_runs(), sparse.among,
+                           sparse.num_chosen());
+        chosen.choose(ws_.layer, kv_head, cells, cache);
+      });
+    }
   }
 
   /// Writes one row's K/V to its cell and, where that is wanted, measures how far they moved.
@@ -277,6 +393,7 @@ class Model::Pass {
       }
     }
     num_rows_ = static_cast<int64_t>(ws_.whole_rows.size());
+    if (num_rows_ == 0) return;
     ws_.packed.pack(context_, normed_, ws_.whole_rows, dtype_);
     x_ = x_.first_rows(num_rows_);
     normed_ = normed_.first_rows(num_rows_);
@@ -298,9 +415,10 @@ class Model::Pass {
       kernels_.rms_norm(heads + d, norm.data(), head_dim, config_.norm_eps, heads + d);
     }
     clip({heads, static_cast<size_t>(dim)});
-    const int64_t angles = plan_.positions[static_cast<size_t>(row)] * (head_dim / 2);
+    const auto half = static_cast<int64_t>(frequencies_.size());
+    const int64_t angles = plan_.positions[static_cast<size_t>(row)] * half;
     for (int64_t d = 0; d < dim; d += head_dim) {
-      kernels_.rope(heads + d, ws_.cosines.data() + angles, ws_.sines.data() + angles, head_dim / 2);
+      kernels_.rope(heads + d, ws_.cosines.data() + angles, ws_.sines.data() + angles, half);
     }
   }
 
@@ -311,13 +429,15 @@ class Model::Pass {
 
   void feed_forward(const LayerParameters& layer) {
     norm_rows(layer.ffn_norm);
-    if (config_.has_experts()) {
-      route(layer);
-      for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e);
-      return;
-    }
+    if (layer.experts.empty()) return feed_all_rows(layer.ffn, config_.ffn_dim);
+    route(layer);
+    for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e);
+    if (config_.moe.shared_ffn_dim > 0) feed_all_rows(layer.shared_expert, config_.moe.shared_ffn_dim);
+  }
+
+  void feed_all_rows(const FeedForward& ffn, int64_t dim) {
     pack(normed_, ws_.times.ffn);
-    activated_product(layer.ffn, num_rows_, config_.ffn_dim);
+    activated_product(ffn, num_rows_, dim);
     add_projected();
   }
 
@@ -339,34 +459,30 @@ class Model::Pass {
     product(ffn.down, projected_, ws_.times.ffn);
   }
 
-  /// Gives each row to its experts: the largest router probabilities, ties to the lowest expert.
+  /// Gives each row to its experts.
   void route(const LayerParameters& layer) {
-    const auto num_experts = static_cast<size_t>(config_.moe.num_experts);
-    const auto chosen = static_cast<size_t>(config_.moe.experts_per_token);
-    const Matrix<float> logits = sized(ws_.router_logits, num_rows_, config_.moe.num_experts);
-    pack(normed_, ws_.times.ffn);
+    const MoeConfig& moe = config_.moe;
+    const auto num_chosen = static_cast<size_t>(moe.experts_per_token);
+    const Matrix<float> logits = sized(ws_.router_logits, num_rows_, moe.num_experts);
+    ws_.packed.pack(context_, normed_, {}, moe.router_in_f32 ? DType::kF32 : dtype_);
     product(layer.router, logits, ws_.times.ffn);
+    ws_.expert_choices.resize(static_cast<size_t>(num_rows_) * num_chosen);
+    const auto choices_of = [&](int64_t row) {
+      return std::span(ws_.expert_choices).subspan(static_cast<size_t>(row) * num_chosen, num_chosen);
+    };
+    for_each_row(
+        [&](int64_t row) { choose_experts(moe, logits.row_span(row), layer.expert_bias, choices_of(row)); });
 
-    ws_.expert_rows.resize(num_experts);
-    ws_.expert_weights.resize(num_experts);
-    for (size_t e = 0; e < num_experts; ++e) {
+    ws_.expert_rows.resize(layer.experts.size());
+    ws_.expert_weights.resize(layer.experts.size());
+    for (size_t e = 0; e < layer.experts.size(); ++e) {
       ws_.expert_rows[e].clear();
       ws_.expert_weights[e].clear();
     }
-    std::vector<size_t> order(num_experts);
     for (int64_t row = 0; row < num_rows_; ++row) {
-      const float* scores = logits.row(row);
-      std::iota(order.begin(), order.end(), 0);
-      std::partial_sort(
-          order.begin(), order.begin() + static_cast<std::ptrdiff_t>(chosen), order.end(),
-          [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-      // Softmax over all experts, or, where weights are normalised, over the chosen ones.
-      const size_t counted = config_.moe.normalize_weights ? chosen : num_experts;
-      float sum = 0;
-      for (size_t i = 0; i < counted; ++i) sum += std::exp(scores[order[i]] - scores[order[0]]);
-      for (size_t i = 0; i < chosen; ++i) {
-        ws_.expert_rows[order[i]].push_back(static_cast<int32_t>(row));
-        ws_.expert_weights[order[i]].push_back(std::exp(scores[order[i]] - scores[order[0]]) / sum);
+      for (const ExpertChoice& choice : choices_of(row)) {
+        ws_.expert_rows[static_cast<size_t>(choice.expert)].push_back(static_cast<int32_t>(row));
+        ws_.expert_weights[static_cast<size_t>(choice.expert)].push_back(choice.weight);
       }
     }
     ws_.times.other += watch_.restart();
@@ -529,14 +645,19 @@ Model::Model(ModelConfig config, DType dtype, Parameters parameters)
     : config_(std::move(config)),
       dtype_(dtype),
       parameters_(std::move(parameters)),
-      rope_frequencies_(lacuna::rope_frequencies(config_.rope, config_.head_dim)) {}
+      rope_frequencies_(lacuna::rope_frequencies(
+          config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {}
 
 std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, DType dtype,
                                          ThreadPool& threads, const LoadProgress& progress) {
-  ModelConfig config = read_config(folder);
+  return load(folder, read_config(folder), dtype, threads, progress);
+}
+
+std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, const ModelConfig& config,
+                                         DType dtype, ThreadPool& threads, const LoadProgress& progress) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   Parameters parameters = load_parameters(config, checkpoint, dtype, threads, progress);
-  return std::make_shared<const Model>(std::move(config), dtype, std::move(parameters));
+  return std::make_shared<const Model>(config, dtype, std::move(parameters));
 }
 
 std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t seed, DType dtype,

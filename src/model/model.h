@@ -17,6 +17,7 @@
 #include "model/drift.h"
 #include "model/parameters.h"
 #include "model/plan.h"
+#include "model/router.h"
 #include "model/sampling.h"
 
 namespace lacuna {
@@ -25,6 +26,7 @@ namespace lacuna {
 struct PassTimes {
   double qkv = 0;        ///< products
   double attention = 0;  ///< scores, softmax and weighted values
+  double selection = 0;  ///< sparse attention: choosing cells and bringing them side by side
   double output = 0;     ///< product after attention
   double ffn = 0;        ///< products, and the router of a layer of experts
   double norms = 0;      ///< before attention and feed-forward layers
@@ -32,7 +34,7 @@ struct PassTimes {
   double draws = 0;      ///< from logits to tokens
   double other = 0;      ///< embedding, q/k norms, RoPE, K/V writes, activations, residuals
   double products() const { return qkv + output + ffn; }
-  double total() const { return products() + attention + norms + head + draws + other; }
+  double total() const { return products() + attention + selection + norms + head + draws + other; }
 };
 
 /// Memory of forward passes, grown when a larger plan comes and kept. One pass at a time may use it.
@@ -40,13 +42,16 @@ struct Workspace {
   Attention attention;
   std::vector<Attention::Group> attention_groups;
   std::vector<KvLayerView> layer_views;
+  std::vector<size_t> attended_groups;                  // of the plan, one for each of attention_groups
   std::vector<std::vector<IndexRange>> visible_ranges;  // of each group, the sink included
+  std::vector<std::vector<int32_t>> cells_behind;       // of each confined group: seen beside the chosen ones
   PackedRows packed;
   Buffer<float> residual, normed, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
-  std::vector<float> cosines, sines;  // [position, head_dim / 2], as far as any pass has needed
+  std::vector<float> cosines, sines;  // [position, rotary_dim / 2], as far as any pass has needed
   // Layers of experts:
   Buffer<float> router_logits;
+  std::vector<ExpertChoice> expert_choices;  // [rows, experts_per_token]
   std::vector<std::vector<int32_t>> expert_rows;
   std::vector<std::vector<float>> expert_weights;
   // Rows that the last layer computes whole, where it does not do so for all:
@@ -68,6 +73,10 @@ class Model {
   /// A published checkpoint folder. Throws InputError.
   static std::shared_ptr<const Model> load(const std::filesystem::path& folder, DType dtype,
                                            ThreadPool& threads, const LoadProgress& progress = {});
+  /// The same with a config that differs from the folder's in what its tensors do not depend on (RoPE).
+  static std::shared_ptr<const Model> load(const std::filesystem::path& folder, const ModelConfig& config,
+                                           DType dtype, ThreadPool& threads,
+                                           const LoadProgress& progress = {});
   static std::shared_ptr<const Model> random(const ModelConfig& config, uint64_t seed, DType dtype,
                                              ThreadPool& threads, const LoadProgress& progress = {});
 

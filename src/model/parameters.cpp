@@ -11,9 +11,18 @@
 namespace lacuna {
 namespace {
 
+/// Rows of a module's weight, and elements of its bias: all of them, or a part where several projections lie
+/// below each other in one matrix.
+struct ModuleRows {
+  std::string module;
+  int64_t first = 0;
+  int64_t count = 0;
+  int64_t total = 0;  ///< rows of the module
+};
+
 /// Builds Parameters from any source of numbers. `Source` supplies
 ///   values(name, shape, role) -> std::vector<float>
-///   rows(module, outputs, inputs, role) -> callable (row, float* out)
+///   rows(module rows, inputs, role) -> callable (row, float* out), row in [0, count)
 /// and the walk below is the one list of what a model consists of.
 enum class Role : uint8_t { kEmbedding, kHead, kInward, kOutward, kNorm, kBias };
 
@@ -37,7 +46,8 @@ class Builder {
   Parameters build() {
     const int64_t vocab = config_.vocab_size;
     const int64_t hidden = config_.hidden_dim;
-    const auto embedding_rows = source_.rows(std::string(names_.embedding), vocab, hidden, Role::kEmbedding);
+    const auto embedding_rows =
+        source_.rows(all_rows(std::string(names_.embedding), vocab), hidden, Role::kEmbedding);
     Parameters parameters{Embedding(threads_, dtype_, vocab, hidden, embedding_rows), {}, {}, {}};
     report(vocab * hidden);
     for (int64_t layer = 0; layer < config_.num_layers; ++layer)
@@ -46,23 +56,29 @@ class Builder {
     if (config_.tied_embeddings) {
       parameters.head = PackedMatrix(threads_, dtype_, vocab, hidden, embedding_rows);
     } else {
-      parameters.head = matrix(std::string(names_.head), vocab, hidden, Role::kHead);
+      parameters.head = matrix(all_rows(std::string(names_.head), vocab), hidden, Role::kHead);
     }
     return parameters;
   }
 
  private:
+  static ModuleRows all_rows(const std::string& module, int64_t count) { return {module, 0, count, count}; }
+
   LayerParameters build_layer(int64_t index) {
     const LayerTensorNames names = names_.layer(index);
     const int64_t hidden = config_.hidden_dim;
     const int64_t q_dim = config_.q_dim();
     const int64_t kv_dim = config_.kv_dim();
+    const auto part = [&](const std::string& module, int64_t first, int64_t count) {
+      return names.qkv.empty() ? all_rows(module, count)
+                               : ModuleRows{names.qkv, first, count, q_dim + 2 * kv_dim};
+    };
     LayerParameters layer;
     layer.attn_norm = vector(names.attn_norm, hidden, Role::kNorm);
-    layer.q = linear(names.q, q_dim, hidden, Role::kInward, config_.qkv_bias);
-    layer.k = linear(names.k, kv_dim, hidden, Role::kInward, config_.qkv_bias);
-    layer.v = linear(names.v, kv_dim, hidden, Role::kInward, config_.qkv_bias);
-    layer.o = linear(names.o, hidden, q_dim, Role::kOutward, config_.attn_output_bias);
+    layer.q = linear(part(names.q, 0, q_dim), hidden, Role::kInward, config_.qkv_bias);
+    layer.k = linear(part(names.k, q_dim, kv_dim), hidden, Role::kInward, config_.qkv_bias);
+    layer.v = linear(part(names.v, q_dim + kv_dim, kv_dim), hidden, Role::kInward, config_.qkv_bias);
+    layer.o = linear(all_rows(names.o, hidden), q_dim, Role::kOutward, config_.attn_output_bias);
     if (config_.qk_norm_per_head || config_.qk_norm_full) {
       layer.q_norm = vector(names.q_norm, config_.qk_norm_full ? q_dim : config_.head_dim, Role::kNorm);
       layer.k_norm = vector(names.k_norm, config_.qk_norm_full ? kv_dim : config_.head_dim, Role::kNorm);
@@ -72,26 +88,40 @@ class Builder {
       layer.v_sink = sink(names.v_sink);
     }
     layer.ffn_norm = vector(names.ffn_norm, hidden, Role::kNorm);
-    if (config_.has_experts()) {
-      layer.router = linear(names.router, config_.moe.num_experts, hidden, Role::kInward, false);
-      for (int64_t e = 0; e < config_.moe.num_experts; ++e) {
-        const ExpertTensorNames expert = names_.expert(index, e);
-        layer.experts.push_back(
-            feed_forward(expert.gate, expert.up, expert.down, config_.moe.expert_ffn_dim));
-      }
+    if (config_.layer_has_experts(index)) {
+      build_experts(index, names, layer);
     } else {
       layer.ffn = feed_forward(names.gate, names.up, names.down, config_.ffn_dim);
     }
     return layer;
   }
 
+  void build_experts(int64_t index, const LayerTensorNames& names, LayerParameters& layer) {
+    const MoeConfig& moe = config_.moe;
+    const DType router_dtype = moe.router_in_f32 ? DType::kF32 : dtype_;
+    layer.router.weight =
+        matrix(all_rows(names.router, moe.num_experts), config_.hidden_dim, Role::kInward, router_dtype);
+    if (moe.selection_bias) {
+      layer.expert_bias = source_.values(names.expert_bias, {moe.num_experts}, Role::kBias);
+      report(moe.num_experts);
+    }
+    for (int64_t e = 0; e < moe.num_experts; ++e) {
+      const ExpertTensorNames expert = names_.expert(index, e);
+      layer.experts.push_back(feed_forward(expert.gate, expert.up, expert.down, moe.expert_ffn_dim));
+    }
+    if (moe.shared_ffn_dim > 0) {
+      const ExpertTensorNames& shared = names.shared;
+      layer.shared_expert = feed_forward(shared.gate, shared.up, shared.down, moe.shared_ffn_dim);
+    }
+  }
+
   FeedForward feed_forward(const std::string& gate, const std::string& up, const std::string& down,
                            int64_t dim) {
     const int64_t hidden = config_.hidden_dim;
     FeedForward ffn;
-    if (!config_.squared_relu) ffn.gate = linear(gate, dim, hidden, Role::kInward, false);
-    ffn.up = linear(up, dim, hidden, Role::kInward, config_.ffn_bias);
-    ffn.down = linear(down, hidden, dim, Role::kOutward, config_.ffn_bias);
+    if (!config_.squared_relu) ffn.gate = linear(all_rows(gate, dim), hidden, Role::kInward, false);
+    ffn.up = linear(all_rows(up, dim), hidden, Role::kInward, config_.ffn_bias);
+    ffn.down = linear(all_rows(down, hidden), dim, Role::kOutward, config_.ffn_bias);
     return ffn;
   }
 
@@ -100,19 +130,24 @@ class Builder {
     return source_.values(name, {config_.num_kv_heads, config_.head_dim}, Role::kBias);
   }
 
-  Linear linear(const std::string& module, int64_t outputs, int64_t inputs, Role role, bool has_bias) {
+  Linear linear(const ModuleRows& rows, int64_t inputs, Role role, bool has_bias) {
     Linear result;
-    result.weight = matrix(module, outputs, inputs, role);
+    result.weight = matrix(rows, inputs, role);
     if (has_bias) {
-      result.bias = source_.values(module + ".bias", {outputs}, Role::kBias);
-      report(outputs);
+      const std::vector<float> bias = source_.values(rows.module + ".bias", {rows.total}, Role::kBias);
+      result.bias.assign(bias.begin() + rows.first, bias.begin() + rows.first + rows.count);
+      report(rows.count);
     }
     return result;
   }
 
-  PackedMatrix matrix(const std::string& module, int64_t outputs, int64_t inputs, Role role) {
-    PackedMatrix packed(threads_, dtype_, outputs, inputs, source_.rows(module, outputs, inputs, role));
-    report(outputs * inputs);
+  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role) {
+    return matrix(rows, inputs, role, dtype_);
+  }
+
+  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role, DType dtype) {
+    PackedMatrix packed(threads_, dtype, rows.count, inputs, source_.rows(rows, inputs, role));
+    report(rows.count * inputs);
     return packed;
   }
 
@@ -150,10 +185,10 @@ class CheckpointSource {
     return values;
   }
 
-  auto rows(const std::string& module, int64_t outputs, int64_t inputs, Role) const {
-    return [tensor = checkpoint_.tensor(module + ".weight", {outputs, inputs}), inputs](int64_t row,
-                                                                                        float* out) {
-      widen(tensor, row * inputs, {out, static_cast<size_t>(inputs)});
+  auto rows(const ModuleRows& rows, int64_t inputs, Role) const {
+    return [tensor = checkpoint_.tensor(rows.module + ".weight", {rows.total, inputs}), first = rows.first,
+            inputs](int64_t row, float* out) {
+      widen(tensor, (first + row) * inputs, {out, static_cast<size_t>(inputs)});
     };
   }
 
@@ -173,10 +208,10 @@ class RandomSource {
     return values;
   }
 
-  auto rows(const std::string& module, int64_t, int64_t inputs, Role role) const {
-    return [this, name = hash(module), deviation = deviation(role, inputs), inputs](int64_t row, float* out) {
-      fill(RngStream(seed_, name, row), deviation, inputs, out);
-    };
+  auto rows(const ModuleRows& rows, int64_t inputs, Role role) const {
+    return
+        [this, name = hash(rows.module), first = rows.first, deviation = deviation(role, inputs), inputs](
+            int64_t row, float* out) { fill(RngStream(seed_, name, first + row), deviation, inputs, out); };
   }
 
  private:
@@ -249,26 +284,29 @@ int64_t Parameters::bytes() const {
     total += bytes_of(layer.q) + bytes_of(layer.k) + bytes_of(layer.v) + bytes_of(layer.o);
     total += bytes_of(layer.ffn) + bytes_of(layer.router);
     for (const FeedForward& expert : layer.experts) total += bytes_of(expert);
+    total += bytes_of(layer.shared_expert);
   }
   return total;
 }
 
 int64_t count_parameters(const ModelConfig& config) {
   const int64_t hidden = config.hidden_dim;
+  const MoeConfig& moe = config.moe;
   int64_t layer = 2 * hidden + hidden * (2 * config.q_dim() + 2 * config.kv_dim());
   if (config.qkv_bias) layer += config.q_dim() + 2 * config.kv_dim();
   if (config.attn_output_bias) layer += hidden;
   if (config.qk_norm_per_head) layer += 2 * config.head_dim;
   if (config.qk_norm_full) layer += config.q_dim() + config.kv_dim();
-  if (config.has_experts()) {
-    layer += config.moe.num_experts * (hidden + 3 * hidden * config.moe.expert_ffn_dim);
-  } else {
-    layer += (config.squared_relu ? 2 : 3) * hidden * config.ffn_dim;
-    if (config.ffn_bias) layer += config.ffn_dim + hidden;
-  }
+  int64_t dense_ffn = (config.squared_relu ? 2 : 3) * hidden * config.ffn_dim;
+  if (config.ffn_bias) dense_ffn += config.ffn_dim + hidden;
+  int64_t expert_ffn = moe.num_experts * (hidden + 3 * hidden * moe.expert_ffn_dim);
+  expert_ffn += 3 * hidden * moe.shared_ffn_dim;
+  if (moe.selection_bias) expert_ffn += moe.num_experts;
+  const int64_t expert_layers = config.num_expert_layers();
   if (config.kv_sink) layer += 2 * config.kv_dim();
   const int64_t embeddings = (config.tied_embeddings ? 1 : 2) * config.vocab_size * hidden;
-  return embeddings + config.num_layers * layer + hidden;
+  const int64_t ffns = (config.num_layers - expert_layers) * dense_ffn + expert_layers * expert_ffn;
+  return embeddings + config.num_layers * layer + ffns + hidden;
 }
 
 Parameters load_parameters(const ModelConfig& config, const Checkpoint& checkpoint, DType dtype,

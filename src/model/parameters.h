@@ -34,8 +34,11 @@ struct LayerParameters {
   std::vector<float> k_sink, v_sink;  ///< [kv_dim] or empty
   std::vector<float> ffn_norm;        ///< [hidden]
   FeedForward ffn;                    ///< dense layers
-  Linear router;                      ///< layers of experts
-  std::vector<FeedForward> experts;
+  // Layers of experts:
+  Linear router;
+  std::vector<float> expert_bias;    ///< [experts] or empty
+  std::vector<FeedForward> experts;  ///< empty in dense layers
+  FeedForward shared_expert;         ///< of width 0 where the family has none
 };
 
 /// Rows of the embedding, unpacked: a pass copies rows out of it.
@@ -80,7 +83,7 @@ using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 int64_t count_parameters(const ModelConfig& config);
 
 /// Packs a checkpoint's tensors one by one, each straight from its file.
-///   dtype  kF32 or kBF16, of matrices; norms and biases are f32
+///   dtype  kF32 or kBF16, of matrices (but a router may ask for f32); norms and biases are f32
 /// Throws InputError where a tensor is missing or has another shape than the config says.
 Parameters load_parameters(const ModelConfig& config, const Checkpoint& checkpoint, DType dtype,
                            ThreadPool& threads, const LoadProgress& progress);

@@ -1,5 +1,7 @@
 #include "model/plan.h"
 
+#include <algorithm>
+
 namespace lacuna {
 namespace {
 
@@ -9,6 +11,13 @@ void append_to(std::vector<T>& target, const std::vector<T>& more) {
 }
 
 }  // namespace
+
+int32_t SparseAttention::num_chosen() const {
+  if (choice != Choice::kBestPages) return std::min(budget, among.size());
+  const int32_t num_pages = (among.end + page_size - 1) / page_size;
+  const int32_t last_page = among.end - (num_pages - 1) * page_size;
+  return std::min((budget / page_size - 1) * page_size + last_page, among.size());
+}
 
 void StepPlan::append(const StepPlan& other, int32_t first_sequence) {
   const int32_t first_row = num_rows();

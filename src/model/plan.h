@@ -18,6 +18,30 @@ enum class OwnRows : uint8_t {
   kNone,           ///< a row sees the cells in `visible` alone, which may be its own
 };
 
+/// Layers that always attend to all that is visible: the first two (Quest, section 4.1, and MAGE).
+inline constexpr int64_t kDenseLayers = 2;
+
+/// Which cells a group's rows attend to in the layers from kDenseLayers on, for each layer and kv head. The
+/// choice is made among a part of what is visible; the rest, and the group's own rows, are always seen.
+struct SparseAttention {
+  enum class Choice : uint8_t {
+    kAll,
+    kAllAndRemember,  ///< all, and the sequence remembers the `budget` cells with the most attention mass
+    kRemembered,      ///< the cells that an earlier pass remembered
+    kBestPages,       ///< the last page and those with the best scores for the rows' queries, `budget` cells
+  };
+  Choice choice = Choice::kAll;
+  IndexRange among;        ///< one of RowGroup::visible; begins at 0; more cells than `budget`
+  int32_t budget = 0;      ///< cells of each kv head
+  int32_t page_size = 16;  ///< cells
+
+  bool is_confined() const { return choice == Choice::kRemembered || choice == Choice::kBestPages; }
+  /// Cells of `among` that each kv head attends to.
+  int32_t num_chosen() const;
+
+  bool operator==(const SparseAttention&) const = default;
+};
+
 /// Rows of one sequence that share what they attend to. A row's K/V are written to its cell before any row
 /// reads. A group names its own cells in `visible`, or leaves them to `own_rows`; not both.
 struct RowGroup {
@@ -27,6 +51,8 @@ struct RowGroup {
   OwnRows own_rows = OwnRows::kBidirectional;
   /// Nothing is asked of the rows but their K/V: the last layer computes no more of them than that. Exact.
   bool only_kv = false;
+  /// Of one group of a sequence at most.
+  SparseAttention sparse = {};
 
   bool operator==(const RowGroup&) const = default;
 };

@@ -1,6 +1,9 @@
 // Qwen2, Qwen2.5 and Qwen3, dense: the left-to-right models that guide and verify, and the backbone of
 // ReFusion, whose config is Qwen3's with a mask token. Qwen2 adds biases to q, k and v; Qwen3 norms q and k
-// per head. SDAR is Qwen3 with a block-causal mask, and predicts every position in its own row.
+// per head. Two block-diffusion models have a block-causal mask instead of the causal one: SDAR
+// (JetAstra/SDAR) is Qwen3 and predicts every position in its own row; Fast-dLLM v2 (NVlabs/Fast-dLLM, v2) is
+// Qwen2.5 and, as Qwen2.5 was trained, predicts it in the row before.
+#include <algorithm>
 #include <cmath>
 
 #include "model/family_parts.h"
@@ -76,13 +79,28 @@ ModelConfig read_qwen3(const JsonObject& json) {
   return config;
 }
 
-ModelConfig read_sdar(const JsonObject& json) {
-  ModelConfig config = read_qwen3(json);
+void turn_block_causal(ModelConfig& config, int64_t block_length) {
   config.causal = false;
   config.plans_slots = false;
   config.block_causal = true;
+  config.block_length = block_length;
+}
+
+ModelConfig read_sdar(const JsonObject& json) {
+  ModelConfig config = read_qwen3(json);
   constexpr int64_t kUsualBlock = 4;  // the published checkpoints on the hub do not say
-  config.block_length = json.integer("block_size", kPositionCount, kUsualBlock);
+  turn_block_causal(config, json.integer("block_size", kPositionCount, kUsualBlock));
+  return config;
+}
+
+ModelConfig read_fast_dllm(const JsonObject& json) {
+  ModelConfig config = read_qwen2(json);
+  turn_block_causal(config, json.integer("bd_size", kPositionCount, 32));
+  config.shifted_logits = true;
+  // No published file has it: small_block_size is an argument of the published sampler, whose users pass 8.
+  const Range<int64_t> up_to_block{1, config.block_length};
+  config.sub_block_length =
+      json.integer("small_block_size", up_to_block, std::min<int64_t>(8, config.block_length));
   return config;
 }
 
@@ -100,6 +118,11 @@ FamilyEntry qwen3_family() {
 FamilyEntry sdar_family() {
   return {Family::kSdar, "sdar", "SDARForCausalLM", read_sdar,
           transformers_tensors(transformers_layer_with_qk_norm)};
+}
+
+FamilyEntry fast_dllm_family() {
+  return {Family::kFastDllm, "fast-dllm", "Fast_dLLM_QwenForCausalLM", read_fast_dllm,
+          transformers_tensors(transformers_layer)};
 }
 
 }  // namespace lacuna

@@ -161,7 +161,13 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   result.best_logit = kernels.max_index(logits.data(), count).value;
   if (scored >= 0) score(logits, scored, result);
   const bool filters = rule.top_p < 1 || rule.top_k > 0;
-  const bool raw = rule.source == ConfidenceSource::kRawLogits;
+  const bool raw = rule.source != ConfidenceSource::kSampled;
+  float temperature = rule.temperature;
+  if (rule.source == ConfidenceSource::kTempered && temperature > 0) {
+    for (float& logit : logits) logit /= temperature;
+    for (float& logit : undrawn) logit /= temperature;
+    temperature = 1;
+  }
 
   // LLaDA's confidence ignores temperature and filters: a filtered draw works on a copy.
   thread_local std::vector<float> copy;
@@ -170,7 +176,6 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
     copy.assign(logits.begin(), logits.end());
     sampled = copy;
   }
-  float temperature = rule.temperature;
   if (temperature > 0 && (!raw || filters)) {
     for (float& logit : sampled) logit /= temperature;
     temperature = 1;

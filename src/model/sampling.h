@@ -22,6 +22,7 @@ enum class ConfidenceMeasure : uint8_t {
 /// Which distribution the confidence is taken from.
 enum class ConfidenceSource : uint8_t {
   kRawLogits,  ///< softmax of the logits, without temperature or filters (LLaDA)
+  kTempered,   ///< softmax of the logits at the rule's temperature, without filters (SDAR)
   kSampled,  ///< the distribution that the token was drawn from (Dream); at temperature 0, after the filters
 };
 

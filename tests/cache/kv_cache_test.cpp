@@ -149,5 +149,24 @@ TEST(KvCache, RefusesCellsThatItDoesNotHaveAndF16) {
   EXPECT_THROW(KvCache({1, 1, 8, DType::kF16}, 32), std::logic_error);
 }
 
+TEST(KvCache, CopiesACellOfOneHead) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const KvShape shape{2, 3, 20, dtype};
+    KvCache from(shape, 70);
+    KvCache to(shape, 40);
+    write(from, 1, 65);
+    for (int64_t head = 0; head < 3; ++head) to.copy_cell(1, head, from, 65, 33);
+    std::vector<float> expected(40), found(40);
+    for (int64_t head = 0; head < 3; ++head) {
+      from.read(1, 65, head, expected.data(), expected.data() + 20);
+      to.read(1, 33, head, found.data(), found.data() + 20);
+      EXPECT_EQ(found, expected);
+    }
+    expect_cell(to, 1, 32, false);
+    expect_cell(to, 0, 33, false);
+    EXPECT_THROW(to.copy_cell(1, 0, from, 0, to.num_cells()), std::logic_error);
+  }
+}
+
 }  // namespace
 }  // namespace lacuna

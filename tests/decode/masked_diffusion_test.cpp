@@ -286,9 +286,9 @@ std::vector<UnmaskPolicy> many_policies() {
        std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, EachOnItsOwn{}, Threshold{0.5}, Factor{1}}) {
     policies.push_back({rule});
   }
-  policies.push_back({EvenSplit{}, true});
-  policies.push_back({TimeSchedule{}, true});
-  policies.push_back({TimeSchedule{}, false, 0.3F});
+  policies.push_back({EvenSplit{}, UnmaskOrder::kRandom});
+  policies.push_back({TimeSchedule{}, UnmaskOrder::kRandom});
+  policies.push_back({TimeSchedule{}, UnmaskOrder::kConfidence, 0.3F});
   return policies;
 }
 

@@ -142,7 +142,7 @@ TEST(EachOnItsOwn, TakesEveryPositionWithTheProbabilityOfTheStep) {
 
 TEST(RandomOrder, IsAPermutationThatForgetsConfidence) {
   UnmaskPolicy policy{EvenSplit{}};
-  policy.random_order = true;
+  policy.order = UnmaskOrder::kRandom;
   const std::vector<Commit> all = candidates({9, 0, 0, 0, 0, 0, 0, 0});
   std::vector<int> first(8);
   for (uint64_t i = 0; i < 8000; ++i) {
@@ -186,13 +186,40 @@ TEST(OrderTemperature, DrawsPositionsWithoutReplacement) {
 TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   UnmaskPolicy policy{EvenSplit{}};
   EXPECT_FALSE(policy.chooses_blindly());
-  policy.random_order = true;
+  policy.order = UnmaskOrder::kRandom;
   EXPECT_TRUE(policy.chooses_blindly());
   EXPECT_TRUE(UnmaskPolicy{EachOnItsOwn{}}.chooses_blindly());
   EXPECT_FALSE(UnmaskPolicy{Threshold{}}.chooses_blindly());
   EXPECT_TRUE(UnmaskPolicy{Threshold{}}.runs_until_done());
   EXPECT_TRUE(UnmaskPolicy{Factor{}}.runs_until_done());
   EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.runs_until_done());
+}
+
+TEST(Dynamic, TakesAllAboveItsThresholdAndAtLeastAsManyAsTheEvenSplit) {
+  const std::vector<double> confidences = {0.5, 0.95, 0.9, 0.2, 0.9};
+  const auto taken = [&](double tau, int32_t least) {
+    return chosen({Dynamic{tau}}, candidates(confidences), taking(least, 5));
+  };
+  EXPECT_THAT(taken(0.6, 1), ElementsAre(1, 2, 4));
+  EXPECT_THAT(taken(0.9, 1), ElementsAre(1)) << "strictly above";
+  EXPECT_THAT(taken(0.9, 2), ElementsAre(1, 2)) << "ties go to the lowest position";
+  EXPECT_THAT(taken(1, 1), ElementsAre(1));
+  EXPECT_THAT(taken(0.6, 4), ElementsAre(0, 1, 2, 4));
+}
+
+TEST(EntropyBounded, TakesTheLongestRunWhoseEntropiesStayBelowTheBound) {
+  const std::vector<double> negative_entropies = {-0.3, -0.05, -0.1, -2};
+  EXPECT_THAT(chosen(EntropyBounded{0.16}, negative_entropies), ElementsAre(1, 2));
+  EXPECT_THAT(chosen(EntropyBounded{0.14}, negative_entropies), ElementsAre(1));
+  EXPECT_THAT(chosen(EntropyBounded{0.01}, negative_entropies), ElementsAre(1)) << "always one";
+  EXPECT_THAT(chosen(EntropyBounded{0.5}, negative_entropies), ElementsAre(0, 1, 2));
+  EXPECT_THAT(chosen(EntropyBounded{0.35}, {}), IsEmpty());
+}
+
+TEST(Unmask, FromLeftToRightLooksAtNoConfidence) {
+  UnmaskPolicy policy;
+  policy.order = UnmaskOrder::kLeftToRight;
+  EXPECT_THAT(chosen(policy, candidates({0.1, 0.9, 0.5}), taking(2, 3)), ElementsAre(0, 1));
 }
 
 }  // namespace

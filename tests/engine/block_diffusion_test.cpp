@@ -1,10 +1,15 @@
 // Block diffusion beside the plain way to do it: every pass computes everything anew.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "cache/sparse_cells.h"
 #include "decode/make_decoder.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
@@ -14,12 +19,28 @@ namespace {
 
 constexpr int32_t kBlock = 4;
 
-std::shared_ptr<const Model> sdar(ThreadPool& threads) {
+ModelConfig sdar_config() {
   ModelConfig config = tiny_refusion_config();
+  config.family = Family::kSdar;
   config.causal = false;
   config.plans_slots = false;
   config.block_causal = true;
   config.block_length = kBlock;
+  config.num_layers = 4;  // two of them may be sparse
+  config.max_positions = 512;
+  return config;
+}
+
+std::shared_ptr<const Model> sdar(ThreadPool& threads, DType dtype = DType::kF32) {
+  return Model::random(sdar_config(), 5, dtype, threads);
+}
+
+std::shared_ptr<const Model> fast_dllm(ThreadPool& threads) {
+  ModelConfig config = sdar_config();
+  config.family = Family::kFastDllm;
+  config.shifted_logits = true;
+  config.block_length = 2 * kBlock;
+  config.sub_block_length = kBlock;
   return Model::random(config, 5, DType::kF32, threads);
 }
 
@@ -39,54 +60,117 @@ std::vector<TokenId> decode(const std::shared_ptr<const Model>& model, ThreadPoo
   return {canvas.begin(), canvas.end()};
 }
 
-/// One token a step, the surest; each pass over all blocks up to the current one.
+bool is_end(const ModelConfig& config, TokenId token) {
+  return std::find(config.end_ids.begin(), config.end_ids.end(), token) != config.end_ids.end();
+}
+
+/// A pass over all blocks up to `end` without anything kept; draws from `rows`.
+std::vector<RowStatistics> draw_anew(const Model& model, ThreadPool& threads,
+                                     const std::vector<TokenId>& tokens, int32_t end,
+                                     const std::vector<int32_t>& rows) {
+  const auto block = static_cast<int32_t>(model.config().block_length);
+  StepPlan plan;
+  plan.rules.emplace_back().undrawn = {model.config().mask_id};
+  for (int32_t position = 0; position < end; ++position) {
+    plan.add_row(tokens[static_cast<size_t>(position)], position, position);
+  }
+  for (int32_t first = 0; first < end; first += block) {
+    RowGroup group{0, {first, first + block}, {}, OwnRows::kBidirectional};
+    if (first > 0) group.visible.push_back({0, first});
+    plan.groups.push_back(group);
+  }
+  for (const int32_t row : rows) plan.logits.emplace_back().row = row;
+  KvCache cache = model.make_cache(end);
+  KvCache* caches[] = {&cache};
+  Workspace workspace;
+  std::vector<RowStatistics> drawn(plan.logits.size());
+  model.forward({default_table(), threads}, plan, caches, workspace, drawn);
+  return drawn;
+}
+
+/// One token a step, the surest of the sub-block; each pass over all blocks up to the current one.
 std::vector<TokenId> decode_plainly(const Model& model, ThreadPool& threads, std::vector<TokenId> tokens,
                                     int32_t gen_length) {
   const ModelConfig& config = model.config();
+  const auto block = static_cast<int32_t>(config.block_length);
+  const auto stretch = static_cast<int32_t>(config.sub_block_length > 0 ? config.sub_block_length : block);
+  const int32_t shift = config.shifted_logits ? 1 : 0;
   const auto prompt = static_cast<int32_t>(tokens.size());
   const int32_t length = prompt + gen_length;
-  const int32_t padded = (length + kBlock - 1) / kBlock * kBlock;
-  tokens.resize(static_cast<size_t>(padded), config.mask_id);
-  for (int32_t begin = prompt / kBlock * kBlock; begin < length; begin += kBlock) {
-    for (;;) {
-      StepPlan plan;
-      plan.rules.emplace_back().undrawn = {config.mask_id};
-      for (int32_t position = 0; position < begin + kBlock; ++position) {
-        const TokenId token = tokens[static_cast<size_t>(position)];
-        if (position >= begin && token == config.mask_id) {
-          LogitRow logit;
-          logit.row = position;
-          plan.logits.push_back(logit);
-        }
-        plan.add_row(token, position, position);
-      }
-      if (plan.logits.empty()) break;
-      for (int32_t first = 0; first <= begin; first += kBlock) {
-        RowGroup group{0, {first, first + kBlock}, {}, OwnRows::kBidirectional};
-        if (first > 0) group.visible.push_back({0, first});
-        plan.groups.push_back(group);
-      }
-      KvCache cache = model.make_cache(padded);
-      KvCache* caches[] = {&cache};
-      Workspace workspace;
-      std::vector<RowStatistics> drawn(plan.logits.size());
-      model.forward({default_table(), threads}, plan, caches, workspace, drawn);
-      size_t surest = 0;
-      for (size_t i = 1; i < drawn.size(); ++i) {
-        if (drawn[i].confidence > drawn[surest].confidence) surest = i;
-      }
-      tokens[static_cast<size_t>(plan.logits[surest].row)] = drawn[surest].token;
+  tokens.resize(static_cast<size_t>((length + block - 1) / block * block), config.mask_id);
+  const auto at = [&](int32_t position) -> TokenId& { return tokens[static_cast<size_t>(position)]; };
+  const auto ends_at = [&](int32_t position) {
+    for (int32_t p = prompt; p <= position; ++p) {
+      if (at(p) == config.mask_id) return false;
     }
-    for (int32_t position = std::max(begin, prompt); position < std::min(begin + kBlock, length);
-         ++position) {
-      const TokenId token = tokens[static_cast<size_t>(position)];
-      if (std::find(config.end_ids.begin(), config.end_ids.end(), token) == config.end_ids.end()) continue;
-      tokens.resize(static_cast<size_t>(std::min(begin + kBlock, length)));
-      return tokens;
+    return is_end(config, at(position));
+  };
+  for (int32_t begin = prompt / block * block; begin < length; begin += block) {
+    if (shift == 1 && at(begin) == config.mask_id) {
+      at(begin) = draw_anew(model, threads, tokens, begin, {begin - 1}).front().token;
+    }
+    for (int32_t first = begin; first < begin + block; first += stretch) {
+      for (;;) {
+        for (int32_t position = prompt; position < length; ++position) {
+          if (!ends_at(position)) continue;
+          tokens.resize(static_cast<size_t>(position) + 1);
+          return tokens;
+        }
+        std::vector<int32_t> rows;
+        for (int32_t position = first; position < first + stretch; ++position) {
+          if (at(position) == config.mask_id) rows.push_back(position - shift);
+        }
+        if (rows.empty()) break;
+        const std::vector<RowStatistics> drawn = draw_anew(model, threads, tokens, begin + block, rows);
+        const auto surest = std::max_element(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) {
+          return a.confidence < b.confidence;
+        });
+        at(rows[static_cast<size_t>(surest - drawn.begin())] + shift) = surest->token;
+      }
     }
   }
   tokens.resize(static_cast<size_t>(length));
   return tokens;
+}
+
+/// What every pass of a decode planned and wrote, and the canvas in the end.
+struct Decoding {
+  std::vector<StepPlan> plans;
+  std::vector<StepReport> reports;
+  std::vector<TokenId> canvas;
+};
+
+Decoding record(const std::shared_ptr<const Model>& model, ThreadPool& threads, std::vector<TokenId> prompt,
+                const GenerationOptions& options) {
+  Decoding result;
+  Engine engine(model, default_table(), threads);
+  engine.add(make_decoder(model->config(), options, std::move(prompt)));
+  engine.run([&](const StepEvent& event) {
+    result.plans.push_back(event.plan);
+    result.reports.push_back(event.report);
+  });
+  const std::span<const TokenId> canvas = engine.decoder(0).canvas();
+  result.canvas.assign(canvas.begin(), canvas.end());
+  return result;
+}
+
+std::vector<std::vector<Commit>> steps_of(const Decoding& decoding) {
+  std::vector<std::vector<Commit>> steps;
+  for (const StepReport& report : decoding.reports) {
+    if (report.kind == "denoise") steps.push_back(report.committed);
+  }
+  return steps;
+}
+
+std::vector<TokenId> long_prompt(const Model& model, int32_t length) {
+  return random_tokens(3, length, model.config().end_ids.front());
+}
+
+GenerationOptions sparse_options(const std::string& sparse) {
+  GenerationOptions sparse_options = options(12, "low-confidence");
+  sparse_options.sparse = sparse;
+  sparse_options.ignore_eos = true;
+  return sparse_options;
 }
 
 TEST(BlockDiffusion, WritesWhatComputingEverythingAnewWrites) {
@@ -121,12 +205,369 @@ TEST(BlockDiffusion, ComputesTheLastBlockOnceMoreInTheNextBlocksFirstPass) {
   for (size_t i = 1; i < rows.size(); ++i) EXPECT_EQ(rows[i], 2 * kBlock);
 }
 
+TEST(BlockDiffusion, WithShiftedLogitsWritesWhatComputingEverythingAnewWrites) {
+  ThreadPool threads(2);
+  const std::shared_ptr<const Model> model = fast_dllm(threads);
+  for (int32_t prompt_length = 1; prompt_length < 4 * kBlock + 2; ++prompt_length) {
+    const std::vector<TokenId> prompt =
+        random_tokens(static_cast<uint64_t>(prompt_length), prompt_length, model->config().end_ids.front());
+    EXPECT_EQ(decode(model, threads, prompt, options(14, "low-confidence")),
+              decode_plainly(*model, threads, prompt, 14))
+        << prompt_length;
+  }
+  EXPECT_THROW(make_decoder(model->config(), options(8, "low-confidence"), {}), InputError);
+}
+
+TEST(BlockDiffusion, KeepsKeysAndValuesApartOrWithTheNextStepWithTheSameBits) {
+  ThreadPool threads(2);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::shared_ptr<const Model> model = sdar(threads, dtype);
+    for (const char* unmask : {"low-confidence", "dynamic=0.01", "entropy-bounded=3"}) {
+      GenerationOptions fused = options(18, unmask);
+      GenerationOptions apart = fused;
+      apart.commit = "apart";
+      const std::vector<TokenId> prompt = long_prompt(*model, 3 * kBlock + 1);
+      const Decoding one = record(model, threads, prompt, fused);
+      const Decoding two = record(model, threads, prompt, apart);
+      EXPECT_EQ(one.canvas, two.canvas);
+      EXPECT_EQ(steps_of(one), steps_of(two)) << unmask;
+      EXPECT_LT(one.plans.size(), two.plans.size());
+      EXPECT_EQ(two.reports.front().kind, "prefill");
+    }
+  }
+}
+
+TEST(BlockDiffusion, ReadsALongPromptInSeveralPasses) {
+  ThreadPool threads(2);
+  ModelConfig config = sdar_config();
+  config.max_positions = 4096;
+  const std::shared_ptr<const Model> model = Model::random(config, 5, DType::kF32, threads);
+  const Decoding result = record(model, threads, long_prompt(*model, 2500), options(4, "low-confidence"));
+  EXPECT_EQ(result.reports[0].kind, "prefill");
+  EXPECT_EQ(result.plans[0].num_rows(), 1024);
+  EXPECT_EQ(result.plans[1].num_rows(), 1024);
+  EXPECT_EQ(result.plans[2].num_rows(), 2500 - 2048 + kBlock) << "the rest comes with the first step";
+}
+
+TEST(BlockDiffusion, KeepsWhatAFreshPassOverTheFinalTokensComputes) {
+  ThreadPool threads(1);
+  const std::shared_ptr<const Model> model = sdar(threads);
+  const std::unique_ptr<Decoder> decoder =
+      make_decoder(model->config(), options(16, "dynamic=0.05"), long_prompt(*model, 10));
+  KvCache kept = model->make_cache(decoder->num_cells());
+  KvCache* caches[] = {&kept};
+  Workspace workspace;
+  int32_t current = 0;
+  while (!decoder->done()) {
+    const StepPlan& plan = decoder->plan();
+    current = plan.groups.back().visible.back().end;
+    std::vector<RowStatistics> drawn(plan.logits.size());
+    model->forward({default_table(), threads}, plan, caches, workspace, drawn);
+    decoder->apply(drawn);
+  }
+  StepPlan plan;
+  for (int32_t position = 0; position < current; ++position) {
+    plan.add_row(decoder->canvas()[static_cast<size_t>(position)], position, position);
+  }
+  for (int32_t first = 0; first < current; first += kBlock) {
+    RowGroup group{0, {first, first + kBlock}, {}, OwnRows::kBidirectional};
+    if (first > 0) group.visible.push_back({0, first});
+    plan.groups.push_back(group);
+  }
+  KvCache fresh = model->make_cache(decoder->num_cells());
+  caches[0] = &fresh;
+  model->forward({default_table(), threads}, plan, caches, workspace, {});
+  ASSERT_GE(current, 5 * kBlock);
+  const auto dim = static_cast<size_t>(model->config().head_dim);
+  std::vector<float> a(2 * dim), b(2 * dim);
+  for (int64_t layer = 0; layer < model->config().num_layers; ++layer) {
+    for (int32_t cell = 0; cell < current; ++cell) {
+      kept.read(layer, cell, 0, a.data(), a.data() + dim);
+      fresh.read(layer, cell, 0, b.data(), b.data() + dim);
+      EXPECT_EQ(a, b) << "layer " << layer << ", cell " << cell;
+    }
+  }
+}
+
+TEST(BlockDiffusion, TakesMaskTokensInAPromptAsTheyAre) {
+  ThreadPool threads(1);
+  const std::shared_ptr<const Model> model = sdar(threads);
+  const TokenId mask = model->config().mask_id;
+  const std::vector<TokenId> prompt = {1, mask, 2, 3, mask};
+  const std::vector<TokenId> canvas = decode(model, threads, prompt, options(6, "low-confidence"));
+  EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), canvas.begin()));
+  EXPECT_EQ(std::count(canvas.begin() + 5, canvas.end(), mask), 0);
+}
+
+TEST(BlockDiffusion, EndsAsSoonAsNothingBeforeTheEndTokenIsMasked) {
+  ThreadPool threads(1);
+  ModelConfig config = sdar_config();
+  for (TokenId token = 0; token < 40; ++token) config.end_ids.push_back(token);  // most of the vocabulary
+  std::sort(config.end_ids.begin(), config.end_ids.end());
+  const std::shared_ptr<const Model> model = Model::random(config, 5, DType::kF32, threads);
+  const Decoding result = record(model, threads, {41, 42}, options(12, "sequential"));
+  EXPECT_LT(result.canvas.size(), 14U);
+  EXPECT_TRUE(is_end(config, result.canvas.back()));
+  EXPECT_EQ(result.reports.back().committed.back().position, static_cast<int32_t>(result.canvas.size()) - 1);
+}
+
+TEST(BlockDiffusion, EditsWrittenTokensUntilNothingChanges) {
+  ThreadPool threads(1);
+  const std::shared_ptr<const Model> model = sdar(threads);
+  GenerationOptions editing = options(8, "dynamic=0.5");
+  editing.edit = "tau=0,most=3";
+  editing.ignore_eos = true;
+  const Decoding result = record(model, threads, {1, 2, 3, 4, 5}, editing);
+  std::map<int32_t, int> steps_after_masks;
+  std::map<int32_t, std::vector<bool>> written;
+  bool changed = false;
+  for (size_t i = 0; i < result.reports.size(); ++i) {
+    const StepReport& report = result.reports[i];
+    std::vector<bool>& known = written[report.block];
+    known.resize(4 * kBlock);
+    const auto first = static_cast<int32_t>(report.block + 1) * kBlock;
+    const bool had_masks =
+        std::count(known.begin() + std::max(first, 5), known.begin() + first + kBlock, false) > 0;
+    steps_after_masks[report.block] += had_masks ? 0 : 1;
+    for (const Commit& commit : report.committed) {
+      changed = changed || known[static_cast<size_t>(commit.position)];
+      known[static_cast<size_t>(commit.position)] = true;
+      EXPECT_GE(commit.position, 5) << "the prompt stays";
+    }
+  }
+  EXPECT_TRUE(changed) << "with tau 0 a random model changes its mind";
+  for (const auto& [block, steps] : steps_after_masks) EXPECT_LE(steps, 3) << block;
+}
+
+TEST(BlockDiffusion, WithTheBlockCacheComputesTheSubBlockAloneOnceItsFirstTokenIsKnown) {
+  ThreadPool threads(1);
+  const std::shared_ptr<const Model> model = fast_dllm(threads);
+  GenerationOptions cached = options(14, "low-confidence");
+  cached.cache = "block";
+  cached.ignore_eos = true;
+  const Decoding result = record(model, threads, {1, 2, 3}, cached);
+  size_t narrow = 0;
+  for (size_t i = 0; i < result.plans.size(); ++i) {
+    const StepPlan& plan = result.plans[i];
+    if (result.reports[i].kind != "denoise") continue;
+    if (plan.num_rows() == 2 * kBlock) continue;
+    ++narrow;
+    EXPECT_EQ(plan.num_rows(), kBlock);
+    EXPECT_EQ(plan.groups.back().own_rows, OwnRows::kNone);
+    EXPECT_NE(plan.tokens.front(), model->config().mask_id);
+  }
+  EXPECT_GT(narrow, 3U);
+}
+
+// Sparse attention.
+
+TEST(SparseBlockDiffusion, WithEveryCellChosenHasTheBitsOfExactAttention) {
+  ThreadPool threads(2);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::shared_ptr<const Model> model = sdar(threads, dtype);
+    const int32_t prefix = 37;
+    StepPlan plan;
+    plan.rules.emplace_back();
+    const std::vector<TokenId> tokens = long_prompt(*model, prefix + kBlock);
+    for (int32_t p = 0; p < prefix; ++p) plan.add_row(tokens[static_cast<size_t>(p)], p, p);
+    plan.groups.push_back({0, {0, prefix}, {}, OwnRows::kBidirectional});
+    KvCache cache = model->make_cache(prefix + kBlock);
+    KvCache* caches[] = {&cache};
+    Workspace workspace;
+    const KernelContext context{default_table(), threads};
+    model->forward(context, plan, caches, workspace, {});
+
+    plan.clear();
+    plan.rules.emplace_back();
+    for (int32_t p = prefix; p < prefix + kBlock; ++p) plan.add_row(tokens[static_cast<size_t>(p)], p, p);
+    plan.groups.push_back({0, {0, kBlock}, {{0, prefix}}, OwnRows::kBidirectional});
+    for (int32_t row = 0; row < kBlock; ++row) plan.logits.emplace_back().row = row;
+    const auto vocab = model->config().vocab_size;
+    const auto logits = [&](SparseAttention::Choice choice) {
+      plan.groups[0].sparse = {choice, {0, prefix}, prefix, 16};
+      std::vector<float> out(static_cast<size_t>(kBlock * vocab));
+      model->forward_logits(context, plan, caches, workspace, {out.data(), kBlock, vocab});
+      return out;
+    };
+    const std::vector<float> exact = logits(SparseAttention::Choice::kAll);
+    EXPECT_EQ(logits(SparseAttention::Choice::kAllAndRemember), exact);
+    EXPECT_EQ(logits(SparseAttention::Choice::kRemembered), exact);
+  }
+}
+
+/// A prefix of 60 cells and a block behind it, computed exactly; mass by layer, kv head and cell.
+struct Remembering {
+  static constexpr int32_t kPrefix = 60;
+  static constexpr int32_t kBudget = 9;
+  std::vector<std::vector<double>> mass;     // [layers * kv heads][prefix]
+  std::vector<std::vector<float>> queries;   // [layers * kv heads] rows and heads one after the other
+  std::vector<std::vector<int32_t>> chosen;  // [layers * kv heads]
+  std::vector<std::vector<float>> keys;      // [layers * kv heads][prefix * head_dim]
+};
+
+Remembering remember(SparseAttention::Choice choice, int32_t budget, int num_threads) {
+  ThreadPool threads(num_threads);
+  const std::shared_ptr<const Model> model = sdar(threads);
+  const ModelConfig& config = model->config();
+  constexpr int32_t kPrefix = Remembering::kPrefix;
+  const std::vector<TokenId> tokens = long_prompt(*model, kPrefix + kBlock);
+  StepPlan plan;
+  for (int32_t p = 0; p < kPrefix + kBlock; ++p) plan.add_row(tokens[static_cast<size_t>(p)], p, p);
+  plan.groups.push_back({0, {0, kPrefix}, {}, OwnRows::kBidirectional});
+  plan.groups.push_back({0, {kPrefix, kPrefix + kBlock}, {{0, kPrefix}}, OwnRows::kBidirectional});
+  plan.groups[1].sparse = {choice, {0, kPrefix}, budget, 8};
+  Remembering result;
+  const auto entries = static_cast<size_t>(config.num_layers * config.num_kv_heads);
+  result.mass.resize(entries, std::vector<double>(kPrefix));
+  result.queries.resize(entries);
+  result.keys.resize(entries);
+  const int64_t heads_per_kv = config.num_heads / config.num_kv_heads;
+  Workspace workspace;
+  std::mutex mutex;
+  workspace.attention_probe = [&](const AttentionRow& row) {
+    if (row.group != 1) return;
+    const std::lock_guard lock(mutex);
+    const auto entry = static_cast<size_t>(workspace.layer * config.num_kv_heads + row.head / heads_per_kv);
+    result.queries[entry].insert(result.queries[entry].end(), row.query.begin(), row.query.end());
+    if (choice == SparseAttention::Choice::kBestPages) return;
+    for (int32_t cell = 0; cell < kPrefix; ++cell) {
+      result.mass[entry][static_cast<size_t>(cell)] +=
+          double{row.weights[static_cast<size_t>(cell)]} / row.sum;
+    }
+  };
+  KvCache cache = model->make_cache(kPrefix + kBlock);
+  KvCache* caches[] = {&cache};
+  model->forward({default_table(), threads}, plan, caches, workspace, {});
+  std::vector<float> key(static_cast<size_t>(config.head_dim)), value(key.size());
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    for (int64_t head = 0; head < config.num_kv_heads; ++head) {
+      const auto entry = static_cast<size_t>(layer * config.num_kv_heads + head);
+      const std::span<const int32_t> cells = cache.sparse().chosen.cells(layer, head);
+      result.chosen.emplace_back(cells.begin(), cells.end());
+      for (int32_t cell = 0; cell < kPrefix; ++cell) {
+        cache.read(layer, cell, head, key.data(), value.data());
+        result.keys[entry].insert(result.keys[entry].end(), key.begin(), key.end());
+      }
+    }
+  }
+  return result;
+}
+
+TEST(SparseBlockDiffusion, RemembersTheCellsOfMostMass) {
+  for (const int num_threads : {1, 3}) {
+    const Remembering found =
+        remember(SparseAttention::Choice::kAllAndRemember, Remembering::kBudget, num_threads);
+    const size_t dense = found.chosen.size() / 2;  // two of four layers
+    for (size_t entry = 0; entry < found.chosen.size(); ++entry) {
+      if (entry < dense) {
+        EXPECT_TRUE(found.chosen[entry].empty());
+        continue;
+      }
+      std::vector<int32_t> order(Remembering::kPrefix);
+      for (int32_t cell = 0; cell < Remembering::kPrefix; ++cell) order[static_cast<size_t>(cell)] = cell;
+      std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        return found.mass[entry][static_cast<size_t>(a)] > found.mass[entry][static_cast<size_t>(b)];
+      });
+      order.resize(Remembering::kBudget);
+      std::sort(order.begin(), order.end());
+      EXPECT_EQ(found.chosen[entry], order) << entry;
+    }
+  }
+}
+
+TEST(SparseBlockDiffusion, ChoosesThePagesWithTheLargestMeanOfQuestsBound) {
+  constexpr int32_t kPage = 8;
+  constexpr int32_t kPages = 3;
+  const Remembering found = remember(SparseAttention::Choice::kBestPages, kPages * kPage, 2);
+  const size_t dim = found.keys.front().size() / Remembering::kPrefix;
+  const int32_t num_pages = (Remembering::kPrefix + kPage - 1) / kPage;
+  for (size_t entry = found.chosen.size() / 2; entry < found.chosen.size(); ++entry) {
+    const std::vector<float>& queries = found.queries[entry];
+    const std::vector<float>& keys = found.keys[entry];
+    std::vector<double> scores(static_cast<size_t>(num_pages));
+    for (int32_t page = 0; page < num_pages; ++page) {
+      for (size_t q = 0; q < queries.size(); q += dim) {
+        for (size_t c = 0; c < dim; ++c) {
+          double largest = -1e30;
+          double smallest = 1e30;
+          for (int32_t cell = page * kPage; cell < std::min((page + 1) * kPage, Remembering::kPrefix);
+               ++cell) {
+            const double key = keys[static_cast<size_t>(cell) * dim + c];
+            largest = std::max(largest, key);
+            smallest = std::min(smallest, key);
+          }
+          scores[static_cast<size_t>(page)] += std::max(queries[q + c] * largest, queries[q + c] * smallest);
+        }
+      }
+    }
+    std::vector<int32_t> order;
+    for (int32_t page = 0; page + 1 < num_pages; ++page) order.push_back(page);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
+    });
+    order.resize(kPages - 1);
+    std::sort(order.begin(), order.end());
+    order.push_back(num_pages - 1);
+    std::vector<int32_t> cells;
+    for (const int32_t page : order) {
+      for (int32_t cell = page * kPage; cell < std::min((page + 1) * kPage, Remembering::kPrefix); ++cell) {
+        cells.push_back(cell);
+      }
+    }
+    EXPECT_EQ(found.chosen[entry], cells) << entry;
+  }
+}
+
+TEST(SparseBlockDiffusion, WithABudgetOfThePrefixWritesWhatExactAttentionWrites) {
+  ThreadPool threads(2);
+  const std::shared_ptr<const Model> model = sdar(threads);
+  const std::vector<TokenId> prompt = long_prompt(*model, 70);
+  const Decoding exact = record(model, threads, prompt, sparse_options("exact"));
+  for (const char* sparse : {"mage=100", "quest=100,page=8", "sparsed=100,exact=0"}) {
+    const Decoding other = record(model, threads, prompt, sparse_options(sparse));
+    EXPECT_EQ(other.plans, exact.plans) << sparse;
+    EXPECT_EQ(steps_of(other), steps_of(exact)) << sparse;
+  }
+  EXPECT_NE(steps_of(record(model, threads, prompt, sparse_options("mage=4"))), steps_of(exact));
+}
+
+TEST(SparseBlockDiffusion, WritesTheSameWhateverTheThreadsAndTheCompany) {
+  ThreadPool one(1);
+  ThreadPool three(3);
+  const std::shared_ptr<const Model> model = sdar(one);
+  const std::vector<std::string> policies = {"mage=12", "quest=24,page=8", "sparsed=16,exact=0.3", "exact"};
+  Engine together(model, default_table(), three, 8);
+  std::vector<std::vector<TokenId>> alone;
+  for (size_t i = 0; i < policies.size(); ++i) {
+    GenerationOptions options = sparse_options(policies[i]);
+    if (i < 3) options.sparse_commit = i % 2 == 0 ? "sparse" : "exact";
+    const std::vector<TokenId> prompt = long_prompt(*model, 50 + 7 * static_cast<int32_t>(i));
+    alone.push_back(decode(model, one, prompt, options));
+    together.add(make_decoder(model->config(), options, prompt));
+  }
+  together.run();
+  for (size_t i = 0; i < policies.size(); ++i) {
+    const std::span<const TokenId> canvas = together.decoder(i).canvas();
+    EXPECT_EQ(std::vector<TokenId>(canvas.begin(), canvas.end()), alone[i]) << policies[i];
+  }
+}
+
 TEST(BlockDiffusion, RefusesWhatItWouldIgnore) {
   ThreadPool threads(1);
   const ModelConfig config = sdar(threads)->config();
   for (const char* unmask : {"origin", "nonsense"}) {
     EXPECT_THROW(make_decoder(config, options(8, unmask), {1}), InputError) << unmask;
   }
+  for (const char* sparse : {"mage", "mage=0", "quest=8", "sparsed=4,exact=2", "mage=4,page=2", "other=3"}) {
+    EXPECT_THROW(make_decoder(config, sparse_options(sparse), {1}), InputError) << sparse;
+  }
+  GenerationOptions fused = sparse_options("mage=8");
+  fused.sparse_commit = "sparse";
+  fused.commit = "fused";
+  EXPECT_THROW(make_decoder(config, fused, {1}), InputError);
+  GenerationOptions exact = sparse_options("exact");
+  exact.sparse_after = 2;
+  EXPECT_THROW(make_decoder(config, exact, {1}), InputError);
   GenerationOptions cached = options(8, "low-confidence");
   cached.cache = "dual";
   EXPECT_THROW(make_decoder(config, cached, {1}), InputError);

@@ -1,7 +1,9 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
+#include <stdexcept>
 
 #include "definitions.h"
 
@@ -409,6 +411,50 @@ TEST_P(AttentionOverCells, CanBePreparedAgainForAnotherPass) {
     reused.run(context_, {q.data(), 10, 32}, kv, {out.data(), 10, 32});
     EXPECT_EQ(out,
               run(shape, DType::kF32, {{.rows = {0, 10}, .ranges = *ranges, .own_cells = {}}}, sequences, q));
+  }
+}
+
+TEST_P(AttentionOverCells, AddsUpTheMassThatAllRowsAndHeadsGiveToACell) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const AttentionShape shape = shape_of(8, 2, 32);
+    const auto sequences = sequences_of(shape, dtype, {150});
+    const std::vector<float> q = test::random_values(9, 40 * 256);
+    const std::vector<KvLayerView> kv = {sequences[0].view(), sequences[0].view()};
+    const std::vector<IndexRange> ranges = {{0, 33}, {70, 90}};
+    const std::vector<int32_t> own = numbers(120, 150);
+    std::vector<std::vector<float>> by_threads;
+    for (const int count : {1, 3}) {
+      ThreadPool pool(count);
+      const KernelContext context{GetParam(), pool};
+      Attention attention;
+      attention.prepare(context, shape, dtype,
+                        std::vector<Attention::Group>{{{0, 10}, ranges, {}, false, false},
+                                                      {{10, 40}, ranges, own, true, true}});
+      std::vector<double> expected(2 * static_cast<size_t>(attention.visible(1).num_cells()));
+      std::mutex mutex;
+      std::vector<float> out(q.size());
+      attention.run(context, {q.data(), 40, 256}, kv, {out.data(), 40, 256}, [&](const AttentionRow& row) {
+        if (row.group != 1) return;
+        const std::lock_guard lock(mutex);
+        const size_t first = static_cast<size_t>(row.head / 4) * row.weights.size();
+        for (size_t i = 0; i < row.weights.size(); ++i)
+          expected[first + i] += double{row.weights[i]} / row.sum;
+      });
+      std::vector<float>& found = by_threads.emplace_back();
+      for (int64_t head = 0; head < 2; ++head) {
+        const std::span<const float> mass = attention.mass(1, head);
+        found.insert(found.end(), mass.begin(), mass.end());
+      }
+      ASSERT_EQ(found.size(), expected.size());
+      double sum = 0;
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_NEAR(found[i], expected[i], 1e-4) << i;
+        sum += found[i];
+      }
+      EXPECT_NEAR(sum, 30 * 8, 1e-2) << "each row and head gives one";
+      EXPECT_THROW(attention.mass(0, 0), std::logic_error);
+    }
+    EXPECT_EQ(by_threads[0], by_threads[1]);
   }
 }
 

@@ -64,6 +64,30 @@ json llada_moe() {
   return config;
 }
 
+json llada2() {
+  json config = transformers("LLaDA2MoeModelLM");
+  config.update({{"head_dim", 32},
+                 {"intermediate_size", 96},
+                 {"first_k_dense_replace", 1},
+                 {"num_experts", 8},
+                 {"num_experts_per_tok", 2},
+                 {"num_shared_experts", 1},
+                 {"moe_intermediate_size", 24},
+                 {"n_group", 4},
+                 {"topk_group", 2},
+                 {"score_function", "sigmoid"},
+                 {"router_dtype", "fp32"},
+                 {"norm_topk_prob", true},
+                 {"moe_router_enable_expert_bias", true},
+                 {"routed_scaling_factor", 2.5},
+                 {"partial_rotary_factor", 0.5},
+                 {"rotary_dim", 16},
+                 {"use_bias", false},
+                 {"use_qkv_bias", false},
+                 {"pad_token_id", 92}});
+  return config;
+}
+
 ModelConfig read(const json& config, const json& generation = {}, const json& tokenizer = {}) {
   const auto text = [](const json& value) { return value.is_null() ? std::string() : value.dump(); };
   const std::string texts[] = {text(config), text(generation), text(tokenizer)};
@@ -271,6 +295,108 @@ TEST(Config, ReadsSdarAndFindsItsMaskWhereverItIsNamed) {
   EXPECT_THROW(read_config_texts({.config = hub}, "hub"), InputError);
 }
 
+TEST(Config, ReadsFastDllm) {
+  json published = dense("Fast_dLLM_QwenForCausalLM");
+  published.update({{"bd_size", 32}, {"conplemenrary_mask", true}, {"eos_token_id", 45}});
+  const json tokenizer = {{"added_tokens_decoder", {{"98", {{"content", "|<MASK>|"}}}}}};
+  const ModelConfig config = read(published, {}, tokenizer);
+  EXPECT_EQ(config.family, Family::kFastDllm);
+  EXPECT_TRUE(config.block_causal && config.qkv_bias && config.shifted_logits);
+  EXPECT_FALSE(config.causal || config.plans_slots || config.qk_norm_per_head || config.attn_output_bias);
+  EXPECT_EQ(config.block_length, 32);
+  EXPECT_EQ(config.sub_block_length, 8);
+  EXPECT_EQ(config.mask_id, 98);
+  EXPECT_THAT(config.end_ids, ElementsAre(45));
+  EXPECT_EQ(read(with(published, "small_block_size", 16), {}, tokenizer).sub_block_length, 16);
+  EXPECT_EQ(read(with(published, "bd_size", 4), {}, tokenizer).sub_block_length, 4);
+  EXPECT_EQ(read(with(published, "mask_token_id", 97), {}, tokenizer).mask_id, 97);
+
+  expect_refused(with(published, "mask_token_id", 98), "small_block_size", 33, "from 1 to 32");
+  expect_refused(with(published, "mask_token_id", 98), "bd_size", 0, "from 1 to");
+  EXPECT_THAT([&] { read(published); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("mask_token_id"), HasSubstr("|<MASK>|"))));
+}
+
+TEST(Config, ReadsLlada2) {
+  const json tokenizer = {
+      {"added_tokens_decoder", {{"95", {{"content", "<|mask|>"}}}, {"93", {{"content", "<|role_end|>"}}}}}};
+  const ModelConfig config = read(llada2(), {}, tokenizer);
+  EXPECT_EQ(config.family, Family::kLlada2);
+  EXPECT_TRUE(config.block_causal && config.qk_norm_per_head);
+  EXPECT_FALSE(config.causal || config.shifted_logits || config.qkv_bias || config.attn_output_bias);
+  EXPECT_EQ(config.block_length, 32);
+  EXPECT_EQ(config.sub_block_length, 0);
+  EXPECT_EQ(config.head_dim, 32);
+  EXPECT_EQ(config.rotary_dim, 16);
+  EXPECT_EQ(config.ffn_dim, 96);
+  EXPECT_EQ(config.moe.num_experts, 8);
+  EXPECT_EQ(config.moe.experts_per_token, 2);
+  EXPECT_EQ(config.moe.expert_ffn_dim, 24);
+  EXPECT_EQ(config.moe.shared_ffn_dim, 24);
+  EXPECT_EQ(config.moe.first_dense_layers, 1);
+  EXPECT_EQ(config.moe.num_groups, 4);
+  EXPECT_EQ(config.moe.groups_per_token, 2);
+  EXPECT_EQ(config.moe.routed_scale, 2.5F);
+  EXPECT_TRUE(config.moe.sigmoid_scores && config.moe.selection_bias && config.moe.normalize_weights &&
+              config.moe.router_in_f32);
+  EXPECT_FALSE(config.layer_has_experts(0));
+  EXPECT_TRUE(config.layer_has_experts(1));
+  EXPECT_EQ(config.num_expert_layers(), 1);
+  EXPECT_EQ(config.mask_id, 95);
+  EXPECT_EQ(config.eos_id, 92) << "config.json names the end of text as padding alone";
+  EXPECT_THAT(config.end_ids, ElementsAre(92, 93));
+}
+
+TEST(Config, ReadsTheOptionsOfLlada2) {
+  const json base = with(llada2(), "mask_token_id", 95);
+  EXPECT_EQ(read(with(base, "block_length", 16)).block_length, 16);
+  EXPECT_EQ(read(with(base, "block_size", 8)).block_length, 8);
+  EXPECT_EQ(read(with(base, "eos_token_id", 91)).eos_id, 91);
+  EXPECT_EQ(read(with(base, "num_shared_experts", 2)).moe.shared_ffn_dim, 48);
+  EXPECT_EQ(read(with(base, "num_shared_experts", nullptr)).moe.shared_ffn_dim, 0);
+  EXPECT_EQ(read(with(with(base, "rotary_dim", nullptr), "partial_rotary_factor", 0.75)).rotary_dim, 24);
+  EXPECT_FALSE(read(with(base, "num_experts_per_tok", 1)).moe.normalize_weights);
+  EXPECT_TRUE(read(with(base, "use_qkv_bias", true)).qkv_bias);
+  EXPECT_TRUE(read(with(base, "use_bias", true)).attn_output_bias);
+  const ModelConfig all_experts =
+      read(with(with(base, "first_k_dense_replace", 0), "intermediate_size", nullptr));
+  EXPECT_EQ(all_experts.num_expert_layers(), 2);
+  EXPECT_EQ(all_experts.ffn_dim, 0);
+  EXPECT_EQ(read(with(base, "first_k_dense_replace", 5)).num_expert_layers(), 0);
+}
+
+TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {
+  const json base = with(llada2(), "mask_token_id", 95);
+  expect_refused(base, "score_function", "softmax", "is \"softmax\"; expected \"sigmoid\"");
+  expect_refused(base, "norm_topk_prob", false, "is false; expected true");
+  expect_refused(base, "router_dtype", "bf16", "\"fp32\"");
+  expect_refused(base, "norm_head", true, "expected false");
+  expect_refused(base, "use_sliding_window", true, "expected false");
+  expect_refused(base, "rope_scaling", {{"type", "yarn"}}, "is an object");
+  expect_refused(base, "hidden_act", "gelu", "\"silu\"");
+  expect_refused(base, "n_group", 3, "a divisor of the 8 experts");
+  expect_refused(base, "n_group", 8, "at least 2 in a group");
+  expect_refused(base, "topk_group", 5, "from 1 to 4");
+  expect_refused(with(base, "num_experts_per_tok", 3), "topk_group", 1, "groups with 3 experts or more");
+  expect_refused(base, "num_experts_per_tok", 9, "from 1 to 8");
+  expect_refused(base, "rotary_dim", 32, "is 32; expected 16");
+  expect_refused(base, "partial_rotary_factor", 1.5, "expected a number from 0 to 1");
+  expect_refused(base, "moe_intermediate_size", nullptr, "is missing");
+  expect_refused(base, "intermediate_size", nullptr, "is missing");
+  expect_refused(base, "routed_scaling_factor", 0, "expected a number");
+  EXPECT_THAT([&] { read(with(with(base, "rotary_dim", nullptr), "partial_rotary_factor", 0.1)); },
+              ThrowsMessage<InputError>(HasSubstr("RoPE turns 3 of 32 dimensions; expected an even number")));
+  EXPECT_THAT([&] { read(with(with(base, "num_shared_experts", 4096), "moe_intermediate_size", 1 << 20)); },
+              ThrowsMessage<InputError>(HasSubstr("shared experts have width 4294967296")));
+  EXPECT_THAT([] { read(llada2()); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("mask_token_id"), HasSubstr("<|mask|>"))));
+}
+
+TEST(Config, TurnsWholeHeadsUnlessTheFileSaysOtherwise) {
+  EXPECT_EQ(read(dense("Qwen2ForCausalLM")).rotary_dim, 16);
+  EXPECT_EQ(read(dense("Qwen3ForCausalLM")).rotary_dim, 128);
+}
+
 TEST(Config, TakesAQwen3ModelWithAMaskTokenForReFusion) {
   EXPECT_TRUE(read(with(dense("Qwen3ForCausalLM"), "mask_token_id", 98)).plans_slots);
   EXPECT_FALSE(read(dense("Qwen3ForCausalLM")).plans_slots);
@@ -438,6 +564,25 @@ TEST(RopeFrequencies, FallGeometricallyFromOne) {
   rope.scaling = RopeConfig::Scaling::kLinear;
   rope.factor = 4;
   EXPECT_FLOAT_EQ(rope_frequencies(rope, 8)[1], 0.025F);
+}
+
+TEST(RopeFrequencies, OfAStretchedContextSlowTheSlowestPairByTheFactorAndTheFastestNotAtAll) {
+  for (const int64_t dims : {int64_t{4}, int64_t{64}, int64_t{128}}) {
+    RopeConfig rope;
+    rope.theta = 1e6F;
+    const auto before = rope_frequencies(rope, dims);
+    scale_rope(rope, 4, dims);
+    const auto after = rope_frequencies(rope, dims);
+    EXPECT_EQ(after.front(), before.front());
+    EXPECT_NEAR(after.back() / before.back(), 0.25, 1e-6);
+  }
+  RopeConfig rope;
+  rope.theta = 600000;
+  scale_rope(rope, 8, 64);
+  EXPECT_NEAR(rope.theta, 600000 * std::pow(8.0, 64.0 / 62), 1);  // by hand
+  scale_rope(rope, 1, 64);
+  EXPECT_NEAR(rope.theta, 600000 * std::pow(8.0, 64.0 / 62), 1);
+  EXPECT_THROW(scale_rope(rope, 2, 2), InputError);
 }
 
 TEST(RopeFrequencies, SlowOnlyTheSlowPairsUnderYarn) {

@@ -26,6 +26,25 @@ TEST(Cost, OfExpertsCountsTheChosenOnesAndTheRouter) {
   EXPECT_EQ(flops_per_row(config), 2.0 * 16 * (4 * 2048 * 2048 + 64 * 2048 + 8 * 3 * 2048 * 1024));
 }
 
+TEST(Cost, OfGroupedExpertsCountsDenseLayersAndTheSharedExpert) {
+  const ModelConfig config = parse_random_spec("random:llada2-mini");
+  const double attention = 2048 * 3072 + 2048 * 2048;
+  const double experts = 256 * 2048 + 9 * 3 * 2048 * 512;
+  EXPECT_EQ(flops_per_row(config), 2 * (20 * attention + 3 * 2048 * 5120 + 19 * experts));
+  // 1.11 billion parameters touched per token, the head included.
+  EXPECT_NEAR(flops_per_row(config) / 2 + flops_per_logits(config) / 2, 1.11e9, 0.005e9);
+}
+
+TEST(Cost, OfRowsThatOnlyWriteTheirKeysLeavesOutTheLastLayerAndNoOther) {
+  const ModelConfig config = tiny_configs()[7];
+  PassWork work{.rows = 1};
+  const double whole = cost(config, DType::kF32, work).layer_flops;
+  work.only_kv_rows = 1;
+  const double spared = whole - cost(config, DType::kF32, work).layer_flops;
+  const double hidden = 40;
+  EXPECT_EQ(spared, 2 * hidden * (2 * 4 * 14 + 12 + 3 * (3 * 21 + 17)));
+}
+
 TEST(Cost, OfSharedKeyHeadsCountsEveryQueryHead) {
   const ModelConfig config = parse_random_spec("random:dream-7b");
   EXPECT_EQ(flops_per_cell(config), 4.0 * 28 * 3584);
@@ -78,6 +97,22 @@ TEST(Cost, OfChunksAddsUpToTheCostOfTheWhole) {
   }
   EXPECT_EQ(sum.rows, 9);
   EXPECT_EQ(sum.flops(), cost(config, DType::kF32, work_of(whole)).flops());
+}
+
+TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
+  ModelConfig config = tiny_configs()[0];
+  config.num_layers = 5;
+  StepPlan plan;
+  for (int32_t row = 0; row < 4; ++row) plan.add_row(1, 100 + row, 100 + row);
+  plan.groups = {{0, {0, 4}, {{0, 100}}, OwnRows::kBidirectional}};
+  const StepCost exact = cost(config, DType::kF32, work_of(plan));
+  plan.groups[0].sparse = {SparseAttention::Choice::kRemembered, {0, 100}, 30, 16};
+  const StepCost sparse = cost(config, DType::kF32, work_of(plan));
+  const double per_layer = flops_per_cell(config) / 5;
+  EXPECT_DOUBLE_EQ(exact.layer_flops - sparse.layer_flops, 3 * 4 * 70 * per_layer);
+  EXPECT_DOUBLE_EQ(exact.bytes - sparse.bytes, 3 * 70 * 2 * static_cast<double>(config.kv_dim()) * 4);
+  plan.groups[0].sparse.choice = SparseAttention::Choice::kAllAndRemember;
+  EXPECT_EQ(cost(config, DType::kF32, work_of(plan)).flops(), exact.flops());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(Families, HaveOneEntryEach) {
     EXPECT_EQ(&family_entry(entry.family), &entry);
     EXPECT_TRUE(architectures.insert(entry.architecture).second) << entry.architecture;
   }
-  EXPECT_EQ(families().size(), 7U);
+  EXPECT_EQ(families().size(), 9U);
 }
 
 TEST(Families, NameTheirTensorsAsPublished) {
@@ -37,6 +37,18 @@ TEST(Families, NameTheirTensorsAsPublished) {
 
   EXPECT_EQ(family_entry(Family::kQwen3).tensors.layer(27).k_norm, "model.layers.27.self_attn.k_norm");
   EXPECT_EQ(family_entry(Family::kQwen2).tensors.layer(27).k_norm, "");
+
+  const TensorNames& llada2 = family_entry(Family::kLlada2).tensors;
+  EXPECT_EQ(llada2.embedding, "model.word_embeddings");
+  EXPECT_EQ(llada2.layer(0).qkv, "model.layers.0.attention.query_key_value");
+  EXPECT_EQ(llada2.layer(0).q, "");
+  EXPECT_EQ(llada2.layer(0).o, "model.layers.0.attention.dense");
+  EXPECT_EQ(llada2.layer(0).k_norm, "model.layers.0.attention.key_layernorm");
+  EXPECT_EQ(llada2.layer(0).gate, "model.layers.0.mlp.gate_proj");
+  EXPECT_EQ(llada2.layer(19).router, "model.layers.19.mlp.gate");
+  EXPECT_EQ(llada2.layer(19).expert_bias, "model.layers.19.mlp.gate.expert_bias");
+  EXPECT_EQ(llada2.layer(19).shared.down, "model.layers.19.mlp.shared_experts.down_proj");
+  EXPECT_EQ(llada2.expert(19, 255).up, "model.layers.19.mlp.experts.255.up_proj");
 }
 
 /// Every tensor that `config` calls for, as the paths and biases of `names` say.

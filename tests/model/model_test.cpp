@@ -15,7 +15,6 @@
 namespace lacuna {
 namespace {
 
-using testing::SizeIs;
 using testing::TestWithParam;
 using testing::ValuesIn;
 
@@ -45,7 +44,9 @@ class Golden : public TestWithParam<std::string> {
     return Model::load(golden_folder(GetParam()), dtype, threads);
   }
   StepPlan plan(const Model& model) {
-    const auto tokens = read_golden_json(GetParam(), "tokens.json").at("tokens").get<std::vector<TokenId>>();
+    const nlohmann::json request = read_golden_json(GetParam(), "tokens.json");
+    const auto tokens = request.at("tokens").get<std::vector<TokenId>>();
+    if (model.config().block_causal) return blocks_plan(tokens, request.at("block_length").get<int32_t>());
     return canvas_plan(tokens, own_rows_of(model.config()));
   }
   std::vector<float> reference(const StepPlan& plan, const Model& model) {
@@ -101,6 +102,8 @@ TEST_P(Golden, BytesOfWeightsHalveInBf16) {
 
 INSTANTIATE_TEST_SUITE_P(Model, Golden, ValuesIn(golden_families()),
                          [](const auto& family) { return family.param; });
+INSTANTIATE_TEST_SUITE_P(BlockDiffusion, Golden, ValuesIn(golden_block_families()),
+                         [](const auto& family) { return family.param; });
 
 // The whole forward pass again, one row after the other, in double.
 
@@ -152,7 +155,8 @@ class PlainModel {
   PlainModel(const ModelConfig& config, uint64_t seed)
       : config_(config),
         parameters_(random_parameters(config, seed, DType::kF32, threads_, {})),
-        frequencies_(rope_frequencies(config.rope, config.head_dim)) {}
+        rotary_dim_(static_cast<size_t>(config.rotary_dim > 0 ? config.rotary_dim : config.head_dim)),
+        frequencies_(rope_frequencies(config.rope, static_cast<int64_t>(rotary_dim_))) {}
 
   std::vector<float> logits(const std::vector<TokenId>& tokens) {
     std::vector<Row> x;
@@ -166,7 +170,7 @@ class PlainModel {
       attend(layer, x);
       for (Row& row : x) {
         const Row normed = normed_plainly(layer.ffn_norm, config_.norm_eps, row);
-        add_to(row, config_.has_experts() ? experts(layer, normed) : feed_forward_plainly(layer.ffn, normed));
+        add_to(row, layer.experts.empty() ? feed_forward_plainly(layer.ffn, normed) : experts(layer, normed));
       }
     }
     std::vector<float> result;
@@ -188,10 +192,10 @@ class PlainModel {
     }
     clip(heads);
     for (size_t head = 0; head < heads.size(); head += dim) {
-      for (size_t j = 0; j < dim / 2; ++j) {
+      for (size_t j = 0; j < rotary_dim_ / 2; ++j) {
         const double angle = static_cast<double>(position) * frequencies_[j];
         double& a = heads[head + j];
-        double& b = heads[head + j + dim / 2];
+        double& b = heads[head + j + rotary_dim_ / 2];
         const double rotated = a * std::cos(angle) - b * std::sin(angle);
         b = b * std::cos(angle) + a * std::sin(angle);
         a = rotated;
@@ -238,29 +242,56 @@ class PlainModel {
     }
   }
 
-  Row experts(const LayerParameters& layer, const Row& x) {
-    Row probabilities = multiply_plainly(layer.router, x);
-    double sum = 0;
-    for (double& p : probabilities) sum += p = std::exp(p);
-    std::vector<size_t> order(probabilities.size());
+  static std::vector<size_t> best_first(const Row& values) {
+    std::vector<size_t> order(values.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
-    order.resize(static_cast<size_t>(config_.moe.experts_per_token));
-    if (config_.moe.normalize_weights) {
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] > values[b]; });
+    return order;
+  }
+
+  /// Scores of experts outside the best groups become too low to be chosen.
+  void close_groups(Row& ranks) const {
+    const auto num_groups = static_cast<size_t>(config_.moe.num_groups);
+    const auto size = static_cast<std::ptrdiff_t>(ranks.size() / num_groups);
+    Row sums;
+    for (size_t group = 0; num_groups > 1 && group < num_groups; ++group) {
+      const auto begin = ranks.begin() + static_cast<std::ptrdiff_t>(group) * size;
+      Row sorted(begin, begin + size);
+      std::sort(sorted.rbegin(), sorted.rend());
+      sums.push_back(sorted[0] + sorted[1]);
+    }
+    const std::vector<size_t> order = best_first(sums);
+    for (auto i = static_cast<size_t>(config_.moe.groups_per_token); i < order.size(); ++i) {
+      std::fill_n(ranks.begin() + static_cast<std::ptrdiff_t>(order[i]) * size, size, -1e9);
+    }
+  }
+
+  Row experts(const LayerParameters& layer, const Row& x) {
+    const MoeConfig& moe = config_.moe;
+    Row scores = multiply_plainly(layer.router, x);
+    for (double& score : scores) score = moe.sigmoid_scores ? 1 / (1 + std::exp(-score)) : std::exp(score);
+    double sum = moe.sigmoid_scores ? 1 : std::accumulate(scores.begin(), scores.end(), 0.0);
+    Row ranks = scores;
+    for (size_t i = 0; i < layer.expert_bias.size(); ++i) ranks[i] += layer.expert_bias[i];
+    close_groups(ranks);
+    std::vector<size_t> order = best_first(ranks);
+    order.resize(static_cast<size_t>(moe.experts_per_token));
+    if (moe.normalize_weights) {
       sum = 0;
-      for (const size_t expert : order) sum += probabilities[expert];
+      for (const size_t expert : order) sum += scores[expert];
     }
     Row result(x.size());
     for (const size_t expert : order) {
-      add_to(result, feed_forward_plainly(layer.experts[expert], x), probabilities[expert] / sum);
+      add_to(result, feed_forward_plainly(layer.experts[expert], x), moe.routed_scale * scores[expert] / sum);
     }
+    if (moe.shared_ffn_dim > 0) add_to(result, feed_forward_plainly(layer.shared_expert, x));
     return result;
   }
 
   ModelConfig config_;
   ThreadPool threads_{1};
   Parameters parameters_;
+  size_t rotary_dim_;
   std::vector<float> frequencies_;
 };
 

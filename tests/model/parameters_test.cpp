@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "kernels/panels.h"
 #include "model/config.h"
+#include "model/families.h"
 #include "model/random_spec.h"
 #include "tiny_models.h"
 
@@ -93,14 +95,75 @@ TEST(Parameters, CountIsThePublishedOne) {
   EXPECT_EQ(count_parameters(parse_random_spec("random:llada-8b")), 8'015'581'184);
   EXPECT_EQ(count_parameters(parse_random_spec("random:dream-7b")), 7'615'616'512);
   EXPECT_EQ(count_parameters(parse_random_spec("random:qwen3-0.6b")), 596'049'920);
+  EXPECT_EQ(count_parameters(parse_random_spec("random:fast-dllm-v2-7b")), 7'615'616'512);
+  // LLaDA2.0-mini is published as 16B; by hand, 20 layers of attention and norms, the dense layer, 19 layers
+  // of experts, embedding, head and final norm:
+  const int64_t attention = 3072 * 2048 + 2 * 128 + 2048 * 2048 + 2 * 2048;
+  const int64_t experts = 257 * 3 * 512 * 2048 + 256 * 2048 + 256;
+  EXPECT_EQ(count_parameters(parse_random_spec("random:llada2-mini")),
+            20 * attention + 3 * 5120 * 2048 + 19 * experts + 2 * 157184 * 2048 + 2048);
+  EXPECT_NEAR(static_cast<double>(count_parameters(parse_random_spec("random:llada2-mini"))), 16.26e9,
+              0.005e9);
+  EXPECT_NEAR(static_cast<double>(count_parameters(parse_random_spec("random:llada2-flash"))), 103e9, 1e9);
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-3b")), 2'957'629'440);
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-mask-3b")), 2'844'349'440);
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-10b")), 9'873'022'464);
 }
 
+// As FluxServe found them in the published files: 14813.
+TEST(Parameters, OfLlada2MiniComeFromAsManyTensorsAsPublished) {
+  const ModelConfig config = parse_random_spec("random:llada2-mini");
+  const TensorNames names = family_entry(config.family).tensors;
+  int64_t tensors = 3;  // embedding, final norm, head
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    const LayerTensorNames layer = names.layer(i);
+    for (const std::string& name : {layer.attn_norm, layer.q, layer.k, layer.v, layer.qkv, layer.o,
+                                    layer.q_norm, layer.k_norm, layer.ffn_norm}) {
+      tensors += name.empty() ? 0 : 1;
+    }
+    tensors += config.layer_has_experts(i) ? 2 + 3 + 3 * config.moe.num_experts : 3;
+  }
+  EXPECT_EQ(tensors, 14813);
+}
+
+TEST(Parameters, OfAFusedTensorAreItsRowsInOrder) {
+  ThreadPool threads(1);
+  const ModelConfig config = read_config(golden_folder("llada2"));
+  const Checkpoint checkpoint = Checkpoint::open(golden_folder("llada2"));
+  const Parameters parameters = load_parameters(config, checkpoint, DType::kF32, threads, {});
+  const int64_t q_dim = config.q_dim();
+  const int64_t kv_dim = config.kv_dim();
+  const TensorView fused = checkpoint.tensor("model.layers.1.attention.query_key_value.weight",
+                                             {q_dim + 2 * kv_dim, config.hidden_dim});
+  const LayerParameters& layer = parameters.layers[1];
+  std::vector<float> row(static_cast<size_t>(config.hidden_dim));
+  int64_t first = 0;
+  for (const Linear* linear : {&layer.q, &layer.k, &layer.v}) {
+    const PanelView view = linear->weight.view();
+    for (int64_t n = 0; n < view.outputs; ++n, ++first) {
+      widen(fused, first * config.hidden_dim, row);
+      const float* panel = static_cast<const float*>(view.data) + n / kPanelWidth * view.panel_stride;
+      for (int64_t k = 0; k < view.inputs; ++k) {
+        ASSERT_EQ(panel[panel_offset<float>(n % kPanelWidth, k)], row[static_cast<size_t>(k)]);
+      }
+    }
+  }
+  EXPECT_EQ(first, q_dim + 2 * kv_dim);
+}
+
+TEST(Parameters, OfARouterStayInF32WhereTheFamilyComputesItSo) {
+  ThreadPool threads(1);
+  const Parameters parameters = random_parameters(tiny_configs()[7], 3, DType::kBF16, threads, {});
+  EXPECT_EQ(parameters.layers[1].router.weight.view().dtype, DType::kF32);
+  EXPECT_EQ(parameters.layers[1].experts[0].up.weight.view().dtype, DType::kBF16);
+  EXPECT_TRUE(parameters.layers[0].experts.empty());
+}
+
 TEST(Parameters, OfAnotherShapeThanTheConfigSaysAreRefusedByName) {
   ThreadPool threads(1);
-  for (const std::string& family : golden_families()) {
+  std::vector<std::string> folders = golden_families();
+  folders.insert(folders.end(), golden_block_families().begin(), golden_block_families().end());
+  for (const std::string& family : folders) {
     ModelConfig config = read_config(golden_folder(family));
     const Checkpoint checkpoint = Checkpoint::open(golden_folder(family));
     EXPECT_NO_THROW(load_parameters(config, checkpoint, DType::kF32, threads, {}));

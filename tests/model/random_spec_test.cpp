@@ -27,9 +27,10 @@ int64_t num_parameters(const ModelConfig& c) {
 
 TEST(RandomSpec, HasThePublishedNumberOfParameters) {
   const std::pair<const char*, int64_t> published[] = {
-      {"llada-8b", 8'015'581'184},     {"dream-7b", 7'615'616'512},   {"qwen2.5-0.5b", 494'032'768},
-      {"qwen2.5-1.5b", 1'543'714'304}, {"qwen2.5-7b", 7'615'616'512}, {"qwen3-0.6b", 596'049'920},
-      {"qwen3-1.7b", 1'720'574'976},   {"qwen3-4b", 4'022'468'096},   {"qwen3-8b", 8'190'735'360}};
+      {"llada-8b", 8'015'581'184},       {"dream-7b", 7'615'616'512},   {"qwen2.5-0.5b", 494'032'768},
+      {"qwen2.5-1.5b", 1'543'714'304},   {"qwen2.5-7b", 7'615'616'512}, {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},     {"qwen3-4b", 4'022'468'096},   {"qwen3-8b", 8'190'735'360},
+      {"fast-dllm-v2-7b", 7'615'616'512}};
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(num_parameters(parse_random_spec(std::string("random:") + name)), parameters) << name;
   }

@@ -346,5 +346,22 @@ TEST(Draw, SurvivesLogitsThatOverflowed) {
   }
 }
 
+TEST(Confidence, AtTheTemperatureOfTheDrawIsNotConcernedByFilters) {
+  const std::vector<float> logits = random_logits(4, 50);
+  SamplingRule rule;
+  rule.temperature = 0.5F;
+  rule.top_k = 2;
+  rule.source = ConfidenceSource::kTempered;
+  rule.undrawn = {7};
+  std::vector<double> tempered;
+  for (const float logit : logits) tempered.push_back(logit / 0.5);
+  const std::vector<double> p = softmax(tempered);
+  const RowStatistics result = drawn(rule, logits, RngStream(9));
+  EXPECT_THAT(result.confidence, DoubleNear(p[static_cast<size_t>(result.token)], 1e-6));
+  SamplingRule sampled = rule;
+  sampled.source = ConfidenceSource::kSampled;
+  EXPECT_EQ(drawn(sampled, logits, RngStream(9)).token, result.token) << "the draw is the same";
+}
+
 }  // namespace
 }  // namespace lacuna

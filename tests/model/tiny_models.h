@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <filesystem>
@@ -24,6 +25,12 @@ namespace lacuna {
 
 inline const std::vector<std::string>& golden_families() {
   static const std::vector<std::string> names = {"llada", "llada_moe", "dream", "qwen2", "qwen3"};
+  return names;
+}
+
+/// Block diffusion: the logits alone, in the blocks that tokens.json says.
+inline const std::vector<std::string>& golden_block_families() {
+  static const std::vector<std::string> names = {"fast_dllm", "llada2"};
   return names;
 }
 
@@ -122,7 +129,30 @@ inline std::vector<ModelConfig> tiny_configs() {
   qwen3.attn_output_bias = true;
   qwen3.tied_embeddings = false;
   qwen3.head_dim = 16;
-  return {plain, scaled, experts, normalized_experts, dream, qwen2, qwen3};
+
+  ModelConfig grouped_experts = experts;  // every way in which LLaDA2's layers differ
+  grouped_experts.family = Family::kLlada2;
+  grouped_experts.num_layers = 3;
+  grouped_experts.num_heads = 4;
+  grouped_experts.num_kv_heads = 2;
+  grouped_experts.rotary_dim = 6;
+  grouped_experts.ffn_dim = 45;
+  grouped_experts.qkv_bias = true;
+  grouped_experts.block_causal = true;
+  grouped_experts.block_length = 8;
+  grouped_experts.moe = {.num_experts = 12,
+                         .experts_per_token = 3,
+                         .expert_ffn_dim = 21,
+                         .normalize_weights = true,
+                         .sigmoid_scores = true,
+                         .selection_bias = true,
+                         .num_groups = 4,
+                         .groups_per_token = 2,
+                         .routed_scale = 2.5F,
+                         .shared_ffn_dim = 17,
+                         .first_dense_layers = 1,
+                         .router_in_f32 = true};
+  return {plain, scaled, experts, normalized_experts, dream, qwen2, qwen3, grouped_experts};
 }
 
 /// A ReFusion model: a causal one that plans slots with mask tokens. Its logits are so
@@ -175,6 +205,18 @@ inline StepPlan canvas_plan(const std::vector<TokenId>& tokens, OwnRows own_rows
     plan.logits.push_back(logit);
   }
   plan.groups.push_back({0, {0, plan.num_rows()}, {}, own_rows});
+  return plan;
+}
+
+/// A whole canvas in one group for each block, which sees itself and those before.
+inline StepPlan blocks_plan(const std::vector<TokenId>& tokens, int32_t block_length) {
+  StepPlan plan = canvas_plan(tokens, OwnRows::kBidirectional);
+  const auto count = static_cast<int32_t>(tokens.size());
+  plan.groups.clear();
+  for (int32_t begin = 0; begin < count; begin += block_length) {
+    plan.groups.push_back(
+        {0, {begin, std::min(begin + block_length, count)}, {{0, begin}}, OwnRows::kBidirectional});
+  }
   return plan;
 }
 

@@ -419,8 +419,7 @@ class Decoder:
             values = np.array([x - np.log(-np.log(stream.uniform(t))) if x > -np.inf else -np.inf
                                for t, x in enumerate(kept)])
             token = int(np.argmax(values))
-        # Reading: the mask is no second token, though it counts in the softmax.
-        best = np.sort(np.delete(p, self.network.mask_id))[::-1]
+        best = np.sort(p)[::-1]
         entropy = -float(np.sum(p * np.log(np.where(p > 0, p, 1))))
         self.values[position] = values
         return Candidate(position, token, float(p[token]), float(best[0] - best[1]), entropy)
@@ -468,14 +467,12 @@ class Decoder:
         self.clock += 1
 
         def draw(position):
-            # Reading: s of the noise counts within the block, also with sub-blocks.
             return self.candidate(logits[position - self.network.shifted], block, step, position)
 
         written = {}
         candidates = [draw(position) for position in inside if self.masked[position]]
         if candidates:
-            # Reading: s of the random order counts within the sub-block.
-            stream = RngStream(options.seed, ORDER, block, within)
+            stream = RngStream(options.seed, ORDER, block, step)
             chosen = choose(self.rule, candidates, self.quota(within), stream, self.see_order)
             self.met["more than the quota"] += len(chosen) > self.quota(within)
             written = {c.position: c.token for c in chosen}

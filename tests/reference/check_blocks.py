@@ -117,7 +117,7 @@ def random_options(family, length, rng, plain):
             count = size // options.sub_block_length
             options.steps = count * int(rng.integers(1, options.sub_block_length + 1))
         options.cache = str(rng.choice(["none", "block"]))
-    elif rng.random() < 0.25:
+    elif rng.random() < 0.25 and options.unmask.split("=")[0] not in ("margin", "entropy", "entropy-bounded"):
         options.edit = (short(rng.uniform(0.02, 0.6)), int(rng.choice([0, 1, 3, 16])))
     if rng.random() < 0.8:
         options.sparse = random_sparse(length, rng)

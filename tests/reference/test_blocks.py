@@ -206,7 +206,7 @@ def test_the_mask_is_never_drawn_but_counts():
     decoder = Decoder(Scripted(), [1], {END}, Options(gen_length=3))
     decoder.values = {}
     c = decoder.candidate(row, 0, 0, 1)
-    assert c.token == 0 and np.isclose(c.probability, 0.3) and np.isclose(c.margin, 0.25)
+    assert c.token == 0 and np.isclose(c.probability, 0.3) and np.isclose(c.margin, 0.2)
     assert np.isclose(c.entropy, -(0.3 * np.log(0.3) + 0.2 * np.log(0.05) + 0.5 * np.log(0.5)))
     decoder.options.temperature = 0.5
     c = decoder.candidate(row, 0, 0, 1)

@@ -1,0 +1,67 @@
+#include "decode/sparse_policy.h"
+
+#include <cmath>
+
+#include "base/overloaded.h"
+
+namespace lacuna {
+namespace {
+
+using Choice = SparseAttention::Choice;
+
+int32_t budget_of(const SparsePolicy& policy) {
+  return std::visit(
+      Overloaded{[](const ExactAttention&) { return 0; }, [](const auto& sparse) { return sparse.budget; }},
+      policy);
+}
+
+}  // namespace
+
+SparseSchedule::SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t exact_after)
+    : policy_(policy), exact_steps_(0), exact_after_(exact_after) {
+  if (const auto* sparsed = std::get_if<SparseD>(&policy_)) {
+    exact_steps_ = static_cast<int32_t>(std::floor(sparsed->exact_share * planned_steps));
+  }
+}
+
+/// To what was chosen before, or what the pass chooses for itself; all where the budget covers it.
+SparseAttention SparseSchedule::confined(int32_t prefix) const {
+  const int32_t budget = budget_of(policy_);
+  if (const auto* quest = std::get_if<Quest>(&policy_)) {
+    if (prefix <= budget) return {};
+    return {Choice::kBestPages, {0, prefix}, budget, quest->page_size};
+  }
+  if (remembered_among_ == 0) return {};
+  return {.choice = Choice::kRemembered, .among = {0, remembered_among_}, .budget = budget};
+}
+
+SparseAttention SparseSchedule::denoise(int32_t prefix, int32_t step) const {
+  const int32_t budget = budget_of(policy_);
+  const SparseAttention remember{.choice = Choice::kAllAndRemember, .among = {0, prefix}, .budget = budget};
+  SparseAttention attention = std::visit(
+      Overloaded{[](const ExactAttention&) { return SparseAttention(); },
+                 [&](const Mage&) {
+                   if (prefix <= budget) return SparseAttention();
+                   return step == 0 ? remember : confined(prefix);
+                 },
+                 [&](const Quest&) { return confined(prefix); },
+                 [&](const SparseD&) {
+                   if (remembered_among_ > 0) return confined(prefix);
+                   return num_steps_ < exact_steps_ || prefix <= budget ? SparseAttention() : remember;
+                 }},
+      policy_);
+  const bool is_exact_again = exact_after_ > 0 && step >= exact_after_;
+  return is_exact_again && attention.is_confined() ? SparseAttention() : attention;
+}
+
+SparseAttention SparseSchedule::commit(int32_t prefix) const {
+  if (std::holds_alternative<Mage>(policy_) && prefix <= budget_of(policy_)) return {};
+  return confined(prefix);
+}
+
+void SparseSchedule::advance(const SparseAttention& attention) {
+  ++num_steps_;
+  if (attention.choice == Choice::kAllAndRemember) remembered_among_ = attention.among.end;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,66 @@
+// Which part of a long prefix the passes of block diffusion attend to. docs/block_diffusion.md, section 7,
+// has the rules.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "model/plan.h"
+
+namespace lacuna {
+
+/// All cells, in every pass.
+struct ExactAttention {
+  bool operator==(const ExactAttention&) const = default;
+};
+
+/// MAGE (arXiv 2602.14209): the first step of a block attends to all and remembers the cells with the most
+/// mass; the block's other steps attend to these.
+struct Mage {
+  int32_t budget = 512;  ///< cells of each layer and kv head, >= 1
+  bool operator==(const Mage&) const = default;
+};
+
+/// Quest (Tang et al. 2024), for a block: every step chooses pages by a bound on the scores of their keys.
+struct Quest {
+  int32_t budget = 512;  ///< cells, >= page_size
+  int32_t page_size = 16;
+  bool operator==(const Quest&) const = default;
+};
+
+/// SparseD, for blocks: exact for a share of all planned steps, then confined to the cells remembered at that
+/// time and those written since.
+struct SparseD {
+  int32_t budget = 512;
+  double exact_share = 0.2;  ///< of the planned steps, [0, 1]
+  bool operator==(const SparseD&) const = default;
+};
+
+using SparsePolicy = std::variant<ExactAttention, Mage, Quest, SparseD>;
+
+/// A request's sparse policy at work: what each pass attends to.
+class SparseSchedule {
+ public:
+  ///   planned_steps  of all blocks
+  ///   exact_after    steps of a block from this one on (0-based) are exact; 0: none are
+  SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t exact_after);
+
+  /// Of step `step` (0-based) of a block with `prefix` cells before it.
+  SparseAttention denoise(int32_t prefix, int32_t step) const;
+  /// Of the pass that keeps the block's K/V, where that is sparse, too.
+  SparseAttention commit(int32_t prefix) const;
+
+  /// The pass that denoise() described has run.
+  void advance(const SparseAttention& attention);
+
+ private:
+  SparseAttention confined(int32_t prefix) const;
+
+  SparsePolicy policy_;
+  int32_t exact_steps_;  // SparseD: of the run
+  int32_t exact_after_;
+  int32_t num_steps_ = 0;
+  int32_t remembered_among_ = 0;  // cells before the block when cells were remembered last; 0: never
+};
+
+}  // namespace lacuna

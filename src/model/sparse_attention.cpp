@@ -1,0 +1,85 @@
+#include "model/sparse_attention.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace lacuna {
+namespace {
+
+/// The `count` indices with the largest values, in any order; ties go to the lowest index.
+void keep_largest(std::span<const float> values, size_t count, std::vector<int32_t>& indices) {
+  if (count >= indices.size()) return;
+  const auto is_before = [&](int32_t a, int32_t b) {
+    const float value_a = values[static_cast<size_t>(a)];
+    const float value_b = values[static_cast<size_t>(b)];
+    return value_a != value_b ? value_a > value_b : a < b;
+  };
+  std::nth_element(indices.begin(), indices.begin() + static_cast<std::ptrdiff_t>(count), indices.end(),
+                   is_before);
+  indices.resize(count);
+}
+
+}  // namespace
+
+std::vector<int32_t> heaviest_cells(std::span<const float> mass, std::span<const IndexRange> tile_runs,
+                                    IndexRange among, int32_t count) {
+  std::vector<float> of_cell(static_cast<size_t>(among.size()));
+  size_t column = 0;
+  for (const IndexRange& run : tile_runs) {
+    for (int64_t cell = run.begin * kCellTile; cell < run.end * kCellTile; ++cell, ++column) {
+      if (cell >= among.begin && cell < among.end)
+        of_cell[static_cast<size_t>(cell - among.begin)] = mass[column];
+    }
+  }
+  std::vector<int32_t> cells(of_cell.size());
+  std::iota(cells.begin(), cells.end(), 0);
+  keep_largest(of_cell, static_cast<size_t>(count), cells);
+  std::sort(cells.begin(), cells.end());
+  for (int32_t& cell : cells) cell += among.begin;
+  return cells;
+}
+
+std::vector<float> split_mean(ConstMatrix<float> queries) {
+  const auto dim = static_cast<size_t>(queries.cols);
+  std::vector<float> means(2 * dim);
+  for (int64_t row = 0; row < queries.rows; ++row) {
+    const float* query = queries.row(row);
+    for (size_t c = 0; c < dim; ++c) {
+      means[c] += std::max(query[c], 0.0F);
+      means[dim + c] += std::max(-query[c], 0.0F);
+    }
+  }
+  for (float& mean : means) mean /= static_cast<float>(queries.rows);
+  return means;
+}
+
+std::vector<float> page_scores(std::span<const float> split_means, std::span<const float> largest,
+                               std::span<const float> smallest) {
+  const size_t dim = split_means.size() / 2;
+  std::vector<float> scores(largest.size() / dim);
+  for (size_t page = 0; page < scores.size(); ++page) {
+    const float* most = largest.data() + page * dim;
+    const float* least = smallest.data() + page * dim;
+    for (size_t c = 0; c < dim; ++c) {
+      scores[page] += split_means[c] * most[c] - split_means[dim + c] * least[c];
+    }
+  }
+  return scores;
+}
+
+std::vector<int32_t> cells_of_best_pages(std::span<const float> scores, int32_t count, int32_t page_size,
+                                         int32_t num_cells) {
+  std::vector<int32_t> pages(scores.size() - 1);
+  std::iota(pages.begin(), pages.end(), 0);
+  keep_largest(scores, static_cast<size_t>(count - 1), pages);
+  std::sort(pages.begin(), pages.end());
+  pages.push_back(static_cast<int32_t>(scores.size()) - 1);
+  std::vector<int32_t> cells;
+  for (const int32_t page : pages) {
+    const int32_t end = std::min((page + 1) * page_size, num_cells);
+    for (int32_t cell = page * page_size; cell < end; ++cell) cells.push_back(cell);
+  }
+  return cells;
+}
+
+}  // namespace lacuna

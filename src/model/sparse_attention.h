@@ -1,0 +1,35 @@
+// How sparse attention chooses its cells. docs/block_diffusion.md, section 7, has the rules.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/matrix.h"
+#include "kernels/attention.h"
+
+namespace lacuna {
+
+/// The `count` cells of `among` with the largest mass, ascending; ties go to the lowest cell.
+///   mass  of each cell of the tiles in `tile_runs`, side by side, as Attention::mass() has it
+std::vector<int32_t> heaviest_cells(std::span<const float> mass, std::span<const IndexRange> tile_runs,
+                                    IndexRange among, int32_t count);
+
+/// Means over some rows' query heads of what is positive in a query and of what is negative: [2, head_dim],
+/// the latter with its sign changed.
+///   queries  [rows, head_dim]
+std::vector<float> split_mean(ConstMatrix<float> queries);
+
+/// The mean over queries q of sum over channels of max(q largest, q smallest), for each page: Quest's bound
+/// on a page's scores. As max(q M, q m) = max(q, 0) M - max(-q, 0) m, one product with the split means gives
+/// it.
+///   largest, smallest  [pages * head_dim]
+std::vector<float> page_scores(std::span<const float> split_means, std::span<const float> largest,
+                               std::span<const float> smallest);
+
+/// The last page and the `count` - 1 others that score most, as their cells in ascending order; ties go to
+/// the lowest page.
+std::vector<int32_t> cells_of_best_pages(std::span<const float> scores, int32_t count, int32_t page_size,
+                                         int32_t num_cells);
+
+}  // namespace lacuna

@@ -1,0 +1,68 @@
+#include "model/sparse_attention.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/rng.h"
+#include "model/plan.h"
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(HeaviestCells, AreChosenAmongTheRangeAloneAndTiesGoToTheLowest) {
+  std::vector<float> mass(96, 0);  // tiles 0 and 2, 3: cells 0 to 31 and 64 to 127
+  const std::vector<IndexRange> runs = {{0, 1}, {2, 4}};
+  mass[5] = 3;    // cell 5
+  mass[33] = 9;   // cell 65
+  mass[40] = 3;   // cell 72
+  mass[95] = 50;  // cell 127, beyond the range
+  EXPECT_THAT(heaviest_cells(mass, runs, {0, 120}, 2), ElementsAre(5, 65));
+  EXPECT_THAT(heaviest_cells(mass, runs, {0, 120}, 3), ElementsAre(5, 65, 72));
+  EXPECT_THAT(heaviest_cells(mass, runs, {0, 120}, 5), ElementsAre(0, 1, 5, 65, 72));
+  EXPECT_EQ(heaviest_cells(mass, runs, {0, 120}, 500).size(), 120U);
+}
+
+TEST(PageScores, AreTheMeanOfQuestsBoundOverTheQueries) {
+  constexpr int64_t kDim = 5;
+  std::vector<float> queries, largest, smallest;
+  for (uint64_t i = 0; i < 7 * kDim; ++i)
+    queries.push_back(static_cast<float>(RngStream(1).uniform(i) - 0.5));
+  for (uint64_t i = 0; i < 3 * kDim; ++i) {
+    smallest.push_back(static_cast<float>(RngStream(2).uniform(i) - 0.7));
+    largest.push_back(smallest.back() + static_cast<float>(RngStream(3).uniform(i)));
+  }
+  const std::vector<float> scores = page_scores(split_mean({queries.data(), 7, kDim}), largest, smallest);
+  ASSERT_EQ(scores.size(), 3U);
+  for (size_t page = 0; page < 3; ++page) {
+    double sum = 0;
+    for (size_t q = 0; q < 7; ++q) {
+      for (size_t c = 0; c < kDim; ++c) {
+        const float query = queries[q * kDim + c];
+        sum += std::max(query * largest[page * kDim + c], query * smallest[page * kDim + c]);
+      }
+    }
+    EXPECT_NEAR(scores[page], sum / 7, 1e-6);
+  }
+}
+
+TEST(BestPages, AlwaysHoldTheLastAndMayEndWithAShortOne) {
+  const std::vector<float> scores = {1, 5, 5, 0};
+  EXPECT_THAT(cells_of_best_pages(scores, 2, 3, 11), ElementsAre(3, 4, 5, 9, 10));
+  EXPECT_THAT(cells_of_best_pages(scores, 1, 3, 12), ElementsAre(9, 10, 11));
+  EXPECT_EQ(cells_of_best_pages(scores, 9, 3, 12).size(), 12U);
+}
+
+TEST(SparseAttention, CountsTheCellsThatEachHeadAttendsTo) {
+  using Choice = SparseAttention::Choice;
+  EXPECT_EQ((SparseAttention{Choice::kRemembered, {0, 100}, 30, 16}.num_chosen()), 30);
+  EXPECT_EQ((SparseAttention{Choice::kRemembered, {0, 20}, 30, 16}.num_chosen()), 20);
+  EXPECT_EQ((SparseAttention{Choice::kBestPages, {0, 100}, 40, 16}.num_chosen()), 16 + 4);
+  EXPECT_EQ((SparseAttention{Choice::kBestPages, {0, 96}, 40, 16}.num_chosen()), 32);
+}
+
+}  // namespace
+}  // namespace lacuna
