@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/output_cache.h"
+#include "decode/block_diffusion.h"
 #include "decode/masked_diffusion.h"
 #include "model/drift.h"
 
@@ -51,8 +52,9 @@ std::vector<int32_t> block_rows(const FollowedPass& pass, bool shifted_logits) {
 }
 
 void add(PassTimes& sum, const PassTimes& more) {
-  for (const auto part : {&PassTimes::qkv, &PassTimes::attention, &PassTimes::output, &PassTimes::ffn,
-                          &PassTimes::norms, &PassTimes::head, &PassTimes::draws, &PassTimes::other}) {
+  for (const auto part :
+       {&PassTimes::qkv, &PassTimes::attention, &PassTimes::selection, &PassTimes::output, &PassTimes::ffn,
+        &PassTimes::norms, &PassTimes::head, &PassTimes::draws, &PassTimes::other}) {
     sum.*part += more.*part;
   }
 }
@@ -80,6 +82,7 @@ Region region_of(const BlockWindow& window, int32_t position) {
 IndexRange block_of(const Decoder& decoder) {
   if (const auto* uniform = dynamic_cast<const UniformDiffusionDecoder*>(&decoder)) return uniform->block();
   if (const auto* masked = dynamic_cast<const MaskedDiffusionDecoder*>(&decoder)) return masked->block();
+  if (const auto* blocks = dynamic_cast<const BlockDiffusionDecoder*>(&decoder)) return blocks->block();
   throw InputError("analyze needs a model that denoises blocks of noise or masks");
 }
 
@@ -104,8 +107,8 @@ class Follower {
     window_.block_length = window_.block.size();
     window_.answer = {decoder.prompt_length(), static_cast<int32_t>(decoder.canvas().size())};
     // Masked diffusion's cells behind the canvas are no positions.
-    const bool has_filler = dynamic_cast<const UniformDiffusionDecoder*>(&decoder) != nullptr;
-    window_.num_positions = has_filler ? decoder.num_cells() : window_.answer.end;
+    const bool is_masked = dynamic_cast<const MaskedDiffusionDecoder*>(&decoder) != nullptr;
+    window_.num_positions = is_masked ? window_.answer.end : decoder.num_cells();
     make_stores();
   }
 
@@ -344,7 +347,12 @@ class AttentionInstrument final : public Instrument {
  public:
   void prepare(FollowedPass& pass) override {
     // The last layer would close ranks and number groups and rows anew.
-    for (RowGroup& group : pass.plan.groups) group.only_kv = false;
+    for (RowGroup& group : pass.plan.groups) {
+      if (group.sparse.is_confined()) {
+        throw InputError("analyze attention: --sparse hides a part of the cells; expected --sparse exact");
+      }
+      group.only_kv = false;
+    }
     regions_.assign(static_cast<size_t>(pass.cache.num_cells()), Region::kFiller);
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {
       regions_[static_cast<size_t>(position)] = region_of(pass.window, position);
@@ -787,11 +795,17 @@ nlohmann::ordered_json to_json(const StalenessFindings& findings) {
 nlohmann::ordered_json to_json(const ProfileFindings& findings) {
   const PassTimes& times = findings.times;
   const double total = times.total();
-  const std::pair<const char*, double> operations[] = {
-      {"qkv", times.qkv},         {"attention", times.attention}, {"output", times.output},
-      {"ffn", times.ffn},         {"norms", times.norms},         {"head", times.head},
-      {"draws", times.draws},     {"other", times.other},         {"sum", total},
-      {"clock", findings.seconds}};
+  const std::pair<const char*, double> operations[] = {{"qkv", times.qkv},
+                                                       {"attention", times.attention},
+                                                       {"selection", times.selection},
+                                                       {"output", times.output},
+                                                       {"ffn", times.ffn},
+                                                       {"norms", times.norms},
+                                                       {"head", times.head},
+                                                       {"draws", times.draws},
+                                                       {"other", times.other},
+                                                       {"sum", total},
+                                                       {"clock", findings.seconds}};
   Json rows = Json::array();
   for (const auto& [operation, seconds] : operations) {
     rows.push_back(

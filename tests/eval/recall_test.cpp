@@ -1,0 +1,488 @@
+// The instruments of sparse attention: their arithmetic by hand, then beside a plain recomputation.
+#include "eval/recall.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "decode/make_decoder.h"
+#include "engine/engine.h"
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+
+// By hand: two rows of one head, three cells before the block and one of its own.
+
+HeadAttention two_rows(const std::vector<float>& weights) {
+  return {2, 1, 3, 4, weights};
+}
+
+const std::vector<float>& disagreeing() {
+  static const std::vector<float> weights = {0.5F, 0.25F, 0.0F, 0.25F, 0.0F, 0.125F, 0.375F, 0.5F};
+  return weights;
+}
+
+TEST(BlockCells, AreTheHeaviestOfAllRowsTogether) {
+  const HeadAttention attention = two_rows(disagreeing());
+  EXPECT_THAT(heaviest_of_block(attention, 1), ElementsAre(0));
+  EXPECT_THAT(heaviest_of_block(attention, 2), ElementsAre(0, 1));  // 0.375 twice: the lower cell
+  EXPECT_THAT(heaviest_of_rows(attention, 1), ElementsAre(CellSet{0}, CellSet{2}));
+  EXPECT_THAT(heaviest_of_rows(attention, 2), ElementsAre(CellSet{0, 1}, CellSet{1, 2}));
+}
+
+TEST(BlockCells, AddUpTheHeadsOfARow) {
+  const std::vector<float> weights = {0.5F, 0.0F, 0.25F, 0.25F, 0.0F, 0.5F, 0.375F, 0.125F};
+  const HeadAttention one_row{1, 2, 3, 4, weights};
+  EXPECT_THAT(heaviest_of_rows(one_row, 1), ElementsAre(CellSet{2}));
+}
+
+TEST(BlockCells, AreCountedWhereTwoSetsAgree) {
+  EXPECT_EQ(recall({1, 4, 6}, {1, 4, 6}, 3), 1);
+  EXPECT_EQ(recall({1, 4, 6, 8}, {0, 4, 7, 8}, 4), 0.5);
+  EXPECT_EQ(recall({1, 2}, {3, 4}, 2), 0);
+}
+
+TEST(UnionRatio, IsOneWhereAllRowsAgree) {
+  const std::vector<CellSet> same(5, {2, 3, 9});
+  EXPECT_EQ(union_ratio(same, 3), 1);
+  EXPECT_EQ(union_ratio(std::vector<CellSet>{{0, 1}, {1, 2}, {4, 5}}, 2), 2.5);
+}
+
+TEST(TokenAccuracy, IsTheShareOfEachRowsOwnCells) {
+  const std::vector<CellSet> of_rows = {{0, 1}, {1, 2}};
+  EXPECT_EQ(token_accuracy({0, 1}, of_rows, 2), 0.75);
+  EXPECT_EQ(token_accuracy({0, 1, 2}, of_rows, 2), 1);
+}
+
+TEST(CoveredMass, IsOfThePrefixAlone) {
+  const HeadAttention attention = two_rows(disagreeing());
+  EXPECT_EQ(prefix_share(attention), 0.625);
+  EXPECT_EQ(covered_mass(attention, {0, 1, 2}), 1);
+  EXPECT_EQ(covered_mass(attention, {1, 2}), (1.0 / 3 + 1) / 2);
+}
+
+TEST(CoveredMass, IsAllWhereTheCellLeftOutHasNone) {
+  const std::vector<float> weights = {0.5F, 0.0F, 0.25F, 0.25F, 0.25F, 0.0F, 0.25F, 0.5F};
+  const HeadAttention attention = two_rows(weights);
+  EXPECT_EQ(covered_mass(attention, heaviest_of_block(attention, 2)), 1);
+  const std::vector<float> on_the_block = {0, 0, 0, 1, 0, 0, 0, 1};
+  EXPECT_EQ(covered_mass(two_rows(on_the_block), {0}), 1);
+}
+
+TEST(OutputErrors, AreThoseOfTheWeightsThatAreLeft) {
+  const HeadAttention attention = two_rows(disagreeing());
+  const std::vector<float> values = {4, 8, 0, -4};
+  const AttentionOutputs outputs(attention, {values.data(), 4, 1});
+  EXPECT_EQ(outputs.error({0, 1, 2}).relative(), 0);
+  // Exact: 3 and -1. Without cell 1: 2 - 1 over 3/4, and -2 over 7/8.
+  const OutputError error = outputs.error({0, 2});
+  EXPECT_NEAR(error.exact, 10, 1e-12);
+  EXPECT_NEAR(error.difference, std::pow(4.0 / 3 - 3, 2) + std::pow(-16.0 / 7 + 1, 2), 1e-12);
+  EXPECT_NEAR(error.relative(), std::sqrt(error.difference / 10), 1e-12);
+  EXPECT_EQ(OutputError().relative(), 0);
+}
+
+TEST(QueryGaps, OfABlockLeaveOutWhatRowsCancel) {
+  const std::vector<float> first = {3, 4, 3, -4};
+  const std::vector<float> now = {3, 6, 3, -6};
+  const QueryGap gap = query_gap({first.data(), 2, 2}, {now.data(), 2, 2});
+  EXPECT_DOUBLE_EQ(gap.row, 2);
+  EXPECT_DOUBLE_EQ(gap.row_relative, 2.0 / 5);
+  EXPECT_DOUBLE_EQ(gap.block, 0);
+  EXPECT_DOUBLE_EQ(gap.block_relative, 0);
+  const std::vector<float> shifted = {4, 4, 4, -4};
+  EXPECT_DOUBLE_EQ(query_gap({first.data(), 2, 2}, {shifted.data(), 2, 2}).block_relative, 1.0 / 3);
+}
+
+// Of a model at work.
+
+constexpr int32_t kBlock = 4;
+constexpr int32_t kPrompt = 34;  // the first denoised block begins with two fixed tokens
+constexpr int32_t kAnswer = 14;  // four blocks
+
+ModelConfig blocks_config() {
+  ModelConfig config = tiny_configs()[6];
+  config.family = Family::kSdar;
+  config.causal = false;
+  config.block_causal = true;
+  config.block_length = kBlock;
+  config.num_layers = 4;  // two of them may be sparse
+  config.mask_id = 90;
+  return config;
+}
+
+GenerationOptions blocks_options() {
+  GenerationOptions options;
+  options.gen_length = kAnswer;
+  options.ignore_eos = true;
+  return options;
+}
+
+RecallSettings few_cells() {
+  return {{6, 15, 40}, 3, 0.5};
+}
+
+std::vector<std::unique_ptr<Decoder>> requests(const ModelConfig& config, const GenerationOptions& options,
+                                               int32_t count = 1) {
+  std::vector<std::unique_ptr<Decoder>> made;
+  made.reserve(static_cast<size_t>(count));
+  for (int32_t i = 0; i < count; ++i) {
+    made.push_back(make_decoder(config, options, random_tokens(21 + i, kPrompt, 80)));
+  }
+  return made;
+}
+
+class RecallOfAModel : public testing::Test {
+ protected:
+  RecallFindings analyze(const GenerationOptions& options = blocks_options(), int32_t count = 1) const {
+    return analyze_recall(*model_, context_, requests(model_->config(), options, count), few_cells());
+  }
+
+  ThreadPool threads_{2};
+  KernelContext context_{default_table(), threads_};
+  std::shared_ptr<const Model> model_ = Model::random(blocks_config(), 3, DType::kF32, threads_);
+};
+
+/// Keeps all weights of the denoised block, and works from these with sets and sorting alone.
+class Tape final : public Instrument {
+ public:
+  struct Pass {
+    IndexRange block;
+    int32_t step = 1;
+    /// Of layer, row and head.
+    std::map<std::array<int32_t, 3>, std::vector<double>> weights, queries;
+    /// Largest and smallest channels of the keys of each page, by layer and kv head.
+    std::map<std::array<int32_t, 2>, std::vector<std::pair<std::vector<double>, std::vector<double>>>> pages;
+  };
+
+  void prepare(FollowedPass& pass) override {
+    for (RowGroup& group : pass.plan.groups) group.only_kv = false;
+    const int32_t first_row = pass.plan.groups.back().rows.begin;
+    const IndexRange block = pass.window.block;
+    const bool goes_on = !passes_.empty() && passes_.back().block == block;
+    const int32_t step = goes_on ? passes_.back().step + 1 : 1;
+    passes_.emplace_back().block = block;
+    passes_.back().step = step;
+    pass.workspace.attention_probe = [this, first_row, block, &pass](const AttentionRow& row) {
+      if (row.row < first_row) return;
+      std::vector<double> weights;
+      weights.reserve(static_cast<size_t>(block.end));
+      for (int32_t cell = 0; cell < block.end; ++cell) {
+        weights.push_back(double{row.weights[static_cast<size_t>(cell)]} / row.sum);
+      }
+      const std::lock_guard lock(mutex_);
+      const std::array place{static_cast<int32_t>(pass.workspace.layer), row.row - first_row, row.head};
+      passes_.back().weights[place] = weights;
+      passes_.back().queries[place] = {row.query.begin(), row.query.end()};
+    };
+  }
+
+  void computed(const FollowedPass& pass) override {
+    const KvShape& shape = pass.cache.shape();
+    for (int32_t layer = 2; layer < shape.num_layers; ++layer) {
+      for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
+        auto& pages = passes_.back().pages[{layer, head}];
+        for (int32_t cell = 0; cell < pass.window.block.begin; ++cell) {
+          std::vector<float> key(static_cast<size_t>(shape.head_dim));
+          std::vector<float> value(key.size());
+          pass.cache.read(layer, cell, head, key.data(), value.data());
+          if (cell % few_cells().page_size == 0) {
+            pages.push_back({{key.begin(), key.end()}, {key.begin(), key.end()}});
+          }
+          for (size_t i = 0; i < key.size(); ++i) {
+            pages.back().first[i] = std::max<double>(pages.back().first[i], key[i]);
+            pages.back().second[i] = std::min<double>(pages.back().second[i], key[i]);
+          }
+        }
+      }
+    }
+  }
+
+  const std::vector<Pass>& passes() const { return passes_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Pass> passes_;
+};
+
+std::set<int32_t> largest(const std::vector<double>& values, int32_t count) {
+  std::vector<int32_t> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+  });
+  return {order.begin(), order.begin() + count};
+}
+
+double common(const std::set<int32_t>& a, const std::set<int32_t>& b) {
+  return static_cast<double>(
+      std::count_if(a.begin(), a.end(), [&](int32_t cell) { return b.contains(cell); }));
+}
+
+/// Of one kv head: its query heads are 2 h and 2 h + 1.
+struct NaiveHead {
+  const Tape::Pass& pass;
+  int32_t layer;
+  int32_t kv_head;
+
+  std::vector<double> sum(int32_t first_row, int32_t end_row) const {
+    std::vector<double> mass(static_cast<size_t>(pass.block.begin));
+    for (int32_t row = first_row; row < end_row; ++row) {
+      for (int32_t head = 2 * kv_head; head < 2 * kv_head + 2; ++head) {
+        const std::vector<double>& weights = pass.weights.at({layer, row, head});
+        for (size_t cell = 0; cell < mass.size(); ++cell) mass[cell] += weights[cell];
+      }
+    }
+    return mass;
+  }
+  std::set<int32_t> of_block(int32_t budget) const { return largest(sum(0, kBlock), budget); }
+  std::set<int32_t> of_row(int32_t row, int32_t budget) const { return largest(sum(row, row + 1), budget); }
+
+  std::set<int32_t> of_quest(int32_t budget) const {
+    const int32_t page_size = few_cells().page_size;
+    std::vector<double> scores;
+    for (const auto& [most, least] : pass.pages.at({layer, kv_head})) {
+      double score = 0;
+      for (const auto& [place, query] : pass.queries) {
+        if (place[0] != layer || place[2] / 2 != kv_head) continue;
+        for (size_t i = 0; i < query.size(); ++i) score += std::max(query[i] * most[i], query[i] * least[i]);
+      }
+      scores.push_back(score);
+    }
+    scores.back() = 1e30;  // the last page is always among them
+    std::set<int32_t> cells;
+    for (const int32_t page : largest(scores, budget / page_size)) {
+      for (int32_t i = 0; i < page_size && page * page_size + i < pass.block.begin; ++i) {
+        cells.insert(page * page_size + i);
+      }
+    }
+    return cells;
+  }
+
+  double accuracy(const std::set<int32_t>& chosen, int32_t budget) const {
+    double sum_of_rows = 0;
+    for (int32_t row = 0; row < kBlock; ++row) sum_of_rows += common(chosen, of_row(row, budget)) / budget;
+    return sum_of_rows / kBlock;
+  }
+
+  double united(int32_t budget) const {
+    std::set<int32_t> all;
+    for (int32_t row = 0; row < kBlock; ++row) all.merge(of_row(row, budget));
+    return static_cast<double>(all.size()) / budget;
+  }
+};
+
+TEST_F(RecallOfAModel, AgreesWithAPlainRecomputation) {
+  const RecallFindings found = analyze();
+  Tape tape;
+  follow(*model_, context_, *requests(model_->config(), blocks_options()).front(), tape);
+  // All blocks have 32 cells or more before them: some more than 40.
+  size_t expected = 0;
+  size_t num_sparsed = 0;
+  int32_t steps = 0;
+  const int32_t exact_steps = 16 / 2;
+  std::map<int32_t, const Tape::Pass*> remembered;
+  ASSERT_FALSE(tape.passes().empty());
+  const Tape::Pass* first = &tape.passes().front();
+  for (const Tape::Pass& pass : tape.passes()) {
+    if (pass.step == 1) first = &pass;
+    ++steps;
+    for (int32_t layer = 2; layer < 4; ++layer) {
+      for (const int32_t budget : few_cells().budgets) {
+        if (pass.block.begin <= budget) continue;
+        ASSERT_LT(expected, found.cells.size());
+        const CellObservation& seen = found.cells[expected++];
+        EXPECT_EQ(seen.budget, budget);
+        EXPECT_EQ(seen.place.layer, layer);
+        EXPECT_EQ(seen.place.step, pass.step);
+        std::array<double, 7> mean{};
+        for (int32_t kv_head = 0; kv_head < 2; ++kv_head) {
+          const NaiveHead now{pass, layer, kv_head};
+          const NaiveHead then{*first, layer, kv_head};
+          const std::set<int32_t> chosen = then.of_block(budget);
+          mean[0] += common(chosen, now.of_block(budget)) / budget / 2;
+          mean[1] += now.united(budget) / 2;
+          mean[2] += now.accuracy(now.of_block(budget), budget) / 2;
+          mean[3] += now.accuracy(chosen, budget) / 2;
+          mean[4] += now.accuracy(now.of_quest(budget), budget) / 2;
+          if (!remembered.contains(budget)) continue;
+          const Tape::Pass& source = *remembered[budget];
+          std::set<int32_t> kept = NaiveHead{source, layer, kv_head}.of_block(budget);
+          for (int32_t cell = source.block.begin; cell < pass.block.begin; ++cell) kept.insert(cell);
+          mean[5] += now.accuracy(kept, budget) / 2;
+        }
+        EXPECT_NEAR(seen.recall, mean[0], 1e-9);
+        EXPECT_NEAR(seen.union_ratio, mean[1], 1e-9);
+        for (size_t p = 0; p < 3; ++p) EXPECT_NEAR(seen.policies[p]->accuracy, mean[2 + p], 1e-9) << p;
+        EXPECT_EQ(seen.policies[3].has_value(), remembered.contains(budget)) << steps;
+        if (!seen.policies[3]) continue;
+        ++num_sparsed;
+        EXPECT_NEAR(seen.policies[3]->accuracy, mean[5], 1e-9);
+      }
+    }
+    for (const int32_t budget : few_cells().budgets) {
+      if (steps > exact_steps && pass.block.begin > budget) remembered.try_emplace(budget, &pass);
+    }
+  }
+  EXPECT_EQ(expected, found.cells.size());
+  EXPECT_GT(num_sparsed, 0);
+}
+
+TEST_F(RecallOfAModel, IsWholeAtTheFirstStep) {
+  const RecallFindings found = analyze(blocks_options(), 2);
+  bool falls = false;
+  for (const CellObservation& seen : found.cells) {
+    if (seen.place.step == 1) {
+      EXPECT_EQ(seen.recall, 1);
+      EXPECT_EQ(seen.policies[0]->accuracy, seen.policies[1]->accuracy);
+      EXPECT_EQ(seen.policies[0]->error, seen.policies[1]->error);
+    }
+    falls = falls || seen.recall < 1;
+    EXPECT_GE(seen.union_ratio, 1);
+    EXPECT_LE(seen.union_ratio, kBlock);
+    for (const std::optional<PolicyFigures>& policy : seen.policies) {
+      if (!policy) continue;
+      EXPECT_LE(policy->mass, 1 + 1e-6);
+      EXPECT_GT(policy->error, 0);
+    }
+  }
+  EXPECT_TRUE(falls);
+}
+
+TEST_F(RecallOfAModel, FindsThatQueriesLeaveTheirFirstStep) {
+  const RecallFindings found = analyze();
+  for (const QueryObservation& seen : found.queries) {
+    if (seen.place.step == 1) {
+      EXPECT_EQ(seen.gap.row, 0);
+    } else {
+      EXPECT_GT(seen.gap.row, 0);
+    }
+    EXPECT_LE(seen.gap.block, seen.gap.row + 1e-9);
+    EXPECT_GT(seen.prefix_share, 0);
+    EXPECT_LT(seen.prefix_share, 1);
+  }
+}
+
+TEST_F(RecallOfAModel, CountsStepsTokensAndCommits) {
+  for (const char* commit : {"fused", "apart"}) {
+    GenerationOptions options = blocks_options();
+    options.commit = commit;
+    const RecallFindings found = analyze(options, 2);
+    // The prompt's last two tokens stand in the first block.
+    EXPECT_THAT(found.block_steps, ElementsAre(2, 4, 4, 4, 2, 4, 4, 4)) << commit;
+    EXPECT_EQ(found.tokens, 2 * kAnswer) << commit;
+    EXPECT_EQ(found.commits, 2 * 3) << commit;
+    EXPECT_EQ(found.forward_passes, 28 + (options.commit == "apart" ? 6 : 0)) << commit;
+  }
+}
+
+TEST_F(RecallOfAModel, SeesTheSameWhicheverPassKeepsABlock) {
+  GenerationOptions apart = blocks_options();
+  apart.commit = "apart";
+  EXPECT_EQ(to_json(analyze()).at(0), to_json(analyze(apart)).at(0));
+}
+
+TEST_F(RecallOfAModel, DoesNotDependOnThreads) {
+  ThreadPool alone(1);
+  const RecallFindings one = analyze_recall(*model_, {default_table(), alone},
+                                            requests(model_->config(), blocks_options()), few_cells());
+  EXPECT_EQ(to_json(one), to_json(analyze()));
+}
+
+TEST_F(RecallOfAModel, NeverChangesWhatIsWritten) {
+  GenerationOptions drawn = blocks_options();
+  drawn.temperature = 0.8;
+  drawn.unmask = "dynamic=0.3";
+  GenerationOptions edited = blocks_options();
+  edited.edit = "tau=0.05,most=4";
+  for (const GenerationOptions& options : {drawn, edited}) {
+    Engine engine(model_, default_table(), threads_, 1);
+    engine.add(std::move(requests(model_->config(), options).front()));
+    engine.run();
+    const auto watched = requests(model_->config(), options);
+    const RecallFindings found = analyze_recall(*model_, context_, watched, few_cells());
+    EXPECT_THAT(watched.front()->canvas(), ElementsAreArray(engine.decoder(0).canvas()));
+    EXPECT_EQ(found.tokens, kAnswer);
+  }
+}
+
+TEST_F(RecallOfAModel, LooksAtShiftedModelsWithSubBlocks) {
+  ModelConfig config = blocks_config();
+  config.family = Family::kFastDllm;
+  config.shifted_logits = true;
+  config.sub_block_length = 2;
+  const std::shared_ptr<const Model> shifted = Model::random(config, 3, DType::kBF16, threads_);
+  GenerationOptions options = blocks_options();
+  options.unmask = "low-confidence";
+  const RecallFindings found =
+      analyze_recall(*shifted, context_, requests(shifted->config(), options), few_cells());
+  EXPECT_EQ(found.tokens, kAnswer);
+  EXPECT_EQ(found.commits, 3);
+  EXPECT_EQ(found.cells.front().place.masked, 0.5);
+  options.unmask = "sequential";
+  options.cache = "block";
+  EXPECT_THROW(analyze_recall(*shifted, context_, requests(shifted->config(), options), few_cells()),
+               InputError);
+}
+
+TEST_F(RecallOfAModel, ReportsRowsOfAKindSideBySide) {
+  RecallSettings settings = few_cells();
+  settings.budgets.push_back(1000);
+  const nlohmann::ordered_json rows =
+      to_json(analyze_recall(*model_, context_, requests(model_->config(), blocks_options()), settings));
+  std::vector<std::vector<std::string>> tables;
+  for (const auto& row : rows) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : row.items()) keys.push_back(key);
+    if (tables.empty() || tables.back() != keys) tables.push_back(keys);
+  }
+  // Recall and queries: overall, by layer, step and masks; policies: overall, by layer; two of one row.
+  EXPECT_EQ(tables.size(), 4 + 2 + 4 + 2) << rows.dump(1);
+  EXPECT_EQ(rows.at(0).at("budget"), 6);
+  EXPECT_THAT(rows.back().at("left_out"), "no block has more than 1000 cells before it");
+}
+
+TEST_F(RecallOfAModel, RefusesWhatItCannotLookAt) {
+  const auto refuses = [&](const Model& model, const GenerationOptions& options,
+                           const RecallSettings& settings, const char* words) {
+    try {
+      analyze_recall(model, context_, requests(model.config(), options), settings);
+      ADD_FAILURE() << words;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  };
+  const GenerationOptions options = blocks_options();
+  refuses(*model_, options, {{}, 3}, "--budgets");
+  refuses(*model_, options, {{8, 8}, 3}, "--budgets");
+  refuses(*model_, options, {{2}, 3}, "--budgets 2");
+  refuses(*model_, options, {{200}, 3}, "more than 200 cells");
+  GenerationOptions sparse = options;
+  sparse.sparse = "mage=4";
+  refuses(*model_, sparse, few_cells(), "sparse");
+  ModelConfig shallow = blocks_config();
+  shallow.num_layers = 2;
+  refuses(*Model::random(shallow, 3, DType::kF32, threads_), options, few_cells(), "2 layers");
+  GenerationOptions masked;
+  masked.gen_length = 4;
+  ModelConfig llada = tiny_configs()[0];
+  llada.num_layers = 3;
+  refuses(*tiny_model(llada), masked, few_cells(), "block diffusion");
+}
+
+}  // namespace
+}  // namespace lacuna
