@@ -80,7 +80,7 @@ void print_report(const Evaluation& evaluation) {
 }
 
 void eval(const EvalCommandFlags& flags) {
-  find_task(flags.settings.task);  // before --out is made
+  check_options(find_task(flags.settings.task), flags.settings.task_options);  // before --out is made
   std::optional<RecordsFile> records;
   if (!flags.out.empty()) records.emplace(flags.out);
   const Evaluation evaluation = run_evaluation(flags);

@@ -18,6 +18,15 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   std::string names;
   for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
   command.add_option("--task", flags.settings.task, names)->required()->group("Task");
+  command
+      .add_option("--length", flags.settings.task_options.length,
+                  fmt::format("Tokens of a prompt of retrieval, {} to {} (default {})", kMinLength,
+                              kMaxLength, kDefaultLength))
+      ->group("Task");
+  command
+      .add_option("--depth", flags.settings.task_options.depth,
+                  "Where the asked fact of retrieval lies: 0 first, 1 last (default: drawn evenly)")
+      ->group("Task");
   command.add_option("--samples", flags.settings.samples, "Samples of the test split (default 100)")
       ->check(CLI::Range(1, 1'000'000))
       ->group("Task");
@@ -29,8 +38,8 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
 }
 
 Evaluation run_evaluation(const EvalFlags& flags) {
-  find_task(flags.settings.task);
-  const ModelSource source = find_model(flags.model);
+  check_options(find_task(flags.settings.task), flags.settings.task_options);
+  const ModelSource source = find_model(flags);
   if (!has_tokenizer(source.folder)) {
     throw InputError("{} has no tokenizer; the tasks are texts", flags.model);
   }

@@ -157,7 +157,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   for (int32_t i = 0; i < settings.samples; ++i) {
     const auto index = static_cast<uint64_t>(i);
     SampleRecord& record = evaluation.records.emplace_back();
-    record.sample = task.generate(Split::kTest, seed, index);
+    record.sample = task.generate(Split::kTest, seed, index, settings.task_options);
     engine.add(make_sample_decoder(model, generation, record.sample, seed + index));
   }
 
@@ -201,6 +201,9 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
   const StepCost baseline = evaluation.total_baseline();
   nlohmann::ordered_json settings = given_options(evaluation.settings.generation);
   settings["batch"] = evaluation.settings.batch;
+  const TaskOptions& task = evaluation.settings.task_options;
+  if (task.length) settings["length"] = *task.length;
+  if (task.depth) settings["depth"] = *task.depth;
   const Interval accuracy = evaluation.accuracy_interval();
   nlohmann::ordered_json json{
       {"task", evaluation.settings.task},

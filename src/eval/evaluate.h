@@ -25,6 +25,7 @@ namespace lacuna {
 
 struct EvaluationSettings {
   std::string task = "arithmetic";
+  TaskOptions task_options;
   int32_t samples = 100;
   int32_t batch = 8;  ///< samples that share each forward pass
   /// Its seed (default 0) chooses the samples; sample i is generated with seed + i. An empty gen_length means
@@ -88,7 +89,7 @@ std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const 
 using EvaluationProgress = std::function<void(int32_t samples_done)>;
 
 /// Generates the first settings.samples samples of the test split, answers and checks them. InputError for an
-/// unknown task, or settings that make_decoder() refuses.
+/// unknown task, task options that it refuses, or settings that make_decoder() refuses.
 Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
                     const EvaluationSettings& settings, const EvaluationProgress& progress = {});
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -171,12 +172,19 @@ std::string_view without_preposition(std::string_view place) {
   return place.substr(place.rfind(' ') + 1);
 }
 
-/// Indices 0 .. count - 1 in a random order.
-std::vector<size_t> shuffled(Draws& draws, size_t count) {
+/// `taken` different ones of 0 .. count - 1, in a random order.
+std::vector<size_t> drawn_from(Draws& draws, size_t count, size_t taken) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
-  for (size_t i = 0; i + 1 < count; ++i) std::swap(order[i], order[i + draws.below(count - i)]);
+  for (size_t i = 0; i < std::min(taken, count - 1); ++i)
+    std::swap(order[i], order[i + draws.below(count - i)]);
+  order.resize(taken);
   return order;
+}
+
+/// Indices 0 .. count - 1 in a random order.
+std::vector<size_t> shuffled(Draws& draws, size_t count) {
+  return drawn_from(draws, count, count);
 }
 
 /// A card is eight tokens in the zoo's vocabulary: a name, six words and a period. No two cards share a word.
@@ -210,23 +218,83 @@ bool check_records(const Sample& sample, std::string_view text) {
   return trim(text) == sample.answer;
 }
 
+// Tokens of the zoo's vocabulary, in which every word of the lists below is one token with the space before
+// it.
+constexpr int32_t kFactTokens = 4;  // " fox lantern Mia."
+constexpr int32_t kQuestionTokens = 2;
+constexpr int32_t kOpeningTokens = 2;  // "Tell.", and " now" for each token that fills the length
+
+/// The first words of keys: names, animals, places, verbs and feelings.
+std::vector<std::string_view> key_owners() {
+  std::vector<std::string_view> words(kAnimals.begin(), kAnimals.end());
+  for (const Person& person : kPeople) words.push_back(person.name);
+  for (const std::string_view place : kPlaces) words.push_back(without_preposition(place));
+  for (const Event& event : kEvents) words.push_back(event.verb);
+  for (const Event& event : kEvents) words.push_back(event.feeling);
+  return words;
+}
+
+/// The second words of keys.
+std::vector<std::string_view> key_things() {
+  std::vector<std::string_view> words(kThings.begin(), kThings.end());
+  words.insert(words.end(), kObjects.begin(), kObjects.end());
+  return words;
+}
+
+Sample draw_retrieval(Draws draws, const TaskOptions& options) {
+  static const std::vector<std::string_view> owners = key_owners();
+  static const std::vector<std::string_view> things = key_things();
+  const int32_t length = options.length.value_or(kDefaultLength);
+  const int32_t room = length - kOpeningTokens - kQuestionTokens;
+  const auto count = static_cast<size_t>(room / kFactTokens);
+  const std::vector<size_t> keys = drawn_from(draws, owners.size() * things.size(), count);
+  const auto text_of = [&](size_t key) {
+    return fmt::format(" {} {}", owners[key / things.size()], things[key % things.size()]);
+  };
+  const size_t asked = options.depth
+                           ? static_cast<size_t>(std::lround(*options.depth * static_cast<double>(count - 1)))
+                           : draws.below(count);
+
+  Sample sample{"Tell", {}};
+  for (int32_t i = 0; i < room % kFactTokens; ++i) sample.prompt += " now";
+  sample.prompt += ".";
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view value = draws.pick(kPeople).name;
+    sample.prompt += fmt::format("{} {}.", text_of(keys[i]), value);
+    if (i == asked) sample.answer = fmt::format("{}.", value);
+  }
+  sample.prompt += text_of(keys[asked]);
+  return sample;
+}
+
+bool check_retrieval(const Sample& sample, std::string_view text) {
+  return trim(text) == sample.answer;
+}
+
 /// Draws until a sample of the split comes. Each task has its own streams, so that equal indices share
 /// nothing.
-template <Sample (*draw)(Draws), uint64_t task_number>
-Sample generate(Split split, uint64_t seed, uint64_t index) {
+template <Sample (*draw)(Draws, const TaskOptions&), uint64_t task_number>
+Sample draw_of_split(Split split, uint64_t seed, uint64_t index, const TaskOptions& options) {
   for (uint64_t attempt = 0;; ++attempt) {
-    Sample sample = draw(Draws(RngStream(seed, task_number, index, attempt)));
+    Sample sample = draw(Draws(RngStream(seed, task_number, index, attempt)), options);
     if (split_of(sample.prompt) == split) return sample;
   }
 }
 
+template <Sample (*draw)(Draws)>
+Sample without_options(Draws draws, const TaskOptions& /*options*/) {
+  return draw(draws);
+}
+
 constexpr auto kTasks = std::to_array<Task>({
-    {"arithmetic", "short stories about a changing number, with worked steps", 32,
-     generate<draw_arithmetic, 1>, check_arithmetic},
-    {"stories", "four sentences about a name, an animal, a place and a thing", 32, generate<draw_story, 2>,
-     check_story},
-    {"records", "cards with six words about each of two to six people, in the order asked for", 56,
-     generate<draw_records, 3>, check_records},
+    {"arithmetic", "short stories about a changing number, with worked steps", 32, false,
+     draw_of_split<without_options<draw_arithmetic>, 1>, check_arithmetic},
+    {"stories", "four sentences about a name, an animal, a place and a thing", 32, false,
+     draw_of_split<without_options<draw_story>, 2>, check_story},
+    {"records", "cards with six words about each of two to six people, in the order asked for", 56, false,
+     draw_of_split<without_options<draw_records>, 3>, check_records},
+    {"retrieval", "one fact out of a long list of facts", 8, true, draw_of_split<draw_retrieval, 4>,
+     check_retrieval},
 });
 
 }  // namespace
@@ -242,6 +310,31 @@ const Task& find_task(std::string_view name) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
   }
   throw InputError("task '{}' is not known; the tasks are {}", name, names);
+}
+
+Sample Task::generate(Split split, uint64_t seed, uint64_t index, const TaskOptions& options) const {
+  check_options(*this, options);
+  return draw(split, seed, index, options);
+}
+
+void check_options(const Task& task, const TaskOptions& options) {
+  const auto refuse_other_tasks = [&](std::string_view flag, auto value) {
+    if (!task.has_lengths) {
+      throw InputError("--{} {}: task '{}' has no list of facts; expected retrieval", flag, value, task.name);
+    }
+  };
+  if (options.length) {
+    refuse_other_tasks("length", *options.length);
+    if (*options.length < kMinLength || *options.length > kMaxLength) {
+      throw InputError("--length {}: expected {} to {} tokens", *options.length, kMinLength, kMaxLength);
+    }
+  }
+  if (options.depth) {
+    refuse_other_tasks("depth", *options.depth);
+    if (!(*options.depth >= 0 && *options.depth <= 1)) {
+      throw InputError("--depth {}: expected 0 (the first fact) to 1 (the last)", *options.depth);
+    }
+  }
 }
 
 Split split_of(std::string_view prompt) {

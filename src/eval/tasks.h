@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,16 @@ struct Sample {
   std::string answer;  ///< one right continuation; starts without a space, ends with a period
 };
 
+/// What a caller may choose about the samples of a task that has lengths; empty: the task's own choice.
+struct TaskOptions {
+  std::optional<int32_t> length;  ///< tokens of the prompt, in [kMinLength, kMaxLength]
+  std::optional<double> depth;  ///< where in the list the asked fact lies: 0 first, 1 last; else drawn evenly
+};
+
+inline constexpr int32_t kMinLength = 16;
+inline constexpr int32_t kDefaultLength = 1024;
+inline constexpr int32_t kMaxLength = 8192;
+
 /// A kind of sample, by name. All functions are pure: the same arguments give the same bytes on every
 /// machine.
 struct Task {
@@ -24,8 +35,11 @@ struct Task {
   std::string_view summary;
   int32_t
       answer_positions;  ///< room for every answer as the project's own tokenizer spells it, and an end token
-  /// The prompt and answer number `index` of this seed. Two indices may give the same sample.
-  Sample (*generate)(Split split, uint64_t seed, uint64_t index);
+  bool has_lengths;      ///< whether its samples follow TaskOptions
+  Sample (*draw)(Split split, uint64_t seed, uint64_t index, const TaskOptions& options);
+  /// The prompt and answer number `index` of this seed. Two indices may give the same sample. InputError as
+  /// check_options().
+  Sample generate(Split split, uint64_t seed, uint64_t index, const TaskOptions& options = {}) const;
   /// Whether `text`, written after the prompt of `sample` and up to the end token, is right. White space
   /// around the text is ignored.
   bool (*check)(const Sample& sample, std::string_view text);
@@ -48,10 +62,20 @@ inline constexpr int kMaxChange = 9;
 ///  the
 ///    answer repeats the cards in that order: "Ben fox finds lantern shells hill happy. Mia ...". The cards
 ///    do not depend on each other, so they can be written side by side. Right means right in every character.
+///  - `retrieval`: a needle in a haystack. A list of facts " fox lantern Mia.", each with a key of two words
+///    that no other fact has, then one of the keys once more: "Tell. Ben drum Ada. fox lantern Mia. ... fox
+///    lantern"; the answer is its value and a period: "Mia.". The prompt has exactly the asked number of
+///    tokens as the zoo's vocabulary spells it, 1,024 if none was asked for: an opening of two to five, four
+///    for each fact and two for the question. Right means right in every character; by chance it is one time
+///    in twenty.
 std::span<const Task> tasks();
 
 /// The task of that name; throws InputError with the list of names.
 const Task& find_task(std::string_view name);
+
+/// InputError for a length or depth outside its range, or for a task that has none; the sentence names the
+/// flags of the program, --length and --depth.
+void check_options(const Task& task, const TaskOptions& options);
 
 /// The split that a prompt belongs to.
 Split split_of(std::string_view prompt);

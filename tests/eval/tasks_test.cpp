@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "tokenizer/tokenizer.h"
 
 namespace lacuna {
 namespace {
@@ -141,6 +146,112 @@ TEST(Stories, AcceptEveryEventWithItsFeelingAndNoOther) {
   EXPECT_TRUE(task.check(sample, story("shares", "kind")));
   EXPECT_FALSE(task.check(sample, story("loses", "happy")));
   EXPECT_FALSE(task.check(sample, story("eats", "happy")));
+}
+
+/// A retrieval prompt, taken apart again.
+struct FactList {
+  struct Fact {
+    std::string key;  // " fox lantern"
+    std::string value;
+  };
+  std::vector<Fact> facts;
+  std::string question;  // the text behind the last fact
+
+  explicit FactList(const std::string& prompt) {
+    const size_t opening = prompt.find('.') + 1;
+    const std::regex fact(R"(( \w+ \w+) (\w+)\.)");
+    auto from = prompt.begin() + static_cast<std::ptrdiff_t>(opening);
+    for (std::smatch match;
+         std::regex_search(from, prompt.end(), match, fact, std::regex_constants::match_continuous);
+         from = match[0].second) {
+      facts.push_back({match[1], match[2]});
+    }
+    question = std::string(from, prompt.end());
+  }
+
+  /// The place of the asked key; facts.size() where it is not there.
+  size_t asked() const {
+    const auto has_key = [&](const Fact& fact) { return fact.key == question; };
+    return static_cast<size_t>(std::find_if(facts.begin(), facts.end(), has_key) - facts.begin());
+  }
+};
+
+TEST(Retrieval, AsksForOneOfItsFactsWhichHaveKeysOfTheirOwn) {
+  for (const int32_t length : {kMinLength, 100, 257, kDefaultLength, kMaxLength}) {
+    for (uint64_t index = 0; index < 5; ++index) {
+      const Sample sample =
+          find_task("retrieval").generate(Split::kTest, 1, index, {.length = length, .depth = {}});
+      const FactList list(sample.prompt);
+      std::set<std::string> keys;
+      for (const FactList::Fact& fact : list.facts) keys.insert(fact.key);
+      ASSERT_EQ(keys.size(), list.facts.size());
+      ASSERT_EQ(list.facts.size(), static_cast<size_t>(length - 4) / 4);
+      ASSERT_LT(list.asked(), list.facts.size()) << list.question;
+      ASSERT_EQ(sample.answer, list.facts[list.asked()].value + ".");
+    }
+  }
+}
+
+TEST(Retrieval, HasExactlyTheLengthThatIsAskedForInTheTokensOfTheZoo) {
+  const Tokenizer tokenizer = Tokenizer::load(std::filesystem::path(LACUNA_SOURCE_DIR) / "models/mini-qwen3");
+  for (const int32_t length : {16, 17, 18, 19, 64, 500, 1024, 4096, 8192}) {
+    const Sample sample =
+        find_task("retrieval").generate(Split::kTrain, 2, 0, {.length = length, .depth = {}});
+    EXPECT_EQ(tokenizer.encode(sample.prompt).size(), static_cast<size_t>(length));
+    EXPECT_EQ(tokenizer.encode(sample.answer).size(), 2u) << sample.answer;
+  }
+  const Sample sample = find_task("retrieval").generate(Split::kTrain, 2, 0);
+  EXPECT_EQ(tokenizer.encode(sample.prompt).size(), static_cast<size_t>(kDefaultLength));
+}
+
+TEST(Retrieval, SpellsEveryFactWithFourTokensOfTheZoo) {
+  const Tokenizer tokenizer = Tokenizer::load(std::filesystem::path(LACUNA_SOURCE_DIR) / "models/mini-qwen3");
+  const Sample sample =
+      find_task("retrieval").generate(Split::kTrain, 0, 0, {.length = kMaxLength, .depth = {}});
+  for (const FactList::Fact& fact : FactList(sample.prompt).facts) {
+    ASSERT_EQ(tokenizer.encode(fact.key).size(), 2u) << fact.key;
+    ASSERT_EQ(tokenizer.encode(" " + fact.value).size(), 1u) << fact.value;
+  }
+}
+
+TEST(Retrieval, AsksAtTheDepthThatIsGivenAndElsewhereAtAny) {
+  const Task& task = find_task("retrieval");
+  for (const double depth : {0.0, 0.25, 1.0}) {
+    const FactList list(task.generate(Split::kTest, 3, 1, {.length = 408, .depth = depth}).prompt);
+    EXPECT_EQ(list.facts.size(), 101u);
+    EXPECT_EQ(list.asked(), static_cast<size_t>(depth * 100));
+  }
+  size_t late = 0;
+  for (uint64_t index = 0; index < kSamples; ++index) {
+    late += FactList(task.generate(Split::kTest, 3, index, {.length = 84, .depth = {}}).prompt).asked() >= 10
+                ? 1
+                : 0;
+  }
+  EXPECT_NEAR(static_cast<double>(late) / kSamples, 0.5, 0.1);
+}
+
+TEST(CheckOptions, RefusesWhatATaskDoesNotHaveAndWhatIsOutOfRange) {
+  const auto sentence = [](std::string_view task, const TaskOptions& options) {
+    try {
+      check_options(find_task(task), options);
+      find_task(task).generate(Split::kTest, 0, 0, options);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(sentence("arithmetic", {}), "");
+  EXPECT_EQ(sentence("retrieval", {.length = 512, .depth = 0.5}), "");
+  EXPECT_EQ(sentence("arithmetic", {.length = 512, .depth = {}}),
+            "--length 512: task 'arithmetic' has no list of facts; expected retrieval");
+  EXPECT_EQ(sentence("stories", {.length = {}, .depth = 0.5}),
+            "--depth 0.5: task 'stories' has no list of facts; expected retrieval");
+  EXPECT_EQ(sentence("retrieval", {.length = 15, .depth = {}}), "--length 15: expected 16 to 8192 tokens");
+  EXPECT_EQ(sentence("retrieval", {.length = 8193, .depth = {}}),
+            "--length 8193: expected 16 to 8192 tokens");
+  EXPECT_EQ(sentence("retrieval", {.length = {}, .depth = -0.1}),
+            "--depth -0.1: expected 0 (the first fact) to 1 (the last)");
+  EXPECT_THAT(sentence("retrieval", {.length = {}, .depth = std::nan("")}), HasSubstr("expected 0"));
 }
 
 }  // namespace
