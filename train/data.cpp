@@ -17,11 +17,17 @@ enum Purpose : uint8_t {
   kRowKind = 16,
   kDrill,
   kRowOrder,
-  kBatchOrder
+  kBatchOrder,
+  kLength = 64,  // and of evaluate.cpp
+  kFactOrder,
+  kGap
 };  // apart from those of the objective
 
 // So many batches are drawn together and sorted by length; more would save little.
 constexpr uint64_t kPoolBatches = 16;
+
+constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
+constexpr double kSpreadShare = 0.75;  // of the rows that could be
 
 // Never extended: the zoo's models share the vocabulary that these two gave, and any text can be written in
 // it.
@@ -55,7 +61,10 @@ std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
 }  // namespace
 
 BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id)
-    : options_(std::move(options)), tokenizer_(&tokenizer), end_id_(end_id) {
+    : options_(std::move(options)),
+      tokenizer_(&tokenizer),
+      end_id_(end_id),
+      period_(tokenizer.encode(".").front()) {
   if (options_.one_end_token && options_.drill_share > 0) {
     throw InputError("--drill-share {}: this family learns slots of whole answers; it has no drills",
                      options_.drill_share);
@@ -75,16 +84,58 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
   if (drill) kind = (kind - stories) / options_.drill_share * stories;  // even again: chooses its prompt
   auto chosen = options_.tasks.begin();
   for (; chosen + 1 != options_.tasks.end() && kind >= chosen->share; ++chosen) kind -= chosen->share;
-  const Sample sample = chosen->task->generate(Split::kTrain, options_.seed, index);
-  Row row{tokenizer_->encode(sample.prompt), {}};
-  if (!drill) row.answer = tokenizer_->encode(sample.answer);
+  const Task& task = *chosen->task;
+  const bool spread =
+      task.has_lengths && options_.spread > 0 && RngStream(options_.seed, kGap).uniform(index) < kSpreadShare;
+  const Sample sample = draw_sample(task, index, spread);
+  Row row{tokenizer_->encode(sample.prompt), {}, drill, {}, {}, spread};
+  // A prompt that stops amid a sentence goes on with a space.
+  const std::string answer = (task.has_lengths ? " " : "") + sample.answer;
+  if (!drill) {
+    row.answer = tokenizer_->encode(answer);
+  } else if (task.has_lengths) {
+    row.facts = facts_of(sample);
+    row.first_result = answer.substr(0, answer.find('.'));
+  }
   return row;
 }
 
+Sample BatchSource::draw_sample(const Task& task, uint64_t index, bool spread) const {
+  if (!task.has_lengths) return task.generate(Split::kTrain, options_.seed, index);
+  const auto lengths = static_cast<uint32_t>(options_.max_length - options_.min_length + 1);
+  const uint32_t more = RngStream(options_.seed, kLength).below(index, lengths);
+  TaskOptions task_options;
+  task_options.length = options_.min_length + static_cast<int32_t>(more);
+  Sample sample = task.generate(Split::kTrain, options_.seed, index, task_options);
+  if (!spread) return sample;
+  // The opening is what makes up for the length.
+  const std::string opening = sample.prompt.substr(0, sample.prompt.find('.') + 1);
+  const auto beyond = static_cast<int32_t>(tokenizer_->encode(opening).size()) % kFactLength;
+  if (beyond == 0) return sample;
+  task_options.length = std::min(kMaxLength, *task_options.length + kFactLength - beyond);
+  return task.generate(Split::kTrain, options_.seed, index, task_options);
+}
+
+std::vector<BatchSource::Question> BatchSource::facts_of(const Sample& sample) {
+  std::vector<Question> facts;
+  const std::string_view prompt = sample.prompt;
+  size_t begin = prompt.find('.') + 1;  // behind the opening; the question at the end has no period
+  for (size_t end = 0; (end = prompt.find('.', begin)) != std::string_view::npos; begin = end + 1) {
+    const size_t value = prompt.rfind(' ', end);
+    facts.push_back(
+        {std::string(prompt.substr(begin, value - begin)), std::string(prompt.substr(value, end - value))});
+  }
+  return facts;
+}
+
 int64_t BatchSource::length(const Row& row) const {
+  const auto prompt = static_cast<int64_t>(row.prompt.size());
   const auto answer = static_cast<int64_t>(row.answer.size());
-  return static_cast<int64_t>(row.prompt.size()) +
-         (options_.one_end_token ? answer + 1 : std::max(options_.canvas, answer));
+  if (options_.one_end_token) return prompt + answer + 1;
+  const int64_t room = row.drill && options_.drill_canvas > 0 ? options_.drill_canvas : options_.canvas;
+  const int64_t blocks =
+      (prompt + std::max(room, answer) + options_.block_length - 1) / options_.block_length;
+  return blocks * options_.block_length;
 }
 
 void BatchSource::fill(uint64_t pool_number) {
@@ -112,12 +163,17 @@ void BatchSource::fill(uint64_t pool_number) {
     const std::vector<size_t> order =
         shuffled(rows_per_batch, RngStream(options_.seed, kRowOrder, pool_number, b));
     Batch batch{torch::empty({options_.batch_rows, length}, torch::kInt64),
-                torch::empty({options_.batch_rows, length}, torch::kBool)};
+                torch::empty({options_.batch_rows, length}, torch::kBool),
+                {}};
+    if (options_.spread > 0) batch.positions = torch::empty_like(batch.tokens);
     for (size_t r = 0; r < rows_per_batch; ++r) {
       const auto& [index, row] = members[order[r]];
       const auto offset = static_cast<int64_t>(r) * length;
       write_row(row, index, batch.tokens.data_ptr<int64_t>() + offset,
                 batch.response.data_ptr<bool>() + offset, length);
+      if (options_.spread > 0) {
+        write_positions(row, index, batch.positions.data_ptr<int64_t>() + offset, length);
+      }
     }
     pool_[batch_order[b]] = batch;
   }
@@ -129,7 +185,7 @@ void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, boo
   const auto prompt = static_cast<int64_t>(row.prompt.size());
   int64_t* end = std::copy(row.prompt.begin(), row.prompt.end(), tokens);
   std::fill(response, response + prompt, false);
-  if (row.answer.empty()) return write_drill(index, tokens, response, prompt, length);
+  if (row.drill) return write_drill(row, index, tokens, response, length);
   end = std::copy(row.answer.begin(), row.answer.end(), end);
   std::fill(end, tokens + length, static_cast<int64_t>(end_id_));
   const int64_t learned = options_.one_end_token ? this->length(row) : length;
@@ -137,9 +193,10 @@ void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, boo
   std::fill(response + learned, response + length, false);
 }
 
-void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t at,
+void BatchSource::write_drill(const Row& row, uint64_t index, int64_t* tokens, bool* response,
                               int64_t length) const {
   const RngStream stream(options_.seed, kDrill, index);
+  auto at = static_cast<int64_t>(row.prompt.size());
   const auto append = [&](const std::string& text, bool is_response) {
     for (const TokenId token : tokenizer_->encode(text)) {
       if (at == length) return;
@@ -147,11 +204,53 @@ void BatchSource::write_drill(uint64_t index, int64_t* tokens, bool* response, i
       response[at++] = is_response;
     }
   };
+  const auto ask = [&](const Question& question) {
+    append(question.text, false);
+    append(question.result, true);
+    append(".", false);
+  };
+  if (!row.facts.empty()) {
+    ask({"", row.first_result});
+    for (uint64_t round = 0; at < length; ++round) {
+      // Each round has its own order, or the model would only have to repeat the round before.
+      for (const size_t i : shuffled(row.facts.size(), RngStream(options_.seed, kFactOrder, index, round))) {
+        if (at < length) ask(row.facts[i]);
+      }
+    }
+    return;
+  }
   for (uint64_t number = 0; at < length; ++number) {
     const Equation equation = draw_equation(stream, number);
-    append((number == 0 ? "" : " ") + equation.question, false);
-    append(equation.result, true);
-    append(".", false);
+    ask({(number == 0 ? "" : " ") + equation.question, equation.result});
+  }
+}
+
+void BatchSource::write_positions(const Row& row, uint64_t index, int64_t* positions, int64_t length) const {
+  constexpr size_t kMostGaps = 6;
+  std::iota(positions, positions + length, 0);
+  const RngStream stream(options_.seed, kGap, index);
+  const int64_t spare_blocks = (options_.spread - length) / options_.block_length;
+  if (!row.spread || spare_blocks <= 0) return;
+  std::vector<int64_t> places;  // where a fact ends as a block does
+  for (int64_t at = options_.block_length; at < static_cast<int64_t>(row.prompt.size()); ++at) {
+    if (at % options_.block_length == 0 && row.prompt[static_cast<size_t>(at) - 1] == period_) {
+      places.push_back(at);
+    }
+  }
+  const std::vector<size_t> order = shuffled(places.size(), RngStream(options_.seed, kGap, index, 1));
+  std::vector<std::pair<int64_t, int64_t>> gaps;  // place, and by how much all behind it moved
+  for (size_t i = 0; i < std::min(kMostGaps, places.size()); ++i) {
+    const auto blocks = stream.below(1 + i, static_cast<uint32_t>(spare_blocks) + 1);
+    gaps.emplace_back(places[order[i]], blocks * options_.block_length);
+  }
+  // The draws, sorted, are how far each part of the row moves.
+  std::vector<int64_t> moves;
+  for (const auto& gap : gaps) moves.push_back(gap.second);
+  std::sort(gaps.begin(), gaps.end());
+  std::sort(moves.begin(), moves.end());
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    const int64_t end = i + 1 < gaps.size() ? gaps[i + 1].first : length;
+    for (int64_t at = gaps[i].first; at < end; ++at) positions[at] += moves[i];
   }
 }
 

@@ -23,7 +23,16 @@ struct DataOptions {
   std::vector<TaskShare> tasks;  ///< shares of the rows; with that of the drills, they need not sum to 1
   double drill_share = 0.2;
   int64_t batch_rows = 32;
-  int64_t canvas = 32;  ///< least number of response tokens, end tokens included
+  int64_t canvas = 32;       ///< least number of response tokens, end tokens included
+  int64_t drill_canvas = 0;  ///< positions behind the prompt of a drill, at least; 0: as canvas
+  /// Prompts of tasks that have lengths: drawn evenly from these.
+  int32_t min_length = kDefaultLength;
+  int32_t max_length = kDefaultLength;
+  /// Positions over which the rows of such tasks are spread, so that a model learns far distances from short
+  /// rows: three in four get up to six gaps of whole blocks between facts that end where a block does, and
+  /// are up to three tokens longer, so that there are such facts. 0: none.
+  int64_t spread = 0;
+  int64_t block_length = 1;  ///< rows are filled to whole blocks, and gaps lie between blocks
   uint64_t seed = 1;
   /// The response ends after one end token, whatever the canvas; what fills the row is not to be learned.
   /// There are no drills then.
@@ -33,7 +42,9 @@ struct DataOptions {
 
 /// Samples of the tasks' train split, and drills. A drill is a prompt with bare equations in the answer's
 /// place, "12+7=19. 14-9=5. ...", in which only the results belong to the response: it teaches as many sums
-/// as fit instead of the two of a story. Its equations are drawn evenly from all that a story can contain.
+/// as fit instead of the two of a story. Its equations are drawn evenly from all that a story can contain. A
+/// drill of retrieval goes on with more questions about its list, "fox lantern Mia. Ben drum Ada. ...", no
+/// fact a second time before all were asked, in which only the values belong to the response.
 class BatchSource {
  public:
   /// `tokenizer` outlives the source; `end_id` fills the rows. Throws InputError for drills with one end
@@ -48,20 +59,34 @@ class BatchSource {
   const DataOptions& options() const { return options_; }
 
  private:
+  /// " fox lantern" and " Mia".
+  struct Question {
+    std::string text;
+    std::string result;
+  };
   struct Row {
     std::vector<TokenId> prompt;
-    std::vector<TokenId> answer;  // empty: a drill
+    std::vector<TokenId> answer;
+    bool drill = false;
+    std::vector<Question> facts;  // of a drill of retrieval
+    std::string first_result;     // of the question that its prompt ends with
+    bool spread = false;
   };
 
   void fill(uint64_t pool_number);
   Row draw_row(uint64_t index) const;
+  /// `spread`: with facts that begin at multiples of their length.
+  Sample draw_sample(const Task& task, uint64_t index, bool spread) const;
   int64_t length(const Row& row) const;
   void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
-  void write_drill(uint64_t index, int64_t* tokens, bool* response, int64_t at, int64_t length) const;
+  void write_drill(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
+  void write_positions(const Row& row, uint64_t index, int64_t* positions, int64_t length) const;
+  static std::vector<Question> facts_of(const Sample& sample);
 
   DataOptions options_;
   const Tokenizer* tokenizer_;
   TokenId end_id_;
+  TokenId period_;
   std::vector<Batch> pool_;
   uint64_t pool_number_ = UINT64_MAX;
 };

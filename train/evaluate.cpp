@@ -137,14 +137,15 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
 }
 
 std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_t seed, int64_t count,
-                                   int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids) {
+                                   int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids,
+                                   const TaskOptions& task_options) {
   struct Group {
     std::vector<Sample> samples;
     std::vector<std::vector<TokenId>> prompts;
   };
   std::map<size_t, Group> by_length;
   for (int64_t index = 0; index < count; ++index) {
-    Sample sample = task.generate(Split::kTest, seed, static_cast<uint64_t>(index));
+    Sample sample = task.generate(Split::kTest, seed, static_cast<uint64_t>(index), task_options);
     std::vector<TokenId> prompt = tokenizer.encode(sample.prompt);
     Group& group = by_length[prompt.size()];
     group.samples.push_back(std::move(sample));

@@ -37,6 +37,7 @@ struct Mistake {
 /// Answers samples 0 .. count-1 of the task's test split under `seed`, each text cut at its first end token.
 /// Returns what the task's checker refused.
 std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_t seed, int64_t count,
-                                   int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids);
+                                   int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids,
+                                   const TaskOptions& task_options = {});
 
 }  // namespace lacuna::train

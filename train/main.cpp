@@ -35,6 +35,7 @@ struct Arguments {
   std::optional<double> drill_share;
   std::optional<int64_t> ffn_width;
   std::optional<int64_t> context;
+  std::vector<int32_t> lengths;
   ModelShape shape;
   DataOptions data;
   TrainOptions train;
@@ -87,14 +88,32 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--canvas", a.data.canvas, "Response positions per row, end tokens included")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--context", a.context,
-                 "Length of all rows of gidd and gidd-mask, filled with end tokens; 128 where not given")
+  app.add_option("--drill-canvas", a.data.drill_canvas,
+                 "Positions behind the prompt of a drill; 0: as --canvas")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--lengths", a.lengths, "Least and greatest number of prompt tokens of retrieval: 128,512")
+      ->delimiter(',')
+      ->expected(2);
+  app.add_option("--spread", a.data.spread,
+                 "Positions over which the rows of retrieval are spread, with gaps between facts; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--rope-theta", a.shape.rope_theta, "Base of the rotations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option(
+         "--context", a.context,
+         "Length of all rows of gidd and gidd-mask, filled with end tokens, 128 where not given; of the "
+         "others the positions that the config promises, 1024 where not given")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: arithmetic, stories, records")
+  app.add_option("--tasks", a.tasks,
+                 "Tasks and their shares of the rows: arithmetic, stories, records, retrieval")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--drill-share", a.drill_share,
-                 "Share of rows of bare equations; 0.2 where not given, 0 for refusion, which has none")
+  app.add_option(
+         "--drill-share", a.drill_share,
+         "Share of rows of bare equations or questions; 0.2 where not given, 0 for refusion, which has none")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--block-length", a.shape.block_length, "Positions of a block of sdar")
       ->check(CLI::Range(1, 4096))
@@ -163,14 +182,25 @@ void settle_interpolation(Arguments& arguments) {
     if (shape.left_to_right) {
       throw InputError("--left-to-right: {} has no such phase; gidd and gidd-mask have", traits.name);
     }
-    if (arguments.context) {
-      throw InputError("--context: rows of {} are as long as their samples; only gidd and gidd-mask fill one",
-                       traits.name);
-    }
+    shape.context = arguments.context.value_or(shape.context);
     return;
   }
   shape.context = arguments.context.value_or(kContext);
   if (!shape.left_to_right) arguments.data.context = shape.context;
+}
+
+void settle_lengths(Arguments& arguments) {
+  DataOptions& data = arguments.data;
+  if (!arguments.lengths.empty()) {
+    data.min_length = arguments.lengths[0];
+    data.max_length = arguments.lengths[1];
+    if (data.min_length < kMinLength || data.max_length > kMaxLength || data.min_length > data.max_length) {
+      throw InputError("--lengths {},{}: expected two ascending numbers from {} to {}", data.min_length,
+                       data.max_length, kMinLength, kMaxLength);
+    }
+  }
+  if (arguments.shape.traits().objective == Objective::kBlocks)
+    data.block_length = arguments.shape.block_length;
 }
 
 int run(Arguments arguments) {
@@ -191,6 +221,7 @@ int run(Arguments arguments) {
   if (arguments.data.one_end_token) arguments.data.drill_share = 0;
   if (arguments.drill_share) arguments.data.drill_share = *arguments.drill_share;
   settle_interpolation(arguments);
+  settle_lengths(arguments);
   arguments.train.bf16_products = bf16_products(arguments.matmul);
   const std::filesystem::path folder = arguments.folder;
   std::filesystem::create_directories(folder);
@@ -221,8 +252,9 @@ int run(Arguments arguments) {
   const Progress& progress = trainer.progress();
   fmt::print("{} steps, {} tokens, {:.1f} minutes\n", progress.step, progress.tokens, progress.seconds / 60);
   for (const TaskShare& share : arguments.data.tasks) {
-    const double accuracy = measure_accuracy(trained, *share.task, arguments.final_samples,
-                                             arguments.data.canvas, tokenizer, ids);
+    const double accuracy =
+        measure_accuracy(trained, *share.task, arguments.final_samples, arguments.data.canvas, tokenizer, ids,
+                         evaluation_options(*share.task, arguments.data));
     fmt::print("{}: {:.1f}% of {} test samples\n", share.task->name, 100 * accuracy, arguments.final_samples);
   }
   return 0;

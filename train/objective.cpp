@@ -51,7 +51,7 @@ Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torc
   const torch::Tensor weights = (row_weights / static_cast<double>(inputs.size(0))).unsqueeze(1);
   const torch::Tensor indices = predicted.flatten().nonzero().squeeze(1);
   return {inputs,
-          {},
+          batch.positions,
           {},
           shifted ? indices - 1 : indices,
           batch.tokens.masked_select(predicted),
@@ -216,6 +216,9 @@ Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_i
   const torch::Tensor lengths = response_lengths(batch);
   auto tokens = noisy.accessor<int64_t, 2>();
   const auto response = batch.response.accessor<bool, 2>();
+  const int64_t first = batch.response.any(0).to(torch::kInt64).argmax().item<int64_t>();
+  const int64_t begin = first / block_length * block_length;  // of the masked rows
+  const int64_t pass_length = length + (length - begin);
   std::vector<int64_t> predicting, targets;
   std::vector<float> weights;
   for (int64_t row = 0; row < rows; ++row) {
@@ -224,22 +227,26 @@ Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_i
       const auto coordinate = [&](int64_t index) { return static_cast<uint64_t>(row * length + index); };
       const double t = kMinRatio + (1 - kMinRatio) * ratios.uniform(coordinate(at / block_length));
       if (!response[row][at] || coins.uniform(coordinate(at)) >= t) continue;
-      predicting.push_back((2 * row + 1) * length + at);
+      predicting.push_back(row * pass_length + length + (at - begin));
       targets.push_back(tokens[row][at]);
       weights.push_back(static_cast<float>(share / std::max(t, kMinWeightRatio)));
       tokens[row][at] = mask_id;
     }
   }
-  const torch::Tensor positions = torch::arange(length).repeat({rows, 2});
+  const torch::Tensor positions =
+      batch.positions.defined() ? batch.positions : torch::arange(length).repeat({rows, 1});
   const torch::Tensor later = unseen_by_blocks(length, block_length);
   const torch::Tensor earlier = later.t();
-  const torch::Tensor all = torch::ones({length, length}, torch::kBool);
+  const torch::Tensor own = later.logical_or(earlier).slice(0, begin).slice(1, begin);
   const torch::Tensor unseen =
-      torch::cat({torch::cat({later, all}, 1),  // clean rows
-                  torch::cat({earlier.logical_not(), later.logical_or(earlier)}, 1)});
-  return {
-      torch::cat({batch.tokens, noisy}, 1),   positions, unseen, to_tensor(predicting), to_tensor(targets),
-      torch::tensor(weights, torch::kFloat32)};
+      torch::cat({torch::cat({later, torch::ones({length, length - begin}, torch::kBool)}, 1),  // clean rows
+                  torch::cat({earlier.slice(0, begin).logical_not(), own}, 1)});
+  return {torch::cat({batch.tokens, noisy.slice(1, begin)}, 1),
+          torch::cat({positions, positions.slice(1, begin)}, 1),
+          unseen,
+          to_tensor(predicting),
+          to_tensor(targets),
+          torch::tensor(weights, torch::kFloat32)};
 }
 
 Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,

@@ -39,7 +39,8 @@
 // tokens of the response with probability t. One pass holds the clean sequence and behind it the masked one,
 // at the same positions: a clean row sees the clean rows of its own and earlier blocks, a masked row the
 // clean rows of earlier blocks and the masked rows of its own, so that every block is learned at once from
-// what it will see when it is written. Masked rows predict their own tokens:
+// what it will see when it is written. (No masked row is seen from another block, so the blocks before the
+// first one with tokens to learn need no masked rows.) Masked rows predict their own tokens:
 //
 //   L = (1 / R) * sum over masked i of -log p(x_i | clean blocks before, masked block) / max(t, 0.05).
 //
@@ -79,10 +80,11 @@
 
 namespace lacuna::train {
 
-/// Rows of equal length. Both tensors are [B, T].
+/// Rows of equal length. The tensors are [B, T].
 struct Batch {
-  torch::Tensor tokens;    ///< int64
-  torch::Tensor response;  ///< bool: tokens to learn; at least one per row, never the first
+  torch::Tensor tokens;          ///< int64
+  torch::Tensor response;        ///< bool: tokens to learn; at least one per row, never the first
+  torch::Tensor positions = {};  ///< int64: of the tokens; undefined: the index in the row
 };
 
 /// What a step asks of the model: M rows of the pass each predict a token.
@@ -130,7 +132,9 @@ std::vector<SlotPlan> draw_slot_plans(const Batch& batch, std::span<const int64_
 
 Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id);
 
-/// The pass has twice the rows of the batch: T clean ones, then T masked ones.
+/// The pass has T clean rows and behind them the masked ones from the first block on in which a row of the
+/// batch has tokens to learn: what only fills the prompt costs one row for a token instead of two, and the
+/// loss is the same.
 Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_id, uint64_t seed,
                         uint64_t step);
 

@@ -69,15 +69,20 @@ double schedule(int64_t step, int64_t warmup_steps, double done) {
 }
 
 double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
-                        const Tokenizer& tokenizer, SpecialIds ids) {
+                        const Tokenizer& tokenizer, SpecialIds ids, const TaskOptions& task_options) {
   constexpr uint64_t kSeed = 0;  // the same stories for every run
   constexpr size_t kShown = 2;
-  const auto mistakes = find_mistakes(model, task, kSeed, samples, canvas, tokenizer, ids);
+  const auto mistakes = find_mistakes(model, task, kSeed, samples, canvas, tokenizer, ids, task_options);
   for (size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
     fmt::print(stderr, "  {}\n  wanted: {}\n  got:    {}\n", mistakes[i].sample.prompt,
                mistakes[i].sample.answer, mistakes[i].text);
   }
   return 1 - static_cast<double>(mistakes.size()) / static_cast<double>(samples);
+}
+
+TaskOptions evaluation_options(const Task& task, const DataOptions& data) {
+  if (!task.has_lengths) return {};
+  return {.length = data.max_length, .depth = {}};
 }
 
 Trainer::Trainer(Transformer model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
@@ -224,8 +229,9 @@ void Trainer::run() {
     for (const TaskShare& share : source_.options().tasks) {
       log << ',';
       if (!evaluates) continue;
-      const double accuracy = measure_accuracy(averaged, *share.task, options_.evaluate_samples,
-                                               source_.options().canvas, *tokenizer_, ids_);
+      const double accuracy =
+          measure_accuracy(averaged, *share.task, options_.evaluate_samples, source_.options().canvas,
+                           *tokenizer_, ids_, evaluation_options(*share.task, source_.options()));
       fmt::print(stderr, "{}: accuracy {:.3f}\n", share.task->name, accuracy);
       log << fmt::format("{:.3f}", accuracy);
     }

@@ -36,7 +36,10 @@ double schedule(int64_t step, int64_t warmup_steps, double done);
 /// The share of right answers among the first `samples` of the task's test split; prints some mistakes on
 /// standard error.
 double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
-                        const Tokenizer& tokenizer, SpecialIds ids);
+                        const Tokenizer& tokenizer, SpecialIds ids, const TaskOptions& task_options = {});
+
+/// With the longest prompts of the training, for a task that has lengths.
+TaskOptions evaluation_options(const Task& task, const DataOptions& data);
 
 class Trainer {
  public:

@@ -204,6 +204,29 @@ std::string draw_legend(const std::vector<ChartSeries>& all) {
   return svg;
 }
 
+std::string svg_head(double width, double height, std::string_view title) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" "
+      "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n",
+      width, height, width, height, xml_escaped(title));
+}
+
+/// From red through ochre to green, all dark enough for white letters.
+std::string heat_colour(double share) {
+  struct Rgb {
+    double red, green, blue;
+  };
+  constexpr std::array<Rgb, 3> kStops = {Rgb{176, 42, 48}, {166, 122, 0}, {30, 122, 70}};
+  const double place = 2 * share;
+  const size_t stop = place < 1 ? 0 : 1;
+  const double part = place - static_cast<double>(stop);
+  const auto mix = [&](double Rgb::*channel) {
+    return static_cast<int>(
+        std::lround((1 - part) * kStops[stop].*channel + part * kStops[stop + 1].*channel));
+  };
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(&Rgb::red), mix(&Rgb::green), mix(&Rgb::blue));
+}
+
 }  // namespace
 
 std::string xml_escaped(std::string_view text) {
@@ -243,10 +266,7 @@ std::string to_svg(const Chart& chart) {
   }
   const Scale x(chart.x, xs, kLeft, kRight);
   const Scale y(chart.y, ys, kBottom, kTop);
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" "
-      "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n",
-      kWidth, kHeight, kWidth, kHeight, xml_escaped(chart.title));
+  std::string svg = svg_head(kWidth, kHeight, chart.title);
   svg += draw_axes(chart, x, y);
   Labels labels;
   for (const ChartSeries& series : chart.series) {
@@ -260,6 +280,43 @@ std::string to_svg(const Chart& chart) {
     }
   }
   return svg + draw_legend(chart.series) + "</svg>\n";
+}
+
+std::string to_svg(const HeatMap& map) {
+  constexpr double kCellWidth = 46, kCellHeight = 30, kGap = 28, kFirst = 72, kPanelTop = 58;
+  const double panel_width = kCellWidth * static_cast<double>(map.columns.size());
+  const double panel_height = kCellHeight * static_cast<double>(map.rows.size());
+  const double width = kFirst + (panel_width + kGap) * static_cast<double>(map.panels.size());
+  const double height = kPanelTop + panel_height + 52;
+  std::string svg = svg_head(width, height, map.title) + text(width / 2, 22, "middle", map.title);
+  for (size_t p = 0; p < map.panels.size(); ++p) {
+    const HeatMapPanel& panel = map.panels[p];
+    const double left = kFirst + (panel_width + kGap) * static_cast<double>(p);
+    svg += text(left + panel_width / 2, kPanelTop - 10, "middle", panel.title);
+    for (size_t row = 0; row < map.rows.size(); ++row) {
+      const double y = kPanelTop + kCellHeight * static_cast<double>(row);
+      if (p == 0) svg += text(left - 8, y + kCellHeight / 2 + 4, "end", map.rows[row]);
+      for (size_t column = 0; column < map.columns.size(); ++column) {
+        const double share = std::clamp(panel.values[row][column], 0.0, 1.0);
+        const double x = left + kCellWidth * static_cast<double>(column);
+        svg += fmt::format(
+            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
+            "fill-opacity=\"0.85\"/>\n",
+            x, y, kCellWidth - 1, kCellHeight - 1, heat_colour(share));
+        svg += fmt::format(
+            "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"#ffffff\">{:.0f}</text>\n",
+            x + kCellWidth / 2, y + kCellHeight / 2 + 4, 100 * share);
+      }
+    }
+    for (size_t column = 0; column < map.columns.size(); ++column) {
+      svg += text(left + kCellWidth * (static_cast<double>(column) + 0.5), kPanelTop + panel_height + 18,
+                  "middle", map.columns[column]);
+    }
+    svg += text(left + panel_width / 2, kPanelTop + panel_height + 40, "middle", map.x_title);
+  }
+  const double middle = kPanelTop + panel_height / 2;
+  svg += text(16, middle, "middle", map.y_title, fmt::format(" transform=\"rotate(-90 16 {:.1f})\"", middle));
+  return svg + "</svg>\n";
 }
 
 }  // namespace lacuna

@@ -42,6 +42,21 @@ inline constexpr size_t kChartColours = 6;
 
 std::string to_svg(const Chart& chart);
 
+/// Shares from 0 to 1 as coloured cells.
+struct HeatMapPanel {
+  std::string title;
+  std::vector<std::vector<double>> values;  ///< [rows][columns]
+};
+
+/// Panels side by side with the same rows and columns.
+struct HeatMap {
+  std::string title, x_title, y_title;
+  std::vector<std::string> rows, columns;
+  std::vector<HeatMapPanel> panels;
+};
+
+std::string to_svg(const HeatMap& map);
+
 // For pictures of other kinds, in the same style.
 std::string_view chart_colour(size_t index);  ///< "#rrggbb"; indices beyond kChartColours begin anew
 inline constexpr std::string_view kChartGrey = "#808080";

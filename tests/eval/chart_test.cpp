@@ -60,7 +60,7 @@ TEST(ChartSvg, TakesTheTicksThatItIsGiven) {
 }
 
 TEST(ChartSvg, DrawsChartsWithoutRange) {
-  expect_well_formed(to_svg({"empty", {"x"}, {"y"}, {}}));
+  expect_well_formed(to_svg(Chart{"empty", {"x"}, {"y"}, {}}));
   expect_well_formed(to_svg({"one", {"x"}, {"y", true}, {{"s", {{3, 3, "here"}}, 7, false, false}}}));
 }
 
@@ -82,6 +82,18 @@ TEST(ChartSvg, KeepsLabelsApart) {
           << a << ", " << b;
     }
   }
+}
+
+TEST(HeatMap, ColoursAndWritesEachCell) {
+  const HeatMap map{"A & B",         "context",
+                    "depth",         {"0", "1"},
+                    {"512", "1024"}, {{"exact", {{1, 0.5}, {0.25, 0}}}, {"other", {{0, 0}, {0, 1.5}}}}};
+  const std::string svg = to_svg(map);
+  EXPECT_THAT(svg, testing::AllOf(testing::HasSubstr("A &amp; B"), testing::HasSubstr(">exact<"),
+                                  testing::HasSubstr(">1024<"), testing::HasSubstr("fill=\"#1e7a46\""),
+                                  testing::HasSubstr("fill=\"#b02a30\""), testing::HasSubstr(">25<")));
+  EXPECT_EQ(svg.find(">150<"), std::string::npos) << "shares end at one";
+  EXPECT_EQ(svg, to_svg(map));
 }
 
 }  // namespace

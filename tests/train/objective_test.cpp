@@ -556,6 +556,51 @@ TEST(BlockExamples, ShowEachMaskedBlockItselfAndTheCleanBlocksBeforeIt) {
   EXPECT_EQ(examples.inputs.eq(99).sum().item<int64_t>(), examples.rows.numel());
 }
 
+TEST(BlockExamples, HaveMaskedRowsOnlyFromTheFirstBlockToBeLearnedOnAndTheSameLoss) {
+  constexpr int64_t kLength = 11, kBlock = 3, kFirst = 7, kBegin = 6;
+  Batch batch = batch_of(2, kLength, kFirst);
+  const Examples few = block_examples(batch, kBlock, kMask, /*seed=*/3, /*step=*/2);
+  ASSERT_EQ(few.inputs.size(1), kLength + kLength - kBegin);
+
+  // The same with masked rows for the whole sequence, as if the first token were to be learned: the draws
+  // depend on the place alone.
+  Examples all = few;
+  all.inputs = torch::cat({batch.tokens, batch.tokens.slice(1, 0, kBegin), few.inputs.slice(1, kLength)}, 1);
+  all.positions = torch::arange(kLength).repeat({2, 2});
+  const torch::Tensor sample = few.rows.div(few.inputs.size(1), "floor");
+  all.rows = few.rows + (sample + 1) * kBegin;
+  batch.response.select(1, 1).fill_(true);
+  all.unseen = block_examples(batch, kBlock, kMask, 3, 2).unseen;
+  ASSERT_EQ(all.unseen.size(0), 2 * kLength);
+
+  torch::manual_seed(2);
+  ModelShape shape;
+  shape.family = Family::kSdar;
+  shape.layers = 2;
+  shape.width = 8;
+  shape.heads = 2;
+  shape.ffn_width = 12;
+  shape.vocabulary = 10;
+  Transformer model(shape);
+  const torch::NoGradGuard no_grad;
+  const auto loss = [&](const Examples& examples) {
+    const torch::Tensor hidden =
+        model->hidden(examples.inputs, examples.positions, examples.unseen).flatten(0, 1);
+    return weighted_loss(model->logits(hidden.index_select(0, examples.rows)), examples).item<double>();
+  };
+  ASSERT_GT(few.rows.size(0), 0);
+  EXPECT_NEAR(loss(few), loss(all), 1e-6);
+}
+
+TEST(BlockExamples, KeepThePositionsOfTheBatch) {
+  Batch batch = batch_of(2, 9, 4);
+  batch.positions = torch::arange(18).view({2, 9}) * 10;
+  const Examples examples = block_examples(batch, 3, kMask, 3, 5);
+  EXPECT_TRUE(examples.positions.slice(1, 0, 9).equal(batch.positions));
+  EXPECT_TRUE(examples.positions.slice(1, 9).equal(batch.positions.slice(1, 3)));
+  EXPECT_TRUE(next_token_examples(batch).positions.equal(batch.positions));
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
                                            Family::kRefusion, Family::kSdar, Family::kGidd,

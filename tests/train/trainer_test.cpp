@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "train/bpe.h"
@@ -285,6 +287,84 @@ TEST(BatchSource, GivesEachRowItsCanvasAndADrillItsResults) {
   }
   EXPECT_GT(drills, batch.tokens.size(0) / 4);
   EXPECT_LT(drills, batch.tokens.size(0) * 3 / 4);
+}
+
+/// Batches of retrieval alone.
+DataOptions retrieval_data(double drill_share) {
+  DataOptions data;
+  data.tasks = {{&find_task("retrieval"), 1}};
+  data.drill_share = drill_share;
+  data.batch_rows = 4;
+  data.canvas = 8;
+  data.drill_canvas = 100;
+  data.min_length = 200;
+  data.max_length = 300;
+  data.block_length = 32;
+  return data;
+}
+
+TEST(BatchSource, AsksManyQuestionsAboutOneListOfFacts) {
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const int64_t period = tokenizer.encode(".").front();
+  const DataOptions data = retrieval_data(1e9);  // no other rows
+  const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+  EXPECT_EQ(batch.tokens.size(1) % data.block_length, 0);
+  EXPECT_FALSE(batch.positions.defined());
+  for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+    const int64_t* const tokens = batch.tokens[row].data_ptr<int64_t>();
+    const bool* const response = batch.response[row].data_ptr<bool>();
+    std::map<std::pair<int64_t, int64_t>, int64_t> values;  // by key
+    int64_t questions = 0;
+    for (int64_t at = 3; at + 1 < batch.tokens.size(1); ++at) {
+      if (tokens[at - 3] != period || tokens[at + 1] != period) continue;  // no value
+      const std::pair key(tokens[at - 2], tokens[at - 1]);
+      if (!response[at]) {
+        EXPECT_EQ(questions, 0) << "facts come before questions";
+        values[key] = tokens[at];
+        continue;
+      }
+      ++questions;
+      ASSERT_TRUE(values.contains(key));
+      EXPECT_EQ(tokens[at], values[key]);
+    }
+    EXPECT_NEAR(static_cast<double>(questions),
+                static_cast<double>(std::count(response, response + batch.tokens.size(1), true)), 1);
+    EXPECT_GE(questions, data.drill_canvas / 4 - 1);
+    EXPECT_GE(values.size(), 48u);
+    EXPECT_LE(values.size(), 74u);
+  }
+}
+
+TEST(BatchSource, SpreadsRowsWithGapsOfWholeBlocksBetweenFacts) {
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const int64_t period = tokenizer.encode(".").front();
+  DataOptions data = retrieval_data(0.5);
+  data.spread = 4096;
+  BatchSource source(data, tokenizer, bpe.end_id());
+  int64_t gaps = 0, farthest = 0;
+  for (uint64_t step = 0; step < 16; ++step) {
+    const Batch batch = source.batch(step);
+    for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+      const int64_t* const positions = batch.positions[row].data_ptr<int64_t>();
+      ASSERT_EQ(positions[0], 0);
+      for (int64_t at = 1; at < batch.tokens.size(1); ++at) {
+        const int64_t gap = positions[at] - positions[at - 1] - 1;
+        ASSERT_GE(gap, 0);
+        if (gap == 0) continue;
+        ++gaps;
+        ASSERT_EQ(gap % data.block_length, 0);
+        ASSERT_EQ(at % data.block_length, 0);
+        ASSERT_EQ(batch.tokens[row][at - 1].item<int64_t>(), period);
+        ASSERT_FALSE(batch.response[row][at].item<bool>());
+      }
+      farthest = std::max(farthest, positions[batch.tokens.size(1) - 1]);
+    }
+  }
+  EXPECT_GT(gaps, 20);
+  EXPECT_GT(farthest, data.spread / 2);
+  EXPECT_LT(farthest, data.spread);
 }
 
 }  // namespace
