@@ -25,6 +25,7 @@ results: build/release/lacuna
 	build/release/lacuna report masked
 	build/release/lacuna report refusion
 	build/release/lacuna report uniform
+	build/release/lacuna report mage
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

@@ -21,8 +21,10 @@
 #include "eval/chart.h"
 #include "eval/evaluate.h"
 #include "eval/instruments.h"
+#include "eval/recall.h"
 #include "generation_flags.h"
 #include "loading.h"
+#include "numbers.h"
 #include "progress_bar.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -35,12 +37,17 @@ using Json = nlohmann::ordered_json;
 struct AnalyzeFlags : ModelFlags {
   std::optional<std::string> prompt;
   std::optional<std::string> task;
+  TaskOptions task_options;
   std::optional<int32_t> prompt_length;
   std::optional<int32_t> samples;
   bool raw = false;
   bool json = false;
   std::string plot;
   GenerationOptions generation;
+  // Of recall:
+  RecallSettings recall;
+  std::optional<int32_t> as_blocks;
+  std::optional<TokenId> mask_token;
 };
 
 /// How an instrument's rows make a picture: those that have `x`, which is a number, or a name that is written
@@ -58,15 +65,21 @@ struct InstrumentCommand {
   const char* name;
   const char* help;
   /// The rows of the report.
-  Json (*measure)(const Model&, const KernelContext&, Requests, const AnalysisProgress&);
+  Json (*measure)(const AnalyzeFlags&, const Model&, const KernelContext&, Requests, const AnalysisProgress&);
   Picture picture;
-  bool compares_caches = false;  ///< of uniform diffusion
+  bool compares_caches = false;         ///< of uniform diffusion
+  bool tries_sparse_attention = false;  ///< of block diffusion
 };
 
 template <auto Analyze>
-Json measure(const Model& model, const KernelContext& context, Requests requests,
-             const AnalysisProgress& progress) {
+Json measure(const AnalyzeFlags& /*flags*/, const Model& model, const KernelContext& context,
+             Requests requests, const AnalysisProgress& progress) {
   return to_json(Analyze(model, context, requests, progress));
+}
+
+Json measure_recall(const AnalyzeFlags& flags, const Model& model, const KernelContext& context,
+                    Requests requests, const AnalysisProgress& progress) {
+  return to_json(analyze_recall(model, context, requests, flags.recall, progress));
 }
 
 const std::vector<InstrumentCommand>& instruments() {
@@ -96,6 +109,12 @@ const std::vector<InstrumentCommand>& instruments() {
        "Where the time of the passes goes, by operation",
        measure<analyze_profile>,
        {"Time of the passes", "operation", "seconds", {"seconds"}}},
+      {"recall",
+       "How well cells of the prefix that are chosen for a block serve its rows and later steps",
+       measure_recall,
+       {"The first step's cells among the heaviest", "step", "recall", {"recall"}, "budget"},
+       false,
+       true},
   };
   return all;
 }
@@ -145,11 +164,19 @@ class RequestMaker {
     if (sources > 1) {
       throw InputError("expected at most one of --prompt, --task and --prompt-length; found {}", sources);
     }
+    const bool has_task = !flags_.prompt && !flags_.prompt_length;
+    if (has_task) {
+      check_options(find_task(task_name()), flags_.task_options);
+    } else if (flags_.task_options.length) {
+      throw InputError("--length {}: expected with --task alone", *flags_.task_options.length);
+    }
     if (flags_.prompt && flags_.samples) {
       throw InputError("--samples {}: --prompt is one sample; expected --task or --prompt-length with it",
                        *flags_.samples);
     }
   }
+
+  std::string task_name() const { return flags_.task.value_or("arithmetic"); }
 
   std::unique_ptr<Decoder> make_request(uint64_t index) const {
     const uint64_t seed = flags_.generation.seed.value_or(0);
@@ -162,8 +189,8 @@ class RequestMaker {
                           context);
     }
     if (flags_.prompt) return make_decoder(config_, options, encode(*flags_.prompt), context);
-    const Task& task = find_task(flags_.task.value_or("arithmetic"));
-    const Sample sample = task.generate(Split::kTest, seed, index);
+    const Task& task = find_task(task_name());
+    const Sample sample = task.generate(Split::kTest, seed, index, flags_.task_options);
     return make_decoder(config_, with_length(options, task), encode(sample.prompt), context);
   }
 
@@ -180,6 +207,64 @@ class RequestMaker {
   std::optional<Tokenizer> tokenizer_;
   ChatTemplate template_;
 };
+
+// An autoregressive model as the control of block diffusion.
+
+/// The mask of its tokenizer, by the names that families of the zoo and of block diffusion use.
+TokenId find_mask(const AnalyzeFlags& flags, const ModelSource& source) {
+  if (flags.mask_token) {
+    if (*flags.mask_token < 0 || *flags.mask_token >= source.config.vocab_size) {
+      throw InputError("--mask-token {}: expected a token below {}, the vocabulary of {}", *flags.mask_token,
+                       source.config.vocab_size, flags.model);
+    }
+    return *flags.mask_token;
+  }
+  if (source.config.mask_id >= 0) return source.config.mask_id;
+  if (has_tokenizer(source.folder)) {
+    const Tokenizer tokenizer = Tokenizer::load(source.folder);
+    for (const char* name : {"<|mdm_mask|>", "<|MASK|>", "<|mask|>"}) {
+      if (const std::optional<TokenId> id = tokenizer.id_of(name)) return *id;
+    }
+  }
+  throw InputError("--as-blocks: {} has no mask token; expected --mask-token ID, one that it never reads",
+                   flags.model);
+}
+
+/// The same weights, run as if they were a block-diffusion model's.
+ModelConfig as_blocks(const AnalyzeFlags& flags, const ModelSource& source) {
+  ModelConfig config = source.config;
+  if (!config.causal) {
+    throw InputError("--as-blocks {}: {} is no autoregressive model; expected one (Qwen2, Qwen3, ReFusion)",
+                     *flags.as_blocks, flags.model);
+  }
+  config.mask_id = find_mask(flags, source);
+  config.family = Family::kSdar;
+  config.causal = false;
+  config.plans_slots = false;
+  config.block_causal = true;
+  config.block_length = *flags.as_blocks;
+  return config;
+}
+
+ModelSource find_analyzed(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
+  ModelSource source = find_model(flags);
+  if (flags.mask_token && !flags.as_blocks) {
+    throw InputError("--mask-token {}: expected with --as-blocks alone", *flags.mask_token);
+  }
+  if (flags.as_blocks) source.config = as_blocks(flags, source);
+  if (instrument.tries_sparse_attention && !source.config.block_causal) {
+    throw InputError(
+        "--model {}: expected a block-diffusion model (SDAR, Fast-dLLM v2, LLaDA 2), or --as-blocks N with "
+        "an "
+        "autoregressive one",
+        flags.model);
+  }
+  const std::string sparse = flags.generation.sparse.value_or("exact");
+  if (instrument.tries_sparse_attention && sparse != "exact") {
+    throw InputError("--sparse {}: analyze recall attends to all, and tries all policies beside it", sparse);
+  }
+  return source;
+}
 
 // Reports.
 
@@ -250,7 +335,8 @@ class ChartMaker {
   void add(const Json& row) {
     if (!row.contains(picture_.x)) return;
     for (const char* figure : picture_.figures) {
-      const std::string name = picture_.series == nullptr ? figure : row[picture_.series].get<std::string>();
+      if (!row.contains(figure)) continue;
+      const std::string name = series_name(row, figure);
       const auto value = row[figure].get<double>();
       const Json& x = row[picture_.x];
       Place number{x.is_number() ? x.get<double>() : 0, ""};
@@ -271,6 +357,12 @@ class ChartMaker {
   }
 
  private:
+  std::string series_name(const Json& row, const char* figure) const {
+    if (picture_.series == nullptr) return figure;
+    const Json& value = row[picture_.series];
+    return value.is_string() ? value.get<std::string>() : fmt::format("{} {}", picture_.series, value.dump());
+  }
+
   /// Of a name: how many came before it, and the name itself until a mark has it.
   struct Place {
     double x = 0;
@@ -325,13 +417,13 @@ class PlotFile {
 template <typename Prepare>
 Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& flags,
                     Prepare&& before_loading) {
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_analyzed(instrument, flags);
   const std::vector<std::unique_ptr<Decoder>> requests = RequestMaker(flags, source).make();
   if (instrument.compares_caches) as_uniform_diffusion(*requests.front());
   before_loading();
   const LoadedModel loaded = load_model(flags, source);
   ProgressBar bar("Analyzing");
-  return instrument.measure(*loaded.model, loaded.context(), requests,
+  return instrument.measure(flags, *loaded.model, loaded.context(), requests,
                             [&](int32_t done) { bar.update(done, static_cast<int64_t>(requests.size())); });
 }
 
@@ -347,6 +439,27 @@ void analyze(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
 
 using UseInstrument = std::function<void(const InstrumentCommand&, const AnalyzeFlags&)>;
 
+void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
+  command
+      .add_option("--budgets", flags.recall.budgets,
+                  "Cells of each layer and kv head that are chosen, ascending (default 64,128,256)")
+      ->delimiter(',')
+      ->expected(1, 64)
+      ->check(number<int32_t>())
+      ->group("Recall");
+  command
+      .add_option("--as-blocks", flags.as_blocks,
+                  "The control: run an autoregressive model as if it were one of block diffusion with blocks "
+                  "of so many positions")
+      ->check(CLI::Range(1, 1 << 16))
+      ->group("Recall");
+  command
+      .add_option("--mask-token", flags.mask_token,
+                  "--as-blocks: the token that stands for a mask (default: the tokenizer's)")
+      ->check(number<TokenId>())
+      ->group("Recall");
+}
+
 void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const UseInstrument& use) {
   auto flags = std::make_shared<AnalyzeFlags>();
   CLI::App* command = parent.add_subcommand(instrument.name, instrument.help);
@@ -355,6 +468,11 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
   std::string names;
   for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
   command->add_option("--task", flags->task, names + " (default arithmetic)")->group("Requests");
+  command
+      ->add_option("--length", flags->task_options.length,
+                   fmt::format("Tokens of a prompt of retrieval, {} to {} (default {})", kMinLength,
+                               kMaxLength, kDefaultLength))
+      ->group("Requests");
   command
       ->add_option("--prompt-length", flags->prompt_length,
                    "Prompts of so many random tokens, for models without a tokenizer")
@@ -367,6 +485,7 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
       ->group("Requests");
   command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Requests");
   add_generation_flags(*command, flags->generation);
+  if (instrument.tries_sparse_attention) add_recall_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object per row")->group("Output");
   command->add_option("--plot", flags->plot, "Draw the figures into this SVG file")->group("Output");
   command->footer("The seed chooses the samples, and sample i is generated with seed + i.");

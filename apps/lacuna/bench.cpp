@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/error.h"
-#include "bench/block_bench.h"
 #include "bench/matmul_bench.h"
 #include "bench/step_bench.h"
+#include "block_timing.h"
 #include "commands.h"
-#include "decode/parse_policies.h"
 #include "decode_timing.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
@@ -118,9 +116,7 @@ void add_decode_bench(CLI::App& bench) {
   command->callback([flags] { run_decode_bench(*flags); });
 }
 
-struct BlockFlags : ModelFlags {
-  BlockBenchOptions options;
-  std::vector<std::string> sparse = {"exact", "mage=512", "quest=512", "sparsed=512"};
+struct BlockFlags : BlockTimingFlags {
   bool json = false;
 };
 
@@ -142,48 +138,19 @@ void print_block_table(const nlohmann::ordered_json& results) {
 }
 
 void run_block_bench(const BlockFlags& flags) {
-  BlockBenchOptions options = flags.options;
-  for (const std::string& text : flags.sparse) options.policies.emplace_back(text, parse_sparse(text));
-  const ModelSource source = find_model(flags);
-  if (!source.config.block_causal) {
-    throw InputError("{}: is not a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2)", flags.model);
+  const nlohmann::ordered_json report = time_blocks(flags);
+  if (flags.json) {
+    fmt::print("{}\n", report.dump());
+  } else {
+    print_block_table(report["results"]);
   }
-  const LoadedModel loaded = load_model(flags, source);
-  const nlohmann::ordered_json results = to_json(bench_blocks(*loaded.model, loaded.context(), options));
-  if (!flags.json) return print_block_table(results);
-  const nlohmann::ordered_json report{{"bench", "block"},
-                                      {"model", flags.model},
-                                      {"isa", loaded.kernels->name},
-                                      {"dtype", name_of(loaded.model->dtype())},
-                                      {"threads", loaded.threads->size()},
-                                      {"block_length", options.block_length},
-                                      {"steps", options.steps},
-                                      {"repeat", options.repeat},
-                                      {"results", results}};
-  fmt::print("{}\n", report.dump());
 }
 
 void add_block_bench(CLI::App& bench) {
   auto flags = std::make_shared<BlockFlags>();
   CLI::App* command = bench.add_subcommand(
       "block", "Time a block of output of block diffusion behind long prefixes, by --sparse policy");
-  add_model_flags(*command, *flags);
-  command
-      ->add_option("--prefix", flags->options.prefixes,
-                   "Cells before the block, separated by commas (default 8192)")
-      ->delimiter(',')
-      ->check(number<int32_t>() & CLI::Range(1, 1 << 20));
-  command
-      ->add_option("--sparse", flags->sparse,
-                   "A policy; may be given several times (default: exact, mage=512, quest=512, sparsed=512)")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--block-length", flags->options.block_length, "Rows of the block (default 32)")
-      ->check(CLI::Range(1, 4096));
-  command->add_option("--steps", flags->options.steps, "Denoising steps of the block (default 32)")
-      ->check(CLI::Range(1, 4096));
-  command->add_option("--repeat", flags->options.repeat, "Timed passes of each kind (default 3)")
-      ->check(CLI::Range(1, 10'000));
+  add_block_timing_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer(
       "Keys and values of the prefix are random. A block is its first step, its later steps and the pass "

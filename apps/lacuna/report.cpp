@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "bench/machine.h"
+#include "block_timing.h"
 #include "commands.h"
 #include "decode_timing.h"
 #include "engine/engine.h"
@@ -29,6 +30,7 @@
 #include "generation_flags.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
+#include "mage_report.h"
 #include "masked_report.h"
 #include "refusion_report.h"
 #include "report_page.h"
@@ -64,6 +66,11 @@ struct RefusionFlags : ReportFlags {
 struct UniformFlags : ReportFlags {
   std::string masked = "mini-gidd-mask";
   std::string judge = "mini-qwen";
+  std::optional<std::vector<std::string>> shapes;
+};
+
+struct MageFlags : ReportFlags {
+  std::string twin = "mini-qwen3";
   std::optional<std::vector<std::string>> shapes;
 };
 
@@ -183,6 +190,13 @@ nlohmann::ordered_json measure_decode_bench(const std::string& command) {
   return row;
 }
 
+nlohmann::ordered_json measure_block_bench(const std::string& command) {
+  nlohmann::ordered_json row = row_of(command);
+  row["result"] =
+      time_blocks(parse_command<BlockTimingFlags>(command, kBlockBenchCommand, add_block_timing_flags));
+  return row;
+}
+
 struct TraceFlags : ModelFlags {
   std::string prompt;
   std::string trace;  ///< where `lacuna run` would write it
@@ -244,6 +258,7 @@ nlohmann::ordered_json measure_analysis(const std::string& command) {
 
 nlohmann::ordered_json measure(const std::string& command) {
   if (command.starts_with(kDecodeBenchCommand)) return measure_decode_bench(command);
+  if (command.starts_with(kBlockBenchCommand)) return measure_block_bench(command);
   if (command.starts_with(kRunCommand)) return measure_trace(command);
   if (command.starts_with(kAnalyzeCommand)) return measure_analysis(command);
   return measure_evaluation(command);
@@ -258,15 +273,21 @@ void write_file(const fs::path& path, const std::string& text) {
 
 /// What --samples, --quick and --threads say about a grid.
 template <typename Grid>
+void set_samples(const ReportFlags& flags, Grid& grid) {
+  if (flags.quick) grid.samples = 4;
+  if (flags.samples) grid.samples = *flags.samples;
+  if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
+}
+
+/// The same of a grid some of whose settings are timed.
+template <typename Grid>
 void set_size(const ReportFlags& flags, Grid& grid) {
+  set_samples(flags, grid);
   if (flags.quick) {
-    grid.samples = 4;
     grid.timed_samples = 2;
     grid.rounds = 1;
   }
-  if (flags.samples) grid.samples = *flags.samples;
   grid.timed_samples = std::min(grid.timed_samples, grid.samples);
-  if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
 }
 
 /// Measures what a page asks for and is not known yet, then writes the page.
@@ -347,6 +368,27 @@ void report_uniform(const UniformFlags& flags) {
          [&](const Measure& measure) { return write_uniform_page(grid, measure); });
 }
 
+void report_mage(const MageFlags& flags) {
+  MageGrid grid;
+  grid.model = flags.model;
+  grid.twin = flags.twin;
+  if (!flags.quick) {
+    grid.shapes = {"random:sdar-8b,layers=8", "random:fast-dllm-v2-7b,layers=7",
+                   "random:llada2-mini,layers=5"};
+  }
+  if (flags.shapes) grid.shapes = *flags.shapes;
+  if (grid.shapes == std::vector<std::string>{"none"}) grid.shapes.clear();
+  if (flags.quick) {
+    grid.cell_samples = 1;
+    grid.instrument_samples = 1;
+    grid.contexts = {128, 256};
+    grid.depth_steps = {0, 4};
+    grid.budgets = {32};
+  }
+  set_samples(flags, grid);
+  report(flags, "mage", 1, [&](const Measure& measure) { return write_mage_page(grid, measure); });
+}
+
 /// The flags that all reports have.
 void add_report_flags(CLI::App& command, ReportFlags& flags, const std::string& name) {
   command.add_option("--samples", flags.samples, "Samples of each setting (default 200; --quick: 4)")
@@ -404,6 +446,21 @@ void add_uniform_report(CLI::App& report) {
   command->callback([flags] { report_uniform(*flags); });
 }
 
+void add_mage_report(CLI::App& report) {
+  auto flags = std::make_shared<MageFlags>();
+  flags->model = "mini-sdar-long";
+  CLI::App* command =
+      report.add_subcommand("mage", "Sparse attention over block diffusion, beside MAGE's figures");
+  command->add_option("-m,--model", flags->model, "The block diffusion model (default mini-sdar-long)");
+  command->add_option("--twin", flags->twin,
+                      "An autoregressive model with the same tokenizer, the control (default mini-qwen3)");
+  command->add_option("--shapes", flags->shapes,
+                      "Models whose blocks are timed, or none (default random:sdar-8b,layers=8, "
+                      "random:fast-dllm-v2-7b,layers=7 and random:llada2-mini,layers=5; --quick: none)");
+  add_report_flags(*command, *flags, "mage");
+  command->callback([flags] { report_mage(*flags); });
+}
+
 }  // namespace
 
 void add_report_command(CLI::App& program) {
@@ -412,6 +469,7 @@ void add_report_command(CLI::App& program) {
   add_masked_report(*report);
   add_refusion_report(*report);
   add_uniform_report(*report);
+  add_mage_report(*report);
 }
 
 }  // namespace lacuna

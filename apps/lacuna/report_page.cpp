@@ -14,6 +14,12 @@ std::string machine_of(const nlohmann::json& row) {
                      machine.at("cores").get<int64_t>(), machine.at("instructions").get<std::string>());
 }
 
+std::string cell_text(const nlohmann::json& value) {
+  if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "-" : value.dump();
+}
+
 std::string listed(const std::set<std::string>& all) {
   std::string text;
   for (const std::string& each : all) text += (text.empty() ? "" : "; ") + each;
@@ -89,6 +95,18 @@ DecodingTrace trace_of(const nlohmann::json& row) {
   return found;
 }
 
+std::vector<BlockTimingRow> block_timings_of(const nlohmann::json& row) {
+  std::vector<BlockTimingRow> rows;
+  for (const nlohmann::json& result : row.at("result").at("results")) {
+    const auto number = [&](const char* key) { return result.at(key).get<double>(); };
+    const auto later = [&](const char* key) { return result.at("later_step").at(key).get<double>(); };
+    rows.push_back({result.at("prefix").get<int32_t>(), result.at("sparse").get<std::string>(),
+                    number("block_seconds"), number("speedup"), number("flops_allow"),
+                    number("first_step_ratio"), later("attention"), later("selection"), later("rest")});
+  }
+  return rows;
+}
+
 std::vector<AnalysisTable> analysis_of(const nlohmann::json& row) {
   std::vector<AnalysisTable> tables;
   for (const nlohmann::json& table : row.at("result").at("tables")) {
@@ -109,6 +127,8 @@ void check_row(const nlohmann::json& row) {
   const auto command = row.at("command").get<std::string>();
   if (command.starts_with(kDecodeBenchCommand)) {
     comparison_of(row);
+  } else if (command.starts_with(kBlockBenchCommand)) {
+    block_timings_of(row);
   } else if (command.starts_with(kRunCommand)) {
     trace_of(row);
   } else if (command.starts_with(kAnalyzeCommand)) {
@@ -161,6 +181,26 @@ std::vector<AnalysisTable> PageWriter::analyze(const std::string& command) {
   machines_.insert(machine_of(row));
   commits_.insert(row.at("commit").get<std::string>());
   return analysis_of(row);
+}
+
+std::vector<BlockTimingRow> PageWriter::time_blocks(const std::string& command) {
+  const nlohmann::json row = measure_(command, Purpose::kFigures);
+  machines_.insert(machine_of(row));
+  commits_.insert(row.at("commit").get<std::string>());
+  return block_timings_of(row);
+}
+
+void PageWriter::add_tables(const std::string& command) {
+  for (const AnalysisTable& found : analyze(command)) {
+    Table result(found.head);
+    for (const auto& row : found.rows) {
+      std::vector<std::string> cells(row.size());
+      std::transform(row.begin(), row.end(), cells.begin(), cell_text);
+      result.row(cells);
+    }
+    table(result);
+  }
+  paragraph("`" + command + "`");
 }
 
 void PageWriter::heading(std::string_view title) {

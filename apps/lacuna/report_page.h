@@ -19,6 +19,7 @@ namespace lacuna {
 /// What a raw row's command gives, by how the command begins; with the program's name in front.
 inline constexpr std::string_view kEvalCommand = "lacuna eval ";
 inline constexpr std::string_view kDecodeBenchCommand = "lacuna bench decode ";
+inline constexpr std::string_view kBlockBenchCommand = "lacuna bench block ";
 inline constexpr std::string_view kRunCommand = "lacuna run ";  ///< its --trace
 inline constexpr std::string_view kAnalyzeCommand = "lacuna analyze ";
 
@@ -49,6 +50,16 @@ struct DecodeComparison {
   int64_t plain_rows = 0, rows = 0;
   double flops_ratio = 0, time_ratio = 0;
   double plain_tokens_per_second = 0, tokens_per_second = 0;  ///< of canvas
+};
+
+/// One policy behind one prefix, as `lacuna bench block` gives it.
+struct BlockTimingRow {
+  int32_t prefix = 0;
+  std::string sparse;
+  double block_seconds = 0;
+  double speedup = 0, flops_allow = 0, first_step_ratio = 0;  ///< to exact attention
+  double later_attention = 0, later_selection = 0,
+         later_rest = 0;  ///< seconds of a step that is not the first
 };
 
 /// Figures of the same kind, as `lacuna analyze` gives them.
@@ -89,6 +100,7 @@ struct DecodingTrace {
 Measurement measurement_of(const nlohmann::json& row);
 DecodeComparison comparison_of(const nlohmann::json& row);
 DecodingTrace trace_of(const nlohmann::json& row);
+std::vector<BlockTimingRow> block_timings_of(const nlohmann::json& row);
 std::vector<AnalysisTable> analysis_of(const nlohmann::json& row);
 /// Reads what the row's command gives.
 void check_row(const nlohmann::json& row);
@@ -129,10 +141,13 @@ class PageWriter {
   DecodeComparison compare_decodes(const std::string& command);
   DecodingTrace trace(const std::string& command);
   std::vector<AnalysisTable> analyze(const std::string& command);
+  std::vector<BlockTimingRow> time_blocks(const std::string& command);
 
   void heading(std::string_view title);
   void paragraph(std::string_view words);
   void table(const Table& finished);
+  /// All tables that an analysis gives, and its command.
+  void add_tables(const std::string& command);
   void plot(const std::string& name, const Chart& chart);
   void picture(const std::string& name, std::string_view title, std::string svg);
 

@@ -212,25 +212,6 @@ class Page : private PageWriter {
                        kAnswer, flags, grid_.instrument_samples, grid_.common_flags);
   }
 
-  static std::string cell(const nlohmann::json& value) {
-    if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
-    if (value.is_string()) return value.get<std::string>();
-    return value.is_null() ? "-" : value.dump();
-  }
-
-  void add_tables(const std::string& command) {
-    for (const AnalysisTable& found : analyze(command)) {
-      Table result(found.head);
-      for (const auto& row : found.rows) {
-        std::vector<std::string> cells(row.size());
-        std::transform(row.begin(), row.end(), cells.begin(), cell);
-        result.row(cells);
-      }
-      table(result);
-    }
-    paragraph(code(command));
-  }
-
   void instrument(const std::string& instrument, const std::string& model, const std::string& flags) {
     add_tables(analyze_command(instrument, model, flags));
   }

@@ -556,6 +556,29 @@ TEST_F(Cli, ReportsOnRefusion) {
   expect_refused(lacuna(report), "refusion.jsonl, line 1");
 }
 
+TEST_F(Cli, DrawsTheRecallOfAControl) {
+  const std::string model = "analyze recall -m " LACUNA_SOURCE_DIR "/models/mini-qwen3 ";
+  const std::string command = model +
+                              "--prompt-length 40 --samples 1 --gen-length 8 --ignore-eos --threads 1 "
+                              "--budgets 16,24 ";
+  const Outcome outcome = lacuna(command + "--as-blocks 4 --json --plot recall.svg");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::vector<json> rows = parse_lines(outcome.out);
+  ASSERT_FALSE(rows.empty());
+  EXPECT_EQ(rows.front()["instrument"], "recall");
+  EXPECT_EQ(rows.front()["budget"], 16);
+  EXPECT_EQ(rows.back()["steps_per_block"], 4);
+  const std::string picture = slurp(folder_ / "recall.svg");
+  EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("budget 16"), HasSubstr("budget 24")));
+  expect_refused(lacuna(command), "--as-blocks N");
+  expect_refused(lacuna(command + "--mask-token 90"), "--mask-token 90");
+  expect_refused(lacuna(command + "--as-blocks 4 --mask-token 636"), "--mask-token 636");
+  expect_refused(lacuna(command + "--as-blocks 4 --sparse mage=16"), "--sparse mage=16");
+  expect_refused(lacuna(command + "--as-blocks 4 --length 64"), "--length 64");
+  expect_refused(lacuna("analyze recall -m " + golden("llada2") + " --prompt-length 40 --as-blocks 4"),
+                 "no autoregressive model");
+}
+
 TEST_F(Cli, TimesAStep) {
   const Outcome outcome =
       lacuna("bench step -m " + golden("llada") + " --canvas 64 --rows 64,16 --repeat 2 --threads 1 --json");

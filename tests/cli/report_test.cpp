@@ -11,6 +11,7 @@
 
 #include "decoding_picture.h"
 #include "eval/svg.h"
+#include "mage_report.h"
 #include "refusion_report.h"
 #include "uniform_report.h"
 
@@ -203,6 +204,58 @@ TEST(UniformPage, HoldsEveryPartFromMadeUpMeasurements) {
   expect_well_formed(files.at("uniform_steps.svg"));
   expect_well_formed(files.at("uniform_entropy.svg"));
   EXPECT_EQ(write(), files);
+}
+
+json block_row(const std::string& command) {
+  json row = row_of(command);
+  const auto timed = [](int prefix, const char* sparse, double speedup, double allowed) {
+    return json{{"prefix", prefix},
+                {"sparse", sparse},
+                {"block_seconds", 12.5},
+                {"speedup", speedup},
+                {"flops_allow", allowed},
+                {"first_step_ratio", 1.05},
+                {"later_step", {{"attention", 0.25}, {"selection", 0.01}, {"rest", 0.5}}}};
+  };
+  row["result"] = {{"results", {timed(8192, "exact", 1, 1), timed(8192, "mage=512", 1.8, 2)}}};
+  return row;
+}
+
+TEST(MagePage, HoldsEveryPartFromMadeUpMeasurements) {
+  MageGrid grid;
+  grid.model = "blocks";
+  grid.twin = "twin";
+  grid.shapes = {"random:big"};
+  std::set<std::string> commands;
+  const auto write = [&] {
+    std::map<std::string, std::string> files;
+    const Measure measure = [&](const std::string& command, Purpose) {
+      commands.insert(command);
+      json row = command.starts_with(kBlockBenchCommand) ? block_row(command)
+                 : command.starts_with(kAnalyzeCommand)  ? analysis_row(command)
+                                                         : evaluation_row(command);
+      check_row(row);
+      return row;
+    };
+    for (const PageFile& file : write_mage_page(grid, measure)) files[file.name] = file.text;
+    return files;
+  };
+  const std::map<std::string, std::string> files = write();
+  const std::string& page = files.at("mage.md");
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("| 8192 | mage=512 | 12.5 | 1.80× | 2.00× | 90.0% | 1.05× | 0.250 s |"),
+                    HasSubstr("| quest | 128 | 4096 | 50.0% (25.0 to 75.0) |"), HasSubstr("Commit: abc."),
+                    HasSubstr("--as-blocks 32"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+  for (const std::string& command : commands) {
+    if (command.find("--depth") != std::string::npos) continue;  // one stands for all
+    EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+  }
+  expect_well_formed(files.at("mage_depths.svg"));
+  EXPECT_EQ(count(files.at("mage_depths.svg"), "<rect"), 4 * 4 * 5);
+  EXPECT_EQ(write(), files);
+
+  grid.shapes.clear();
+  EXPECT_THAT(write().at("mage.md"), HasSubstr("Not measured: no `--shapes`."));
 }
 
 TEST(CheckRow, WantsTheFiguresOfItsCommand) {
