@@ -220,50 +220,60 @@ bool check_records(const Sample& sample, std::string_view text) {
 
 // Tokens of the zoo's vocabulary, in which every word of the lists below is one token with the space before
 // it.
-constexpr int32_t kFactTokens = 4;  // " fox lantern Mia."
+constexpr int32_t kLineTokens = 4;  // " fox lantern Mia."
 constexpr int32_t kQuestionTokens = 2;
 constexpr int32_t kOpeningTokens = 2;  // "Tell.", and " now" for each token that fills the length
 
-/// The first words of keys: names, animals, places, verbs and feelings.
-std::vector<std::string_view> key_owners() {
+/// What the lines of a list speak of: animals, places, verbs and feelings.
+std::vector<std::string_view> line_words() {
   std::vector<std::string_view> words(kAnimals.begin(), kAnimals.end());
-  for (const Person& person : kPeople) words.push_back(person.name);
   for (const std::string_view place : kPlaces) words.push_back(without_preposition(place));
   for (const Event& event : kEvents) words.push_back(event.verb);
   for (const Event& event : kEvents) words.push_back(event.feeling);
   return words;
 }
 
-/// The second words of keys.
-std::vector<std::string_view> key_things() {
+/// What facts are about; no other line names them.
+std::vector<std::string_view> fact_things() {
   std::vector<std::string_view> words(kThings.begin(), kThings.end());
   words.insert(words.end(), kObjects.begin(), kObjects.end());
   return words;
 }
 
 Sample draw_retrieval(Draws draws, const TaskOptions& options) {
-  static const std::vector<std::string_view> owners = key_owners();
-  static const std::vector<std::string_view> things = key_things();
+  static const std::vector<std::string_view> words = line_words();
+  static const std::vector<std::string_view> things = fact_things();
   const int32_t length = options.length.value_or(kDefaultLength);
   const int32_t room = length - kOpeningTokens - kQuestionTokens;
-  const auto count = static_cast<size_t>(room / kFactTokens);
-  const std::vector<size_t> keys = drawn_from(draws, owners.size() * things.size(), count);
-  const auto text_of = [&](size_t key) {
-    return fmt::format(" {} {}", owners[key / things.size()], things[key % things.size()]);
-  };
+  const auto count = static_cast<size_t>(room / kLineTokens);
   const size_t asked = options.depth
                            ? static_cast<size_t>(std::lround(*options.depth * static_cast<double>(count - 1)))
                            : draws.below(count);
+  // The line that is asked about and others, at most every second one, are facts.
+  const size_t num_facts = std::min(things.size(), (count + 1) / 2);
+  std::vector<bool> is_fact(count);
+  for (const size_t line : drawn_from(draws, count, num_facts)) is_fact[line] = true;
+  if (!is_fact[asked]) {
+    *std::find(is_fact.begin(), is_fact.end(), true) = false;
+    is_fact[asked] = true;
+  }
+  const std::vector<size_t> named = shuffled(draws, things.size());
+  size_t next = 0;
 
   Sample sample{"Tell", {}};
-  for (int32_t i = 0; i < room % kFactTokens; ++i) sample.prompt += " now";
+  for (int32_t i = 0; i < room % kLineTokens; ++i) sample.prompt += " now";
   sample.prompt += ".";
-  for (size_t i = 0; i < count; ++i) {
+  std::string question;
+  for (size_t line = 0; line < count; ++line) {
+    const std::string_view first = draws.pick(words);
+    const std::string_view second = is_fact[line] ? things[named[next++]] : draws.pick(words);
     const std::string_view value = draws.pick(kPeople).name;
-    sample.prompt += fmt::format("{} {}.", text_of(keys[i]), value);
-    if (i == asked) sample.answer = fmt::format("{}.", value);
+    sample.prompt += fmt::format(" {} {} {}.", first, second, value);
+    if (line != asked) continue;
+    question = fmt::format(" {} {}", first, second);
+    sample.answer = fmt::format("{}.", value);
   }
-  sample.prompt += text_of(keys[asked]);
+  sample.prompt += question;
   return sample;
 }
 
@@ -293,7 +303,7 @@ constexpr auto kTasks = std::to_array<Task>({
      draw_of_split<without_options<draw_story>, 2>, check_story},
     {"records", "cards with six words about each of two to six people, in the order asked for", 56, false,
      draw_of_split<without_options<draw_records>, 3>, check_records},
-    {"retrieval", "one fact out of a long list of facts", 8, true, draw_of_split<draw_retrieval, 4>,
+    {"retrieval", "one fact out of a long list of lines", 8, true, draw_of_split<draw_retrieval, 4>,
      check_retrieval},
 });
 

@@ -62,12 +62,12 @@ inline constexpr int kMaxChange = 9;
 ///  the
 ///    answer repeats the cards in that order: "Ben fox finds lantern shells hill happy. Mia ...". The cards
 ///    do not depend on each other, so they can be written side by side. Right means right in every character.
-///  - `retrieval`: a needle in a haystack. A list of facts " fox lantern Mia.", each with a key of two words
-///    that no other fact has, then one of the keys once more: "Tell. Ben drum Ada. fox lantern Mia. ... fox
-///    lantern"; the answer is its value and a period: "Mia.". The prompt has exactly the asked number of
-///    tokens as the zoo's vocabulary spells it, 1,024 if none was asked for: an opening of two to five, four
-///    for each fact and two for the question. Right means right in every character; by chance it is one time
-///    in twenty.
+///  - `retrieval`: a needle in a haystack. A list of lines " fox lantern Mia.", of which at most 40, and at
+///    most every second one, are facts: their second word is a thing that no other line names. Then the words
+///    of a fact once more: "Tell. fox river Ada. deer lantern Mia. ... deer lantern"; the answer is its value
+///    and a period: "Mia.". The prompt has exactly the asked number of tokens as the zoo's vocabulary spells
+///    it, 1,024 if none was asked for: an opening of two to five, four for each line and two for the
+///    question. Right means right in every character; by chance it is one time in twenty.
 std::span<const Task> tasks();
 
 /// The task of that name; throws InputError with the list of names.
