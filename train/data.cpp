@@ -21,15 +21,13 @@ enum Purpose : uint8_t {
   kBatchOrder,
   kLength = 64,  // and of evaluate.cpp
   kFactOrder,
-  kGap,
-  kCrowd
+  kGap
 };  // apart from those of the objective
 
 // So many batches are drawn together and sorted by length; more would save little.
 constexpr uint64_t kPoolBatches = 16;
 
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
-constexpr double kCrowdedShare = 0.6;  // of drills of retrieval
 constexpr double kSpreadShare = 0.75;  // of the rows that could be
 
 // Never extended: the zoo's models share the vocabulary that these two gave, and any text can be written in
@@ -90,11 +88,7 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
   const Task& task = *chosen->task;
   const bool spread =
       task.has_lengths && options_.spread > 0 && RngStream(options_.seed, kGap).uniform(index) < kSpreadShare;
-  Sample sample = draw_sample(task, index, spread);
-  const RngStream crowd(options_.seed, kCrowd, index);
-  if (task.has_lengths && drill && crowd.uniform(0) < kCrowdedShare) {
-    sample = crowded(sample, RngStream(options_.seed, kCrowd, index, 1));
-  }
+  const Sample sample = draw_sample(task, index, spread);
   Row row{tokenizer_->encode(sample.prompt), {}, drill, {}, {}, spread};
   // A prompt that stops amid a sentence goes on with a space.
   const std::string answer = (task.has_lengths ? " " : "") + sample.answer;
@@ -121,35 +115,6 @@ Sample BatchSource::draw_sample(const Task& task, uint64_t index, bool spread) c
   if (beyond == 0) return sample;
   task_options.length = std::min(kMaxLength, *task_options.length + kFactLength - beyond);
   return task.generate(Split::kTrain, options_.seed, index, task_options);
-}
-
-Sample BatchSource::crowded(const Sample& sample, const RngStream& stream) {
-  const std::vector<Question> facts = facts_of(sample);
-  const auto words = static_cast<size_t>(std::ceil(std::sqrt(2.0 * static_cast<double>(facts.size()))));
-  std::array<std::vector<std::string>, 2> lists;  // first and second words of keys
-  for (const Question& fact : facts) {
-    const size_t second = fact.text.find(' ', 1);
-    const std::array parts{fact.text.substr(0, second), fact.text.substr(second)};
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const bool is_new = std::find(lists[i].begin(), lists[i].end(), parts[i]) == lists[i].end();
-      if (is_new && lists[i].size() < words) lists[i].push_back(parts[i]);
-    }
-  }
-  const size_t num_keys = lists[0].size() * lists[1].size();
-  if (num_keys < facts.size()) return sample;
-  const std::vector<size_t> keys = shuffled(num_keys, stream);
-  const auto key_of = [&](size_t fact) {
-    return lists[0][keys[fact] / lists[1].size()] + lists[1][keys[fact] % lists[1].size()];
-  };
-  const std::string question = sample.prompt.substr(sample.prompt.rfind('.') + 1);
-  Sample result{sample.prompt.substr(0, sample.prompt.find('.') + 1), sample.answer};
-  size_t asked = 0;
-  for (size_t i = 0; i < facts.size(); ++i) {
-    if (facts[i].text == question) asked = i;
-    result.prompt += key_of(i) + facts[i].result + ".";
-  }
-  result.prompt += key_of(asked);
-  return split_of(result.prompt) == Split::kTrain ? result : sample;
 }
 
 std::vector<BatchSource::Question> BatchSource::facts_of(const Sample& sample) {

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/rng.h"
 #include "base/token.h"
 #include "eval/tasks.h"
 #include "tokenizer/tokenizer.h"
@@ -45,8 +44,7 @@ struct DataOptions {
 /// place, "12+7=19. 14-9=5. ...", in which only the results belong to the response: it teaches as many sums
 /// as fit instead of the two of a story. Its equations are drawn evenly from all that a story can contain. A
 /// drill of retrieval goes on with more questions about its list, "fox lantern Mia. Ben drum Ada. ...", no
-/// fact a second time before all were asked, in which only the values belong to the response. Most of these
-/// lists have keys of few words, so that neither word of a key tells much alone, as in a far longer list.
+/// fact a second time before all were asked, in which only the values belong to the response.
 class BatchSource {
  public:
   /// `tokenizer` outlives the source; `end_id` fills the rows. Throws InputError for drills with one end
@@ -83,9 +81,8 @@ class BatchSource {
   void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
   void write_drill(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
   void write_positions(const Row& row, uint64_t index, int64_t* positions, int64_t length) const;
+  /// The lines whose thing no other line names.
   static std::vector<Question> facts_of(const Sample& sample);
-  /// The list with other keys, made of few words: any one of them is in many keys.
-  static Sample crowded(const Sample& sample, const RngStream& stream);
 
   DataOptions options_;
   const Tokenizer* tokenizer_;
