@@ -70,6 +70,7 @@ struct UniformFlags : ReportFlags {
 };
 
 struct MageFlags : ReportFlags {
+  std::string needles = "none";
   std::string twin = "mini-qwen3";
   std::optional<std::vector<std::string>> shapes;
 };
@@ -371,6 +372,7 @@ void report_uniform(const UniformFlags& flags) {
 void report_mage(const MageFlags& flags) {
   MageGrid grid;
   grid.model = flags.model;
+  if (flags.needles != "none") grid.needles = flags.needles;
   grid.twin = flags.twin;
   if (!flags.quick) {
     grid.shapes = {"random:sdar-8b,layers=8", "random:fast-dllm-v2-7b,layers=7",
@@ -383,7 +385,8 @@ void report_mage(const MageFlags& flags) {
     grid.instrument_samples = 1;
     grid.contexts = {128, 256};
     grid.depth_steps = {0, 4};
-    grid.budgets = {32};
+    grid.budgets = {16};
+    grid.needle_budgets = {32};
   }
   set_samples(flags, grid);
   report(flags, "mage", 1, [&](const Measure& measure) { return write_mage_page(grid, measure); });
@@ -448,10 +451,13 @@ void add_uniform_report(CLI::App& report) {
 
 void add_mage_report(CLI::App& report) {
   auto flags = std::make_shared<MageFlags>();
-  flags->model = "mini-sdar-long";
+  flags->model = "mini-sdar";
   CLI::App* command =
       report.add_subcommand("mage", "Sparse attention over block diffusion, beside MAGE's figures");
-  command->add_option("-m,--model", flags->model, "The block diffusion model (default mini-sdar-long)");
+  command->add_option("-m,--model", flags->model,
+                      "The block diffusion model, which knows arithmetic (default mini-sdar)");
+  command->add_option("--needles", flags->needles,
+                      "A block diffusion model that was trained on retrieval, or none (default none)");
   command->add_option("--twin", flags->twin,
                       "An autoregressive model with the same tokenizer, the control (default mini-qwen3)");
   command->add_option("--shapes", flags->shapes,

@@ -312,6 +312,7 @@ class Page : private PageWriter {
         "uniform --refresh 0 --boundary blocks=2,full-every=16",
         16 * 32);
     if (!grid_.deep_shape.empty()) {
+      add_shape(strategies, "uniform, R = 4", grid_.deep_shape, plan + " --cache uniform", largest);
       add_shape(strategies, "uniform, R = 4", grid_.deep_shape, plan + " --cache uniform", 1);
       add_shape(strategies, "boundaries, R = 0", grid_.deep_shape, boundary, 1);
     }

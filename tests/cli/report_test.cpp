@@ -224,6 +224,7 @@ json block_row(const std::string& command) {
 TEST(MagePage, HoldsEveryPartFromMadeUpMeasurements) {
   MageGrid grid;
   grid.model = "blocks";
+  grid.needles = "needles";
   grid.twin = "twin";
   grid.shapes = {"random:big"};
   std::set<std::string> commands;
@@ -245,7 +246,8 @@ TEST(MagePage, HoldsEveryPartFromMadeUpMeasurements) {
   EXPECT_THAT(page,
               AllOf(HasSubstr("| 8192 | mage=512 | 12.5 | 1.80× | 2.00× | 90.0% | 1.05× | 0.250 s |"),
                     HasSubstr("| quest | 128 | 4096 | 50.0% (25.0 to 75.0) |"), HasSubstr("Commit: abc."),
-                    HasSubstr("--as-blocks 32"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+                    HasSubstr("--as-blocks 8"), HasSubstr("| quest | 16 | 50.0% (25.0 to 75.0) |"),
+                    Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
   for (const std::string& command : commands) {
     if (command.find("--depth") != std::string::npos) continue;  // one stands for all
     EXPECT_THAT(page, HasSubstr("`" + command + "`"));
@@ -255,7 +257,9 @@ TEST(MagePage, HoldsEveryPartFromMadeUpMeasurements) {
   EXPECT_EQ(write(), files);
 
   grid.shapes.clear();
-  EXPECT_THAT(write().at("mage.md"), HasSubstr("Not measured: no `--shapes`."));
+  grid.needles.clear();
+  EXPECT_THAT(write().at("mage.md"),
+              AllOf(HasSubstr("Not measured: no `--shapes`."), HasSubstr("Not measured: no `--needles`")));
 }
 
 TEST(CheckRow, WantsTheFiguresOfItsCommand) {
