@@ -13,14 +13,6 @@ constexpr const char* kAnswer = "--gen-length 8 --unmask dynamic=0.9";
 
 constexpr std::array<std::string_view, 3> kMethods = {"mage", "quest", "sparsed"};
 
-std::string code(const std::string& command) {
-  return "`" + command + "`";
-}
-
-std::string times(double ratio) {
-  return fmt::format("{:.2f}×", ratio);
-}
-
 class Page : private PageWriter {
  public:
   Page(const MageGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}

@@ -21,10 +21,6 @@ std::string ratio_text(double amount, double of, int digits, std::string_view un
   return of > 0 ? fmt::format("{:.{}f}{}", amount / of, digits, unit) : "-";
 }
 
-std::string code(const std::string& command) {
-  return "`" + command + "`";
-}
-
 class Page : private PageWriter {
  public:
   Page(const RefusionGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}

@@ -142,6 +142,14 @@ std::string percent(double share) {
   return fmt::format("{:.1f}%", 100 * share);
 }
 
+std::string times(double ratio) {
+  return fmt::format("{:.2f}×", ratio);
+}
+
+std::string code(const std::string& command) {
+  return "`" + command + "`";
+}
+
 std::string accuracy_text(const Measurement& of) {
   return fmt::format("{} ({:.1f} to {:.1f})", percent(of.accuracy), 100 * of.accuracy_low,
                      100 * of.accuracy_high);
@@ -200,7 +208,7 @@ void PageWriter::add_tables(const std::string& command) {
     }
     table(result);
   }
-  paragraph("`" + command + "`");
+  paragraph(code(command));
 }
 
 void PageWriter::heading(std::string_view title) {

@@ -118,6 +118,8 @@ struct PageFile {
 };
 
 std::string percent(double share);
+std::string times(double ratio);               ///< "1.50×"
+std::string code(const std::string& command);  ///< as code of the page
 /// A share with its 95% interval.
 std::string accuracy_text(const Measurement& of);
 

@@ -25,14 +25,6 @@ struct Strategy {
 constexpr std::array<Strategy, 3> kStrategies = {
     Strategy{"none", "--cache none"}, {"prefix", "--cache prefix"}, {"uniform, R = 4", "--cache uniform"}};
 
-std::string code(const std::string& command) {
-  return "`" + command + "`";
-}
-
-std::string times(double ratio) {
-  return fmt::format("{:.2f}×", ratio);
-}
-
 class Page : private PageWriter {
  public:
   Page(const UniformGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}

@@ -48,9 +48,12 @@ void BlockDiffusionDecoder::start_block(int32_t block) {
   progress_ = {0, options_.steps / num_sub_blocks, options_.sub_block_length, 0};
 }
 
+int32_t BlockDiffusionDecoder::most_kept() const {
+  return std::max(1, kKeptRows / options_.block_length);
+}
+
 bool BlockDiffusionDecoder::keeps_only() const {
-  const int32_t pending = block_ - num_kept_;
-  return pending > (options_.commits_apart ? 0 : std::max(1, kKeptRows / options_.block_length));
+  return block_ - num_kept_ > (options_.commits_apart ? 0 : most_kept());
 }
 
 int32_t BlockDiffusionDecoder::first_masked() const {
@@ -107,7 +110,7 @@ void BlockDiffusionDecoder::add_group(IndexRange rows_at, int32_t prefix, const 
 }
 
 void BlockDiffusionDecoder::plan_keeping() {
-  const int32_t end = std::min(block_, num_kept_ + std::max(1, kKeptRows / options_.block_length));
+  const int32_t end = kept_end();
   const bool draws_next = options_.shifted_logits && end == block_ && is_masked(begin_of(block_));
   for (int32_t block = num_kept_; block < end; ++block) {
     const int32_t prefix = begin_of(block);
@@ -163,7 +166,7 @@ StepReport BlockDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
   is_planned_ = false;
   StepReport report;
   report.step = num_passes_++;
-  report.block = std::max(0, block_ - first_block_);
+  report.block = block_ - first_block_;
   if (keeps_only()) {
     apply_kept(drawn, report);
   } else {
@@ -182,7 +185,7 @@ void BlockDiffusionDecoder::write(const Commit& commit, StepReport& report) {
 
 void BlockDiffusionDecoder::apply_kept(std::span<const RowStatistics> drawn, StepReport& report) {
   report.kind = num_kept_ < first_block_ ? "prefill" : "commit";
-  num_kept_ = std::min(block_, num_kept_ + std::max(1, kKeptRows / options_.block_length));
+  num_kept_ = kept_end();
   if (!drawn.empty()) write({begin_of(block_), drawn.front().token, drawn.front().confidence}, report);
 }
 

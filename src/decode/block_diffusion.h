@@ -4,6 +4,7 @@
 // from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -66,6 +67,10 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t begin_of(int32_t block) const { return block * options_.block_length; }
   bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
   bool is_fixed(int32_t position) const { return position < prompt_length_; }
+  /// Blocks that one pass computes for their K/V at most.
+  int32_t most_kept() const;
+  /// One past the last block that a pass which only keeps K/V computes.
+  int32_t kept_end() const { return std::min(block_, num_kept_ + most_kept()); }
   /// Whether what lies before the block has to be computed and kept before its next step.
   bool keeps_only() const;
   int32_t first_masked() const;

@@ -106,6 +106,33 @@ void refuse(bool given, std::string_view flag, std::string_view reason) {
   if (given) throw InputError("--{} has no effect here: {}", flag, reason);
 }
 
+bool is_given(bool flag) {
+  return flag;
+}
+
+template <typename T>
+bool is_given(const std::optional<T>& value) {
+  return value.has_value();
+}
+
+bool is_given(const std::vector<std::string>& values) {
+  return !values.empty();
+}
+
+/// Refuses the first of these settings that was given.
+void refuse_each(const GenerationOptions& options, std::initializer_list<std::string_view> flags,
+                 std::string_view reason) {
+  for (const std::string_view flag : flags) {
+    bool is_known = false;
+    visit_options(options, [&](std::string_view name, const Aliases&, const auto& field, std::string_view) {
+      if (name != flag) return;
+      is_known = true;
+      refuse(is_given(field), flag, reason);
+    });
+    expects(is_known, "refuse_each: visit_options() lists the setting");
+  }
+}
+
 void check_prompt(const ModelConfig& config, std::span<const TokenId> prompt, int32_t gen_length,
                   std::string_view who) {
   for (size_t i = 0; i < prompt.size(); ++i) {
@@ -138,24 +165,17 @@ void refuse_idle_filters(const GenerationOptions& options, const SamplingRule& r
   refuse(options.top_k.value_or(0) > 0, "top-k", kReason);
 }
 
-/// Settings of masked diffusion that mean nothing where finished K/V are exact.
+/// Settings of masked diffusion, caches aside, that mean nothing where finished K/V are exact.
 void refuse_masked_diffusion(const GenerationOptions& options, std::string_view reason) {
-  refuse(options.alg_temp.has_value(), "alg-temp", reason);
-  refuse(options.eps.has_value(), "eps", reason);
-  refuse(options.cfg_scale.has_value(), "cfg-scale", reason);
-  refuse(options.logits_eos_inf, "logits-eos-inf", reason);
-  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", reason);
-  refuse(options.eos_exit, "eos-exit", reason);
-  refuse(options.cache.has_value(), "cache", reason);
-  refuse(options.refresh.has_value(), "refresh", reason);
-  refuse(options.cache_block.has_value(), "cache-block", reason);
-  refuse(options.lock.has_value(), "lock", reason);
+  refuse_each(options,
+              {"alg-temp", "eps", "cfg-scale", "logits-eos-inf", "confidence-eos-eot-inf", "eos-exit",
+               "refresh", "cache-block", "lock"},
+              reason);
 }
 
 /// Settings that mean nothing to a causal model, which denoises nothing step by step.
 void refuse_denoising(const GenerationOptions& options, std::string_view reason) {
-  refuse(options.steps.has_value(), "steps", reason);
-  refuse(options.unmask.has_value(), "unmask", reason);
+  refuse_each(options, {"steps", "unmask", "cache"}, reason);
   refuse_masked_diffusion(options, reason);
 }
 
@@ -217,9 +237,7 @@ std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const Generati
     refuse(settings.verifies_fills && options.kv, "kv", "--fill verified leaves exact K/V");
   } else {
     constexpr std::string_view kReason = "it belongs to --refusion lacuna";
-    refuse(options.fill.has_value(), "fill", kReason);
-    refuse(options.accept.has_value(), "accept", kReason);
-    refuse(options.revoke.has_value(), "revoke", kReason);
+    refuse_each(options, {"fill", "accept", "revoke"}, kReason);
   }
   if (settings.rules == RefusionRules::kLacuna || options.suppress_mask) {
     settings.sampling.undrawn.push_back(config.mask_id);
@@ -274,9 +292,7 @@ std::unique_ptr<Decoder> make_block_diffusion(const ModelConfig& config, const G
   constexpr std::string_view kReason = "block diffusion keeps exact K/V and draws from whole blocks";
   refuse(options.suppress_mask, "suppress-mask", "block diffusion never draws the mask token");
   refuse(options.eos_exit, "eos-exit", "block diffusion always stops where the answer ends");
-  GenerationOptions others = options;
-  others.cache.reset();
-  refuse_masked_diffusion(others, kReason);
+  refuse_masked_diffusion(options, kReason);
   const auto trained = static_cast<int32_t>(config.block_length);
   BlockDiffusion settings;
   settings.mask_id = config.mask_id;
@@ -336,10 +352,7 @@ UniformCacheKind parse_uniform_cache(std::string_view text) {
 
 void refuse_masks_only(const GenerationOptions& options) {
   constexpr std::string_view kReason = "uniform diffusion has its own rules for what a step changes";
-  refuse(options.unmask.has_value(), "unmask", kReason);
-  refuse(options.alg_temp.has_value(), "alg-temp", kReason);
-  refuse(options.eps.has_value(), "eps", kReason);
-  refuse(options.cfg_scale.has_value(), "cfg-scale", kReason);
+  refuse_each(options, {"unmask", "alg-temp", "eps", "cfg-scale"}, kReason);
   refuse(options.logits_eos_inf, "logits-eos-inf", "--min-length does this for GIDD");
   refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
   refuse(options.suppress_mask, "suppress-mask", "GIDD never draws the mask token");
@@ -352,9 +365,7 @@ void choose_uniform_cache(const GenerationOptions& options, UniformDiffusion& se
   settings.cache = parse_uniform_cache(options.cache.value_or("none"));
   if (settings.cache != UniformCacheKind::kUniform) {
     constexpr std::string_view kReason = "it belongs to --cache uniform";
-    refuse(options.refresh.has_value(), "refresh", kReason);
-    refuse(options.boundary.has_value(), "boundary", kReason);
-    refuse(options.drift.has_value(), "drift", kReason);
+    refuse_each(options, {"refresh", "boundary", "drift"}, kReason);
   }
   refuse(options.refresh && options.drift, "refresh", "--drift decides what is computed again");
   settings.refresh = within("refresh", options.refresh, 4, 0, kMostGenLength);
@@ -503,11 +514,7 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
                                                std::vector<TokenId> prompt, const GuideContext& guide,
                                                int32_t gen_length) {
   constexpr std::string_view kReason = "the guide decides what is committed";
-  refuse(options.unmask.has_value(), "unmask", kReason);
-  refuse(options.steps.has_value(), "steps", kReason);
-  refuse(options.eps.has_value(), "eps", kReason);
-  refuse(options.alg_temp.has_value(), "alg-temp", kReason);
-  refuse(options.confidence_eos_eot_inf, "confidence-eos-eot-inf", kReason);
+  refuse_each(options, {"unmask", "steps", "eps", "alg-temp", "confidence-eos-eot-inf"}, kReason);
   refuse(options.suppress_mask, "suppress-mask", "a draft is never the mask token");
   refuse(options.temperature.value_or(0) > 0, "temperature", "with a guide, drafts are the best tokens");
   if (!guide.config->causal || guide.config->plans_slots) {
@@ -546,44 +553,23 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
   const int32_t gen_length = within("gen-length", options.gen_length, kDefaultGenLength, 1, kMostGenLength);
   check_prompt(config, prompt, gen_length, "the model");
   if (!context.guide || config.causal) {
-    const std::string_view reason = "it belongs to --guide";
-    refuse(options.guide_match.has_value(), "guide-match", reason);
-    refuse(options.guide_fallback.has_value(), "guide-fallback", reason);
-    refuse(options.guide_block.has_value(), "guide-block", reason);
+    refuse_each(options, {"guide-match", "guide-fallback", "guide-block"}, "it belongs to --guide");
   }
   if (!config.plans_slots) {
-    const std::string_view reason = "the model is not a ReFusion model";
-    refuse(options.refusion.has_value(), "refusion", reason);
-    refuse(options.slot_size.has_value(), "slot-size", reason);
-    refuse(options.slot_threshold.has_value(), "slot-threshold", reason);
-    refuse(options.token_threshold.has_value(), "token-threshold", reason);
-    refuse(options.fill.has_value(), "fill", reason);
-    refuse(options.kv.has_value(), "kv", reason);
-    refuse(options.accept.has_value(), "accept", reason);
-    refuse(options.revoke.has_value(), "revoke", reason);
+    refuse_each(
+        options,
+        {"refusion", "slot-size", "slot-threshold", "token-threshold", "fill", "kv", "accept", "revoke"},
+        "the model is not a ReFusion model");
   }
   if (!config.noise) {
-    const std::string_view reason = "the model is not a GIDD model";
-    refuse(options.sampler.has_value(), "sampler", reason);
-    refuse(options.tokens_per_step.has_value(), "tokens-per-step", reason);
-    refuse(options.schedule.has_value(), "schedule", reason);
-    refuse(options.min_length.has_value(), "min-length", reason);
-    refuse(options.context.has_value(), "context", reason);
-    refuse(options.noise.has_value(), "noise", reason);
-    refuse(options.boundary.has_value(), "boundary", reason);
-    refuse(options.drift.has_value(), "drift", reason);
-    refuse(options.block_exit.has_value(), "block-exit", reason);
-    refuse(options.last_layer.has_value(), "last-layer", reason);
-    refuse(options.self_correct.has_value(), "self-correct", reason);
+    refuse_each(options,
+                {"sampler", "tokens-per-step", "schedule", "min-length", "context", "noise", "boundary",
+                 "drift", "block-exit", "last-layer", "self-correct"},
+                "the model is not a GIDD model");
   }
   if (!config.block_causal) {
-    const std::string_view reason = "the model is not one of block diffusion";
-    refuse(options.sub_block_length.has_value(), "sub-block-length", reason);
-    refuse(options.commit.has_value(), "commit", reason);
-    refuse(options.edit.has_value(), "edit", reason);
-    refuse(options.sparse.has_value(), "sparse", reason);
-    refuse(options.sparse_commit.has_value(), "sparse-commit", reason);
-    refuse(options.sparse_after.has_value(), "sparse-after", reason);
+    refuse_each(options, {"sub-block-length", "commit", "edit", "sparse", "sparse-commit", "sparse-after"},
+                "the model is not one of block diffusion");
   }
   refuse(!options.stop.empty() && !config.causal, "stop", "a diffusion model fills its whole canvas");
   if (config.causal) {
