@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "evaluation.h"
 #include "generation_flags.h"
 #include "loading.h"
 #include "progress_bar.h"
@@ -70,7 +71,7 @@ void print_report(const CompareFlags& flags, const nlohmann::ordered_json& json)
 }
 
 void run_compare(const CompareFlags& flags) {
-  find_task(flags.settings.task);  // before the weights are read
+  check_options(find_task(flags.settings.task), flags.settings.task_options);
   const SideFlags sides[] = {parse_side("a", flags.a, flags), parse_side("b", flags.b, flags)};
   const ModelSource source = find_model(flags);
   if (!has_tokenizer(source.folder)) {
@@ -103,6 +104,7 @@ void run_compare(const CompareFlags& flags) {
                               {"seed", flags.settings.seed},
                               {"a_flags", flags.a},
                               {"b_flags", flags.b}};
+  add_options(flags.settings.task_options, json);
   json.update(to_json(comparison));
   if (flags.json) {
     fmt::print("{}\n", json.dump());
@@ -118,9 +120,8 @@ void add_compare_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
       "compare", "Run two settings on the same samples: agreement, accuracy, rows, FLOPs and time");
   add_model_flags(*command, *flags);
-  std::string names;
-  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
-  command->add_option("--task", flags->settings.task, names)->required();
+  command->add_option("--task", flags->settings.task, task_names())->required()->group("Task");
+  add_task_option_flags(*command, flags->settings.task_options);
   command->add_option("--samples", flags->settings.samples, "Samples of the test split (default 100)")
       ->check(CLI::Range(1, 1'000'000));
   command->add_option("--batch", flags->settings.batch, "Samples that share each forward pass (default 8)")

@@ -10,23 +10,37 @@
 
 namespace lacuna {
 
+std::string task_names() {
+  std::string names;
+  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
+  return names;
+}
+
+void add_task_option_flags(CLI::App& command, TaskOptions& options) {
+  command
+      .add_option("--length", options.length,
+                  fmt::format("Tokens of a prompt of retrieval, {} to {} (default {})", kMinLength,
+                              kMaxLength, kDefaultLength))
+      ->group("Task");
+  command
+      .add_option("--depth", options.depth,
+                  "Where the asked fact of retrieval lies: 0 first, 1 last (default: drawn evenly)")
+      ->group("Task");
+  command
+      .add_option("--difficulty", options.difficulty,
+                  fmt::format("1 to {}: changes, things, people, facts or sentences (default: the task's own "
+                              "mixture)",
+                              kMaxDifficulty))
+      ->group("Task");
+}
+
 void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   add_model_flags(command, flags);
   add_guide_flag(command, flags.guide);
   command.add_option("--judge", flags.judge,
                      "An autoregressive model with the same tokenizer; the perplexity of the answers to it");
-  std::string names;
-  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
-  command.add_option("--task", flags.settings.task, names)->required()->group("Task");
-  command
-      .add_option("--length", flags.settings.task_options.length,
-                  fmt::format("Tokens of a prompt of retrieval, {} to {} (default {})", kMinLength,
-                              kMaxLength, kDefaultLength))
-      ->group("Task");
-  command
-      .add_option("--depth", flags.settings.task_options.depth,
-                  "Where the asked fact of retrieval lies: 0 first, 1 last (default: drawn evenly)")
-      ->group("Task");
+  command.add_option("--task", flags.settings.task, task_names())->required()->group("Task");
+  add_task_option_flags(command, flags.settings.task_options);
   command.add_option("--samples", flags.settings.samples, "Samples of the test split (default 100)")
       ->check(CLI::Range(1, 1'000'000))
       ->group("Task");

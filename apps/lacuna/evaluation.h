@@ -15,6 +15,12 @@ struct EvalFlags : GuidedModelFlags {
   bool raw = false;
 };
 
+/// Names of the generated tasks, with commas.
+std::string task_names();
+
+/// --length, --depth and --difficulty.
+void add_task_option_flags(CLI::App& command, TaskOptions& options);
+
 void add_eval_flags(CLI::App& command, EvalFlags& flags);
 
 /// Loads the models that the flags name and evaluates, with progress bars. InputError, before the weights are

@@ -27,8 +27,9 @@ std::vector<Run> run_batch(const ComparedSetting& setting, const KernelContext& 
   if (!setting.model.model->config().causal) engine.remember_outputs();
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint64_t index = static_cast<uint64_t>(first) + i;
-    runs[i].record.sample = task.generate(Split::kTest, settings.seed, index);
-    engine.add(make_sample_decoder(setting.model, with_length(setting.generation, task),
+    runs[i].record.sample = task.generate(Split::kTest, settings.seed, index, settings.task_options);
+    engine.add(make_sample_decoder(setting.model,
+                                   with_length(setting.generation, task, settings.task_options),
                                    runs[i].record.sample, settings.seed + index));
   }
   const bool shifted = setting.model.model->config().shifted_logits;

@@ -20,6 +20,7 @@ struct ComparedSetting {
 
 struct ComparisonSettings {
   std::string task = "arithmetic";
+  TaskOptions task_options;
   int32_t samples = 100;
   int32_t batch = 8;
   uint64_t seed = 0;

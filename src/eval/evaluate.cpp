@@ -125,8 +125,9 @@ double Evaluation::canvas_tokens_per_second() const {
       seconds);
 }
 
-GenerationOptions with_length(GenerationOptions generation, const Task& task) {
-  generation.gen_length = generation.gen_length.value_or(task.answer_positions);
+GenerationOptions with_length(GenerationOptions generation, const Task& task,
+                              const TaskOptions& task_options) {
+  generation.gen_length = generation.gen_length.value_or(task.room(task_options));
   return generation;
 }
 
@@ -149,7 +150,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   Evaluation evaluation;
   evaluation.settings = settings;
   GenerationOptions& generation = evaluation.settings.generation;
-  generation = with_length(generation, task);
+  generation = with_length(generation, task, settings.task_options);
   const uint64_t seed = generation.seed.value_or(0);
   generation.seed = seed;
 
@@ -196,14 +197,18 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   return evaluation;
 }
 
+void add_options(const TaskOptions& options, nlohmann::ordered_json& json) {
+  if (options.length) json["length"] = *options.length;
+  if (options.depth) json["depth"] = *options.depth;
+  if (options.difficulty) json["difficulty"] = *options.difficulty;
+}
+
 nlohmann::ordered_json to_json(const Evaluation& evaluation) {
   const StepCost cost = evaluation.total_cost();
   const StepCost baseline = evaluation.total_baseline();
   nlohmann::ordered_json settings = given_options(evaluation.settings.generation);
   settings["batch"] = evaluation.settings.batch;
-  const TaskOptions& task = evaluation.settings.task_options;
-  if (task.length) settings["length"] = *task.length;
-  if (task.depth) settings["depth"] = *task.depth;
+  add_options(evaluation.settings.task_options, settings);
   const Interval accuracy = evaluation.accuracy_interval();
   nlohmann::ordered_json json{
       {"task", evaluation.settings.task},

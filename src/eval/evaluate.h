@@ -29,7 +29,7 @@ struct EvaluationSettings {
   int32_t samples = 100;
   int32_t batch = 8;  ///< samples that share each forward pass
   /// Its seed (default 0) chooses the samples; sample i is generated with seed + i. An empty gen_length means
-  /// the task's answer_positions.
+  /// the task's room.
   GenerationOptions generation;
 };
 
@@ -79,7 +79,8 @@ struct EvaluatedModel {
 };
 
 /// The settings with a length: the task's, if none was asked for.
-GenerationOptions with_length(GenerationOptions generation, const Task& task);
+GenerationOptions with_length(GenerationOptions generation, const Task& task,
+                              const TaskOptions& task_options = {});
 
 /// The decoder that answers a sample.
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
@@ -92,6 +93,9 @@ using EvaluationProgress = std::function<void(int32_t samples_done)>;
 /// unknown task, task options that it refuses, or settings that make_decoder() refuses.
 Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
                     const EvaluationSettings& settings, const EvaluationProgress& progress = {});
+
+/// Adds those that were given, under the names of their flags.
+void add_options(const TaskOptions& options, nlohmann::ordered_json& json);
 
 /// One object: the sums, and the settings that were given.
 nlohmann::ordered_json to_json(const Evaluation& evaluation);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "eval/toy_program.h"
 
 namespace lacuna {
 namespace {
@@ -97,18 +98,20 @@ const Person& pick_friend(Draws& draws, const Person& person) {
   return kPeople[(self + 1 + draws.below(kPeople.size() - 1)) % kPeople.size()];
 }
 
-Sample draw_arithmetic(Draws draws) {
+Sample draw_arithmetic(Draws draws, const TaskOptions& options) {
   const Person& person = draws.pick(kPeople);
   const std::string_view object = draws.pick(kObjects);
   // Two changes are the usual story, one or three the variation.
-  const int changes = std::array{1, 2, 2, 2, 3}[draws.below(5)];
-  int number = draws.between(kMinStart, kMaxStart);
+  const int changes = options.difficulty ? *options.difficulty : std::array{1, 2, 2, 2, 3}[draws.below(5)];
+  const int most = options.difficulty ? std::min(kMaxNumber, 10 * *options.difficulty) : kMaxNumber;
+  int number = draws.between(kMinStart, std::min(kMaxStart, most));
 
   Sample sample{fmt::format("{} has {} {}.", person.name, number, object), {}};
   for (int i = 0; i < changes; ++i) {
-    const int amount = draws.between(1, kMaxChange);
+    // At most half of the range: what cannot be lost can be gained.
+    const int amount = draws.between(1, std::min(kMaxChange, most / 2));
     const bool wants_gain = draws.below(2) == 0;
-    const bool gains = number < amount || (wants_gain && number + amount <= kMaxNumber);
+    const bool gains = number < amount || (wants_gain && number + amount <= most);
     const std::string_view sentence = draws.pick(gains ? kGains : kLosses);
     const Person& other = pick_friend(draws, person);
     sample.prompt += fmt::format(fmt::runtime(sentence), person.subject, amount, other.name, person.object);
@@ -132,40 +135,65 @@ bool check_arithmetic(const Sample& sample, std::string_view text) {
   return trim(text) == sample.answer;
 }
 
-struct StoryTopic {
-  std::string_view name, animal, place, thing;
-};
+constexpr std::string_view kEventOpening = " One day ";
 
-std::string story_prompt(const StoryTopic& topic) {
-  const std::string_view place = topic.place.substr(topic.place.find(' ') + 1);  // without the preposition
-  return fmt::format("Tell a story about {} the {}, {} and the {}.", topic.name, topic.animal, place,
-                     topic.thing);
+Sample draw_story(Draws draws, const TaskOptions& options) {
+  const std::string_view name = draws.pick(kPeople).name;
+  const std::string_view animal = draws.pick(kAnimals);
+  const std::string_view place = draws.pick(kPlaces);
+  const auto count = static_cast<size_t>(options.difficulty.value_or(1));
+  std::vector<std::string_view> things;
+  while (things.size() < count) {
+    const std::string_view thing = draws.pick(kThings);
+    if (std::find(things.begin(), things.end(), thing) == things.end()) things.push_back(thing);
+  }
+  const std::string_view scene = place.substr(place.find(' ') + 1);  // without the preposition
+  Sample sample{fmt::format("Tell a story about {} the {}, {}", name, animal, scene),
+                fmt::format("{} the {} lives {}.", name, animal, place)};
+  for (size_t i = 0; i < count; ++i) {
+    sample.prompt += fmt::format("{} the {}", i + 1 < count ? "," : " and", things[i]);
+    const Event& event = draws.pick(kEvents);
+    sample.answer += fmt::format("{0}{1} {2} the {3}. {1} is very {4}.", kEventOpening, name, event.verb,
+                                 things[i], event.feeling);
+  }
+  sample.prompt += ".";
+  sample.answer += " The end.";
+  return sample;
 }
 
-std::string story_answer(const StoryTopic& topic, const Event& event) {
-  return fmt::format("{0} the {1} lives {2}. One day {0} {3} the {4}. {0} is very {5}. The end.", topic.name,
-                     topic.animal, topic.place, event.verb, topic.thing, event.feeling);
+/// A story in parts: where somebody lives, then what happened each day.
+std::vector<std::string> story_parts(std::string_view story) {
+  std::vector<std::string> parts;
+  size_t end = 0;
+  while ((end = story.find(kEventOpening)) != std::string_view::npos) {
+    parts.emplace_back(story.substr(0, end));
+    story.remove_prefix(end + kEventOpening.size());
+  }
+  parts.emplace_back(story);
+  return parts;
 }
 
-Sample draw_story(Draws draws) {
-  const StoryTopic topic{draws.pick(kPeople).name, draws.pick(kAnimals), draws.pick(kPlaces),
-                         draws.pick(kThings)};
-  return {story_prompt(topic), story_answer(topic, draws.pick(kEvents))};
-}
-
-bool check_story(const Sample& sample, std::string_view text) {
-  // The reference differs from every other right story in its verb and feeling only; both are single words
-  // that occur nowhere else in it.
-  const auto replaced = [](std::string story, std::string_view from, std::string_view to) {
-    return story.replace(story.find(from), from.size(), to);
+/// Whether a day of a story is that of the reference, but for another event and its feeling.
+bool is_right_day(const std::string& reference_day, const std::string& day) {
+  // The reference's verb and feeling are single words that occur nowhere else in its day.
+  const auto replaced = [](std::string text, std::string_view from, std::string_view to) {
+    return text.replace(text.find(from), from.size(), to);
   };
-  const auto has = [&](const Event& event) { return sample.answer.find(event.verb) != std::string::npos; };
+  const auto has = [&](const Event& event) { return reference_day.find(event.verb) != std::string::npos; };
   const auto reference = std::find_if(kEvents.begin(), kEvents.end(), has);
   if (reference == kEvents.end()) return false;
   return std::any_of(kEvents.begin(), kEvents.end(), [&](const Event& event) {
-    const std::string with_verb = replaced(sample.answer, reference->verb, event.verb);
-    return trim(text) == replaced(with_verb, reference->feeling, event.feeling);
+    const std::string with_verb = replaced(reference_day, reference->verb, event.verb);
+    return day == replaced(with_verb, reference->feeling, event.feeling);
   });
+}
+
+bool check_story(const Sample& sample, std::string_view text) {
+  const std::vector<std::string> reference = story_parts(sample.answer);
+  const std::vector<std::string> parts = story_parts(trim(text));
+  return parts.size() == reference.size() && parts.front() == reference.front() &&
+         std::equal(parts.begin() + 1, parts.end(), reference.begin() + 1,
+                    [](const std::string& day, const std::string& of) { return is_right_day(of, day); });
 }
 
 std::string_view without_preposition(std::string_view place) {
@@ -188,8 +216,9 @@ std::vector<size_t> shuffled(Draws& draws, size_t count) {
 }
 
 /// A card is eight tokens in the zoo's vocabulary: a name, six words and a period. No two cards share a word.
-Sample draw_records(Draws draws) {
-  const size_t count = kMinCards + draws.below(kMaxCards - kMinCards + 1);
+Sample draw_records(Draws draws, const TaskOptions& options) {
+  const size_t count = options.difficulty ? static_cast<size_t>(*options.difficulty) + 1
+                                          : kMinCards + draws.below(kMaxCards - kMinCards + 1);
   const std::vector<size_t> people = shuffled(draws, kPeople.size());
   const std::vector<size_t> animals = shuffled(draws, kAnimals.size());
   const std::vector<size_t> verbs = shuffled(draws, kEvents.size());
@@ -250,7 +279,8 @@ Sample draw_retrieval(Draws draws, const TaskOptions& options) {
                            ? static_cast<size_t>(std::lround(*options.depth * static_cast<double>(count - 1)))
                            : draws.below(count);
   // The line that is asked about and others, at most every second one, are facts.
-  const size_t num_facts = std::min(things.size(), (count + 1) / 2);
+  const size_t most_facts = things.size() >> (kMaxDifficulty - options.difficulty.value_or(kMaxDifficulty));
+  const size_t num_facts = std::min(most_facts, (count + 1) / 2);
   std::vector<bool> is_fact(count);
   for (const size_t line : drawn_from(draws, count, num_facts)) is_fact[line] = true;
   if (!is_fact[asked]) {
@@ -281,6 +311,50 @@ bool check_retrieval(const Sample& sample, std::string_view text) {
   return trim(text) == sample.answer;
 }
 
+/// A sentence on two numbers and the statements that do what it says. {0} and {1} are the numbers, {2} one of
+/// them, {3} a constant.
+struct Instruction {
+  std::string_view sentence;
+  std::string_view statements;
+};
+
+constexpr auto kInstructions = std::to_array<Instruction>({
+    {" {0} gets {3} more.", "{0}={0}+{3}"},
+    {" {0} loses {3}.", "{0}={0}-{3}"},
+    {" {0} gets {1} more.", "{0}={0}+{1}"},
+    {" {0} loses {1}.", "{0}={0}-{1}"},
+    {" {0} is now {1}.", "{0}={1}"},
+    {" {0} gives {3} to {1}.", "{0}={0}-{3}; {1}={1}+{3}"},
+    {" {0} and {1} swap.", "c={0}; {0}={1}; {1}=c"},
+    {" If {0} has more, {2} gets {3} more.", "{0}>{1}?{2}={2}+{3}"},
+    {" If {0} has more, {2} loses {3}.", "{0}>{1}?{2}={2}-{3}"},
+});
+
+Sample draw_program(Draws draws, const TaskOptions& options) {
+  const int count = options.difficulty ? *options.difficulty : draws.between(2, 3);
+  Sample sample{"Tell a program.", {}};
+  for (int i = 0; i < count; ++i) {
+    const Instruction& instruction = draws.pick(kInstructions);
+    const char first = draws.below(2) == 0 ? 'a' : 'b';
+    const char second = first == 'a' ? 'b' : 'a';
+    const char either = draws.below(2) == 0 ? 'a' : 'b';
+    const int constant = draws.between(1, kMaxNumber);
+    const auto filled = [&](std::string_view form) {
+      return fmt::format(fmt::runtime(form), first, second, either, constant);
+    };
+    sample.prompt += filled(instruction.sentence);
+    sample.answer += (i == 0 ? "" : "; ") + filled(instruction.statements);
+  }
+  sample.answer += ".";
+  return sample;
+}
+
+bool check_program(const Sample& sample, std::string_view text) {
+  const std::optional<ToyProgram> reference = ToyProgram::parse(sample.answer);
+  const std::optional<ToyProgram> program = ToyProgram::parse(text);
+  return reference && program && behave_alike(*program, *reference);
+}
+
 /// Draws until a sample of the split comes. Each task has its own streams, so that equal indices share
 /// nothing.
 template <Sample (*draw)(Draws, const TaskOptions&), uint64_t task_number>
@@ -291,20 +365,17 @@ Sample draw_of_split(Split split, uint64_t seed, uint64_t index, const TaskOptio
   }
 }
 
-template <Sample (*draw)(Draws)>
-Sample without_options(Draws draws, const TaskOptions& /*options*/) {
-  return draw(draws);
-}
-
 constexpr auto kTasks = std::to_array<Task>({
-    {"arithmetic", "short stories about a changing number, with worked steps", 32, false,
-     draw_of_split<without_options<draw_arithmetic>, 1>, check_arithmetic},
-    {"stories", "four sentences about a name, an animal, a place and a thing", 32, false,
-     draw_of_split<without_options<draw_story>, 2>, check_story},
-    {"records", "cards with six words about each of two to six people, in the order asked for", 56, false,
-     draw_of_split<without_options<draw_records>, 3>, check_records},
-    {"retrieval", "one fact out of a long list of lines", 8, true, draw_of_split<draw_retrieval, 4>,
+    {"arithmetic", "short stories about a changing number, with worked steps", 32, 8, false,
+     draw_of_split<draw_arithmetic, 1>, check_arithmetic},
+    {"stories", "four sentences about a name, an animal, a place and a thing", 32, 12, false,
+     draw_of_split<draw_story, 2>, check_story},
+    {"records", "cards with six words about each of two to six people, in the order asked for", 56, 0, false,
+     draw_of_split<draw_records, 3>, check_records},
+    {"retrieval", "one fact out of a long list of lines", 8, 0, true, draw_of_split<draw_retrieval, 4>,
      check_retrieval},
+    {"programs", "small programs in a toy language, run on numbers that nobody has seen", 40, 12, false,
+     draw_of_split<draw_program, 5>, check_program},
 });
 
 }  // namespace
@@ -327,6 +398,11 @@ Sample Task::generate(Split split, uint64_t seed, uint64_t index, const TaskOpti
   return draw(split, seed, index, options);
 }
 
+int32_t Task::room(const TaskOptions& options) const {
+  const int32_t needed = level_positions * (options.difficulty.value_or(0) + 1);
+  return std::max(answer_positions, (needed + 7) / 8 * 8);
+}
+
 void check_options(const Task& task, const TaskOptions& options) {
   const auto refuse_other_tasks = [&](std::string_view flag, auto value) {
     if (!task.has_lengths) {
@@ -344,6 +420,9 @@ void check_options(const Task& task, const TaskOptions& options) {
     if (!(*options.depth >= 0 && *options.depth <= 1)) {
       throw InputError("--depth {}: expected 0 (the first fact) to 1 (the last)", *options.depth);
     }
+  }
+  if (options.difficulty && (*options.difficulty < 1 || *options.difficulty > kMaxDifficulty)) {
+    throw InputError("--difficulty {}: expected 1 (easiest) to {}", *options.difficulty, kMaxDifficulty);
   }
 }
 

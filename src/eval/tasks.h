@@ -18,11 +18,16 @@ struct Sample {
   std::string answer;  ///< one right continuation; starts without a space, ends with a period
 };
 
-/// What a caller may choose about the samples of a task that has lengths; empty: the task's own choice.
+/// What a caller may choose about the samples; empty: the task's own choice.
 struct TaskOptions {
-  std::optional<int32_t> length;  ///< tokens of the prompt, in [kMinLength, kMaxLength]
-  std::optional<double> depth;  ///< where in the list the asked fact lies: 0 first, 1 last; else drawn evenly
+  std::optional<int32_t>
+      length;  ///< tokens of the prompt, in [kMinLength, kMaxLength]; of tasks with lengths
+  std::optional<double>
+      depth;  ///< where in the list the asked fact lies: 0 first, 1 last; else drawn evenly; ditto
+  std::optional<int32_t> difficulty = {};  ///< in [1, kMaxDifficulty]; what it changes is up to the task
 };
+
+inline constexpr int32_t kMaxDifficulty = 5;
 
 inline constexpr int32_t kMinLength = 16;
 inline constexpr int32_t kDefaultLength = 1024;
@@ -35,7 +40,8 @@ struct Task {
   std::string_view summary;
   int32_t
       answer_positions;  ///< room for every answer as the project's own tokenizer spells it, and an end token
-  bool has_lengths;      ///< whether its samples follow TaskOptions
+  int32_t level_positions;  ///< of which difficulty d needs at most d + 1 times as many; 0: it needs no more
+  bool has_lengths;         ///< whether its samples follow TaskOptions::length and depth
   Sample (*draw)(Split split, uint64_t seed, uint64_t index, const TaskOptions& options);
   /// The prompt and answer number `index` of this seed. Two indices may give the same sample. InputError as
   /// check_options().
@@ -43,6 +49,8 @@ struct Task {
   /// Whether `text`, written after the prompt of `sample` and up to the end token, is right. White space
   /// around the text is ignored.
   bool (*check)(const Sample& sample, std::string_view text);
+  /// answer_positions, or more where the difficulty asks for it: whole eights.
+  int32_t room(const TaskOptions& options) const;
 };
 
 /// The equations of the `arithmetic` task: numbers lie in [0, kMaxNumber], changes in [1, kMaxChange].
@@ -54,27 +62,34 @@ inline constexpr int kMaxChange = 9;
 ///  order,
 ///    and the result: "12+7=19. 19-5=14. The answer is 14.". Right means right in every character: each
 ///    equation and the final answer.
+///    Difficulty d: d changes, of numbers up to 10 d and at most kMaxNumber.
 ///  - `stories`: four sentences about a given name, animal, place and thing. What happens is the writer's
 ///  choice
 ///    among six events, each with the one feeling that fits it; right means that all sentences agree with the
-///    prompt and the feeling with the event.
+///    prompt and the feeling with the event. Difficulty d: d things, each with an event and its feeling.
 ///  - `records`: cards with six words about two to six people, then a list of their names in another order;
 ///  the
 ///    answer repeats the cards in that order: "Ben fox finds lantern shells hill happy. Mia ...". The cards
 ///    do not depend on each other, so they can be written side by side. Right means right in every character.
+///    Difficulty d: d + 1 people.
 ///  - `retrieval`: a needle in a haystack. A list of lines " fox lantern Mia.", of which at most 40, and at
 ///    most every second one, are facts: their second word is a thing that no other line names. Then the words
 ///    of a fact once more: "Tell. fox river Ada. deer lantern Mia. ... deer lantern"; the answer is its value
 ///    and a period: "Mia.". The prompt has exactly the asked number of tokens as the zoo's vocabulary spells
 ///    it, 1,024 if none was asked for: an opening of two to five, four for each line and two for the
-///    question. Right means right in every character; by chance it is one time in twenty.
+///    question. Right means right in every character; by chance it is one time in twenty. Difficulty d: at
+///    most 2, 5, 10, 20 or 40 facts.
+///  - `programs`: "Tell a program. a gets 3 more. If a has more, b loses 2." says in two or three sentences
+///    what becomes of two numbers; the answer is a program in the language of toy_program.h, "a=a+3;
+///    a>b?b=b-2.". Right is every program that gives what the sentences say for numbers that nobody has seen.
+///    Difficulty d: d sentences.
 std::span<const Task> tasks();
 
 /// The task of that name; throws InputError with the list of names.
 const Task& find_task(std::string_view name);
 
-/// InputError for a length or depth outside its range, or for a task that has none; the sentence names the
-/// flags of the program, --length and --depth.
+/// InputError for a length, depth or difficulty outside its range, or a length or depth for a task that has
+/// none; the sentence names the flags of the program: --length, --depth, --difficulty.
 void check_options(const Task& task, const TaskOptions& options);
 
 /// The split that a prompt belongs to.

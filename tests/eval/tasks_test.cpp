@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "eval/toy_program.h"
 #include "tokenizer/tokenizer.h"
 
 namespace lacuna {
@@ -72,6 +73,7 @@ TEST_P(EveryTask, AcceptsItsOwnAnswerAndWhiteSpaceAroundIt) {
 }
 
 TEST_P(EveryTask, RefusesAnAnswerWithAnyOneCharacterMissingOrChanged) {
+  if (GetParam().name == "programs") GTEST_SKIP() << "programs may be spelled in many ways";
   for (uint64_t index = 0; index < kSamples / 10; ++index) {
     const Sample sample = GetParam().generate(Split::kTest, 0, index);
     for (size_t at = 0; at < sample.answer.size(); ++at) {
@@ -90,6 +92,42 @@ TEST_P(EveryTask, RefusesNothingAndTextAfterTheAnswer) {
   EXPECT_FALSE(GetParam().check(sample, ""));
   EXPECT_FALSE(GetParam().check(sample, "\n"));
   EXPECT_FALSE(GetParam().check(sample, sample.answer + " " + sample.answer));
+}
+
+// The accuracies of every model that was ever measured are those of these samples.
+TEST_P(EveryTask, KeepsItsSamplesForever) {
+  const std::map<std::string_view, uint64_t> hashes = {{"arithmetic", 0xfe3532c140462fc0},
+                                                       {"stories", 0x5f316f80f47aa270},
+                                                       {"records", 0xfa6a0481ae2df3aa},
+                                                       {"retrieval", 0x138af06381ae892e},
+                                                       {"programs", 0x59b6559a2d055ae1}};
+  uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (uint64_t index = 0; index < 100; ++index) {
+    for (const Split split : {Split::kTrain, Split::kTest}) {
+      const Sample sample = GetParam().generate(split, index % 5, index);
+      for (const char c : sample.prompt + sample.answer) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+      }
+    }
+  }
+  EXPECT_EQ(hash, hashes.at(GetParam().name));
+}
+
+TEST_P(EveryTask, HasRoomForItsAnswersAtEveryDifficulty) {
+  const Tokenizer tokenizer = Tokenizer::load(std::filesystem::path(LACUNA_SOURCE_DIR) / "models/mini-qwen3");
+  EXPECT_EQ(GetParam().room({}), GetParam().answer_positions);
+  for (int32_t difficulty = 0; difficulty <= kMaxDifficulty; ++difficulty) {
+    TaskOptions options;
+    if (difficulty > 0) options.difficulty = difficulty;
+    size_t longest = 0;
+    for (uint64_t index = 0; index < kSamples / 5; ++index) {
+      const Sample sample = GetParam().generate(Split::kTrain, 4, index, options);
+      ASSERT_TRUE(GetParam().check(sample, sample.answer)) << sample.answer;
+      longest = std::max(longest, tokenizer.encode(sample.answer).size());
+    }
+    EXPECT_LT(longest, static_cast<size_t>(GetParam().room(options))) << difficulty;
+    EXPECT_EQ(GetParam().room(options) % 8, 0);
+  }
 }
 
 TEST(FindTask, NamesTheTasksWhenItKnowsNone) {
@@ -132,6 +170,68 @@ TEST(Arithmetic, RefusesARightAnswerWithAWrongStep) {
                       "12+7=19. 19-5=14. The answer is 14."};
   EXPECT_FALSE(find_task("arithmetic").check(sample, "12+7=18. 18-4=14. The answer is 14."));
   EXPECT_FALSE(find_task("arithmetic").check(sample, "The answer is 14."));
+}
+
+size_t count_of(const std::string& text, std::string_view part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Difficulty, IsTheNumberOfThingsToDo) {
+  struct Measure {
+    std::string_view task;
+    std::string_view counted;  // in the answer
+    int more;                  // than the difficulty
+  };
+  for (const Measure& measure :
+       {Measure{"arithmetic", "=", 0}, {"stories", "One day", 0}, {"records", ".", 1}}) {
+    for (int32_t difficulty = 1; difficulty <= kMaxDifficulty; ++difficulty) {
+      for (uint64_t index = 0; index < 50; ++index) {
+        const Sample sample =
+            find_task(measure.task)
+                .generate(Split::kTest, 1, index, {.length = {}, .depth = {}, .difficulty = difficulty});
+        ASSERT_EQ(count_of(sample.answer, measure.counted), static_cast<size_t>(difficulty + measure.more))
+            << sample.answer;
+      }
+    }
+  }
+}
+
+TEST(Difficulty, BoundsTheNumbersOfArithmetic) {
+  const std::regex number(R"(\d+)");
+  for (int32_t difficulty = 1; difficulty <= kMaxDifficulty; ++difficulty) {
+    int largest = 0;
+    for (uint64_t index = 0; index < kSamples; ++index) {
+      const Sample sample =
+          find_task("arithmetic")
+              .generate(Split::kTest, 1, index, {.length = {}, .depth = {}, .difficulty = difficulty});
+      for (std::sregex_iterator it(sample.answer.begin(), sample.answer.end(), number), end; it != end;
+           ++it) {
+        largest = std::max(largest, std::stoi(it->str()));
+      }
+    }
+    EXPECT_EQ(largest, std::min(kMaxNumber, 10 * difficulty));
+  }
+}
+
+TEST(Stories, AcceptEveryEventOfEveryThing) {
+  const Sample sample{
+      "Tell a story about Mia the fox, the hill, the drum and the kite.",
+      "Mia the fox lives on the hill. One day Mia finds the drum. Mia is very happy. One day Mia "
+      "loses the kite. Mia is very sad. The end."};
+  const auto story = [](const std::string& first, const std::string& second) {
+    return "Mia the fox lives on the hill. One day Mia " + first + " One day Mia " + second + " The end.";
+  };
+  const Task& task = find_task("stories");
+  EXPECT_TRUE(
+      task.check(sample, story("shares the drum. Mia is very kind.", "sees the kite. Mia is very curious.")));
+  EXPECT_FALSE(
+      task.check(sample, story("shares the drum. Mia is very sad.", "sees the kite. Mia is very curious.")));
+  EXPECT_FALSE(
+      task.check(sample, story("sees the kite. Mia is very curious.", "shares the drum. Mia is very kind.")));
+  EXPECT_FALSE(
+      task.check(sample, "Mia the fox lives on the hill. One day Mia finds the drum. Mia is very happy."));
 }
 
 TEST(Stories, AcceptEveryEventWithItsFeelingAndNoOther) {
@@ -196,6 +296,62 @@ TEST(Retrieval, AsksForAFactWhoseThingNoOtherLineNames) {
   }
 }
 
+TEST(Retrieval, HasAsManyFactsAsTheDifficultySays) {
+  const int most_facts[] = {2, 5, 10, 20, 40};
+  for (int32_t difficulty = 1; difficulty <= kMaxDifficulty; ++difficulty) {
+    const FactList list(
+        find_task("retrieval")
+            .generate(Split::kTest, 1, 3, {.length = 1024, .depth = {}, .difficulty = difficulty})
+            .prompt);
+    ASSERT_LT(list.asked(), list.facts.size());
+    const std::set<std::string> others = {" happy", " sad", " sorry", " curious", " proud", " kind"};
+    std::map<std::string, int> named;
+    for (const FactList::Fact& fact : list.facts) ++named[fact.key.substr(fact.key.rfind(' '))];
+    // Of 255 lines each other word is named several times, if by chance not by all.
+    const auto lone =
+        std::count_if(named.begin(), named.end(), [](const auto& entry) { return entry.second == 1; });
+    EXPECT_EQ(lone, most_facts[difficulty - 1]);
+  }
+}
+
+TEST(Programs, AreRightWheneverTheyDoWhatTheSentencesSay) {
+  const Sample sample{"Tell a program. a gets 3 more. If a has more, b loses 2. a and b swap.",
+                      "a=a+3; a>b?b=b-2; c=a; a=b; b=c."};
+  const Task& task = find_task("programs");
+  EXPECT_TRUE(task.check(sample, "a=3+a;a>b?b=b-2;c=b;b=a;a=c."));
+  EXPECT_TRUE(task.check(sample, "a=a+1; a=a+2; a>b?b=b-2; a=a+b; b=a-b; a=a-b."));
+  EXPECT_FALSE(task.check(sample, "a=a+3; b=b-2; c=a; a=b; b=c."));           // whoever has more
+  EXPECT_FALSE(task.check(sample, "a>b?b=b-2; a=a+3; c=a; a=b; b=c."));       // another order
+  EXPECT_FALSE(task.check(sample, "a=a+3; a>b?b=b-2."));                      // no swap
+  EXPECT_FALSE(task.check(sample, "a=a+3; a>b?b=b-2; c=a; a=b; b=c. a=a."));  // more than a program
+}
+
+TEST(Programs, SayWhatTheirAnswersDo) {
+  for (uint64_t index = 0; index < kSamples; ++index) {
+    const Sample sample = find_task("programs").generate(Split::kTrain, 0, index);
+    // A second reading of the sentences.
+    for (const auto& [first, second] : {std::pair<int64_t, int64_t>{7, 3}, {3, 7}, {5, 5}}) {
+      std::map<std::string, int64_t> held = {{"a", first}, {"b", second}};
+      const std::regex sentence(R"( (If (\w) has more, )?(\w) (gets|loses|gives|is now|and) (\w+)([^.]*)\.)");
+      const auto from = sample.prompt.begin() + static_cast<std::ptrdiff_t>(sample.prompt.find('.')) + 1;
+      for (std::sregex_iterator it(from, sample.prompt.end(), sentence), end; it != end; ++it) {
+        const std::smatch& match = *it;
+        const std::string who = match[3], what = match[4], operand = match[5];
+        const std::string other = who == "a" ? "b" : "a";
+        if (match[1].matched && held[match[2]] <= held[match[2] == "a" ? "b" : "a"]) continue;
+        const int64_t amount = held.count(operand) > 0 ? held[operand] : std::stoi(operand);
+        if (what == "gets") held[who] += amount;
+        if (what == "loses" || what == "gives") held[who] -= amount;
+        if (what == "gives") held[other] += amount;
+        if (what == "is now") held[who] = amount;
+        if (what == "and") std::swap(held["a"], held["b"]);
+      }
+      const auto result = ToyProgram::parse(sample.answer)->run({first, second});
+      ASSERT_EQ(*result, (ToyProgram::Numbers{held["a"], held["b"]})) << sample.prompt << sample.answer;
+    }
+  }
+}
+
 TEST(Retrieval, HasExactlyTheLengthThatIsAskedForInTheTokensOfTheZoo) {
   const Tokenizer tokenizer = Tokenizer::load(std::filesystem::path(LACUNA_SOURCE_DIR) / "models/mini-qwen3");
   for (const int32_t length : {16, 17, 18, 19, 64, 500, 1024, 4096, 8192}) {
@@ -256,6 +412,10 @@ TEST(CheckOptions, RefusesWhatATaskDoesNotHaveAndWhatIsOutOfRange) {
   EXPECT_EQ(sentence("retrieval", {.length = {}, .depth = -0.1}),
             "--depth -0.1: expected 0 (the first fact) to 1 (the last)");
   EXPECT_THAT(sentence("retrieval", {.length = {}, .depth = std::nan("")}), HasSubstr("expected 0"));
+  for (const int32_t difficulty : {-1, 0, 6}) {
+    EXPECT_EQ(sentence("stories", {.length = {}, .depth = {}, .difficulty = difficulty}),
+              "--difficulty " + std::to_string(difficulty) + ": expected 1 (easiest) to 5");
+  }
 }
 
 }  // namespace
