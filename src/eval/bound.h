@@ -1,0 +1,100 @@
+// How likely a model finds texts that are given: an autoregressive model's own likelihood, and for diffusion
+// models an upper bound on the negative log-likelihood, as an average over seeded random draws. Per token and
+// exponentiated it is the perplexity that papers report.
+//
+// Of a text, the prompt p is given and the tokens x_1 ... x_L after it are scored.
+//
+// Left to right (exact):            -log p(x) = sum over i of -log p(x_i | p, x_1 ... x_(i-1)).
+//
+// Slots (ReFusion; exact): the likelihood of decoding slot after slot from left to right. The first token of
+// a slot is predicted by the mask in its place, each other one by the token before it.
+//
+// Masks (LLaDA: Nie et al. 2025, section 2.4 and its get_log_likelihood.py; Dream with logits of the row
+// before): a number l of masks is drawn evenly from 1 to L, then which l of the L tokens are masked,
+//
+//   -log p(x) <= E [ (L / l) sum over masked i of -log p(x_i | p, tokens that are not masked) ].
+//
+// The same bound as with a ratio t and weights 1/t (equation 4 there), with less variance. It is the mean
+// over all orders of L of the likelihood of writing one token at a time in that order.
+//
+// Blocks (BD3-LM: Arriola et al. 2025, section 3; SDAR, LLaDA 2, Fast-dLLM v2): the sum over blocks of that
+// bound, each given the tokens of the blocks before it, which are clean. Where logits are those of the row
+// before, a block's first token is scored as it is decoded: by the last row of the block before, exactly.
+//
+// Noise (GIDD: von Rütte et al., arXiv 2503.04482, section 3 and arXiv 2512.10858): t is drawn evenly from
+// (0, 1), alpha = 1 - t, l = log(alpha / t) kept within the process's ends; each x becomes z ~ q(.|x), with
+// q(k|x) = alpha [k = x] + (1 - alpha) pi(k); p is the predicted distribution, which never is the mask, and
+// q(.|p) has it in the place of [k = x]:
+//
+//   -log p(x) <= E [ sum over i of w / (alpha (1 - alpha)) (KL(q(.|x_i) || q(.|p_i)) + r - log r - 1) ],
+//   r = q(z_i|x_i) / q(z_i|p_i),      w = (pi(z) - dpi/dl(z)) / (pi(z) + e^l [z = x]).
+//
+// Left out, as in the published code: what the ends of the process add, below 0.001 nats a token.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/token.h"
+#include "eval/interval.h"
+#include "kernels/matmul.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+struct BoundText {
+  std::vector<TokenId> prompt;  ///< given; not empty
+  std::vector<TokenId> scored;  ///< the end tokens that fill a canvas included
+  int64_t counted = 0;  ///< tokens that share the sum: those scored without what only fills the canvas
+};
+
+enum class BoundKind : uint8_t { kLeftToRight, kSlots, kMasks, kBlocks, kNoise };
+
+/// What a model's likelihood is made of.
+BoundKind bound_kind(const ModelConfig& config);
+std::string_view name_of(BoundKind kind);
+/// Whether no draws are needed.
+bool is_exact(BoundKind kind);
+
+struct BoundSettings {
+  int32_t draws = 32;  ///< per text, spread evenly over l or t with one random offset per text
+  uint64_t seed = 0;
+  int32_t block_length = 0;  ///< kBlocks: 0 means as trained
+  int32_t slot_size = 8;     ///< kSlots
+};
+
+struct Bound {
+  struct Text {
+    double nats = 0;  ///< of all that is scored
+    int64_t counted = 0;
+  };
+  std::vector<Text> texts;
+  int64_t forward_passes = 0;
+  int64_t rows = 0;
+  double seconds = 0;
+
+  int64_t tokens() const;
+  double nats_per_token() const;  ///< all texts together; 0 without tokens
+  /// 95%, of the ratio of two sums over texts drawn at random (the delta method); noise of the draws is in
+  /// it. Empty for fewer than two texts.
+  std::optional<Interval> interval() const;
+};
+
+/// A prompt and an answer as the model meets them: the answer, an end token if there is one (`end` >= 0) and,
+/// for models that fill a canvas, end tokens up to `room` scored tokens or the end of their last block.
+BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std::span<const TokenId> answer,
+                     TokenId end, int32_t room, int32_t block_length);
+
+/// Scores texts, several to a pass; the sums do not depend on how they share passes. InputError for a token
+/// outside the vocabulary, a mask, or a text that is longer than the model's context.
+Bound bound(const Model& model, const KernelContext& context, std::span<const BoundText> texts,
+            const BoundSettings& settings);
+
+/// texts, tokens, nats_per_token, perplexity, their intervals (null for fewer than two texts), costs.
+nlohmann::ordered_json to_json(const Bound& bound);
+
+}  // namespace lacuna
