@@ -1,7 +1,9 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <fstream>
+#include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,40 +11,56 @@
 
 #include "base/error.h"
 #include "commands.h"
-#include "evaluation.h"
+#include "eval_command.h"
 
 namespace lacuna {
 namespace {
 
-struct EvalCommandFlags : EvalFlags {
-  bool json = false;
-  int32_t show = 0;
-  std::string out;
-};
+/// Refuses flags that the task would ignore.
+void refuse_flags(const CLI::App& command, std::string_view task, std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    if (command.count(name) > 0) throw InputError("{}: means nothing to --task {}", name, task);
+  }
+}
+
+void check_flags(const EvalCommandFlags& flags, const CLI::App& command) {
+  const std::string& task = flags.settings.task;
+  const bool measures_texts = task == kPerplexityTask;
+  if (is_benchmark(task)) {
+    refuse_flags(command, task, {"--length", "--depth", "--difficulty", "--text-task", "--draws"});
+    if (flags.data.empty()) throw InputError("--task {}: expected --data with its file", task);
+  } else {
+    refuse_flags(command, task, {"--shots", "--shots-data", "--run-tests"});
+    if (!measures_texts) refuse_flags(command, task, {"--data", "--text-task", "--draws"});
+  }
+  if (task != "gsm8k") refuse_flags(command, task, {"--shots", "--shots-data"});
+  if (task != "humaneval") refuse_flags(command, task, {"--run-tests"});
+  if (task == "mt-bench" || task == "humaneval") refuse_flags(command, task, {"--show"});
+  if (measures_texts) refuse_flags(command, task, {"--guide", "--judge", "--show", "--out", "--batch"});
+}
+
+}  // namespace
+
+bool is_benchmark(std::string_view task) {
+  return std::find(std::begin(kBenchmarkTasks), std::end(kBenchmarkTasks), task) != std::end(kBenchmarkTasks);
+}
 
 std::string as_line(const nlohmann::ordered_json& json) {
-  // Tokens may end inside a character; JSON cannot.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
-class RecordsFile {
- public:
-  explicit RecordsFile(const std::string& path) : path_(path), stream_(path) { check(); }
+LinesFile::LinesFile(const std::string& path) : path_(path), stream_(path) {
+  if (!stream_) throw InputError("--out {}: cannot be written", path_);
+}
 
-  void write(const Evaluation& evaluation) {
-    for (const SampleRecord& record : evaluation.records) stream_ << as_line(to_json(record));
-    stream_.flush();
-    check();
-  }
+void LinesFile::write(const nlohmann::ordered_json& json) {
+  stream_ << as_line(json);
+}
 
- private:
-  void check() const {
-    if (!stream_) throw InputError("--out {}: cannot be written", path_);
-  }
-
-  std::string path_;
-  std::ofstream stream_;
-};
+void LinesFile::close() {
+  stream_.close();
+  if (!stream_) throw InputError("--out {}: cannot be written", path_);
+}
 
 void show_failures(const Evaluation& evaluation, int32_t most) {
   int32_t shown = 0;
@@ -79,12 +97,17 @@ void print_report(const Evaluation& evaluation) {
       judgement.distinct[2], 100 * judgement.repetition);
 }
 
-void eval(const EvalCommandFlags& flags) {
+namespace {
+
+void eval_task(const EvalCommandFlags& flags) {
   check_options(find_task(flags.settings.task), flags.settings.task_options);  // before --out is made
-  std::optional<RecordsFile> records;
+  std::optional<LinesFile> records;
   if (!flags.out.empty()) records.emplace(flags.out);
   const Evaluation evaluation = run_evaluation(flags);
-  if (records) records->write(evaluation);
+  if (records) {
+    for (const SampleRecord& record : evaluation.records) records->write(to_json(record));
+    records->close();
+  }
   show_failures(evaluation, flags.show);
   if (flags.json) {
     fmt::print("{}", as_line(to_json(evaluation)));
@@ -93,12 +116,49 @@ void eval(const EvalCommandFlags& flags) {
   }
 }
 
+void eval(const EvalCommandFlags& flags, const CLI::App& command) {
+  check_flags(flags, command);
+  if (flags.settings.task == kPerplexityTask) {
+    eval_perplexity(flags, command);
+  } else if (is_benchmark(flags.settings.task)) {
+    eval_benchmark(flags, command);
+  } else {
+    eval_task(flags);
+  }
+}
+
+void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
+  command
+      .add_option("--data", flags.data,
+                  "File of gsm8k, humaneval or mt-bench (JSON lines, also .gz), or a text for perplexity")
+      ->group("Task");
+  command.add_option("--shots", flags.shots, "gsm8k: solved problems before the question (default 0)")
+      ->check(CLI::Range(0, 64))
+      ->group("Task");
+  command.add_option("--shots-data", flags.shots_data, "gsm8k: the file that they are the first of")
+      ->group("Task");
+  command
+      .add_option("--run-tests", flags.run_tests,
+                  "humaneval: run the tests with this Python interpreter, with limits but without a sandbox")
+      ->group("Task");
+  command
+      .add_option("--text-task", flags.text_task,
+                  "perplexity: the task whose texts are scored (default stories)")
+      ->group("Task");
+  command.add_option("--draws", flags.draws, "perplexity: random draws of each text (default 32)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group("Task");
+}
+
 }  // namespace
 
 void add_eval_command(CLI::App& program) {
   auto flags = std::make_shared<EvalCommandFlags>();
   CLI::App* command = program.add_subcommand("eval", "Measure how often a model answers a task right");
   add_eval_flags(*command, *flags);
+  command->get_option("--task")->description(
+      fmt::format("{}; perplexity; gsm8k, humaneval, mt-bench with --data", task_names()));
+  add_benchmark_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object")->group("Output");
   command->add_option("--show", flags->show, "Print this many failures to standard error")
       ->check(CLI::Range(0, 1'000'000))
@@ -106,8 +166,9 @@ void add_eval_command(CLI::App& program) {
   command->add_option("--out", flags->out, "Write one JSON object per sample to this file")->group("Output");
   command->footer(
       "The seed chooses the samples, and sample i is generated with seed + i. Without --gen-length, as many "
-      "positions are generated as the task's longest answer needs.");
-  command->callback([flags] { eval(*flags); });
+      "positions are generated as the task's longest answer needs. docs/evaluation.md has the rules of every "
+      "task.");
+  command->callback([flags, command] { eval(*flags, *command); });
 }
 
 }  // namespace lacuna

@@ -51,30 +51,40 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   add_generation_flags(command, flags.settings.generation);
 }
 
+namespace {
+
+Tokenizer load_tokenizer(const std::string& model, const ModelSource& source) {
+  if (!has_tokenizer(source.folder)) throw InputError("{} has no tokenizer; the tasks are texts", model);
+  return Tokenizer::load(source.folder);
+}
+
+}  // namespace
+
+EvaluationModels::EvaluationModels(const EvalFlags& flags)
+    : source_(find_model(flags)),
+      tokenizer_(load_tokenizer(flags.model, source_)),
+      chat_template_(flags.raw ? ChatTemplate{} : load_chat_template(source_.folder)),
+      guide_(find_guide(flags, {source_.config, &tokenizer_, chat_template_})),
+      judge_(find_judge(flags.judge, {source_.config, &tokenizer_, chat_template_})),
+      loaded_(load_model(flags, source_)) {
+  if (guide_) guide_model_ = load_guide(flags, guide_.get(), loaded_);
+  if (judge_) judge_model_ = load_guide(flags, judge_.get(), loaded_);
+}
+
+EvaluatedModel EvaluationModels::evaluated() const {
+  EvaluatedModel model{loaded_.model, tokenizer_, chat_template_};
+  model.guide = guide_ ? &guide_->guide : nullptr;
+  model.guide_model = guide_model_;
+  model.judge = judge_ ? &judge_->guide : nullptr;
+  model.judge_model = judge_model_;
+  return model;
+}
+
 Evaluation run_evaluation(const EvalFlags& flags) {
   check_options(find_task(flags.settings.task), flags.settings.task_options);
-  const ModelSource source = find_model(flags);
-  if (!has_tokenizer(source.folder)) {
-    throw InputError("{} has no tokenizer; the tasks are texts", flags.model);
-  }
-  const Tokenizer tokenizer = Tokenizer::load(source.folder);
-  const ChatTemplate chat_template = flags.raw ? ChatTemplate{} : load_chat_template(source.folder);
-  const TextModel text_model{source.config, &tokenizer, chat_template};
-  const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model);
-  const std::unique_ptr<GuideSource> judge = find_judge(flags.judge, text_model);
-
-  const LoadedModel loaded = load_model(flags, source);
-  EvaluatedModel model{loaded.model, tokenizer, chat_template};
-  if (guide) {
-    model.guide = &guide->guide;
-    model.guide_model = load_guide(flags, guide.get(), loaded);
-  }
-  if (judge) {
-    model.judge = &judge->guide;
-    model.judge_model = load_guide(flags, judge.get(), loaded);
-  }
+  const EvaluationModels models(flags);
   ProgressBar bar("Answering");
-  return evaluate(model, loaded.context(), flags.settings,
+  return evaluate(models.evaluated(), models.context(), flags.settings,
                   [&](int32_t done) { bar.update(done, flags.settings.samples); });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 
 #include "eval/evaluate.h"
@@ -22,6 +23,26 @@ std::string task_names();
 void add_task_option_flags(CLI::App& command, TaskOptions& options);
 
 void add_eval_flags(CLI::App& command, EvalFlags& flags);
+
+/// The models that the flags name, ready to be asked. Reads configs and tokenizers first and weights last.
+class EvaluationModels {
+ public:
+  explicit EvaluationModels(const EvalFlags& flags);
+  EvaluationModels(const EvaluationModels&) = delete;
+  EvaluationModels& operator=(const EvaluationModels&) = delete;
+
+  /// Views of what this object holds.
+  EvaluatedModel evaluated() const;
+  KernelContext context() const { return loaded_.context(); }
+
+ private:
+  ModelSource source_;
+  Tokenizer tokenizer_;
+  ChatTemplate chat_template_;
+  std::unique_ptr<GuideSource> guide_, judge_;
+  LoadedModel loaded_;
+  std::shared_ptr<const Model> guide_model_, judge_model_;
+};
 
 /// Loads the models that the flags name and evaluates, with progress bars. InputError, before the weights are
 /// read where that can be.

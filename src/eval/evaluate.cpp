@@ -29,22 +29,6 @@ auto sum_over(const std::vector<SampleRecord>& records, Get&& get) {
   return total;
 }
 
-/// The settings that somebody gave, under the names of the command line.
-nlohmann::ordered_json given_options(const GenerationOptions& options) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  visit_options(options, [&](std::string_view name, Aliases, const auto& field, std::string_view) {
-    using Field = std::remove_cvref_t<decltype(field)>;
-    if constexpr (std::is_same_v<Field, bool>) {
-      if (field) json[std::string(name)] = true;
-    } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
-      if (!field.empty()) json[std::string(name)] = field;
-    } else {
-      if (field) json[std::string(name)] = *field;
-    }
-  });
-  return json;
-}
-
 /// An answer as the judge reads it, up to and with its first end token; what follows is padding.
 JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
                        std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
@@ -70,6 +54,18 @@ Judgement judge_answers(const EvaluatedModel& model, const KernelContext& contex
                                 model.model->config().end_ids));
   }
   return judge(*model.judge_model, context, texts);
+}
+
+std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
+                                               const GenerationOptions& generation,
+                                               std::span<const Message> messages, uint64_t seed) {
+  GenerationOptions options = generation;
+  options.seed = seed;
+  std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
+  DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
+  if (model.guide != nullptr) context.guide = model.guide->context(prompt, messages);
+  context.find_stop = make_stop_finder(model.tokenizer, options.stop);
+  return make_decoder(model.model->config(), options, std::move(prompt), context);
 }
 
 }  // namespace
@@ -133,33 +129,38 @@ GenerationOptions with_length(GenerationOptions generation, const Task& task,
 
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
                                              const Sample& sample, uint64_t seed) {
-  GenerationOptions options = generation;
-  options.seed = seed;
-  const std::array messages{Message{"user", sample.prompt}};
-  std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
-  DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
-  if (model.guide != nullptr) context.guide = model.guide->context(prompt, messages);
-  context.find_stop = make_stop_finder(model.tokenizer, options.stop);
-  return make_decoder(model.model->config(), options, std::move(prompt), context);
+  return make_question_decoder(model, generation, std::array{Message{"user", sample.prompt}}, seed);
 }
 
 Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
                     const EvaluationSettings& settings, const EvaluationProgress& progress) {
   const Task& task = find_task(settings.task);
+  EvaluationSettings with_room = settings;
+  with_room.generation = with_length(settings.generation, task, settings.task_options);
+  std::vector<Question> questions;
+  for (int32_t i = 0; i < settings.samples; ++i) {
+    const Sample sample = task.generate(Split::kTest, settings.generation.seed.value_or(0),
+                                        static_cast<uint64_t>(i), settings.task_options);
+    questions.push_back({sample, {{"user", sample.prompt}}});
+  }
+  return evaluate(model, context, with_room, std::move(questions), task.check, progress);
+}
+
+Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
+                    const EvaluationSettings& settings, std::vector<Question> questions, const Checker& check,
+                    const EvaluationProgress& progress) {
   const ModelConfig& config = model.model->config();
   Evaluation evaluation;
   evaluation.settings = settings;
   GenerationOptions& generation = evaluation.settings.generation;
-  generation = with_length(generation, task, settings.task_options);
   const uint64_t seed = generation.seed.value_or(0);
   generation.seed = seed;
 
   Engine engine(model.model, context.kernels, context.threads, settings.batch, model.guide_model);
-  for (int32_t i = 0; i < settings.samples; ++i) {
-    const auto index = static_cast<uint64_t>(i);
-    SampleRecord& record = evaluation.records.emplace_back();
-    record.sample = task.generate(Split::kTest, seed, index, settings.task_options);
-    engine.add(make_sample_decoder(model, generation, record.sample, seed + index));
+  for (Question& question : questions) {
+    const uint64_t index = evaluation.records.size();
+    engine.add(make_question_decoder(model, generation, question.messages, seed + index));
+    evaluation.records.emplace_back().sample = std::move(question.sample);
   }
 
   std::vector<RunStatistics> before(evaluation.records.size());
@@ -189,12 +190,27 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
     SampleRecord& record = evaluation.records[i];
     record.result = make_result(engine.decoder(i), engine.statistics(i), config, &model.tokenizer, seed + i,
                                 generation.stop);
-    record.correct = task.check(record.sample, record.result.text);
+    record.correct = check(record.sample, record.result.text);
   }
   if (model.judge != nullptr) {
     evaluation.judgement = judge_answers(model, context, engine, evaluation.records.size());
   }
   return evaluation;
+}
+
+nlohmann::ordered_json given_options(const GenerationOptions& options) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  visit_options(options, [&](std::string_view name, Aliases, const auto& field, std::string_view) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, bool>) {
+      if (field) json[std::string(name)] = true;
+    } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
+      if (!field.empty()) json[std::string(name)] = field;
+    } else {
+      if (field) json[std::string(name)] = *field;
+    }
+  });
+  return json;
 }
 
 void add_options(const TaskOptions& options, nlohmann::ordered_json& json) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/threads.h"
@@ -82,6 +83,12 @@ struct EvaluatedModel {
 GenerationOptions with_length(GenerationOptions generation, const Task& task,
                               const TaskOptions& task_options = {});
 
+/// What a model is asked, and what is expected.
+struct Question {
+  Sample sample;
+  std::vector<Message> messages;  ///< that the prompt is rendered from; of a task: sample.prompt alone
+};
+
 /// The decoder that answers a sample.
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
                                              const Sample& sample, uint64_t seed);
@@ -93,6 +100,18 @@ using EvaluationProgress = std::function<void(int32_t samples_done)>;
 /// unknown task, task options that it refuses, or settings that make_decoder() refuses.
 Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
                     const EvaluationSettings& settings, const EvaluationProgress& progress = {});
+
+/// Whether `text` is right.
+using Checker = std::function<bool(const Sample& sample, std::string_view text)>;
+
+/// The same with questions and an answer's length that the caller chose: settings.samples and task_options
+/// only serve as a record.
+Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
+                    const EvaluationSettings& settings, std::vector<Question> questions, const Checker& check,
+                    const EvaluationProgress& progress = {});
+
+/// The settings that somebody gave, under the names of the command line.
+nlohmann::ordered_json given_options(const GenerationOptions& options);
 
 /// Adds those that were given, under the names of their flags.
 void add_options(const TaskOptions& options, nlohmann::ordered_json& json);

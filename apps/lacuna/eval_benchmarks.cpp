@@ -1,0 +1,215 @@
+// lacuna eval --task gsm8k, humaneval and mt-bench.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/stop.h"
+#include "eval/benchmarks.h"
+#include "eval/program_runner.h"
+#include "eval_command.h"
+#include "progress_bar.h"
+
+namespace lacuna {
+namespace {
+
+// Where --gen-length is not given.
+constexpr int32_t kProblemLength = 256;  // LLaDA's and Fast-dLLM's GSM8K
+constexpr int32_t kCodeLength = 512;     // LLaDA's HumanEval
+constexpr int32_t kChatLength = 1024;    // FastChat's limit for MT-bench
+
+template <typename Item>
+void keep_first(std::vector<Item>& items, const EvalCommandFlags& flags, bool all) {
+  if (!all) items.resize(std::min(items.size(), static_cast<size_t>(flags.settings.samples)));
+}
+
+Evaluation ask(const EvalCommandFlags& flags, const EvaluationModels& models, std::vector<Question> questions,
+               const Checker& check, const char* what = "Answering") {
+  ProgressBar bar(what);
+  const auto count = static_cast<int32_t>(questions.size());
+  return evaluate(models.evaluated(), models.context(), flags.settings, std::move(questions), check,
+                  [&](int32_t done) { bar.update(done, count); });
+}
+
+void remove_accuracy(nlohmann::ordered_json& json) {
+  for (const char* const key : {"correct", "accuracy", "accuracy_low", "accuracy_high"}) json.erase(key);
+}
+
+void print_answers(const char* what, size_t count, const Evaluation& evaluation) {
+  fmt::print("{} answers to {}\nrows       {}\nseconds    {:.2f}\n", count, what,
+             evaluation.total_cost().rows, evaluation.seconds);
+}
+
+void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
+  std::vector<WordProblem> problems = read_gsm8k(flags.data);
+  keep_first(problems, flags, all);
+  std::vector<WordProblem> solved;
+  if (flags.shots > 0) {
+    if (flags.shots_data.empty()) {
+      throw InputError("--shots {}: expected --shots-data with the file that they come from", flags.shots);
+    }
+    solved = read_gsm8k(flags.shots_data);
+    if (solved.size() < static_cast<size_t>(flags.shots)) {
+      throw InputError("--shots {}: {} holds {}", flags.shots, flags.shots_data, solved.size());
+    }
+    solved.resize(static_cast<size_t>(flags.shots));
+  } else if (!flags.shots_data.empty()) {
+    throw InputError("--shots-data {}: expected --shots with it", flags.shots_data);
+  }
+  std::optional<LinesFile> out;
+  if (!flags.out.empty()) out.emplace(flags.out);
+  std::vector<Question> questions;
+  for (const WordProblem& problem : problems) {
+    const std::string prompt = gsm8k_prompt(solved, problem.question);
+    questions.push_back({{prompt, problem.number}, {{"user", prompt}}});
+  }
+  const EvaluationModels models(flags);
+  const auto answer = [](std::string_view text) { return before_stop(text, gsm8k_stops()); };
+  const Evaluation evaluation =
+      ask(flags, models, std::move(questions), [&](const Sample& sample, std::string_view text) {
+        return last_number(answer(text)) == sample.answer;
+      });
+  const auto is_strict = [&](const SampleRecord& record) {
+    return strict_number(answer(record.result.text)) == record.sample.answer;
+  };
+  const auto strict = std::count_if(evaluation.records.begin(), evaluation.records.end(), is_strict);
+  const auto count = static_cast<int64_t>(evaluation.records.size());
+  const Interval interval = wilson_interval(strict, count);
+  if (out) {
+    for (const SampleRecord& record : evaluation.records) {
+      nlohmann::ordered_json json = to_json(record);
+      json["strict"] = is_strict(record);
+      out->write(json);
+    }
+    out->close();
+  }
+  show_failures(evaluation, flags.show);
+  if (!flags.json) {
+    print_report(evaluation);
+    fmt::print("strict     {} of {} behind ####\n", strict, count);
+    return;
+  }
+  nlohmann::ordered_json json = to_json(evaluation);
+  json["strict"] = {{"correct", strict},
+                    {"accuracy", static_cast<double>(strict) / static_cast<double>(count)},
+                    {"accuracy_low", interval.low},
+                    {"accuracy_high", interval.high}};
+  json["settings"]["shots"] = flags.shots;
+  fmt::print("{}", as_line(json));
+}
+
+void eval_humaneval(const EvalCommandFlags& flags, bool all) {
+  std::vector<CodeProblem> problems = read_humaneval(flags.data);
+  keep_first(problems, flags, all);
+  if (flags.out.empty() && flags.run_tests.empty()) {
+    throw InputError("--task humaneval: expected --out for the completions, or --run-tests");
+  }
+  if (!flags.run_tests.empty()) check_python(flags.run_tests);
+  std::optional<LinesFile> out;
+  if (!flags.out.empty()) out.emplace(flags.out);
+  const EvaluationModels models(flags);
+  const bool is_chat = models.evaluated().chat_template.format != ChatFormat::kNone;
+  std::vector<Question> questions;
+  for (const CodeProblem& problem : problems) {
+    const std::string prompt = is_chat ? humaneval_request(problem) : problem.prompt;
+    questions.push_back({{prompt, ""}, {{"user", prompt}}});
+  }
+  Evaluation evaluation = ask(flags, models, std::move(questions), [](const auto&, auto) { return false; });
+  ProgressBar bar("Testing");
+  for (size_t i = 0; i < problems.size(); ++i) {
+    SampleRecord& record = evaluation.records[i];
+    const std::string completion = humaneval_completion(problems[i], record.result.text, is_chat);
+    if (!flags.run_tests.empty()) {
+      record.correct = passes(flags.run_tests, humaneval_program(problems[i], completion));
+      bar.update(static_cast<int32_t>(i) + 1, static_cast<int32_t>(problems.size()));
+    }
+    if (out) out->write({{"task_id", problems[i].task_id}, {"completion", completion}});
+  }
+  bar.clear();
+  if (out) out->close();
+  if (flags.json) {
+    nlohmann::ordered_json json = to_json(evaluation);
+    if (flags.run_tests.empty()) remove_accuracy(json);
+    fmt::print("{}", as_line(json));
+  } else if (flags.run_tests.empty()) {
+    print_answers("humaneval", problems.size(), evaluation);
+  } else {
+    print_report(evaluation);
+  }
+}
+
+/// One more turn of each question.
+std::vector<Question> next_turn(const std::vector<ChatQuestion>& asked,
+                                const std::vector<std::vector<std::string>>& answers, size_t turn,
+                                bool is_chat, std::vector<size_t>& who) {
+  std::vector<Question> questions;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i].turns.size() <= turn) continue;
+    who.push_back(i);
+    std::vector<Message> messages;
+    std::string text;  // the same for a model without turns
+    for (size_t t = 0; t <= turn; ++t) {
+      messages.push_back({"user", asked[i].turns[t]});
+      text += asked[i].turns[t];
+      if (t == turn) break;
+      messages.push_back({"assistant", answers[i][t]});
+      text += "\n\n" + answers[i][t] + "\n\n";
+    }
+    if (!is_chat) messages = {{"user", text}};
+    questions.push_back({{asked[i].turns[turn], ""}, std::move(messages)});
+  }
+  return questions;
+}
+
+void eval_mt_bench(const EvalCommandFlags& flags, bool all) {
+  std::vector<ChatQuestion> asked = read_mt_bench(flags.data);
+  keep_first(asked, flags, all);
+  if (flags.out.empty()) throw InputError("--task mt-bench: expected --out for the answers");
+  LinesFile out(flags.out);
+  const EvaluationModels models(flags);
+  const bool is_chat = models.evaluated().chat_template.format != ChatFormat::kNone;
+  std::vector<std::vector<std::string>> answers(asked.size());
+  nlohmann::ordered_json turns = nlohmann::ordered_json::array();
+  Evaluation last;
+  for (size_t turn = 0;; ++turn) {
+    std::vector<size_t> who;
+    std::vector<Question> questions = next_turn(asked, answers, turn, is_chat, who);
+    if (questions.empty()) break;
+    last = ask(flags, models, std::move(questions), [](const auto&, auto) { return false; });
+    for (size_t i = 0; i < who.size(); ++i) answers[who[i]].push_back(last.records[i].result.text);
+    nlohmann::ordered_json json = to_json(last);
+    remove_accuracy(json);
+    turns.push_back(std::move(json));
+  }
+  for (size_t i = 0; i < asked.size(); ++i) {
+    nlohmann::ordered_json choice{{"index", 0}, {"turns", answers[i]}};
+    out.write({{"question_id", asked[i].id},
+               {"answer_id", fmt::format("{}-{}", flags.model, asked[i].id)},
+               {"model_id", flags.model},
+               {"choices", nlohmann::ordered_json::array({std::move(choice)})},
+               {"category", asked[i].category}});
+  }
+  out.close();
+  if (flags.json) {
+    fmt::print("{}", as_line({{"task", flags.settings.task}, {"questions", asked.size()}, {"turns", turns}}));
+  } else {
+    print_answers("mt-bench", asked.size(), last);
+  }
+}
+
+}  // namespace
+
+void eval_benchmark(EvalCommandFlags flags, const CLI::App& command) {
+  const std::string& task = flags.settings.task;
+  const bool all = command.count("--samples") == 0;
+  const int32_t length = task == "gsm8k" ? kProblemLength : task == "humaneval" ? kCodeLength : kChatLength;
+  flags.settings.generation.gen_length = flags.settings.generation.gen_length.value_or(length);
+  if (task == "gsm8k") return eval_gsm8k(flags, all);
+  if (task == "humaneval") return eval_humaneval(flags, all);
+  eval_mt_bench(flags, all);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,172 @@
+#include "eval/benchmarks.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lacuna {
+namespace {
+
+/// Calls `read` with the object of each line that is not empty.
+template <typename Item, typename Read>
+std::vector<Item> read_items(const std::string& path, Read&& read) {
+  const std::string text = read_plain_or_gzip(path);
+  std::vector<Item> items;
+  size_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    const std::string place = fmt::format("{} line {}", path, ++number);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (items.size() == kMaxBenchmarkItems) {
+      throw InputError("{}: expected at most {} lines", path, kMaxBenchmarkItems);
+    }
+    const nlohmann::json json = parse_json(line, place);
+    if (!json.is_object()) throw InputError("{}: expected a JSON object", place);
+    items.push_back(read(JsonObject(json, place)));
+  }
+  if (items.empty()) throw InputError("{}: expected at least one line with a JSON object", path);
+  return items;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+bool may_be_in_number(char c) {
+  return is_digit(c) || c == '.' || c == ',';
+}
+
+}  // namespace
+
+std::string read_plain_or_gzip(const std::string& path) {
+  const auto close = [](gzFile file) { gzclose(file); };
+  errno = 0;
+  const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rb"), close);
+  if (!file) throw InputError("{}: cannot be opened", path);
+  std::string text;
+  std::vector<char> piece(1 << 16);
+  for (;;) {
+    const int count = gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()));
+    int error = Z_OK;
+    const char* const reason = gzerror(file.get(), &error);
+    if (count < 0 || (error != Z_OK && error != Z_STREAM_END)) {
+      throw InputError("{}: cannot be read: {}", path, error == Z_ERRNO ? std::strerror(errno) : reason);
+    }
+    if (count == 0) return text;
+    text.append(piece.data(), static_cast<size_t>(count));
+    if (text.size() > kMaxBenchmarkBytes) {
+      throw InputError("{}: expected at most {} bytes", path, kMaxBenchmarkBytes);
+    }
+  }
+}
+
+std::vector<WordProblem> read_gsm8k(const std::string& path) {
+  return read_items<WordProblem>(path, [](const JsonObject& json) {
+    WordProblem problem{json.text("question"), json.text("answer"), {}};
+    const std::optional<std::string> number = strict_number(problem.solution);
+    if (!number) json.refuse("answer", "a solution with '#### ' and a number");
+    problem.number = *number;
+    return problem;
+  });
+}
+
+std::string gsm8k_prompt(const std::vector<WordProblem>& solved, std::string_view question) {
+  std::string prompt;
+  for (const WordProblem& problem : solved) {
+    prompt += fmt::format("Question: {}\nAnswer: {}\n\n", problem.question, problem.solution);
+  }
+  return prompt + fmt::format("Question: {}\nAnswer:", question);
+}
+
+const std::vector<std::string>& gsm8k_stops() {
+  static const std::vector<std::string> stops = {"Question:", "</s>", "<|im_end|>"};
+  return stops;
+}
+
+std::string normalized_number(std::string_view text) {
+  std::string number;
+  for (const char c : text) {
+    if (c != ',' && c != '$') number += c;
+  }
+  if (number.ends_with('.')) number.pop_back();
+  return number;
+}
+
+std::optional<std::string> strict_number(std::string_view answer) {
+  constexpr std::string_view kSign = "#### ";
+  for (size_t at = answer.find(kSign); at != std::string_view::npos; at = answer.find(kSign, at + 1)) {
+    const size_t begin = at + kSign.size();
+    size_t end = begin < answer.size() && answer[begin] == '-' ? begin + 1 : begin;
+    while (end < answer.size() && may_be_in_number(answer[end])) ++end;
+    const std::string_view number = answer.substr(begin, end - begin);
+    if (std::any_of(number.begin(), number.end(), is_digit)) return normalized_number(number);
+  }
+  return {};
+}
+
+std::optional<std::string> last_number(std::string_view answer) {
+  size_t end = answer.size();
+  while (end > 0 && !is_digit(answer[end - 1])) --end;
+  if (end == 0) return {};
+  size_t begin = end;
+  while (begin > 0 && (may_be_in_number(answer[begin - 1]) || answer[begin - 1] == '$')) --begin;
+  if (begin > 0 && answer[begin - 1] == '-') --begin;
+  return normalized_number(answer.substr(begin, end - begin));
+}
+
+std::vector<CodeProblem> read_humaneval(const std::string& path) {
+  return read_items<CodeProblem>(path, [](const JsonObject& json) {
+    return CodeProblem{json.text("task_id"), json.text("prompt"), json.text("entry_point"),
+                       json.text("test")};
+  });
+}
+
+std::string humaneval_request(const CodeProblem& problem) {
+  return fmt::format(
+      "Write a solution to the following problem and make sure that it passes the tests:\n```python\n{}\n```",
+      problem.prompt);
+}
+
+std::string humaneval_completion(const CodeProblem& problem, std::string_view text, bool is_chat) {
+  if (!is_chat) {
+    constexpr auto kStops = std::to_array<std::string_view>({"\nclass", "\ndef", "\n#", "\nif", "\nprint"});
+    size_t end = text.size();
+    for (const std::string_view stop : kStops) end = std::min(end, text.find(stop));
+    return std::string(text.substr(0, end));
+  }
+  constexpr std::string_view kFence = "```";
+  const size_t fence = text.find(kFence);
+  if (fence != std::string_view::npos) {
+    const size_t line_end = text.find('\n', fence);
+    text = line_end == std::string_view::npos ? std::string_view() : text.substr(line_end + 1);
+    text = text.substr(0, text.find(kFence));
+  }
+  const bool defines = text.find(fmt::format("def {}(", problem.entry_point)) != std::string_view::npos;
+  return (defines ? "\n" : "") + std::string(text);
+}
+
+std::string humaneval_program(const CodeProblem& problem, std::string_view completion) {
+  return fmt::format("{}{}\n{}\ncheck({})\n", problem.prompt, completion, problem.test, problem.entry_point);
+}
+
+std::vector<ChatQuestion> read_mt_bench(const std::string& path) {
+  return read_items<ChatQuestion>(path, [](const JsonObject& json) {
+    ChatQuestion question{json.integer("question_id", {0, int64_t{1} << 53}), json.text("category"),
+                          json.texts("turns")};
+    if (question.turns.empty()) json.refuse("turns", "a list of one or more texts");
+    return question;
+  });
+}
+
+}  // namespace lacuna

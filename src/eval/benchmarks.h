@@ -1,0 +1,74 @@
+// Published benchmarks: their files, the prompts that are made of them, and what counts as an answer.
+//
+// Files are JSON lines, also compressed with gzip. Readers throw InputError with one sentence that names
+// file, line and key, and for files beyond kMaxBenchmarkBytes or kMaxBenchmarkItems.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+inline constexpr size_t kMaxBenchmarkBytes = size_t{256} << 20;  ///< uncompressed
+inline constexpr size_t kMaxBenchmarkItems = 1'000'000;
+
+/// The bytes of a file, uncompressed where it is gzip.
+std::string read_plain_or_gzip(const std::string& path);
+
+/// GSM8K (Cobbe et al. 2021, arXiv 2110.14168): grade-school problems whose answers are numbers.
+struct WordProblem {
+  std::string question;
+  std::string solution;  ///< worked, ending "#### 18"
+  std::string number;    ///< "18": what stands behind ####, as normalized_number()
+};
+std::vector<WordProblem> read_gsm8k(const std::string& path);
+
+/// The prompt of lm-evaluation-harness (task gsm8k), which LLaDA, Dream and Fast-dLLM report: solved problems
+/// and the one to solve, as "Question: ...\nAnswer:".
+std::string gsm8k_prompt(const std::vector<WordProblem>& solved, std::string_view question);
+
+/// What the harness cuts an answer at.
+const std::vector<std::string>& gsm8k_stops();
+
+/// Without "$", "," and a period at the end.
+std::string normalized_number(std::string_view text);
+
+/// Strict: the number behind the first "#### ", normalized. Empty where there is none.
+std::optional<std::string> strict_number(std::string_view answer);
+
+/// Flexible: the last number anywhere, normalized. As the harness, but what holds no digit is no number.
+std::optional<std::string> last_number(std::string_view answer);
+
+/// HumanEval (Chen et al. 2021, arXiv 2107.03374): Python functions to be completed.
+struct CodeProblem {
+  std::string task_id;
+  std::string prompt;  ///< imports, signature and docstring
+  std::string entry_point;
+  std::string test;  ///< defines check(candidate)
+};
+std::vector<CodeProblem> read_humaneval(const std::string& path);
+
+/// What a chat model is asked; a base model continues CodeProblem::prompt itself.
+std::string humaneval_request(const CodeProblem& problem);
+
+/// What goes behind the prompt: of a base model's text the part before the next top-level statement (the
+/// stops of lm-evaluation-harness); of a chat model's answer (`is_chat`) the first fenced block or, without
+/// one, the whole, on a line of its own where it defines the function anew.
+std::string humaneval_completion(const CodeProblem& problem, std::string_view text, bool is_chat);
+
+/// Prompt, completion and test, and a call of the test.
+std::string humaneval_program(const CodeProblem& problem, std::string_view completion);
+
+/// MT-bench (Zheng et al. 2023, arXiv 2306.05685): open questions in two turns.
+struct ChatQuestion {
+  int64_t id = 0;
+  std::string category;
+  std::vector<std::string> turns;  ///< one or more
+};
+std::vector<ChatQuestion> read_mt_bench(const std::string& path);
+
+}  // namespace lacuna

@@ -1,0 +1,113 @@
+#include "eval/program_runner.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a program that ran to its end exits with; one that leaves early would have to guess it.
+constexpr int kPassed = 97;
+
+class EmptyFolder {
+ public:
+  EmptyFolder() : path_((fs::temp_directory_path() / "lacuna-program-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) throw InputError("{}: cannot be made", path_);
+  }
+  ~EmptyFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  EmptyFolder(const EmptyFolder&) = delete;
+  EmptyFolder& operator=(const EmptyFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return fs::absolute(name).string();
+  for (const char* const folder : {"/usr/local/bin/", "/usr/bin/", "/bin/"}) {
+    if (access((folder + name).c_str(), X_OK) == 0) return folder + name;
+  }
+  return name;
+}
+
+void limit(int resource, int64_t value) {
+  const rlimit both{static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
+  setrlimit(static_cast<__rlimit_resource_t>(resource), &both);
+}
+
+/// In the child, between fork and exec: system calls alone.
+[[noreturn]] void become(const char* python, const char* folder, const ProgramLimits& limits) {
+  setsid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  unshare(CLONE_NEWUSER | CLONE_NEWNET);  // where it is refused, the network stays
+  limit(RLIMIT_CPU, limits.time.count() / 1000 + 1);
+  limit(RLIMIT_AS, limits.memory);
+  limit(RLIMIT_FSIZE, limits.file_size);
+  limit(RLIMIT_NOFILE, 64);
+  limit(RLIMIT_CORE, 0);
+  const int nothing = open("/dev/null", O_RDWR);
+  for (const int stream : {0, 1, 2}) dup2(nothing, stream);
+  for (int file = 3; file < 1024; ++file) close(file);
+  if (chdir(folder) == 0) {
+    const char* const arguments[] = {python, "-I", "-B", "program.py", nullptr};
+    const char* const environment[] = {"PATH=/usr/bin:/bin", nullptr};
+    execve(python, const_cast<char* const*>(arguments), const_cast<char* const*>(environment));
+  }
+  _exit(127);
+}
+
+}  // namespace
+
+bool passes(const std::string& python, std::string_view program, const ProgramLimits& limits) {
+  const EmptyFolder folder;
+  {
+    std::ofstream file(folder.path() + "/program.py", std::ios::binary);
+    file << program << "\nraise SystemExit(" << kPassed << ")\n";
+    file.close();
+    if (!file) throw InputError("{}/program.py: cannot be written", folder.path());
+  }
+  const std::string path = find_program(python);
+  const pid_t child = fork();
+  if (child < 0) throw InputError("--run-tests {}: no process can be started", python);
+  if (child == 0) become(path.c_str(), folder.path().c_str(), limits);
+
+  const auto deadline = std::chrono::steady_clock::now() + limits.time;
+  int status = 0;
+  pid_t ended = 0;
+  while ((ended = waitpid(child, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(-child, SIGKILL);  // what it started
+  if (ended == 0) {
+    kill(child, SIGKILL);  // should it not lead its group yet
+    waitpid(child, &status, 0);
+    return false;
+  }
+  return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == kPassed;
+}
+
+void check_python(const std::string& python) {
+  if (!passes(python, "")) {
+    throw InputError("--run-tests {}: cannot run an empty program; expected a Python interpreter", python);
+  }
+}
+
+}  // namespace lacuna

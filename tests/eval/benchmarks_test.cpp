@@ -1,0 +1,147 @@
+#include "eval/benchmarks.h"
+
+#include <gmock/gmock.h>
+#include <zlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "tokenizer/tiny_tokenizer.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr const char* kProblem =
+    R"({"question": "Mia has 3 eggs. She buys 1,200. How many?", "answer": "3+1200=<<3+1200=1203>>1203\n#### 1,203"})";
+
+class Files : public testing::Test {
+ protected:
+  std::string write(const std::string& text) {
+    folder_.write("data.jsonl", text);
+    return (folder_.path() / "data.jsonl").string();
+  }
+  std::string write_gzip(const std::string& text) {
+    const std::string path = (folder_.path() / "data.jsonl.gz").string();
+    gzFile file = gzopen(path.c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+    return path;
+  }
+  template <typename Read>
+  void expect_refused(Read&& read, const std::string& text, const char* sentence) {
+    const std::string path = write(text);
+    EXPECT_THAT([&] { read(path); }, ThrowsMessage<InputError>(HasSubstr(sentence))) << text;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Files, MayBeCompressed) {
+  const std::string text = std::string(kProblem) + "\n\n" + kProblem + "\n";
+  for (const std::string& path : {write(text), write_gzip(text)}) {
+    const std::vector<WordProblem> problems = read_gsm8k(path);
+    ASSERT_EQ(problems.size(), 2u);
+    EXPECT_EQ(problems[1].number, "1203");
+  }
+  const std::string path = write_gzip(text);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 9);
+  EXPECT_THAT([&] { read_gsm8k(path); }, ThrowsMessage<InputError>(HasSubstr("data.jsonl.gz")));
+  EXPECT_THAT([&] { read_gsm8k("/no/such"); },
+              ThrowsMessage<InputError>(HasSubstr("/no/such: cannot be opened")));
+  EXPECT_THROW(read_gsm8k("/"), InputError);
+}
+
+TEST_F(Files, AreRefusedWithFileLineAndKey) {
+  expect_refused(read_gsm8k, "", "at least one line");
+  expect_refused(read_gsm8k, "[]\n", "data.jsonl line 1: expected a JSON object");
+  expect_refused(read_gsm8k, std::string(kProblem) + "\n{", "data.jsonl line 2");
+  expect_refused(read_gsm8k, R"({"question": "q"})", "answer");
+  expect_refused(read_gsm8k, R"({"question": 7, "answer": "#### 1"})", "question");
+  expect_refused(read_gsm8k, R"({"question": "q", "answer": "1"})", "'#### '");
+  expect_refused(read_humaneval, R"({"task_id": "a", "prompt": "b", "test": "c"})", "entry_point");
+  expect_refused(read_mt_bench, R"({"question_id": 1, "category": "c", "turns": []})", "turns");
+  expect_refused(read_mt_bench, R"({"question_id": "x", "category": "c", "turns": ["t"]})", "question_id");
+}
+
+TEST_F(Files, OfChatQuestionsHoldTurns) {
+  const std::vector<ChatQuestion> questions = read_mt_bench(
+      write(R"({"question_id": 81, "category": "writing", "turns": ["One?", "Two?"], "reference": []})"));
+  ASSERT_EQ(questions.size(), 1u);
+  EXPECT_EQ(questions[0].id, 81);
+  EXPECT_EQ(questions[0].turns, (std::vector<std::string>{"One?", "Two?"}));
+}
+
+TEST(Gsm8kPrompt, ShowsSolvedProblemsAndAsksTheNext) {
+  EXPECT_EQ(gsm8k_prompt({}, "How many?"), "Question: How many?\nAnswer:");
+  EXPECT_EQ(gsm8k_prompt({{"One?", "1\n#### 1", "1"}}, "How many?"),
+            "Question: One?\nAnswer: 1\n#### 1\n\nQuestion: How many?\nAnswer:");
+}
+
+TEST(StrictNumber, StandsBehindFourSigns) {
+  EXPECT_EQ(strict_number("12 eggs\n#### 18"), "18");
+  EXPECT_EQ(strict_number("#### -1,234.50."), "-1234.50");
+  EXPECT_EQ(strict_number("#### 5 #### 6"), "5");
+  EXPECT_EQ(strict_number("#### x #### 6"), "6");
+  EXPECT_EQ(strict_number("The answer is 18."), std::nullopt);
+  EXPECT_EQ(strict_number("####18"), std::nullopt);
+  EXPECT_EQ(strict_number("#### ."), std::nullopt);
+  EXPECT_EQ(strict_number("#### "), std::nullopt);
+  EXPECT_EQ(strict_number(""), std::nullopt);
+}
+
+TEST(LastNumber, IsTheLastAnywhere) {
+  EXPECT_EQ(last_number("She has 12, then 18 eggs."), "18");
+  EXPECT_EQ(last_number("That makes $1,234."), "1234");
+  EXPECT_EQ(last_number("-7"), "-7");
+  EXPECT_EQ(last_number("3.50 ..."), "3.50");
+  EXPECT_EQ(last_number("12+7=19"), "19");
+  EXPECT_EQ(last_number("none."), std::nullopt);
+  EXPECT_EQ(last_number(""), std::nullopt);
+}
+
+const CodeProblem kCode{"T/0", "def add(a, b):\n    \"\"\"Sum.\"\"\"\n", "add",
+                        "def check(candidate):\n    assert candidate(1, 2) == 3\n"};
+
+TEST(HumanevalCompletion, OfABaseModelEndsBeforeTheNextStatement) {
+  EXPECT_EQ(humaneval_completion(kCode, "    return a + b\n\ndef other():\n", false), "    return a + b\n");
+  EXPECT_EQ(humaneval_completion(kCode, "    return a + b\n# Next\nprint(1)", false), "    return a + b");
+  EXPECT_EQ(humaneval_completion(kCode, "    if a:\n        return 1", false), "    if a:\n        return 1");
+}
+
+TEST(HumanevalCompletion, OfAChatModelIsItsFirstBlock) {
+  EXPECT_EQ(
+      humaneval_completion(kCode, "Sure:\n```python\ndef add(a, b):\n    return a + b\n```\nDone.", true),
+      "\ndef add(a, b):\n    return a + b\n");
+  EXPECT_EQ(humaneval_completion(kCode, "    return a + b", true), "    return a + b");
+  EXPECT_EQ(humaneval_completion(kCode, "```", true), "");
+  EXPECT_EQ(humaneval_completion(kCode, "```python", true), "");
+}
+
+TEST(HumanevalProgram, EndsWithItsTest) {
+  EXPECT_EQ(humaneval_program(kCode, "    return a + b\n"),
+            "def add(a, b):\n    \"\"\"Sum.\"\"\"\n    return a + b\n\n"
+            "def check(candidate):\n    assert candidate(1, 2) == 3\n\ncheck(add)\n");
+}
+
+/// The published files, in the folder that LACUNA_DATA names.
+TEST(PublishedFiles, CanBeRead) {
+  const char* const data = std::getenv("LACUNA_DATA");
+  if (data == nullptr) GTEST_SKIP() << "LACUNA_DATA names no folder";
+  const std::string folder = data;
+  const std::vector<WordProblem> problems = read_gsm8k(folder + "/gsm8k/test.jsonl");
+  EXPECT_EQ(problems.size(), 1319u);
+  EXPECT_EQ(problems[0].number, "18");
+  for (const WordProblem& problem : problems) EXPECT_EQ(last_number(problem.solution), problem.number);
+  EXPECT_EQ(read_humaneval(folder + "/humaneval/HumanEval.jsonl.gz").size(), 164u);
+  const std::vector<ChatQuestion> questions = read_mt_bench(folder + "/mt_bench/question.jsonl");
+  EXPECT_EQ(questions.size(), 80u);
+  for (const ChatQuestion& question : questions) EXPECT_EQ(question.turns.size(), 2u);
+}
+
+}  // namespace
+}  // namespace lacuna
