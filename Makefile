@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test bench results asan tsan lint format train clean
+.PHONY: run test slow-test bench results asan tsan lint format train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32
@@ -26,6 +26,7 @@ results: build/release/lacuna
 	build/release/lacuna report refusion
 	build/release/lacuna report uniform
 	build/release/lacuna report mage
+	build/release/lacuna report zoo
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)
@@ -41,6 +42,12 @@ train: scripts/bootstrap
 	scripts/bootstrap train
 	cmake --preset train
 	cmake --build --preset train -j $(JOBS)
+
+train-test: scripts/bootstrap
+	scripts/bootstrap train
+	cmake --preset train-dev
+	cmake --build --preset train-dev -j $(JOBS) --target train_tests
+	ctest --preset train-dev -R '^train\.' -j $(JOBS)
 
 clean:
 	rm -rf build

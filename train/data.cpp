@@ -24,9 +24,6 @@ enum Purpose : uint8_t {
   kGap
 };  // apart from those of the objective
 
-// So many batches are drawn together and sorted by length; more would save little.
-constexpr uint64_t kPoolBatches = 16;
-
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
 constexpr double kSpreadShare = 0.75;  // of the rows that could be
 

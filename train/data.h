@@ -47,6 +47,9 @@ struct DataOptions {
 /// fact a second time before all were asked, in which only the values belong to the response.
 class BatchSource {
  public:
+  /// So many batches are drawn together and sorted by length; more would save little.
+  static constexpr uint64_t kPoolBatches = 16;
+
   /// `tokenizer` outlives the source; `end_id` fills the rows. Throws InputError for drills with one end
   /// token.
   BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id);

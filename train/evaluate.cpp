@@ -33,13 +33,14 @@ void fill_surest_first(Transformer& model, torch::Tensor& tokens, int64_t first,
 /// One block after the other, the surest token of it first. Blocks begin at position 0.
 void fill_blocks(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
   const int64_t block = model->shape().block_length;
+  const int64_t shift = model->shape().traits().shifted_logits ? 1 : 0;
   for (int64_t begin = first / block * block; begin < tokens.size(1); begin += block) {
     const int64_t end = std::min(begin + block, tokens.size(1));
     torch::Tensor seen = tokens.slice(1, 0, end);  // a view
     const int64_t from = std::max(first, begin);
     torch::Tensor open = tokens.slice(1, from, end);
     for (int64_t step = from; step < end; ++step) {
-      const torch::Tensor hidden = model->hidden(seen).slice(1, from, end);
+      const torch::Tensor hidden = model->hidden(seen).slice(1, from - shift, end - shift);
       const auto [confidence, candidate] = torch::softmax(model->logits(hidden), -1).max(-1);
       const torch::Tensor position = confidence.masked_fill(open != mask_id, -1).argmax(-1, /*keepdim=*/true);
       open.scatter_(1, position, candidate.gather(1, position));
@@ -71,9 +72,10 @@ void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, Tok
     int64_t* const values = seen.data_ptr<int64_t>();
     for (int64_t i = 0; i < seen.numel(); ++i) values[i] = noise.below(static_cast<uint64_t>(i), words);
   }
+  seen = seen.to(tokens.device());
   seen.slice(1, 0, first).copy_(tokens.slice(1, 0, first));
-  const torch::Tensor index = torch::arange(length);
-  const torch::Tensor barred = torch::tensor({static_cast<int64_t>(mask_id)});
+  const torch::Tensor index = torch::arange(length, tokens.device());
+  const torch::Tensor barred = torch::tensor({static_cast<int64_t>(mask_id)}, tokens.device());
   for (int64_t begin = first; begin < end; begin += kNoiseBlock) {
     const int64_t block_end = std::min(begin + kNoiseBlock, end);
     const torch::Tensor unseen = index.lt(begin).unsqueeze(1).logical_and(index.ge(begin).unsqueeze(0));
@@ -106,7 +108,8 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
     const auto& prompt = prompts[static_cast<size_t>(row)];
     std::copy(prompt.begin(), prompt.end(), tokens.data_ptr<int64_t>() + row * tokens.size(1));
   }
-  switch (model->shape().traits().objective) {
+  tokens = tokens.to(model->parameters().front().device());
+  switch (model->shape().objective()) {
     case Objective::kMaskedTokens:
       fill_surest_first(model, tokens, prompt_length, mask_id);
       break;
@@ -117,18 +120,14 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
       fill_blocks(model, tokens, prompt_length, mask_id);
       break;
     case Objective::kInterpolation:
-      if (model->shape().left_to_right) {
-        write_left_to_right(model, tokens, prompt_length, 0);
-      } else {
-        replace_noise(model, tokens, prompt_length, mask_id);
-      }
+      replace_noise(model, tokens, prompt_length, mask_id);
       break;
     case Objective::kSlots:
       write_left_to_right(model, tokens, prompt_length, kSlot);
       break;
   }
   std::vector<std::vector<TokenId>> canvases;
-  const torch::Tensor filled = tokens.slice(1, prompt_length).contiguous();
+  const torch::Tensor filled = tokens.slice(1, prompt_length).cpu().contiguous();
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t* first = filled.data_ptr<int64_t>() + row * canvas;
     canvases.emplace_back(first, first + canvas);

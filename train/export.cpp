@@ -27,49 +27,99 @@ void write_json(const std::filesystem::path& path, const nlohmann::ordered_json&
 }
 
 struct PublishedName {
-  std::string_view part, llada, transformers, gidd = transformers;
+  std::string_view part, llada, transformers, gidd = transformers, llada2 = transformers;
 };
 
 constexpr PublishedName kNames[] = {
-    {"embedding", "model.transformer.wte", "model.embed_tokens"},
+    {"embedding", "model.transformer.wte", "model.embed_tokens", "model.embed_tokens",
+     "model.word_embeddings"},
     {"final_norm", "model.transformer.ln_f", "model.norm"},
     {"head", "model.transformer.ff_out", "lm_head"},
     // Of a block.
     {"attn_norm", "attn_norm", "input_layernorm", "attn_layernorm"},
-    {"q", "q_proj", "self_attn.q_proj"},
-    {"k", "k_proj", "self_attn.k_proj"},
-    {"v", "v_proj", "self_attn.v_proj"},
-    {"q_norm", "", "self_attn.q_norm"},
-    {"k_norm", "", "self_attn.k_norm"},
+    {"q", "q_proj", "self_attn.q_proj", "self_attn.q_proj", "attention.query_key_value"},
+    {"k", "k_proj", "self_attn.k_proj", "self_attn.k_proj", "attention.query_key_value"},
+    {"v", "v_proj", "self_attn.v_proj", "self_attn.v_proj", "attention.query_key_value"},
+    {"q_norm", "", "self_attn.q_norm", "self_attn.q_norm", "attention.query_layernorm"},
+    {"k_norm", "", "self_attn.k_norm", "self_attn.k_norm", "attention.key_layernorm"},
     {"k_sink", "", "", "self_attn.k_bias"},
     {"v_sink", "", "", "self_attn.v_bias"},
-    {"o", "attn_out", "self_attn.o_proj"},
+    {"o", "attn_out", "self_attn.o_proj", "self_attn.o_proj", "attention.dense"},
     {"ffn_norm", "ff_norm", "post_attention_layernorm", "mlp_layernorm"},
+    {"router", "", "mlp.gate.weight"},  // these two name a whole parameter
+    {"expert_bias", "", "mlp.gate.expert_bias"},
     {"gate", "ff_proj", "mlp.gate_proj"},
     {"up", "up_proj", "mlp.up_proj"},
     {"down", "ff_out", "mlp.down_proj"},
 };
 
-/// "blocks.2.q.weight" -> "model.layers.2.self_attn.q_proj.weight". LLaDA has names of its own, the other
-/// families those of the transformers library; GIDD mixes in some.
-std::string published_name(Family family, std::string_view parameter) {
-  constexpr std::string_view kBlocks = "blocks.";
-  const bool llada = family == Family::kLlada;
-  // ".weight" or ".bias"; sinks have neither.
-  const size_t kind = parameter.ends_with("_sink") ? parameter.size() : parameter.rfind('.');
-  const size_t block = parameter.rfind('.', kind - 1);  // the end of "blocks.2"; npos outside of the blocks
-  const std::string_view part = parameter.substr(block + 1, kind - block - 1);
+std::string_view published_part(Family family, std::string_view part) {
   const auto* const name =
       std::find_if(std::begin(kNames), std::end(kNames),
                    [&](const PublishedName& candidate) { return candidate.part == part; });
   expects(name != std::end(kNames), "every part of the model has a published name");
-  const std::string_view published = llada                              ? name->llada
-                                     : traits_of(family).interpolates() ? name->gidd
-                                                                        : name->transformers;
-  if (block == std::string_view::npos) return fmt::format("{}{}", published, parameter.substr(kind));
-  return fmt::format("{}.{}.{}{}", llada ? "model.transformer.blocks" : "model.layers",
-                     parameter.substr(kBlocks.size(), block - kBlocks.size()), published,
-                     parameter.substr(kind));
+  switch (family) {
+    case Family::kLlada:
+      return name->llada;
+    case Family::kLlada2:
+      return name->llada2;
+    case Family::kGidd:
+    case Family::kGiddMask:
+      return name->gidd;
+    default:
+      return name->transformers;
+  }
+}
+
+/// "blocks.2.q.weight" -> "model.layers.2.self_attn.q_proj.weight", "blocks.2.moe.experts.0.up.weight" ->
+/// "model.layers.2.mlp.experts.0.up_proj.weight". LLaDA has names of its own, the other families those of the
+/// transformers library; GIDD and LLaDA2 mix in some.
+std::string published_name(Family family, std::string_view parameter) {
+  constexpr std::string_view kBlocks = "blocks.", kExperts = "experts.", kMlp = "mlp.";
+  std::string_view kind;  // ".weight", ".bias" or nothing
+  for (const std::string_view ending : {".weight", ".bias"}) {
+    if (parameter.ends_with(ending)) kind = ending;
+  }
+  std::string_view part = parameter.substr(0, parameter.size() - kind.size());
+  if (!part.starts_with(kBlocks)) return fmt::format("{}{}", published_part(family, part), kind);
+  const auto take = [&part](std::string_view end) {  // what is before and with `end`
+    const size_t at = part.find(end);
+    const std::string_view taken = at == std::string_view::npos ? "" : part.substr(0, at + end.size());
+    part.remove_prefix(taken.size());
+    return taken;
+  };
+  take(kBlocks);
+  const std::string_view layer = take(".");
+  take("moe.");
+  std::string owner;  // of a feed-forward part among several
+  if (!take(kExperts).empty()) owner = fmt::format("experts.{}", take("."));
+  if (!take("shared.").empty()) owner = "shared_experts.";
+  std::string published(published_part(family, part));
+  if (!owner.empty()) published.insert(kMlp.size(), owner);
+  return fmt::format("{}.{}{}{}", family == Family::kLlada ? "model.transformer.blocks" : "model.layers",
+                     layer, published, kind);
+}
+
+/// Neighbouring parameters of the model that are one published tensor, one behind the other.
+struct PublishedTensor {
+  std::string name;
+  std::vector<torch::Tensor> parts;
+
+  std::vector<int64_t> sizes() const {
+    std::vector<int64_t> sizes = parts.front().sizes().vec();
+    for (size_t i = 1; i < parts.size(); ++i) sizes.front() += parts[i].size(0);
+    return sizes;
+  }
+};
+
+std::vector<PublishedTensor> published_tensors(const Transformer& model) {
+  std::vector<PublishedTensor> tensors;
+  for (const auto& item : model->named_parameters()) {
+    std::string name = published_name(model->shape().family, item.key());
+    if (tensors.empty() || tensors.back().name != name) tensors.push_back({std::move(name), {}});
+    tensors.back().parts.push_back(item.value());
+  }
+  return tensors;
 }
 
 nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
@@ -184,6 +234,49 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                      {"model_type", "sdar"},
                      {"transformers_version", "4.52.4"}});
       break;
+    case Family::kFastDllm:
+      config.update({{"architectures", {"Fast_dLLM_QwenForCausalLM"}},
+                     {"bd_size", shape.block_length},
+                     {"conplemenrary_mask", true},  // spelt so in the published file
+                     {"mask_token_id", bpe.mask_id()},
+                     {"model_type", "Fast_dLLM_Qwen"},
+                     {"transformers_version", "4.53.1"}});
+      break;
+    case Family::kLlada2:
+      config.update({{"architectures", {"LLaDA2MoeModelLM"}},
+                     {"auto_map",
+                      {{"AutoConfig", "configuration_llada2_moe.LLaDA2MoeConfig"},
+                       {"AutoModel", "modeling_llada2_moe.LLaDA2MoeModel"},
+                       {"AutoModelForCausalLM", "modeling_llada2_moe.LLaDA2MoeModelLM"}}},
+                     {"block_length", shape.block_length},  // as the mask, not in the published files
+                     {"embedding_dropout", 0.0},
+                     {"first_k_dense_replace", 1},
+                     {"head_dim", shape.head_width()},
+                     {"mask_token_id", bpe.mask_id()},
+                     {"model_type", "llada2_moe"},
+                     {"moe_intermediate_size", shape.experts.ffn_width},
+                     {"moe_router_enable_expert_bias", true},
+                     {"n_group", kExpertGroups},
+                     {"norm_head", false},
+                     {"norm_softmax", false},
+                     {"norm_topk_prob", true},
+                     {"num_experts", shape.experts.count},
+                     {"num_experts_per_tok", shape.experts.per_token},
+                     {"num_shared_experts", 1},
+                     {"output_dropout", 0.0},
+                     {"output_router_logits", false},
+                     {"pad_token_id", bpe.end_id()},
+                     {"partial_rotary_factor", shape.traits().rotary_share},
+                     {"rotary_dim", shape.rotary_width()},
+                     {"routed_scaling_factor", kRoutedScale},
+                     {"router_dtype", "fp32"},
+                     {"score_function", "sigmoid"},
+                     {"topk_group", kGroupsPerToken},
+                     {"use_bias", false},
+                     {"use_qkv_bias", false},
+                     {"use_rmsnorm", true},
+                     {"using_split_qkv_in_self_attention", false}});
+      break;
     case Family::kLlada:
     case Family::kGidd:
     case Family::kGiddMask:
@@ -237,6 +330,26 @@ nlohmann::ordered_json gidd_config(const ModelShape& shape, const Bpe& bpe) {
       {"weight_scaling", 1.0}};
 }
 
+/// For inputs h_j = g_j x_j with independent x_j of variance 1, where g are the weights of the norm before,
+/// the mean square of q over a head is that of sum over j of (W_ij g_j)^2.
+void fold_head_norms(const Checkpoint& checkpoint, Transformer& model) {
+  const ModelShape& shape = model->shape();
+  auto parameters = model->named_parameters();
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    const std::string block = fmt::format("blocks.{}.", layer);
+    for (const char* const part : {"q", "k"}) {
+      std::vector<float> norm(static_cast<size_t>(shape.head_width()));
+      const std::string name = published_name(Family::kQwen3, fmt::format("{}{}_norm.weight", block, part));
+      widen(checkpoint.tensor(name, {shape.head_width()}), 0, norm);
+      const torch::Tensor heads =
+          parameters[block + part + ".weight"].view({shape.heads, shape.head_width(), shape.width});
+      const torch::Tensor mean_square =
+          (heads * parameters[block + "attn_norm.weight"]).square().sum(-1).mean(1).view({-1, 1, 1});
+      heads.mul_(torch::tensor(norm).view({1, -1, 1}) * torch::rsqrt(mean_square));
+    }
+  }
+}
+
 }  // namespace
 
 nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
@@ -258,11 +371,11 @@ void export_texts(const std::filesystem::path& folder, const ModelShape& shape, 
 void export_weights(const std::filesystem::path& folder, const Transformer& model) {
   std::vector<std::vector<bf16>> storage;
   std::vector<TensorToWrite> tensors;
-  for (const auto& item : model->named_parameters()) {
-    const torch::Tensor values = item.value().detach().contiguous();
+  for (const PublishedTensor& tensor : published_tensors(model)) {
+    const torch::Tensor values = torch::cat(tensor.parts).detach().cpu().contiguous();
     storage.push_back(to_bf16({values.data_ptr<float>(), static_cast<size_t>(values.numel())}));
-    tensors.push_back({published_name(model->shape().family, item.key()), DType::kBF16, values.sizes().vec(),
-                       std::as_bytes(std::span(storage.back()))});
+    tensors.push_back(
+        {tensor.name, DType::kBF16, values.sizes().vec(), std::as_bytes(std::span(storage.back()))});
   }
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
@@ -270,13 +383,24 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
 void import_weights(const std::filesystem::path& folder, Transformer& model) {
   const torch::NoGradGuard no_grad;
   const Checkpoint checkpoint = Checkpoint::open(folder);
-  for (const auto& item : model->named_parameters()) {
-    torch::Tensor values = torch::empty_like(item.value());
-    const TensorView stored =
-        checkpoint.tensor(published_name(model->shape().family, item.key()), values.sizes().vec());
-    widen(stored, 0, {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
-    item.value().copy_(values);
+  const ModelShape& shape = model->shape();
+  const bool has_more_norms = shape.traits().qkv_bias &&
+                              checkpoint.contains(published_name(Family::kQwen3, "blocks.0.q_norm.weight"));
+  for (const PublishedTensor& tensor : published_tensors(model)) {
+    if (has_more_norms && tensor.name.ends_with("_proj.bias")) {
+      for (torch::Tensor part : tensor.parts) part.zero_();
+      continue;
+    }
+    const TensorView stored = checkpoint.tensor(tensor.name, tensor.sizes());
+    int64_t first = 0;
+    for (const torch::Tensor& part : tensor.parts) {
+      torch::Tensor values = torch::empty_like(part, torch::kCPU);
+      widen(stored, first, {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
+      part.copy_(values);
+      first += part.numel();
+    }
   }
+  if (has_more_norms) fold_head_norms(checkpoint, model);
 }
 
 void round_weights(Transformer& model) {

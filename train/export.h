@@ -20,6 +20,9 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
 
 /// Reads the weights of a checkpoint with the tensor names and the sizes of `model`: Dream's are those of
 /// Qwen2, ReFusion's those of Qwen3. Throws InputError when one is missing or of another shape.
+/// A Qwen3 model starts a Qwen2 model, too, or one of Qwen2's layout: its norms of q and k become part of the
+/// matrices, as if every token's q and k were as long as they are for independent inputs, and biases are 0.
+/// That is nearly the same model, and training mends the rest.
 void import_weights(const std::filesystem::path& folder, Transformer& model);
 
 /// Gives the weights the values that export_weights() writes.

@@ -8,7 +8,18 @@
 
 namespace lacuna::train {
 
-enum class Family : uint8_t { kLlada, kDream, kQwen2, kQwen3, kRefusion, kSdar, kGidd, kGiddMask };
+enum class Family : uint8_t {
+  kLlada,
+  kDream,
+  kQwen2,
+  kQwen3,
+  kRefusion,
+  kSdar,
+  kFastDllm,
+  kLlada2,
+  kGidd,
+  kGiddMask
+};
 
 /// What a family learns; objective.h has the losses.
 enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks, kInterpolation };
@@ -30,15 +41,19 @@ struct FamilyTraits {
   bool qkv_bias;
   QkNorm qk_norm;
   double norm_epsilon;
-  bool norm_offset = false;     ///< norms store their weights' distance from 1
+  bool complementary_masks = false;  ///< of the objective kBlocks: a second masked copy, of the other tokens
+  bool norm_offset = false;          ///< norms store their weights' distance from 1
   bool kv_sink = false;         ///< one learned key and value in front of the others, which every row sees
   double attn_soft_cap = 0;     ///< c: scores s become c tanh(s / c); 0: they stay
   bool squared_relu = false;    ///< the feed-forward part is relu(up)^2 with biases; otherwise it is gated
   double residual_scale = 0;    ///< times 1 / layers: of what a layer adds to the residual stream; 0: none
   double head_scale_width = 0;  ///< logits are scaled by this / width; 0: they are not
   bool uniform_noise = false;   ///< of the objective kInterpolation: noise is any token, not the mask
+  double rotary_share = 1;      ///< of each head's numbers, the first ones, that positions turn
+  bool experts = false;         ///< the feed-forward part is a mixture of experts but in the first layer
+  bool first_phase = false;     ///< may learn from left to right at first
 
-  /// Rows fill the whole context, and a first phase may learn from left to right.
+  /// Rows fill the whole context.
   bool interpolates() const { return objective == Objective::kInterpolation; }
 };
 

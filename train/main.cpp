@@ -18,6 +18,7 @@
 #include "tokenizer/tokenizer.h"
 #include "train/bpe.h"
 #include "train/export.h"
+#include "train/memory.h"
 #include "train/trainer.h"
 
 namespace lacuna::train {
@@ -28,6 +29,7 @@ struct Arguments {
   std::string folder;
   std::string start;
   std::string matmul = "auto";
+  std::string device = "cpu";
   bool resume = false;
   size_t max_vocabulary = 1024;
   int64_t final_samples = 200;
@@ -47,10 +49,12 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option(
       "--init", a.start,
       "Start from the weights of this checkpoint folder: of the same sizes and tokenizer, and of the "
-      "family, or qwen2 for dream, qwen3 for refusion and sdar, gidd for gidd-mask and the reverse");
+      "family, or qwen2 for dream and fast-dllm-v2, qwen3 for refusion and sdar, gidd for gidd-mask and the "
+      "reverse");
   app.add_flag(
       "--left-to-right", a.shape.left_to_right,
-      "A first phase of gidd or gidd-mask: causal attention and the next token, for --init to go on from");
+      "A first phase of gidd, gidd-mask or llada2-moe: causal attention and the next token, for --init to go "
+      "on from");
   app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
   app.add_option("--minutes", a.train.minutes, "Training time, all sittings together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
@@ -66,6 +70,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--matmul", a.matmul, "Type of matrix products; auto: bf16 where the CPU multiplies it")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))
       ->capture_default_str();
+  app.add_option("--device", a.device, "Where to compute; cuda needs a LibTorch that was built with it")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   app.add_option("--layers", a.shape.layers, "Transformer blocks")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -79,6 +86,17 @@ void add_options(CLI::App& app, Arguments& a) {
                  "Inner width of the feed-forward part; 384 where not given, 4 times --width for gidd and "
                  "gidd-mask")
       ->check(CLI::PositiveNumber);
+  app.add_option("--experts", a.shape.experts.count,
+                 "Experts of llada2-moe, in four groups of which two serve a token")
+      ->check(CLI::Range(8, 1024))
+      ->capture_default_str();
+  app.add_option("--experts-per-token", a.shape.experts.per_token, "Of these, how many serve a token")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--expert-width", a.shape.experts.ffn_width,
+                 "Inner width of an expert, and of the one that serves every token")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--max-vocabulary", a.max_vocabulary, "Tokens to learn at most, without special tokens")
       ->check(CLI::Range(256, 1 << 20))
       ->capture_default_str();
@@ -115,7 +133,8 @@ void add_options(CLI::App& app, Arguments& a) {
          "--drill-share", a.drill_share,
          "Share of rows of bare equations or questions; 0.2 where not given, 0 for refusion, which has none")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--block-length", a.shape.block_length, "Positions of a block of sdar")
+  app.add_option("--block-length", a.shape.block_length,
+                 "Positions of a block of sdar, fast-dllm-v2 and llada2-moe")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--slot-sizes", a.train.slot_sizes, "Sizes of slots that samples of refusion draw from")
@@ -167,10 +186,29 @@ bool bf16_products(const std::string& matmul) {
   return __builtin_cpu_supports("avx512bf16") != 0;
 }
 
+torch::Device find_device(const std::string& name) {
+  if (name == "cuda" && !torch::cuda::is_available()) {
+    throw InputError("--device cuda: this LibTorch finds no CUDA device; expected cpu");
+  }
+  return torch::Device(name);
+}
+
 TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
   const std::optional<TokenId> id = tokenizer.id_of(token);
   expects(id.has_value(), "the exported tokenizer has its special tokens");
   return *id;
+}
+
+void settle_experts(const ModelShape& shape) {
+  const ExpertShape& experts = shape.experts;
+  if (experts.count % kExpertGroups != 0) {
+    throw InputError("--experts {}: expected a multiple of {}", experts.count, kExpertGroups);
+  }
+  const int64_t open = kGroupsPerToken * experts.count / kExpertGroups;
+  if (experts.per_token > open) {
+    throw InputError("--experts-per-token {}: expected 1 to {}, the experts of {} groups", experts.per_token,
+                     open, kGroupsPerToken);
+  }
 }
 
 /// What gidd and gidd-mask have apart from the others.
@@ -178,10 +216,11 @@ void settle_interpolation(Arguments& arguments) {
   constexpr int64_t kContext = 128;
   ModelShape& shape = arguments.shape;
   const FamilyTraits& traits = shape.traits();
+  if (shape.left_to_right && !traits.first_phase) {
+    throw InputError("--left-to-right: {} has no such phase; gidd, gidd-mask and llada2-moe have",
+                     traits.name);
+  }
   if (!traits.interpolates()) {
-    if (shape.left_to_right) {
-      throw InputError("--left-to-right: {} has no such phase; gidd and gidd-mask have", traits.name);
-    }
     shape.context = arguments.context.value_or(shape.context);
     return;
   }
@@ -199,8 +238,7 @@ void settle_lengths(Arguments& arguments) {
                        data.max_length, kMinLength, kMaxLength);
     }
   }
-  if (arguments.shape.traits().objective == Objective::kBlocks)
-    data.block_length = arguments.shape.block_length;
+  if (arguments.shape.objective() == Objective::kBlocks) data.block_length = arguments.shape.block_length;
 }
 
 int run(Arguments arguments) {
@@ -208,6 +246,7 @@ int run(Arguments arguments) {
   if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
     throw InputError("training needs an end: give --minutes or --steps");
   }
+  settle_experts(arguments.shape);
   if (arguments.shape.width % (2 * arguments.shape.heads) != 0) {
     throw InputError("--width {} is not a multiple of twice --heads {}", arguments.shape.width,
                      arguments.shape.heads);
@@ -235,6 +274,7 @@ int run(Arguments arguments) {
   const SpecialIds ids{special_id(tokenizer, kEndToken), special_id(tokenizer, kMaskToken)};
 
   Transformer model(arguments.shape);
+  model->to(find_device(arguments.device));
   if (!arguments.start.empty()) import_weights(arguments.start, model);
   int64_t parameters = 0;
   for (const torch::Tensor& parameter : model->parameters()) parameters += parameter.numel();
@@ -244,6 +284,7 @@ int run(Arguments arguments) {
   Trainer trainer(model, BatchSource(arguments.data, tokenizer, ids.end), tokenizer, ids, arguments.train,
                   folder);
   if (arguments.resume) trainer.resume();
+  if (arguments.device == "cpu") expect_to_fit(trainer.needed_bytes(), available_bytes());
   trainer.run();
 
   Transformer trained = trainer.averaged_model();

@@ -10,29 +10,49 @@ torch::nn::Linear linear(int64_t inputs, int64_t outputs, bool bias = false) {
   return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(bias));
 }
 
-/// Rotates the halves of each head against each other: x [B, H, T, D], cos and sin as in Sequence.
+/// Rotates the halves of what positions turn of each head against each other: x [B, H, T, D], cos and sin as
+/// in Sequence.
 torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
-  const auto halves = x.chunk(2, -1);
   const torch::Tensor &cos = sequence.cos, &sin = sequence.sin;
-  return torch::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
+  const int64_t half = cos.size(-1);
+  const torch::Tensor first = x.slice(-1, 0, half), second = x.slice(-1, half, 2 * half);
+  return torch::cat({first * cos - second * sin, second * cos + first * sin, x.slice(-1, 2 * half)}, -1);
 }
+
+constexpr double kBalanceGradient = 1e-6;  // small, so that it weighs little where gradients are clipped
+
+/// Passes weights on as they are, and gives the bias its gradient (see Experts).
+struct BalancedLoad : torch::autograd::Function<BalancedLoad> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& weights,
+                               const torch::Tensor& bias, const torch::Tensor& chosen) {
+    const torch::Tensor load = torch::bincount(chosen.flatten(), {}, bias.size(0)).to(torch::kFloat32);
+    context->save_for_backward({kBalanceGradient * (load - load.mean())});
+    return weights.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0], context->get_saved_variables()[0], torch::Tensor()};
+  }
+};
 
 /// What a row must not attend to by the rules of the family alone.
 torch::Tensor unseen_by_family(const ModelShape& shape, int64_t length) {
   if (shape.causal()) return unseen_by_blocks(length, 1);
-  if (shape.traits().objective == Objective::kBlocks) return unseen_by_blocks(length, shape.block_length);
+  if (shape.objective() == Objective::kBlocks) return unseen_by_blocks(length, shape.block_length);
   return {};
 }
 
 /// `positions` [T], or [B, T] where each row has its own.
 Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, const torch::Tensor& unseen) {
-  const int64_t half = shape.head_width() / 2;
-  const torch::Tensor exponents = torch::arange(half, torch::kFloat64) / static_cast<double>(half);
+  const int64_t half = shape.rotary_width() / 2;
+  const torch::Tensor exponents =
+      torch::arange(half, positions.options().dtype(torch::kFloat64)) / static_cast<double>(half);
   torch::Tensor angles =
       positions.to(torch::kFloat64).unsqueeze(-1) * torch::pow(shape.rope_theta, -exponents);
   if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
   Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), unseen};
   if (!unseen.defined()) sequence.unseen = unseen_by_family(shape, positions.size(-1));
+  if (sequence.unseen.defined()) sequence.unseen = sequence.unseen.to(positions.device());
   if (shape.traits().kv_sink && sequence.unseen.defined()) {
     const torch::Tensor seen = torch::zeros_like(sequence.unseen.slice(-1, 0, 1));
     sequence.unseen = torch::cat({seen, sequence.unseen}, -1);
@@ -59,7 +79,54 @@ torch::Tensor RmsNormImpl::forward(const torch::Tensor& x) {
   return (wide * scale) * (offset_ ? 1 + weight_ : weight_);
 }
 
-BlockImpl::BlockImpl(const ModelShape& shape)
+GatedImpl::GatedImpl(int64_t width, int64_t ffn_width)
+    : gate(register_module("gate", linear(width, ffn_width))),
+      up(register_module("up", linear(width, ffn_width))),
+      down(register_module("down", linear(ffn_width, width))) {}
+
+torch::Tensor GatedImpl::forward(const torch::Tensor& x) {
+  return down(torch::silu(gate(x)) * up(x));
+}
+
+ExpertsImpl::ExpertsImpl(const ModelShape& shape)
+    : per_token_(shape.experts.per_token),
+      router_(register_parameter("router", torch::randn({shape.experts.count, shape.width}) /
+                                               std::sqrt(static_cast<double>(shape.width)))),
+      expert_bias_(register_parameter("expert_bias", torch::zeros({shape.experts.count}))),
+      experts_(register_module("experts", torch::nn::ModuleList())),
+      shared_(register_module("shared", Gated(shape.width, shape.experts.ffn_width))) {
+  for (int64_t i = 0; i < shape.experts.count; ++i) {
+    experts_->push_back(Gated(shape.width, shape.experts.ffn_width));
+  }
+}
+
+torch::Tensor ExpertsImpl::forward(const torch::Tensor& x) {
+  const torch::Tensor rows = x.flatten(0, -2);
+  const torch::Tensor scores = torch::sigmoid(torch::matmul(rows, router_.t()).to(torch::kFloat32));
+  torch::Tensor chosen;  // [rows, per token]
+  {
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor ranks = (scores + expert_bias_).view({rows.size(0), kExpertGroups, -1});
+    const torch::Tensor of_groups = std::get<0>(ranks.topk(2, -1)).sum(-1);
+    const torch::Tensor open = std::get<1>(of_groups.topk(kGroupsPerToken, -1));
+    const torch::Tensor closed = torch::ones_like(of_groups, torch::kBool).scatter(1, open, false);
+    const torch::Tensor candidates =
+        ranks.masked_fill(closed.unsqueeze(-1), -std::numeric_limits<double>::infinity()).flatten(1);
+    chosen = std::get<1>(candidates.topk(per_token_, -1));
+  }
+  torch::Tensor weights = BalancedLoad::apply(scores.gather(1, chosen), expert_bias_, chosen);
+  weights = kRoutedScale * weights / weights.sum(-1, /*keepdim=*/true);
+  torch::Tensor sum = shared_(rows);
+  for (size_t i = 0; i < experts_->size(); ++i) {
+    const std::vector<torch::Tensor> places = chosen.eq(static_cast<int64_t>(i)).nonzero().unbind(1);
+    const torch::Tensor weight = weights.index({places[0], places[1]}).unsqueeze(1);
+    const torch::Tensor of_expert = experts_[i]->as<Gated>()->forward(rows.index_select(0, places[0]));
+    sum = sum.index_add(0, places[0], weight * of_expert);
+  }
+  return sum.view(x.sizes());
+}
+
+BlockImpl::BlockImpl(const ModelShape& shape, int64_t layer)
     : traits_(&shape.traits()),
       heads_(shape.heads),
       branch_scale_(traits_->residual_scale > 0 ? traits_->residual_scale / static_cast<double>(shape.layers)
@@ -69,11 +136,16 @@ BlockImpl::BlockImpl(const ModelShape& shape)
       q_(register_module("q", linear(shape.width, shape.width, traits_->qkv_bias))),
       k_(register_module("k", linear(shape.width, shape.width, traits_->qkv_bias))),
       v_(register_module("v", linear(shape.width, shape.width, traits_->qkv_bias))),
-      o_(register_module("o", linear(shape.width, shape.width))),
-      gate_(traits_->squared_relu ? torch::nn::Linear(nullptr)
-                                  : register_module("gate", linear(shape.width, shape.ffn_width))),
-      up_(register_module("up", linear(shape.width, shape.ffn_width, traits_->squared_relu))),
-      down_(register_module("down", linear(shape.ffn_width, shape.width, traits_->squared_relu))) {
+      o_(register_module("o", linear(shape.width, shape.width))) {
+  const bool has_experts = traits_->experts && layer > 0;
+  if (has_experts) {
+    experts_ = register_module("moe", Experts(shape));
+  } else {
+    const bool is_gated = !traits_->squared_relu;
+    if (is_gated) gate_ = register_module("gate", linear(shape.width, shape.ffn_width));
+    up_ = register_module("up", linear(shape.width, shape.ffn_width, /*bias=*/!is_gated));
+    down_ = register_module("down", linear(shape.ffn_width, shape.width, /*bias=*/!is_gated));
+  }
   if (traits_->qk_norm != QkNorm::kNone) {
     const int64_t width = traits_->qk_norm == QkNorm::kHeads ? shape.head_width() : shape.width;
     q_norm_ = register_module("q_norm", RmsNorm(width, *traits_));
@@ -84,7 +156,11 @@ BlockImpl::BlockImpl(const ModelShape& shape)
     v_sink_ = register_parameter("v_sink", torch::zeros({shape.heads, shape.head_width()}));
   }
   const torch::NoGradGuard no_grad;
-  for (const auto& projection : {q_, k_, v_, o_, gate_, up_, down_}) {
+  std::vector<torch::nn::Linear> to_residual = {o_};
+  if (!has_experts) to_residual.push_back(down_);
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (const auto gated = std::dynamic_pointer_cast<GatedImpl>(module)) to_residual.push_back(gated->down);
+    const auto projection = std::dynamic_pointer_cast<torch::nn::LinearImpl>(module);
     if (!projection) continue;
     const auto inputs = static_cast<double>(projection->weight.size(1));
     projection->weight.normal_(0, traits_->interpolates()
@@ -93,8 +169,8 @@ BlockImpl::BlockImpl(const ModelShape& shape)
     if (projection->bias.defined()) projection->bias.zero_();
   }
   if (traits_->residual_scale > 0) return;
-  for (const auto& residual : {o_, down_}) {
-    residual->weight.div_(std::sqrt(2.0 * static_cast<double>(shape.layers)));
+  for (const auto& projection : to_residual) {
+    projection->weight.div_(std::sqrt(2.0 * static_cast<double>(shape.layers)));
   }
 }
 
@@ -127,6 +203,7 @@ torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence
 }
 
 torch::Tensor BlockImpl::feed_forward(const torch::Tensor& h) {
+  if (experts_) return experts_(h);
   if (traits_->squared_relu) return down_(torch::relu(up_(h)).square());
   return down_(torch::silu(gate_(h)) * up_(h));
 }
@@ -143,7 +220,7 @@ TransformerImpl::TransformerImpl(const ModelShape& shape)
       blocks_(register_module("blocks", torch::nn::ModuleList())),
       final_norm_(register_module("final_norm", RmsNorm(shape.width, shape.traits()))),
       head_(register_module("head", linear(shape.width, shape.vocabulary))) {
-  for (int64_t i = 0; i < shape.layers; ++i) blocks_->push_back(Block(shape));
+  for (int64_t i = 0; i < shape.layers; ++i) blocks_->push_back(Block(shape, i));
 
   const torch::NoGradGuard no_grad;
   if (shape.traits().interpolates()) {
@@ -158,8 +235,8 @@ TransformerImpl::TransformerImpl(const ModelShape& shape)
 
 torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
                                       const torch::Tensor& unseen) {
-  const Sequence sequence =
-      make_sequence(shape_, positions.defined() ? positions : torch::arange(tokens.size(1)), unseen);
+  const Sequence sequence = make_sequence(
+      shape_, positions.defined() ? positions : torch::arange(tokens.size(1), tokens.device()), unseen);
   torch::Tensor x = embedding_(tokens);
   for (const auto& block : *blocks_) x = block->as<Block>()->forward(x, sequence);
   return final_norm_(x);

@@ -13,6 +13,16 @@ namespace lacuna::train {
 inline constexpr double kGiddMatrices = 0.4;
 inline constexpr double kGiddEmbeddings = 0.02;
 
+/// Of families with experts. Their first layer has none.
+struct ExpertShape {
+  int64_t count = 8;       ///< a multiple of the groups, two or more in each
+  int64_t per_token = 2;   ///< at most as many as kGroupsPerToken groups have
+  int64_t ffn_width = 96;  ///< inner width of each, and of the one that serves every token
+};
+inline constexpr int64_t kExpertGroups = 4;
+inline constexpr int64_t kGroupsPerToken = 2;
+inline constexpr double kRoutedScale = 2.5;
+
 struct ModelShape {
   Family family = Family::kLlada;
   int64_t layers = 4;
@@ -23,11 +33,17 @@ struct ModelShape {
   double rope_theta = 10000;
   int64_t block_length = 8;  ///< of the objective kBlocks
   int64_t context = 1024;    ///< positions; with the objective kInterpolation every row fills them
-  /// Of the objective kInterpolation: a first phase in which the model is causal and learns the next token.
+  /// Of families with a first phase: this is it. The model is causal and learns the next token.
   bool left_to_right = false;
+  ExpertShape experts = {};
 
   int64_t head_width() const { return width / heads; }
+  /// Of each head: even.
+  int64_t rotary_width() const {
+    return static_cast<int64_t>(traits().rotary_share * static_cast<double>(head_width()));
+  }
   const FamilyTraits& traits() const { return traits_of(family); }
+  Objective objective() const { return left_to_right ? Objective::kNextToken : traits().objective; }
   bool causal() const { return traits().causal || left_to_right; }
 };
 
@@ -45,13 +61,47 @@ class RmsNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RmsNorm);
 
+/// down(silu(gate(x)) * up(x)).
+class GatedImpl : public torch::nn::Module {
+ public:
+  GatedImpl(int64_t width, int64_t ffn_width);
+  torch::Tensor forward(const torch::Tensor& x);
+
+  torch::nn::Linear gate, up, down;
+};
+TORCH_MODULE(Gated);
+
+/// A mixture of experts as LLaDA2 has it (models/llada2_moe of inclusionAI/dFactory). With scores
+/// s = sigmoid(W x) and ranks r = s + bias: of four groups of neighbouring experts the two with the largest
+/// sums of their two best ranks are open, of their experts the best ranks are chosen, and
+///
+///   y = shared(x) + sum over the chosen e of 2.5 s_e / (sum of the chosen s) * expert_e(x).
+///
+/// The bias is not learned by the loss, which it does not reach. It is moved towards an even load (Wang et
+/// al. 2024, "Auxiliary-loss-free load balancing", arXiv 2408.15664): its gradient is in proportion to the
+/// tokens that its expert had beyond the mean, and AdamW's steps are about as long whatever a gradient's
+/// size.
+class ExpertsImpl : public torch::nn::Module {
+ public:
+  explicit ExpertsImpl(const ModelShape& shape);
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  int64_t per_token_;
+  torch::Tensor router_;       // [experts, width]
+  torch::Tensor expert_bias_;  // [experts]
+  torch::nn::ModuleList experts_;
+  Gated shared_;
+};
+TORCH_MODULE(Experts);
+
 /// What rows must not attend to, [T, T] bool, where a row sees its own block of neighbours and the blocks
 /// before.
 torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length);
 
 /// What all blocks of a pass over T positions share.
 struct Sequence {
-  torch::Tensor cos, sin;  ///< [T, head_width / 2] or [B, 1, T, head_width / 2]: RoPE's rotations
+  torch::Tensor cos, sin;  ///< [T, rotary_width / 2] or [B, 1, T, rotary_width / 2]: RoPE's rotations
   /// [T, T] or [B, 1, T, T] bool: what a position must not attend to; undefined: nothing. A sink is one more
   /// column in front.
   torch::Tensor unseen;
@@ -60,7 +110,7 @@ struct Sequence {
 /// One pre-norm block: attention over the sequence, then the feed-forward part.
 class BlockImpl : public torch::nn::Module {
  public:
-  explicit BlockImpl(const ModelShape& shape);
+  BlockImpl(const ModelShape& shape, int64_t layer);
   /// x [B, T, width].
   torch::Tensor forward(const torch::Tensor& x, const Sequence& sequence);
 
@@ -72,15 +122,18 @@ class BlockImpl : public torch::nn::Module {
   int64_t heads_;
   double branch_scale_;  // of what attention and the feed-forward part add
   RmsNorm attn_norm_, ffn_norm_;
-  torch::nn::Linear q_, k_, v_, o_, gate_, up_, down_;  // no gate_ where the family has none
+  torch::nn::Linear q_, k_, v_, o_;
+  torch::nn::Linear gate_ = nullptr, up_ = nullptr, down_ = nullptr;  // no gate_ where the family has none
+  Experts experts_ = nullptr;                                         // in the place of these three
   RmsNorm q_norm_ = nullptr, k_norm_ = nullptr;
   torch::Tensor k_sink_, v_sink_;  // [H, D]
 };
 TORCH_MODULE(Block);
 
 /// Its parameters are embedding, blocks.N.{attn_norm, q, k, v, q_norm, k_norm, o, ffn_norm, gate, up, down},
-/// final_norm and head, each with .weight and perhaps .bias, and blocks.N.{k_sink, v_sink}; export.h knows
-/// their published names.
+/// final_norm and head, each with .weight and perhaps .bias, blocks.N.{k_sink, v_sink}, and with experts, in
+/// the place of gate, up and down, blocks.N.moe.{router, expert_bias} and
+/// blocks.N.moe.{shared, experts.E}.{gate, up, down}.weight; export.h knows their published names.
 class TransformerImpl : public torch::nn::Module {
  public:
   /// Draws the weights from LibTorch's global generator: normal with deviation 1 / sqrt(inputs), and smaller

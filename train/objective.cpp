@@ -206,44 +206,61 @@ Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, i
           to_tensor(rows), to_tensor(targets), torch::tensor(weights, torch::kFloat32)};
 }
 
-Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_id, uint64_t seed,
-                        uint64_t step) {
+Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t block_length, int64_t mask_id,
+                        uint64_t seed, uint64_t step) {
   const int64_t rows = batch.tokens.size(0);
   const int64_t length = batch.tokens.size(1);
   const RngStream ratios(seed, kBlockRatio, step);
   const RngStream coins(seed, kBlockMasking, step);
-  torch::Tensor noisy = batch.tokens.clone();
   const torch::Tensor lengths = response_lengths(batch);
-  auto tokens = noisy.accessor<int64_t, 2>();
   const auto response = batch.response.accessor<bool, 2>();
+  const auto targets_of = batch.tokens.accessor<int64_t, 2>();
   const int64_t first = batch.response.any(0).to(torch::kInt64).argmax().item<int64_t>();
   const int64_t begin = first / block_length * block_length;  // of the masked rows
-  const int64_t pass_length = length + (length - begin);
+  const int64_t masked_length = length - begin;
+  const int64_t copies = family.complementary_masks ? 2 : 1;
+  const int64_t pass_length = length + copies * masked_length;
+  torch::Tensor inputs =
+      torch::cat({batch.tokens, batch.tokens.slice(1, begin).repeat({1, copies})}, 1).contiguous();
+  auto seen = inputs.accessor<int64_t, 2>();
   std::vector<int64_t> predicting, targets;
   std::vector<float> weights;
   for (int64_t row = 0; row < rows; ++row) {
     const double share = 1 / (static_cast<double>(rows) * lengths[row].item<double>());
-    for (int64_t at = 0; at < length; ++at) {
+    for (int64_t at = begin; at < length; ++at) {
+      if (!response[row][at]) continue;
       const auto coordinate = [&](int64_t index) { return static_cast<uint64_t>(row * length + index); };
       const double t = kMinRatio + (1 - kMinRatio) * ratios.uniform(coordinate(at / block_length));
-      if (!response[row][at] || coins.uniform(coordinate(at)) >= t) continue;
-      predicting.push_back(row * pass_length + length + (at - begin));
-      targets.push_back(tokens[row][at]);
-      weights.push_back(static_cast<float>(share / std::max(t, kMinWeightRatio)));
-      tokens[row][at] = mask_id;
+      const bool masked = coins.uniform(coordinate(at)) < t;
+      if (!masked && !family.complementary_masks) continue;
+      const int64_t copy = masked ? 0 : 1;
+      const int64_t masked_row = length + copy * masked_length + (at - begin);
+      seen[row][masked_row] = mask_id;
+      const bool opens_block = at % block_length == 0;
+      const int64_t row_before = opens_block ? at - 1 : masked_row - 1;
+      predicting.push_back(row * pass_length + (family.shifted_logits ? row_before : masked_row));
+      targets.push_back(targets_of[row][at]);
+      weights.push_back(
+          static_cast<float>(share / (family.complementary_masks ? 1 : std::max(t, kMinWeightRatio))));
     }
   }
   const torch::Tensor positions =
       batch.positions.defined() ? batch.positions : torch::arange(length).repeat({rows, 1});
   const torch::Tensor later = unseen_by_blocks(length, block_length);
   const torch::Tensor earlier = later.t();
-  const torch::Tensor own = later.logical_or(earlier).slice(0, begin).slice(1, begin);
-  const torch::Tensor unseen =
-      torch::cat({torch::cat({later, torch::ones({length, length - begin}, torch::kBool)}, 1),  // clean rows
-                  torch::cat({earlier.slice(0, begin).logical_not(), own}, 1)});
-  return {torch::cat({batch.tokens, noisy.slice(1, begin)}, 1),
-          torch::cat({positions, positions.slice(1, begin)}, 1),
-          unseen,
+  const torch::Tensor other_blocks = later.logical_or(earlier).slice(0, begin).slice(1, begin);
+  const torch::Tensor all = torch::ones({masked_length, masked_length}, torch::kBool);
+  std::vector<torch::Tensor> unseen = {
+      // clean rows, then each copy's
+      torch::cat({later, torch::ones({length, copies * masked_length}, torch::kBool)}, 1)};
+  for (int64_t copy = 0; copy < copies; ++copy) {
+    std::vector<torch::Tensor> of_copy = {earlier.slice(0, begin).logical_not()};
+    for (int64_t other = 0; other < copies; ++other) of_copy.push_back(other == copy ? other_blocks : all);
+    unseen.push_back(torch::cat(of_copy, 1));
+  }
+  return {inputs,
+          torch::cat({positions, positions.slice(1, begin).repeat({1, copies})}, 1),
+          torch::cat(unseen),
           to_tensor(predicting),
           to_tensor(targets),
           torch::tensor(weights, torch::kFloat32)};
@@ -327,7 +344,7 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
     case Objective::kNextToken:
       return next_token_examples(batch);
     case Objective::kBlocks:
-      return block_examples(batch, options.block_length, options.mask_id, options.seed, step);
+      return block_examples(family, batch, options.block_length, options.mask_id, options.seed, step);
     case Objective::kInterpolation:
       return interpolation_examples(family, batch, options, step);
     case Objective::kSlots:
@@ -351,10 +368,23 @@ Examples part_of(const Examples& examples, int64_t first, int64_t last) {
           snr.defined() ? snr.masked_select(inside) : torch::Tensor()};
 }
 
+Examples moved(const Examples& examples, torch::Device device) {
+  const auto to_device = [&](const torch::Tensor& x) { return x.defined() ? x.to(device) : x; };
+  return {to_device(examples.inputs),
+          to_device(examples.positions),
+          to_device(examples.unseen),
+          to_device(examples.rows),
+          to_device(examples.targets),
+          to_device(examples.weights),
+          examples.barred,
+          to_device(examples.log_snr)};
+}
+
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples) {
   torch::Tensor wide = logits.to(torch::kFloat32);
   if (examples.barred >= 0) {
-    wide = wide.index_fill(-1, to_tensor({examples.barred}), -std::numeric_limits<double>::infinity());
+    wide = wide.index_fill(-1, to_tensor({examples.barred}).to(wide.device()),
+                           -std::numeric_limits<double>::infinity());
   }
   const torch::Tensor losses =
       examples.log_snr.defined()

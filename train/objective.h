@@ -44,6 +44,16 @@
 //
 //   L = (1 / R) * sum over masked i of -log p(x_i | clean blocks before, masked block) / max(t, 0.05).
 //
+// Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: Efficient Block-Diffusion LLM", section 3) has two masked
+// copies, in the second of which the other tokens of the response are masked, so that each is learned just
+// once and no weight depends on t:
+//
+//   L = (1 / R) * sum over i of the response of -log p(x_i | clean blocks before, the copy that masks i).
+//
+// There x_i is read from the row of i - 1, as by the left-to-right model that it starts from: of the same
+// copy, or for the first token of a block of the clean one, as a decoder has it once the block before is
+// written.
+//
 // Interpolated noise (GIDD: von Rütte et al. 2025, "Generalized Interpolating Discrete Diffusion", section 3,
 // and the scaling study arXiv 2512.10858). At level t a token x becomes z, which is x with probability
 // alpha = 1 - t and otherwise drawn from pi: any token but the mask (uniform noise) or the mask. Its log-SNR
@@ -93,7 +103,7 @@ struct Examples {
   torch::Tensor positions;  ///< [B, T] int64; undefined: the index in the row
   torch::Tensor unseen;     ///< [T, T] or [B, 1, T, T] bool: what a row must not attend to; undefined: as the
                             ///< family has it
-  torch::Tensor rows;       ///< [M] int64: indices into [B * T] of the rows that predict, ascending
+  torch::Tensor rows;       ///< [M] int64: indices into [B * T] of the rows that predict
   torch::Tensor targets;    ///< [M] int64: what they predict
   torch::Tensor weights;    ///< [M] f32: of each in the loss of the batch
   int64_t barred = -1;      ///< a token that no row predicts; -1: none
@@ -132,11 +142,11 @@ std::vector<SlotPlan> draw_slot_plans(const Batch& batch, std::span<const int64_
 
 Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id);
 
-/// The pass has T clean rows and behind them the masked ones from the first block on in which a row of the
-/// batch has tokens to learn: what only fills the prompt costs one row for a token instead of two, and the
-/// loss is the same.
-Examples block_examples(const Batch& batch, int64_t block_length, int64_t mask_id, uint64_t seed,
-                        uint64_t step);
+/// The pass has T clean rows and behind them those of each masked copy from the first block on in which a row
+/// of the batch has tokens to learn: what only fills the prompt costs one row for a token, and the loss is
+/// the same.
+Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t block_length, int64_t mask_id,
+                        uint64_t seed, uint64_t step);
 
 struct ObjectiveOptions {
   int64_t mask_id = 0;
@@ -159,6 +169,9 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
 
 /// What rows [first, last) of the batch contribute: the losses of all parts add up to that of the whole.
 Examples part_of(const Examples& examples, int64_t first, int64_t last);
+
+/// The same examples on another device.
+Examples moved(const Examples& examples, torch::Device device);
 
 /// The loss of the batch. `logits` [M, vocabulary] are those of the predicting rows.
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples);

@@ -14,6 +14,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "train/curve.h"
+#include "train/memory.h"
 
 namespace lacuna::train {
 namespace {
@@ -93,6 +95,7 @@ Trainer::Trainer(Transformer model, BatchSource source, const Tokenizer& tokeniz
       ids_(ids),
       options_(options),
       folder_(std::move(folder)),
+      device_(model_->parameters().front().device()),
       optimizer_(parameter_groups(model_, options_), torch::optim::AdamWOptions(options_.peak_rate)) {
   for (const torch::Tensor& parameter : model_->parameters()) average_.push_back(parameter.detach().clone());
 }
@@ -125,24 +128,39 @@ Trainer::Gradients Trainer::differentiate(const Examples& examples) {
   return {loss.item<double>(), std::move(values)};
 }
 
+Examples Trainer::make_step(const Batch& batch, uint64_t number) const {
+  const ModelShape& shape = model_->shape();
+  return make_examples(shape.traits(), batch,
+                       {.mask_id = ids_.mask,
+                        .slot_sizes = options_.slot_sizes,
+                        .seed = options_.seed,
+                        .block_length = shape.block_length,
+                        .canvas = source_.options().canvas,
+                        .vocabulary = shape.vocabulary,
+                        .left_to_right = shape.left_to_right},
+                       number);
+}
+
+double Trainer::needed_bytes() {
+  int64_t parameters = 0;
+  for (const torch::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
+  double largest = 0;
+  const auto first = static_cast<uint64_t>(progress_.step);
+  for (uint64_t number = first; number < first + BatchSource::kPoolBatches; ++number) {
+    const Examples examples = make_step(source_.batch(number), number);
+    largest = std::max(largest, estimated_bytes(model_->shape(), parameters, examples, options_.threads));
+  }
+  return largest;
+}
+
 double Trainer::step() {
   const auto start = Clock::now();
   const double rate = options_.peak_rate * schedule(progress_.step, options_.warmup_steps, done());
   for (auto& group : optimizer_.param_groups())
     static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
 
-  const auto number = static_cast<uint64_t>(progress_.step);
-  const Batch batch = source_.batch(number);
-  const ModelShape& shape = model_->shape();
-  const Examples examples = make_examples(shape.traits(), batch,
-                                          {.mask_id = ids_.mask,
-                                           .slot_sizes = options_.slot_sizes,
-                                           .seed = options_.seed,
-                                           .block_length = shape.block_length,
-                                           .canvas = source_.options().canvas,
-                                           .vocabulary = shape.vocabulary,
-                                           .left_to_right = shape.left_to_right},
-                                          number);
+  const Batch batch = source_.batch(static_cast<uint64_t>(progress_.step));
+  const Examples examples = make_step(batch, static_cast<uint64_t>(progress_.step));
 
   // Threads meet once per step, not once per operation: the matrices are too small to be worth sharing.
   const int64_t rows = batch.tokens.size(0);
@@ -153,7 +171,7 @@ double Trainer::step() {
     const int64_t last = (shard + 1) * rows / shards;
     parts.push_back(std::async(std::launch::async, [=, this] {
       torch::set_num_threads(1);  // holds for the calling thread
-      return differentiate(part_of(examples, first, last));
+      return differentiate(moved(part_of(examples, first, last), device_));
     }));
   }
   const std::vector<torch::Tensor> parameters = model_->parameters();
@@ -236,6 +254,7 @@ void Trainer::run() {
       log << fmt::format("{:.3f}", accuracy);
     }
     log << std::endl;
+    if (evaluates) draw_curves(log_path);
     if (evaluates) next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
     loss_sum = 0;
     loss_count = 0;

@@ -43,18 +43,21 @@ TaskOptions evaluation_options(const Task& task, const DataOptions& data);
 
 class Trainer {
  public:
-  /// The model's weights are the start; `folder` gets checkpoint.pt and log.csv. `tokenizer` outlives the
-  /// trainer.
+  /// The model's weights are the start, and where it is, there it is trained; `folder` gets checkpoint.pt,
+  /// log.csv, loss.svg and accuracy.svg. `tokenizer` outlives the trainer.
   Trainer(Transformer model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
           TrainOptions options, std::filesystem::path folder);
 
   /// Continues from checkpoint.pt of the folder. Throws InputError when it is missing or does not fit.
   void resume();
 
+  /// About the memory that the longest of the next steps takes, in bytes.
+  double needed_bytes();
+
   /// One optimiser step; returns the loss.
   double step();
 
-  /// Steps until the limit; logs, evaluates and saves on the way. Ends with a checkpoint.
+  /// Steps until the limit; logs, evaluates, saves and draws the curves on the way. Ends with a checkpoint.
   void run();
 
   void save() const;
@@ -70,6 +73,7 @@ class Trainer {
     double loss = 0;
     std::vector<torch::Tensor> values;  // one per parameter
   };
+  Examples make_step(const Batch& batch, uint64_t number) const;
   Gradients differentiate(const Examples& examples);
   double done() const;
 
@@ -80,6 +84,7 @@ class Trainer {
   TrainOptions options_;
   std::filesystem::path folder_;
   std::vector<torch::Tensor> average_;
+  torch::Device device_;  // of the model
   torch::optim::AdamW optimizer_;
   Progress progress_;
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -55,7 +56,9 @@ class CheckpointFolder : public ::testing::Test {
       if (item.key().ends_with("norm.weight")) values.uniform_(0.7, 1.3);
       if (item.key().ends_with("bias")) values.normal_(0, 0.5);
     }
-    model->named_parameters()["head.weight"].mul_(3);
+    torch::Tensor head = model->named_parameters()["head.weight"];
+    head.mul_(3);
+    if (model->shape().traits().interpolates()) head.normal_(0, 0.05);  // theirs begins with zeros
     round_weights(model);
     return model;
   }
@@ -128,8 +131,13 @@ TEST_P(ExportTest, IsReadBackAsItWasWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ExportTest,
                          ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
-                                           Family::kRefusion, Family::kSdar),
-                         [](const auto& instance) { return std::string(traits_of(instance.param).name); });
+                                           Family::kRefusion, Family::kSdar, Family::kFastDllm,
+                                           Family::kLlada2, Family::kGidd, Family::kGiddMask),
+                         [](const auto& instance) {
+                           std::string name(traits_of(instance.param).name);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 class ImportTest : public CheckpointFolder {};
 
@@ -148,6 +156,31 @@ TEST_F(ImportTest, StartsARefusionModelFromAQwen3Model) {
   import_weights(folder_, refusion);
   for (const auto& item : qwen->named_parameters())
     EXPECT_TRUE(refusion->named_parameters()[item.key()].equal(item.value())) << item.key();
+}
+
+TEST_F(ImportTest, StartsAFastDllmModelFromAQwen3ModelThatIsNearlyTheSame) {
+  Transformer qwen = random_model(Family::kQwen3);
+  export_model(qwen);
+  ModelShape causal = shape(Family::kFastDllm);
+  causal.block_length = 1;  // so both see the same
+  Transformer start(causal);
+  import_weights(folder_, start);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor tokens = torch::arange(20).unsqueeze(0);
+  const auto logits = [&](Transformer& model) { return model->logits(model->hidden(tokens)).flatten(); };
+  const auto similarity = [](const torch::Tensor& a, const torch::Tensor& b) {
+    return torch::nn::functional::cosine_similarity(
+               a, b, torch::nn::functional::CosineSimilarityFuncOptions().dim(0))
+        .item<double>();
+  };
+  const torch::Tensor expected = logits(qwen);
+  const double folded = similarity(expected, logits(start));
+  EXPECT_GT(folded, 0.95);
+  for (const char* const name : {"blocks.0.q.weight", "blocks.1.q.weight"}) {
+    start->named_parameters()[name].mul_(4);
+  }
+  EXPECT_LT(similarity(expected, logits(start)), folded - 0.02) << "the scale of q matters";
+  EXPECT_EQ(start->named_parameters()["blocks.1.v.bias"].abs().max().item<float>(), 0);
 }
 
 TEST_F(ImportTest, RefusesWeightsOfAnotherShapeOrLayout) {

@@ -1,0 +1,63 @@
+#include "train/memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+
+namespace lacuna::train {
+namespace {
+
+Examples examples_of(int64_t rows, int64_t length) {
+  return {torch::zeros({rows, length}, torch::kInt64),
+          {},
+          {},
+          torch::arange(rows * length / 2),
+          torch::zeros({rows * length / 2}, torch::kInt64),
+          torch::ones({rows * length / 2})};
+}
+
+ModelShape medium_shape() {
+  ModelShape shape;
+  shape.layers = 4;
+  shape.vocabulary = 600;
+  return shape;
+}
+
+TEST(Memory, GrowsWithRowsWithTheSquareOfTheirLengthAndWithTheModel) {
+  const ModelShape shape = medium_shape();
+  const auto bytes = [&](int64_t rows, int64_t length, int64_t parameters) {
+    return estimated_bytes(shape, parameters, examples_of(rows, length), 1);
+  };
+  EXPECT_NEAR(bytes(8, 64, 0), 2 * bytes(4, 64, 0), 1);
+  EXPECT_GT(bytes(4, 8192, 0), 3.5 * bytes(4, 4096, 0));
+  EXPECT_EQ(bytes(4, 64, 1000) - bytes(4, 64, 0), 4 * 6 * 1000);
+}
+
+TEST(Memory, IsAboutWhatAStepTakes) {
+  torch::manual_seed(1);
+  Transformer model(medium_shape());
+  const Examples examples = examples_of(32, 256);
+  const auto peak = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return 1024.0 * static_cast<double>(usage.ru_maxrss);
+  };
+  const double before = peak();
+  const torch::Tensor hidden = model->hidden(examples.inputs).flatten(0, 1);
+  weighted_loss(model->logits(hidden.index_select(0, examples.rows)), examples).backward();
+  const double taken = peak() - before;
+  const double estimate = estimated_bytes(medium_shape(), 0, examples, 1);
+  EXPECT_GT(taken, estimate / 2);
+  EXPECT_LT(taken, estimate * 2);
+}
+
+TEST(Memory, IsAskedForBeforeItIsTaken) {
+  EXPECT_NO_THROW(expect_to_fit(1e9, 2e9));
+  EXPECT_THROW(expect_to_fit(3e9, 2e9), InputError);
+  EXPECT_GT(available_bytes(), 1e6);
+}
+
+}  // namespace
+}  // namespace lacuna::train

@@ -1,0 +1,67 @@
+#include "train/memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna::train {
+namespace {
+
+constexpr double kFloat = 4;
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+double first_number(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  double value = 0;
+  for (std::string word; file >> word;) {
+    if (word == key && file >> value) return value;
+  }
+  return kUnlimited;
+}
+
+double only_number(const char* path) {
+  std::ifstream file(path);
+  double value = 0;
+  return file >> value ? value : kUnlimited;  // "max" is no number
+}
+
+}  // namespace
+
+double estimated_bytes(const ModelShape& shape, int64_t parameters, const Examples& examples, int threads) {
+  constexpr double kCopies = 5;  // weights, their average and that being measured, two moments
+  const double weights = kFloat * static_cast<double>(parameters) * (kCopies + threads);
+
+  // Of each row: what autograd remembers in every layer, the scores of one layer in passing, and the logits.
+  constexpr double kWidths = 24, kFfnWidths = 5, kScores = 3, kLogits = 4;
+  const auto layers = static_cast<double>(shape.layers);
+  const auto rows = static_cast<double>(examples.inputs.numel());
+  const double scores = static_cast<double>(shape.heads * examples.inputs.size(1));
+  const double in_layer =
+      kWidths * static_cast<double>(shape.width) + kFfnWidths * static_cast<double>(shape.ffn_width) + scores;
+  const double logits =
+      kLogits * static_cast<double>(examples.rows.size(0)) * static_cast<double>(shape.vocabulary);
+  return weights + kFloat * (rows * (layers * in_layer + kScores * scores) + logits);
+}
+
+double available_bytes() {
+  constexpr double kKib = 1024;
+  const double machine = kKib * first_number("/proc/meminfo", "MemAvailable:");
+  // Of a container (cgroup v2).
+  const double limit = only_number("/sys/fs/cgroup/memory.max");
+  const double used = only_number("/sys/fs/cgroup/memory.current");
+  return limit == kUnlimited ? machine : std::min(machine, std::max(0.0, limit - used));
+}
+
+void expect_to_fit(double needed, double available) {
+  if (needed <= available) return;
+  constexpr double kGib = 1 << 30;
+  throw InputError(
+      "a step needs about {:.1f} GiB and {:.1f} GiB are free; give fewer --batch-rows, shorter --lengths or "
+      "--canvas, or a smaller model",
+      needed / kGib, available / kGib);
+}
+
+}  // namespace lacuna::train
