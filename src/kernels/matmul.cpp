@@ -42,7 +42,7 @@ void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::s
 
 void multiply(const KernelContext& context, const PackedRows& rows, const PanelView& weights,
               const float* bias, Matrix<float> out) {
-  expects(rows.depth() == weights.inputs && rows.dtype() == weights.dtype,
+  expects(rows.depth() == weights.inputs && (weights.is_quantised() || rows.dtype() == weights.dtype),
           "multiply: rows and weights have one depth and one dtype");
   const int64_t panels = num_panels(weights.outputs);
   expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
@@ -50,6 +50,12 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
   // Enough tasks that threads finish together, each an even number of panels as AMX takes them in pairs.
   const int64_t panels_per_task =
       round_up(std::max<int64_t>(1, panels / (8 * static_cast<int64_t>(context.threads.size()))), 2);
+
+  const KernelTable& kernels = context.kernels;
+  const bool is_bf16 = rows.dtype() == DType::kBF16;
+  const auto dense = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
+  const auto quantised = is_bf16 ? kernels.panel_product_bf16_quantised : kernels.panel_product_f32_quantised;
+  const auto panel_product = weights.is_quantised() ? quantised : dense;
 
   context.threads.parallel_for((panels + panels_per_task - 1) / panels_per_task, [&](int64_t task, int) {
     const int64_t first = task * panels_per_task;
@@ -63,11 +69,8 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
     product.depth = rows.padded_depth();
     product.out = out.data + first * kPanelWidth;
     product.out_stride = out.stride;
-    if (weights.dtype == DType::kBF16) {
-      context.kernels.panel_product_bf16(product);
-    } else {
-      context.kernels.panel_product_f32(product);
-    }
+    product.quantisation = weights.quantisation;
+    panel_product(product);
     if (bias == nullptr) return;
     const int64_t begin = first * kPanelWidth;
     const int64_t end = std::min(weights.outputs, begin + product.num_panels * kPanelWidth);

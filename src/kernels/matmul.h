@@ -44,6 +44,7 @@ class PackedRows {
 };
 
 /// out[i, n] = sum over k of rows[i, k] * weights[n, k] + bias[n]
+/// Weights have the dtype of the rows, or are quantised.
 ///   out   [num_rows, outputs] with stride >= outputs rounded up to 16: the padding is written too
 ///   bias  [outputs] or null
 /// The bits of out[i, :] depend on row i alone.

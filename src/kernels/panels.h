@@ -9,6 +9,13 @@
 //
 // Keys are such a matrix with N = cells and K = head_dim; values one with N = head_dim and K = cells. All
 // padding is zero.
+//
+// Weights may be quantised as well. A panel then begins with the scales of its groups, then their minimums if
+// it has any, and goes on with the codes, as words that hold neighbouring inputs of one output, the first in
+// the lowest bits:
+//
+//   scales    [groups][16]          f16 or f32; minimums likewise; together padded to whole cache lines
+//   codes     [K / per word][16]    32-bit words of 4 codes of 8 bits, or 8 of 4; K is padded to 32
 #pragma once
 
 #include <cstdint>
@@ -41,16 +48,63 @@ constexpr int64_t panel_offset(int64_t lane, int64_t k) {
   return k * kPanelWidth + lane;
 }
 
+/// How quantised panels hold a weight: weight = scale * code + minimum in f32, rounded once. Scale and
+/// minimum belong to a group of neighbouring inputs of one output.
+struct Quantisation {
+  int32_t bits = 0;          ///< of a code, 4 or 8; 0: the weights are not quantised
+  int32_t group = 0;         ///< inputs that share a scale, 16 or 32; 0: all inputs of the output
+  bool has_minimum = false;  ///< otherwise minimum = -2^(bits - 1) * scale: codes lie around the middle one
+  bool wide_scales = false;  ///< scales and minimums are f32, otherwise f16
+
+  bool operator==(const Quantisation&) const = default;
+};
+
+inline constexpr int64_t kQuantisedDepthStep = 32;
+
+/// Where things lie in one quantised panel of `depth` inputs. All in bytes from the panel's begin.
+class QuantisedLayout {
+ public:
+  constexpr QuantisedLayout(const Quantisation& quantisation, int64_t depth)
+      : depth_(round_up(depth, kQuantisedDepthStep)),
+        groups_(quantisation.group == 0 ? 1 : depth_ / quantisation.group),
+        codes_per_word_(32 / quantisation.bits),
+        scale_bytes_(quantisation.wide_scales ? 4 : 2),
+        codes_(round_up(groups_ * kPanelWidth * scale_bytes_ * (quantisation.has_minimum ? 2 : 1), 64)) {}
+
+  constexpr int64_t groups() const { return groups_; }
+  constexpr int64_t codes_per_word() const { return codes_per_word_; }
+  constexpr int64_t scale(int64_t lane, int64_t group) const {
+    return (group * kPanelWidth + lane) * scale_bytes_;
+  }
+  constexpr int64_t minimum(int64_t lane, int64_t group) const { return scale(lane, groups_ + group); }
+  /// The word that holds input k.
+  constexpr int64_t word(int64_t lane, int64_t k) const {
+    return codes_ + (k / codes_per_word_ * kPanelWidth + lane) * 4;
+  }
+  constexpr int64_t bytes() const { return word(0, depth_); }
+
+ private:
+  int64_t depth_;
+  int64_t groups_;
+  int64_t codes_per_word_;
+  int64_t scale_bytes_;
+  int64_t codes_;
+};
+
 /// A packed matrix that somebody else owns.
 struct PanelView {
-  const void* data = nullptr;  ///< float or bf16, aligned to 64 bytes
-  DType dtype = DType::kF32;   ///< kF32 or kBF16
+  const void* data = nullptr;  ///< float, bf16 or quantised panels, aligned to 64 bytes
+  DType dtype = DType::kF32;   ///< kF32 or kBF16; means nothing for quantised weights
   int64_t outputs = 0;         ///< N
   int64_t inputs = 0;          ///< K, without padding
-  int64_t panel_stride = 0;    ///< elements from one panel to the next, >= padded_depth * 16
+  int64_t panel_stride = 0;    ///< from one panel to the next: elements, >= padded_depth * 16, or, of
+                               ///< quantised weights, bytes
+  Quantisation quantisation = {};
 
+  bool is_quantised() const { return quantisation.bits > 0; }
   const void* panel(int64_t index) const {
-    return static_cast<const char*>(data) + index * panel_stride * static_cast<int64_t>(size_of(dtype));
+    const int64_t unit = is_quantised() ? 1 : static_cast<int64_t>(size_of(dtype));
+    return static_cast<const char*>(data) + index * panel_stride * unit;
   }
 };
 

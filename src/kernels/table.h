@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/panels.h"
+
 namespace lacuna {
 
 /// out[r, n] = sum over k of a[r, k] * w[n, k], for whole panels of 16 outputs (see panels.h).
@@ -16,12 +18,13 @@ struct PanelProduct {
   int64_t a_stride = 0;     ///< elements from one packed row to the next, >= depth
   int64_t num_rows = 0;
   const void* panels = nullptr;
-  int64_t panel_stride = 0;  ///< elements from one panel to the next
+  int64_t panel_stride = 0;  ///< elements, or bytes of quantised panels, from one panel to the next
   int64_t num_panels = 0;
   int64_t depth = 0;     ///< K; for bf16 a multiple of 32
   float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
   int64_t out_stride = 0;
-  bool accumulate = false;  ///< continue the chains from what out holds instead of from zero
+  bool accumulate = false;         ///< continue the chains from what out holds instead of from zero
+  Quantisation quantisation = {};  ///< of the panels, for products with quantised weights
 };
 
 struct MaxIndex {
@@ -48,6 +51,12 @@ struct KernelTable {
   void (*panel_product_f32)(const PanelProduct&);
   /// Products of bf16 values, accumulated in f32.
   void (*panel_product_bf16)(const PanelProduct&);
+
+  /// Products of rows packed for f32, or for bf16, with quantised weights; the panels hold at least `depth`
+  /// inputs. Weights are widened to f32, but to bf16 (rounded to nearest even) where the hardware multiplies
+  /// bf16 and the rows are bf16.
+  void (*panel_product_f32_quantised)(const PanelProduct&);
+  void (*panel_product_bf16_quantised)(const PanelProduct&);
 
   /// Softmax numerators of one row of attention scores, in place. Column c is visible to `row` if
   /// first_row[c] <= row. scores[c] = exp(scale * (scores[c] - max)) where visible, else 0; max runs over the

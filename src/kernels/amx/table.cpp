@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/avx512/widen.h"
 #include "kernels/panels.h"
 #include "kernels/tables.h"
 
@@ -99,57 +100,114 @@ void multiply_block(const Block& block) {
   if constexpr (kTwoRowTiles && kTwoPanels) _tile_stored(3, lower_out + kPanelWidth, block.out_bytes);
 }
 
-/// All panels over rows [row, row + upper + lower), whose tile shapes are configured.
+/// Inputs [k, k + kDepthBlock) of one panel, or of two neighbours.
+struct PanelSlices {
+  int64_t panel;
+  int64_t k;
+  const bf16* b;
+  const bf16* next_b;  // null where there is one
+};
+
+/// A panel or two over rows [row, row + upper + lower), whose tile shapes are configured.
 template <bool kTwoRowTiles>
-void multiply_rows(const PanelProduct& p, int64_t row, int64_t k, int64_t panel) {
-  const auto* b = static_cast<const bf16*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
+void multiply_rows(const PanelProduct& p, int64_t row, const PanelSlices& slices) {
   Block block;
-  block.a = static_cast<const bf16*>(p.a) + row * p.a_stride + k;
+  block.a = static_cast<const bf16*>(p.a) + row * p.a_stride + slices.k;
   block.a_bytes = p.a_stride * static_cast<int64_t>(sizeof(bf16));
-  block.b = b;
-  block.out = p.out + row * p.out_stride + panel * kPanelWidth;
+  block.b = slices.b;
+  block.next_b = slices.next_b;
+  block.out = p.out + row * p.out_stride + slices.panel * kPanelWidth;
   block.out_bytes = p.out_stride * static_cast<int64_t>(sizeof(float));
-  block.depth = std::min(kDepthBlock, p.depth - k);
-  block.accumulate = p.accumulate || k > 0;
-  if (panel + 1 < p.num_panels) {
-    block.next_b = b + p.panel_stride;
+  block.depth = std::min(kDepthBlock, p.depth - slices.k);
+  block.accumulate = p.accumulate || slices.k > 0;
+  if (slices.next_b != nullptr) {
     multiply_block<kTwoRowTiles, true>(block);
   } else {
-    block.next_b = nullptr;
     multiply_block<kTwoRowTiles, false>(block);
   }
 }
 
+/// Rows of a call: first those that fill pairs of row tiles, then the rest.
+struct RowSplit {
+  int64_t full;
+  int rest;
+
+  explicit RowSplit(int64_t rows)
+      : full(rows / (2 * kTileRows) * (2 * kTileRows)), rest(static_cast<int>(rows - full)) {}
+  void configure_full() const { configure(kTileRows, kTileRows); }
+  void configure_rest() const { configure(std::min(rest, kTileRows), rest - kTileRows); }
+};
+
+void multiply_full(const PanelProduct& p, const RowSplit& rows, const PanelSlices& slices) {
+  for (int64_t row = 0; row < rows.full; row += 2 * kTileRows) multiply_rows<true>(p, row, slices);
+}
+
+void multiply_rest(const PanelProduct& p, const RowSplit& rows, const PanelSlices& slices) {
+  if (rows.rest > kTileRows) {
+    multiply_rows<true>(p, rows.full, slices);
+  } else {
+    multiply_rows<false>(p, rows.full, slices);
+  }
+}
+
+PanelSlices bf16_slices(const PanelProduct& p, int64_t panel, int64_t k) {
+  const auto* b = static_cast<const bf16*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
+  return {panel, k, b, panel + 1 < p.num_panels ? b + p.panel_stride : nullptr};
+}
+
 void multiply_row_block(const PanelProduct& p) {
-  const int64_t full_rows = p.num_rows / (2 * kTileRows) * (2 * kTileRows);
-  const auto rest = static_cast<int>(p.num_rows - full_rows);
+  const RowSplit rows(p.num_rows);
   for (int64_t k = 0; k < p.depth; k += kDepthBlock) {
-    if (full_rows > 0) {
-      configure(kTileRows, kTileRows);
-      for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
-        for (int64_t row = 0; row < full_rows; row += 2 * kTileRows) multiply_rows<true>(p, row, k, panel);
-      }
+    if (rows.full > 0) {
+      rows.configure_full();
+      for (int64_t panel = 0; panel < p.num_panels; panel += 2)
+        multiply_full(p, rows, bf16_slices(p, panel, k));
     }
-    if (rest > 0) {
-      configure(std::min(rest, kTileRows), rest - kTileRows);
-      for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
-        if (rest > kTileRows) {
-          multiply_rows<true>(p, full_rows, k, panel);
-        } else {
-          multiply_rows<false>(p, full_rows, k, panel);
-        }
-      }
+    if (rows.rest > 0) {
+      rows.configure_rest();
+      for (int64_t panel = 0; panel < p.num_panels; panel += 2)
+        multiply_rest(p, rows, bf16_slices(p, panel, k));
     }
   }
 }
 
-void panel_product_bf16(const PanelProduct& p) {
+/// The same sums, but each pair of panels is widened once for all rows: that costs more than to configure
+/// the tiles once more.
+void multiply_quantised_row_block(const PanelProduct& p) {
+  constexpr int64_t kWidenedDepth = 256;
+  static_assert(kDepthBlock % kWidenedDepth == 0);
+  alignas(64) bf16 space[2][kDepthBlock * kPanelWidth];
+  const RowSplit rows(p.num_rows);
+  if (rows.full > 0) rows.configure_full();
+  if (rows.full == 0) rows.configure_rest();
+  for (int64_t k = 0; k < p.depth; k += kDepthBlock) {
+    const int64_t end = std::min(k + kDepthBlock, p.depth);
+    for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
+      const int64_t count = std::min<int64_t>(2, p.num_panels - panel);
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t begin = k; begin < end; begin += kWidenedDepth) {
+          widen_to_bf16(p, panel + i, begin, std::min(kWidenedDepth, end - begin),
+                        space[i] + (begin - k) * kPanelWidth);
+        }
+      }
+      const PanelSlices slices{panel, k, space[0], count > 1 ? space[1] : nullptr};
+      const bool both = rows.full > 0 && rows.rest > 0;
+      multiply_full(p, rows, slices);
+      if (both) rows.configure_rest();
+      if (rows.rest > 0) multiply_rest(p, rows, slices);
+      if (both) rows.configure_full();
+    }
+  }
+}
+
+template <void (*multiply_block_of_rows)(const PanelProduct&)>
+void in_row_blocks(const PanelProduct& p) {
   for (int64_t row = 0; row < p.num_rows; row += kRowBlock) {
     PanelProduct block = p;
     block.a = static_cast<const bf16*>(p.a) + row * p.a_stride;
     block.out = p.out + row * p.out_stride;
     block.num_rows = std::min(kRowBlock, p.num_rows - row);
-    multiply_row_block(block);
+    multiply_block_of_rows(block);
   }
   _tile_release();
 }
@@ -160,7 +218,8 @@ const KernelTable& amx_table() {
   static const KernelTable table = [] {
     KernelTable wider = avx512_table();  // AMX machines run AVX-512 for everything else
     wider.name = "amx";
-    wider.panel_product_bf16 = panel_product_bf16;
+    wider.panel_product_bf16 = in_row_blocks<multiply_row_block>;
+    wider.panel_product_bf16_quantised = in_row_blocks<multiply_quantised_row_block>;
     return wider;
   }();
   return table;

@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "kernels/generic/product.h"
+#include "kernels/generic/quantised.h"
 #include "kernels/generic/rows.h"
 #include "kernels/tables.h"
 
@@ -60,6 +61,22 @@ struct Avx2 {
     even = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
     odd = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
   }
+  static Vec load_f16(const f16* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+
+  using Words = __m256i;
+  static Words load_words(const uint32_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  template <int kBits, int kIndex>
+  static Vec code(Words words) {
+    if constexpr (kIndex > 0) words = _mm256_srli_epi32(words, kIndex * kBits);
+    if constexpr ((kIndex + 1) * kBits < 32) {
+      words = _mm256_and_si256(words, _mm256_set1_epi32((1 << kBits) - 1));
+    }
+    return _mm256_cvtepi32_ps(words);
+  }
 };
 
 constexpr KernelTable make_table() {
@@ -68,8 +85,10 @@ constexpr KernelTable make_table() {
   generic::fill_row_kernels<Avx2>(table);
   table.bf16_row_element_bytes = sizeof(float);
   table.pack_row_bf16 = generic::pack_row_as_floats<Avx2>;
-  table.panel_product_f32 = generic::panel_product<Avx2, generic::F32Step<Avx2>>;
-  table.panel_product_bf16 = generic::panel_product<Avx2, generic::WidenedBf16Step<Avx2>>;
+  table.panel_product_f32 = generic::panel_product<generic::F32Step<Avx2>>;
+  table.panel_product_bf16 = generic::panel_product<generic::WidenedBf16Step<Avx2>>;
+  table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Avx2>>;
+  table.panel_product_bf16_quantised = table.panel_product_f32_quantised;
   return table;
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/avx512/widen.h"
 #include "kernels/generic/product.h"
+#include "kernels/generic/quantised.h"
 #include "kernels/generic/rows.h"
 #include "kernels/tables.h"
 
@@ -37,26 +39,58 @@ struct Avx512 {
     const __mmask16 greater = _mm512_cmpgt_epi32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32(bound));
     return _mm512_mask_mov_ps(x, greater, replacement);
   }
+  static Vec load_f16(const f16* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+
+  using Words = __m512i;
+  static Words load_words(const uint32_t* p) { return _mm512_loadu_si512(p); }
+  template <int kBits, int kIndex>
+  static Vec code(Words words) {
+    if constexpr (kIndex > 0) words = _mm512_srli_epi32(words, kIndex * kBits);
+    if constexpr ((kIndex + 1) * kBits < 32) {
+      words = _mm512_and_si512(words, _mm512_set1_epi32((1 << kBits) - 1));
+    }
+    return _mm512_cvtepi32_ps(words);
+  }
 };
 
-/// Multiplies rows and panels of bf16, a pair of inputs at a time, by the dot-product instruction.
-struct DotStep {
+/// Multiplies rows and weights of bf16, a pair of inputs at a time, by the dot-product instruction.
+struct PairStep {
+  using Vectors = Avx512;
+  using Vec = __m512;
+  using Weights = __m512bh;
   using RowElement = bf16;
-  using PanelElement = bf16;
   using TileElement = bf16;
   static constexpr int64_t kInputs = 2;
 
-  static const bf16* slice(const bf16* panel, int64_t /*depth*/, bf16* /*space*/) { return panel; }
-
-  template <int kRows, int kVectors>
-  static void multiply(const bf16* a, int64_t a_stride, const bf16* b, __m512 (&sums)[kRows][kVectors]) {
-    const auto weights = (__m512bh)_mm512_loadu_si512(b);
-    for (int r = 0; r < kRows; ++r) {
-      int32_t pair = 0;
-      std::memcpy(&pair, a + r * a_stride, sizeof pair);
-      sums[r][0] = _mm512_dpbf16_ps(sums[r][0], (__m512bh)_mm512_set1_epi32(pair), weights);
-    }
+  static __m512bh broadcast(const bf16* a) {
+    int32_t pair = 0;
+    std::memcpy(&pair, a, sizeof pair);
+    return (__m512bh)_mm512_set1_epi32(pair);
   }
+  static Weights load(const bf16* b) { return (__m512bh)_mm512_loadu_si512(b); }
+  static Vec multiply_add(__m512bh x, Weights weights, Vec sum) { return _mm512_dpbf16_ps(sum, x, weights); }
+};
+
+struct DotStep : PairStep, generic::DensePanels<bf16> {
+  static const bf16* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
+                           bf16* /*space*/) {
+    return place(p, panel, k);
+  }
+};
+
+/// Weights of two neighbouring inputs, rounded to bf16, from the word of codes that holds them.
+struct PairCodes : PairStep {
+  template <int kBits, int kIndex>
+  static Weights weights(Avx512::Words words, __m512 scale, __m512 minimum) {
+    const __m512 even = _mm512_fmadd_ps(Avx512::code<kBits, kIndex>(words), scale, minimum);
+    const __m512 odd = _mm512_fmadd_ps(Avx512::code<kBits, kIndex + 1>(words), scale, minimum);
+    const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(even));
+    const __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(odd));
+    return (__m512bh)_mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+  }
+  static void store(bf16* to, Weights weights) { _mm512_storeu_si512(to, (__m512i)weights); }
 };
 
 void pack_row_as_bf16(const float* x, int64_t count, int64_t padded_count, void* out) {
@@ -77,8 +111,10 @@ constexpr KernelTable make_table() {
   generic::fill_row_kernels<Avx512>(table);
   table.bf16_row_element_bytes = sizeof(bf16);
   table.pack_row_bf16 = pack_row_as_bf16;
-  table.panel_product_f32 = generic::panel_product<Avx512, generic::F32Step<Avx512>>;
-  table.panel_product_bf16 = generic::panel_product<Avx512, DotStep>;
+  table.panel_product_f32 = generic::panel_product<generic::F32Step<Avx512>>;
+  table.panel_product_bf16 = generic::panel_product<DotStep>;
+  table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Avx512>>;
+  table.panel_product_bf16_quantised = generic::quantised_product<PairCodes>;
   return table;
 }
 
@@ -88,6 +124,11 @@ constexpr KernelTable kTable = make_table();
 
 const KernelTable& avx512_table() {
   return kTable;
+}
+
+void widen_to_bf16(const PanelProduct& p, int64_t panel, int64_t begin, int64_t depth, bf16* out) {
+  if (p.quantisation.bits == 4) return generic::widen_slice<PairCodes, 4>(p, panel, begin, depth, out);
+  generic::widen_slice<PairCodes, 8>(p, panel, begin, depth, out);
 }
 
 }  // namespace lacuna

@@ -1,9 +1,11 @@
-// The matrix product, once, for every instruction set with vectors. A Step says how rows meet a panel. `Isa`
-// supplies the vectors (see scalar/table.cpp for the list).
+// The matrix product, once, for every instruction set with vectors. A Step says what one input, or a pair of
+// inputs, of rows and panels is and how they are multiplied. `Isa` supplies the vectors (see
+// scalar/table.cpp for the list).
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <utility>
 
 #include "kernels/panels.h"
@@ -17,41 +19,53 @@ namespace lacuna::generic {
 inline constexpr int64_t kDepthBlock = 256;
 inline constexpr int64_t kRowBlock = 96;
 
-/// Multiplies f32 rows with f32 panels, one input at a time.
+/// Multiplies rows of floats with weights of floats, one input at a time.
 template <typename Isa>
-struct F32Step {
+struct FloatStep {
+  using Vectors = Isa;
+  using Vec = typename Isa::Vec;
+  using Weights = typename Isa::Vec;
   using RowElement = float;
-  using PanelElement = float;
   using TileElement = float;
   static constexpr int64_t kInputs = 1;
 
-  /// The slice of a panel as multiply() wants it.
-  static const float* slice(const float* panel, int64_t /*depth*/, float* /*space*/) { return panel; }
+  static Vec broadcast(const float* a) { return Isa::broadcast(*a); }
+  static Weights load(const float* b) { return Isa::load(b); }
+  static Vec multiply_add(Vec x, Weights weights, Vec sum) { return Isa::multiply_add(x, weights, sum); }
+};
 
-  template <int kRows, int kVectors>
-  static void multiply(const float* a, int64_t a_stride, const float* b,
-                       typename Isa::Vec (&sums)[kRows][kVectors]) {
-    typename Isa::Vec weights[kVectors];
-    for (int v = 0; v < kVectors; ++v) weights[v] = Isa::load(b + v * Isa::kLanes);
-    for (int r = 0; r < kRows; ++r) {
-      const auto x = Isa::broadcast(a[r * a_stride]);
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = Isa::multiply_add(x, weights[v], sums[r][v]);
-    }
+/// Where panels of `Element` lie.
+template <typename Element>
+struct DensePanels {
+  static constexpr int64_t kBytesPerInput = kPanelWidth * static_cast<int64_t>(sizeof(Element));
+
+  static const Element* place(const PanelProduct& p, int64_t panel, int64_t k) {
+    return static_cast<const Element*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
+  }
+};
+
+/// Panels of floats, multiplied as they lie.
+template <typename Isa>
+struct F32Step : FloatStep<Isa>, DensePanels<float> {
+  /// A slice of a panel as a tile wants it: in place, or laid out in `space`.
+  static const float* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
+                            float* /*space*/) {
+    return F32Step::place(p, panel, k);
   }
 };
 
 /// Multiplies rows of floats (that hold bf16 values) with bf16 panels: each slice of a panel is widened once,
 /// then all rows pass over it. A bf16 is the upper half of a float, so a shift and a mask split a pair.
 template <typename Isa>
-struct WidenedBf16Step : F32Step<Isa> {
-  using PanelElement = bf16;
-
-  static const float* slice(const bf16* panel, int64_t depth, float* space) {
+struct WidenedBf16Step : FloatStep<Isa>, DensePanels<bf16> {
+  static const float* slice(const PanelProduct& p, int64_t panel, int64_t begin, int64_t depth,
+                            float* space) {
+    const bf16* from = WidenedBf16Step::place(p, panel, begin);
     for (int64_t k = 0; k < depth; k += 2) {
       for (int64_t lane = 0; lane < kPanelWidth; lane += Isa::kLanes) {
         typename Isa::Vec even;
         typename Isa::Vec odd;
-        Isa::load_bf16_pairs(panel + k * kPanelWidth + 2 * lane, even, odd);
+        Isa::load_bf16_pairs(from + k * kPanelWidth + 2 * lane, even, odd);
         Isa::store(space + k * kPanelWidth + lane, even);
         Isa::store(space + (k + 1) * kPanelWidth + lane, odd);
       }
@@ -60,11 +74,11 @@ struct WidenedBf16Step : F32Step<Isa> {
   }
 };
 
-/// kRows rows by one slice of a panel, sums held in registers.
-template <typename Isa, typename Step, int kRows>
+/// kRows rows by one slice of a panel, sums held in registers. `next` is what is multiplied after it.
+template <typename Step, int kRows>
 void product_tile(const typename Step::RowElement* a, int64_t a_stride, const typename Step::TileElement* b,
-                  int64_t depth, float* out, int64_t out_stride, bool accumulate,
-                  const typename Step::PanelElement* next) {
+                  int64_t depth, float* out, int64_t out_stride, bool accumulate, const std::byte* next) {
+  using Isa = typename Step::Vectors;
   constexpr int kVectors = kPanelWidth / Isa::kLanes;
   typename Isa::Vec sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
@@ -73,8 +87,15 @@ void product_tile(const typename Step::RowElement* a, int64_t a_stride, const ty
     }
   }
   for (int64_t k = 0; k < depth; k += Step::kInputs) {
-    __builtin_prefetch(next + k * kPanelWidth, 0, 2);
-    Step::template multiply<kRows, kVectors>(a + k, a_stride, b + k * kPanelWidth, sums);
+    __builtin_prefetch(next + k * Step::kBytesPerInput, 0, 2);
+    typename Step::Weights weights[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      weights[v] = Step::load(b + k * kPanelWidth + v * Isa::kLanes * Step::kInputs);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const auto x = Step::broadcast(a + r * a_stride + k);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = Step::multiply_add(x, weights[v], sums[r][v]);
+    }
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) Isa::store(out + r * out_stride + v * Isa::kLanes, sums[r][v]);
@@ -82,16 +103,16 @@ void product_tile(const typename Step::RowElement* a, int64_t a_stride, const ty
 }
 
 /// product_tile for 1, 2, ..., Isa::kTileRows rows, at index rows - 1.
-template <typename Isa, typename Step, int... kIndex>
+template <typename Step, int... kIndex>
 constexpr auto product_tiles(std::integer_sequence<int, kIndex...>) {
-  return std::array{product_tile<Isa, Step, kIndex + 1>...};
+  return std::array{product_tile<Step, kIndex + 1>...};
 }
 
-template <typename Isa, typename Step>
+template <typename Step>
 void panel_product(const PanelProduct& p) {
-  static constexpr auto kTiles = product_tiles<Isa, Step>(std::make_integer_sequence<int, Isa::kTileRows>());
+  using Isa = typename Step::Vectors;
+  static constexpr auto kTiles = product_tiles<Step>(std::make_integer_sequence<int, Isa::kTileRows>());
   const auto* a = static_cast<const typename Step::RowElement*>(p.a);
-  const auto* panels = static_cast<const typename Step::PanelElement*>(p.panels);
   alignas(64) typename Step::TileElement space[kDepthBlock * kPanelWidth];
   // Few rows take several slices of a panel in a row, so that weights are read in long runs.
   const int64_t pass_depth = kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows));
@@ -100,22 +121,21 @@ void panel_product(const PanelProduct& p) {
     for (int64_t block = 0; block < p.num_rows; block += kRowBlock) {
       const int64_t block_end = std::min(block + kRowBlock, p.num_rows);
       for (int64_t panel = 0; panel < p.num_panels; ++panel) {
-        const auto* weights = panels + panel * p.panel_stride;
         for (int64_t k = pass; k < pass_end; k += kDepthBlock) {
           const int64_t depth = std::min(kDepthBlock, pass_end - k);
-          const auto* slice = weights + k * kPanelWidth;
-          const auto* next = k + depth < pass_end       ? slice + depth * kPanelWidth
-                             : panel + 1 < p.num_panels ? weights + p.panel_stride + pass * kPanelWidth
-                                                        : slice;
-          const auto* b = Step::slice(slice, depth, space);
+          const auto* next = k + depth < pass_end       ? Step::place(p, panel, k + depth)
+                             : panel + 1 < p.num_panels ? Step::place(p, panel + 1, pass)
+                                                        : Step::place(p, panel, k);
+          const auto* b = Step::slice(p, panel, k, depth, space);
           // Tiles of nearly equal height: 8 rows are 4 + 4, since a tile of 2 would wait for its own sums.
           for (int64_t row = block, rows = 0; row < block_end; row += rows) {
             const int64_t rows_left = block_end - row;
             const int64_t tiles_left = (rows_left + Isa::kTileRows - 1) / Isa::kTileRows;
             rows = (rows_left + tiles_left - 1) / tiles_left;
-            kTiles[rows - 1](a + row * p.a_stride + k, p.a_stride, b, depth,
-                             p.out + row * p.out_stride + panel * kPanelWidth, p.out_stride,
-                             p.accumulate || k > 0, next);
+            kTiles[static_cast<size_t>(rows - 1)](a + row * p.a_stride + k, p.a_stride, b, depth,
+                                                  p.out + row * p.out_stride + panel * kPanelWidth,
+                                                  p.out_stride, p.accumulate || k > 0,
+                                                  reinterpret_cast<const std::byte*>(next));
           }
         }
       }

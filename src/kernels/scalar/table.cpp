@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "kernels/generic/product.h"
+#include "kernels/generic/quantised.h"
 #include "kernels/generic/rows.h"
 #include "kernels/tables.h"
 
@@ -45,6 +46,15 @@ struct Scalar {
     even = static_cast<float>(p[0]);
     odd = static_cast<float>(p[1]);
   }
+  static Vec load_f16(const f16* p) { return static_cast<float>(*p); }
+
+  using Words = uint32_t;
+  static Words load_words(const uint32_t* p) { return *p; }
+  /// Bits [kIndex * kBits, (kIndex + 1) * kBits) of each word.
+  template <int kBits, int kIndex>
+  static Vec code(Words words) {
+    return static_cast<float>(words >> (kIndex * kBits) & ((1U << kBits) - 1));
+  }
 };
 
 constexpr KernelTable make_table() {
@@ -53,8 +63,10 @@ constexpr KernelTable make_table() {
   generic::fill_row_kernels<Scalar>(table);
   table.bf16_row_element_bytes = sizeof(float);
   table.pack_row_bf16 = generic::pack_row_as_floats<Scalar>;
-  table.panel_product_f32 = generic::panel_product<Scalar, generic::F32Step<Scalar>>;
-  table.panel_product_bf16 = generic::panel_product<Scalar, generic::WidenedBf16Step<Scalar>>;
+  table.panel_product_f32 = generic::panel_product<generic::F32Step<Scalar>>;
+  table.panel_product_bf16 = generic::panel_product<generic::WidenedBf16Step<Scalar>>;
+  table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Scalar>>;
+  table.panel_product_bf16_quantised = table.panel_product_f32_quantised;
   return table;
 }
 
