@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -34,12 +35,16 @@ Buffer<float> random_matrix(ThreadPool& threads, DType dtype, int64_t rows, int6
   return matrix;
 }
 
+DType dtype_of_rows(const WeightFormat& format) {
+  return format == WeightFormat(DType::kF32) ? DType::kF32 : DType::kBF16;
+}
+
 /// One matrix, packed, and copies of it to rotate over.
 class RotatedWeights {
  public:
-  RotatedWeights(ThreadPool& threads, DType dtype, const MatmulShape& shape, const float* values,
-                 bool in_cache)
-      : matrix_(threads, dtype, shape.outputs, shape.inputs, [&](int64_t n, float* row) {
+  RotatedWeights(ThreadPool& threads, const WeightFormat& format, const MatmulShape& shape,
+                 const float* values, bool in_cache)
+      : matrix_(threads, format, shape.outputs, shape.inputs, [&](int64_t n, float* row) {
           std::memcpy(row, values + n * shape.inputs, static_cast<size_t>(shape.inputs) * sizeof(float));
         }) {
     copies_ = in_cache ? 1 : (kRotatedBytes + matrix_.bytes() - 1) / matrix_.bytes();
@@ -51,6 +56,7 @@ class RotatedWeights {
   }
 
   int64_t copies() const { return copies_; }
+  const PackedMatrix& matrix() const { return matrix_; }
   PanelView view(int64_t copy) const {
     PanelView view = matrix_.view();
     if (copy > 0) view.data = further_.data() + (copy - 1) * matrix_.bytes();
@@ -63,8 +69,10 @@ class RotatedWeights {
   Buffer<std::byte> further_;
 };
 
-/// Compares a sample of out's elements with the definition, in double.
-void check(const ProductToTime& product, const float* out, int64_t out_stride, const char* failure) {
+/// Compares a sample of out's elements with the definition, in double. Weights may have been rounded by
+/// `weight_error`, relatively.
+void check(const ProductToTime& product, const float* out, int64_t out_stride, double weight_error,
+           const char* failure) {
   for (int64_t row = 0; row < product.rows; row += 1 + product.rows / 5) {
     for (int64_t n = 0; n < product.outputs; n += 1 + product.outputs / 41) {
       double sum = 0;
@@ -76,7 +84,8 @@ void check(const ProductToTime& product, const float* out, int64_t out_stride, c
         absolute += std::abs(term);
       }
       const double bound =
-          static_cast<double>(product.inputs) * std::numeric_limits<float>::epsilon() * absolute;
+          (static_cast<double>(product.inputs) * std::numeric_limits<float>::epsilon() + weight_error) *
+          absolute;
       expects(std::abs(out[row * out_stride + n] - sum) <= bound, failure);
     }
   }
@@ -89,56 +98,74 @@ double seconds_of(Run&& run) {
   return clock.seconds();
 }
 
+///   bf16_weights  to time in turns with `weights`, or null
 MatmulTiming time_product(const KernelContext& context, const ProductToTime& product,
-                          const RotatedWeights& weights, int repeat) {
-  MatmulTiming timing{{product.inputs, product.outputs}, product.rows, product.dtype, {}, {}, {}};
+                          const RotatedWeights& weights, const RotatedWeights* bf16_weights, int repeat) {
+  MatmulTiming timing;
+  timing.shape = {product.inputs, product.outputs};
+  timing.rows = product.rows;
+  timing.format = weights.matrix().format();
+  timing.weight_bytes = weights.matrix().bytes();
+  const bool is_quantised = timing.format.is_quantised();
   const int64_t out_stride = round_up(product.outputs, kPanelWidth);
   Buffer<float> out(product.rows * out_stride);
   PackedRows rows;
-  const auto run = [&](int64_t copy) {
+  const auto run = [&](const RotatedWeights& matrix, int64_t copy) {
     rows.pack(context, {product.x, product.rows, product.inputs}, {}, product.dtype);
-    multiply(context, rows, weights.view(copy), nullptr,
+    multiply(context, rows, matrix.view(copy), nullptr,
              {out.data(), product.rows, product.outputs, out_stride});
   };
-  run(0);
-  check(product, out.data(), out_stride, "bench matmul: the product is right");
+  run(weights, 0);
+  const bool rounds_weights = is_quantised && context.kernels.bf16_row_element_bytes == sizeof(bf16);
+  check(product, out.data(), out_stride, rounds_weights ? 0x1p-8 : 0, "bench matmul: the product is right");
 
-  std::unique_ptr<OneDnnProduct> onednn = make_onednn_product(product, context.threads.size());
+  std::unique_ptr<OneDnnProduct> onednn;
+  if (!is_quantised) onednn = make_onednn_product(product, context.threads.size());
   if (onednn != nullptr) {
     timing.onednn_implementation = onednn->implementation();
     if (timing.onednn_implementation.find("ref") != std::string::npos) {
       onednn = nullptr;
     } else {
       onednn->run(0);
-      check(product, onednn->out(), product.outputs, "bench matmul: oneDNN's product is right");
+      check(product, onednn->out(), product.outputs, 0, "bench matmul: oneDNN's product is right");
     }
   }
 
-  int64_t copy = 0;
-  const auto next_copy = [&] { return copy = (copy + 1) % weights.copies(); };
   for (int i = 0; i < repeat; ++i) {
-    timing.seconds.push_back(seconds_of([&] { run(next_copy()); }));
-    if (onednn != nullptr) timing.onednn_seconds.push_back(seconds_of([&] { onednn->run(copy); }));
+    const int64_t turn = i + 1;
+    timing.seconds.push_back(seconds_of([&] { run(weights, turn % weights.copies()); }));
+    if (onednn != nullptr)
+      timing.onednn_seconds.push_back(seconds_of([&] { onednn->run(turn % weights.copies()); }));
+    if (bf16_weights != nullptr)
+      timing.bf16_seconds.push_back(seconds_of([&] { run(*bf16_weights, turn % bf16_weights->copies()); }));
   }
   return timing;
+}
+
+double median_ratio(const std::vector<double>& numerators, const std::vector<double>& denominators) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < numerators.size(); ++i) ratios.push_back(numerators[i] / denominators[i]);
+  return median(std::move(ratios));
 }
 
 nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& report) {
   const double seconds = median(timing.seconds);
   const auto [least, most] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
-  const double peak = timing.dtype == DType::kBF16 ? report.peak_flops_bf16 : report.peak_flops_f32;
+  const bool is_f32 = dtype_of_rows(timing.format) == DType::kF32;
+  const double peak = is_f32 ? report.peak_flops_f32 : report.peak_flops_bf16;
   nlohmann::ordered_json json{
       {"shape", fmt::format("{}x{}", timing.shape.inputs, timing.shape.outputs)},
       {"rows", timing.rows},
-      {"dtype", name_of(timing.dtype)},
+      {"dtype", describe(timing.format)},
       {"seconds_median", seconds},
       {"seconds_min", *least},
       {"seconds_max", *most},
       {"gflops", timing.flops() / seconds / 1e9},
-      {"gbps", timing.weight_bytes() / seconds / 1e9},
+      {"gbps", static_cast<double>(timing.weight_bytes) / seconds / 1e9},
       {"peak_share", timing.flops() / seconds / peak},
       {"onednn", nullptr},
       {"ratio_to_onednn", nullptr},
+      {"ratio_to_bf16", nullptr},
   };
   if (!timing.onednn_implementation.empty()) {
     json["onednn"]["implementation"] = timing.onednn_implementation;
@@ -149,6 +176,7 @@ nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& r
     json["onednn"]["gflops"] = timing.flops() / onednn_seconds / 1e9;
     json["ratio_to_onednn"] = timing.ratio_to_onednn();
   }
+  if (!timing.bf16_seconds.empty()) json["ratio_to_bf16"] = timing.ratio_to_bf16();
   return json;
 }
 
@@ -159,15 +187,12 @@ double MatmulTiming::flops() const {
          static_cast<double>(shape.outputs);
 }
 
-double MatmulTiming::weight_bytes() const {
-  return static_cast<double>(shape.inputs) * static_cast<double>(shape.outputs) *
-         static_cast<double>(size_of(dtype));
+double MatmulTiming::ratio_to_onednn() const {
+  return median_ratio(onednn_seconds, seconds);
 }
 
-double MatmulTiming::ratio_to_onednn() const {
-  std::vector<double> ratios;
-  for (size_t i = 0; i < onednn_seconds.size(); ++i) ratios.push_back(onednn_seconds[i] / seconds[i]);
-  return median(std::move(ratios));
+double MatmulTiming::ratio_to_bf16() const {
+  return median_ratio(bf16_seconds, seconds);
 }
 
 MatmulShape parse_matmul_shape(const std::string& text) {
@@ -190,15 +215,26 @@ MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions
   report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32);
   report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16);
   report.read_bandwidth = measure_read_bandwidth(context.threads);
-  for (const DType dtype : options.dtypes) {
-    for (const MatmulShape& shape : options.shapes) {
+  for (const MatmulShape& shape : options.shapes) {
+    std::unique_ptr<RotatedWeights> bf16_weights;
+    for (const WeightFormat& format : options.formats) {
+      const DType dtype = dtype_of_rows(format);
       const Buffer<float> values = random_matrix(context.threads, dtype, shape.outputs, shape.inputs);
-      const RotatedWeights weights(context.threads, dtype, shape, values.data(), options.in_cache);
+      if (format.is_quantised() && bf16_weights == nullptr) {
+        bf16_weights = std::make_unique<RotatedWeights>(context.threads, DType::kBF16, shape, values.data(),
+                                                        options.in_cache);
+      }
+      const RotatedWeights weights(context.threads, format, shape, values.data(), options.in_cache);
+      // What the product is right for: the weights as packed.
+      context.threads.parallel_for(shape.outputs, [&](int64_t n, int) {
+        weights.matrix().read_row(n, values.data() + n * shape.inputs);
+      });
+      const RotatedWeights* yardstick = format.is_quantised() ? bf16_weights.get() : nullptr;
       for (const int64_t rows : options.rows) {
         const Buffer<float> x = random_matrix(context.threads, dtype, rows, shape.inputs);
         const ProductToTime product{dtype,    rows,          shape.inputs,    shape.outputs,
                                     x.data(), values.data(), weights.copies()};
-        report.timings.push_back(time_product(context, product, weights, options.repeat));
+        report.timings.push_back(time_product(context, product, weights, yardstick, options.repeat));
       }
     }
   }

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "kernels/matmul.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 
@@ -19,26 +20,30 @@ struct MatmulShape {
 struct MatmulBenchOptions {
   std::vector<MatmulShape> shapes = {{4096, 4096}, {4096, 12288}, {12288, 4096}};
   std::vector<int64_t> rows = {1, 8, 32, 128, 512, 2048};
-  std::vector<DType> dtypes = {DType::kBF16, DType::kF32};
+  std::vector<WeightFormat> formats = {DType::kBF16, DType::kF32};  ///< rows are f32 for f32, else bf16
   /// One copy of the weights, which stays in the last-level cache if it fits. Otherwise products rotate over
   /// at least 1 GiB of weights, as the layers of a model do.
   bool in_cache = false;
   int repeat = 9;  ///< timed pairs, after one to warm up
 };
 
-/// The timed products of one shape, row count and dtype.
+/// The timed products of one shape, row count and format.
 struct MatmulTiming {
   MatmulShape shape;
   int64_t rows = 0;
-  DType dtype = DType::kF32;
+  WeightFormat format;
+  int64_t weight_bytes = 0;  ///< of one copy, as packed
   std::vector<double> seconds;
   std::string onednn_implementation;   ///< empty where oneDNN has none
   std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty where oneDNN was not timed
 
+  std::vector<double> bf16_seconds;  ///< paired likewise: the same product with bf16 weights
+
   double flops() const;
-  double weight_bytes() const;
   /// The median over pairs of oneDNN's time by ours: above 1, ours is faster.
   double ratio_to_onednn() const;
+  /// The same by bf16's time.
+  double ratio_to_bf16() const;
 };
 
 struct MatmulReport {
@@ -52,8 +57,8 @@ struct MatmulReport {
 MatmulShape parse_matmul_shape(const std::string& text);
 
 /// Checks each product on a sample of its elements (std::logic_error if one is wrong), then times it and
-/// oneDNN's in turns. Packing the rows is part of a product. Plain loops of oneDNN ("ref") are named, not
-/// timed.
+/// oneDNN's in turns; products with quantised weights in turns with those of bf16, as oneDNN has no such
+/// product. Packing the rows is part of a product. Plain loops of oneDNN ("ref") are named, not timed.
 MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions& options);
 
 nlohmann::ordered_json to_json(const MatmulReport& report, const KernelContext& context,

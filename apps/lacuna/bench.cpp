@@ -14,6 +14,7 @@
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "numbers.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 namespace {
@@ -172,16 +173,18 @@ void print_matmul_table(const nlohmann::ordered_json& report) {
              report["threads"].get<int>(), report["peak_gflops_f32"].get<double>(),
              report["peak_gflops_bf16"].get<double>(), report["read_gbps"].get<double>());
   fmt::print("oneDNN: {}\n", report["onednn"].get<std::string>());
-  fmt::print("{:>13} {:>6} {:>5} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10}\n", "shape", "rows", "dtype",
-             "median ms", "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN");
+  fmt::print("{:>13} {:>6} {:>12} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10} {:>8}\n", "shape", "rows",
+             "weights", "median ms", "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN", "by bf16");
+  const auto ratio = [](const nlohmann::ordered_json& value) {
+    return value.is_null() ? "-" : fmt::format("{:.2f}", value.get<double>());
+  };
   for (const auto& result : report["results"]) {
     const auto value = [&](const char* key) { return result[key].get<double>(); };
-    const auto& ratio = result["ratio_to_onednn"];
-    fmt::print("{:>13} {:>6} {:>5} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10}\n",
+    fmt::print("{:>13} {:>6} {:>12} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10} {:>8}\n",
                result["shape"].get<std::string>(), result["rows"].get<int64_t>(),
                result["dtype"].get<std::string>(), 1e3 * value("seconds_median"), 1e3 * value("seconds_min"),
                1e3 * value("seconds_max"), value("gflops"), value("gbps"), value("peak_share"),
-               ratio.is_null() ? "-" : fmt::format("{:.2f}", ratio.get<double>()));
+               ratio(result["ratio_to_onednn"]), ratio(result["ratio_to_bf16"]));
   }
 }
 
@@ -189,10 +192,8 @@ void bench_matmul(const MatmulFlags& flags) {
   MatmulBenchOptions options = flags.options;
   if (!flags.shapes.empty()) options.shapes.clear();
   for (const std::string& shape : flags.shapes) options.shapes.push_back(parse_matmul_shape(shape));
-  if (!flags.dtypes.empty()) options.dtypes.clear();
-  for (const std::string& dtype : flags.dtypes) {
-    options.dtypes.push_back(dtype == "bf16" ? DType::kBF16 : DType::kF32);
-  }
+  if (!flags.dtypes.empty()) options.formats.clear();
+  for (const std::string& name : flags.dtypes) options.formats.push_back(*weight_format(name));
   ThreadPool threads(flags.threads);
   const KernelContext context{default_table(), threads};
   const nlohmann::ordered_json report = to_json(bench_matmul(context, options), context, options);
@@ -215,9 +216,11 @@ void add_matmul_bench(CLI::App& bench) {
       ->add_option("--rows", flags->options.rows, "Row counts, separated by commas (default 1,8,32,...,2048)")
       ->delimiter(',')
       ->check(number<int64_t>() & CLI::Range(1, 1 << 20));
-  command->add_option("--dtype", flags->dtypes, "bf16, f32 or both (default)")
+  command
+      ->add_option("--dtype,--weights", flags->dtypes,
+                   "Formats of weights, separated by commas (default bf16,f32)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"bf16", "f32"}));
+      ->check(CLI::IsMember(weight_format_names()));
   command->add_flag("--in-cache", flags->options.in_cache,
                     "Multiply with one copy of the weights, instead of going round at least 1 GiB of them");
   command->add_option("--repeat", flags->options.repeat, "Timed products of each kind (default 9)")

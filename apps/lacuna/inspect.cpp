@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/gguf.h"
 #include "cache/kv_cache.h"
 #include "commands.h"
 #include "kernels/dispatch.h"
@@ -20,6 +22,7 @@
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/checkpoint.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 namespace {
@@ -36,10 +39,34 @@ struct InspectFlags {
 struct Findings {
   ModelSource source;
   std::optional<Tokenizer> tokenizer;
-  std::optional<Checkpoint> checkpoint;
+  std::optional<Json> checkpoint;  ///< what holds the weights
   ChatTemplate chat_template{.reason = "there is no tokenizer"};
   std::vector<std::string> warnings;
 };
+
+Json checkpoint_json(const Checkpoint& checkpoint) {
+  return {{"files", checkpoint.num_files()},
+          {"tensors", checkpoint.names().size()},
+          {"dtype", lacuna::name_of(checkpoint.dtype())},
+          {"bytes", checkpoint.total_bytes()}};
+}
+
+Json checkpoint_json(const GgufFile& file) {
+  std::map<std::string, int64_t> bytes_of;
+  int64_t total = 0;
+  for (const auto& [name, tensor] : file.tensors()) {
+    const GgmlType* type = ggml_type(tensor.type);
+    bytes_of[type == nullptr ? fmt::format("type {}", tensor.type) : std::string(type->name)] +=
+        static_cast<int64_t>(tensor.bytes.size());
+    total += static_cast<int64_t>(tensor.bytes.size());
+  }
+  const auto most = std::max_element(bytes_of.begin(), bytes_of.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return {{"files", file.num_files()},
+          {"tensors", file.tensors().size()},
+          {"dtype", most == bytes_of.end() ? "nothing" : most->first},
+          {"bytes", total}};
+}
 
 bool holds_weights(const std::filesystem::path& folder) {
   const std::filesystem::directory_iterator files(folder);
@@ -89,18 +116,14 @@ Findings examine(const std::string& model) {
         render(findings.chat_template, *findings.tokenizer, std::array{Message{"user", "?"}});
       });
     }
-    if (holds_weights(folder)) {
-      attempt(findings.warnings, [&] { findings.checkpoint = Checkpoint::open(folder); });
+    if (GgufFile::is_gguf(folder)) {
+      attempt(findings.warnings, [&] { findings.checkpoint = checkpoint_json(GgufFile::open(folder)); });
+    } else if (holds_weights(folder)) {
+      attempt(findings.warnings, [&] { findings.checkpoint = checkpoint_json(Checkpoint::open(folder)); });
     }
   }
   check_special_tokens(findings);
   return findings;
-}
-
-/// Bytes of the packed matrices: a tied embedding is kept twice, once to copy rows from, once to multiply by.
-int64_t predicted_weight_bytes(const ModelConfig& config, DType dtype) {
-  const int64_t copied = config.tied_embeddings ? config.vocab_size * config.hidden_dim : 0;
-  return (count_parameters(config) + copied) * static_cast<int64_t>(size_of(dtype));
 }
 
 int64_t active_parameters(const ModelConfig& config) {
@@ -109,12 +132,22 @@ int64_t active_parameters(const ModelConfig& config) {
                                         3 * config.hidden_dim * moe.expert_ffn_dim;
 }
 
-Json memory_json(const ModelConfig& config, DType dtype, int64_t canvas) {
+Json memory_json(const ModelConfig& config, const WeightFormat& format, int64_t canvas) {
+  const DType dtype = format.is_quantised() ? DType::kBF16 : format.dtype;
+  WeightFormats formats(dtype);
+  formats.layers = format;
   const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim, dtype};
   return {
-      {"weights_bytes", predicted_weight_bytes(config, dtype)},
+      {"weights_bytes", predicted_bytes(config, formats)},
       {"kv_bytes_per_token", 2 * config.num_layers * config.kv_dim() * static_cast<int64_t>(size_of(dtype))},
       {"kv_bytes_canvas", KvCache::bytes_for(shape, canvas)}};
+}
+
+Json all_memory_json(const ModelConfig& config, int64_t canvas) {
+  Json memory{{"canvas_tokens", canvas}};
+  for (const NamedWeightFormat& known : kWeightFormats)
+    memory[std::string(known.name)] = memory_json(config, known.format, canvas);
+  return memory;
 }
 
 Json token_json(const Findings& findings, TokenId id) {
@@ -190,21 +223,12 @@ Json report(const Findings& findings, int64_t canvas) {
                                                 : "none"},
             {"qkv_bias", config.qkv_bias},
             {"attention_output_bias", config.attn_output_bias}};
-  json["memory"] = {{"canvas_tokens", canvas},
-                    {"bf16", memory_json(config, DType::kBF16, canvas)},
-                    {"f32", memory_json(config, DType::kF32, canvas)}};
+  json["memory"] = all_memory_json(config, canvas);
   json["special_tokens"] = special_tokens_json(findings);
   json["tokenizer"] = findings.tokenizer ? Json{{"size", findings.tokenizer->size()}} : Json();
   json["chat_template"] = {{"format", name_of(findings.chat_template.format)},
                            {"reason", findings.chat_template.reason}};
-  json["checkpoint"] = nullptr;
-  if (findings.checkpoint) {
-    const Checkpoint& checkpoint = *findings.checkpoint;
-    json["checkpoint"] = {{"files", checkpoint.num_files()},
-                          {"tensors", checkpoint.names().size()},
-                          {"dtype", lacuna::name_of(checkpoint.dtype())},
-                          {"bytes", checkpoint.total_bytes()}};
-  }
+  json["checkpoint"] = findings.checkpoint ? *findings.checkpoint : Json();
   json["isa"] = default_table().name;
   json["warnings"] = findings.warnings;
   return json;
@@ -232,7 +256,7 @@ std::string token_text(const Json& token) {
 }
 
 void print_line(std::string_view label, std::string_view value) {
-  fmt::print("{:<15} {}\n", label, value);
+  fmt::print("{:<20} {}\n", label, value);
 }
 
 std::string blocks_text(const ModelConfig& config) {
@@ -293,9 +317,9 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   if (config.attn_output_bias) traits.emplace_back("attention output bias");
   if (!traits.empty()) print_line("traits", fmt::format("{}", fmt::join(traits, ", ")));
 
-  for (const char* dtype : {"bf16", "f32"}) {
-    const Json& memory = json["memory"][dtype];
-    print_line(fmt::format("memory {}", dtype),
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    const Json& memory = json["memory"][std::string(known.name)];
+    print_line(fmt::format("memory {}", known.name),
                fmt::format("weights {}, K/V {} per token, {} for a canvas of {}",
                            human_bytes(memory["weights_bytes"].get<int64_t>()),
                            human_bytes(memory["kv_bytes_per_token"].get<int64_t>()),

@@ -4,10 +4,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/gguf.h"
 #include "kernels/dispatch.h"
 #include "model/locate.h"
 #include "model/random_spec.h"
 #include "progress_bar.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 namespace {
@@ -15,30 +17,56 @@ namespace {
 /// bf16 unless the checkpoint stores f32: nothing is lost either way.
 DType choose_dtype(const std::string& flag, const std::filesystem::path& folder) {
   if (flag == "f32") return DType::kF32;
-  if (flag == "bf16") return DType::kBF16;
-  if (folder.empty()) return DType::kBF16;
-  const Checkpoint checkpoint = Checkpoint::open(folder);
-  return checkpoint.dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
+  if (flag == "bf16" || folder.empty() || GgufFile::is_gguf(folder)) return DType::kBF16;
+  return Checkpoint::open(folder).dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
+}
+
+std::optional<WeightFormat> chosen_format(const std::string& flag) {
+  return flag == "auto" ? std::nullopt : weight_format(flag);
+}
+
+std::vector<std::string> choices_of_format() {
+  std::vector<std::string> choices = weight_format_names();
+  choices.insert(choices.begin(), "auto");
+  return choices;
 }
 
 std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSource& source,
                                           ThreadPool& threads) {
   ProgressBar bar("Loading " + flags.model);
   const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
-  const DType dtype = choose_dtype(flags.dtype, source.folder);
+  const WeightFormats formats = weight_formats(flags, source);
   if (source.folder.empty()) {
-    return Model::random(source.config, flags.random_seed, dtype, threads, progress);
+    return Model::random(source.config, flags.random_seed, formats, threads, progress);
   }
-  return Model::load(source.folder, source.config, dtype, threads, progress);
+  return Model::load(source.folder, source.config, formats, threads, progress);
 }
 
 }  // namespace
 
+WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source) {
+  const std::optional<WeightFormat> layers = chosen_format(flags.weights);
+  const std::optional<WeightFormat> embedding = chosen_format(flags.head_weights);
+  std::string dtype = flags.dtype;
+  if (dtype == "auto" && layers && !layers->is_quantised()) dtype = flags.weights;
+  WeightFormats formats(choose_dtype(dtype, source.folder));
+  formats.layers = layers;
+  formats.embedding = embedding;
+  const auto check = [&](std::string_view flag, const std::optional<WeightFormat>& format) {
+    if (!format || format->is_quantised() || format->dtype == formats.dtype) return;
+    throw InputError("{} is {}, and rows are {}; expected the same, or a quantised format", flag,
+                     name_of(format->dtype), name_of(formats.dtype));
+  };
+  check("--weights", layers);
+  check("--head-weights", embedding);
+  return formats;
+}
+
 void add_model_flag(CLI::App& command, std::string& model) {
   command
       .add_option("-m,--model", model,
-                  "A checkpoint folder, a name under models/, org/name in the local hub cache, or "
-                  "random:FAMILY-SIZE[,layers=N]")
+                  "A checkpoint folder, a .gguf file, a name under models/, org/name in the local hub cache, "
+                  "or random:FAMILY-SIZE[,layers=N]")
       ->required();
 }
 
@@ -50,6 +78,15 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   add_model_flag(command, flags.model);
   command.add_option("--dtype", flags.dtype, "Of weights, products and K/V: auto (as stored), f32 or bf16")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}));
+  command
+      .add_option(
+          "--weights", flags.weights,
+          "What weights of layers are kept as (default auto: as stored where quantised, else --dtype)")
+      ->check(CLI::IsMember(choices_of_format()));
+  command
+      .add_option("--head-weights", flags.head_weights,
+                  "The same for embedding and head, which stay finer unless this says otherwise")
+      ->check(CLI::IsMember(choices_of_format()));
   add_threads_flag(command, flags.threads);
   command
       .add_option("--rope-scale", flags.rope_scale,
@@ -142,6 +179,7 @@ std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSour
 }
 
 bool has_tokenizer(const std::filesystem::path& folder) {
+  if (GgufFile::is_gguf(folder)) return has_gguf_tokenizer(GgufFile::open(folder));
   return std::filesystem::exists(folder / "tokenizer.json") || std::filesystem::exists(folder / "vocab.json");
 }
 

@@ -18,6 +18,8 @@ namespace lacuna {
 struct ModelFlags {
   std::string model;
   std::string dtype = "auto";
+  std::string weights = "auto";       ///< of layers
+  std::string head_weights = "auto";  ///< of embedding and head
   int threads = 0;
   uint64_t random_seed = 0;
   double rope_scale = 1;
@@ -29,12 +31,12 @@ struct GuidedModelFlags : ModelFlags {
 
 void add_model_flag(CLI::App& command, std::string& model);
 void add_threads_flag(CLI::App& command, int& threads);
-/// --model, --dtype, --threads, --rope-scale.
+/// --model, --dtype, --weights, --head-weights, --threads, --rope-scale.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// What is known of a model before its weights are read.
 struct ModelSource {
-  std::filesystem::path folder;  ///< empty for a random model
+  std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
   ModelConfig config;
 };
 
@@ -51,6 +53,9 @@ struct LoadedModel {
 
   KernelContext context() const { return {*kernels, *threads}; }
 };
+
+/// What the flags ask weights to be kept as. Throws InputError where they contradict each other.
+WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
 
 /// Loads with a progress bar on standard error, if that is a terminal.
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
@@ -77,6 +82,7 @@ std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextMode
 std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                         const LoadedModel& main);
 
+/// Of a folder or a .gguf file.
 bool has_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace lacuna

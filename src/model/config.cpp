@@ -13,10 +13,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/gguf.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "model/families.h"
 #include "model/family_parts.h"
+#include "model/gguf_model.h"
 
 namespace lacuna {
 namespace {
@@ -134,7 +136,11 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   const nlohmann::json parsed = parse_json(texts.config, file);
   const JsonObject json(parsed, file);
   const FamilyEntry& family = find_family(json);
-  json.expect_absent("quantization_config");
+  if (json.has("quantization_config")) {
+    const JsonObject quantisation = json.object("quantization_config");
+    quantisation.require("quant_method", "lacuna");
+    quantisation.require("version", 1);
+  }
 
   ModelConfig config = family.read_config(json);
   config.family = family.family;
@@ -165,6 +171,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
 }
 
 ModelConfig read_config(const fs::path& folder) {
+  if (GgufFile::is_gguf(folder)) return read_gguf_config(GgufFile::open(folder));
   const MappedFile config = MappedFile::open(folder / "config.json");
   const auto generation_config = open_if_present(folder / "generation_config.json");
   const auto tokenizer_config = open_if_present(folder / "tokenizer_config.json");

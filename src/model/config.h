@@ -131,7 +131,7 @@ struct ModelConfig {
 
 /// Reads config.json of a checkpoint folder, and generation_config.json and tokenizer_config.json if present.
 /// Throws InputError naming file, key, value and what was expected for anything that the forward pass would
-/// not compute as published. Unknown keys are ignored.
+/// not compute as published. Unknown keys are ignored. `folder` may be a GGUF file (see gguf_model.h).
 ModelConfig read_config(const std::filesystem::path& folder);
 
 /// The texts that read_config() takes from a folder; empty means that the file is absent.

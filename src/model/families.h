@@ -35,6 +35,9 @@ struct LayerTensorNames {
   std::string expert_bias;     ///< [experts]; a whole name, nothing is appended
   ExpertTensorNames shared;    ///< the expert that every row passes
   std::string k_sink, v_sink;  ///< [kv_heads, head_dim]; whole names, nothing is appended
+  /// All experts below each other, [experts * expert_ffn, hidden] and down [experts * hidden, expert_ffn];
+  /// empty where each has tensors of its own.
+  ExpertTensorNames stacked_experts;
 };
 
 struct TensorNames {

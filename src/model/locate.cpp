@@ -62,10 +62,6 @@ ModelPlaces ModelPlaces::from_environment() {
 }
 
 fs::path locate_model(std::string_view argument, const ModelPlaces& places) {
-  if (argument.ends_with(".gguf")) {
-    throw InputError("{}: GGUF files are not supported; expected a folder with config.json and *.safetensors",
-                     in_quotes(argument));
-  }
   fs::path path(argument);
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
@@ -74,8 +70,10 @@ fs::path locate_model(std::string_view argument, const ModelPlaces& places) {
     throw InputError("{}: holds no config.json; expected a checkpoint folder", path.string());
   }
   if (fs::exists(status)) {
-    throw InputError("{}: is a file; expected the folder that holds config.json and the weights",
-                     path.string());
+    if (path.extension() == ".gguf") return path;
+    throw InputError(
+        "{}: is a file; expected the folder that holds config.json and the weights, or a .gguf file",
+        path.string());
   }
 
   std::string looked_in = "the current folder";
@@ -101,8 +99,8 @@ fs::path locate_model(std::string_view argument, const ModelPlaces& places) {
     }
   }
   throw InputError(
-      "There is no model {} (looked in {}); expected a folder, a name under models/, ORG/NAME in the "
-      "hub cache or random:NAME",
+      "There is no model {} (looked in {}); expected a folder, a .gguf file, a name under models/, ORG/NAME "
+      "in the hub cache or random:NAME",
       in_quotes(argument), looked_in);
 }
 

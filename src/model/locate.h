@@ -20,8 +20,8 @@ struct ModelPlaces {
 };
 
 /// The folder that holds the config.json of `argument`: a folder; a name in a model folder; or ORG/NAME in
-/// the hub cache, at the commit that its refs/main names. The first that exists, in this order. Throws
-/// InputError that says where it looked.
+/// the hub cache, at the commit that its refs/main names. The first that exists, in this order. A .gguf file
+/// is its own answer. Throws InputError that says where it looked.
 std::filesystem::path locate_model(std::string_view argument,
                                    const ModelPlaces& places = ModelPlaces::from_environment());
 

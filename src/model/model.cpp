@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cache/sparse_cells.h"
 #include "model/families.h"
+#include "model/gguf_model.h"
 #include "model/sparse_attention.h"
 
 namespace lacuna {
@@ -226,7 +227,7 @@ class Model::Pass {
 
   void embed() {
     for_each_row([&](int64_t row) {
-      parameters_.embedding.read(plan_.tokens[static_cast<size_t>(row)], x_.row(row));
+      parameters_.embedding.read_row(plan_.tokens[static_cast<size_t>(row)], x_.row(row));
       if (config_.embedding_scale == 1) return;
       for (float& value : x_.row_span(row)) value *= config_.embedding_scale;
     });
@@ -571,7 +572,7 @@ class Model::Pass {
   Matrix<float> head(ConstMatrix<float> rows) {
     const Matrix<float> logits = sized(ws_.logits, rows.rows, config_.vocab_size);
     ws_.packed.pack(context_, rows, {}, dtype_);
-    multiply(context_, ws_.packed, parameters_.head.view(), nullptr, logits);
+    multiply(context_, ws_.packed, parameters_.head().view(), nullptr, logits);
     if (config_.logit_scale != 1) {
       for_each_row(rows.rows, [&](int64_t i) {
         for (float& logit : logits.row_span(i)) logit *= config_.logit_scale;
@@ -648,22 +649,30 @@ Model::Model(ModelConfig config, DType dtype, Parameters parameters)
       rope_frequencies_(lacuna::rope_frequencies(
           config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {}
 
-std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, DType dtype,
+std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, const WeightFormats& formats,
                                          ThreadPool& threads, const LoadProgress& progress) {
-  return load(folder, read_config(folder), dtype, threads, progress);
+  return load(folder, read_config(folder), formats, threads, progress);
 }
 
 std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, const ModelConfig& config,
-                                         DType dtype, ThreadPool& threads, const LoadProgress& progress) {
+                                         const WeightFormats& formats, ThreadPool& threads,
+                                         const LoadProgress& progress) {
+  if (GgufFile::is_gguf(folder)) {
+    const GgufFile file = GgufFile::open(folder);
+    return std::make_shared<const Model>(
+        config, formats.dtype,
+        load_parameters(config, gguf_tensor_names(), gguf_weights(file, config), formats, threads, progress));
+  }
   const Checkpoint checkpoint = Checkpoint::open(folder);
-  Parameters parameters = load_parameters(config, checkpoint, dtype, threads, progress);
-  return std::make_shared<const Model>(config, dtype, std::move(parameters));
+  return std::make_shared<const Model>(config, formats.dtype,
+                                       load_parameters(config, checkpoint, formats, threads, progress));
 }
 
-std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t seed, DType dtype,
-                                           ThreadPool& threads, const LoadProgress& progress) {
-  return std::make_shared<const Model>(config, dtype,
-                                       random_parameters(config, seed, dtype, threads, progress));
+std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t seed,
+                                           const WeightFormats& formats, ThreadPool& threads,
+                                           const LoadProgress& progress) {
+  return std::make_shared<const Model>(config, formats.dtype,
+                                       random_parameters(config, seed, formats, threads, progress));
 }
 
 KvCache Model::make_cache(int64_t num_cells) const {

@@ -70,20 +70,23 @@ struct Workspace {
 /// and threads.
 class Model {
  public:
-  /// A published checkpoint folder. Throws InputError.
-  static std::shared_ptr<const Model> load(const std::filesystem::path& folder, DType dtype,
+  /// A checkpoint folder or a GGUF file. Throws InputError.
+  static std::shared_ptr<const Model> load(const std::filesystem::path& folder, const WeightFormats& formats,
                                            ThreadPool& threads, const LoadProgress& progress = {});
   /// The same with a config that differs from the folder's in what its tensors do not depend on (RoPE).
   static std::shared_ptr<const Model> load(const std::filesystem::path& folder, const ModelConfig& config,
-                                           DType dtype, ThreadPool& threads,
+                                           const WeightFormats& formats, ThreadPool& threads,
                                            const LoadProgress& progress = {});
-  static std::shared_ptr<const Model> random(const ModelConfig& config, uint64_t seed, DType dtype,
-                                             ThreadPool& threads, const LoadProgress& progress = {});
+  static std::shared_ptr<const Model> random(const ModelConfig& config, uint64_t seed,
+                                             const WeightFormats& formats, ThreadPool& threads,
+                                             const LoadProgress& progress = {});
 
   Model(ModelConfig config, DType dtype, Parameters parameters);
 
   const ModelConfig& config() const { return config_; }
+  /// Of rows and K/V, and of weights that are not quantised.
   DType dtype() const { return dtype_; }
+  WeightFormat layer_format() const { return parameters_.layers.front().q.weight.format(); }
   int64_t weight_bytes() const { return parameters_.bytes(); }
   KvShape kv_shape() const {
     return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_, config_.kv_sink};

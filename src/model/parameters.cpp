@@ -22,7 +22,7 @@ struct ModuleRows {
 
 /// Builds Parameters from any source of numbers. `Source` supplies
 ///   values(name, shape, role) -> std::vector<float>
-///   rows(module rows, inputs, role) -> callable (row, float* out), row in [0, count)
+///   matrix(module rows, inputs, role) -> pointer to a StoredMatrix of the whole module
 /// and the walk below is the one list of what a model consists of.
 enum class Role : uint8_t { kEmbedding, kHead, kInward, kOutward, kNorm, kBias };
 
@@ -33,12 +33,12 @@ int64_t count_of(const std::vector<int64_t>& shape) {
 template <typename Source>
 class Builder {
  public:
-  Builder(const ModelConfig& config, const Source& source, DType dtype, ThreadPool& threads,
-          const LoadProgress& progress)
+  Builder(const ModelConfig& config, const TensorNames& names, const Source& source,
+          const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress)
       : config_(config),
-        names_(family_entry(config.family).tensors),
+        names_(names),
         source_(source),
-        dtype_(dtype),
+        formats_(formats),
         threads_(threads),
         progress_(progress),
         total_(count_parameters(config)) {}
@@ -46,17 +46,15 @@ class Builder {
   Parameters build() {
     const int64_t vocab = config_.vocab_size;
     const int64_t hidden = config_.hidden_dim;
-    const auto embedding_rows =
-        source_.rows(all_rows(std::string(names_.embedding), vocab), hidden, Role::kEmbedding);
-    Parameters parameters{Embedding(threads_, dtype_, vocab, hidden, embedding_rows), {}, {}, {}};
-    report(vocab * hidden);
+    Parameters parameters;
+    parameters.embedding =
+        matrix(all_rows(std::string(names_.embedding), vocab), hidden, Role::kEmbedding, formats_.embedding);
     for (int64_t layer = 0; layer < config_.num_layers; ++layer)
       parameters.layers.push_back(build_layer(layer));
     parameters.final_norm = vector(std::string(names_.final_norm), hidden, Role::kNorm);
-    if (config_.tied_embeddings) {
-      parameters.head = PackedMatrix(threads_, dtype_, vocab, hidden, embedding_rows);
-    } else {
-      parameters.head = matrix(all_rows(std::string(names_.head), vocab), hidden, Role::kHead);
+    if (!config_.tied_embeddings) {
+      parameters.own_head =
+          matrix(all_rows(std::string(names_.head), vocab), hidden, Role::kHead, formats_.embedding);
     }
     return parameters;
   }
@@ -91,37 +89,41 @@ class Builder {
     if (config_.layer_has_experts(index)) {
       build_experts(index, names, layer);
     } else {
-      layer.ffn = feed_forward(names.gate, names.up, names.down, config_.ffn_dim);
+      layer.ffn = feed_forward({names.gate, names.up, names.down}, config_.ffn_dim);
     }
     return layer;
   }
 
   void build_experts(int64_t index, const LayerTensorNames& names, LayerParameters& layer) {
     const MoeConfig& moe = config_.moe;
-    const DType router_dtype = moe.router_in_f32 ? DType::kF32 : dtype_;
+    const DType router_dtype = moe.router_in_f32 ? DType::kF32 : formats_.dtype;
     layer.router.weight =
         matrix(all_rows(names.router, moe.num_experts), config_.hidden_dim, Role::kInward, router_dtype);
     if (moe.selection_bias) {
       layer.expert_bias = source_.values(names.expert_bias, {moe.num_experts}, Role::kBias);
       report(moe.num_experts);
     }
+    const bool is_stacked = !names.stacked_experts.up.empty();
     for (int64_t e = 0; e < moe.num_experts; ++e) {
-      const ExpertTensorNames expert = names_.expert(index, e);
-      layer.experts.push_back(feed_forward(expert.gate, expert.up, expert.down, moe.expert_ffn_dim));
+      if (is_stacked) {
+        layer.experts.push_back(feed_forward(names.stacked_experts, moe.expert_ffn_dim, e, moe.num_experts));
+      } else {
+        layer.experts.push_back(feed_forward(names_.expert(index, e), moe.expert_ffn_dim));
+      }
     }
-    if (moe.shared_ffn_dim > 0) {
-      const ExpertTensorNames& shared = names.shared;
-      layer.shared_expert = feed_forward(shared.gate, shared.up, shared.down, moe.shared_ffn_dim);
-    }
+    if (moe.shared_ffn_dim > 0) layer.shared_expert = feed_forward(names.shared, moe.shared_ffn_dim);
   }
 
-  FeedForward feed_forward(const std::string& gate, const std::string& up, const std::string& down,
-                           int64_t dim) {
+  /// The part with this index of `parts` that lie below each other.
+  FeedForward feed_forward(const ExpertTensorNames& names, int64_t dim, int64_t part = 0, int64_t parts = 1) {
     const int64_t hidden = config_.hidden_dim;
+    const auto rows = [&](const std::string& module, int64_t count) {
+      return ModuleRows{module, part * count, count, parts * count};
+    };
     FeedForward ffn;
-    if (!config_.squared_relu) ffn.gate = linear(all_rows(gate, dim), hidden, Role::kInward, false);
-    ffn.up = linear(all_rows(up, dim), hidden, Role::kInward, config_.ffn_bias);
-    ffn.down = linear(all_rows(down, hidden), dim, Role::kOutward, config_.ffn_bias);
+    if (!config_.squared_relu) ffn.gate = linear(rows(names.gate, dim), hidden, Role::kInward, false);
+    ffn.up = linear(rows(names.up, dim), hidden, Role::kInward, config_.ffn_bias);
+    ffn.down = linear(rows(names.down, hidden), dim, Role::kOutward, config_.ffn_bias);
     return ffn;
   }
 
@@ -132,7 +134,7 @@ class Builder {
 
   Linear linear(const ModuleRows& rows, int64_t inputs, Role role, bool has_bias) {
     Linear result;
-    result.weight = matrix(rows, inputs, role);
+    result.weight = matrix(rows, inputs, role, formats_.layers);
     if (has_bias) {
       const std::vector<float> bias = source_.values(rows.module + ".bias", {rows.total}, Role::kBias);
       result.bias.assign(bias.begin() + rows.first, bias.begin() + rows.first + rows.count);
@@ -141,12 +143,13 @@ class Builder {
     return result;
   }
 
-  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role) {
-    return matrix(rows, inputs, role, dtype_);
-  }
-
-  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role, DType dtype) {
-    PackedMatrix packed(threads_, dtype, rows.count, inputs, source_.rows(rows, inputs, role));
+  /// Without a format, as it is stored where that is quantised.
+  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role,
+                      const std::optional<WeightFormat>& wanted) {
+    const std::unique_ptr<StoredMatrix> stored = source_.matrix(rows, inputs, role);
+    const std::optional<Quantisation> quantisation = stored->quantisation();
+    const WeightFormat otherwise = quantisation ? WeightFormat(*quantisation) : WeightFormat(formats_.dtype);
+    PackedMatrix packed = pack(threads_, wanted.value_or(otherwise), *stored, rows.first, rows.count, inputs);
     report(rows.count * inputs);
     return packed;
   }
@@ -166,9 +169,9 @@ class Builder {
   }
 
   const ModelConfig& config_;
-  TensorNames names_;
+  const TensorNames& names_;
   const Source& source_;
-  DType dtype_;
+  const WeightFormats& formats_;
   ThreadPool& threads_;
   const LoadProgress& progress_;
   int64_t total_;
@@ -177,23 +180,18 @@ class Builder {
 
 class CheckpointSource {
  public:
-  explicit CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  explicit CheckpointSource(const WeightSource& weights) : weights_(weights) {}
 
   std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role) const {
-    std::vector<float> values(static_cast<size_t>(count_of(shape)));
-    widen(checkpoint_.tensor(name, shape), 0, values);
-    return values;
+    return weights_.values(name, shape);
   }
 
-  auto rows(const ModuleRows& rows, int64_t inputs, Role) const {
-    return [tensor = checkpoint_.tensor(rows.module + ".weight", {rows.total, inputs}), first = rows.first,
-            inputs](int64_t row, float* out) {
-      widen(tensor, (first + row) * inputs, {out, static_cast<size_t>(inputs)});
-    };
+  std::unique_ptr<StoredMatrix> matrix(const ModuleRows& rows, int64_t inputs, Role) const {
+    return weights_.matrix(rows.module, rows.total, inputs);
   }
 
  private:
-  const Checkpoint& checkpoint_;
+  const WeightSource& weights_;
 };
 
 class RandomSource {
@@ -208,13 +206,25 @@ class RandomSource {
     return values;
   }
 
-  auto rows(const ModuleRows& rows, int64_t inputs, Role role) const {
-    return
-        [this, name = hash(rows.module), first = rows.first, deviation = deviation(role, inputs), inputs](
-            int64_t row, float* out) { fill(RngStream(seed_, name, first + row), deviation, inputs, out); };
+  std::unique_ptr<StoredMatrix> matrix(const ModuleRows& rows, int64_t inputs, Role role) const {
+    return std::make_unique<Rows>(seed_, hash(rows.module), deviation(role, inputs), inputs);
   }
 
  private:
+  class Rows : public StoredMatrix {
+   public:
+    Rows(uint64_t seed, uint64_t name, float deviation, int64_t inputs)
+        : seed_(seed), name_(name), deviation_(deviation), inputs_(inputs) {}
+    void read(int64_t n, float* out) const override {
+      fill(RngStream(seed_, name_, n), deviation_, inputs_, out);
+    }
+
+   private:
+    uint64_t seed_, name_;
+    float deviation_;
+    int64_t inputs_;
+  };
+
   static uint64_t hash(std::string_view name) {
     uint64_t value = 0;
     for (const char c : name) value = mix_bits(value * 31 + static_cast<unsigned char>(c));
@@ -258,28 +268,8 @@ int64_t bytes_of(const FeedForward& ffn) {
 
 }  // namespace
 
-void Embedding::read(TokenId token, float* out) const {
-  const std::byte* row = memory_.data() + token * dim_ * static_cast<int64_t>(size_of(dtype_));
-  if (dtype_ == DType::kF32) {
-    std::memcpy(out, row, static_cast<size_t>(dim_) * sizeof(float));
-    return;
-  }
-  const auto* values = reinterpret_cast<const bf16*>(row);
-  for (int64_t i = 0; i < dim_; ++i) out[i] = static_cast<float>(values[i]);
-}
-
-void Embedding::store(int64_t row, const float* values) {
-  std::byte* target = memory_.data() + row * dim_ * static_cast<int64_t>(size_of(dtype_));
-  if (dtype_ == DType::kF32) {
-    std::memcpy(target, values, static_cast<size_t>(dim_) * sizeof(float));
-    return;
-  }
-  auto* rounded = reinterpret_cast<bf16*>(target);
-  for (int64_t i = 0; i < dim_; ++i) rounded[i] = bf16(values[i]);
-}
-
 int64_t Parameters::bytes() const {
-  int64_t total = embedding.bytes() + head.bytes();
+  int64_t total = embedding.bytes() + own_head.bytes();
   for (const LayerParameters& layer : layers) {
     total += bytes_of(layer.q) + bytes_of(layer.k) + bytes_of(layer.v) + bytes_of(layer.o);
     total += bytes_of(layer.ffn) + bytes_of(layer.router);
@@ -309,14 +299,44 @@ int64_t count_parameters(const ModelConfig& config) {
   return embeddings + config.num_layers * layer + ffns + hidden;
 }
 
-Parameters load_parameters(const ModelConfig& config, const Checkpoint& checkpoint, DType dtype,
-                           ThreadPool& threads, const LoadProgress& progress) {
-  return Builder(config, CheckpointSource(checkpoint), dtype, threads, progress).build();
+int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats) {
+  const MoeConfig& moe = config.moe;
+  const int64_t hidden = config.hidden_dim;
+  const WeightFormat layers = formats.layers.value_or(formats.dtype);
+  const WeightFormat embedding = formats.embedding.value_or(formats.dtype);
+  const auto feed_forward = [&](int64_t dim) {
+    return (config.squared_relu ? 1 : 2) * packed_bytes(layers, dim, hidden) +
+           packed_bytes(layers, hidden, dim);
+  };
+  const int64_t attention = packed_bytes(layers, config.q_dim(), hidden) +
+                            2 * packed_bytes(layers, config.kv_dim(), hidden) +
+                            packed_bytes(layers, hidden, config.q_dim());
+  const WeightFormat router = moe.router_in_f32 ? DType::kF32 : formats.dtype;
+  const int64_t dense = feed_forward(config.ffn_dim);
+  const int64_t experts = moe.num_experts * feed_forward(moe.expert_ffn_dim) +
+                          (moe.shared_ffn_dim > 0 ? feed_forward(moe.shared_ffn_dim) : 0) +
+                          (moe.num_experts > 0 ? packed_bytes(router, moe.num_experts, hidden) : 0);
+  const int64_t expert_layers = config.num_expert_layers();
+  return config.num_layers * attention + expert_layers * experts +
+         (config.num_layers - expert_layers) * dense +
+         (config.tied_embeddings ? 1 : 2) * packed_bytes(embedding, config.vocab_size, hidden);
 }
 
-Parameters random_parameters(const ModelConfig& config, uint64_t seed, DType dtype, ThreadPool& threads,
-                             const LoadProgress& progress) {
-  return Builder(config, RandomSource(config, seed), dtype, threads, progress).build();
+Parameters load_parameters(const ModelConfig& config, const TensorNames& names, const WeightSource& source,
+                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress) {
+  return Builder(config, names, CheckpointSource(source), formats, threads, progress).build();
+}
+
+Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
+                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress) {
+  return load_parameters(config, family_entry(config.family).tensors, source, formats, threads, progress);
+}
+
+Parameters random_parameters(const ModelConfig& config, uint64_t seed, const WeightFormats& formats,
+                             ThreadPool& threads, const LoadProgress& progress) {
+  return Builder(config, family_entry(config.family).tensors, RandomSource(config, seed), formats, threads,
+                 progress)
+      .build();
 }
 
 }  // namespace lacuna

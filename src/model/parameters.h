@@ -3,14 +3,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/dtype.h"
 #include "base/threads.h"
 #include "model/config.h"
+#include "model/families.h"
 #include "weights/checkpoint.h"
 #include "weights/packed_matrix.h"
+#include "weights/stored_matrix.h"
 
 namespace lacuna {
 
@@ -41,39 +43,24 @@ struct LayerParameters {
   FeedForward shared_expert;         ///< of width 0 where the family has none
 };
 
-/// Rows of the embedding, unpacked: a pass copies rows out of it.
-class Embedding {
- public:
-  template <typename ReadRow>
-  Embedding(ThreadPool& threads, DType dtype, int64_t rows, int64_t dim, ReadRow&& read_row)
-      : dtype_(dtype), dim_(dim), memory_(rows * dim * static_cast<int64_t>(size_of(dtype))) {
-    threads.parallel_for(rows, [&](int64_t row, int) {
-      thread_local std::vector<float> values;
-      values.resize(static_cast<size_t>(dim));
-      read_row(row, values.data());
-      store(row, values.data());
-    });
-  }
-
-  /// out  [dim] f32
-  void read(TokenId token, float* out) const;
-  int64_t bytes() const { return memory_.size(); }
-
- private:
-  void store(int64_t row, const float* values);
-
-  DType dtype_;
-  int64_t dim_;
-  Buffer<std::byte> memory_;
-};
-
 struct Parameters {
-  Embedding embedding;
+  PackedMatrix embedding;  ///< [vocab, hidden]; a pass copies rows out of it
   std::vector<LayerParameters> layers;
   std::vector<float> final_norm;  ///< [hidden]
-  PackedMatrix head;              ///< [vocab, hidden]
+  PackedMatrix own_head;          ///< [vocab, hidden]; empty where the head is the embedding
 
+  const PackedMatrix& head() const { return own_head.bytes() > 0 ? own_head : embedding; }
   int64_t bytes() const;
+};
+
+/// What matrices are kept as. A dtype alone means all of them, except that those of a checkpoint that is
+/// quantised stay as stored.
+struct WeightFormats {
+  DType dtype = DType::kBF16;               ///< kF32 or kBF16, of rows and K/V, and so of every dense matrix
+  std::optional<WeightFormat> layers = {};  ///< projections and feed-forward layers, experts included
+  std::optional<WeightFormat> embedding = {};  ///< embedding and head
+
+  WeightFormats(DType all) : dtype(all) {}  // NOLINT: that is what a dtype says
 };
 
 /// Called as parameters arrive: how many of how many are ready.
@@ -82,16 +69,23 @@ using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 /// Weights and biases as numbers; norms and biases are not counted into bytes.
 int64_t count_parameters(const ModelConfig& config);
 
-/// Packs a checkpoint's tensors one by one, each straight from its file.
-///   dtype  kF32 or kBF16, of matrices (but a router may ask for f32); norms and biases are f32
+/// Bytes of the matrices once packed, as load_parameters() will have them of a dense checkpoint.
+int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats);
+
+/// Packs a checkpoint's tensors one by one, each straight from its file. Routers stay dense (and may ask for
+/// f32); norms and biases are f32.
+///   names  of the tensors in this checkpoint
 /// Throws InputError where a tensor is missing or has another shape than the config says.
-Parameters load_parameters(const ModelConfig& config, const Checkpoint& checkpoint, DType dtype,
-                           ThreadPool& threads, const LoadProgress& progress);
+Parameters load_parameters(const ModelConfig& config, const TensorNames& names, const WeightSource& source,
+                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress);
+/// With the names that the family's published checkpoints have.
+Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
+                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress);
 
 /// Random weights of the config's shapes, the same for the same config and seed: uniform, scaled so that
 /// activations keep their size from layer to layer and logits spread over several units. All values are bf16
 /// numbers, so both dtypes hold the same model.
-Parameters random_parameters(const ModelConfig& config, uint64_t seed, DType dtype, ThreadPool& threads,
-                             const LoadProgress& progress);
+Parameters random_parameters(const ModelConfig& config, uint64_t seed, const WeightFormats& formats,
+                             ThreadPool& threads, const LoadProgress& progress);
 
 }  // namespace lacuna

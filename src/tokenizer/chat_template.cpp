@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/gguf.h"
 #include "tokenizer/json_file.h"
 #include "tokenizer/unicode.h"
 
@@ -163,7 +164,26 @@ ChatTemplate recognise_chat_template(std::string_view jinja) {
   return {.reason = "the chat template is neither LLaDA's nor ChatML"};
 }
 
+namespace {
+
+ChatTemplate read_gguf_chat_template(const GgufFile& file) {
+  constexpr std::string_view kTemplate = "tokenizer.chat_template";
+  constexpr std::string_view kBos = "tokenizer.ggml.bos_token_id";
+  constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+  if (!file.has(kTemplate)) return {.reason = fmt::format("{} has no chat template", file.name())};
+  ChatTemplate chat_template = recognise_chat_template(file.text(kTemplate));
+  if (file.has(kBos) && file.has(kTokens)) {
+    const auto& tokens = file.texts(kTokens);
+    const int64_t id = file.integer(kBos, {0, static_cast<int64_t>(tokens.size()) - 1});
+    chat_template.bos_token = tokens[static_cast<size_t>(id)];
+  }
+  return chat_template;
+}
+
+}  // namespace
+
 ChatTemplate load_chat_template(const std::filesystem::path& folder) {
+  if (GgufFile::is_gguf(folder)) return read_gguf_chat_template(GgufFile::open(folder));
   const auto path = folder / "tokenizer_config.json";
   const nlohmann::json document =
       exists(path) ? parse_json(read_text_file(path), path.string()) : nlohmann::json::object();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/gguf.h"
 #include "tokenizer/byte_characters.h"
 #include "tokenizer/json_file.h"
 #include "tokenizer/tokenizer_files.h"
@@ -76,6 +77,7 @@ std::vector<bool> special_flags(const TokenizerParts& parts, size_t num_ids) {
 }  // namespace
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
+  if (GgufFile::is_gguf(folder)) return Tokenizer(read_gguf_tokenizer(GgufFile::open(folder)));
   const bool has_json = exists(folder / "tokenizer.json");
   if (!has_json && !(exists(folder / "vocab.json") && exists(folder / "merges.txt"))) {
     throw InputError("{}: has neither tokenizer.json nor vocab.json with merges.txt", folder.string());

@@ -35,10 +35,16 @@ struct TokenizerParts {
   std::vector<PreTokenizerRule> pre_tokenizer;
 };
 
+class GgufFile;
+
+/// Whether the metadata of a GGUF file holds a tokenizer.
+bool has_gguf_tokenizer(const GgufFile& file);
+
 /// Immutable once built; threads may share it.
 class Tokenizer {
  public:
-  /// Reads `folder`: tokenizer.json where present, else the trio. Throws InputError.
+  /// Reads `folder`: tokenizer.json where present, else the trio; or the metadata of a GGUF file. Throws
+  /// InputError.
   static Tokenizer load(const std::filesystem::path& folder);
 
   /// Reads the text of a tokenizer.json. `source_name` begins errors.

@@ -9,12 +9,18 @@
 
 namespace lacuna {
 
+class GgufFile;
+
 /// A tokenizer.json as the Python library `tokenizers` writes it.
 TokenizerParts read_tokenizer_json(const JsonValue& root);
 
 /// vocab.json, merges.txt and, where present, added_tokens.json. They do not say how text is split; that
 /// follows from `tokenizer_class` in tokenizer_config.json.
 TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder);
+
+/// The metadata of a GGUF file: a whole tokenizer.json where it carries one, else tokens, merges and the name
+/// of how text is split.
+TokenizerParts read_gguf_tokenizer(const GgufFile& file);
 
 /// Adds the tokens under `added_tokens_decoder` of tokenizer_config.json to `parts`; where both know a token,
 /// the config's flags count.

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "weights/quantised_tensors.h"
 
 namespace lacuna {
 namespace {
@@ -19,10 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".safetensors";
-
-std::string shown(std::span<const int64_t> shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;
@@ -56,7 +53,25 @@ void widen_from(const std::byte* first, std::span<float> out) {
   }
 }
 
+/// Rows of a tensor that is computed with as it is.
+class DenseMatrix : public StoredMatrix {
+ public:
+  DenseMatrix(TensorView tensor, int64_t inputs) : tensor_(std::move(tensor)), inputs_(inputs) {}
+
+  void read(int64_t n, float* out) const override {
+    widen(tensor_, n * inputs_, {out, static_cast<size_t>(inputs_)});
+  }
+
+ private:
+  TensorView tensor_;
+  int64_t inputs_;
+};
+
 }  // namespace
+
+std::string shown(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 void widen(const TensorView& tensor, int64_t first, std::span<float> out) {
   const int64_t count = tensor.num_elements();
@@ -155,6 +170,28 @@ TensorView Checkpoint::tensor(std::string_view name, std::span<const int64_t> sh
 
 TensorView Checkpoint::tensor(std::string_view name, std::initializer_list<int64_t> shape) const {
   return tensor(name, std::span(shape.begin(), shape.size()));
+}
+
+RawTensor Checkpoint::raw(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end())
+    throw InputError("{}: tensor {} is missing", folder_.string(), in_quotes(name));
+  const auto& [entry, file] = found->second;
+  return {entry.dtype_name, entry.shape, entry.bytes, file};
+}
+
+std::vector<float> Checkpoint::values(std::string_view name, std::span<const int64_t> shape) const {
+  const TensorView stored = tensor(name, shape);
+  std::vector<float> values(static_cast<size_t>(stored.num_elements()));
+  widen(stored, 0, values);
+  return values;
+}
+
+std::unique_ptr<StoredMatrix> Checkpoint::matrix(std::string_view module, int64_t outputs,
+                                                 int64_t inputs) const {
+  const std::string name(module);
+  if (contains(name + std::string(kCodesSuffix))) return open_quantised(*this, module, outputs, inputs);
+  return std::make_unique<DenseMatrix>(tensor(name + ".weight", {outputs, inputs}), inputs);
 }
 
 std::vector<std::string_view> Checkpoint::names() const {

@@ -15,6 +15,7 @@
 #include "base/dtype.h"
 #include "base/mapped_file.h"
 #include "weights/safetensors.h"
+#include "weights/stored_matrix.h"
 
 namespace lacuna {
 
@@ -29,13 +30,24 @@ struct TensorView {
   int64_t num_elements() const { return static_cast<int64_t>(bytes.size() / size_of(dtype)); }
 };
 
+/// A tensor of any type, as it lies in its file.
+struct RawTensor {
+  std::string type;  ///< as the file spells it: "U8"
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+  std::string file;
+};
+
+/// "[4096, 12288]"
+std::string shown(std::span<const int64_t> shape);
+
 /// out[i] = tensor element first + i, counted row-major. The range must lie inside the tensor. Exact.
 void widen(const TensorView& tensor, int64_t first, std::span<float> out);
 
 /// Opens model.safetensors; or the shards that model.safetensors.index.json names, where any tensor may lie
 /// in any shard; or else the folder's only *.safetensors file. Several files without an index are refused, as
 /// nothing says that they belong together.
-class Checkpoint {
+class Checkpoint : public WeightSource {
  public:
   /// Maps and checks every file; reads no weights. Throws InputError.
   static Checkpoint open(const std::filesystem::path& folder);
@@ -46,6 +58,14 @@ class Checkpoint {
   /// tensor, what was found and what was expected.
   TensorView tensor(std::string_view name, std::span<const int64_t> shape) const;
   TensorView tensor(std::string_view name, std::initializer_list<int64_t> shape) const;
+
+  /// The tensor, whatever its type and shape. Throws InputError where it is missing.
+  RawTensor raw(std::string_view name) const;
+
+  std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const override;
+  /// Dense, or quantised as quantised_tensors.h describes.
+  std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
+                                       int64_t inputs) const override;
 
   /// Ascending. With an index, those that it lists.
   std::vector<std::string_view> names() const;

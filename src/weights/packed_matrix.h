@@ -1,14 +1,18 @@
 // Weights laid out for the machine, made once at load.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/dtype.h"
 #include "base/threads.h"
 #include "kernels/panels.h"
+#include "weights/quantise.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 
@@ -18,26 +22,58 @@ class PackedMatrix {
   PackedMatrix() = default;
 
   /// Packs rows that read_row(n, float* row) supplies, n in [0, outputs); it is called from several threads.
-  /// dtype  kF32 or kBF16 (rounded to nearest even)
+  /// format  kBF16 rounds to nearest even; quantised formats as quantise() says
   template <typename ReadRow>
-  PackedMatrix(ThreadPool& threads, DType dtype, int64_t outputs, int64_t inputs, ReadRow&& read_row)
-      : PackedMatrix(dtype, outputs, inputs) {
-    threads.parallel_for(num_panels(outputs), [&](int64_t panel, int) {
+  PackedMatrix(ThreadPool& threads, const WeightFormat& format, int64_t outputs, int64_t inputs,
+               ReadRow&& read_row)
+      : PackedMatrix(format, outputs, inputs) {
+    for_each_row(threads, [&](int64_t n) {
       thread_local std::vector<float> row;
       row.resize(static_cast<size_t>(inputs));
-      for (int64_t lane = 0; lane < kPanelWidth && panel * kPanelWidth + lane < outputs; ++lane) {
-        read_row(panel * kPanelWidth + lane, row.data());
-        store_row(panel, lane, row.data());
-      }
+      read_row(n, row.data());
+      store_row(n, row);
     });
   }
 
+  /// Packs rows that are quantised already, without loss: read_codes(n, QuantisedRow& row), called from
+  /// several threads, fills a row that has the sizes of `quantisation`.
+  template <typename ReadCodes>
+  static PackedMatrix from_codes(ThreadPool& threads, const Quantisation& quantisation, int64_t outputs,
+                                 int64_t inputs, ReadCodes&& read_codes) {
+    PackedMatrix matrix(quantisation, outputs, inputs);
+    matrix.for_each_row(threads, [&](int64_t n) {
+      thread_local QuantisedRow row;
+      row.resize(quantisation, inputs);
+      read_codes(n, row);
+      matrix.store_codes(n, row);
+    });
+    return matrix;
+  }
+
+  /// One output's weights as f32.
+  ///   out  [inputs]
+  void read_row(int64_t n, float* out) const;
+
+  WeightFormat format() const {
+    return view_.is_quantised() ? WeightFormat(view_.quantisation) : WeightFormat(view_.dtype);
+  }
   PanelView view() const { return view_; }
   int64_t bytes() const { return memory_.size(); }
 
  private:
-  PackedMatrix(DType dtype, int64_t outputs, int64_t inputs);
-  void store_row(int64_t panel, int64_t lane, const float* row);
+  PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs);
+
+  template <typename PackRow>
+  void for_each_row(ThreadPool& threads, PackRow&& pack_row) const {
+    threads.parallel_for(num_panels(view_.outputs), [&](int64_t panel, int) {
+      const int64_t end = std::min(view_.outputs, (panel + 1) * kPanelWidth);
+      for (int64_t n = panel * kPanelWidth; n < end; ++n) pack_row(n);
+    });
+  }
+
+  void store_row(int64_t n, std::span<const float> row);
+  void store_codes(int64_t n, const QuantisedRow& row);
+  std::byte* panel_of(int64_t n) const;
 
   Buffer<std::byte> memory_;
   PanelView view_;

@@ -39,10 +39,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   for (const TensorToWrite& tensor : tensors) {
     const auto count =
         std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<int64_t>());
-    expects(tensor.bytes.size() == static_cast<uint64_t>(count) * size_of(tensor.dtype),
+    const size_t element_bytes = tensor.is_bytes ? 1 : size_of(tensor.dtype);
+    expects(tensor.bytes.size() == static_cast<uint64_t>(count) * element_bytes,
             "a tensor has as many bytes as its shape and type say");
     expects(!header.contains(tensor.name), "tensors have different names");
-    header[tensor.name] = {{"dtype", format_name(tensor.dtype)},
+    header[tensor.name] = {{"dtype", tensor.is_bytes ? "U8" : format_name(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.bytes.size()}}};
     offset += tensor.bytes.size();

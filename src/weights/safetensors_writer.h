@@ -20,6 +20,7 @@ struct TensorToWrite {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
+  bool is_bytes = false;  ///< the type is U8, whatever `dtype` says
 };
 
 /// Writes the tensors, in the order given, and the metadata (an entry "format": "pt" is what other readers

@@ -157,7 +157,7 @@ TEST(Config, RefusesLladaVariantsThatItWouldComputeWrongly) {
   expect_refused(llada(), "layer_norm_with_affine", false, "is false; expected true");
   expect_refused(llada(), "clip_qkv", 8, "is 8");
   expect_refused(llada(), "rope_scaling", {{"type", "linear"}}, "is an object");
-  expect_refused(llada(), "quantization_config", {{"bits", 4}}, "is an object");
+  expect_refused(llada(), "quantization_config", {{"bits", 4}}, "quant_method\" is missing");
 }
 
 // As the published models have it (EZ:notebooks/model_conversion.ipynb), at small sizes.

@@ -83,11 +83,16 @@ TEST_F(LocateTest, SaysWhereItLooked) {
   for (const char* argument : {"", "a/b/c", "../hub", "org/..", "a/"}) expect_refused(argument, "no model");
 }
 
+TEST_F(LocateTest, TakesAGgufFileAsItIs) {
+  write("somewhere/model.gguf");
+  EXPECT_EQ(locate_model((root_ / "somewhere/model.gguf").string(), {}), root_ / "somewhere/model.gguf");
+}
+
 TEST_F(LocateTest, ExplainsWhatAFolderOrFileLacks) {
   write("somewhere/model.safetensors");
   expect_refused((root_ / "somewhere").string(), "holds no config.json");
   expect_refused((root_ / "somewhere/model.safetensors").string(), "is a file; expected the folder");
-  expect_refused("model.gguf", "GGUF files are not supported");
+  expect_refused("missing.gguf", "no model");
 }
 
 class EnvironmentTest : public testing::Test {

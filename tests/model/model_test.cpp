@@ -162,7 +162,7 @@ class PlainModel {
     std::vector<Row> x;
     for (const TokenId token : tokens) {
       std::vector<float> row(static_cast<size_t>(config_.hidden_dim));
-      parameters_.embedding.read(token, row.data());
+      parameters_.embedding.read_row(token, row.data());
       x.emplace_back(row.begin(), row.end());
       for (double& value : x.back()) value *= config_.embedding_scale;
     }
@@ -176,7 +176,7 @@ class PlainModel {
     std::vector<float> result;
     for (const Row& row : x) {
       const Row normed = normed_plainly(parameters_.final_norm, config_.norm_eps, row);
-      for (const double logit : multiply_plainly(parameters_.head.view(), {}, normed)) {
+      for (const double logit : multiply_plainly(parameters_.head().view(), {}, normed)) {
         result.push_back(static_cast<float>(logit * config_.logit_scale));
       }
     }

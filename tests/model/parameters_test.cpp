@@ -54,8 +54,8 @@ TEST(RandomParameters, AreBf16NumbersInBothTypes) {
   std::vector<float> a(static_cast<size_t>(config.hidden_dim));
   std::vector<float> b(a);
   for (TokenId token = 0; token < config.vocab_size; ++token) {
-    full.embedding.read(token, a.data());
-    half.embedding.read(token, b.data());
+    full.embedding.read_row(token, a.data());
+    half.embedding.read_row(token, b.data());
     EXPECT_EQ(a, b);
   }
 }

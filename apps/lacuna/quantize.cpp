@@ -1,0 +1,371 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/gguf.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "base/rng.h"
+#include "commands.h"
+#include "loading.h"
+#include "model/families.h"
+#include "numbers.h"
+#include "progress_bar.h"
+#include "weights/checkpoint.h"
+#include "weights/quantised_tensors.h"
+#include "weights/safetensors_writer.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct QuantizeFlags : ModelFlags {
+  std::string to;
+  std::string out;
+  uint64_t seed = 0;
+  int32_t tokens = 64;
+  bool json = false;
+};
+
+/// Writes tensors into files of at most a few GiB, which are all that is held in memory.
+class ShardWriter {
+ public:
+  explicit ShardWriter(fs::path folder) : folder_(std::move(folder)) {}
+
+  void add(QuantisedTensors quantised) {
+    // The tensors view the vectors' memory, which moves with them.
+    const std::vector<TensorToWrite> tensors = quantised.tensors;
+    held_.push_back(std::move(quantised));
+    for (const TensorToWrite& tensor : tensors) add(tensor);
+  }
+
+  void add(const TensorToWrite& tensor) {
+    tensors_.push_back(tensor);
+    bytes_ += static_cast<int64_t>(tensor.bytes.size());
+  }
+
+  /// Call it between matrices.
+  void write_if_full() {
+    constexpr int64_t kShardBytes = int64_t{2} << 30;
+    if (bytes_ >= kShardBytes) write_shard();
+  }
+
+  void finish() {
+    if (shards_ == 0) {
+      write_safetensors(folder_ / "model.safetensors", tensors_, kMetadata);
+      total_ += bytes_;
+      return;
+    }
+    if (!tensors_.empty()) write_shard();
+    const nlohmann::ordered_json index{{"metadata", {{"total_size", total_}}}, {"weight_map", weight_map_}};
+    std::ofstream file(folder_ / "model.safetensors.index.json");
+    file << index.dump(2) << '\n';
+    file.close();
+    if (!file) throw InputError("{}: cannot be written", (folder_ / "model.safetensors.index.json").string());
+  }
+
+  int64_t total_bytes() const { return total_; }
+
+ private:
+  void write_shard() {
+    const std::string name = fmt::format("model-{:05}.safetensors", ++shards_);
+    write_safetensors(folder_ / name, tensors_, kMetadata);
+    for (const TensorToWrite& tensor : tensors_) weight_map_[tensor.name] = name;
+    total_ += bytes_;
+    bytes_ = 0;
+    tensors_.clear();
+    held_.clear();
+  }
+
+  inline static const std::map<std::string, std::string> kMetadata = {{"format", "lacuna"}};
+
+  fs::path folder_;
+  std::vector<QuantisedTensors> held_;
+  std::vector<TensorToWrite> tensors_;
+  std::map<std::string, std::string> weight_map_;
+  int64_t bytes_ = 0;
+  int64_t total_ = 0;
+  int shards_ = 0;
+};
+
+/// What became of the weights.
+struct WeightReport {
+  double squared_error = 0;
+  double squared_weights = 0;
+  double worst = 0;  ///< relative error of one matrix
+  std::string worst_module;
+  int64_t matrices = 0;
+  int64_t bytes_before = 0;
+  int64_t bytes_after = 0;
+
+  double relative_error() const {
+    return squared_weights > 0 ? std::sqrt(squared_error / squared_weights) : 0;
+  }
+
+  void add(const std::string& module, const QuantisedTensors& quantised) {
+    ++matrices;
+    squared_error += quantised.squared_error;
+    squared_weights += quantised.squared_weights;
+    const double relative =
+        quantised.squared_weights > 0 ? std::sqrt(quantised.squared_error / quantised.squared_weights) : 0;
+    if (relative <= worst) return;
+    worst = relative;
+    worst_module = module;
+  }
+};
+
+/// How far the outputs moved.
+struct LogitReport {
+  double mean_kl = 0;  ///< of the quantised model's posteriors from the original's, in nats
+  double largest_kl = 0;
+  double same_best = 0;  ///< share of rows with the same most likely token
+};
+
+/// The modules whose matrices are no layer's projections.
+struct SpecialModules {
+  std::set<std::string, std::less<>> ends;     ///< embedding and head
+  std::set<std::string, std::less<>> routers;  ///< and other small matrices: they stay
+
+  explicit SpecialModules(const ModelConfig& config) {
+    const TensorNames& names = family_entry(config.family).tensors;
+    ends = {std::string(names.embedding), std::string(names.head)};
+    for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+      const LayerTensorNames layer_names = names.layer(layer);
+      for (const std::string& name : {layer_names.router, layer_names.k_sink, layer_names.v_sink})
+        routers.insert(name);
+    }
+  }
+};
+
+WeightReport quantize_weights(const Checkpoint& checkpoint, const ModelConfig& config,
+                              const WeightFormats& formats, const fs::path& folder, ThreadPool& threads) {
+  const SpecialModules special(config);
+  constexpr std::string_view kWeight = ".weight";
+  WeightReport report;
+  ShardWriter writer(folder);
+  ProgressBar bar("Quantizing");
+  int64_t done = 0;
+  for (const std::string_view name : checkpoint.names()) {
+    const RawTensor raw = checkpoint.raw(name);
+    done += static_cast<int64_t>(raw.bytes.size());
+    const bool is_matrix = name.ends_with(kWeight) && raw.shape.size() == 2;
+    const std::string module(name.substr(0, is_matrix ? name.size() - kWeight.size() : name.size()));
+    const auto& wanted = special.ends.contains(module) ? formats.embedding : formats.layers;
+    if (is_matrix && !special.routers.contains(module) && wanted && wanted->is_quantised()) {
+      const auto matrix = checkpoint.matrix(module, raw.shape[0], raw.shape[1]);
+      QuantisedTensors quantised =
+          quantise_tensors(threads, wanted->quantisation, module, *matrix, raw.shape[0], raw.shape[1]);
+      report.add(module, quantised);
+      writer.add(std::move(quantised));
+    } else {
+      const TensorView view = checkpoint.tensor(name, raw.shape);
+      writer.add(TensorToWrite{std::string(name), view.dtype, raw.shape, view.bytes});
+    }
+    writer.write_if_full();
+    bar.update(done, checkpoint.total_bytes());
+  }
+  writer.finish();
+  report.bytes_before = checkpoint.total_bytes();
+  report.bytes_after = writer.total_bytes();
+  return report;
+}
+
+void write_config(const fs::path& from, const fs::path& to, const QuantizeFlags& flags) {
+  const MappedFile file = MappedFile::open(from / "config.json");
+  nlohmann::ordered_json config = nlohmann::ordered_json::parse(file.text());
+  config["quantization_config"] = {{"quant_method", "lacuna"},
+                                   {"version", 1},
+                                   {"weights", flags.to},
+                                   {"head_weights", flags.head_weights}};
+  std::ofstream out(to / "config.json");
+  out << config.dump(2) << '\n';
+  out.close();
+  if (!out) throw InputError("{}: cannot be written", (to / "config.json").string());
+}
+
+/// Tokenizer, generation config and what else is said in words.
+void copy_companions(const fs::path& from, const fs::path& to) {
+  const std::set<std::string> kinds = {".json", ".txt", ".jinja"};
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || !kinds.contains(entry.path().extension().string())) continue;
+    if (name == "config.json" || name.ends_with(".index.json")) continue;
+    fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
+  }
+}
+
+/// Random tokens, half of them masks where the model has one.
+std::vector<TokenId> seeded_prompt(const ModelConfig& config, uint64_t seed, int32_t count) {
+  const RngStream random(seed);
+  std::vector<TokenId> tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    const uint64_t bits = random.bits(static_cast<uint64_t>(i));
+    const bool is_mask = config.mask_id >= 0 && bits >> 63U != 0;
+    tokens.push_back(
+        is_mask ? config.mask_id
+                : static_cast<TokenId>((bits & 0xffffffffU) % static_cast<uint64_t>(config.vocab_size)));
+  }
+  return tokens;
+}
+
+/// [tokens, vocabulary], every row seeing what the model's attention lets it.
+Buffer<float> logits_of(const LoadedModel& loaded, const std::vector<TokenId>& tokens) {
+  const ModelConfig& config = loaded.model->config();
+  StepPlan plan;
+  plan.rules.emplace_back();
+  const auto rows = static_cast<int32_t>(tokens.size());
+  for (int32_t row = 0; row < rows; ++row) {
+    plan.add_row(tokens[static_cast<size_t>(row)], row, row);
+    LogitRow logit;
+    logit.row = row;
+    plan.logits.push_back(logit);
+  }
+  RowGroup group;
+  group.rows = {0, rows};
+  group.own_rows = config.causal ? OwnRows::kCausal : OwnRows::kBidirectional;
+  plan.groups.push_back(std::move(group));
+  KvCache cache = loaded.model->make_cache(rows);
+  KvCache* caches[] = {&cache};
+  Workspace workspace;
+  Buffer<float> logits(rows * config.vocab_size);
+  loaded.model->forward_logits(loaded.context(), plan, caches, workspace,
+                               {logits.data(), rows, config.vocab_size});
+  return logits;
+}
+
+std::vector<double> log_softmax(const float* logits, int64_t count) {
+  const double largest = *std::max_element(logits, logits + count);
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += std::exp(logits[i] - largest);
+  std::vector<double> result(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) result[static_cast<size_t>(i)] = logits[i] - largest - std::log(sum);
+  return result;
+}
+
+LogitReport compare_logits(const Buffer<float>& original, const Buffer<float>& quantised, int64_t rows,
+                           int64_t vocab) {
+  LogitReport report;
+  for (int64_t row = 0; row < rows; ++row) {
+    const std::vector<double> p = log_softmax(original.data() + row * vocab, vocab);
+    const std::vector<double> q = log_softmax(quantised.data() + row * vocab, vocab);
+    double kl = 0;
+    for (size_t i = 0; i < p.size(); ++i) kl += std::exp(p[i]) * (p[i] - q[i]);
+    const auto best = [](const std::vector<double>& values) {
+      return std::max_element(values.begin(), values.end()) - values.begin();
+    };
+    report.mean_kl += kl / static_cast<double>(rows);
+    report.largest_kl = std::max(report.largest_kl, kl);
+    if (best(p) == best(q)) report.same_best += 1 / static_cast<double>(rows);
+  }
+  return report;
+}
+
+LogitReport check_logits(const QuantizeFlags& flags, const ModelSource& source) {
+  const auto limit = static_cast<int32_t>(std::min<int64_t>(flags.tokens, source.config.max_positions));
+  const std::vector<TokenId> tokens = seeded_prompt(source.config, flags.seed, limit);
+  ModelFlags plain = flags;
+  plain.weights = "auto";
+  plain.head_weights = "auto";
+  // One model at a time: both may be large.
+  const auto run = [&](const std::string& model) {
+    plain.model = model;
+    return logits_of(load_model(plain, find_model(plain)), tokens);
+  };
+  const Buffer<float> original = run(flags.model);
+  const Buffer<float> quantised = run(flags.out);
+  return compare_logits(original, quantised, limit, source.config.vocab_size);
+}
+
+void quantize(QuantizeFlags flags) {
+  const ModelSource source = find_model(flags.model);
+  if (source.folder.empty() || GgufFile::is_gguf(source.folder)) {
+    throw InputError("--model {}: expected a folder with config.json and *.safetensors", flags.model);
+  }
+  flags.weights = flags.to;
+  const WeightFormats formats = weight_formats(flags, source);
+  const fs::path out(flags.out);
+  std::error_code ignored;
+  if (fs::exists(out, ignored) && !fs::is_empty(out, ignored))
+    throw InputError("--out {}: is there already; expected a new or an empty folder", flags.out);
+  const Checkpoint checkpoint = Checkpoint::open(source.folder);
+  for (const std::string_view name : checkpoint.names()) {
+    if (name.ends_with(kCodesSuffix))
+      throw InputError("--model {}: is quantised already; expected the original", flags.model);
+  }
+  fs::create_directories(out, ignored);
+  if (!fs::is_directory(out, ignored)) throw InputError("--out {}: cannot be made a folder", flags.out);
+
+  ThreadPool threads(flags.threads);
+  const WeightReport weights = quantize_weights(checkpoint, source.config, formats, out, threads);
+  copy_companions(source.folder, out);
+  write_config(source.folder, out, flags);
+  const LogitReport logits = check_logits(flags, source);
+  if (flags.json) {
+    const nlohmann::ordered_json report{{"model", flags.model},
+                                        {"out", flags.out},
+                                        {"weights", flags.to},
+                                        {"head_weights", flags.head_weights},
+                                        {"matrices", weights.matrices},
+                                        {"bytes_before", weights.bytes_before},
+                                        {"bytes_after", weights.bytes_after},
+                                        {"relative_error", weights.relative_error()},
+                                        {"worst_relative_error", weights.worst},
+                                        {"worst_matrix", weights.worst_module},
+                                        {"tokens", flags.tokens},
+                                        {"kl_mean", logits.mean_kl},
+                                        {"kl_max", logits.largest_kl},
+                                        {"same_best_token", logits.same_best}};
+    fmt::print("{}\n", report.dump());
+    return;
+  }
+  constexpr double kMebi = 1 << 20;
+  fmt::print("{}: {} matrices as {}, {:.1f} MiB (was {:.1f})\n", flags.out, weights.matrices, flags.to,
+             static_cast<double>(weights.bytes_after) / kMebi,
+             static_cast<double>(weights.bytes_before) / kMebi);
+  fmt::print("relative error of weights {:.4f}, at most {:.4f} ({})\n", weights.relative_error(),
+             weights.worst, weights.worst_module);
+  fmt::print(
+      "KL of logits on {} random tokens: {:.2e} nats a row, at most {:.2e}; {:.1f}% of rows keep their best "
+      "token\n",
+      flags.tokens, logits.mean_kl, logits.largest_kl, 100 * logits.same_best);
+}
+
+}  // namespace
+
+void add_quantize_command(CLI::App& program) {
+  auto flags = std::make_shared<QuantizeFlags>();
+  CLI::App* command = program.add_subcommand(
+      "quantize", "Write a copy of a model with quantised weights, and measure what that changes");
+  command->add_option("-m,--model", flags->model, "A checkpoint folder, a name under models/ or org/name")
+      ->required();
+  std::vector<std::string> quantised;
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    if (known.format.is_quantised()) quantised.emplace_back(known.name);
+  }
+  command->add_option("--to", flags->to, "Format of the weights of layers")
+      ->required()
+      ->check(CLI::IsMember(quantised));
+  std::vector<std::string> for_head = quantised;
+  for_head.insert(for_head.begin(), "auto");
+  command
+      ->add_option("--head-weights", flags->head_weights,
+                   "Format of embedding and head (default auto: they stay as they are)")
+      ->check(CLI::IsMember(for_head));
+  command->add_option("-o,--out", flags->out, "A new folder")->required();
+  command->add_option("--seed", flags->seed, "Of the random tokens that logits are compared on (default 0)");
+  command->add_option("--tokens", flags->tokens, "How many of them (default 64)")->check(CLI::Range(1, 4096));
+  add_threads_flag(*command, flags->threads);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { quantize(*flags); });
+}
+
+}  // namespace lacuna

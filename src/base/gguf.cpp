@@ -1,0 +1,390 @@
+#include "base/gguf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int64_t kMostAlignment = 1 << 20;
+constexpr uint32_t kMostDims = 4;
+constexpr size_t kMostNameBytes = 1024;
+constexpr int64_t kMostSplits = 10'000;
+
+constexpr std::array kTypes = {
+    GgmlType{kGgmlF32, "F32", 1, 4},       GgmlType{kGgmlF16, "F16", 1, 2},
+    GgmlType{kGgmlBf16, "BF16", 1, 2},     GgmlType{kGgmlQ8_0, "Q8_0", 32, 34},
+    GgmlType{kGgmlQ4_0, "Q4_0", 32, 18},   GgmlType{kGgmlQ4_1, "Q4_1", 32, 20},
+    GgmlType{kGgmlQ5_0, "Q5_0", 32, 22},   GgmlType{kGgmlQ5_1, "Q5_1", 32, 24},
+    GgmlType{kGgmlQ4_K, "Q4_K", 256, 144}, GgmlType{kGgmlQ5_K, "Q5_K", 256, 176},
+    GgmlType{kGgmlQ6_K, "Q6_K", 256, 210},
+};
+
+enum class ValueType : uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64
+};
+
+/// Reads forward through a file and never past its end.
+class Reader {
+ public:
+  Reader(std::span<const std::byte> file, std::string_view name) : file_(file), name_(name) {}
+
+  size_t place() const { return place_; }
+  size_t left() const { return file_.size() - place_; }
+
+  template <typename T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)), sizeof(T));
+    return value;
+  }
+
+  std::string_view text() {
+    const auto length = number<uint64_t>();
+    if (length > left()) ends_early();
+    return {reinterpret_cast<const char*>(take(static_cast<size_t>(length))), static_cast<size_t>(length)};
+  }
+
+  /// A count of things that take at least so many bytes each.
+  uint64_t count(uint64_t bytes_each, std::string_view what) {
+    const auto count = number<uint64_t>();
+    if (count > left() / bytes_each) {
+      throw InputError("{}: claims {} {}, but only {} bytes follow; expected a complete GGUF file", name_,
+                       count, what, left());
+    }
+    return count;
+  }
+
+  GgufValue value() {
+    const auto type = number<uint32_t>();
+    if (type != static_cast<uint32_t>(ValueType::kArray)) return scalar(type);
+    const auto element = number<uint32_t>();
+    if (element > static_cast<uint32_t>(ValueType::kF64) ||
+        element == static_cast<uint32_t>(ValueType::kArray)) {
+      throw InputError(
+          "{}: a list holds values of type {}; expected a GGUF file with lists of numbers or texts", name_,
+          element);
+    }
+    if (element == static_cast<uint32_t>(ValueType::kString)) {
+      const uint64_t size = count(sizeof(uint64_t), "texts");
+      std::vector<std::string_view> texts;
+      texts.reserve(static_cast<size_t>(size));
+      for (uint64_t i = 0; i < size; ++i) texts.push_back(text());
+      return texts;
+    }
+    const uint64_t size = count(1, "numbers");
+    if (element == static_cast<uint32_t>(ValueType::kF32) ||
+        element == static_cast<uint32_t>(ValueType::kF64)) {
+      std::vector<double> numbers;
+      for (uint64_t i = 0; i < size; ++i) numbers.push_back(std::get<double>(scalar(element)));
+      return numbers;
+    }
+    std::vector<int64_t> numbers;
+    for (uint64_t i = 0; i < size; ++i) {
+      const GgufValue number = scalar(element);
+      const bool* flag = std::get_if<bool>(&number);
+      numbers.push_back(flag != nullptr ? int64_t{*flag} : std::get<int64_t>(number));
+    }
+    return numbers;
+  }
+
+ private:
+  GgufValue scalar(uint32_t type) {
+    switch (static_cast<ValueType>(type)) {
+      case ValueType::kU8:
+        return int64_t{number<uint8_t>()};
+      case ValueType::kI8:
+        return int64_t{number<int8_t>()};
+      case ValueType::kU16:
+        return int64_t{number<uint16_t>()};
+      case ValueType::kI16:
+        return int64_t{number<int16_t>()};
+      case ValueType::kU32:
+        return int64_t{number<uint32_t>()};
+      case ValueType::kI32:
+        return int64_t{number<int32_t>()};
+      case ValueType::kF32:
+        return double{number<float>()};
+      case ValueType::kBool:
+        return number<uint8_t>() != 0;
+      case ValueType::kString:
+        return text();
+      case ValueType::kU64: {
+        constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+        return static_cast<int64_t>(std::min(number<uint64_t>(), kMost));
+      }
+      case ValueType::kI64:
+        return number<int64_t>();
+      case ValueType::kF64:
+        return number<double>();
+      case ValueType::kArray:
+        break;
+    }
+    throw InputError("{}: a value has type {}; expected one of GGUF's types, 0 to 12", name_, type);
+  }
+
+  const std::byte* take(size_t count) {
+    if (count > left()) ends_early();
+    const std::byte* begin = file_.data() + place_;
+    place_ += count;
+    return begin;
+  }
+
+  [[noreturn]] void ends_early() const {
+    throw InputError("{}: ends after {} bytes in the middle of its header; expected a complete GGUF file",
+                     name_, file_.size());
+  }
+
+  std::span<const std::byte> file_;
+  std::string_view name_;
+  size_t place_ = 0;
+};
+
+int64_t alignment_of(const GgufContent& content, std::string_view file_name) {
+  const auto found = content.metadata.find("general.alignment");
+  if (found == content.metadata.end()) return 32;
+  const auto* alignment = std::get_if<int64_t>(&found->second);
+  const bool fits = alignment != nullptr && *alignment >= 8 && *alignment <= kMostAlignment &&
+                    (*alignment & (*alignment - 1)) == 0;
+  if (!fits) {
+    throw InputError("{}: general.alignment is not a power of two from 8 to {}", file_name, kMostAlignment);
+  }
+  return *alignment;
+}
+
+struct Claim {
+  GgufTensor tensor;
+  uint64_t offset;
+};
+
+Claim read_claim(Reader& reader, std::string_view file_name) {
+  Claim claim;
+  GgufTensor& tensor = claim.tensor;
+  tensor.file = file_name;
+  tensor.name = reader.text();
+  if (tensor.name.size() > kMostNameBytes) {
+    throw InputError("{}: tensor {} has a name of {} bytes; expected at most {}", file_name,
+                     in_quotes(tensor.name), tensor.name.size(), kMostNameBytes);
+  }
+  const auto dims = reader.number<uint32_t>();
+  if (dims > kMostDims) {
+    throw InputError("{}: tensor {} has {} dimensions; expected at most {}", file_name,
+                     in_quotes(tensor.name), dims, kMostDims);
+  }
+  int64_t elements = 1;
+  for (uint32_t i = 0; i < dims; ++i) {
+    const auto size = reader.number<uint64_t>();
+    constexpr uint64_t kMostElements = uint64_t{1} << 48;
+    if (size == 0 || size > kMostElements / static_cast<uint64_t>(elements)) {
+      throw InputError("{}: tensor {} has a dimension of {}; expected 1 to 2^48 elements in all", file_name,
+                       in_quotes(tensor.name), size);
+    }
+    elements *= static_cast<int64_t>(size);
+    tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
+  }
+  tensor.type = reader.number<uint32_t>();
+  claim.offset = reader.number<uint64_t>();
+  return claim;
+}
+
+void place(Claim& claim, std::span<const std::byte> data, int64_t alignment) {
+  GgufTensor& tensor = claim.tensor;
+  const GgmlType* type = ggml_type(tensor.type);
+  if (type == nullptr) return;
+  const int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
+  if (row % type->block != 0) {
+    throw InputError("{}: tensor {} has rows of {} in blocks of {}; expected a multiple", tensor.file,
+                     in_quotes(tensor.name), row, type->block);
+  }
+  int64_t elements = 1;
+  for (const int64_t size : tensor.shape) elements *= size;
+  const auto bytes = static_cast<uint64_t>(elements / type->block * type->block_bytes);
+  if (claim.offset % static_cast<uint64_t>(alignment) != 0 || claim.offset > data.size() ||
+      bytes > data.size() - claim.offset) {
+    throw InputError("{}: tensor {} claims {} bytes at {} of {}; expected a complete GGUF file", tensor.file,
+                     in_quotes(tensor.name), bytes, claim.offset, data.size());
+  }
+  tensor.bytes = data.subspan(static_cast<size_t>(claim.offset), static_cast<size_t>(bytes));
+}
+
+/// The names of all files of a split, from that of one.
+std::vector<std::filesystem::path> split_paths(const std::filesystem::path& path, int64_t count) {
+  const std::string name = path.filename().string();
+  const std::string tail = fmt::format("-of-{:05}.gguf", count);
+  constexpr size_t kIndexLength = 6;  // "-00001"
+  if (!name.ends_with(tail) || name.size() < tail.size() + kIndexLength) {
+    throw InputError("{}: is one of {} files; expected a name that ends in -00001{}", path.string(), count,
+                     tail);
+  }
+  const std::string stem = name.substr(0, name.size() - tail.size() - kIndexLength);
+  std::vector<std::filesystem::path> paths;
+  for (int64_t i = 1; i <= count; ++i) {
+    paths.push_back(path.parent_path() / fmt::format("{}-{:05}{}", stem, i, tail));
+  }
+  return paths;
+}
+
+int64_t split_count(const GgufContent& content, const std::string& name) {
+  const auto found = content.metadata.find("split.count");
+  if (found == content.metadata.end()) return 1;
+  const auto* count = std::get_if<int64_t>(&found->second);
+  if (count == nullptr || *count < 0 || *count > kMostSplits) {
+    throw InputError("{}: split.count is not a number from 0 to {}", name, kMostSplits);
+  }
+  return std::max<int64_t>(1, *count);
+}
+
+}  // namespace
+
+const GgmlType* ggml_type(uint32_t id) {
+  const auto* found =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const GgmlType& type) { return type.id == id; });
+  return found == kTypes.end() ? nullptr : found;
+}
+
+GgufContent GgufContent::parse(std::span<const std::byte> file, std::string_view file_name) {
+  constexpr std::string_view kMagic = "GGUF";
+  if (file.size() < kMagic.size() || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) {
+    throw InputError("{}: does not begin with \"GGUF\"; expected a GGUF file", file_name);
+  }
+  Reader reader(file, file_name);
+  reader.number<uint32_t>();
+  const auto version = reader.number<uint32_t>();
+  if (version != 2 && version != 3) {
+    throw InputError("{}: is GGUF version {}; expected 2 or 3, little-endian", file_name, version);
+  }
+  constexpr uint64_t kLeastTensorBytes = 8 + 4 + 4 + 8;
+  constexpr uint64_t kLeastKeyBytes = 8 + 4 + 1;
+  const uint64_t num_tensors = reader.count(kLeastTensorBytes, "tensors");
+  const uint64_t num_keys = reader.count(kLeastKeyBytes, "keys");
+  GgufContent content;
+  for (uint64_t i = 0; i < num_keys; ++i) {
+    const std::string_view key = reader.text();
+    const auto [entry, is_new] = content.metadata.emplace(key, reader.value());
+    if (!is_new) throw InputError("{}: holds the key {} twice", file_name, in_quotes(key));
+  }
+  std::vector<Claim> claims;
+  std::set<std::string_view> names;
+  for (uint64_t i = 0; i < num_tensors; ++i) {
+    claims.push_back(read_claim(reader, file_name));
+    const std::string_view name = claims.back().tensor.name;
+    if (!names.insert(name).second) throw InputError("{}: holds tensor {} twice", file_name, in_quotes(name));
+  }
+  const int64_t alignment = alignment_of(content, file_name);
+  const size_t begin = (reader.place() + static_cast<size_t>(alignment) - 1) /
+                       static_cast<size_t>(alignment) * static_cast<size_t>(alignment);
+  const auto data = begin < file.size() ? file.subspan(begin) : std::span<const std::byte>();
+  for (Claim& claim : claims) {
+    place(claim, data, alignment);
+    content.tensors.push_back(std::move(claim.tensor));
+  }
+  return content;
+}
+
+GgufFile GgufFile::open(const std::filesystem::path& path) {
+  GgufFile result;
+  result.name_ = path.string();
+  std::vector<std::filesystem::path> paths = {path};
+  {
+    const MappedFile file = MappedFile::open(path);
+    const int64_t count = split_count(GgufContent::parse(file.bytes(), result.name_), result.name_);
+    if (count > 1) paths = split_paths(path, count);
+  }
+  for (const std::filesystem::path& part : paths) result.file_names_.push_back(part.string());
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const MappedFile& file = result.files_.emplace_back(MappedFile::open(paths[i]));
+    GgufContent content = GgufContent::parse(file.bytes(), result.file_names_[i]);
+    for (GgufTensor& tensor : content.tensors) {
+      const std::string name(tensor.name);
+      if (!result.tensors_.emplace(name, std::move(tensor)).second) {
+        throw InputError("{}: holds tensor {}, as does a file before it", result.file_names_[i],
+                         in_quotes(name));
+      }
+    }
+    if (i == 0) result.metadata_ = std::move(content.metadata);
+  }
+  return result;
+}
+
+const GgufTensor* GgufFile::find(std::string_view tensor) const {
+  const auto found = tensors_.find(tensor);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+template <typename T>
+const T* GgufFile::value(std::string_view key, std::string_view expected, bool may_be_absent) const {
+  const auto found = metadata_.find(key);
+  if (found == metadata_.end()) {
+    if (may_be_absent) return nullptr;
+    refuse(key, expected);
+  }
+  const T* value = std::get_if<T>(&found->second);
+  if (value == nullptr) refuse(key, expected);
+  return value;
+}
+
+int64_t GgufFile::integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback) const {
+  const std::string expected = fmt::format("a whole number from {} to {}", range.first, range.last);
+  const auto* held = value<int64_t>(key, expected, fallback.has_value());
+  if (held == nullptr) return *fallback;
+  if (*held < range.first || *held > range.last) refuse(key, expected);
+  return *held;
+}
+
+double GgufFile::number(std::string_view key, std::optional<double> fallback) const {
+  const auto* held = value<double>(key, "a number", fallback.has_value());
+  return held == nullptr ? *fallback : *held;
+}
+
+bool GgufFile::flag(std::string_view key, std::optional<bool> fallback) const {
+  const auto* held = value<bool>(key, "true or false", fallback.has_value());
+  return held == nullptr ? *fallback : *held;
+}
+
+std::string_view GgufFile::text(std::string_view key, std::optional<std::string_view> fallback) const {
+  const auto* held = value<std::string_view>(key, "a text", fallback.has_value());
+  return held == nullptr ? *fallback : *held;
+}
+
+const std::vector<std::string_view>& GgufFile::texts(std::string_view key) const {
+  return *value<std::vector<std::string_view>>(key, "a list of texts", false);
+}
+
+const std::vector<int64_t>& GgufFile::integers(std::string_view key) const {
+  return *value<std::vector<int64_t>>(key, "a list of whole numbers", false);
+}
+
+void GgufFile::refuse(std::string_view key, std::string_view expected) const {
+  const auto found = metadata_.find(key);
+  if (found == metadata_.end())
+    throw InputError("{}: {} is missing; expected {}", name_, in_quotes(key), expected);
+  std::string held = "a list";
+  if (const auto* integer = std::get_if<int64_t>(&found->second)) held = fmt::format("{}", *integer);
+  if (const auto* number = std::get_if<double>(&found->second)) held = fmt::format("{:g}", *number);
+  if (const auto* flag = std::get_if<bool>(&found->second)) held = *flag ? "true" : "false";
+  if (const auto* text = std::get_if<std::string_view>(&found->second)) held = in_quotes(*text);
+  throw InputError("{}: {} is {}; expected {}", name_, in_quotes(key), held, expected);
+}
+
+}  // namespace lacuna

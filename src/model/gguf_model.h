@@ -1,0 +1,24 @@
+// Models in GGUF files: which family, with what sizes, and under which names.
+#pragma once
+
+#include <string_view>
+
+#include "base/gguf.h"
+#include "model/config.h"
+#include "model/families.h"
+#include "weights/gguf.h"
+
+namespace lacuna {
+
+/// The config of a GGUF file of architecture llada, llada-moe, dream, qwen2 or qwen3. Its keys are put as the
+/// config.json of the same model would, and read and checked as that is. Throws InputError.
+ModelConfig read_gguf_config(const GgufFile& file);
+
+/// Names as llama.cpp's converters give them, for every architecture.
+const TensorNames& gguf_tensor_names();
+
+/// The file's tensors in the model's order of rows: those of `llada` are stored for rotation of neighbouring
+/// pairs. `file` must outlive them.
+GgufWeights gguf_weights(const GgufFile& file, const ModelConfig& config);
+
+}  // namespace lacuna

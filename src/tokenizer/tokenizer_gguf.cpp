@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/gguf.h"
+#include "tokenizer/tokenizer_files.h"
+
+namespace lacuna {
+namespace {
+
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
+constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+constexpr std::string_view kWholeJson = "tokenizer.huggingface.json";
+
+enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5 };
+
+// As tokenizer.json of the models has it, of which converters keep the name alone.
+constexpr std::string_view kBailingPattern =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr std::string_view kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+struct PreTokenizerName {
+  std::string_view name;
+  std::string_view pattern;  ///< empty: GPT-2's own
+  bool normalizes = false;   ///< to NFC
+  bool ignores_merges = false;
+};
+
+/// What tokenizer.ggml.pre may say.
+const std::array kPreTokenizers = {
+    PreTokenizerName{"qwen2", kQwen2Pattern, true},
+    PreTokenizerName{"deepseek-r1-qwen", kQwen2Pattern, true},
+    PreTokenizerName{"llada-moe", kBailingPattern},
+    PreTokenizerName{"bailingmoe", kBailingPattern},
+    PreTokenizerName{"bailingmoe2", kBailingPattern},
+    PreTokenizerName{"llama-bpe", kLlama3Pattern, false, true},
+    PreTokenizerName{"llama3", kLlama3Pattern, false, true},
+    PreTokenizerName{"gpt-2", ""},
+};
+
+void choose_split(const GgufFile& file, TokenizerParts& parts) {
+  const std::string_view name = file.text("tokenizer.ggml.pre", "gpt-2");
+  const auto* known = std::find_if(kPreTokenizers.begin(), kPreTokenizers.end(),
+                                   [&](const PreTokenizerName& candidate) { return candidate.name == name; });
+  if (known == kPreTokenizers.end()) {
+    file.refuse("tokenizer.ggml.pre",
+                "qwen2, deepseek-r1-qwen, llada-moe, bailingmoe, bailingmoe2, llama-bpe, llama3 or gpt-2");
+  }
+  if (known->normalizes) parts.normalization = {Normalization::kNfc};
+  if (!known->pattern.empty()) parts.pre_tokenizer = {SplitRule{.pattern = std::string(known->pattern)}};
+  parts.pre_tokenizer.emplace_back(ByteLevelRule{.use_regex = known->pattern.empty()});
+  parts.bpe.ignore_merges = known->ignores_merges;
+}
+
+std::vector<std::pair<std::string, std::string>> read_merges(const GgufFile& file) {
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (const std::string_view merge : file.texts(kMerges)) {
+    const size_t space = merge.find(' ');
+    if (space == merge.npos || merge.find(' ', space + 1) != merge.npos) {
+      throw InputError("{}: {} holds {}; expected two tokens with a space between them", file.name(),
+                       in_quotes(kMerges), in_quotes(merge));
+    }
+    merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
+  }
+  return merges;
+}
+
+}  // namespace
+
+bool has_gguf_tokenizer(const GgufFile& file) {
+  return file.has(kTokens) || file.has(kWholeJson);
+}
+
+TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
+  if (file.has(kWholeJson)) {
+    const nlohmann::json document = parse_json(file.text(kWholeJson), file.name());
+    return read_tokenizer_json(JsonValue(document, file.name()));
+  }
+  if (file.text("tokenizer.ggml.model") != "gpt2")
+    file.refuse("tokenizer.ggml.model", "gpt2, byte-level BPE");
+  const auto& tokens = file.texts(kTokens);
+  if (tokens.size() > static_cast<size_t>(Tokenizer::kTokenIdMax) + 1) {
+    throw InputError("{}: {} holds {} tokens; expected at most {}", file.name(), in_quotes(kTokens),
+                     tokens.size(), Tokenizer::kTokenIdMax + 1);
+  }
+  const std::vector<int64_t> all_normal(file.has(kTypes) ? 0 : tokens.size(), kNormal);
+  const std::vector<int64_t>& types = file.has(kTypes) ? file.integers(kTypes) : all_normal;
+  if (types.size() != tokens.size()) {
+    throw InputError("{}: {} holds {} types for {} tokens; expected one for each", file.name(),
+                     in_quotes(kTypes), types.size(), tokens.size());
+  }
+  TokenizerParts parts;
+  parts.name = file.name();
+  parts.bpe.vocab_name = fmt::format("{}: {}", file.name(), kTokens);
+  parts.bpe.merges_name = fmt::format("{}: {}", file.name(), kMerges);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string text(tokens[i]);
+    switch (types[i]) {
+      case kNormal:
+      case kUnknown:
+        if (!parts.bpe.vocab.emplace(text, id).second) {
+          throw InputError("{}: {} holds {} twice", file.name(), in_quotes(kTokens), in_quotes(text));
+        }
+        break;
+      case kControl:
+      case kUserDefined:
+        parts.added_tokens.push_back({.id = id, .content = text, .special = types[i] == kControl});
+        break;
+      case kUnused:
+        break;
+      default:
+        throw InputError("{}: {} gives {} the type {}; expected 1 to 5", file.name(), in_quotes(kTypes),
+                         in_quotes(text), types[i]);
+    }
+  }
+  parts.bpe.merges = read_merges(file);
+  choose_split(file, parts);
+  return parts;
+}
+
+}  // namespace lacuna

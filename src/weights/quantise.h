@@ -1,0 +1,39 @@
+// From rows of weights to codes and scales, and back.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "kernels/panels.h"
+
+namespace lacuna {
+
+/// One output's weights: weight k = scales[g] * codes[k] + minimums[g] for its group g, in f32; see
+/// Quantisation for what an absent minimum means.
+struct QuantisedRow {
+  std::vector<uint8_t> codes;   ///< [inputs], below 2^bits
+  std::vector<float> scales;    ///< [groups]; numbers that f16 holds, unless wide_scales
+  std::vector<float> minimums;  ///< [groups], likewise; empty without minimums
+
+  void resize(const Quantisation& quantisation, int64_t inputs);
+};
+
+/// Groups of one output; the last may be shorter than the others.
+int64_t num_groups(const Quantisation& quantisation, int64_t inputs);
+
+/// Rounds to nearest even; beyond the range of f16 to infinity.
+f16 to_f16(float value);
+
+/// Codes of 8 bits: the largest magnitude of a group gets code 127 from the middle. Of 4 bits: of the scales
+/// that suggest themselves (the extreme at the end of the range, and the least-squares fit to the codes that
+/// gives), the one with the smallest squared error. A group that holds NaN or infinity becomes NaN.
+///   row  [inputs]    out  resized as needed
+void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out);
+
+/// Exactly the weights that products see in f32.
+///   out  [inputs]
+void dequantise(const Quantisation& quantisation, const QuantisedRow& row, std::span<float> out);
+
+}  // namespace lacuna

@@ -1,0 +1,46 @@
+// Quantised matrices in safetensors files, row by row, so that any machine can lay them out as it likes.
+//
+// For the weights of MODULE [N, K], in place of the tensor MODULE.weight:
+//   MODULE.weight_codes     U8 [N, K] for 8 bits; [N, ceil(K / 2)] for 4: the lower half of a byte comes
+//   first MODULE.weight_scales    F16 or F32 [N, groups]; one group of all inputs, or groups of 32 or 16
+//   MODULE.weight_minimums  like the scales; absent where weight = scale * (code - 2^(bits - 1))
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/threads.h"
+#include "weights/safetensors_writer.h"
+#include "weights/stored_matrix.h"
+#include "weights/weight_format.h"
+
+namespace lacuna {
+
+class Checkpoint;
+
+inline constexpr std::string_view kCodesSuffix = ".weight_codes";
+inline constexpr std::string_view kScalesSuffix = ".weight_scales";
+inline constexpr std::string_view kMinimumsSuffix = ".weight_minimums";
+
+/// The tensors of one quantised matrix, ready to be written.
+struct QuantisedTensors {
+  std::vector<std::byte> codes, scales, minimums;
+  std::vector<TensorToWrite> tensors;  ///< views of the above
+  double squared_error = 0;            ///< of all weights
+  double squared_weights = 0;
+};
+
+/// Quantises a matrix. Sums of squares are added up row by row, whatever the threads.
+QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quantisation,
+                                  const std::string& module, const StoredMatrix& matrix, int64_t outputs,
+                                  int64_t inputs);
+
+/// The matrix that a checkpoint holds in this form. Throws InputError as Checkpoint::tensor() does.
+std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::string_view module,
+                                             int64_t outputs, int64_t inputs);
+
+}  // namespace lacuna

@@ -1,0 +1,46 @@
+// What loading asks of a checkpoint, whatever its files are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/threads.h"
+#include "weights/packed_matrix.h"
+#include "weights/quantise.h"
+
+namespace lacuna {
+
+/// A matrix as a file holds it. Threads may read it together.
+class StoredMatrix {
+ public:
+  virtual ~StoredMatrix() = default;
+
+  /// Row n as f32, exact. out  [inputs]
+  virtual void read(int64_t n, float* out) const = 0;
+
+  /// The quantisation that holds exactly these weights; empty where they are dense.
+  virtual std::optional<Quantisation> quantisation() const { return {}; }
+  /// Row n in that quantisation, which has sized `out`.
+  virtual void read_codes(int64_t n, QuantisedRow& out) const;
+};
+
+/// A checkpoint. Members throw InputError naming file and tensor where it is missing or has another shape.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  virtual std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const = 0;
+  /// The weights of a module: the tensor `module`.weight, dense or quantised. Valid while the source is.
+  virtual std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
+                                               int64_t inputs) const = 0;
+};
+
+/// Packs rows [first, first + count) of a matrix: without loss where it is stored in `format`.
+PackedMatrix pack(ThreadPool& threads, const WeightFormat& format, const StoredMatrix& stored, int64_t first,
+                  int64_t count, int64_t inputs);
+
+}  // namespace lacuna

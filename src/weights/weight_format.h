@@ -1,0 +1,56 @@
+// What a matrix of weights is kept as, and what a person calls it.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "kernels/panels.h"
+
+namespace lacuna {
+
+/// Dense in a dtype (kF32 or kBF16), or quantised.
+struct WeightFormat {
+  DType dtype = DType::kBF16;  ///< means nothing where quantised
+  Quantisation quantisation = {};
+
+  WeightFormat() = default;
+  constexpr WeightFormat(DType dense) : dtype(dense) {}                // NOLINT: a dtype is a format
+  constexpr WeightFormat(Quantisation codes) : quantisation(codes) {}  // NOLINT: so is a quantisation
+
+  constexpr bool is_quantised() const { return quantisation.bits > 0; }
+  bool operator==(const WeightFormat& other) const {
+    return quantisation == other.quantisation && (is_quantised() || dtype == other.dtype);
+  }
+};
+
+struct NamedWeightFormat {
+  std::string_view name;
+  WeightFormat format;
+};
+
+/// Those that can be asked for by name.
+inline constexpr std::array kWeightFormats = {
+    NamedWeightFormat{"f32", DType::kF32},
+    NamedWeightFormat{"bf16", DType::kBF16},
+    NamedWeightFormat{"int8", Quantisation{.bits = 8, .group = 32}},
+    NamedWeightFormat{"int8-channel", Quantisation{.bits = 8, .group = 0}},
+    NamedWeightFormat{"int4", Quantisation{.bits = 4, .group = 32}},
+    NamedWeightFormat{"int4-min", Quantisation{.bits = 4, .group = 32, .has_minimum = true}},
+};
+
+/// Empty where no format has this name.
+std::optional<WeightFormat> weight_format(std::string_view name);
+
+std::vector<std::string> weight_format_names();
+
+/// Its name above, or what it is: "8-bit codes in groups of 16, f32 scales".
+std::string describe(const WeightFormat& format);
+
+/// Bytes of a packed matrix, its padding included.
+int64_t packed_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs);
+
+}  // namespace lacuna

@@ -1,0 +1,170 @@
+#include "weights/quantise.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/rng.h"
+#include "weights/packed_matrix.h"
+
+namespace lacuna {
+namespace {
+
+std::vector<float> random_row(uint64_t seed, int64_t count) {
+  const RngStream random(seed);
+  std::vector<float> row;
+  for (int64_t i = 0; i < count; ++i)
+    row.push_back(static_cast<float>(2 * random.uniform(static_cast<uint64_t>(i)) - 1));
+  return row;
+}
+
+std::vector<float> there_and_back(const Quantisation& quantisation, const std::vector<float>& row) {
+  QuantisedRow codes;
+  quantise(quantisation, row, codes);
+  std::vector<float> back(row.size());
+  dequantise(quantisation, codes, back);
+  return back;
+}
+
+double relative_error(const std::vector<float>& row, const std::vector<float>& other) {
+  double error = 0;
+  double size = 0;
+  for (size_t i = 0; i < row.size(); ++i) {
+    error += std::pow(double{row[i]} - other[i], 2);
+    size += std::pow(double{row[i]}, 2);
+  }
+  return std::sqrt(error / size);
+}
+
+Quantisation named(std::string_view name) {
+  return weight_format(name)->quantisation;
+}
+
+TEST(Quantise, RoundsToF16AsTheFormatHasIt) {
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    f16 half;
+    half.bits = static_cast<uint16_t>(bits);
+    f16 next;
+    next.bits = static_cast<uint16_t>(bits + 1);
+    const auto value = static_cast<float>(half);
+    ASSERT_EQ(to_f16(value).bits, bits);
+    ASSERT_EQ(to_f16(-value).bits, bits | 0x8000U);
+    if (bits + 1 == 0x7c00) continue;
+    const float between = (value + static_cast<float>(next)) / 2;
+    ASSERT_EQ(to_f16(between).bits, bits % 2 == 0 ? bits : bits + 1) << "halfway goes to the even one";
+    ASSERT_EQ(to_f16(std::nextafter(between, 0.0F)).bits, bits);
+    ASSERT_EQ(to_f16(std::nextafter(between, 1e9F)).bits, bits + 1);
+  }
+  EXPECT_EQ(to_f16(65519).bits, 0x7bff);
+  EXPECT_EQ(to_f16(65520).bits, 0x7c00);
+  EXPECT_EQ(to_f16(std::numeric_limits<float>::infinity()).bits, 0x7c00);
+  EXPECT_TRUE(std::isnan(static_cast<float>(to_f16(std::nanf("")))));
+}
+
+TEST(Quantise, KeepsEveryWeightWithinHalfAStep) {
+  const std::vector<float> row = random_row(1, 320);
+  for (const char* name : {"int8", "int8-channel"}) {
+    const std::vector<float> back = there_and_back(named(name), row);
+    for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(back[i], row[i], 0.51 / 127) << name;
+  }
+  const std::vector<float> back = there_and_back(named("int4-min"), row);
+  for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(back[i], row[i], 1.6 / 15);
+}
+
+TEST(Quantise, LosesAsLittleAsTheFormatAllows) {
+  const std::vector<float> row = random_row(2, 4096);
+  EXPECT_LT(relative_error(row, there_and_back(named("int8"), row)), 0.004);
+  EXPECT_LT(relative_error(row, there_and_back(named("int4"), row)), 0.069);
+  EXPECT_LT(relative_error(row, there_and_back(named("int4-min"), row)), 0.066);
+}
+
+TEST(Quantise, KeepsWhatTheFormatHolds) {
+  std::vector<float> row(64);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = 0.5F * static_cast<float>(static_cast<int>(i % 16) - 8);
+  for (const char* name : {"int4", "int4-min"}) EXPECT_EQ(there_and_back(named(name), row), row) << name;
+  for (const char* name : {"int8", "int4", "int4-min", "int8-channel"}) {
+    EXPECT_EQ(there_and_back(named(name), std::vector<float>(40)), std::vector<float>(40)) << name;
+  }
+}
+
+TEST(Quantise, GivesOutliersOnlyTheirOwnGroup) {
+  std::vector<float> row = random_row(3, 96);
+  row[40] = 1000;
+  const std::vector<float> back = there_and_back(named("int8"), row);
+  EXPECT_NEAR(back[40], 1000, 0.5);
+  for (const size_t i : {0, 31, 64, 95}) EXPECT_NEAR(back[i], row[i], 0.005);
+}
+
+TEST(Quantise, TurnsAGroupThatIsNoNumberIntoNoNumber) {
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> row = random_row(4, 64);
+    row[3] = bad;
+    for (const char* name : {"int8", "int4", "int4-min"}) {
+      const std::vector<float> back = there_and_back(named(name), row);
+      EXPECT_TRUE(std::isnan(back[3])) << name;
+      EXPECT_FALSE(std::isnan(back[32])) << name;
+    }
+  }
+}
+
+TEST(QuantisedMatrix, HoldsTheWeightsThatItsRowsQuantiseTo) {
+  ThreadPool threads(2);
+  constexpr int64_t kInputs = 70;
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    const PackedMatrix matrix(threads, known.format, 35, kInputs, [](int64_t n, float* row) {
+      const std::vector<float> values = random_row(static_cast<uint64_t>(n), kInputs);
+      std::copy(values.begin(), values.end(), row);
+    });
+    EXPECT_EQ(matrix.format(), known.format);
+    EXPECT_EQ(matrix.bytes(), packed_bytes(known.format, 35, kInputs)) << known.name;
+    for (int64_t n = 0; n < 35; ++n) {
+      std::vector<float> expected = random_row(static_cast<uint64_t>(n), kInputs);
+      if (known.format.is_quantised()) {
+        expected = there_and_back(known.format.quantisation, expected);
+      } else if (known.format.dtype == DType::kBF16) {
+        for (float& value : expected) value = static_cast<float>(bf16(value));
+      }
+      std::vector<float> row(kInputs);
+      matrix.read_row(n, row.data());
+      ASSERT_EQ(row, expected) << known.name << ", row " << n;
+    }
+  }
+}
+
+TEST(QuantisedMatrix, TakesCodesAsTheyAre) {
+  ThreadPool threads(2);
+  const Quantisation quantisation{.bits = 8, .group = 16, .has_minimum = true, .wide_scales = true};
+  const auto fill = [](int64_t n, QuantisedRow& row) {
+    for (size_t k = 0; k < row.codes.size(); ++k)
+      row.codes[k] = static_cast<uint8_t>(static_cast<size_t>(n) * 37 + k);
+    for (size_t g = 0; g < row.scales.size(); ++g) {
+      row.scales[g] = 1.2345678F + static_cast<float>(g);
+      row.minimums[g] = -7.654321F * static_cast<float>(n);
+    }
+  };
+  const PackedMatrix matrix = PackedMatrix::from_codes(threads, quantisation, 20, 50, fill);
+  for (int64_t n = 0; n < 20; ++n) {
+    QuantisedRow codes;
+    codes.resize(quantisation, 50);
+    fill(n, codes);
+    std::vector<float> expected(50);
+    dequantise(quantisation, codes, expected);
+    std::vector<float> row(50);
+    matrix.read_row(n, row.data());
+    EXPECT_EQ(row, expected);
+  }
+}
+
+TEST(WeightFormats, HaveNamesAndSizes) {
+  EXPECT_EQ(describe(*weight_format("int4-min")), "int4-min");
+  EXPECT_FALSE(weight_format("int5"));
+  EXPECT_EQ(describe(Quantisation{.bits = 8, .group = 16, .wide_scales = true}),
+            "8-bit codes in groups of 16, f32 scales");
+  EXPECT_EQ(packed_bytes(*weight_format("bf16"), 4096, 4096), 2 * 4096 * 4096);
+  EXPECT_EQ(packed_bytes(*weight_format("int8"), 4096, 4096), 4096 * 4096 * 34 / 32);
+  EXPECT_EQ(packed_bytes(*weight_format("int4"), 4096, 4096), 4096 * 4096 * 18 / 32);
+}
+
+}  // namespace
+}  // namespace lacuna
