@@ -13,20 +13,21 @@ AutoregressiveDecoder::AutoregressiveDecoder(Autoregressive options, std::vector
       prompt_length_(static_cast<int32_t>(canvas_.size())) {}
 
 const StepPlan& AutoregressiveDecoder::plan() {
-  build_plan(num_kept_, plan_);
+  build_plan(num_kept_, pass_end(), plan_);
   return plan_;
 }
 
-void AutoregressiveDecoder::build_plan(int32_t begin, StepPlan& plan) const {
+void AutoregressiveDecoder::build_plan(int32_t begin, int32_t end, StepPlan& plan) const {
   plan.clear();
-  plan.rules.push_back(options_.sampling);
-  const auto end = static_cast<int32_t>(canvas_.size());
   for (int32_t position = begin; position < end; ++position) {
     plan.add_row(canvas_[static_cast<size_t>(position)], position, position);
   }
   RowGroup group{0, {0, end - begin}, {}, OwnRows::kCausal};
   if (begin > 0) group.visible.push_back({0, begin});
+  group.only_kv = end < length();
   plan.groups.push_back(std::move(group));
+  if (end < length()) return;
+  plan.rules.push_back(options_.sampling);
   LogitRow logit;
   logit.row = end - begin - 1;
   logit.noise = RngStream(options_.seed, end);
@@ -34,18 +35,21 @@ void AutoregressiveDecoder::build_plan(int32_t begin, StepPlan& plan) const {
 }
 
 PassWork AutoregressiveDecoder::uncached_work() const {
+  if (pass_end() < length()) return {};  // without a cache nothing is kept
   StepPlan everything;
-  build_plan(0, everything);
+  build_plan(0, length(), everything);
   return work_of(everything);
 }
 
 StepReport AutoregressiveDecoder::apply(std::span<const RowStatistics> drawn) {
-  expects(!done_ && drawn.size() == 1, "apply: one draw for the next token");
-  const auto position = static_cast<int32_t>(canvas_.size());
-  num_kept_ = position;
+  num_kept_ = pass_end();
+  const int32_t position = length();
+  const bool is_read = num_kept_ == position;
+  expects(!done_ && drawn.size() == (is_read ? 1 : 0), "apply: one draw for the next token");
   StepReport report;
   report.step = position - prompt_length_;
   report.kind = report.step == 0 ? "prefill" : "decode";
+  if (!is_read) return report;
   report.committed.push_back({position, drawn[0].token, drawn[0].confidence});
   canvas_.push_back(drawn[0].token);
 

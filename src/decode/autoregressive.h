@@ -1,6 +1,7 @@
 // Left-to-right decoding with exact K/V, for the Qwen families.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct Autoregressive {
   SamplingRule sampling;
   uint64_t seed = 0;
   StopFinder find_stop;  ///< may be empty
+  /// Rows of a pass at most: a long prompt is read in several, so that requests that share passes need not
+  /// wait for all of it. The bits do not depend on it.
+  int32_t most_rows = 1024;
 };
 
 class AutoregressiveDecoder final : public Decoder {
@@ -32,11 +36,16 @@ class AutoregressiveDecoder final : public Decoder {
   PassWork uncached_work() const override;
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
+  int32_t num_final() const override { return length() - prompt_length_; }
+  IndexRange block() const override { return {length() - 1, length()}; }
   StopReason stop_reason() const override { return stop_reason_; }
 
  private:
-  /// Rows for the tokens from `begin` on; those before are read from their cells.
-  void build_plan(int32_t begin, StepPlan& plan) const;
+  int32_t length() const { return static_cast<int32_t>(canvas_.size()); }
+  /// One past the last token that the next pass reads.
+  int32_t pass_end() const { return std::min(length(), num_kept_ + options_.most_rows); }
+  /// Rows for the tokens of [begin, end); those before are read from their cells.
+  void build_plan(int32_t begin, int32_t end, StepPlan& plan) const;
 
   Autoregressive options_;
   std::vector<TokenId> canvas_;

@@ -48,6 +48,11 @@ void BlockDiffusionDecoder::start_block(int32_t block) {
   progress_ = {0, options_.steps / num_sub_blocks, options_.sub_block_length, 0};
 }
 
+int32_t BlockDiffusionDecoder::num_final() const {
+  const int32_t written = options_.edit && !done_ ? begin_of(block_) : first_masked();
+  return std::clamp(written, prompt_length_, length_) - prompt_length_;
+}
+
 int32_t BlockDiffusionDecoder::most_kept() const {
   return std::max(1, kKeptRows / options_.block_length);
 }

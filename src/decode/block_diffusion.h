@@ -56,8 +56,9 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override { return stop_reason_; }
 
-  /// Positions of the block in hand: the one that is denoised, or for which others are being kept.
-  IndexRange block() const { return {begin_of(block_), begin_of(block_ + 1)}; }
+  int32_t num_final() const override;
+  /// That is denoised, or for which others are being kept.
+  IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
   /// Of all blocks that are denoised, if each takes --steps.
   int32_t planned_steps() const {
     return (num_cells() / options_.block_length - first_block_) * options_.steps;

@@ -5,12 +5,14 @@
 
 namespace lacuna {
 
-Canvas::Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits)
+Canvas::Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits,
+               std::span<const TokenId> answer)
     : tokens_(std::move(prompt)),
       prompt_length_(static_cast<int32_t>(tokens_.size())),
       mask_id_(mask_id),
       shifted_(shifted_logits) {
-  tokens_.resize(tokens_.size() + static_cast<size_t>(gen_length), mask_id_);
+  tokens_.insert(tokens_.end(), answer.begin(), answer.end());
+  tokens_.resize(static_cast<size_t>(prompt_length_ + gen_length), mask_id_);
   for (const TokenId token : tokens_) given_.push_back(token != mask_id_);
   ages_.resize(tokens_.size(), 0);
 }
@@ -38,6 +40,11 @@ void Canvas::commit(const Commit& commit) {
   if (tokens_[index] == commit.token) return;
   tokens_[index] = commit.token;
   ages_[index] = 0;
+}
+
+int32_t Canvas::num_final() const {
+  const auto mask = std::find(tokens_.begin() + prompt_length_, tokens_.end(), mask_id_);
+  return static_cast<int32_t>(mask - tokens_.begin()) - prompt_length_;
 }
 
 int32_t Canvas::answer_end(std::span<const TokenId> end_ids) const {

@@ -22,7 +22,9 @@ class Canvas {
  public:
   /// The prompt, then gen_length masks. A mask token within the prompt is a gap to fill.
   ///   shifted_logits  row p - 1 predicts position p; row 0 also predicts position 0
-  Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits);
+  ///   answer  what the positions to generate hold at first, a mask where nothing is fixed; empty: masks
+  Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits,
+         std::span<const TokenId> answer = {});
 
   int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t prompt_length() const { return prompt_length_; }
@@ -53,6 +55,8 @@ class Canvas {
   void count_pass(std::span<const int32_t> rows);
   void commit(const Commit& commit);
 
+  /// Tokens of the answer before its first mask.
+  int32_t num_final() const;
   /// The first of `end_ids` after the prompt; length() if there is none.
   int32_t answer_end(std::span<const TokenId> end_ids) const;
   /// Whether the answer has an end and nothing before it is masked.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "kernels/attention.h"
 #include "model/cost.h"
 #include "model/drift.h"
 #include "model/plan.h"
@@ -105,6 +106,10 @@ class Decoder {
   /// Prompt, then the positions to generate (for an autoregressive model: those generated so far).
   virtual std::span<const TokenId> canvas() const = 0;
   virtual int32_t prompt_length() const = 0;
+  /// How many tokens of the answer, from its first on, nothing will change any more.
+  virtual int32_t num_final() const = 0;
+  /// Positions that are denoised now; the last ones that were, once done().
+  virtual IndexRange block() const = 0;
   /// Meaningful once done().
   virtual StopReason stop_reason() const = 0;
   /// What a lock with an estimated threshold has learnt; null without one.

@@ -82,6 +82,8 @@ class GuidedDiffusionDecoder final : public Decoder {
   void apply_drift(std::span<const Drift> drifts, StepReport& report) override;
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
+  int32_t num_final() const override { return canvas_.num_final(); }
+  IndexRange block() const override { return {block_.begin, block_.end}; }
   StopReason stop_reason() const override;
   const DriftEstimate* drift_estimate() const override { return pass_.drift_estimate(); }
 

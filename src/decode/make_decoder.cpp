@@ -53,7 +53,8 @@ UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, C
   UnmaskPolicy unmask;
   unmask.count = family_rule;
   measure = ConfidenceMeasure::kProbability;
-  const bool by_probability = name == "low-confidence" || name == "maskgit" || name == "maskgit-plus";
+  const bool by_probability = name == "low-confidence" || name == "low-confidence-static" ||
+                              name == "maskgit" || name == "maskgit-plus";
   if (name == "margin" || name == "topk-margin") {
     measure = ConfidenceMeasure::kMargin;
   } else if (name == "entropy") {
@@ -62,7 +63,7 @@ UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, C
     unmask.order = UnmaskOrder::kRandom;
   } else if (name == "sequential") {
     unmask.order = UnmaskOrder::kLeftToRight;
-  } else if (name == "dynamic") {
+  } else if (name == "dynamic" || name == "low-confidence-dynamic") {
     unmask.count = Dynamic{unmask_value(text, 0.85, 1)};
   } else if (name == "entropy-bounded") {
     unmask.count = EntropyBounded{unmask_value(text, 0.35, 1e6)};
@@ -461,7 +462,7 @@ void apply_common(const ModelConfig& config, const GenerationOptions& options, i
 }
 
 std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const GenerationOptions& options,
-                                               std::vector<TokenId> prompt, TokenId end_of_turn,
+                                               std::vector<TokenId> prompt, const DecoderContext& context,
                                                int32_t gen_length) {
   const bool dream = config.shifted_logits;
   MaskedDiffusion settings;
@@ -503,11 +504,19 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
     // In the published code the two names are one tensor at temperature 0, so both tokens leave the softmax;
     // above, only end-of-turn does.
     if (sampling.temperature == 0) sampling.unsure.push_back(config.eos_id);
-    if (end_of_turn >= 0 && end_of_turn < config.vocab_size) sampling.unsure.push_back(end_of_turn);
+    if (context.end_of_turn >= 0 && context.end_of_turn < config.vocab_size) {
+      sampling.unsure.push_back(context.end_of_turn);
+    }
     refuse(sampling.unsure.empty(), "confidence-eos-eot-inf",
            "above temperature 0 it concerns the end-of-turn token, and the tokenizer has none");
   }
-  return std::make_unique<MaskedDiffusionDecoder>(std::move(settings), std::move(prompt));
+  if (!context.answer.empty()) {
+    const std::vector<TokenId>& ends = config.end_ids;
+    sampling.forbidden.insert(sampling.forbidden.end(), ends.begin(), ends.end());
+    sampling.undrawn.push_back(config.mask_id);
+    settings.end_ids.clear();
+  }
+  return std::make_unique<MaskedDiffusionDecoder>(std::move(settings), std::move(prompt), context.answer);
 }
 
 std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const GenerationOptions& options,
@@ -550,8 +559,21 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
 
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
                                       std::vector<TokenId> prompt, const DecoderContext& context) {
-  const int32_t gen_length = within("gen-length", options.gen_length, kDefaultGenLength, 1, kMostGenLength);
+  const bool is_infill = !context.answer.empty();
+  const int32_t gen_length =
+      is_infill ? static_cast<int32_t>(context.answer.size())
+                : within("gen-length", options.gen_length, kDefaultGenLength, 1, kMostGenLength);
   check_prompt(config, prompt, gen_length, "the model");
+  if (is_infill) {
+    refuse(options.gen_length.has_value(), "gen-length", "an infill is as long as its canvas");
+    if (config.causal || config.noise || config.block_causal || context.guide) {
+      throw InputError("infill needs a model that fills single positions, LLaDA or Dream, without a guide");
+    }
+    for (const TokenId token : context.answer) {
+      if (token >= 0 && token < config.vocab_size) continue;
+      throw InputError("canvas token {} is outside the model's vocabulary of {}", token, config.vocab_size);
+    }
+  }
   if (!context.guide || config.causal) {
     refuse_each(options, {"guide-match", "guide-fallback", "guide-block"}, "it belongs to --guide");
   }
@@ -587,7 +609,7 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
   if (context.guide) {
     return make_guided_diffusion(config, options, std::move(prompt), *context.guide, gen_length);
   }
-  return make_masked_diffusion(config, options, std::move(prompt), context.end_of_turn, gen_length);
+  return make_masked_diffusion(config, options, std::move(prompt), context, gen_length);
 }
 
 std::shared_ptr<const TokenAlignment> shared_vocabulary(const ModelConfig& config, const ModelConfig& guide) {

@@ -25,6 +25,10 @@ struct DecoderContext {
   TokenId end_of_turn = -1;  ///< the token that ends a chat turn, -1 if the tokenizer has none
   std::optional<GuideContext> guide = {};
   StopFinder find_stop = {};  ///< empty: no text ends the answer
+  /// What the positions of the answer hold at first, with the mask token where they are to be filled; empty:
+  /// masks. Not empty: an infill, which is as long as this, needs a model that fills single positions (LLaDA,
+  /// Dream), and never draws a token that ends an answer.
+  std::vector<TokenId> answer = {};
 };
 
 /// A decoder for the model's family. InputError names the flag, its value and what was expected, where

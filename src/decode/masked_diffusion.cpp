@@ -6,9 +6,11 @@
 #include "base/error.h"
 
 namespace lacuna {
-MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vector<TokenId> prompt)
+
+MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vector<TokenId> prompt,
+                                               std::span<const TokenId> answer)
     : options_(std::move(options)),
-      canvas_(std::move(prompt), options_.gen_length, options_.mask_id, options_.shifted_logits),
+      canvas_(std::move(prompt), options_.gen_length, options_.mask_id, options_.shifted_logits, answer),
       pass_(options_.pass, canvas_) {
   start_block(0);
   find_next_step();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "decode/canvas_pass.h"
@@ -34,7 +35,9 @@ class MaskedDiffusionDecoder final : public Decoder {
  public:
   /// Options must be consistent (make_decoder checks them). A mask token within the prompt is a gap that is
   /// filled with the first block.
-  MaskedDiffusionDecoder(MaskedDiffusion options, std::vector<TokenId> prompt);
+  ///   answer  as Canvas takes it
+  MaskedDiffusionDecoder(MaskedDiffusion options, std::vector<TokenId> prompt,
+                         std::span<const TokenId> answer = {});
 
   int32_t num_sequences() const override { return pass_.num_sequences(); }
   int32_t num_cells() const override { return pass_.num_cells(); }
@@ -49,9 +52,9 @@ class MaskedDiffusionDecoder final : public Decoder {
   }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
+  int32_t num_final() const override { return canvas_.num_final(); }
   StopReason stop_reason() const override;
-  /// Positions that are denoised now.
-  IndexRange block() const { return {block_.begin, block_.end}; }
+  IndexRange block() const override { return {block_.begin, block_.end}; }
   const DriftEstimate* drift_estimate() const override { return pass_.drift_estimate(); }
 
  private:

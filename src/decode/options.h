@@ -71,18 +71,21 @@ using Aliases = std::initializer_list<std::string_view>;
 /// Calls visit(name, aliases, field, help) for each setting, in the order of --help.
 template <typename Options, typename Visit>
 void visit_options(Options& options, Visit&& visit) {
-  visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens"}, options.gen_length,
-        "Positions to generate (default 128)");
-  visit("steps", Aliases{"diffusion-steps"}, options.steps,
+  visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens", "max-tokens"},
+        options.gen_length, "Positions to generate (default 128)");
+  visit("steps", Aliases{"diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"},
+        options.steps,
         "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length); block "
         "diffusion and GIDD: of a block (default: block-length)");
-  visit("block-length", Aliases{"diffusion-block-length"}, options.block_length,
+  visit("block-length", Aliases{"diffusion-block-length", "dllm-block-length"}, options.block_length,
         "Positions denoised together, left to right; divides gen-length (default: gen-length); ReFusion: "
         "planned "
         "together, any length (default 64); block diffusion: any length (default: as trained); GIDD: any "
         "length (default "
         "32)");
-  visit("unmask", Aliases{"remasking", "alg", "diffusion-algorithm"}, options.unmask,
+  visit("unmask",
+        Aliases{"remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"},
+        options.unmask,
         "What a step commits: low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or "
         "factor=F (default: low-confidence for LLaDA and SDAR, entropy for Dream); block diffusion also "
         "sequential, dynamic=TAU (default for LLaDA 2: 0.95, Fast-dLLM v2: 0.9) or entropy-bounded=E");

@@ -578,6 +578,18 @@ void RefusionDecoder::finish(StopReason reason) {
   for (size_t i = 0; i < length; ++i) canvas_[i] = clean_[i].token;
 }
 
+int32_t RefusionDecoder::num_final() const {
+  const auto answer = canvas_.begin() + prompt_length_;
+  const auto gap = done_ ? canvas_.end() : std::find(answer, canvas_.end(), options_.mask_id);
+  return static_cast<int32_t>(gap - answer);
+}
+
+IndexRange RefusionDecoder::block() const {
+  const auto end = static_cast<int32_t>(canvas_.size());
+  const int32_t begin = std::min(prompt_length_ + block_ * options_.block_length, end);
+  return {begin, std::min(begin + options_.block_length, end)};
+}
+
 /// Whether the part of the answer that has no gap holds a text that ends it; cuts the answer there.
 bool RefusionDecoder::stops_at_text() {
   if (!options_.find_stop) return false;

@@ -58,6 +58,8 @@ class RefusionDecoder final : public Decoder {
   void apply_further(std::span<const RowStatistics> drawn, StepReport& report) override;
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
+  int32_t num_final() const override;
+  IndexRange block() const override;
   StopReason stop_reason() const override { return stop_reason_; }
 
  private:

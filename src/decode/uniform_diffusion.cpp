@@ -60,6 +60,11 @@ StopReason UniformDiffusionDecoder::stop_reason() const {
   return end == answer.end() ? StopReason::kLength : StopReason::kEndToken;
 }
 
+int32_t UniformDiffusionDecoder::num_final() const {
+  if (done()) return length_ - prompt_length_;
+  return options_.correction ? 0 : std::min(block().begin, length_) - prompt_length_;
+}
+
 int32_t UniformDiffusionDecoder::num_blocks() const {
   return (options_.gen_length + options_.block_length - 1) / options_.block_length;
 }

@@ -102,8 +102,9 @@ class UniformDiffusionDecoder final : public Decoder {
 
   /// Prompt, answer and filler.
   std::span<const TokenId> context() const { return tokens_; }
-  /// Positions of the block in hand; of the answer while it is corrected.
-  IndexRange block() const;
+  int32_t num_final() const override;
+  /// The whole answer while it is corrected.
+  IndexRange block() const override;
   /// Positions below this one are clean.
   int32_t clean_length() const { return block().begin; }
   /// 1-based step within the block.

@@ -31,15 +31,46 @@ Engine::Engine(std::shared_ptr<const Model> model, const KernelTable& kernels, T
 
 size_t Engine::add(std::unique_ptr<Decoder> decoder) {
   expects(decoder->num_guide_cells() == 0 || models_[1] != nullptr, "add: a guided request needs a guide");
-  requests_.emplace_back().decoder = std::move(decoder);
-  return requests_.size() - 1;
+  requests_[num_added_].decoder = std::move(decoder);
+  return num_added_++;
+}
+
+int64_t Engine::memory_for(const Decoder& decoder) const {
+  const Model& model = *models_[0];
+  const int64_t cells = decoder.num_cells();
+  int64_t bytes = KvCache::bytes_for(model.kv_shape(), cells);
+  if (remembers_outputs_ || decoder.remembers_outputs()) {
+    bytes += cells * model.config().hidden_dim * static_cast<int64_t>(sizeof(float));
+  }
+  bytes *= decoder.num_sequences();
+  if (decoder.num_guide_cells() == 0) return bytes;
+  return bytes + KvCache::bytes_for(models_[1]->kv_shape(), decoder.num_guide_cells());
+}
+
+int64_t Engine::memory_in_use() const {
+  int64_t bytes = 0;
+  for (const size_t index : running_) bytes += requests_.at(index).memory;
+  return bytes;
+}
+
+void Engine::remove(size_t request) {
+  std::erase(running_, request);
+  requests_.erase(request);
 }
 
 void Engine::admit() {
-  for (; running_.size() < max_running_ && next_ < requests_.size(); ++next_) {
-    Request& request = requests_[next_];
+  for (; running_.size() < max_running_ && next_ < num_added_; ++next_) {
+    const auto found = requests_.find(next_);
+    if (found == requests_.end()) continue;  // removed
+    Request& request = found->second;
     const Decoder& decoder = *request.decoder;
     if (decoder.done()) continue;
+    request.memory = memory_for(decoder);
+    if (request.memory > most_memory_ - memory_in_use()) return;
+    for (const size_t index : running_) {
+      const int64_t turn = requests_.at(index).turn;
+      request.turn = index == running_.front() ? turn : std::min(request.turn, turn);
+    }
     for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
       request.caches.push_back(models_[0]->make_cache(decoder.num_cells()));
       if (remembers_outputs_ || decoder.remembers_outputs()) {
@@ -60,7 +91,7 @@ bool Engine::step(const StepObserver& observe) {
   run_pass(ModelRole::kMain, observe);
   run_pass(ModelRole::kGuide, observe);
   std::erase_if(running_, [&](size_t index) {
-    Request& request = requests_[index];
+    Request& request = requests_.at(index);
     if (!request.decoder->done()) return false;
     request.caches.clear();
     request.outputs.clear();
@@ -70,14 +101,39 @@ bool Engine::step(const StepObserver& observe) {
   return true;
 }
 
+std::vector<size_t> Engine::choose_requests(ModelRole role) {
+  std::vector<size_t> wanting;
+  for (const size_t index : running_) {
+    const Decoder& decoder = *requests_.at(index).decoder;
+    if (!decoder.done() && decoder.role() == role) wanting.push_back(index);
+  }
+  std::stable_sort(wanting.begin(), wanting.end(),
+                   [&](size_t a, size_t b) { return requests_.at(a).turn < requests_.at(b).turn; });
+  std::vector<size_t> chosen;
+  int64_t rows_left = most_rows_;
+  for (const size_t index : wanting) {
+    const int32_t rows = requests_.at(index).decoder->plan().num_rows();
+    if (!chosen.empty() && rows > rows_left) continue;
+    chosen.push_back(index);
+    rows_left -= rows;
+  }
+  if (chosen.size() < wanting.size()) {
+    for (const size_t index : chosen) {
+      Request& request = requests_.at(index);
+      request.turn += request.decoder->plan().num_rows();
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
 void Engine::gather(ModelRole role) {
   parts_.clear();
   plan_.clear();
   caches_.clear();
   outputs_.clear();
-  for (const size_t index : running_) {
-    Request& request = requests_[index];
-    if (request.decoder->done() || request.decoder->role() != role) continue;
+  for (const size_t index : choose_requests(role)) {
+    Request& request = requests_.at(index);
     const StepPlan& plan = request.decoder->plan();
     parts_.push_back({index, plan, plan_.num_rows(), static_cast<int32_t>(plan_.rules.size()), {}});
     plan_.append(plan, static_cast<int32_t>(caches_.size()));
@@ -103,7 +159,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
 
   std::span<const RowStatistics> rest(drawn_);
   for (Part& part : parts_) {
-    Request& request = requests_[part.request];
+    Request& request = requests_.at(part.request);
     request.statistics.baseline += cost(config, model.dtype(), request.decoder->uncached_work());
     if (part.plan.measures_kv_drift) {
       request.decoder->apply_kv_drift(
@@ -117,7 +173,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   const double seconds = clock.seconds();
 
   for (const Part& part : parts_) {
-    Request& request = requests_[part.request];
+    Request& request = requests_.at(part.request);
     PassWork work = work_of(part.plan);
     work.logit_rows += part.further_logit_rows;
     const StepCost pass_cost = cost(config, model.dtype(), work);
@@ -138,7 +194,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
 void Engine::draw_further(const Model& model, Workspace& workspace) {
   further_logits_.clear();
   for (Part& part : parts_) {
-    const std::span<const LogitRow> wanted = requests_[part.request].decoder->further_logits();
+    const std::span<const LogitRow> wanted = requests_.at(part.request).decoder->further_logits();
     part.further_logit_rows += static_cast<double>(wanted.size());
     for (LogitRow logit : wanted) {
       logit.row += part.first_row;
@@ -151,7 +207,7 @@ void Engine::draw_further(const Model& model, Workspace& workspace) {
   model.draw_further(context_, plan_, further_logits_, workspace, drawn_);
   std::span<const RowStatistics> rest(drawn_);
   for (Part& part : parts_) {
-    Decoder& decoder = *requests_[part.request].decoder;
+    Decoder& decoder = *requests_.at(part.request).decoder;
     const size_t count = decoder.further_logits().size();
     if (count > 0) decoder.apply_further(rest.first(count), part.report);
     rest = rest.subspan(count);
@@ -163,7 +219,7 @@ void Engine::measure_drift(const Model& model, Workspace& workspace) {
   if (std::none_of(outputs_.begin(), outputs_.end(), is_remembered)) return;
   drift_probes_.clear();
   for (Part& part : parts_) {
-    const std::span<const DriftProbe> probes = requests_[part.request].decoder->drift_probes();
+    const std::span<const DriftProbe> probes = requests_.at(part.request).decoder->drift_probes();
     part.further_logit_rows += logit_rows_of(probes);
     for (DriftProbe probe : probes) {
       probe.row += part.first_row;
@@ -175,7 +231,7 @@ void Engine::measure_drift(const Model& model, Workspace& workspace) {
   model.measure_drift(context_, plan_, drift_probes_, outputs_, workspace, drifts_);
   std::span<const Drift> rest(drifts_);
   for (Part& part : parts_) {
-    Decoder& decoder = *requests_[part.request].decoder;
+    Decoder& decoder = *requests_.at(part.request).decoder;
     const size_t count = decoder.drift_probes().size();
     decoder.apply_drift(rest.first(count), part.report);
     rest = rest.subspan(count);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -40,7 +42,8 @@ struct StepEvent {
 using StepObserver = std::function<void(const StepEvent&)>;
 
 /// Runs requests to their end, at most max_running at a time; those that run share each forward pass, each
-/// with the bits it would have alone. Not for use by several threads at once.
+/// with the bits it would have alone. Requests start in the order in which they were added, as soon as there
+/// is a place and memory for the next one. Not for use by several threads at once.
 class Engine {
  public:
   /// guide  what decoders made with a guide ask; null if there are none
@@ -50,6 +53,26 @@ class Engine {
   /// Queues a request. Requests are numbered from 0.
   size_t add(std::unique_ptr<Decoder> decoder);
 
+  /// Bytes that the requests which run may hold together; a request that needs more waits, and one that
+  /// needs more than that alone never starts (see memory_for).
+  void limit_memory(int64_t bytes) { most_memory_ = bytes; }
+  /// What a request holds from its first pass to its last: K/V of its whole canvas, and outputs where they
+  /// are remembered. Any thread may ask.
+  int64_t memory_for(const Decoder& decoder) const;
+  /// What the requests that run hold.
+  int64_t memory_in_use() const;
+
+  /// Rows of a pass that several requests share at most. Where they want more, each pass goes to those that
+  /// have computed the fewest rows while others waited, so that a request with long passes and one with short
+  /// ones get the same number of rows. A request that wants more rows than this has its pass to itself: a
+  /// pass over a whole canvas cannot be cut.
+  void limit_rows(int32_t rows) { most_rows_ = rows; }
+
+  /// Forgets a request, whether it waits, runs or is done, and frees its memory.
+  void remove(size_t request);
+
+  size_t num_running() const { return running_.size(); }
+
   /// Remembers the outputs of every request admitted from now on, for observers.
   void remember_outputs() { remembers_outputs_ = true; }
 
@@ -58,8 +81,8 @@ class Engine {
   bool step(const StepObserver& observe = {});
   void run(const StepObserver& observe = {});
 
-  const Decoder& decoder(size_t request) const { return *requests_[request].decoder; }
-  const RunStatistics& statistics(size_t request) const { return requests_[request].statistics; }
+  const Decoder& decoder(size_t request) const { return *requests_.at(request).decoder; }
+  const RunStatistics& statistics(size_t request) const { return requests_.at(request).statistics; }
 
  private:
   struct Request {
@@ -70,9 +93,14 @@ class Engine {
     std::vector<KvCache> guide_cache;  // one, or none
     RunStatistics statistics;
     Stopwatch clock;
+    int64_t memory = 0;  // bytes that it holds
+    int64_t turn =
+        0;  // rows computed in passes that others were left out of, from where they were at its start
   };
 
   void admit();
+  /// The requests that have a part in the role's next pass, in order of arrival.
+  std::vector<size_t> choose_requests(ModelRole role);
   /// A pass of one model for the requests that want it.
   void run_pass(ModelRole role, const StepObserver& observe);
   void gather(ModelRole role);
@@ -85,8 +113,11 @@ class Engine {
   KernelContext context_;
   size_t max_running_;
   bool remembers_outputs_ = false;
-  std::vector<Request> requests_;
-  size_t next_ = 0;              // the first request that has not started
+  int64_t most_memory_ = std::numeric_limits<int64_t>::max();
+  int32_t most_rows_ = std::numeric_limits<int32_t>::max();
+  std::map<size_t, Request> requests_;
+  size_t num_added_ = 0;
+  size_t next_ = 0;              // requests before this one have started
   std::vector<size_t> running_;  // in order of arrival
 
   // The pass in hand:

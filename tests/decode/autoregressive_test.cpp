@@ -10,6 +10,7 @@ namespace lacuna {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 Autoregressive settings(int32_t gen_length) {
   Autoregressive options;
@@ -101,6 +102,29 @@ TEST(Autoregressive, BaselineRecomputesEverythingSoFar) {
   EXPECT_EQ(decoder.uncached_work().rows, 4);
   EXPECT_EQ(decoder.uncached_work().pairs, work_of(whole).pairs);
   EXPECT_EQ(work_of(decoder.plan()).rows, 1);
+}
+
+TEST(Autoregressive, ReadsALongPromptInParts) {
+  Autoregressive options = settings(2);
+  options.most_rows = 2;
+  AutoregressiveDecoder decoder(options, {7, 8, 9, 10, 11});
+  EXPECT_THAT(decoder.plan().tokens, ElementsAre(7, 8));
+  EXPECT_THAT(decoder.plan().logits, IsEmpty());
+  EXPECT_TRUE(decoder.plan().groups[0].only_kv);
+  EXPECT_EQ(decoder.uncached_work().rows, 0);
+  EXPECT_EQ(decoder.apply({}).kind, "prefill");
+  EXPECT_EQ(decoder.num_final(), 0);
+  EXPECT_THAT(decoder.plan().tokens, ElementsAre(9, 10));
+  EXPECT_THAT(decoder.plan().groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 2}}, OwnRows::kCausal, true}));
+  EXPECT_THROW(give(decoder, 20), std::logic_error);
+  AutoregressiveDecoder other(options, {7, 8, 9});
+  other.plan();
+  other.apply({});
+  EXPECT_THAT(other.plan().tokens, ElementsAre(9));
+  EXPECT_EQ(other.plan().logits[0].row, 0);
+  EXPECT_EQ(other.uncached_work().rows, 3);
+  EXPECT_THAT(give(other, 20).committed, ElementsAre(Commit{3, 20, 0.5}));
+  EXPECT_EQ(other.num_final(), 1);
 }
 
 }  // namespace

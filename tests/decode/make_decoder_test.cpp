@@ -298,5 +298,49 @@ TEST(VisitOptions, NamesEachSettingOnce) {
   EXPECT_EQ(visits, 49);
 }
 
+TEST(MakeDecoder, FillsTheGapsOfAnAnswerThatIsGiven) {
+  const ModelConfig config = llada();
+  DecoderContext context;
+  context.answer = {config.mask_id, 5, config.mask_id, 6};
+  const std::unique_ptr<Decoder> decoder = make_decoder(config, {}, {1, 2}, context);
+  FakeModel model;
+  model.vocab = config.vocab_size;
+  model.favour.assign(90, 0);
+  model.favour[89] = 100;  // an end token, which does not belong into a gap
+  while (!decoder->done()) decoder->apply(model.forward(decoder->plan()));
+  ASSERT_EQ(decoder->canvas().size(), 6U);
+  EXPECT_EQ(decoder->num_final(), 4);
+  EXPECT_EQ(decoder->canvas()[3], 5);
+  EXPECT_EQ(decoder->canvas()[5], 6);
+  for (const size_t gap : {2U, 4U}) {
+    EXPECT_NE(decoder->canvas()[gap], config.mask_id);
+    EXPECT_NE(decoder->canvas()[gap], 88);
+    EXPECT_NE(decoder->canvas()[gap], 89);
+  }
+}
+
+TEST(MakeDecoder, RefusesInfillWhereItCannotBe) {
+  DecoderContext context;
+  context.answer = {90, 5};
+  GenerationOptions options;
+  EXPECT_THAT(
+      [&] {
+        make_decoder(qwen(), options, {1, 2}, context);
+      },
+      ThrowsMessage<InputError>(HasSubstr("infill needs")));
+  options.gen_length = 2;
+  EXPECT_THAT(
+      [&] {
+        make_decoder(llada(), options, {1, 2}, context);
+      },
+      ThrowsMessage<InputError>(HasSubstr("--gen-length has no effect here")));
+  context.answer = {90, 97};
+  EXPECT_THAT(
+      [&] {
+        make_decoder(llada(), {}, {1, 2}, context);
+      },
+      ThrowsMessage<InputError>(HasSubstr("canvas token 97 is outside")));
+}
+
 }  // namespace
 }  // namespace lacuna

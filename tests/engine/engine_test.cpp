@@ -2,10 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "decode/autoregressive.h"
+#include "decode/likelihood.h"
 #include "decode/make_decoder.h"
 #include "model/tiny_models.h"
 
@@ -162,6 +167,201 @@ TEST(Engine, StartsRequestsInTheirOrderAndKeepsToItsLimit) {
   }
   EXPECT_THAT(in_pass, IsEmpty());
   EXPECT_THAT(started, ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
+TEST(Engine, ForgetsRequestsThatAreRemoved) {
+  const ModelConfig config = tiny_configs()[0];
+  const auto model = tiny_model(config);
+  const std::vector<Wish> all = wishes(config);
+  ThreadPool threads(1);
+  Engine engine(model, default_table(), threads, 2);
+  for (int i = 0; i < 4; ++i) {
+    engine.add(make_decoder(config, all[static_cast<size_t>(i)].options, all[static_cast<size_t>(i)].prompt));
+  }
+  EXPECT_TRUE(engine.step());
+  EXPECT_EQ(engine.num_running(), 2U);
+  engine.remove(0);  // runs
+  engine.remove(2);  // waits
+  EXPECT_EQ(engine.num_running(), 1U);
+  EXPECT_EQ(engine.memory_in_use(), engine.memory_for(engine.decoder(1)));
+  engine.run();
+  EXPECT_EQ(tokens_of(engine.decoder(1)), run(model, {all[1]}, 1, 1)[0]);
+  EXPECT_EQ(tokens_of(engine.decoder(3)), run(model, {all[3]}, 1, 1)[0]);
+  EXPECT_EQ(engine.memory_in_use(), 0);
+  engine.remove(1);  // is done
+  EXPECT_THROW(engine.decoder(1), std::out_of_range);
+  EXPECT_EQ(engine.add(make_decoder(config, all[5].options, all[5].prompt)), 4U);
+  engine.run();
+  EXPECT_EQ(tokens_of(engine.decoder(4)), run(model, {all[5]}, 1, 1)[0]);
+}
+
+TEST(Engine, StartsARequestWhenThereIsMemoryForIt) {
+  const ModelConfig config = tiny_configs()[0];
+  ThreadPool threads(1);
+  Engine engine(tiny_model(config), default_table(), threads, 8);
+  GenerationOptions options;
+  options.gen_length = 64;
+  std::vector<size_t> requests;
+  for (int i = 0; i < 3; ++i) requests.push_back(engine.add(make_decoder(config, options, {1, 2, 3})));
+  const int64_t each = engine.memory_for(engine.decoder(0));
+  EXPECT_GT(each, 0);
+  engine.limit_memory(2 * each + each / 2);
+  EXPECT_TRUE(engine.step());
+  EXPECT_EQ(engine.num_running(), 2U);
+  EXPECT_EQ(engine.memory_in_use(), 2 * each);
+  engine.remove(0);
+  EXPECT_TRUE(engine.step());
+  EXPECT_EQ(engine.num_running(), 2U);
+  engine.run();
+  EXPECT_TRUE(engine.decoder(2).done());
+
+  engine.limit_memory(each - 1);
+  engine.add(make_decoder(config, options, {1, 2, 3}));
+  EXPECT_FALSE(engine.step());
+}
+
+TEST(Engine, SharesRowsFairlyBetweenLongAndShortPasses) {
+  const ModelConfig config = tiny_configs()[0];
+  const auto model = tiny_model(config);
+  GenerationOptions short_options;
+  short_options.gen_length = 16;
+  GenerationOptions long_options;
+  long_options.gen_length = 12;
+  const std::vector<TokenId> long_prompt = random_tokens(1, 148, 80);
+  ThreadPool threads(1);
+  Engine engine(model, default_table(), threads, 8);
+  engine.limit_rows(100);
+  const size_t whole = engine.add(make_decoder(config, long_options, long_prompt));           // 160 rows
+  for (int i = 0; i < 4; ++i) engine.add(make_decoder(config, short_options, {1, 2, 3, 4}));  // 20 rows each
+  int passes_of_others = 0;
+  int most_between = 0;
+  int passes_of_whole = 0;
+  while (!engine.decoder(1).done()) {
+    int32_t rows = 0;
+    bool has_whole = false;
+    engine.step([&](const StepEvent& event) {
+      rows += event.plan.num_rows();
+      has_whole = has_whole || event.request == whole;
+    });
+    EXPECT_EQ(rows, has_whole ? 160 : 80);
+    passes_of_whole += has_whole ? 1 : 0;
+    passes_of_others = has_whole ? 0 : passes_of_others + 1;
+    most_between = std::max(most_between, passes_of_others);
+  }
+  EXPECT_EQ(most_between, 8);  // 8 x 20 rows for its 160
+  EXPECT_GE(passes_of_whole, 2);
+  engine.run();
+  EXPECT_EQ(tokens_of(engine.decoder(whole)), run(model, {{long_prompt, long_options}}, 1, 1)[0]);
+}
+
+TEST(Engine, GivesTheSameTokensWhateverTheRowsOfAPass) {
+  const ModelConfig config = tiny_configs()[0];
+  const auto model = tiny_model(config);
+  const std::vector<Wish> all = wishes(config);
+  std::vector<std::vector<TokenId>> alone;
+  for (const Wish& wish : all) alone.push_back(run(model, {wish}, 1, 1).at(0));
+  for (const int32_t rows : {1, 20, 50}) {
+    ThreadPool threads(1);
+    Engine engine(model, default_table(), threads, 8);
+    engine.limit_rows(rows);
+    for (const Wish& wish : all) engine.add(make_decoder(config, wish.options, wish.prompt));
+    engine.run();
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(tokens_of(engine.decoder(i)), alone[i]) << rows;
+  }
+}
+
+/// What is final stays as it is, and all of the answer is final in the end.
+void check_final_tokens(const ModelConfig& config, const std::string& unmask, int32_t block_length) {
+  GenerationOptions options;
+  options.gen_length = 24;
+  options.block_length = block_length;
+  if (!unmask.empty()) options.unmask = unmask;
+  if (config.causal && !config.plans_slots) options.block_length.reset();
+  ThreadPool threads(1);
+  Engine engine(tiny_model(config), default_table(), threads);
+  engine.add(make_decoder(config, options, {1, 2, 3}));
+  std::vector<TokenId> known;
+  const auto check = [&](const Decoder& decoder) {
+    const auto prompt = static_cast<size_t>(decoder.prompt_length());
+    const auto final = static_cast<size_t>(decoder.num_final());
+    ASSERT_GE(final, known.size());
+    ASSERT_LE(prompt + final, decoder.canvas().size());
+    const std::span<const TokenId> now = decoder.canvas().subspan(prompt, final);
+    EXPECT_TRUE(std::equal(known.begin(), known.end(), now.begin()));
+    known.assign(now.begin(), now.end());
+  };
+  engine.run([&](const StepEvent& event) { check(event.decoder); });
+  const Decoder& decoder = engine.decoder(0);
+  EXPECT_EQ(known.size() + static_cast<size_t>(decoder.prompt_length()), decoder.canvas().size());
+}
+
+TEST(Engine, KeepsWhatADecoderCallsFinal) {
+  for (const char* unmask : {"low-confidence", "random", "threshold=0.02"}) {
+    check_final_tokens(tiny_configs()[0], unmask, 8);
+    check_final_tokens(tiny_configs()[4], unmask, 24);
+    check_final_tokens(tiny_configs()[7], unmask, 8);
+  }
+  check_final_tokens(tiny_configs()[5], "", 0);
+  check_final_tokens(tiny_refusion_config(), "", 8);
+  check_final_tokens(tiny_gidd_config(1000, 64), "", 8);
+}
+
+std::vector<TokenId> read_in_parts(const std::shared_ptr<const Model>& model, int32_t most_rows) {
+  Autoregressive options;
+  options.gen_length = 6;
+  options.most_rows = most_rows;
+  ThreadPool threads(1);
+  Engine engine(model, default_table(), threads);
+  engine.add(std::make_unique<AutoregressiveDecoder>(options, random_tokens(3, 41, 80)));
+  engine.run();
+  return tokens_of(engine.decoder(0));
+}
+
+TEST(Engine, GivesTheSameTokensInHoweverManyPartsAPromptIsRead) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const auto model = tiny_model(tiny_configs()[6], dtype);
+    const std::vector<TokenId> whole = read_in_parts(model, 1024);
+    for (const int32_t rows : {1, 7, 40}) EXPECT_EQ(read_in_parts(model, rows), whole) << rows;
+  }
+}
+
+std::vector<LikelihoodDecoder::Score> score(const std::shared_ptr<const Model>& model,
+                                            const std::vector<TokenId>& tokens, int32_t most_rows) {
+  ThreadPool threads(1);
+  Engine engine(model, default_table(), threads);
+  engine.add(std::make_unique<LikelihoodDecoder>(tokens, most_rows));
+  engine.run();
+  const auto& decoder = dynamic_cast<const LikelihoodDecoder&>(engine.decoder(0));
+  EXPECT_TRUE(decoder.done());
+  return {decoder.scores().begin(), decoder.scores().end()};
+}
+
+TEST(Likelihood, IsThatOfTheTokensThatTheModelWouldWrite) {
+  ModelConfig config = tiny_configs()[6];
+  config.end_ids.clear();
+  const auto model = tiny_model(config);
+  ThreadPool threads(1);
+  Engine engine(model, default_table(), threads);
+  GenerationOptions options;
+  options.gen_length = 8;
+  engine.add(make_decoder(config, options, {1, 2, 3}));
+  std::vector<double> confidences;
+  engine.run([&](const StepEvent& event) { confidences.push_back(event.report.committed[0].confidence); });
+  const std::vector<TokenId> text = tokens_of(engine.decoder(0));
+  const std::vector<LikelihoodDecoder::Score> scores = score(model, text, 1024);
+  ASSERT_EQ(scores.size(), text.size() - 1);
+  for (size_t i = 0; i < confidences.size(); ++i) {
+    const LikelihoodDecoder::Score& each = scores[i + 2];
+    EXPECT_EQ(each.best, text[i + 3]);
+    EXPECT_EQ(each.best_probability, confidences[i]);
+    EXPECT_DOUBLE_EQ(each.probability, confidences[i]);
+  }
+  const std::vector<LikelihoodDecoder::Score> in_parts = score(model, text, 3);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    EXPECT_EQ(in_parts.at(i).probability, scores[i].probability);
+    EXPECT_GE(scores[i].best_probability, scores[i].probability);
+  }
+  EXPECT_TRUE(score(model, {5}, 4).empty());
 }
 
 }  // namespace
