@@ -416,6 +416,37 @@ TEST_F(Cli, InspectsWithoutLoadingWeights) {
   EXPECT_TRUE(random["checkpoint"].is_null());
 }
 
+TEST_F(Cli, QuantizesAModelThatThenLoadsAsItIs) {
+  const std::string out = (folder_ / "quantised").string();
+  const Outcome outcome =
+      lacuna("quantize -m " + golden("llada2") + " --to int8 --threads 1 --tokens 16 --json -o " + out);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_LT(report["relative_error"], 0.01);
+  EXPECT_LT(report["kl_mean"], 0.01);
+  const auto logits = [&](const std::string& model) {
+    write("request.json", R"({"tokens": [1, 2, 3, 4]})");
+    const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " + model);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return slurp(folder_ / "out.npy");
+  };
+  EXPECT_EQ(logits(out), logits(golden("llada2") + " --weights int8"));
+  EXPECT_NE(logits(out), logits(golden("llada2")));
+
+  const Outcome again = lacuna("quantize -m " + golden("llada2") + " --to int8 -o " + out);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("is there already"));
+  const Outcome twice = lacuna("quantize -m " + out + " --to int8 -o " + out + "2");
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("is quantised already"));
+}
+
+TEST_F(Cli, RefusesWeightsThatRowsCannotMeet) {
+  const Outcome outcome = run("llada", "--dtype f32 --weights bf16");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--weights is bf16, and rows are f32"));
+}
+
 TEST_F(Cli, WarnsAboutATokenizerThatDoesNotFit) {
   const std::string model = checkpoint_with_text();
   EXPECT_THAT(json::parse(lacuna("inspect --json -m " + model).out)["warnings"], IsEmpty());

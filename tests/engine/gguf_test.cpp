@@ -1,0 +1,230 @@
+// Models that ship with the repository, written as GGUF files: they must be the same models.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "gguf_bytes.h"
+#include "model/gguf_model.h"
+#include "model/tiny_models.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/quantise.h"
+
+namespace lacuna {
+namespace {
+
+using test::GgufBytes;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::filesystem::path zoo_folder(const std::string& name) {
+  return std::filesystem::path(LACUNA_SOURCE_DIR) / "models" / name;
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Turns a checkpoint folder into one GGUF file, as llama.cpp's converters do.
+class GgufWriter {
+ public:
+  GgufWriter(const std::string& model, const std::string& architecture, uint32_t type)
+      : folder_(zoo_folder(model)),
+        config_(read_config(folder_)),
+        checkpoint_(Checkpoint::open(folder_)),
+        architecture_(architecture),
+        type_(type) {}
+
+  void write(const std::filesystem::path& path) {
+    add_keys();
+    add_tensors();
+    file_.write(path);
+  }
+
+ private:
+  void add_keys() {
+    const auto key = [&](const char* name) { return architecture_ + '.' + name; };
+    const auto number = [&](const char* name, int64_t value) {
+      file_.number(key(name), static_cast<uint32_t>(value));
+    };
+    file_.text("general.architecture", architecture_);
+    number("block_count", config_.num_layers);
+    number("embedding_length", config_.hidden_dim);
+    number("feed_forward_length", config_.ffn_dim);
+    number("attention.head_count", config_.num_heads);
+    number("attention.head_count_kv", config_.num_kv_heads);
+    number("attention.key_length", config_.head_dim);
+    number("context_length", config_.max_positions);
+    file_.real(key("rope.freq_base"), config_.rope.theta);
+    file_.real(key("attention.layer_norm_rms_epsilon"), config_.norm_eps);
+    if (!config_.causal) file_.flag(key("attention.causal"), false);
+    const auto token = [&](const char* name, TokenId id) {
+      if (id >= 0)
+        file_.number(std::string("tokenizer.ggml.") + name + "_token_id", static_cast<uint32_t>(id));
+    };
+    token("eos", config_.eos_id);
+    token("padding", config_.pad_id);
+    token("mask", config_.mask_id);
+    file_.text("tokenizer.huggingface.json", read_text(folder_ / "tokenizer.json"));
+    const auto tokenizer = nlohmann::json::parse(read_text(folder_ / "tokenizer_config.json"));
+    if (tokenizer.contains("chat_template"))
+      file_.text("tokenizer.chat_template", tokenizer["chat_template"].get<std::string>());
+  }
+
+  void add_tensors() {
+    const TensorNames from = family_entry(config_.family).tensors;
+    const TensorNames& to = gguf_tensor_names();
+    const int64_t hidden = config_.hidden_dim;
+    matrix(from.embedding, to.embedding, config_.vocab_size, hidden);
+    vector(from.final_norm, to.final_norm, ".weight", hidden);
+    if (!config_.tied_embeddings) matrix(from.head, to.head, config_.vocab_size, hidden);
+    const bool is_llada = config_.family == Family::kLlada;
+    for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+      const LayerTensorNames a = from.layer(layer);
+      const LayerTensorNames b = to.layer(layer);
+      vector(a.attn_norm, b.attn_norm, ".weight", hidden);
+      vector(a.ffn_norm, b.ffn_norm, ".weight", hidden);
+      matrix(a.q, b.q, config_.q_dim(), hidden, is_llada ? config_.num_heads : 0);
+      matrix(a.k, b.k, config_.kv_dim(), hidden, is_llada ? config_.num_kv_heads : 0);
+      matrix(a.v, b.v, config_.kv_dim(), hidden);
+      matrix(a.o, b.o, hidden, config_.q_dim());
+      matrix(a.gate, b.gate, config_.ffn_dim, hidden);
+      matrix(a.up, b.up, config_.ffn_dim, hidden);
+      matrix(a.down, b.down, hidden, config_.ffn_dim);
+      if (config_.qkv_bias) {
+        vector(a.q, b.q, ".bias", config_.q_dim());
+        vector(a.k, b.k, ".bias", config_.kv_dim());
+        vector(a.v, b.v, ".bias", config_.kv_dim());
+      }
+      if (config_.qk_norm_per_head) {
+        vector(a.q_norm, b.q_norm, ".weight", config_.head_dim);
+        vector(a.k_norm, b.k_norm, ".weight", config_.head_dim);
+      }
+    }
+  }
+
+  void vector(std::string_view from, std::string_view to, const std::string& suffix, int64_t count) {
+    const std::vector<float> values = checkpoint_.values(std::string(from) + suffix, std::array{count});
+    std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    file_.tensor(std::string(to) + suffix, kGgmlF32, {static_cast<uint64_t>(count)}, bytes);
+  }
+
+  /// With heads, row j + s * half of each goes to row 2j + s.
+  void matrix(std::string_view from, std::string_view to, int64_t rows, int64_t inputs, int64_t heads = 0) {
+    const auto stored = checkpoint_.matrix(from, rows, inputs);
+    std::vector<float> row(static_cast<size_t>(inputs));
+    std::string bytes;
+    for (int64_t n = 0; n < rows; ++n) {
+      int64_t source = n;
+      if (heads > 0) {
+        const int64_t width = rows / heads;
+        source = n / width * width + n % width % 2 * (width / 2) + n % width / 2;
+      }
+      stored->read(source, row.data());
+      append_row(row, bytes);
+    }
+    file_.tensor(std::string(to) + ".weight", type_,
+                 {static_cast<uint64_t>(rows), static_cast<uint64_t>(inputs)}, bytes);
+  }
+
+  void append_row(const std::vector<float>& row, std::string& bytes) const {
+    if (type_ == kGgmlQ8_0) {
+      QuantisedRow codes;
+      quantise({.bits = 8, .group = 32}, row, codes);
+      for (size_t k = 0; k < row.size(); ++k) {
+        if (k % 32 == 0) GgufBytes::append(bytes, to_f16(codes.scales[k / 32]));
+        bytes += static_cast<char>(codes.codes[k] - 128);
+      }
+      return;
+    }
+    for (const float value : row) {
+      if (type_ == kGgmlF32) GgufBytes::append(bytes, value);
+      if (type_ == kGgmlF16) GgufBytes::append(bytes, to_f16(value));
+      if (type_ == kGgmlBf16) GgufBytes::append(bytes, bf16(value));
+    }
+  }
+
+  std::filesystem::path folder_;
+  ModelConfig config_;
+  Checkpoint checkpoint_;
+  std::string architecture_;
+  uint32_t type_;
+  GgufBytes file_;
+};
+
+struct Case {
+  std::string model;
+  std::string architecture;
+};
+
+void PrintTo(const Case& value, std::ostream* out) {
+  *out << value.model;
+}
+
+class GgufModels : public testing::TestWithParam<Case> {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  std::vector<float> logits(const std::filesystem::path& model, const WeightFormats& formats) {
+    ThreadPool threads(2);
+    Runner runner(Model::load(model, formats, threads), default_table(), 2);
+    const ModelConfig& config = runner.model().config();
+    return runner.logits(canvas_plan(random_tokens(1, 24, config.vocab_size), own_rows_of(config)));
+  }
+
+  void write(uint32_t type) { GgufWriter(GetParam().model, GetParam().architecture, type).write(path_); }
+
+  std::filesystem::path path_ =
+      std::filesystem::path(testing::TempDir()) / ("gguf_models_" + GetParam().architecture + ".gguf");
+};
+
+TEST_P(GgufModels, OfBf16AreTheFoldersModel) {
+  write(kGgmlBf16);
+  const ModelConfig folder = read_config(zoo_folder(GetParam().model));
+  const ModelConfig file = read_config(path_);
+  EXPECT_EQ(file.family, folder.family);
+  EXPECT_EQ(file.mask_id, folder.mask_id);
+  EXPECT_EQ(file.end_ids, folder.end_ids);
+  EXPECT_EQ(file.max_positions, folder.max_positions);
+  EXPECT_EQ(logits(path_, DType::kBF16), logits(zoo_folder(GetParam().model), DType::kBF16));
+}
+
+TEST_P(GgufModels, OfQ8HaveTheBitsOfInt8Weights) {
+  write(kGgmlQ8_0);
+  WeightFormats int8(DType::kF32);
+  int8.layers = *weight_format("int8");
+  int8.embedding = *weight_format("int8");
+  EXPECT_EQ(logits(path_, DType::kF32), logits(zoo_folder(GetParam().model), int8));
+}
+
+TEST_P(GgufModels, BringTheirTokenizer) {
+  write(kGgmlF16);
+  const Tokenizer folder = Tokenizer::load(zoo_folder(GetParam().model));
+  const Tokenizer file = Tokenizer::load(path_);
+  const std::string text = "Tom has 12 apples and buys 7 more. How many apples does he have?";
+  EXPECT_EQ(file.encode(text), folder.encode(text));
+  EXPECT_EQ(load_chat_template(path_).format, load_chat_template(zoo_folder(GetParam().model)).format);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, GgufModels,
+                         testing::Values(Case{"mini-llada", "llada"}, Case{"mini-dream", "dream"},
+                                         Case{"mini-qwen", "qwen2"}, Case{"mini-qwen3", "qwen3"}),
+                         [](const auto& test) { return test.param.architecture; });
+
+TEST(GgufModel, OfAnotherArchitectureIsRefused) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "gguf_model_other.gguf";
+  GgufBytes file;
+  file.text("general.architecture", "mamba");
+  file.write(path);
+  EXPECT_THAT([&] { read_config(path); },
+              ThrowsMessage<InputError>(HasSubstr("\"general.architecture\" is \"mamba\"; expected llada")));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace lacuna

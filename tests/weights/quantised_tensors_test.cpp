@@ -1,0 +1,105 @@
+#include "weights/quantised_tensors.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "weights/checkpoint.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class RandomMatrix : public StoredMatrix {
+ public:
+  explicit RandomMatrix(int64_t inputs) : inputs_(inputs) {}
+  void read(int64_t n, float* out) const override {
+    const RngStream random(1, n);
+    for (int64_t k = 0; k < inputs_; ++k)
+      out[k] = static_cast<float>(2 * random.uniform(static_cast<uint64_t>(k)) - 1);
+  }
+
+ private:
+  int64_t inputs_;
+};
+
+class QuantisedCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Checkpoint written(const std::vector<TensorToWrite>& tensors) const {
+    write_safetensors(folder_ / "model.safetensors", tensors, {});
+    return Checkpoint::open(folder_);
+  }
+
+  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) /
+                                  testing::UnitTest::GetInstance()->current_test_info()->name();
+  ThreadPool threads_{2};
+};
+
+TEST_F(QuantisedCheckpoint, GivesTheWeightsThatQuantisingAtLoadGives) {
+  for (const int64_t inputs : {33, 64}) {
+    const RandomMatrix matrix(inputs);
+    for (const NamedWeightFormat& known : kWeightFormats) {
+      if (!known.format.is_quantised()) continue;
+      const QuantisedTensors tensors =
+          quantise_tensors(threads_, known.format.quantisation, "some.module", matrix, 20, inputs);
+      const Checkpoint checkpoint = written(tensors.tensors);
+      const auto stored = checkpoint.matrix("some.module", 20, inputs);
+      EXPECT_EQ(stored->quantisation(), known.format.quantisation) << known.name;
+      const PackedMatrix from_file = pack(threads_, known.format, *stored, 0, 20, inputs);
+      const PackedMatrix at_load = pack(threads_, known.format, matrix, 0, 20, inputs);
+      double error = 0;
+      std::vector<float> a(static_cast<size_t>(inputs));
+      std::vector<float> b(a);
+      std::vector<float> original(a);
+      for (int64_t n = 0; n < 20; ++n) {
+        from_file.read_row(n, a.data());
+        at_load.read_row(n, b.data());
+        ASSERT_EQ(a, b) << known.name;
+        stored->read(n, b.data());
+        ASSERT_EQ(a, b) << known.name;
+        matrix.read(n, original.data());
+        for (size_t k = 0; k < a.size(); ++k) error += (original[k] - a[k]) * (original[k] - a[k]);
+      }
+      EXPECT_NEAR(tensors.squared_error, error, 1e-6 * error);
+    }
+  }
+}
+
+TEST_F(QuantisedCheckpoint, GivesPartsOfAMatrix) {
+  const RandomMatrix matrix(32);
+  const Quantisation int8 = weight_format("int8")->quantisation;
+  const Checkpoint checkpoint = written(quantise_tensors(threads_, int8, "qkv", matrix, 40, 32).tensors);
+  const auto stored = checkpoint.matrix("qkv", 40, 32);
+  const PackedMatrix part = pack(threads_, int8, *stored, 10, 5, 32);
+  std::vector<float> a(32);
+  std::vector<float> b(32);
+  part.read_row(3, a.data());
+  stored->read(13, b.data());
+  EXPECT_EQ(a, b);
+}
+
+TEST_F(QuantisedCheckpoint, OfAnotherShapeIsRefused) {
+  const RandomMatrix matrix(64);
+  const Quantisation int8 = weight_format("int8")->quantisation;
+  const Checkpoint checkpoint = written(quantise_tensors(threads_, int8, "module", matrix, 16, 64).tensors);
+  using Shape = std::pair<int64_t, int64_t>;
+  for (const Shape& shape : {Shape(16, 96), Shape(17, 64), Shape(16, 32)}) {
+    const auto open = [&] { checkpoint.matrix("module", shape.first, shape.second); };
+    EXPECT_THAT(open,
+                ThrowsMessage<InputError>(HasSubstr("the codes of \"module\" are U8 of shape [16, 64]")));
+  }
+  EXPECT_THAT([&] { checkpoint.matrix("other", 16, 64); },
+              ThrowsMessage<InputError>(HasSubstr("\"other.weight\" is missing")));
+  // Programs that know nothing of it find no weight where they look.
+  EXPECT_FALSE(checkpoint.contains("module.weight"));
+}
+
+}  // namespace
+}  // namespace lacuna
