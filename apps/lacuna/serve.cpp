@@ -1,0 +1,169 @@
+#include <fmt/core.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "commands.h"
+#include "decode/make_decoder.h"
+#include "engine/guide.h"
+#include "generation_flags.h"
+#include "loading.h"
+#include "server/http_server.h"
+#include "server/scheduler.h"
+#include "server/service.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+namespace {
+
+struct ServeFlags : GuidedModelFlags {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  std::string api_key;
+  std::string name;
+  std::string chat_template;
+  int64_t kv_memory = 0;  // MiB; 0: half of what is free
+  SchedulerLimits limits;
+  GenerationOptions generation;
+};
+
+sem_t wants_to_stop;
+std::atomic<bool> is_loaded{false};
+
+extern "C" void stop_serving(int /*signal*/) {
+  if (!is_loaded) _exit(0);  // nothing is under way
+  sem_post(&wants_to_stop);
+}
+
+/// Bytes of memory that are free for the taking, as Linux estimates them.
+int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kibibytes = 0;
+  for (std::string unit; file >> key >> kibibytes; std::getline(file, unit)) {
+    if (key == "MemAvailable:") return kibibytes << 10;
+  }
+  return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+}
+
+/// The checkpoint's template, or the one that was asked for.
+ChatTemplate choose_template(const ServeFlags& flags, const ModelSource& source, bool has_tokenizer) {
+  ChatTemplate chosen;
+  if (has_tokenizer) chosen = load_chat_template(source.folder);
+  if (flags.chat_template.empty()) return chosen;
+  const std::optional<ChatFormat> format = chat_format_named(flags.chat_template);
+  if (!format) {
+    throw InputError("--chat-template is '{}'; expected llada, chatml or none", flags.chat_template);
+  }
+  chosen.format = *format;
+  return chosen;
+}
+
+void serve(const ServeFlags& flags) {
+  // Whatever may be wrong with the flags is said before the weights are read.
+  const ModelSource source = find_model(flags);
+  std::optional<Tokenizer> tokenizer;
+  if (has_tokenizer(source.folder)) tokenizer = Tokenizer::load(source.folder);
+  const Tokenizer* texts = tokenizer ? &*tokenizer : nullptr;
+  const ChatTemplate chat_template = choose_template(flags, source, tokenizer.has_value());
+  const TextModel text_model{source.config, texts, chat_template};
+  const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model);
+  if (!guide) {
+    GenerationOptions defaults = flags.generation;
+    defaults.stop.clear();  // texts end answers of every family here
+    make_decoder(source.config, defaults, {0});
+  }
+
+  ServiceSettings settings;
+  settings.name = flags.name.empty() ? flags.model : flags.name;
+  settings.fingerprint = "lacuna-" LACUNA_VERSION;
+  settings.api_key = flags.api_key;
+  settings.defaults = flags.generation;
+  Service service(std::move(settings));
+  sem_init(&wants_to_stop, 0, 0);
+  std::signal(SIGINT, stop_serving);
+  std::signal(SIGTERM, stop_serving);
+  std::signal(SIGPIPE, SIG_IGN);
+  auto server = std::make_unique<HttpServer>(
+      flags.host, flags.port, [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+        service.handle(request, reply);
+      });
+
+  const LoadedModel loaded = load_model(flags, source);
+  const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
+  SchedulerLimits limits = flags.limits;
+  limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory() / 2;
+  Scheduler scheduler(loaded.model, *loaded.kernels, *loaded.threads, guide_model, limits);
+  ServiceParts parts;
+  parts.model = loaded.model;
+  parts.tokenizer = texts;
+  parts.chat_template = chat_template;
+  parts.guide = guide ? &guide->guide : nullptr;
+  parts.scheduler = &scheduler;
+  service.start(std::move(parts));
+  is_loaded = true;
+  fmt::print(stderr, "serving {} ({}, {} MiB, {}, {} threads, {} MiB for K/V) at http://{}:{}\n", flags.model,
+             name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20, loaded.kernels->name,
+             loaded.threads->size(), limits.memory >> 20, flags.host, server->port());
+  while (sem_wait(&wants_to_stop) != 0) {
+  }
+  server.reset();  // first: nobody asks the scheduler for anything now
+}
+
+/// Every flag has a twin in the environment: --max-running is LACUNA_MAX_RUNNING. The flag wins.
+void add_environment(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty() || option->get_lnames().front() == "help") continue;
+    std::string name = "LACUNA_" + option->get_lnames().front();
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char character) {
+      return character == '-' ? '_' : static_cast<char>(std::toupper(character));
+    });
+    option->envname(name);
+  }
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& program) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = program.add_subcommand("serve", "Answer clients of OpenAI's protocol over HTTP");
+  add_model_flags(*command, *flags);
+  add_guide_flag(*command, flags->guide);
+  const auto add = [&](const char* names, auto& field, const char* help) {
+    return command->add_option(names, field, help)->group("Server");
+  };
+  add("--host", flags->host, "Address to listen on (default 127.0.0.1: this machine alone)");
+  add("--port", flags->port, "Port; 0: any that is free (default 8080)");
+  add("--api-key", flags->api_key, "What clients must send as Authorization: Bearer KEY (default: nothing)");
+  add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
+  add("--chat-template", flags->chat_template, "llada, chatml or none (default: the checkpoint's)");
+  add("--max-running,--max-num-seqs,--parallel", flags->limits.max_running,
+      "Requests that share passes (default 32)")
+      ->check(CLI::Range(1, 65536));
+  add("--max-queue", flags->limits.max_queue, "Requests that wait; more get 503 (default 256)")
+      ->check(CLI::Range(0, 65536));
+  add("--kv-memory", flags->kv_memory,
+      "MiB for keys and values of requests that run (default: half of what is free)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  add("--pass-rows", flags->limits.pass_rows,
+      "Rows of a pass that several requests share; a longer canvas has its passes to itself (default 1024)")
+      ->check(CLI::Range(1, 1 << 24));
+  add_generation_flags(*command, flags->generation);
+  add_environment(*command);
+  command->footer(
+      "Generation flags are what requests do not ask for otherwise. docs/server.md has the rest.");
+  command->callback([flags] { serve(*flags); });
+}
+
+}  // namespace lacuna

@@ -1,0 +1,53 @@
+// The first byte names an endpoint, the rest is a body for it: refused with InputError, or a request within
+// the bounds that the rest of the server relies on.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <variant>
+
+#include "base/error.h"
+#include "server/api_request.h"
+
+namespace {
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+void check(const lacuna::GenerationRequest& request) {
+  check(request.num_choices >= 1 && request.num_choices <= lacuna::kMostChoices);
+  check(request.prompts.size() <= static_cast<size_t>(lacuna::kMostChoices));
+  check(request.prompts.empty() == request.is_infill());
+  check(request.stop.size() <= lacuna::kMostStops);
+  for (const std::string& stop : request.stop) check(!stop.empty() && stop.size() <= lacuna::kMostStopBytes);
+  check(request.canvas.size() <= lacuna::kMostCanvasParts);
+  for (const lacuna::CanvasPart& part : request.canvas) {
+    const auto* hole = std::get_if<lacuna::Hole>(&part);
+    check(hole == nullptr ||
+          (hole->least >= 1 && hole->least <= hole->most && hole->most <= lacuna::kMostHoleTokens));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
+  try {
+    const nlohmann::json json = lacuna::parse_body(body);
+    switch (data[0] % 3) {
+      case 0:
+        check(lacuna::parse_chat_request(json, {}));
+        break;
+      case 1:
+        check(lacuna::parse_completion_request(json, {}));
+        break;
+      default:
+        check(lacuna::parse_infill_request(json, {}));
+    }
+  } catch (const lacuna::InputError&) {  // the one way to refuse
+  }
+  return 0;
+}

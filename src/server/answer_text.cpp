@@ -1,0 +1,76 @@
+#include "server/answer_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+
+size_t whole_characters(std::string_view text) {
+  const size_t most = std::min<size_t>(text.size(), 3);
+  for (size_t back = 1; back <= most; ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) break;
+    if (byte < 0xC0) continue;  // within a character
+    const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+    return length > back ? text.size() - back : text.size();
+  }
+  return text.size();
+}
+
+AnswerText::AnswerText(const Tokenizer* tokenizer, std::vector<TokenId> end_ids,
+                       std::vector<std::string> stop)
+    : tokenizer_(tokenizer), end_ids_(std::move(end_ids)), stop_(std::move(stop)) {}
+
+std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
+  if (!has_ended_) {
+    const std::span<const TokenId> fresh = final.subspan(static_cast<size_t>(num_tokens_));
+    const auto end = std::find_first_of(fresh.begin(), fresh.end(), end_ids_.begin(), end_ids_.end());
+    const auto count = static_cast<size_t>(end - fresh.begin());
+    const size_t known = bytes_.size();
+    if (tokenizer_ != nullptr) bytes_ += tokenizer_->decode(fresh.first(count));
+    num_tokens_ += static_cast<int32_t>(count);
+    has_ended_ = end != fresh.end();
+    find_stop(known);
+  }
+  const bool is_whole = is_all || has_ended_;
+  const size_t sure = is_whole
+                          ? bytes_.size()
+                          : whole_characters(std::string_view(bytes_).substr(0, bytes_.size() - held_back()));
+  if (sure <= given_) return {};
+  const std::string text = replace_ill_formed(std::string_view(bytes_).substr(given_, sure - given_));
+  given_ = sure;
+  return text;
+}
+
+/// Cuts the text before the stop text that is the first to end behind byte `from`: so it does not matter how
+/// many tokens come at once.
+void AnswerText::find_stop(size_t from) {
+  size_t first_end = std::string::npos;
+  size_t cut = 0;
+  for (const std::string& stop : stop_) {
+    const size_t begin = bytes_.find(stop, from - std::min(from, stop.size() - 1));
+    if (begin == std::string::npos) continue;
+    const size_t end = begin + stop.size();
+    if (end > first_end || (end == first_end && begin > cut)) continue;
+    first_end = end;
+    cut = begin;
+  }
+  if (first_end == std::string::npos) return;
+  bytes_.resize(cut);
+  has_ended_ = true;
+}
+
+/// The longest end of the text that may be the start of a stop text.
+size_t AnswerText::held_back() const {
+  size_t longest = 0;
+  for (const std::string& stop : stop_) {
+    for (size_t size = std::min(stop.size() - 1, bytes_.size()); size > longest; --size) {
+      if (std::string_view(bytes_).ends_with(std::string_view(stop).substr(0, size))) longest = size;
+    }
+  }
+  return longest;
+}
+
+}  // namespace lacuna

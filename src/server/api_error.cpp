@@ -1,0 +1,33 @@
+#include "server/api_error.h"
+
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+std::string_view type_of(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "unavailable_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+}  // namespace
+
+nlohmann::ordered_json error_json(int status, std::string_view sentence) {
+  return {{"error",
+           {{"message", replace_ill_formed(sentence)},
+            {"type", type_of(status)},
+            {"param", nullptr},
+            {"code", status}}}};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,380 @@
+#include "server/api_request.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/settings.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+
+std::string shown(const json& value) {
+  return in_quotes(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+/// The value of a key that was given, and not as null.
+const json* find(const json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool read_flag(const json& object, std::string_view key) {
+  const json* value = find(object, key);
+  if (value == nullptr) return false;
+  if (!value->is_boolean()) throw InputError("{} is {}; expected true or false", key, shown(*value));
+  return value->get<bool>();
+}
+
+int64_t integer_in(const json& value, std::string_view place, int64_t least, int64_t most) {
+  const bool is_whole = value.is_number_integer() &&
+                        (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{1} << 62);
+  if (!is_whole || value.get<int64_t>() < least || value.get<int64_t>() > most) {
+    throw InputError("{} is {}; expected a whole number from {} to {}", place, shown(value), least, most);
+  }
+  return value.get<int64_t>();
+}
+
+/// Fields that ask for what no method here does, unless they ask for nothing.
+void refuse_unsupported(const json& body) {
+  for (const char* key : {"presence_penalty", "frequency_penalty", "min_p", "typical_p"}) {
+    const json* value = find(body, key);
+    if (value != nullptr && *value != 0) {
+      throw InputError("{} is {}; this server draws by temperature, top_p and top_k alone", key,
+                       shown(*value));
+    }
+  }
+  for (const char* key : {"logit_bias", "tools", "functions", "grammar", "json_schema"}) {
+    const json* value = find(body, key);
+    if (value != nullptr && !value->empty()) {
+      throw InputError("{} is not supported: no method here can be confined to it", key);
+    }
+  }
+  if (const json* format = find(body, "response_format")) {
+    if (!format->is_object() || format->value("type", json()) != "text") {
+      throw InputError("response_format is {}; expected {{\"type\": \"text\"}}", shown(*format));
+    }
+  }
+  const json* suffix = find(body, "suffix");
+  if (suffix != nullptr && *suffix != "") {
+    throw InputError("suffix is not supported here; POST /v1/infill fills the hole before a suffix");
+  }
+}
+
+/// Values that every client sends and that change nothing where the best token is taken.
+void drop_idle_filters(const json& body, GenerationOptions& options) {
+  const bool draws = options.temperature.value_or(0) > 0;
+  if (draws) return;
+  if (find(body, "top_p") != nullptr) options.top_p.reset();
+  if (find(body, "top_k") != nullptr) options.top_k.reset();
+}
+
+/// `threshold` as lmdeploy, SGLang and mlx-vlm take it: every position that is surer is written.
+void read_threshold(const json& body, GenerationOptions& options) {
+  for (const char* key : {"threshold", "confidence_threshold", "dllm_confidence_threshold"}) {
+    const json* value = find(body, key);
+    if (value == nullptr) continue;
+    if (!value->is_number()) throw InputError("{} is {}; expected a number in (0, 1]", key, shown(*value));
+    options.unmask = "threshold=" + value->dump();
+  }
+}
+
+void read_stop(const json& body, GenerationRequest& request) {
+  request.stop = std::move(request.options.stop);
+  request.options.stop.clear();
+  if (const json* stop = find(body, "stop")) {
+    GenerationOptions given;
+    read_setting("stop", *stop, "", given);
+    request.stop = given.stop;
+  }
+  std::erase(request.stop, std::string());
+  const auto is_long = [](const std::string& stop) { return stop.size() > kMostStopBytes; };
+  if (request.stop.size() > kMostStops || std::any_of(request.stop.begin(), request.stop.end(), is_long)) {
+    throw InputError("stop holds too much; expected at most {} texts of at most {} bytes", kMostStops,
+                     kMostStopBytes);
+  }
+}
+
+void read_logprobs(const json& body, GenerationRequest& request) {
+  const json* logprobs = find(body, "logprobs");
+  if (logprobs == nullptr) return;
+  if (logprobs->is_boolean()) {
+    request.wants_logprobs = logprobs->get<bool>();
+    return;
+  }
+  integer_in(*logprobs, "logprobs", 0, 20);
+  request.wants_logprobs = true;
+}
+
+void read_own_settings(const json& own, GenerationRequest& request) {
+  json settings = own;
+  request.events = read_flag(settings, "events");
+  const json* guide = find(settings, "guide");
+  if (guide != nullptr && !read_flag(settings, "guide")) {  // not even by default
+    request.options.guide_match.reset();
+    request.options.guide_fallback.reset();
+    request.options.guide_block.reset();
+  }
+  request.uses_guide = guide != nullptr && guide->get<bool>();
+  settings.erase("events");
+  settings.erase("guide");
+  read_settings(settings, "lacuna.", request.options);
+}
+
+GenerationRequest read_common(const json& body, const GenerationOptions& defaults) {
+  if (!body.is_object()) throw InputError("the body is no JSON object");
+  GenerationRequest request;
+  request.options = defaults;
+  refuse_unsupported(body);
+  for (const auto& [key, value] : body.items()) {
+    // llama.cpp's clients ask for any seed, or for any length, with -1.
+    const bool is_any = value.is_number_integer() && value == -1;
+    if (!is_any && is_common_name(key)) read_setting(key, value, "", request.options);
+  }
+  if (const json* most = find(body, "max_completion_tokens")) {
+    read_setting("gen-length", *most, "", request.options);
+  }
+  read_threshold(body, request.options);
+  drop_idle_filters(body, request.options);
+  if (const json* own = find(body, "lacuna")) {
+    if (!own->is_object()) throw InputError("lacuna is {}; expected an object of settings", shown(*own));
+    read_own_settings(*own, request);
+  }
+  const GenerationOptions& options = request.options;
+  if (options.guide_match || options.guide_fallback || options.guide_block) request.uses_guide = true;
+  read_stop(body, request);
+  read_logprobs(body, request);
+  request.stream = read_flag(body, "stream");
+  if (const json* stream = find(body, "stream_options")) {
+    if (!stream->is_object()) throw InputError("stream_options is {}; expected an object", shown(*stream));
+    request.include_usage = read_flag(*stream, "include_usage");
+  }
+  if (const json* n = find(body, "n")) {
+    request.num_choices = static_cast<int32_t>(integer_in(*n, "n", 1, kMostChoices));
+  }
+  return request;
+}
+
+std::string read_content(const json& message) {
+  const json* content = find(message, "content");
+  if (content == nullptr) return {};
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) throw InputError("content is {}; expected text", shown(*content));
+  std::string text;
+  for (const json& part : *content) {
+    const json* piece =
+        part.is_object() && part.value("type", json()) == "text" ? find(part, "text") : nullptr;
+    if (piece == nullptr || !piece->is_string()) {
+      throw InputError("content holds {}; expected parts {{\"type\": \"text\", \"text\": ...}}", shown(part));
+    }
+    text += piece->get<std::string>();
+  }
+  return text;
+}
+
+PromptInput read_prompt(const json& prompt) {
+  if (prompt.is_string()) return prompt.get<std::string>();
+  return parse_tokens(prompt, "prompt");
+}
+
+Hole read_hole(const json& hole) {
+  if (hole.is_object()) {
+    Hole result;
+    const json* most = find(hole, "max");
+    if (most == nullptr) throw InputError("hole is {}; expected {{\"min\": A, \"max\": B}}", shown(hole));
+    result.most = static_cast<int32_t>(integer_in(*most, "hole.max", 1, kMostHoleTokens));
+    const json* least = find(hole, "min");
+    if (least != nullptr) {
+      result.least = static_cast<int32_t>(integer_in(*least, "hole.min", 1, result.most));
+    }
+    return result;
+  }
+  const auto size = static_cast<int32_t>(integer_in(hole, "hole", 1, kMostHoleTokens));
+  return {size, size};
+}
+
+/// Ids, with null where one is to be filled in.
+void add_tokens(const json& list, std::string_view place, std::vector<CanvasPart>& canvas) {
+  if (!list.is_array()) throw InputError("{} is {}; expected a list of token ids", place, shown(list));
+  for (const json& token : list) {
+    if (token.is_null()) {
+      canvas.emplace_back(Hole{});
+    } else {
+      canvas.emplace_back(
+          static_cast<TokenId>(integer_in(token, place, 0, std::numeric_limits<TokenId>::max())));
+    }
+  }
+}
+
+void add_part(const json& part, std::vector<CanvasPart>& canvas) {
+  if (part.is_string()) {
+    canvas.emplace_back(part.get<std::string>());
+    return;
+  }
+  const json* hole = part.is_object() ? find(part, "hole") : nullptr;
+  const json* tokens = part.is_object() ? find(part, "tokens") : nullptr;
+  if (hole != nullptr) {
+    canvas.emplace_back(read_hole(*hole));
+  } else if (tokens != nullptr) {
+    add_tokens(*tokens, "tokens", canvas);
+  } else {
+    throw InputError("input holds {}; expected text, {{\"hole\": N}} or {{\"tokens\": [...]}}", shown(part));
+  }
+}
+
+/// Makes holes of the places that are named, or of all but those that are pinned.
+void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
+  const json* mask = find(body, "mask");
+  const json* pinned = find(body, "diffusion_pinned");
+  if (mask == nullptr && pinned == nullptr) return;
+  if (mask != nullptr && pinned != nullptr) throw InputError("mask and diffusion_pinned exclude each other");
+  const json& list = mask != nullptr ? *mask : *pinned;
+  const std::string_view place = mask != nullptr ? "mask" : "diffusion_pinned";
+  if (!list.is_array()) throw InputError("{} is {}; expected a list", place, shown(list));
+  std::vector<bool> named(canvas.size(), false);
+  const auto is_flag = [](const json& value) { return value.is_boolean(); };
+  if (list.size() == canvas.size() && std::all_of(list.begin(), list.end(), is_flag)) {
+    for (size_t i = 0; i < canvas.size(); ++i) named[i] = list[i].get<bool>();
+  } else {
+    for (const json& index : list) {
+      const auto last = static_cast<int64_t>(canvas.size()) - 1;
+      named[static_cast<size_t>(integer_in(index, place, 0, std::max<int64_t>(last, 0)))] = !canvas.empty();
+    }
+  }
+  for (size_t i = 0; i < canvas.size(); ++i) {
+    if (named[i] == (mask != nullptr)) canvas[i] = Hole{};
+  }
+}
+
+std::vector<CanvasPart> read_canvas(const json& body) {
+  std::vector<CanvasPart> canvas;
+  const json* tokens = find(body, "tokens");
+  if (tokens == nullptr) tokens = find(body, "diffusion_seed_canvas");
+  const json* input = find(body, "input");
+  const json* prefix = find(body, "input_prefix");
+  const json* suffix = find(body, "input_suffix");
+  const int sources = (tokens != nullptr) + (input != nullptr) + (prefix != nullptr || suffix != nullptr);
+  if (sources != 1) {
+    throw InputError("expected one of input, tokens and input_prefix with input_suffix; found {}", sources);
+  }
+  if (tokens != nullptr) {
+    add_tokens(*tokens, "tokens", canvas);
+    apply_mask(body, canvas);
+  } else if (input != nullptr) {
+    if (!input->is_array()) throw InputError("input is {}; expected a list of parts", shown(*input));
+    for (const json& part : *input) add_part(part, canvas);
+  } else {
+    for (const json* text : {prefix, suffix}) {
+      if (text != nullptr && !text->is_string()) {
+        throw InputError("input_prefix or input_suffix is {}; expected text", shown(*text));
+      }
+    }
+    if (prefix != nullptr) canvas.emplace_back(prefix->get<std::string>());
+    canvas.emplace_back(Hole{});  // as long as n_predict says
+    if (suffix != nullptr) canvas.emplace_back(suffix->get<std::string>());
+  }
+  return canvas;
+}
+
+}  // namespace
+
+json parse_body(std::string_view body) {
+  // Bounds nesting and the number of values, and refuses a key that comes twice.
+  return parse_json(body, "the body");
+}
+
+std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
+  if (!list.is_array())
+    throw InputError("{} is {}; expected text or a list of token ids", place, shown(list));
+  std::vector<TokenId> tokens;
+  for (const json& token : list) {
+    tokens.push_back(static_cast<TokenId>(integer_in(token, place, 0, std::numeric_limits<TokenId>::max())));
+  }
+  return tokens;
+}
+
+std::vector<Message> parse_messages(const json& body) {
+  const json* list = body.is_object() ? find(body, "messages") : nullptr;
+  if (list == nullptr || !list->is_array() || list->empty()) {
+    throw InputError("messages is missing; expected a list of at least one message");
+  }
+  std::vector<Message> messages;
+  for (const json& message : *list) {
+    const json* role = message.is_object() ? find(message, "role") : nullptr;
+    if (role == nullptr || !role->is_string()) {
+      throw InputError("messages holds {}; expected \"role\" and \"content\"", shown(message));
+    }
+    messages.push_back({role->get<std::string>(), read_content(message)});
+  }
+  return messages;
+}
+
+GenerationRequest parse_chat_request(const json& body, const GenerationOptions& defaults) {
+  GenerationRequest request = read_common(body, defaults);
+  request.prompts.emplace_back(parse_messages(body));
+  return request;
+}
+
+GenerationRequest parse_completion_request(const json& body, const GenerationOptions& defaults) {
+  GenerationRequest request;
+  const json* most = body.is_object() ? find(body, "max_tokens") : nullptr;
+  const bool scores_only = most != nullptr && *most == 0;
+  if (scores_only) {
+    json without = body;
+    without.erase("max_tokens");
+    request = read_common(without, defaults);
+    request.scores_only = true;
+  } else {
+    request = read_common(body, defaults);
+  }
+  const json* prompt = find(body, "prompt");
+  if (prompt == nullptr) throw InputError("prompt is missing; expected text or token ids");
+  const bool is_list = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();
+  if (is_list) {
+    for (const json& each : *prompt) request.prompts.push_back(read_prompt(each));
+  } else {
+    request.prompts.push_back(read_prompt(*prompt));
+  }
+  if (request.prompts.size() * static_cast<size_t>(request.num_choices) > size_t{kMostChoices}) {
+    throw InputError("{} prompts with n = {} make more than {} choices", request.prompts.size(),
+                     request.num_choices, kMostChoices);
+  }
+  request.echoes = read_flag(body, "echo");
+  if (scores_only && !(request.echoes && request.wants_logprobs)) {
+    throw InputError("max_tokens is 0; expected at least 1, or echo with logprobs");
+  }
+  return request;
+}
+
+GenerationRequest parse_infill_request(const json& body, const GenerationOptions& defaults) {
+  GenerationRequest request = read_common(body, defaults);
+  request.canvas = read_canvas(body);
+  if (const json* steps = find(body, "diffusion_max_steps")) {
+    read_setting("steps", *steps, "", request.options);
+  }
+  if (find(body, "input_prefix") != nullptr || find(body, "input_suffix") != nullptr) {
+    const int32_t size = request.options.gen_length.value_or(16);
+    if (size < 1 || size > kMostHoleTokens) {
+      throw InputError("n_predict is {}; expected 1 to {}", size, kMostHoleTokens);
+    }
+    for (CanvasPart& part : request.canvas) {
+      if (std::holds_alternative<Hole>(part)) part = Hole{size, size};
+    }
+  }
+  request.options.gen_length.reset();
+  if (request.canvas.size() > kMostCanvasParts) {
+    throw InputError("the canvas has {} parts; expected at most {}", request.canvas.size(), kMostCanvasParts);
+  }
+  const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
+  if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {
+    throw InputError("the canvas has no hole; expected {{\"hole\": N}}, or null among the tokens");
+  }
+  if (!request.stop.empty()) throw InputError("stop has no effect here: an infill fills its holes");
+  return request;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,77 @@
+// Bodies of requests, parsed and checked as far as that needs no model.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/token.h"
+#include "decode/options.h"
+#include "tokenizer/chat_template.h"
+
+namespace lacuna {
+
+/// What one answer continues.
+using PromptInput = std::variant<std::string, std::vector<TokenId>, std::vector<Message>>;
+
+/// A place in a text that is to be filled with `least` to `most` tokens.
+struct Hole {
+  int32_t least = 1;
+  int32_t most = 1;
+
+  bool operator==(const Hole&) const = default;
+};
+
+/// Parts of a canvas in their order: texts, single tokens, holes.
+using CanvasPart = std::variant<std::string, TokenId, Hole>;
+
+/// What every request that generates has in common.
+struct GenerationRequest {
+  std::vector<PromptInput> prompts;  ///< at least one; empty for an infill
+  std::vector<CanvasPart> canvas;    ///< of an infill: at least one hole
+  GenerationOptions options;         ///< without `stop`
+  std::vector<std::string> stop;     ///< none empty
+  int32_t num_choices = 1;           ///< for each prompt
+  bool stream = false;
+  bool include_usage = false;  ///< a last chunk with usage and timings alone
+  bool wants_logprobs = false;
+  bool echoes = false;       ///< the prompt before the answer
+  bool scores_only = false;  ///< max_tokens 0: likelihoods of the prompt alone
+  bool events = false;       ///< each step's changes
+  /// Asked for with lacuna.guide or with a setting of the guide, of the request or of the defaults.
+  bool uses_guide = false;
+
+  bool is_infill() const { return !canvas.empty(); }
+};
+
+// The bodies' limits: more is refused.
+inline constexpr int32_t kMostChoices = 128;  ///< prompts times n
+inline constexpr size_t kMostStops = 16;
+inline constexpr size_t kMostStopBytes = 512;
+inline constexpr int32_t kMostHoleTokens = 4096;
+inline constexpr size_t kMostCanvasParts = 65536;
+
+/// Parses a body as JSON. InputError says what is wrong, also with UTF-8 and with nesting.
+nlohmann::json parse_body(std::string_view body);
+
+/// Of /v1/chat/completions, /v1/completions and /v1/infill. Unknown fields are ignored; InputError names a
+/// field that asks for what is not there.
+///   defaults  settings that a request need not give
+GenerationRequest parse_chat_request(const nlohmann::json& body, const GenerationOptions& defaults);
+GenerationRequest parse_completion_request(const nlohmann::json& body, const GenerationOptions& defaults);
+/// {"input": [text, {"hole": N}, {"hole": {"min": A, "max": B}}, {"tokens": [id or null]}, ...]}, or
+/// {"tokens": [id or null, ...]} (null: a hole of one token; {"mask": [index, ...]} or vLLM's
+/// diffusion_pinned instead), or {"input_prefix", "input_suffix", "n_predict"}.
+GenerationRequest parse_infill_request(const nlohmann::json& body, const GenerationOptions& defaults);
+
+/// {"messages": [{"role", "content"}, ...]}; contents are strings or lists of {"type": "text", "text"}.
+std::vector<Message> parse_messages(const nlohmann::json& body);
+
+/// Token ids from a JSON list. InputErrors begin with `place`.
+std::vector<TokenId> parse_tokens(const nlohmann::json& list, std::string_view place);
+
+}  // namespace lacuna

@@ -1,0 +1,114 @@
+#include "server/events.h"
+
+#include <algorithm>
+#include <string>
+
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Enough digits to tell confidences apart; a list of them stays short.
+double rounded(double value) {
+  return static_cast<double>(static_cast<int64_t>(value * 1e6 + (value < 0 ? -0.5 : 0.5))) / 1e6;
+}
+
+/// The positions of a pass's rows, in whatever order and more than once, as [[begin, end], ...].
+ordered_json ranges_of(const std::vector<int32_t>& positions, size_t canvas_size) {
+  std::vector<bool> is_computed(canvas_size + 1, false);  // the last one ends every range
+  for (const int32_t position : positions) {
+    if (static_cast<size_t>(position) < canvas_size) is_computed[static_cast<size_t>(position)] = true;
+  }
+  ordered_json ranges = ordered_json::array();
+  size_t begin = 0;
+  for (size_t i = 0; i <= canvas_size; ++i) {
+    if (is_computed[i]) continue;
+    if (begin < i) ranges.push_back({begin, i});
+    begin = i + 1;
+  }
+  return ranges;
+}
+
+}  // namespace
+
+ordered_json EventLog::start(const Decoder& decoder) {
+  canvas_.assign(decoder.canvas().begin(), decoder.canvas().end());
+  ordered_json json{{"v", kEventVersion},
+                    {"type", "start"},
+                    {"prompt", decoder.prompt_length()},
+                    {"mask", mask_id_},
+                    {"canvas", canvas_}};
+  add_pieces(json, canvas_);
+  return json;
+}
+
+ordered_json EventLog::step(const StepEvent& event) {
+  const StepReport& report = event.report;
+  const IndexRange block = event.decoder.block();
+  ordered_json json{{"v", kEventVersion},
+                    {"type", "step"},
+                    {"pass", event.statistics.forward_passes - 1},
+                    {"step", report.step},
+                    {"kind", report.kind},
+                    {"block", {block.begin, block.end}},
+                    {"final", event.decoder.prompt_length() + event.decoder.num_final()}};
+  add_changes(json, event);
+  if (!report.locked.empty()) json["lock"] = report.locked;
+  if (!report.unlocked.empty()) json["unlock"] = report.unlocked;
+  // A guide's rows are places in its own reading.
+  const bool is_guides = event.statistics.guide_rows > guide_rows_;
+  guide_rows_ = event.statistics.guide_rows;
+  if (!is_guides) json["computed"] = ranges_of(event.plan.positions, canvas_.size());
+  const StepCost& baseline = event.statistics.baseline;
+  json["rows"] = event.cost.rows;
+  json["rows_baseline"] = baseline.rows - baseline_.rows;
+  json["flops"] = event.cost.flops();
+  json["flops_baseline"] = baseline.flops() - baseline_.flops();
+  json["ms"] = rounded(1e3 * event.pass_seconds);
+  baseline_ = baseline;
+  return json;
+}
+
+void EventLog::add_changes(ordered_json& json, const StepEvent& event) {
+  const std::span<const TokenId> now = event.decoder.canvas();
+  const std::vector<Commit>& commits = event.report.committed;
+  ordered_json set = ordered_json::array();
+  ordered_json edit = ordered_json::array();
+  ordered_json remask = ordered_json::array();
+  std::vector<TokenId> ids;
+  for (size_t i = 0; i < now.size(); ++i) {
+    const bool is_new = i >= canvas_.size();
+    if (!is_new && now[i] == canvas_[i]) continue;
+    const auto position = static_cast<int32_t>(i);
+    if (now[i] == mask_id_) {
+      remask.push_back(position);
+      continue;
+    }
+    const auto commit = std::find_if(commits.begin(), commits.end(),
+                                     [&](const Commit& one) { return one.position == position; });
+    ordered_json change{position, now[i],
+                        commit == commits.end() ? ordered_json() : ordered_json(rounded(commit->confidence))};
+    (is_new || canvas_[i] == mask_id_ ? set : edit).push_back(std::move(change));
+    ids.push_back(now[i]);
+  }
+  if (!set.empty()) json["set"] = std::move(set);
+  if (!remask.empty()) json["remask"] = std::move(remask);
+  if (!edit.empty()) json["edit"] = std::move(edit);
+  if (now.size() != canvas_.size()) json["length"] = now.size();
+  add_pieces(json, ids);
+  canvas_.assign(now.begin(), now.end());
+}
+
+void EventLog::add_pieces(ordered_json& json, const std::vector<TokenId>& ids) {
+  if (tokenizer_ == nullptr) return;
+  ordered_json pieces = ordered_json::object();
+  for (const TokenId id : ids) {
+    if (!told_.insert(id).second) continue;
+    pieces[std::to_string(id)] = replace_ill_formed(tokenizer_->decode(std::span(&id, 1), false));
+  }
+  if (!pieces.empty()) json["pieces"] = std::move(pieces);
+}
+
+}  // namespace lacuna

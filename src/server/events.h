@@ -1,0 +1,44 @@
+// What each step changed, in few words: version 1 of the event format that docs/server.md describes.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "base/token.h"
+#include "engine/engine.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+
+inline constexpr int kEventVersion = 1;
+
+/// Follows one request and says what changed since the last event. Applying the lists of all events to the
+/// canvas of the first one gives the canvas of the last.
+class EventLog {
+ public:
+  ///   tokenizer  null: ids alone     mask_id  -1: none
+  EventLog(const Tokenizer* tokenizer, TokenId mask_id) : tokenizer_(tokenizer), mask_id_(mask_id) {}
+
+  /// {"v", "type": "start", "prompt", "mask", "canvas": [id, ...], "pieces"}.
+  nlohmann::ordered_json start(const Decoder& decoder);
+  /// {"v", "type": "step", "pass", "step", "kind", "block": [begin, end], "final", "set", "remask", "edit",
+  /// "lock", "unlock", "length", "computed", "rows", "rows_baseline", "flops", "flops_baseline", "ms",
+  /// "pieces"}; lists that are empty, and a length that stays, are left out.
+  nlohmann::ordered_json step(const StepEvent& event);
+
+ private:
+  /// The text of each of these ids that was not told yet.
+  void add_pieces(nlohmann::ordered_json& json, const std::vector<TokenId>& ids);
+  void add_changes(nlohmann::ordered_json& json, const StepEvent& event);
+
+  const Tokenizer* tokenizer_;
+  TokenId mask_id_;
+  std::vector<TokenId> canvas_;  // after the last event
+  std::set<TokenId> told_;
+  StepCost baseline_;  // after the last event
+  int64_t guide_rows_ = 0;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,335 @@
+#include "server/http_server.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "server/api_error.h"
+
+namespace lacuna {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+// Every operation gives its error as a value: a client that goes away is no exception.
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr int kHandlerThreads = 2;
+
+std::string text_of(beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
+using Parser = http::request_parser<http::string_body>;
+using Text = http::response<http::string_body>;
+
+/// What every reply carries. Any page may call the server: its answers hold no one's secrets, and a key,
+/// where one is set, is not a cookie that browsers would add.
+template <typename Message>
+void set_common_headers(Message& message) {
+  message.set(http::field::server, "lacuna");
+  message.set(http::field::access_control_allow_origin, "*");
+  message.set(http::field::cache_control, "no-store");
+  message.set("X-Content-Type-Options", "nosniff");
+  // The page at "/" loads its own files and asks this server, nothing else.
+  message.set("Content-Security-Policy",
+              "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+              "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+}
+
+Text make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive) {
+  Text text(static_cast<http::status>(head.status), version);
+  set_common_headers(text);
+  text.set(http::field::content_type, head.content_type);
+  if (!head.allow.empty()) text.set(http::field::allow, head.allow);
+  if (head.status == 503) text.set(http::field::retry_after, "1");
+  if (head.status == 401) text.set(http::field::www_authenticate, "Bearer");
+  if (head.status == 204) {
+    text.set(http::field::access_control_allow_methods, "GET, POST, OPTIONS");
+    text.set(http::field::access_control_allow_headers, "Authorization, Content-Type, X-Request-Id");
+    text.set(http::field::access_control_max_age, "600");
+  }
+  text.keep_alive(keep_alive);
+  text.body() = std::move(body);
+  text.prepare_payload();
+  return text;
+}
+
+/// The error that a head or body earns which cannot be read; nothing where nobody waits for a reply.
+std::optional<std::pair<int, std::string_view>> describe(const beast::error_code& error) {
+  if (error == http::error::body_limit) return {{413, "the body is longer than this server reads"}};
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return {{431, "the headers are longer than this server reads"}};
+  }
+  if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
+  if (error.category() == make_error_code(http::error::bad_method).category()) {
+    return {{400, "the request is not HTTP/1.1"}};
+  }
+  return {};
+}
+
+}  // namespace
+
+class HttpServer::Implementation {
+ public:
+  Implementation(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits)
+      : handler_(std::move(handler)), limits_(limits) {
+    listen(host, port);
+    asio::co_spawn(io_, accept(), asio::detached);
+    thread_ = std::thread([this] { io_.run(); });
+  }
+
+  ~Implementation() {
+    handlers_.stop();
+    handlers_.join();
+    io_.stop();
+    thread_.join();
+  }
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
+
+  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
+ private:
+  void listen(const std::string& host, uint16_t port) {
+    beast::error_code error;
+    tcp::resolver resolver(io_);
+    const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
+    if (error || found.empty()) throw InputError("--host {}: is no address of this machine", host);
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) throw InputError("{}:{} cannot be listened on: {}", host, port, error.message());
+  }
+
+  asio::awaitable<void> accept() {
+    for (;;) {
+      auto [error, socket] = co_await acceptor_.async_accept(kAwait);
+      if (error == asio::error::operation_aborted) co_return;
+      if (error) {  // out of descriptors, say: others may go soon
+        asio::steady_timer pause(io_, std::chrono::milliseconds(100));
+        co_await pause.async_wait(kAwait);
+        continue;
+      }
+      if (num_connections_ >= limits_.connections) continue;  // which closes it
+      ++num_connections_;
+      asio::co_spawn(io_, converse(std::make_shared<beast::tcp_stream>(std::move(socket))),
+                     [this](const std::exception_ptr&) { --num_connections_; });
+    }
+  }
+
+  asio::awaitable<void> converse(std::shared_ptr<beast::tcp_stream> shared_stream) {
+    beast::tcp_stream& stream = *shared_stream;
+    beast::error_code ignored;
+    stream.socket().set_option(tcp::no_delay(true), ignored);
+    stream.socket().non_blocking(true, ignored);
+    beast::flat_buffer buffer(limits_.header_bytes);
+    bool goes_on = true;
+    while (goes_on) {
+      Parser parser;
+      parser.header_limit(limits_.header_bytes);
+      parser.body_limit(limits_.body_bytes);
+      const beast::error_code error = co_await read(stream, buffer, parser);
+      if (error) {
+        const auto problem = describe(error);
+        if (problem) co_await refuse(stream, problem->first, problem->second);
+        break;
+      }
+      goes_on = co_await answer(shared_stream, parser.release());
+    }
+    stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
+  }
+
+  asio::awaitable<beast::error_code> read(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                          Parser& parser) {
+    stream.expires_after(limits_.header_seconds);
+    auto [error, size] = co_await http::async_read_header(stream, buffer, parser, kAwait);
+    if (error) co_return error;
+    stream.expires_after(limits_.body_seconds);
+    if (beast::iequals(parser.get()[http::field::expect], "100-continue") && !parser.is_done()) {
+      http::response<http::empty_body> go_on(http::status::continue_, parser.get().version());
+      std::tie(error, size) = co_await http::async_write(stream, go_on, kAwait);
+      if (error) co_return error;
+    }
+    std::tie(error, size) = co_await http::async_read(stream, buffer, parser, kAwait);
+    co_return error;
+  }
+
+  asio::awaitable<void> refuse(beast::tcp_stream& stream, int status, std::string_view sentence) {
+    stream.expires_after(limits_.write_seconds);
+    Text text = make_text({status, "application/json"}, error_json(status, sentence).dump(), 11, false);
+    co_await http::async_write(stream, text, kAwait);
+    // A client that still sends would lose the reply to a reset: read what it has sent, for a moment.
+    beast::error_code ignored;
+    stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    stream.expires_after(std::chrono::seconds(1));
+    char sink[4096];
+    for (int i = 0; i < 4096; ++i) {
+      auto [error, size] = co_await stream.async_read_some(asio::buffer(sink), kAwait);
+      if (error) break;
+    }
+  }
+
+  /// Whether the connection may carry another request.
+  asio::awaitable<bool> answer(std::shared_ptr<beast::tcp_stream> shared_stream,
+                               http::request<http::string_body> message) {
+    beast::tcp_stream& stream = *shared_stream;
+    const unsigned version = message.version();
+    const bool keep_alive = message.keep_alive();
+    const std::string request_id = text_of(message["X-Request-Id"].substr(0, 128));
+    const bool is_head = message.method() == http::verb::head;
+
+    HttpRequest request;
+    request.method = text_of(message.method_string());
+    request.path = text_of(message.target().substr(0, message.target().find('?')));
+    request.authorization = text_of(message[http::field::authorization]);
+    request.body = std::move(message.body());
+    if (is_head) request.method = "GET";
+
+    const auto reply = std::make_shared<HttpReply>();
+    const auto ready = std::make_shared<asio::steady_timer>(io_);
+    reply->when_ready([this, ready] { asio::post(io_, [ready] { ready->cancel(); }); });
+    stream.expires_never();
+    watch(shared_stream, reply, ready);
+    asio::post(handlers_, [this, reply, request = std::move(request)] {
+      try {
+        handler_(request, reply);
+      } catch (const std::exception& error) {
+        reply->send({500, "application/json"}, error_json(500, error.what()).dump());
+      }
+    });
+
+    const bool went_well =
+        co_await write_reply(stream, *reply, *ready, version, keep_alive, is_head, request_id);
+    reply->close();
+    stream.socket().cancel();  // the watch
+    co_return went_well&& keep_alive;
+  }
+
+  /// Ends the reply when the client closes the connection while nothing else is read from it.
+  static void watch(const std::shared_ptr<beast::tcp_stream>& stream, const std::shared_ptr<HttpReply>& reply,
+                    const std::shared_ptr<asio::steady_timer>& ready) {
+    stream->socket().async_wait(
+        tcp::socket::wait_read, [stream, weak = std::weak_ptr(reply), ready](const beast::error_code& error) {
+          const std::shared_ptr<HttpReply> waiting = weak.lock();
+          if (error || waiting == nullptr) return;
+          char byte = 0;
+          beast::error_code problem;
+          const size_t size =
+              stream->socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, problem);
+          const bool is_open = problem ? problem == asio::error::would_block : size > 0;
+          if (is_open) return;  // the next request; it has to wait
+          waiting->close();
+          ready->expires_at(asio::steady_timer::time_point::min());
+        });
+  }
+
+  asio::awaitable<bool> write_reply(beast::tcp_stream& stream, HttpReply& reply, asio::steady_timer& ready,
+                                    unsigned version, bool keep_alive, bool is_head,
+                                    const std::string& request_id) {
+    HttpReply::Output output = reply.take();
+    while (!output.has_head) {
+      if (!co_await wait(ready, std::chrono::hours(24))) co_return false;
+      output = reply.take();
+    }
+    stream.expires_after(limits_.write_seconds);
+    if (!output.head.is_stream) {
+      Text text = make_text(output.head, std::move(output.data), version, keep_alive);
+      if (!request_id.empty()) text.set("X-Request-Id", request_id);
+      if (is_head) {
+        http::response_serializer<http::string_body> serializer(text);
+        auto [error, size] = co_await http::async_write_header(stream, serializer, kAwait);
+        co_return !error;
+      }
+      auto [error, size] = co_await http::async_write(stream, text, kAwait);
+      co_return !error;
+    }
+    const bool is_chunked = version >= 11;
+    http::response<http::empty_body> head(http::status::ok, version);
+    set_common_headers(head);
+    head.set(http::field::content_type, output.head.content_type);
+    if (!request_id.empty()) head.set("X-Request-Id", request_id);
+    head.keep_alive(is_chunked && keep_alive);
+    if (is_chunked) head.chunked(true);
+    http::response_serializer<http::empty_body> serializer(head);
+    auto [error, size] = co_await http::async_write_header(stream, serializer, kAwait);
+    while (!error) {
+      if (!output.data.empty()) {
+        stream.expires_after(limits_.write_seconds);
+        if (is_chunked) {
+          std::tie(error, size) =
+              co_await asio::async_write(stream, http::make_chunk(asio::buffer(output.data)), kAwait);
+        } else {
+          std::tie(error, size) = co_await asio::async_write(stream, asio::buffer(output.data), kAwait);
+        }
+      } else if (output.has_ended) {
+        if (is_chunked) {
+          std::tie(error, size) = co_await asio::async_write(stream, http::make_chunk_last(), kAwait);
+        }
+        co_return !error && is_chunked;
+      } else {
+        stream.expires_never();
+        const bool is_silent = reply.pending() == 0;
+        if (is_silent && !co_await wait(ready, limits_.ping_every)) co_return false;
+        output = reply.take();
+        if (output.data.empty() && !output.has_ended && is_over(ready)) output.data = ": ping\n\n";
+        if (output.data.size() > limits_.pending_bytes) co_return false;
+        continue;
+      }
+      output = reply.take();
+      if (output.data.size() > limits_.pending_bytes) co_return false;
+    }
+    co_return false;
+  }
+
+  static bool is_over(const asio::steady_timer& timer) {
+    return timer.expiry() <= asio::steady_timer::clock_type::now();
+  }
+
+  /// Until there is something to take, or the time is over. False: the client has gone.
+  static asio::awaitable<bool> wait(asio::steady_timer& ready, asio::steady_timer::duration most) {
+    if (ready.expiry() == asio::steady_timer::time_point::min()) co_return false;
+    ready.expires_after(most);
+    co_await ready.async_wait(kAwait);
+    co_return ready.expiry() != asio::steady_timer::time_point::min();
+  }
+
+  HttpHandler handler_;
+  HttpLimits limits_;
+  asio::io_context io_{1};
+  tcp::acceptor acceptor_{io_};
+  size_t num_connections_ = 0;
+  asio::thread_pool handlers_{kHandlerThreads};
+  std::thread thread_;
+};
+
+HttpServer::HttpServer(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits)
+    : implementation_(std::make_unique<Implementation>(host, port, std::move(handler), limits)) {}
+
+HttpServer::~HttpServer() = default;
+
+uint16_t HttpServer::port() const {
+  return implementation_->port();
+}
+
+}  // namespace lacuna

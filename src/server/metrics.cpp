@@ -1,0 +1,68 @@
+#include "server/metrics.h"
+
+#include <prometheus/text_serializer.h>
+
+namespace lacuna {
+
+Metrics::Metrics()
+    : requests_(prometheus::BuildCounter()
+                    .Name("lacuna_requests_total")
+                    .Help("Requests that ended, by outcome")
+                    .Register(registry_)),
+      prompt_tokens_(counter("lacuna_prompt_tokens_total", "Tokens of prompts")),
+      generated_tokens_(counter("lacuna_generation_tokens_total", "Tokens of answers, without end tokens")),
+      steps_(counter("lacuna_steps_total", "Passes of the main model, each request's own")),
+      passes_(counter("lacuna_forward_passes_total", "Passes of both models, each request's own")),
+      rows_(counter("lacuna_rows_total", "Rows computed")),
+      flops_(counter("lacuna_flops_total", "FLOPs of rows, attention and logits")),
+      rows_baseline_(counter("lacuna_rows_baseline_total", "Rows without any cache or lock")),
+      flops_baseline_(counter("lacuna_flops_baseline_total", "FLOPs without any cache or lock")),
+      running_(gauge("lacuna_requests_running", "Requests that take part in passes")),
+      waiting_(gauge("lacuna_requests_waiting", "Requests in the queue")),
+      kv_bytes_(gauge("lacuna_kv_cache_bytes", "K/V and outputs of running requests")),
+      kv_limit_(gauge("lacuna_kv_cache_limit_bytes", "What these may come to")),
+      latency_(histogram("lacuna_request_latency_seconds", "From a request's arrival to its end")),
+      first_commit_(histogram("lacuna_time_to_first_commit_seconds",
+                              "From arrival to the first text that will not change")),
+      queue_(histogram("lacuna_queue_seconds", "From arrival to the first pass")) {}
+
+prometheus::Counter& Metrics::counter(const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add({});
+}
+
+prometheus::Gauge& Metrics::gauge(const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add({});
+}
+
+prometheus::Histogram& Metrics::histogram(const char* name, const char* help) {
+  const prometheus::Histogram::BucketBoundaries bounds = {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry_).Add({}, bounds);
+}
+
+void Metrics::count_pass(const RunStatistics& statistics, const RunStatistics& before) {
+  passes_.Increment(statistics.forward_passes - before.forward_passes);
+  steps_.Increment(statistics.steps - before.steps);
+  rows_.Increment(static_cast<double>(statistics.cost.rows - before.cost.rows));
+  flops_.Increment(statistics.cost.flops() - before.cost.flops());
+  rows_baseline_.Increment(static_cast<double>(statistics.baseline.rows - before.baseline.rows));
+  flops_baseline_.Increment(statistics.baseline.flops() - before.baseline.flops());
+}
+
+void Metrics::count_tokens(int32_t prompt, int32_t generated) {
+  prompt_tokens_.Increment(prompt);
+  generated_tokens_.Increment(generated);
+}
+
+void Metrics::count_request(std::string_view outcome) {
+  requests_.Add({{"outcome", std::string(outcome)}}).Increment();
+}
+
+std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits& limits) {
+  running_.Set(static_cast<double>(totals.running));
+  waiting_.Set(static_cast<double>(totals.waiting));
+  kv_bytes_.Set(static_cast<double>(totals.memory));
+  kv_limit_.Set(static_cast<double>(limits.memory));
+  return prometheus::TextSerializer().Serialize(registry_.Collect());
+}
+
+}  // namespace lacuna

@@ -1,0 +1,61 @@
+// What GET /metrics tells Prometheus. docs/server.md lists the names.
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/engine.h"
+#include "server/scheduler.h"
+
+namespace lacuna {
+
+/// Any thread may call anything.
+class Metrics {
+ public:
+  Metrics();
+
+  /// A pass of one request: what `statistics` has more than `before`, its statistics until then.
+  void count_pass(const RunStatistics& statistics, const RunStatistics& before);
+  void observe_queue(double seconds) { queue_.Observe(seconds); }
+  void observe_first_commit(double seconds) { first_commit_.Observe(seconds); }
+  /// Of one choice.
+  void count_tokens(int32_t prompt, int32_t generated);
+  /// A request to a generating endpoint ended: "stop", "length", "cancelled", "refused" or "failed".
+  void count_request(std::string_view outcome);
+  void observe_request(double seconds) { latency_.Observe(seconds); }
+
+  /// In Prometheus' text format.
+  std::string text(const Scheduler::Totals& totals, const SchedulerLimits& limits);
+
+ private:
+  prometheus::Counter& counter(const char* name, const char* help);
+  prometheus::Gauge& gauge(const char* name, const char* help);
+  prometheus::Histogram& histogram(const char* name, const char* help);
+
+  prometheus::Registry registry_;
+  prometheus::Family<prometheus::Counter>& requests_;
+  prometheus::Counter& prompt_tokens_;
+  prometheus::Counter& generated_tokens_;
+  prometheus::Counter& steps_;
+  prometheus::Counter& passes_;
+  prometheus::Counter& rows_;
+  prometheus::Counter& flops_;
+  prometheus::Counter& rows_baseline_;
+  prometheus::Counter& flops_baseline_;
+  prometheus::Gauge& running_;
+  prometheus::Gauge& waiting_;
+  prometheus::Gauge& kv_bytes_;
+  prometheus::Gauge& kv_limit_;
+  prometheus::Histogram& latency_;
+  prometheus::Histogram& first_commit_;
+  prometheus::Histogram& queue_;
+};
+
+}  // namespace lacuna

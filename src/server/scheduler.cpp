@@ -1,0 +1,193 @@
+#include "server/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "server/api_error.h"
+
+namespace lacuna {
+
+Scheduler::Scheduler(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
+                     std::shared_ptr<const Model> guide, const SchedulerLimits& limits)
+    : limits_(limits), engine_(std::move(model), kernels, threads, limits.max_running, std::move(guide)) {
+  engine_.limit_memory(limits.memory);
+  engine_.limit_rows(limits.pass_rows);
+  thread_ = std::thread([this] { work(); });
+}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs) {
+  for (const Job& job : jobs) {
+    const int64_t needed = engine_.memory_for(*job.decoder);
+    if (needed <= limits_.memory) continue;
+    throw ApiError(400, fmt::format("the canvas needs {} MiB of keys and values; this server has {} MiB",
+                                    needed >> 20, limits_.memory >> 20));
+  }
+  std::vector<uint64_t> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    const size_t most = static_cast<size_t>(limits_.max_running) + static_cast<size_t>(limits_.max_queue);
+    if (requests_.size() + jobs.size() > most) {
+      throw ApiError(503, fmt::format("{} requests are running or waiting; expected at most {}",
+                                      requests_.size(), most));
+    }
+    for (Job& job : jobs) {
+      Request& request = requests_[num_submitted_];
+      request.state.id = num_submitted_;
+      request.state.prompt_tokens = job.decoder->prompt_length();
+      request.state.canvas_tokens = static_cast<int32_t>(job.decoder->canvas().size());
+      request.decoder = std::move(job.decoder);
+      request.listener = std::move(job.listener);
+      ids.push_back(num_submitted_++);
+    }
+    has_orders_ = true;
+  }
+  wake_.notify_one();
+  return ids;
+}
+
+void Scheduler::cancel(const std::vector<uint64_t>& ids) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const uint64_t id : ids) {
+      const auto found = requests_.find(id);
+      if (found == requests_.end()) continue;
+      found->second.is_cancelled = true;
+      has_orders_ = true;
+    }
+  }
+  wake_.notify_one();
+}
+
+Scheduler::Totals Scheduler::totals() const {
+  const std::lock_guard lock(mutex_);
+  return {requests_.size() - num_running_, num_running_, memory_};
+}
+
+std::vector<RequestState> Scheduler::states() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RequestState> states;
+  for (const auto& [id, request] : requests_) {
+    states.push_back(request.state);
+    states.back().seconds = request.clock.seconds();
+  }
+  return states;
+}
+
+void Scheduler::work() {
+  while (take_orders()) {
+    try {
+      engine_.step([this](const StepEvent& event) { observe(event); });
+    } catch (const std::exception& error) {
+      // Nobody knows whose fault it is: all who took part are told, and others go on.
+      fail_all(error.what());
+    }
+    finish_ended();
+  }
+}
+
+bool Scheduler::take_orders() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return is_stopping_ || has_orders_ || !requests_.empty(); });
+  if (is_stopping_) return false;
+  if (!has_orders_) return true;
+  has_orders_ = false;
+  for (auto it = requests_.begin(); it != requests_.end();) {
+    Request& request = it->second;
+    if (request.is_cancelled) {
+      if (request.is_added) {
+        engine_.remove(request.number);
+        ids_by_number_.erase(request.number);
+      }
+      it = requests_.erase(it);
+      continue;
+    }
+    if (!request.is_added) {
+      request.number = engine_.add(std::move(request.decoder));
+      request.is_added = true;
+      ids_by_number_[request.number] = it->first;
+    }
+    ++it;
+  }
+  return true;
+}
+
+void Scheduler::observe(const StepEvent& event) {
+  const uint64_t id = ids_by_number_.at(event.request);
+  std::shared_ptr<RequestListener> listener;
+  bool is_first = false;
+  double seconds = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Request& request = requests_.at(id);
+    if (request.is_cancelled) return;
+    listener = request.listener;
+    is_first = !std::exchange(request.state.is_running, true);
+    request.state.statistics = event.statistics;
+    request.state.canvas_tokens = static_cast<int32_t>(event.decoder.canvas().size());
+    request.state.final_tokens = event.decoder.num_final();
+    seconds = request.clock.seconds();
+  }
+  if (is_first) listener->started(event.decoder, std::max(0.0, seconds - event.pass_seconds));
+  if (listener->stepped(event)) return;
+  const std::lock_guard lock(mutex_);
+  requests_.at(id).has_ended = true;
+}
+
+void Scheduler::finish_ended() {
+  std::vector<std::pair<size_t, std::shared_ptr<RequestListener>>> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto it = requests_.begin(); it != requests_.end();) {
+      Request& request = it->second;
+      const bool is_over = request.is_added && !request.is_cancelled &&
+                           (request.has_ended || engine_.decoder(request.number).done());
+      if (!is_over) {
+        ++it;
+        continue;
+      }
+      ended.emplace_back(request.number, std::move(request.listener));
+      it = requests_.erase(it);
+    }
+  }
+  for (const auto& [number, listener] : ended) {
+    listener->finished(engine_.decoder(number), engine_.statistics(number));
+    engine_.remove(number);
+    ids_by_number_.erase(number);
+  }
+  const std::lock_guard lock(mutex_);
+  memory_ = engine_.memory_in_use();
+  num_running_ = std::min(engine_.num_running(), requests_.size());
+}
+
+void Scheduler::fail_all(const std::string& sentence) {
+  std::vector<std::shared_ptr<RequestListener>> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto it = requests_.begin(); it != requests_.end();) {
+      Request& request = it->second;
+      if (!request.is_added) {
+        ++it;
+        continue;
+      }
+      engine_.remove(request.number);
+      ids_by_number_.erase(request.number);
+      if (!request.is_cancelled) failed.push_back(std::move(request.listener));
+      it = requests_.erase(it);
+    }
+  }
+  for (const auto& listener : failed) listener->failed(sentence);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,118 @@
+// One thread runs the engine for every request; any thread may bring requests and take them away.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+
+namespace lacuna {
+
+/// Who wants to know about a request. Calls come from the engine's thread, in order, and hold up every
+/// request: they must be quick and must not throw.
+class RequestListener {
+ public:
+  virtual ~RequestListener() = default;
+
+  /// Before the first pass.
+  ///   queue_seconds  that the request waited
+  virtual void started(const Decoder& /*decoder*/, double /*queue_seconds*/) {}
+  /// After a pass. False: the answer is complete, whatever the decoder has left to do.
+  virtual bool stepped(const StepEvent& event) = 0;
+  /// The last call: the request is done, or stepped() has said so.
+  virtual void finished(const Decoder& decoder, const RunStatistics& statistics) = 0;
+  /// The last call, instead: something went wrong.
+  virtual void failed(const std::string& sentence) = 0;
+};
+
+struct SchedulerLimits {
+  int32_t max_running = 32;
+  int32_t max_queue = 256;            ///< requests that wait
+  int64_t memory = int64_t{1} << 32;  ///< bytes of K/V and outputs of the requests that run
+  int32_t pass_rows = 1024;           ///< rows of a pass that several requests share (Engine::limit_rows)
+};
+
+/// What /slots says of a request.
+struct RequestState {
+  uint64_t id = 0;
+  bool is_running = false;
+  int32_t prompt_tokens = 0;
+  int32_t canvas_tokens = 0;
+  int32_t final_tokens = 0;
+  RunStatistics statistics;
+  double seconds = 0;  ///< since it came
+};
+
+class Scheduler {
+ public:
+  struct Job {
+    std::unique_ptr<Decoder> decoder;
+    std::shared_ptr<RequestListener> listener;
+  };
+  struct Totals {
+    size_t waiting = 0;
+    size_t running = 0;
+    int64_t memory = 0;  ///< bytes in use
+  };
+
+  /// `kernels` and `threads` outlive it, and `threads` is used by nobody else.
+  Scheduler(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
+            std::shared_ptr<const Model> guide, const SchedulerLimits& limits);
+  /// Forgets all requests; their listeners hear nothing more.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// Takes all jobs or none; they start in this order. Throws ApiError: 503 where the queue is full, 400
+  /// where a job needs more memory than there is for all.
+  std::vector<uint64_t> submit(std::vector<Job> jobs);
+  /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear
+  /// what the pass in hand does, and nothing after it.
+  void cancel(const std::vector<uint64_t>& ids);
+
+  const SchedulerLimits& limits() const { return limits_; }
+  Totals totals() const;
+  std::vector<RequestState> states() const;
+
+ private:
+  struct Request {
+    std::unique_ptr<Decoder> decoder;  // until the engine has it
+    std::shared_ptr<RequestListener> listener;
+    RequestState state;
+    Stopwatch clock;
+    size_t number = 0;  // the engine's
+    bool is_added = false;
+    bool is_cancelled = false;
+    bool has_ended = false;
+  };
+
+  void work();
+  /// Brings the engine up to what was asked for since the last pass. False: nothing is left to do.
+  bool take_orders();
+  void observe(const StepEvent& event);
+  void finish_ended();
+  void fail_all(const std::string& sentence);
+
+  SchedulerLimits limits_;
+  Engine engine_;  // the thread's own; memory_for() alone may be asked by others
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::map<uint64_t, Request> requests_;      // in order of arrival
+  std::map<size_t, uint64_t> ids_by_number_;  // the thread's own
+  uint64_t num_submitted_ = 0;
+  int64_t memory_ = 0;
+  size_t num_running_ = 0;
+  bool has_orders_ = false;
+  bool is_stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lacuna

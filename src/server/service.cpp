@@ -1,0 +1,470 @@
+#include "server/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "decode/likelihood.h"
+#include "decode/make_decoder.h"
+#include "model/families.h"
+#include "server/api_error.h"
+#include "server/api_request.h"
+#include "server/completion.h"
+#include "server/events.h"
+#include "server/metrics.h"
+#include "server/settings.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr size_t kMostCandidates = 64;
+constexpr std::string_view kOwner = "lacuna";
+
+void send_json(HttpReply& reply, const ordered_json& body, int status = 200) {
+  reply.send({status, "application/json"}, body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+}
+
+void send_error(HttpReply& reply, int status, std::string_view sentence) {
+  send_json(reply, error_json(status, sentence), status);
+}
+
+/// Whether confidences are probabilities of tokens, so that their logarithms mean something.
+bool measures_probability(const ModelConfig& config, const GenerationOptions& options) {
+  const bool is_dream = config.shifted_logits && !config.block_causal && !config.causal;
+  const std::string unmask = options.unmask.value_or(is_dream ? "entropy" : "low-confidence");
+  return !unmask.starts_with("entropy") && unmask.find("margin") == std::string::npos;
+}
+
+}  // namespace
+
+bool equal_in_constant_time(std::string_view given, std::string_view secret) {
+  size_t difference = given.size() ^ secret.size();
+  for (size_t i = 0; i < given.size(); ++i) {
+    const char expected = secret.empty() ? '\0' : secret[i % secret.size()];
+    difference |= static_cast<size_t>(static_cast<unsigned char>(given[i] ^ expected));
+  }
+  return difference == 0;
+}
+
+/// The endpoints of a model that runs.
+class Service::Running {
+ public:
+  Running(const ServiceSettings& settings, ServiceParts parts)
+      : settings_(settings),
+        parts_(std::move(parts)),
+        model_{settings.name, settings.fingerprint, parts_.model->config(), parts_.tokenizer} {}
+
+  /// False: there is no such path. `allow` gets the method that there is for it.
+  bool answer(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply, std::string& allow) {
+    using Handler = void (Running::*)(const HttpRequest&, const std::shared_ptr<HttpReply>&);
+    struct Route {
+      std::string_view method, path;
+      Handler handler;
+    };
+    static constexpr Route kRoutes[] = {
+        {"POST", "/v1/chat/completions", &Running::chat},
+        {"POST", "/chat/completions", &Running::chat},
+        {"POST", "/v1/completions", &Running::complete},
+        {"POST", "/completions", &Running::complete},
+        {"POST", "/v1/infill", &Running::infill},
+        {"POST", "/infill", &Running::infill},
+        {"GET", "/v1/models", &Running::models},
+        {"GET", "/models", &Running::models},
+        {"POST", "/tokenize", &Running::tokenize},
+        {"POST", "/detokenize", &Running::detokenize},
+        {"POST", "/apply-template", &Running::apply_template},
+        {"GET", "/props", &Running::props},
+        {"GET", "/slots", &Running::slots},
+        {"GET", "/metrics", &Running::metrics},
+    };
+    for (const Route& route : kRoutes) {
+      if (route.path != request.path) continue;
+      allow = route.method;
+      if (route.method != request.method) continue;
+      (this->*route.handler)(request, reply);
+      return true;
+    }
+    return false;
+  }
+
+  Metrics& metrics() { return metrics_; }
+
+ private:
+  using Reply = std::shared_ptr<HttpReply>;
+
+  /// One decoder and who listens to it, before it is submitted.
+  using Jobs = std::vector<Scheduler::Job>;
+
+  void chat(const HttpRequest& request, const Reply& reply) {
+    generate(AnswerStyle::kChat, parse_chat_request(parse_body(request.body), settings_.defaults), reply);
+  }
+
+  void complete(const HttpRequest& request, const Reply& reply) {
+    generate(AnswerStyle::kText, parse_completion_request(parse_body(request.body), settings_.defaults),
+             reply);
+  }
+
+  void infill(const HttpRequest& request, const Reply& reply) {
+    generate(AnswerStyle::kInfill, parse_infill_request(parse_body(request.body), settings_.defaults), reply);
+  }
+
+  void generate(AnswerStyle style, GenerationRequest request, const Reply& reply) {
+    if (request.wants_logprobs && !request.scores_only &&
+        !measures_probability(model_.config, request.options)) {
+      throw InputError(
+          "logprobs: this --unmask measures no probability; expected one that does, such as "
+          "low-confidence or maskgit");
+    }
+    if (request.is_infill()) request.echoes = true;
+    const auto completion = std::make_shared<Completion>(model_, style, request, reply, metrics_);
+    Jobs jobs;
+    if (request.is_infill()) {
+      add_infills(request, *completion, jobs);
+    } else {
+      for (const PromptInput& prompt : request.prompts) add_prompt(prompt, request, *completion, jobs);
+    }
+    const std::vector<uint64_t> ids = parts_.scheduler->submit(std::move(jobs));
+    reply->when_closed([this, ids] {
+      metrics_.count_request("cancelled");
+      parts_.scheduler->cancel(ids);
+    });
+    if (request.stream) completion->open();
+  }
+
+  void add_prompt(const PromptInput& prompt, const GenerationRequest& request, Completion& completion,
+                  Jobs& jobs) {
+    const std::vector<Message>* messages = std::get_if<std::vector<Message>>(&prompt);
+    const std::vector<TokenId> tokens = tokens_of(prompt);
+    DecoderContext context{end_of_turn_id()};
+    if (request.uses_guide) {
+      if (parts_.guide == nullptr) throw InputError("lacuna.guide: this server was started without --guide");
+      context.guide = parts_.guide->context(tokens, messages != nullptr ? *messages : std::vector<Message>());
+    }
+    const bool scores = request.echoes && request.wants_logprobs;
+    if (scores) check_scores(request, tokens);
+    for (int32_t i = 0; i < request.num_choices; ++i) {
+      Completion::Start start;
+      if (request.echoes) start.echoed = tokens;
+      if (i == 0) start.prompt_tokens = static_cast<int32_t>(tokens.size());
+      if (request.scores_only) {
+        completion.add_echo(std::move(start));
+      } else {
+        GenerationOptions options = request.options;
+        if (i > 0) options.seed = options.seed.value_or(0) + static_cast<uint64_t>(i);
+        auto decoder = make_decoder(model_.config, options, tokens, context);
+        auto listener = completion.add_choice(*decoder, std::move(start));
+        jobs.push_back({std::move(decoder), std::move(listener)});
+      }
+      if (scores) jobs.push_back({std::make_unique<LikelihoodDecoder>(tokens), completion.add_likelihood()});
+    }
+  }
+
+  /// Likelihoods of a prompt are an autoregressive model's: no other gives tokens one after the other.
+  void check_scores(const GenerationRequest& request, const std::vector<TokenId>& tokens) const {
+    const ModelConfig& config = model_.config;
+    if (!config.causal || config.plans_slots) {
+      throw InputError("echo with logprobs needs an autoregressive model (Qwen2, Qwen3); {} is none",
+                       settings_.name);
+    }
+    if (request.stream) throw InputError("stream: likelihoods of a prompt come at once, not as a stream");
+    if (tokens.empty()) throw InputError("the prompt is empty; likelihoods need at least one token");
+    const bool is_long = static_cast<int64_t>(tokens.size()) > config.max_positions;
+    const auto is_unknown = [&](TokenId token) { return token < 0 || token >= config.vocab_size; };
+    if (is_long || std::any_of(tokens.begin(), tokens.end(), is_unknown)) {
+      throw InputError("the prompt has {} tokens; expected at most {}, each below {}", tokens.size(),
+                       config.max_positions, config.vocab_size);
+    }
+  }
+
+  std::vector<TokenId> tokens_of(const PromptInput& prompt) const {
+    if (const auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return *tokens;
+    if (const auto* messages = std::get_if<std::vector<Message>>(&prompt)) return render_chat(*messages);
+    return tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::kAsText);
+  }
+
+  const Tokenizer& tokenizer() const {
+    if (parts_.tokenizer == nullptr) {
+      throw InputError("{} has no tokenizer; expected token ids as the prompt of /v1/completions",
+                       settings_.name);
+    }
+    return *parts_.tokenizer;
+  }
+
+  std::vector<TokenId> render_chat(const std::vector<Message>& messages) const {
+    return render(parts_.chat_template, tokenizer(), messages);
+  }
+
+  TokenId end_of_turn_id() const {
+    return parts_.tokenizer == nullptr ? -1 : end_of_turn(*parts_.tokenizer).value_or(-1);
+  }
+
+  // Infill.
+
+  /// The canvas with holes of these sizes, mask tokens standing for what is to be filled in.
+  std::vector<TokenId> lay_out(const std::vector<CanvasPart>& parts,
+                               const std::vector<int32_t>& sizes) const {
+    std::vector<TokenId> canvas;
+    size_t hole = 0;
+    for (const CanvasPart& part : parts) {
+      if (std::holds_alternative<Hole>(part)) {
+        canvas.insert(canvas.end(), static_cast<size_t>(sizes[hole++]), model_.config.mask_id);
+      } else if (const TokenId* token = std::get_if<TokenId>(&part)) {
+        if (*token == model_.config.mask_id) {
+          throw InputError("token {} is the mask token; a hole is null or {{\"hole\": N}}", *token);
+        }
+        canvas.push_back(*token);
+      } else {
+        const std::vector<TokenId> text =
+            tokenizer().encode(std::get<std::string>(part), SpecialTokens::kAsText);
+        canvas.insert(canvas.end(), text.begin(), text.end());
+      }
+      if (canvas.size() > static_cast<size_t>(model_.config.max_positions)) {
+        throw InputError("the canvas has more than the {} positions of the model",
+                         model_.config.max_positions);
+      }
+    }
+    return canvas;
+  }
+
+  /// Every combination of the holes' sizes, the first hole's changing slowest.
+  static std::vector<std::vector<int32_t>> combinations(const std::vector<CanvasPart>& parts) {
+    std::vector<std::vector<int32_t>> all = {{}};
+    for (const CanvasPart& part : parts) {
+      const Hole* hole = std::get_if<Hole>(&part);
+      if (hole == nullptr) continue;
+      std::vector<std::vector<int32_t>> next;
+      const auto sizes = static_cast<size_t>(hole->most - hole->least) + 1;
+      if (all.size() * sizes > kMostCandidates) {
+        throw InputError("the holes have more than {} combinations of lengths; expected fewer or fixed ones",
+                         kMostCandidates);
+      }
+      for (const std::vector<int32_t>& begun : all) {
+        for (int32_t size = hole->least; size <= hole->most; ++size) {
+          next.push_back(begun);
+          next.back().push_back(size);
+        }
+      }
+      all = std::move(next);
+    }
+    return all;
+  }
+
+  void add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) {
+    const std::vector<std::vector<int32_t>> all = combinations(request.canvas);
+    if (all.size() > 1 && request.events) {
+      throw InputError("lacuna.events needs holes of fixed lengths; {} combinations would be tried",
+                       all.size());
+    }
+    if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
+    if (model_.config.mask_id < 0) throw InputError("infill needs a model with a mask token");
+    if (all.size() * static_cast<size_t>(request.num_choices) > kMostCandidates) {
+      throw InputError("n = {} with {} combinations of lengths makes more than {} canvases",
+                       request.num_choices, all.size(), kMostCandidates);
+    }
+    for (int32_t i = 0; i < request.num_choices; ++i) {
+      std::vector<std::unique_ptr<Decoder>> decoders;
+      std::vector<Completion::Start> starts;
+      GenerationOptions options = request.options;
+      if (i > 0) options.seed = options.seed.value_or(0) + static_cast<uint64_t>(i);
+      for (const std::vector<int32_t>& sizes : all) {
+        const std::vector<TokenId> canvas = lay_out(request.canvas, sizes);
+        const auto first = std::find(canvas.begin(), canvas.end(), model_.config.mask_id);
+        Completion::Start start;
+        start.echoed.assign(canvas.begin(), first);
+        DecoderContext context{end_of_turn_id()};
+        context.answer.assign(first, canvas.end());
+        const auto filled = std::count(first, canvas.end(), model_.config.mask_id);
+        start.given_tokens = static_cast<int32_t>((canvas.end() - first) - filled);
+        if (i == 0) start.prompt_tokens = static_cast<int32_t>(canvas.size()) - static_cast<int32_t>(filled);
+        decoders.push_back(make_decoder(model_.config, options, start.echoed, context));
+        starts.push_back(std::move(start));
+      }
+      std::vector<std::shared_ptr<RequestListener>> listeners;
+      if (all.size() == 1) {
+        listeners.push_back(completion.add_choice(*decoders.front(), std::move(starts.front())));
+      } else {
+        listeners = completion.add_best_of(std::move(starts));
+      }
+      for (size_t j = 0; j < decoders.size(); ++j) {
+        jobs.push_back({std::move(decoders[j]), std::move(listeners[j])});
+      }
+    }
+  }
+
+  // What is not generated.
+
+  void models(const HttpRequest& /*request*/, const Reply& reply) {
+    const ModelConfig& config = model_.config;
+    send_json(*reply, {{"object", "list"},
+                       {"data",
+                        {{{"id", settings_.name},
+                          {"object", "model"},
+                          {"created", 0},
+                          {"owned_by", kOwner},
+                          {"meta",
+                           {{"family", family_entry(config.family).name},
+                            {"vocab_size", config.vocab_size},
+                            {"context", config.max_positions}}}}}}});
+  }
+
+  void tokenize(const HttpRequest& request, const Reply& reply) {
+    const json body = parse_body(request.body);
+    if (!body.is_object() || !body.contains("content") || !body["content"].is_string()) {
+      throw InputError("content is missing; expected the text to tokenize");
+    }
+    const bool parses_special = body.contains("parse_special") && body["parse_special"] == true;
+    const bool with_pieces = body.contains("with_pieces") && body["with_pieces"] == true;
+    const std::vector<TokenId> tokens =
+        tokenizer().encode(body["content"].get<std::string>(),
+                           parses_special ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
+    ordered_json list = ordered_json::array();
+    for (const TokenId token : tokens) {
+      if (with_pieces) {
+        list.push_back({{"id", token}, {"piece", piece_of(token)}});
+      } else {
+        list.push_back(token);
+      }
+    }
+    send_json(*reply, {{"tokens", std::move(list)}});
+  }
+
+  std::string piece_of(TokenId token) const {
+    return replace_ill_formed(tokenizer().decode(std::span(&token, 1), false));
+  }
+
+  void detokenize(const HttpRequest& request, const Reply& reply) {
+    const json body = parse_body(request.body);
+    if (!body.is_object() || !body.contains("tokens")) {
+      throw InputError("tokens is missing; expected a list of token ids");
+    }
+    const std::vector<TokenId> tokens = parse_tokens(body["tokens"], "tokens");
+    ordered_json answer{{"content", replace_ill_formed(tokenizer().decode(tokens, false))}};
+    if (body.contains("with_pieces") && body["with_pieces"] == true) {
+      ordered_json& list = answer["tokens"] = ordered_json::array();
+      for (const TokenId token : tokens) list.push_back({{"id", token}, {"piece", piece_of(token)}});
+    }
+    send_json(*reply, answer);
+  }
+
+  void apply_template(const HttpRequest& request, const Reply& reply) {
+    const std::vector<TokenId> tokens = render_chat(parse_messages(parse_body(request.body)));
+    send_json(*reply,
+              {{"prompt", replace_ill_formed(tokenizer().decode(tokens, false))}, {"tokens", tokens}});
+  }
+
+  void props(const HttpRequest& /*request*/, const Reply& reply) {
+    const ModelConfig& config = model_.config;
+    const SchedulerLimits& limits = parts_.scheduler->limits();
+    send_json(*reply, {{"model", settings_.name},
+                       {"family", family_entry(config.family).name},
+                       {"version", settings_.fingerprint},
+                       {"context", config.max_positions},
+                       {"vocab_size", config.vocab_size},
+                       {"mask_id", config.mask_id},
+                       {"end_ids", config.end_ids},
+                       {"chat_template", name_of(parts_.chat_template.format)},
+                       {"has_tokenizer", parts_.tokenizer != nullptr},
+                       {"has_guide", parts_.guide != nullptr},
+                       {"can_infill", !config.causal && !config.noise && !config.block_causal},
+                       {"total_slots", limits.max_running},
+                       {"max_queue", limits.max_queue},
+                       {"kv_bytes", limits.memory},
+                       {"pass_rows", limits.pass_rows},
+                       {"event_version", kEventVersion},
+                       {"settings", describe_settings()}});
+  }
+
+  void slots(const HttpRequest& /*request*/, const Reply& reply) {
+    ordered_json list = ordered_json::array();
+    for (const RequestState& state : parts_.scheduler->states()) {
+      list.push_back({{"id", state.id},
+                      {"is_processing", state.is_running},
+                      {"prompt_tokens", state.prompt_tokens},
+                      {"canvas_tokens", state.canvas_tokens},
+                      {"final_tokens", state.final_tokens},
+                      {"steps", state.statistics.steps},
+                      {"rows", state.statistics.cost.rows},
+                      {"rows_baseline", state.statistics.baseline.rows},
+                      {"flops", state.statistics.cost.flops()},
+                      {"seconds", state.seconds}});
+    }
+    send_json(*reply, list);
+  }
+
+  void metrics(const HttpRequest& /*request*/, const Reply& reply) {
+    reply->send({200, "text/plain; version=0.0.4"},
+                metrics_.text(parts_.scheduler->totals(), parts_.scheduler->limits()));
+  }
+
+  const ServiceSettings& settings_;
+  ServiceParts parts_;
+  ServedModel model_;
+  Metrics metrics_;
+};
+
+Service::Service(ServiceSettings settings) : settings_(std::move(settings)) {}
+
+Service::~Service() = default;
+
+void Service::start(ServiceParts parts) {
+  parts_ = std::make_unique<Running>(settings_, std::move(parts));
+  running_ = parts_.get();
+}
+
+bool Service::is_allowed(const HttpRequest& request) const {
+  if (settings_.api_key.empty()) return true;
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view given = request.authorization;
+  if (!given.starts_with(kBearer)) return false;
+  return equal_in_constant_time(given.substr(kBearer.size()), settings_.api_key);
+}
+
+void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+  int status = 500;
+  std::string sentence;
+  try {
+    answer(request, reply);
+    return;
+  } catch (const ApiError& error) {
+    status = error.status();
+    sentence = error.what();
+  } catch (const InputError& error) {
+    status = 400;
+    sentence = error.what();
+  } catch (const std::exception& error) {
+    sentence = error.what();
+  }
+  if (Running* running = running_)
+    running->metrics().count_request(status < 500 || status == 503 ? "refused" : "failed");
+  send_error(*reply, status, sentence);
+}
+
+void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+  if (request.method == "OPTIONS") return reply->send({204, "text/plain"}, "");  // a browser asks about CORS
+  const bool is_get = request.method == "GET";
+  if (const auto file = settings_.files.find(request.path); is_get && file != settings_.files.end()) {
+    return reply->send({200, std::string(file->second.content_type)}, std::string(file->second.bytes));
+  }
+  Running* running = running_;
+  if (is_get && (request.path == "/health" || request.path == "/v1/health")) {
+    if (running == nullptr) throw ApiError(503, "the model is being loaded");
+    return send_json(*reply, {{"status", "ok"}});
+  }
+  if (!is_allowed(request))
+    throw ApiError(401, "the key is missing or wrong; expected Authorization: Bearer KEY");
+  if (running == nullptr) throw ApiError(503, "the model is being loaded");
+  std::string allow;
+  if (running->answer(request, reply, allow)) return;
+  if (allow.empty()) throw ApiError(404, fmt::format("there is nothing at {}", in_quotes(request.path)));
+  reply->send({405, "application/json", allow},
+              error_json(405, fmt::format("{} takes {} alone", request.path, allow)).dump());
+}
+
+}  // namespace lacuna

@@ -1,0 +1,72 @@
+// The endpoints. docs/server.md says what each takes and gives.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "decode/options.h"
+#include "engine/guide.h"
+#include "model/model.h"
+#include "server/http.h"
+#include "server/scheduler.h"
+#include "tokenizer/chat_template.h"
+
+namespace lacuna {
+
+/// A file that the server gives to anyone, by its path: a part of the page at "/".
+struct StaticFile {
+  std::string_view content_type;
+  std::string_view bytes;
+};
+
+/// By path ("/", "/app.js"). Nothing else is ever read for a client, so there is no path to leave a folder
+/// by.
+using StaticFiles = std::map<std::string, StaticFile, std::less<>>;
+
+struct ServiceSettings {
+  std::string name;            ///< of the model, as clients see it
+  std::string fingerprint;     ///< of the program
+  std::string api_key;         ///< empty: none is asked for
+  GenerationOptions defaults;  ///< of settings that a request does not give
+  StaticFiles files;
+};
+
+/// What the service needs of a model that runs. All of it outlives the service.
+struct ServiceParts {
+  std::shared_ptr<const Model> model;
+  const Tokenizer* tokenizer = nullptr;  ///< null: prompts and answers are ids
+  ChatTemplate chat_template;
+  const Guide* guide = nullptr;  ///< null: none
+  Scheduler* scheduler = nullptr;
+};
+
+/// Whether two texts are the same, in a time that depends on the length of the first alone.
+bool equal_in_constant_time(std::string_view given, std::string_view secret);
+
+class Service {
+ public:
+  explicit Service(ServiceSettings settings);
+  ~Service();
+
+  /// From now on requests are answered; before that, all but files get 503. Once; the parts stay.
+  void start(ServiceParts parts);
+
+  /// Answers, now or later. Any thread; never throws.
+  void handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+
+ private:
+  class Running;
+
+  bool is_allowed(const HttpRequest& request) const;
+  void answer(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+
+  ServiceSettings settings_;
+  std::unique_ptr<Running> parts_;
+  std::atomic<Running*> running_{nullptr};
+};
+
+}  // namespace lacuna

@@ -1,0 +1,161 @@
+#include "server/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+
+// Names of ours that model cards and other engines use as well; aliases are theirs by definition.
+constexpr std::string_view kShared[] = {"steps", "gen-length", "block-length", "temperature", "top-p",
+                                        "top-k", "seed",       "alg-temp",     "cfg-scale",   "ignore-eos"};
+
+std::string with_dashes(std::string_view name) {
+  std::string result(name);
+  std::replace(result.begin(), result.end(), '_', '-');
+  return result;
+}
+
+/// Short flags ("-n") have no name in JSON.
+bool names(std::string_view name, const Aliases& aliases, std::string_view wanted) {
+  return name == wanted || std::find(aliases.begin(), aliases.end(), wanted) != aliases.end();
+}
+
+class Reader {
+ public:
+  Reader(const json& value, std::string_view place, std::string_view name)
+      : value_(value), place_(place), name_(name) {}
+
+  void read(bool& field) const {
+    if (!value_.is_boolean()) refuse("true or false");
+    field = value_.get<bool>();
+  }
+
+  void read(std::optional<std::string>& field) const {
+    if (!value_.is_string()) refuse("a string");
+    field = value_.get<std::string>();
+  }
+
+  void read(std::vector<std::string>& field) const {
+    if (value_.is_string()) {
+      field = {value_.get<std::string>()};
+      return;
+    }
+    const auto is_text = [](const json& text) { return text.is_string(); };
+    if (!value_.is_array() || !std::all_of(value_.begin(), value_.end(), is_text)) {
+      refuse("a string or a list of strings");
+    }
+    field = value_.get<std::vector<std::string>>();
+  }
+
+  void read(std::optional<double>& field) const {
+    if (!value_.is_number()) refuse("a number");
+    field = value_.get<double>();
+  }
+
+  template <typename Integer>
+  requires std::is_integral_v<Integer>
+  void read(std::optional<Integer>& field) const {
+    // Some clients write 64.0; larger integers than these doubles cannot hold.
+    constexpr double kMost = 9007199254740992.0;
+    if (value_.is_number_unsigned()) {
+      const auto number = value_.get<uint64_t>();
+      if (number > static_cast<uint64_t>(std::numeric_limits<Integer>::max())) refuse("a smaller number");
+      field = static_cast<Integer>(number);
+    } else if (value_.is_number_float() && value_.get<double>() >= 0 &&
+               value_.get<double>() <= std::min(kMost, double(std::numeric_limits<Integer>::max())) &&
+               std::trunc(value_.get<double>()) == value_.get<double>()) {
+      field = static_cast<Integer>(value_.get<double>());
+    } else {
+      refuse("a whole number");
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view expected) const {
+    throw InputError("{}{} is {}; expected {}", place_, name_,
+                     in_quotes(value_.dump(-1, ' ', false, json::error_handler_t::replace)), expected);
+  }
+
+  const json& value_;
+  std::string_view place_;
+  std::string_view name_;
+};
+
+template <typename Field>
+std::string_view type_of(const Field&) {
+  if constexpr (std::is_same_v<Field, bool>) {
+    return "boolean";
+  } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
+    return "strings";
+  } else if constexpr (std::is_same_v<Field, std::optional<std::string>>) {
+    return "string";
+  } else if constexpr (std::is_same_v<Field, std::optional<double>>) {
+    return "number";
+  } else {
+    return "integer";
+  }
+}
+
+}  // namespace
+
+bool read_setting(std::string_view name, const json& value, std::string_view place,
+                  GenerationOptions& options) {
+  const std::string wanted = with_dashes(name);
+  bool is_known = false;
+  visit_options(options, [&](std::string_view own, const Aliases& aliases, auto& field, std::string_view) {
+    if (!names(own, aliases, wanted)) return;
+    is_known = true;
+    if (!value.is_null()) Reader(value, place, name).read(field);
+  });
+  return is_known;
+}
+
+void read_settings(const json& object, std::string_view place, GenerationOptions& options) {
+  for (const auto& [key, value] : object.items()) {
+    if (!read_setting(key, value, place, options)) {
+      throw InputError("{}{} is no setting; GET /props lists them", place, in_quotes(key));
+    }
+  }
+}
+
+bool is_common_name(std::string_view name) {
+  const std::string wanted = with_dashes(name);
+  GenerationOptions options;
+  bool is_common = false;
+  visit_options(options, [&](std::string_view own, const Aliases& aliases, auto&, std::string_view) {
+    const bool is_shared = std::find(std::begin(kShared), std::end(kShared), own) != std::end(kShared);
+    if (names(own, aliases, wanted) && (own != wanted || is_shared)) is_common = true;
+  });
+  return is_common;
+}
+
+nlohmann::ordered_json describe_settings() {
+  GenerationOptions options;
+  nlohmann::ordered_json settings = nlohmann::ordered_json::array();
+  visit_options(
+      options, [&](std::string_view name, const Aliases& aliases, auto& field, std::string_view help) {
+        nlohmann::ordered_json others = nlohmann::ordered_json::array();
+        for (const std::string_view alias : aliases) {
+          if (alias.front() != '-') others.push_back(alias);
+        }
+        settings.push_back({{"name", name}, {"aliases", others}, {"type", type_of(field)}, {"help", help}});
+      });
+  return settings;
+}
+
+}  // namespace lacuna

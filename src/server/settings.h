@@ -1,0 +1,28 @@
+// The settings of a generation as JSON: the command line's, from the same list (decode/options.h).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "decode/options.h"
+
+namespace lacuna {
+
+/// Reads every key of `object` as the flag of that name or of one of its aliases, dashes and underscores
+/// alike: {"block_length": 8, "unmask": "threshold=0.9"}. null leaves a setting as it is. InputError names
+/// `place`, the key, its value and what was expected, also for a key that is no setting.
+void read_settings(const nlohmann::json& object, std::string_view place, GenerationOptions& options);
+
+/// Reads one setting; false if there is none of that name.
+bool read_setting(std::string_view name, const nlohmann::json& value, std::string_view place,
+                  GenerationOptions& options);
+
+/// Whether other programs know this setting under this very name (n_predict, diffusion_steps, remasking,
+/// steps
+/// ...), so that it means the same at the top level of a request.
+bool is_common_name(std::string_view name);
+
+/// One object for each setting: name, aliases, type, help.
+nlohmann::ordered_json describe_settings();
+
+}  // namespace lacuna

@@ -1,0 +1,51 @@
+#include "server/transcript.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace lacuna {
+
+void Transcript::note(const StepEvent& event) {
+  const int32_t prompt_length = event.decoder.prompt_length();
+  for (const Commit& commit : event.report.committed) {
+    if (commit.position < prompt_length) continue;  // a gap in the prompt
+    const auto index = static_cast<size_t>(commit.position - prompt_length);
+    if (index >= commits_.size()) commits_.resize(index + 1);
+    commits_[index] = {commit.confidence, event.statistics.forward_passes - 1, num_commits_++};
+  }
+}
+
+Piece Transcript::advance(const Decoder& decoder, bool is_all) {
+  const std::span<const TokenId> answer =
+      decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
+  const auto before = static_cast<size_t>(text_.num_tokens());
+  Piece piece;
+  if (answer.size() < before) return piece;  // cut behind an end that was met before
+  const auto final = is_all ? answer.size() : static_cast<size_t>(decoder.num_final());
+  piece.text = text_.advance(answer.first(std::max(final, before)), is_all);
+  for (auto i = before; i < static_cast<size_t>(text_.num_tokens()); ++i) {
+    TokenRecord record{answer[i], std::nullopt};
+    if (i < commits_.size() && commits_[i].order >= 0) {
+      const CommitRecord& commit = commits_[i];
+      if (commit.confidence > 0) record.logprob = std::log(commit.confidence);
+      record.step = commit.step;
+      record.order = commit.order;
+    }
+    piece.tokens.push_back(record);
+  }
+  return piece;
+}
+
+double Transcript::mean_confidence() const {
+  double sum = 0;
+  int32_t count = 0;
+  for (const CommitRecord& commit : commits_) {
+    if (commit.order < 0) continue;
+    sum += commit.confidence > 0 ? std::log(commit.confidence) : commit.confidence;
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+}  // namespace lacuna

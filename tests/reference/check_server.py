@@ -1,0 +1,258 @@
+"""Asks `lacuna serve` with the official OpenAI client, and checks what it answers.
+
+    python check_server.py LACUNA_BINARY [--models FOLDER]
+
+Chats, completions, streams, errors, likelihoods, infill, cancelled streams and hostile bytes, on mini-llada and mini-qwen.
+Texts must be those of `lacuna run`. Exit status 0 when nothing failed.
+"""
+import argparse
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import openai
+
+STORY = "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?"
+
+
+class Server:
+    """One `lacuna serve`, on a port of its own, until the end of the with block."""
+
+    def __init__(self, binary, model, *flags, environment=None):
+        self.process = subprocess.Popen(
+            [binary, "serve", "-m", str(model), "--port", "0", *flags], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **(environment or {})})
+        self.log = ""
+        for line in self.process.stderr:
+            self.log += line
+            found = re.search(r"http://[^:]+:(\d+)", line)
+            if found:
+                break
+        else:
+            raise RuntimeError(f"did not start: {self.log}")
+        self.port = int(found.group(1))
+        threading.Thread(target=lambda: [None for _ in self.process.stderr], daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.status = self.process.wait(timeout=20)
+
+    def client(self, key="none"):
+        return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key, max_retries=0, timeout=120)
+
+    def get(self, path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def post(self, path, body):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data,
+                                         {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def memory(self):
+        """Resident bytes."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) << 10
+        return 0
+
+
+def run(binary, model, *flags):
+    output = subprocess.run([binary, "run", "-m", str(model), "--json", *flags], capture_output=True, text=True,
+                            check=True).stdout
+    return json.loads(output)
+
+
+class Report:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, name, holds, detail=""):
+        if holds:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED {name} {detail}")
+
+
+def check_chat(report, binary, model, server):
+    client = server.client()
+    messages = [{"role": "user", "content": STORY}]
+    alone = run(binary, model, "-p", STORY, "--gen-length", "32")
+    reply = client.chat.completions.create(model="any", messages=messages, max_tokens=32, temperature=0, top_p=0.9,
+                                           seed=0, presence_penalty=0, user="me")
+    text = reply.choices[0].message.content
+    report.check("chat text", text == alone["text"], (text, alone["text"]))
+    report.check("chat finish", reply.choices[0].finish_reason == "stop")
+    report.check("chat usage", reply.usage.prompt_tokens == alone["prompt_tokens"] and reply.usage.completion_tokens > 0)
+
+    streamed, reasons, usage = "", [], None
+    for chunk in client.chat.completions.create(model="any", messages=messages, max_tokens=32, stream=True,
+                                                stream_options={"include_usage": True}):
+        if chunk.usage:
+            usage = chunk.usage
+        for choice in chunk.choices:
+            streamed += choice.delta.content or ""
+            reasons += [choice.finish_reason] if choice.finish_reason else []
+    report.check("stream text", streamed == text, streamed)
+    report.check("stream finish", reasons == ["stop"], reasons)
+    report.check("stream usage", usage == reply.usage, usage)
+
+    settings = {"block_length": 8, "unmask": "threshold=0.9", "cache": "dual"}
+    fast = client.chat.completions.create(model="any", messages=messages, max_tokens=32,
+                                          extra_body={"lacuna": settings})
+    flags = [part for key, value in settings.items() for part in (f"--{key}", str(value))]
+    expected = run(binary, model, "-p", STORY, "--gen-length", "32", *flags)["text"]
+    report.check("chat settings", fast.choices[0].message.content == expected)
+
+    with_logprobs = client.chat.completions.create(model="any", messages=messages, max_tokens=32, logprobs=True)
+    content = with_logprobs.choices[0].logprobs.content
+    report.check("chat logprobs", content and all(token.logprob <= 0 for token in content))
+
+
+def check_completion(report, binary, model, server):
+    client = server.client()
+    alone = run(binary, model, "-p", STORY, "--raw", "--gen-length", "16", "--temperature", "0.7", "--seed", "3")
+    reply = client.completions.create(model="any", prompt=STORY, max_tokens=16, temperature=0.7, seed=3)
+    report.check("completion text", reply.choices[0].text == alone["text"], reply.choices[0].text)
+    both = client.completions.create(model="any", prompt=[STORY, "Mia has"], max_tokens=8, n=2)
+    report.check("completion choices", [choice.index for choice in both.choices] == [0, 1, 2, 3])
+    streamed = "".join(choice.text for chunk in client.completions.create(
+        model="any", prompt=STORY, max_tokens=16, temperature=0.7, seed=3, stream=True) for choice in chunk.choices)
+    report.check("completion stream", streamed == alone["text"], streamed)
+
+
+def check_errors(report, server):
+    client = server.client()
+    for name, arguments in {"length": {"max_tokens": 10**6}, "setting": {"extra_body": {"lacuna": {"nothing": 1}}},
+                            "method": {"extra_body": {"lacuna": {"lock": "nonsense"}}}}.items():
+        try:
+            client.completions.create(model="any", prompt="Mia", **arguments)
+            report.check(f"error {name}", False)
+        except openai.BadRequestError as error:
+            report.check(f"error {name}", error.status_code == 400 and len(error.body["message"]) > 10)
+    report.check("malformed", server.post("/v1/completions", b"{\"prompt\": ")[0] == 400)
+    report.check("no path", server.get("/../../etc/passwd")[0] == 404)
+    report.check("encoded path", server.get("/%2e%2e/etc/passwd")[0] == 404)
+    report.check("models", client.models.list().data[0].id)
+
+
+def check_cancel(report, server):
+    client = server.client()
+    stream = client.completions.create(model="any", prompt=STORY, max_tokens=800, stream=True,
+                                       extra_body={"lacuna": {"events": True}})
+    next(iter(stream))
+    stream.close()
+    begin = time.monotonic()
+    while json.loads(server.get("/slots")[1]) and time.monotonic() < begin + 20:
+        time.sleep(0.02)
+    report.check("cancelled place", time.monotonic() < begin + 10, time.monotonic() - begin)
+
+
+def send(port, data, seconds=30):
+    """What a raw client gets for its bytes, until the server closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as client:
+        try:
+            client.sendall(data)
+            client.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        heard = b""
+        try:
+            while piece := client.recv(65536):
+                heard += piece
+        except OSError:
+            pass
+        return heard
+
+
+def check_hostile(report, server):
+    before = server.memory()
+    report.check("large body", b" 413 " in send(server.port, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: "
+                                                b"100000000\r\n\r\n" + b"a" * 10**6)[:20])
+    report.check("header flood", b" 431 " in send(server.port, b"GET / HTTP/1.1\r\n" + b"".join(
+        b"A%d: b\r\n" % i for i in range(10**5)))[:20])
+    report.check("nonsense", b" 400 " in send(server.port, b"\x16\x03\x01\x02\x00\x01\r\n\r\n")[:20])
+    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
+    for client in idle:
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nX: ")
+    report.check("alive beside slow clients", server.get("/health")[0] == 200)
+    for client in idle:
+        client.close()
+    report.check("memory", server.memory() < before + (200 << 20), (before, server.memory()))
+
+
+def check_infill(report, server):
+    status, reply = server.post("/v1/infill", {"input": ["Mia has ", {"hole": 2}, " shells. She <|mdm_mask|> ",
+                                                         {"hole": {"min": 1, "max": 2}}, "."]})
+    text = reply["choices"][0]["text"] if status == 200 else reply
+    report.check("infill", status == 200 and text.startswith("Mia has ") and " shells. She <|mdm_mask|> " in text, text)
+
+
+def check_likelihood(report, server):
+    client = server.client()
+    reply = client.completions.create(model="any", prompt=STORY, max_tokens=1, logprobs=1, echo=True, temperature=0,
+                                      seed=1234)
+    logprobs = reply.choices[0].logprobs
+    report.check("likelihood", logprobs.token_logprobs[0] is None and all(x <= 0 for x in logprobs.token_logprobs[1:]))
+    report.check("likelihood tops", all(max(top.values()) >= x - 1e-9 for top, x in zip(
+        logprobs.top_logprobs[1:-1], logprobs.token_logprobs[1:-1])))
+
+
+def check_key(report, binary, model):
+    with Server(binary, model, environment={"LACUNA_API_KEY": "secret", "LACUNA_MAX_RUNNING": "2"}) as server:
+        try:
+            server.client("wrong").models.list()
+            report.check("wrong key", False)
+        except openai.AuthenticationError:
+            report.check("wrong key", True)
+        report.check("right key", server.client("secret").models.list().data)
+        report.check("health without key", server.get("/health")[0] == 200)
+    report.check("stops cleanly", server.status == 0, server.status)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--models", type=Path, default=Path(__file__).resolve().parents[2] / "models")
+    arguments = parser.parse_args()
+    report = Report()
+    model = arguments.models / "mini-llada"
+    with Server(arguments.binary, model) as server:
+        check_chat(report, arguments.binary, model, server)
+        check_completion(report, arguments.binary, model, server)
+        check_errors(report, server)
+        check_infill(report, server)
+        check_cancel(report, server)
+        check_hostile(report, server)
+        check_chat(report, arguments.binary, model, server)  # as if nothing had happened
+        report.check("metrics", "lacuna_rows_total" in server.get("/metrics")[1])
+    with Server(arguments.binary, arguments.models / "mini-qwen") as server:
+        check_completion(report, arguments.binary, arguments.models / "mini-qwen", server)
+        check_likelihood(report, server)
+    check_key(report, arguments.binary, model)
+    print(f"{report.passed} passed, {report.failed} failed")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

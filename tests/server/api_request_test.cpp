@@ -1,0 +1,199 @@
+#include "server/api_request.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "server/settings.h"
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+GenerationRequest complete(const std::string& body, const GenerationOptions& defaults = {}) {
+  return parse_completion_request(parse_body(body), defaults);
+}
+
+GenerationRequest infill(const std::string& body) {
+  return parse_infill_request(parse_body(body), {});
+}
+
+#define EXPECT_REFUSED(expression, part) \
+  EXPECT_THAT([&] { (void)(expression); }, ThrowsMessage<InputError>(HasSubstr(part)))
+
+TEST(ApiRequest, TakesWhatEveryClientSends) {
+  const GenerationRequest request = complete(
+      R"({"model": "any", "prompt": "a", "temperature": 0, "top_p": 0.9, "top_k": 40, "seed": 42, "n": 1,
+          "presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {}, "user": "me", "logprobs": null,
+          "stream": false, "stop": null, "response_format": {"type": "text"}, "unheard_of": [1, {"a": 2}]})");
+  EXPECT_EQ(std::get<std::string>(request.prompts.at(0)), "a");
+  EXPECT_EQ(request.options.temperature, 0);
+  EXPECT_EQ(request.options.seed, 42U);
+  EXPECT_FALSE(request.options.top_p);  // changes nothing where the best token is taken
+  EXPECT_FALSE(request.options.top_k);
+  EXPECT_FALSE(request.wants_logprobs);
+  EXPECT_FALSE(request.stream);
+}
+
+TEST(ApiRequest, KeepsFiltersWhereTokensAreDrawn) {
+  const GenerationRequest request =
+      complete(R"({"prompt": "a", "temperature": 0.5, "top_p": 0.9, "top_k": 40})");
+  EXPECT_EQ(request.options.top_p, 0.9);
+  EXPECT_EQ(request.options.top_k, 40);
+}
+
+TEST(ApiRequest, KnowsSettingsByTheNamesOfOthers) {
+  const GenerationRequest request =
+      complete(R"({"prompt": "a", "max_tokens": 32, "diffusion_steps": 8, "remasking": "random",
+                   "dllm_block_length": 16, "alg_temp": 0.5})");
+  EXPECT_EQ(request.options.gen_length, 32);
+  EXPECT_EQ(request.options.steps, 8);
+  EXPECT_EQ(request.options.unmask, "random");
+  EXPECT_EQ(request.options.block_length, 16);
+  EXPECT_EQ(request.options.alg_temp, 0.5);
+  EXPECT_EQ(complete(R"({"prompt": "a", "max_completion_tokens": 5})").options.gen_length, 5);
+  EXPECT_EQ(complete(R"({"prompt": "a", "n_predict": 5})").options.gen_length, 5);
+  EXPECT_EQ(complete(R"({"prompt": "a", "n_predict": -1, "seed": -1})").options.gen_length, std::nullopt);
+  EXPECT_EQ(complete(R"({"prompt": "a", "threshold": 0.8})").options.unmask, "threshold=0.8");
+  // A word of ours that may mean anything elsewhere is not taken at the top level.
+  EXPECT_FALSE(complete(R"({"prompt": "a", "cache": true, "lock": 3})").options.cache);
+}
+
+TEST(ApiRequest, KnowsTheCommandLinesNamesUnderItsOwnKey) {
+  const GenerationRequest request =
+      complete(R"({"prompt": "a", "steps": 4, "lacuna": {"steps": 8, "block-length": 16, "eos_exit": true,
+                   "lock": "eps=1e-3", "cache": "dual", "events": true, "temperature": null}})");
+  EXPECT_EQ(request.options.steps, 8);
+  EXPECT_EQ(request.options.block_length, 16);
+  EXPECT_TRUE(request.options.eos_exit);
+  EXPECT_EQ(request.options.lock, "eps=1e-3");
+  EXPECT_EQ(request.options.cache, "dual");
+  EXPECT_TRUE(request.events);
+  EXPECT_FALSE(request.uses_guide);
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "lacuna": {"bloc_length": 3}})"),
+                 "lacuna.\"bloc_length\" is no setting");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "lacuna": 3})"), "lacuna is");
+}
+
+TEST(ApiRequest, StartsFromTheServersDefaults) {
+  GenerationOptions defaults;
+  defaults.block_length = 8;
+  defaults.steps = 4;
+  defaults.guide_match = "exact";
+  const GenerationRequest request = complete(R"({"prompt": "a", "steps": 2})", defaults);
+  EXPECT_EQ(request.options.block_length, 8);
+  EXPECT_EQ(request.options.steps, 2);
+  EXPECT_TRUE(request.uses_guide);
+  const GenerationRequest alone = complete(R"({"prompt": "a", "lacuna": {"guide": false}})", defaults);
+  EXPECT_FALSE(alone.uses_guide);
+  EXPECT_FALSE(alone.options.guide_match);
+}
+
+TEST(ApiRequest, NamesTheFieldThatIsWrong) {
+  EXPECT_REFUSED(parse_body("{\"a\": "), "the body");
+  EXPECT_REFUSED(parse_body("{\"a\": 1, \"a\": 2}"), "twice");
+  EXPECT_REFUSED(parse_body(std::string(100, '[')), "nests deeper");
+  EXPECT_REFUSED(parse_body("{\"a\": \"\xFF\"}"), "the body");
+  EXPECT_REFUSED(complete("[]"), "no JSON object");
+  EXPECT_REFUSED(complete("{}"), "prompt is missing");
+  EXPECT_REFUSED(complete(R"({"prompt": {}})"), "prompt is");
+  EXPECT_REFUSED(complete(R"({"prompt": [1, -2]})"), "prompt is \"-2\"");
+  EXPECT_REFUSED(complete(R"({"prompt": [1, 1e9]})"), "prompt is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": "many"})"), "max_tokens is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 99999999999})"), "smaller number");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 1.5})"), "whole number");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 0})"), "max_tokens is 0");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "n": 129})"), "n is \"129\"");
+  EXPECT_REFUSED(complete(R"({"prompt": ["a", "b"], "n": 100})"), "more than 128 choices");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "stream": "yes"})"), "stream is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "stop": 3})"), "stop is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "stop": ")" + std::string(600, 'x') + "\"}"),
+                 "stop holds too much");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "presence_penalty": 0.5})"), "presence_penalty");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "tools": [{}]})"), "tools");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "response_format": {"type": "json_object"}})"),
+                 "response_format");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b"})"), "suffix");
+}
+
+TEST(ApiRequest, ReadsPromptsOfEveryKind) {
+  EXPECT_THAT(std::get<std::vector<TokenId>>(complete(R"({"prompt": [1, 2]})").prompts.at(0)),
+              ElementsAre(1, 2));
+  EXPECT_EQ(complete(R"({"prompt": ["a", [1, 2]], "n": 2})").prompts.size(), 2U);
+  EXPECT_THAT(complete(R"({"prompt": "a", "stop": ["b", ""]})").stop, ElementsAre("b"));
+  EXPECT_TRUE(complete(R"({"prompt": "a", "logprobs": 0})").wants_logprobs);
+  EXPECT_TRUE(complete(R"({"prompt": "a", "max_tokens": 0, "echo": true, "logprobs": 1})").scores_only);
+}
+
+TEST(ApiRequest, ReadsMessages) {
+  const auto chat = [](const std::string& body) { return parse_chat_request(parse_body(body), {}); };
+  const GenerationRequest request = chat(R"({"messages": [{"role": "system", "content": "s"},
+               {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
+  const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(messages[1].role, "user");
+  EXPECT_EQ(messages[1].content, "ab");
+  EXPECT_REFUSED(chat("{}"), "messages is missing");
+  EXPECT_REFUSED(chat(R"({"messages": []})"), "messages is missing");
+  EXPECT_REFUSED(chat(R"({"messages": ["a"]})"), "messages holds");
+  EXPECT_REFUSED(chat(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
+                 "content holds");
+}
+
+TEST(ApiRequest, ReadsCanvasesWithHoles) {
+  const GenerationRequest mixed =
+      infill(R"({"input": ["a", {"hole": 3}, {"tokens": [5, null]}, {"hole": {"min": 2, "max": 4}}]})");
+  ASSERT_EQ(mixed.canvas.size(), 5U);
+  EXPECT_EQ(std::get<std::string>(mixed.canvas[0]), "a");
+  EXPECT_EQ(std::get<Hole>(mixed.canvas[1]), (Hole{3, 3}));
+  EXPECT_EQ(std::get<TokenId>(mixed.canvas[2]), 5);
+  EXPECT_EQ(std::get<Hole>(mixed.canvas[3]), (Hole{1, 1}));
+  EXPECT_EQ(std::get<Hole>(mixed.canvas[4]), (Hole{2, 4}));
+
+  const GenerationRequest masked = infill(R"({"tokens": [5, 6, 7], "mask": [1]})");
+  EXPECT_EQ(std::get<Hole>(masked.canvas[1]), (Hole{1, 1}));
+  EXPECT_EQ(std::get<TokenId>(masked.canvas[2]), 7);
+  const GenerationRequest pinned =
+      infill(R"({"diffusion_seed_canvas": [5, 6, 7], "diffusion_pinned": [true, false, true],
+                 "diffusion_max_steps": 2})");
+  EXPECT_TRUE(std::holds_alternative<Hole>(pinned.canvas[1]));
+  EXPECT_TRUE(std::holds_alternative<TokenId>(pinned.canvas[0]));
+  EXPECT_EQ(pinned.options.steps, 2);
+
+  const GenerationRequest around = infill(R"({"input_prefix": "a", "input_suffix": "b", "n_predict": 7})");
+  ASSERT_EQ(around.canvas.size(), 3U);
+  EXPECT_EQ(std::get<Hole>(around.canvas[1]), (Hole{7, 7}));
+  EXPECT_FALSE(around.options.gen_length);
+}
+
+TEST(ApiRequest, RefusesCanvasesThatCannotBe) {
+  EXPECT_REFUSED(infill("{}"), "found 0");
+  EXPECT_REFUSED(infill(R"({"input": [], "tokens": []})"), "found 2");
+  EXPECT_REFUSED(infill(R"({"input": ["a"]})"), "no hole");
+  EXPECT_REFUSED(infill(R"({"input": [3]})"), "input holds");
+  EXPECT_REFUSED(infill(R"({"input": [{"hole": 0}]})"), "hole is");
+  EXPECT_REFUSED(infill(R"({"input": [{"hole": {"min": 5, "max": 4}}]})"), "hole.min");
+  EXPECT_REFUSED(infill(R"({"input": [{"hole": 100000}]})"), "hole is");
+  EXPECT_REFUSED(infill(R"({"tokens": [1, 2], "mask": [2]})"), "mask is");
+  EXPECT_REFUSED(infill(R"({"tokens": [1, 2], "mask": [1], "diffusion_pinned": [0]})"), "exclude each other");
+  EXPECT_REFUSED(infill(R"({"tokens": ["<mask>"]})"), "tokens is");
+  EXPECT_REFUSED(infill(R"({"input": [{"hole": 1}], "stop": "a"})"), "stop has no effect");
+}
+
+TEST(Settings, AreDescribedWithTheirTypes) {
+  bool has_steps = false;
+  for (const auto& setting : describe_settings()) {
+    if (setting["name"] != "steps") continue;
+    has_steps = true;
+    EXPECT_EQ(setting["type"], "integer");
+    EXPECT_THAT(setting["aliases"].dump(), HasSubstr("diffusion-steps"));
+  }
+  EXPECT_TRUE(has_steps);
+}
+
+}  // namespace
+}  // namespace lacuna

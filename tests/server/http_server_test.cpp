@@ -1,0 +1,224 @@
+#include "server/http_server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A client that can do what no good one does.
+class Client {
+ public:
+  explicit Client(uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    is_open_ = connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  }
+  ~Client() { hang_up(); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// False where the server has closed.
+  bool say(const std::string& text) {
+    return is_open_ &&
+           send(socket_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+  }
+  void stop_talking() { shutdown(socket_, SHUT_WR); }
+  void hang_up() {
+    if (is_open_) close(socket_);
+    is_open_ = false;
+  }
+  /// What comes until `end`, or until the server closes or nothing comes for 5 s.
+  std::string hear(const std::string& end = "") {
+    std::string heard;
+    for (;;) {
+      if (!end.empty() && heard.find(end) != std::string::npos) return heard;
+      pollfd wait{socket_, POLLIN, 0};
+      if (poll(&wait, 1, 5000) <= 0) return heard + "(silence)";
+      char buffer[65536];
+      const ssize_t size = recv(socket_, buffer, sizeof(buffer), 0);
+      if (size <= 0) return heard;
+      heard.append(buffer, static_cast<size_t>(size));
+    }
+  }
+
+ private:
+  int socket_;
+  bool is_open_ = false;
+};
+
+void echo(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+  reply->send({200, "text/plain"}, request.method + " " + request.path + " " + request.body);
+}
+
+HttpLimits short_limits() {
+  HttpLimits limits;
+  limits.header_bytes = 2000;
+  limits.body_bytes = 10000;
+  limits.header_seconds = seconds(1);
+  limits.body_seconds = seconds(1);
+  limits.ping_every = milliseconds(100);
+  return limits;
+}
+
+std::string post(const std::string& body, const std::string& headers = "") {
+  return "POST /a?b=c HTTP/1.1\r\nHost: x\r\n" + headers + "Content-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
+
+TEST(HttpServer, CarriesRequestsAndReplies) {
+  const HttpServer server("127.0.0.1", 0, echo);
+  Client client(server.port());
+  ASSERT_TRUE(client.say(post("hello", "X-Request-Id: 7\r\n")));
+  const std::string heard = client.hear("hello");
+  EXPECT_THAT(heard, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(heard, HasSubstr("POST /a hello"));
+  EXPECT_THAT(heard, HasSubstr("X-Request-Id: 7"));
+  EXPECT_THAT(heard, HasSubstr("Access-Control-Allow-Origin: *"));
+  ASSERT_TRUE(client.say("GET /again HTTP/1.1\r\nHost: x\r\n\r\n"));  // the connection is kept
+  EXPECT_THAT(client.hear("again"), HasSubstr("GET /again"));
+}
+
+TEST(HttpServer, StreamsAndPingsWhileSilent) {
+  std::atomic<bool> goes_on{false};
+  const HttpServer server(
+      "127.0.0.1", 0,
+      [&](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
+        reply->begin_stream("text/event-stream");
+        reply->write("data: one\n\n");
+        std::thread([&goes_on, reply] {
+          while (!goes_on) std::this_thread::sleep_for(milliseconds(1));
+          reply->write("data: two\n\n");
+          reply->end();
+        }).detach();
+      },
+      short_limits());
+  Client client(server.port());
+  ASSERT_TRUE(client.say(post("")));
+  EXPECT_THAT(client.hear(": ping\n\n"), HasSubstr("data: one\n\n"));
+  goes_on = true;
+  const std::string rest = client.hear("0\r\n\r\n");
+  EXPECT_THAT(rest, HasSubstr("data: two\n\n"));
+}
+
+TEST(HttpServer, NoticesThatAClientHasGone) {
+  for (const bool only_half : {false, true}) {
+    std::atomic<int> gone{0};
+    const HttpServer server("127.0.0.1", 0, [&](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
+      reply->when_closed([&gone] { ++gone; });
+      reply->begin_stream("text/event-stream");
+      reply->write("data: one\n\n");
+    });
+    Client client(server.port());
+    ASSERT_TRUE(client.say(post("")));
+    client.hear("one");
+    if (only_half) {
+      client.stop_talking();
+    } else {
+      client.hang_up();
+    }
+    const Stopwatch clock;
+    while (gone == 0 && clock.seconds() < 5) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_EQ(gone, 1) << only_half;
+  }
+}
+
+TEST(HttpServer, RefusesWhatIsTooLong) {
+  const HttpServer server("127.0.0.1", 0, echo, short_limits());
+  Client body(server.port());
+  body.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
+  EXPECT_THAT(body.hear(), StartsWith("HTTP/1.1 413"));
+  Client chunked(server.port());
+  chunked.say("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4e20\r\n" +
+              std::string(20000, 'a'));
+  EXPECT_THAT(chunked.hear(), StartsWith("HTTP/1.1 413"));
+  Client header(server.port());
+  header.say("GET / HTTP/1.1\r\nA: " + std::string(4000, 'a') + "\r\n\r\n");
+  EXPECT_THAT(header.hear(), StartsWith("HTTP/1.1 431"));
+  Client flood(server.port());
+  bool is_open = flood.say("GET / HTTP/1.1\r\n");
+  for (int i = 0; i < 1000000 && is_open; ++i) is_open = flood.say("A" + std::to_string(i) + ": b\r\n");
+  EXPECT_FALSE(is_open);
+  Client after(server.port());
+  after.say(post("still there"));
+  EXPECT_THAT(after.hear("there"), HasSubstr("still there"));
+}
+
+TEST(HttpServer, RefusesWhatIsNotHttp) {
+  const HttpServer server("127.0.0.1", 0, echo, short_limits());
+  for (const std::string& nonsense :
+       {std::string("nonsense\r\n\r\n"), std::string("GET / HTTP/9.9\r\n\r\n"),
+        std::string("\0\x01\x02\xFF\r\n\r\n", 8),
+        std::string("POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n"),
+        std::string("POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc")}) {
+    Client client(server.port());
+    client.say(nonsense);
+    EXPECT_THAT(client.hear(), StartsWith("HTTP/1.1 400")) << nonsense;
+  }
+}
+
+TEST(HttpServer, DoesNotWaitForSlowClients) {
+  const HttpServer server("127.0.0.1", 0, echo, short_limits());
+  const Stopwatch clock;
+  Client silent(server.port());
+  Client slow(server.port());
+  Client slow_body(server.port());
+  slow.say("POST / HTTP/1.1\r\n");
+  slow_body.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+  EXPECT_EQ(slow.hear(), "");
+  EXPECT_EQ(slow_body.hear(), "");
+  EXPECT_EQ(silent.hear(), "");
+  EXPECT_LT(clock.seconds(), 5);
+}
+
+TEST(HttpServer, TakesNoMoreConnectionsThanItMay) {
+  HttpLimits limits;
+  limits.connections = 2;
+  const HttpServer server("127.0.0.1", 0, echo, limits);
+  Client first(server.port());
+  Client second(server.port());
+  for (Client* client : {&first, &second}) {
+    client->say(post("in"));
+    EXPECT_THAT(client->hear("in"), HasSubstr("200"));
+  }
+  Client third(server.port());
+  third.say(post("in"));
+  EXPECT_EQ(third.hear(), "");
+  first.hang_up();
+  const Stopwatch clock;
+  std::string heard;
+  while (heard.empty() && clock.seconds() < 5) {
+    Client fourth(server.port());
+    fourth.say(post("in"));
+    heard = fourth.hear("in");
+  }
+  EXPECT_THAT(heard, HasSubstr("200"));
+}
+
+TEST(HttpServer, SaysWhyItCannotListen) {
+  const HttpServer server("127.0.0.1", 0, echo);
+  EXPECT_THROW(HttpServer("127.0.0.1", server.port(), echo), InputError);
+  EXPECT_THROW(HttpServer("no such host", 0, echo), InputError);
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,139 @@
+// A service on a small model, called without a network.
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/threads.h"
+#include "kernels/dispatch.h"
+#include "server/scheduler.h"
+#include "server/service.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+
+inline std::filesystem::path zoo_folder(const std::string& name) {
+  return std::filesystem::path(LACUNA_SOURCE_DIR) / "models" / name;
+}
+
+/// One request on its way.
+class Call {
+ public:
+  Call(Service& service, HttpRequest request) {
+    reply_->when_ready([state = state_] {
+      const std::lock_guard lock(state->mutex);
+      ++state->news;
+      state->changed.notify_all();
+    });
+    service.handle(request, reply_);
+  }
+
+  /// Takes what comes until `stops` is true of it all, or the reply has ended.
+  template <typename Stops>
+  void read_until(const Stops& stops) {
+    for (;;) {
+      int seen = 0;
+      {
+        const std::lock_guard lock(state_->mutex);
+        seen = state_->news;
+      }
+      HttpReply::Output output = reply_->take();
+      if (output.has_head) head_ = output.head;
+      body_ += output.data;
+      if (output.has_ended || stops(body_)) return;
+      std::unique_lock lock(state_->mutex);
+      state_->changed.wait(lock, [&] { return state_->news > seen; });
+    }
+  }
+
+  std::string body() {
+    read_until([](const std::string&) { return false; });
+    return body_;
+  }
+  nlohmann::json json() { return nlohmann::json::parse(body()); }
+  int status() {
+    body();
+    return head_.status;
+  }
+  const HttpReply::Head& head() const { return head_; }
+  void hang_up() { reply_->close(); }
+
+  /// The data of a stream's events, "[DONE]" left out.
+  std::vector<nlohmann::json> chunks() {
+    const std::string all = body();
+    std::vector<nlohmann::json> result;
+    for (size_t begin = 0; begin < all.size();) {
+      const size_t end = all.find("\n\n", begin);
+      const std::string line = all.substr(begin, end - begin);
+      if (line.starts_with("data: {")) result.push_back(nlohmann::json::parse(line.substr(6)));
+      if (end == std::string::npos) break;
+      begin = end + 2;
+    }
+    return result;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int news = 0;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::shared_ptr<HttpReply> reply_ = std::make_shared<HttpReply>();
+  HttpReply::Head head_;
+  std::string body_;
+};
+
+/// Everything behind the connections.
+class RunningServer {
+ public:
+  explicit RunningServer(const std::string& model, SchedulerLimits limits = {}, ServiceSettings settings = {})
+      : folder_(zoo_folder(model)),
+        tokenizer_(Tokenizer::load(folder_)),
+        model_(Model::load(folder_, DType::kF32, threads_)),
+        service_([&] {
+          settings.name = model;
+          settings.fingerprint = "lacuna-test";
+          return std::move(settings);
+        }()) {
+    start(limits);
+  }
+
+  Service& service() { return service_; }
+  Scheduler& scheduler() { return *scheduler_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const ModelConfig& config() const { return model_->config(); }
+
+  Call post(const std::string& path, const nlohmann::json& body) { return post_text(path, body.dump()); }
+  Call post_text(const std::string& path, const std::string& body) {
+    return Call(service_, {"POST", path, "", body});
+  }
+  Call get(const std::string& path) { return Call(service_, {"GET", path, "", ""}); }
+
+ private:
+  void start(const SchedulerLimits& limits) {
+    scheduler_ = std::make_unique<Scheduler>(model_, default_table(), threads_, nullptr, limits);
+    ServiceParts parts;
+    parts.model = model_;
+    parts.tokenizer = &tokenizer_;
+    parts.chat_template = load_chat_template(folder_);
+    parts.scheduler = scheduler_.get();
+    service_.start(std::move(parts));
+  }
+
+  std::filesystem::path folder_;
+  ThreadPool threads_{1};
+  Tokenizer tokenizer_;
+  std::shared_ptr<const Model> model_;
+  Service service_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,395 @@
+#include "server/service.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "decode/make_decoder.h"
+#include "engine/result.h"
+#include "running_server.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string kStory =
+    "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
+
+/// What `lacuna run` gives for the same settings.
+GenerationResult run_alone(const RunningServer& server, const std::vector<TokenId>& prompt,
+                           const GenerationOptions& options) {
+  ThreadPool threads(1);
+  const auto model = Model::load(zoo_folder("mini-llada"), DType::kF32, threads);
+  Engine engine(model, default_table(), threads);
+  engine.add(make_decoder(model->config(), options, prompt));
+  engine.run();
+  return make_result(engine.decoder(0), engine.statistics(0), model->config(), &server.tokenizer(), 0);
+}
+
+struct Wish {
+  json body;
+  GenerationOptions options;
+};
+
+/// Requests of every method that one masked model knows.
+std::vector<Wish> mixed_wishes() {
+  std::vector<Wish> wishes;
+  const auto add = [&](int32_t length, const json& settings, const auto& set) {
+    Wish wish;
+    wish.body = {{"max_tokens", length}, {"lacuna", settings}};
+    wish.options.gen_length = length;
+    set(wish.options);
+    wishes.push_back(std::move(wish));
+  };
+  add(16, json::object(), [](GenerationOptions&) {});
+  add(32, {{"block_length", 8}, {"cache", "dual"}}, [](GenerationOptions& options) {
+    options.block_length = 8;
+    options.cache = "dual";
+  });
+  add(24, {{"block_length", 8}, {"unmask", "threshold=0.9"}}, [](GenerationOptions& options) {
+    options.block_length = 8;
+    options.unmask = "threshold=0.9";
+  });
+  add(8, {{"lock", "eps=5e-3"}}, [](GenerationOptions& options) { options.lock = "eps=5e-3"; });
+  add(32, {{"unmask", "random"}, {"steps", 8}}, [](GenerationOptions& options) {
+    options.unmask = "random";
+    options.steps = 8;
+  });
+  add(16, {{"temperature", 0.8}, {"seed", 3}}, [](GenerationOptions& options) {
+    options.temperature = 0.8;
+    options.seed = 3;
+  });
+  return wishes;
+}
+
+TEST(Service, GivesEachOfManyMixedRequestsTheTextItWouldHaveAlone) {
+  SchedulerLimits limits;
+  limits.max_running = 4;
+  limits.pass_rows = 100;
+  RunningServer server("mini-llada", limits);
+  const std::vector<TokenId> prompt = server.tokenizer().encode(kStory);
+  std::vector<Wish> wishes = mixed_wishes();
+  std::vector<std::string> alone;
+  for (Wish& wish : wishes) {
+    wish.body["prompt"] = prompt;
+    alone.push_back(run_alone(server, prompt, wish.options).text);
+  }
+  std::vector<Call> calls;
+  std::vector<Call> cancelled;
+  for (int round = 0; round < 2; ++round) {
+    for (Wish& wish : wishes) {
+      wish.body["stream"] = round == 1;
+      calls.push_back(server.post("/v1/completions", wish.body));
+      cancelled.push_back(server.post("/v1/completions", wish.body));
+    }
+  }
+  for (size_t i = 0; i < cancelled.size(); i += 2) cancelled[i].hang_up();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    std::string text;
+    if (i / wishes.size() == 1) {
+      for (const json& chunk : calls[i].chunks()) {
+        for (const json& choice : chunk["choices"]) text += choice["text"].get<std::string>();
+      }
+    } else {
+      const json reply = calls[i].json();
+      text = reply["choices"][0]["text"].get<std::string>();
+      EXPECT_EQ(reply["usage"]["prompt_tokens"], prompt.size());
+      EXPECT_GT(reply["timings"]["predicted_ms"], 0);
+    }
+    EXPECT_EQ(text, alone[i % wishes.size()]) << i;
+  }
+}
+
+TEST(Service, AnswersChats) {
+  RunningServer server("mini-llada");
+  const json body = {{"messages", {{{"role", "user"}, {"content", kStory}}}}, {"max_tokens", 32}};
+  const json reply = server.post("/v1/chat/completions", body).json();
+  EXPECT_EQ(reply["object"], "chat.completion");
+  EXPECT_EQ(reply["choices"][0]["message"]["role"], "assistant");
+  const auto text = reply["choices"][0]["message"]["content"].get<std::string>();
+  EXPECT_THAT(text, HasSubstr("answer"));
+  EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(reply["usage"]["total_tokens"],
+            reply["usage"]["prompt_tokens"].get<int>() + reply["usage"]["completion_tokens"].get<int>());
+
+  json stream_body = body;
+  stream_body["stream"] = true;
+  stream_body["stream_options"] = {{"include_usage", true}};
+  Call call = server.post("/v1/chat/completions", stream_body);
+  std::string streamed;
+  const std::vector<json> chunks = call.chunks();
+  EXPECT_EQ(chunks.front()["choices"][0]["delta"]["role"], "assistant");
+  for (const json& chunk : chunks) {
+    EXPECT_EQ(chunk["object"], "chat.completion.chunk");
+    for (const json& choice : chunk["choices"]) streamed += choice["delta"].value("content", "");
+  }
+  EXPECT_EQ(streamed, text);
+  EXPECT_EQ(chunks[chunks.size() - 2]["choices"][0]["finish_reason"], "stop");
+  EXPECT_TRUE(chunks.back()["choices"].empty());
+  EXPECT_EQ(chunks.back()["usage"], reply["usage"]);
+  EXPECT_THAT(call.body(), HasSubstr("data: [DONE]\n\n"));
+  EXPECT_EQ(call.head().content_type, "text/event-stream");
+}
+
+TEST(Service, EndsBeforeAStopText) {
+  RunningServer server("mini-llada");
+  json body = {{"messages", {{{"role", "user"}, {"content", kStory}}}}, {"max_tokens", 32}};
+  const json whole = server.post("/v1/chat/completions", body).json();
+  body["stop"] = {"answer"};
+  const json cut = server.post("/v1/chat/completions", body).json();
+  const auto text = whole["choices"][0]["message"]["content"].get<std::string>();
+  EXPECT_EQ(cut["choices"][0]["message"]["content"], text.substr(0, text.find("answer")));
+  EXPECT_EQ(cut["choices"][0]["finish_reason"], "stop");
+}
+
+TEST(Service, GivesChoicesOfTheirOwnSeeds) {
+  RunningServer server("mini-llada");
+  const json body = {{"prompt", kStory}, {"max_tokens", 8}, {"temperature", 20}, {"seed", 5}, {"n", 3}};
+  const json reply = server.post("/v1/completions", body).json();
+  ASSERT_EQ(reply["choices"].size(), 3U);
+  json other = body;
+  other["n"] = 1;
+  other["seed"] = 7;
+  EXPECT_EQ(server.post("/v1/completions", other).json()["choices"][0]["text"], reply["choices"][2]["text"]);
+  EXPECT_NE(reply["choices"][0]["lacuna"]["tokens"], reply["choices"][2]["lacuna"]["tokens"]);
+}
+
+/// Applies events to the canvas of the first, as a client would.
+std::vector<TokenId> replay(const std::vector<json>& events) {
+  std::vector<TokenId> canvas = events.front()["canvas"].get<std::vector<TokenId>>();
+  const auto mask = events.front()["mask"].get<TokenId>();
+  for (size_t i = 1; i < events.size(); ++i) {
+    const json& event = events[i];
+    if (event.contains("length")) canvas.resize(event["length"].get<size_t>(), mask);
+    for (const char* kind : {"set", "edit"}) {
+      for (const json& change : event.value(kind, json::array())) {
+        canvas.at(change[0].get<size_t>()) = change[1].get<TokenId>();
+      }
+    }
+    for (const json& position : event.value("remask", json::array()))
+      canvas.at(position.get<size_t>()) = mask;
+  }
+  return canvas;
+}
+
+void check_events(const std::string& model, const json& settings) {
+  RunningServer server(model);
+  json own = settings;
+  own["events"] = true;
+  const json body = {{"prompt", kStory}, {"max_tokens", 16}, {"stream", true}, {"lacuna", own}};
+  std::vector<json> events;
+  int64_t rows = 0;
+  int32_t final = 0;
+  json stats;
+  for (const json& chunk : server.post("/v1/completions", body).chunks()) {
+    const json lacuna = chunk.value("lacuna", json::object());
+    if (lacuna.contains("event")) events.push_back(lacuna["event"]);
+    if (lacuna.contains("stats")) stats = lacuna["stats"];
+  }
+  ASSERT_GT(events.size(), 2U) << model;
+  for (const json& event : events) {
+    EXPECT_EQ(event["v"], 1);
+    if (event["type"] == "start") continue;
+    rows += event["rows"].get<int64_t>();
+    EXPECT_GE(event["final"], final);
+    final = event["final"].get<int32_t>();
+    EXPECT_LE(event["block"][0], event["block"][1]);
+  }
+  EXPECT_EQ(stats["rows"], rows);
+  json plain = body;
+  plain["stream"] = false;
+  const json reply = server.post("/v1/completions", plain).json();
+  const std::vector<TokenId> canvas = replay(events);
+  const auto answer = reply["choices"][0]["lacuna"]["tokens"].get<std::vector<TokenId>>();
+  const auto prompt = events.front()["prompt"].get<size_t>();
+  ASSERT_GE(canvas.size(), prompt + answer.size()) << model;
+  EXPECT_TRUE(std::equal(answer.begin(), answer.end(), canvas.begin() + static_cast<std::ptrdiff_t>(prompt)))
+      << model;
+  EXPECT_EQ(replay(reply["choices"][0]["lacuna"]["events"].get<std::vector<json>>()), canvas) << model;
+}
+
+TEST(Service, TellsEachStepSoThatItCanBeReplayed) {
+  check_events("mini-llada", {{"block_length", 8}, {"lock", "eps=5e-3"}});
+  check_events("mini-gidd", {{"block_length", 8}});
+  check_events("mini-qwen", json::object());
+  check_events("mini-refusion", json::object());
+  check_events("mini-sdar", json::object());
+}
+
+TEST(Service, FillsHoles) {
+  RunningServer server("mini-llada");
+  const json body = {
+      {"input", {"Mia has ", {{"hole", 2}}, " shells. She <|mdm_mask|> ", {{"hole", 3}}, "."}}};
+  const json reply = server.post("/v1/infill", body).json();
+  const auto text = reply["choices"][0]["text"].get<std::string>();
+  EXPECT_THAT(text, testing::StartsWith("Mia has "));
+  EXPECT_THAT(text, HasSubstr(" shells. She <|mdm_mask|> "));  // text, however it looks
+  EXPECT_THAT(text, testing::EndsWith("."));
+  EXPECT_EQ(reply["usage"]["completion_tokens"], 5);
+  EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop");
+
+  json stream = body;
+  stream["stream"] = true;
+  std::string streamed;
+  for (const json& chunk : server.post("/v1/infill", stream).chunks()) {
+    for (const json& choice : chunk["choices"]) streamed += choice["text"].get<std::string>();
+  }
+  EXPECT_EQ(streamed, text);
+
+  const std::vector<TokenId> ids = server.tokenizer().encode(kStory);
+  json tokens = ids;
+  tokens[3] = nullptr;
+  tokens[9] = nullptr;
+  const json filled = server.post("/v1/infill", {{"tokens", tokens}}).json();
+  EXPECT_EQ(filled["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(filled["usage"]["prompt_tokens"], ids.size() - 2);
+}
+
+TEST(Service, TriesTheLengthsOfABoundedHole) {
+  RunningServer server("mini-llada");
+  const auto ask = [&](const json& hole) {
+    return server.post("/v1/infill", {{"input", {"Mia has ", {{"hole", hole}}, " shells."}}}).json();
+  };
+  const json best = ask({{"min", 1}, {"max", 3}});
+  std::vector<std::string> each;
+  for (int size = 1; size <= 3; ++size) each.push_back(ask(size)["choices"][0]["text"].get<std::string>());
+  EXPECT_THAT(each, testing::Contains(best["choices"][0]["text"].get<std::string>()));
+  EXPECT_EQ(ask({{"min", 1}, {"max", 100}})["error"]["code"], 400);
+}
+
+TEST(Service, SaysWhatLogprobsMean) {
+  RunningServer server("mini-llada");
+  const json reply =
+      server.post("/v1/completions", {{"prompt", kStory}, {"max_tokens", 8}, {"logprobs", 1}}).json();
+  const json& logprobs = reply["choices"][0]["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), logprobs["token_logprobs"].size());
+  for (size_t i = 0; i < logprobs["tokens"].size(); ++i) {
+    EXPECT_LE(logprobs["token_logprobs"][i], 0);
+    EXPECT_GE(logprobs["steps"][i], 0);
+  }
+  const json refused =
+      server
+          .post("/v1/completions", {{"prompt", kStory}, {"logprobs", 1}, {"lacuna", {{"unmask", "margin"}}}})
+          .json();
+  EXPECT_THAT(refused["error"]["message"].get<std::string>(), HasSubstr("logprobs"));
+}
+
+TEST(Service, ScoresPromptsOfAnAutoregressiveModel) {
+  RunningServer server("mini-qwen");
+  const json body = {{"prompt", kStory}, {"max_tokens", 1}, {"logprobs", 1}, {"echo", true}};
+  const json reply = server.post("/v1/completions", body).json();
+  const json& logprobs = reply["choices"][0]["logprobs"];
+  const size_t size = server.tokenizer().encode(kStory).size();
+  ASSERT_EQ(logprobs["tokens"].size(), size + 1);
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  for (size_t i = 1; i < size; ++i) {
+    EXPECT_LE(logprobs["token_logprobs"][i], 0);
+    EXPECT_FALSE(logprobs["top_logprobs"][i].empty());
+  }
+  EXPECT_THAT(reply["choices"][0]["text"].get<std::string>(), testing::StartsWith(kStory));
+  json alone = body;
+  alone["max_tokens"] = 0;
+  const json scores = server.post("/v1/completions", alone).json();
+  EXPECT_EQ(scores["choices"][0]["text"], kStory);
+  EXPECT_EQ(scores["choices"][0]["logprobs"]["token_logprobs"].size(), size);
+  EXPECT_EQ(scores["choices"][0]["logprobs"]["token_logprobs"][size - 1],
+            logprobs["token_logprobs"][size - 1]);
+
+  RunningServer masked("mini-llada");
+  EXPECT_EQ(masked.post("/v1/completions", body).status(), 400);
+}
+
+TEST(Service, TellsWhatItIs) {
+  RunningServer server("mini-llada");
+  EXPECT_EQ(server.get("/health").json()["status"], "ok");
+  EXPECT_EQ(server.get("/v1/models").json()["data"][0]["id"], "mini-llada");
+  const json ids = server.post("/tokenize", {{"content", "Mia has"}}).json()["tokens"];
+  EXPECT_EQ(server.post("/detokenize", {{"tokens", ids}}).json()["content"], "Mia has");
+  const json prompt =
+      server.post("/apply-template", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}).json();
+  EXPECT_THAT(prompt["prompt"].get<std::string>(), HasSubstr("Hi"));
+  EXPECT_EQ(server.get("/props").json()["family"], "llada");
+  EXPECT_TRUE(server.get("/slots").json().empty());
+  server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 4}}).body();
+  const std::string metrics = server.get("/metrics").body();
+  EXPECT_THAT(metrics, HasSubstr("lacuna_requests_total{outcome="));
+  EXPECT_THAT(metrics, HasSubstr("lacuna_steps_total "));
+}
+
+TEST(Service, AnswersErrorsInOpenAisShape) {
+  RunningServer server("mini-llada");
+  const auto message = [&](const json& body) {
+    const json reply = server.post("/v1/completions", body).json();
+    EXPECT_EQ(reply["error"]["type"], "invalid_request_error");
+    return reply["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 100000}}), HasSubstr("positions"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"lock", "nonsense"}}}}), HasSubstr("--lock"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"slot_size", 4}}}}), HasSubstr("not a ReFusion model"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"guide", true}}}}), HasSubstr("--guide"));
+  EXPECT_THAT(message({{"prompt", {99999}}}), HasSubstr("outside the model's vocabulary"));
+  EXPECT_EQ(server.post_text("/v1/completions", "{").status(), 400);
+  EXPECT_EQ(server.get("/v1/completions").status(), 405);
+  EXPECT_EQ(server.get("/../etc/passwd").status(), 404);
+  EXPECT_EQ(server.get("/nothing").json()["error"]["type"], "not_found_error");
+}
+
+TEST(Service, AsksForItsKey) {
+  ServiceSettings settings;
+  settings.api_key = "secret";
+  settings.files["/"] = {"text/html", "<p>"};
+  RunningServer server("mini-llada", {}, std::move(settings));
+  const auto status = [&](const std::string& path, const std::string& authorization) {
+    return Call(server.service(), {"GET", path, authorization, ""}).status();
+  };
+  EXPECT_EQ(status("/v1/models", ""), 401);
+  EXPECT_EQ(status("/v1/models", "Bearer secre"), 401);
+  EXPECT_EQ(status("/v1/models", "Bearer secretsecret"), 401);
+  EXPECT_EQ(status("/v1/models", "Basic secret"), 401);
+  EXPECT_EQ(status("/v1/models", "Bearer secret"), 200);
+  EXPECT_EQ(status("/health", ""), 200);
+  EXPECT_EQ(status("/", ""), 200);
+  EXPECT_FALSE(equal_in_constant_time("", "secret"));
+  EXPECT_TRUE(equal_in_constant_time("secret", "secret"));
+}
+
+TEST(Service, IsNotThereBeforeItsModel) {
+  Service service(ServiceSettings{});
+  EXPECT_EQ(Call(service, {"GET", "/health", "", ""}).status(), 503);
+  EXPECT_EQ(Call(service, {"POST", "/v1/completions", "", "{}"}).status(), 503);
+}
+
+TEST(Service, RefusesWhatDoesNotFitTheQueueOrTheMemory) {
+  SchedulerLimits limits;
+  limits.max_running = 1;
+  limits.max_queue = 1;
+  limits.memory = 1 << 20;
+  RunningServer server("mini-llada", limits);
+  const json small = {{"prompt", "Mia"}, {"max_tokens", 8}};
+  json three = small;
+  three["n"] = 3;
+  EXPECT_EQ(server.post("/v1/completions", three).status(), 503);
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 1000}}).status(), 400);
+  EXPECT_EQ(server.post("/v1/completions", small).status(), 200);
+}
+
+TEST(Service, FreesThePlaceOfAClientThatHangsUp) {
+  SchedulerLimits limits;
+  limits.max_running = 1;
+  RunningServer server("mini-llada", limits);
+  const json body = {
+      {"prompt", kStory}, {"max_tokens", 900}, {"stream", true}, {"lacuna", {{"events", true}}}};
+  Call gone = server.post("/v1/completions", body);
+  gone.read_until([](const std::string& data) { return data.find("\"set\"") != std::string::npos; });
+  Call next = server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 4}});
+  gone.hang_up();
+  EXPECT_EQ(next.status(), 200);  // long before 900 steps are over
+  EXPECT_THAT(server.get("/metrics").body(), HasSubstr("outcome=\"cancelled\"} 1"));
+}
+
+}  // namespace
+}  // namespace lacuna
