@@ -40,6 +40,17 @@ function(lacuna_module name)
   target_link_libraries(lacuna_${name} ${scope} ${ARG_LIBRARIES})
 endfunction()
 
+# The files of the server's page become a part of its library (server/page/page.h).
+function(lacuna_embed_page)
+  set(folder ${CMAKE_SOURCE_DIR}/src/server/page)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js)
+  set(output ${CMAKE_BINARY_DIR}/page_files.cpp)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
+  add_custom_command(OUTPUT ${output} DEPENDS ${files} ${script} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} -P ${script})
+  target_sources(lacuna_server PRIVATE ${output})
+endfunction()
+
 # Each instruction set lives in its own folder and is compiled for it; dispatch.cpp alone asks the CPU.
 function(lacuna_kernel_flags)
   set(avx2 -mavx2 -mfma -mf16c)

@@ -1,0 +1,37 @@
+// Holes in a text that goes on being edited: {begin, end, tokens}, by UTF-16 offsets, ascending, disjoint.
+
+/// With a hole over [begin, end), which replaces those that it touches.
+export function addHole(holes, hole) {
+  const others = holes.filter((other) => other.end <= hole.begin || other.begin >= hole.end);
+  return [...others, hole].sort((a, b) => a.begin - b.begin);
+}
+
+/// The holes after `before` was edited into `after`: they move with the text around them, grow or shrink with
+/// edits inside them, and vanish when an edit reaches across their edge.
+export function moveHoles(holes, before, after) {
+  const most = Math.min(before.length, after.length);
+  let head = 0;
+  while (head < most && before[head] === after[head]) head += 1;
+  let tail = 0;
+  while (tail < most - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  const editEnd = before.length - tail;
+  const growth = after.length - before.length;
+  return holes.flatMap((hole) => {
+    if (hole.end <= head) return [hole];
+    if (hole.begin >= editEnd) return [{ ...hole, begin: hole.begin + growth, end: hole.end + growth }];
+    const isInside = hole.begin <= head && editEnd <= hole.end && hole.end + growth > hole.begin;
+    return isInside ? [{ ...hole, end: hole.end + growth }] : [];
+  });
+}
+
+/// What /v1/infill takes as its input: texts and {"hole": tokens}.
+export function inputOf(text, holes) {
+  const parts = [];
+  let at = 0;
+  for (const hole of holes) {
+    parts.push(text.slice(at, hole.begin), { hole: hole.tokens });
+    at = hole.end;
+  }
+  parts.push(text.slice(at));
+  return parts.filter((part) => part !== "");
+}

@@ -1,0 +1,12 @@
+// The page at "/", a part of the program: cmake/embed.cmake turns the files of this folder into
+// page_files.cpp.
+#pragma once
+
+#include "server/service.h"
+
+namespace lacuna {
+
+/// index.html at "/", every other file of the page at its name ("/page.css").
+StaticFiles page_files();
+
+}  // namespace lacuna

@@ -1,0 +1,105 @@
+// What a run did, and its canvas as it was after any step. Events are those of docs/server.md, version 1.
+
+/// What is known of a run: it grows while the events come in.
+export class Run {
+  start = null;
+  steps = [];
+  pieces = new Map();  // id: text
+
+  add(event) {
+    for (const [id, text] of Object.entries(event.pieces ?? {})) this.pieces.set(Number(id), text);
+    if (event.type === "start") this.start = event;
+    if (event.type === "step") this.steps.push(event);
+  }
+
+  /// Sums over the first `count` steps; a baseline is null where the steps tell none.
+  cost(count) {
+    const sum = (key) => this.steps.slice(0, count).reduce((total, step) => total + step[key], 0);
+    const orNull = (value) => (Number.isNaN(value) ? null : value);
+    return {
+      rows: sum("rows"),
+      rowsBaseline: orNull(sum("rows_baseline")),
+      flops: sum("flops"),
+      flopsBaseline: orNull(sum("flops_baseline")),
+      milliseconds: sum("ms"),
+    };
+  }
+}
+
+/// The canvas of a run after `at` steps. Each cell has
+///   id, given (in the prompt, or around holes), masked, noise (to be replaced, though no mask),
+///   order (0-based, of the writes), step, confidence (null: none is known), edits (how often it was rewritten),
+///   guided (a pass that verifies drafts let it stand),
+///   locked (never computed again), kept (the last pass read its keys and values as they were),
+///   changed (by the last step).
+export class Replay {
+  cells = [];
+  at = 0;
+
+  constructor(run) {
+    this.run = run;
+    this.restart();
+  }
+
+  goTo(count) {
+    if (count < this.at) this.restart();
+    while (this.at < Math.min(count, this.run.steps.length)) this.apply(this.run.steps[this.at]);
+  }
+
+  restart() {
+    this.at = 0;
+    this.written = 0;
+    const { canvas = [], prompt = 0, mask = -1 } = this.run.start ?? {};
+    const hasMasks = canvas.includes(mask);
+    this.cells = canvas.map((id, position) => {
+      const masked = id === mask;
+      return newCell(id, { masked, noise: position >= prompt && !hasMasks, given: !masked && (hasMasks || position < prompt) });
+    });
+  }
+
+  apply(step) {
+    for (const cell of this.cells) cell.changed = false;
+    this.resize(step.length ?? this.cells.length);
+    for (const [position, id, confidence] of step.set ?? []) this.write(position, id, confidence, step);
+    for (const [position, id, confidence] of step.edit ?? []) this.write(position, id, confidence, step);
+    for (const position of step.remask ?? []) {
+      Object.assign(this.cells[position], newCell(this.run.start.mask, { masked: true, changed: true }));
+    }
+    for (const position of step.lock ?? []) this.cells[position].locked = true;
+    for (const position of step.unlock ?? []) this.cells[position].locked = false;
+    if (step.computed) this.markKept(step.computed);
+    this.at += 1;
+  }
+
+  resize(length) {
+    while (this.cells.length < length) this.cells.push(newCell(this.run.start.mask, { masked: true }));
+    this.cells.length = length;
+  }
+
+  write(position, id, confidence, step) {
+    const cell = this.cells[position];
+    const edits = cell.masked || cell.noise ? 0 : cell.edits + 1;
+    Object.assign(cell, { id, confidence, edits, step: step.step, order: this.written, masked: false, noise: false });
+    Object.assign(cell, { given: false, changed: true, guided: step.kind === "verify" });
+    this.written += 1;
+  }
+
+  markKept(computed) {
+    for (const cell of this.cells) cell.kept = true;
+    for (const [begin, end] of computed) {
+      for (const cell of this.cells.slice(begin, end)) cell.kept = false;
+    }
+  }
+}
+
+function newCell(id, what) {
+  return {
+    id, given: false, masked: false, noise: false, order: null, step: null, confidence: null, edits: 0,
+    guided: false, locked: false, kept: false, changed: false, ...what,
+  };
+}
+
+/// Where a confidence lies between 0 and 1: rules that measure entropy give its negative.
+export function shareOf(confidence) {
+  return confidence < 0 ? Math.exp(confidence) : Math.min(confidence, 1);
+}
