@@ -19,6 +19,7 @@
 #include "generation_flags.h"
 #include "loading.h"
 #include "server/http_server.h"
+#include "server/page/page.h"
 #include "server/scheduler.h"
 #include "server/service.h"
 #include "tokenizer/chat_template.h"
@@ -90,6 +91,7 @@ void serve(const ServeFlags& flags) {
   settings.fingerprint = "lacuna-" LACUNA_VERSION;
   settings.api_key = flags.api_key;
   settings.defaults = flags.generation;
+  settings.files = page_files();
   Service service(std::move(settings));
   sem_init(&wants_to_stop, 0, 0);
   std::signal(SIGINT, stop_serving);
