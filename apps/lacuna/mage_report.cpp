@@ -93,7 +93,7 @@ class Page : private PageWriter {
 
   void add_retrieval(Table& result, const std::string& name, int budget, int context,
                      const std::string& flags) {
-    const std::string command = eval_command(context, flags, grid_.samples);
+    const std::string command = eval_command(context, flags, grid_.needle_samples);
     const Measurement found = evaluate(command, Purpose::kFigures);
     result.row({name, budget > 0 ? fmt::format("{}", budget) : "-", fmt::format("{}", context),
                 accuracy_text(found), fmt::format("{:.2f}", found.passes),

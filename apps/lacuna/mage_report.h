@@ -17,6 +17,7 @@ struct MageGrid {
   std::string twin;                 ///< an autoregressive model, the control of the instruments; may be empty
   std::vector<std::string> shapes;  ///< whose blocks are timed; may be empty
   int32_t samples = 100;            ///< of each accuracy
+  int32_t needle_samples = 40;      ///< of each accuracy on retrieval
   int32_t cell_samples = 10;        ///< of each cell of the heat maps
   int32_t instrument_samples = 4;
   int32_t control_block = 8;  ///< positions of the twin's blocks

@@ -163,9 +163,11 @@ TEST_F(Cli, ExplainsEverySubcommand) {
       {"logits", {"--model", "--request", "--out", "--dtype", "--threads"}},
       {"tokenize", {"--model", "--decode", "--special", "--skip-special"}},
       {"inspect", {"--model", "--canvas", "--json"}},
-      {"eval",
-       {"--model", "--guide", "--judge", "--task", "--samples", "--batch", "--raw", "--json", "--show",
-        "--out", "--steps", "--seed", "arithmetic", "stories"}},
+      {"eval", {"--model",    "--guide", "--judge",     "--task",      "--samples", "--batch",
+                "--raw",      "--json",  "--show",      "--out",       "--steps",   "--seed",
+                "arithmetic", "stories", "programs",    "perplexity",  "gsm8k",     "--difficulty",
+                "--data",     "--shots", "--run-tests", "--text-task", "--draws"}},
+      {"compare", {"--task", "--length", "--depth", "--difficulty", "--samples", "--a", "--b"}},
       {"report masked", {"--model", "--guide", "--samples", "--threads", "--out", "--quick", "--fresh"}},
       {"report refusion",
        {"--model", "--twin", "--masked", "--shape", "--samples", "--threads", "--out", "--quick", "--fresh"}},
@@ -480,6 +482,109 @@ TEST_F(Cli, EvaluatesATask) {
 }
 
 const std::string kZoo = LACUNA_SOURCE_DIR "/models/";
+
+TEST_F(Cli, ReportsAllThatAnEvaluationCosts) {
+  const Outcome outcome = lacuna(
+      "eval -m " + kZoo + "mini-qwen3 --task arithmetic --difficulty 1 --samples 4 --threads 1 --json");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  for (const char* key : {"accuracy", "accuracy_low", "accuracy_high", "correct", "samples", "steps_mean",
+                          "passes_mean", "forward_passes", "rows", "rows_baseline", "flops", "flops_baseline",
+                          "tokens_per_second", "canvas_tokens_per_second", "seconds"}) {
+    EXPECT_TRUE(result[key].is_number()) << key;
+  }
+  EXPECT_LE(result["accuracy_low"], result["accuracy"]);
+  EXPECT_GE(result["accuracy_high"], result["accuracy"]);
+  EXPECT_EQ(result["settings"], json({{"gen-length", 32}, {"seed", 0}, {"batch", 8}, {"difficulty", 1}}));
+  expect_refused(lacuna("eval -m " + kZoo + "mini-qwen3 --task arithmetic --difficulty 6"),
+                 "--difficulty 6: expected 1 (easiest) to 5");
+  expect_refused(lacuna("compare -m " + kZoo + "mini-qwen3 --task arithmetic --length 64 --b ''"),
+                 "--length 64: task 'arithmetic' has no list of facts");
+}
+
+TEST_F(Cli, MeasuresHowLikelyTextsAre) {
+  const std::string eval = "eval --task perplexity --samples 3 --json -m " + kZoo;
+  const auto perplexity = [&](const std::string& arguments) {
+    const Outcome outcome = lacuna(eval + arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const json result = json::parse(outcome.out);
+    EXPECT_GT(result["perplexity"], 1);
+    EXPECT_LE(result["perplexity_low"], result["perplexity"]);
+    EXPECT_GE(result["perplexity_high"], result["perplexity"]);
+    return result;
+  };
+  // What the models were trained on they find likely.
+  EXPECT_LT(perplexity("mini-qwen3")["perplexity"], 2);
+  EXPECT_LT(perplexity("mini-llada --draws 4")["perplexity"], 4);
+  EXPECT_LT(perplexity("mini-sdar --draws 4 --text-task arithmetic --difficulty 2")["perplexity"], 4);
+  const json exact = perplexity("mini-qwen3");
+  EXPECT_EQ(exact["kind"], "exact, left to right");
+  EXPECT_EQ(exact["settings"], json({{"seed", 0}}));
+  json again = perplexity("mini-llada --draws 4 --threads 2");
+  EXPECT_EQ(again["nats_per_token"], perplexity("mini-llada --draws 4 --threads 1")["nats_per_token"]);
+  const std::string text = write("text.txt", "Mia has 12 shells. She finds 7 more. She gives 5 to Ben.");
+  EXPECT_EQ(perplexity("mini-llada --draws 2 --length 6 --data " + text)["tokens"], 15);
+
+  expect_refused(lacuna(eval + "mini-qwen3 --draws 4"), "--draws 4: means nothing");
+  expect_refused(lacuna(eval + "mini-llada --steps 4"), "--steps: means nothing to --task perplexity");
+  expect_refused(lacuna(eval + "mini-llada --out f"), "--out: means nothing to --task perplexity");
+  expect_refused(lacuna(eval + "mini-llada --text-task chess"), "task 'chess' is not known");
+  expect_refused(lacuna(eval + "mini-llada --data nothing"), "nothing");
+  expect_refused(lacuna(eval + "mini-llada --depth 0.5 --data " + text),
+                 "--depth: means nothing with --data");
+  expect_refused(lacuna(eval + "mini-llada --length 1 --data " + text), "--length 1");
+  expect_refused(lacuna(eval + "mini-llada --data " + write("empty.txt", "")), "at least two tokens");
+  expect_refused(lacuna("eval --task stories --draws 4 -m " + kZoo + "mini-llada"),
+                 "--draws: means nothing to --task stories");
+}
+
+TEST_F(Cli, AnswersPublishedBenchmarks) {
+  const std::string eval = "eval --threads 1 --gen-length 16 -m " + kZoo + "mini-qwen3 --task ";
+  const std::string problems =
+      write("gsm8k.jsonl", R"({"question": "Mia has 12 eggs. How many?", "answer": "12.\n#### 12"})"
+                           "\n"
+                           R"({"question": "Ben has 5 keys. How many?", "answer": "5.\n#### 5"})"
+                           "\n");
+  const Outcome gsm8k =
+      lacuna(eval + "gsm8k --data gsm8k.jsonl --shots 1 --shots-data gsm8k.jsonl --json --out r.jsonl");
+  EXPECT_EQ(gsm8k.exit_code, 0) << gsm8k.err;
+  const json result = json::parse(gsm8k.out);
+  EXPECT_EQ(result["samples"], 2);
+  EXPECT_LE(result["strict"]["correct"], result["correct"]);
+  const std::vector<json> records = parse_lines(slurp(folder_ / "r.jsonl"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[1]["expected"], "5");
+  EXPECT_THAT(records[1]["prompt"].get<std::string>(), StartsWith("Question: Mia has 12 eggs."));
+
+  write(
+      "code.jsonl",
+      R"json({"task_id": "T/0", "prompt": "def f():\n    ", "entry_point": "f", "test": "def check(f): f()"})json"
+      "\n");
+  EXPECT_EQ(lacuna(eval + "humaneval --data code.jsonl --out c.jsonl").exit_code, 0);
+  const std::vector<json> completions = parse_lines(slurp(folder_ / "c.jsonl"));
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_THAT(keys_of(completions[0]), ElementsAre("completion", "task_id"));
+
+  write("chat.jsonl", R"({"question_id": 81, "category": "writing", "turns": ["Tell a story.", "Again."]})");
+  const Outcome chat = lacuna(eval + "mt-bench --data chat.jsonl --out a.jsonl --json");
+  EXPECT_EQ(chat.exit_code, 0) << chat.err;
+  EXPECT_THAT(chat.out, Not(HasSubstr("accuracy")));
+  const std::vector<json> answers = parse_lines(slurp(folder_ / "a.jsonl"));
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0]["question_id"], 81);
+  EXPECT_EQ(answers[0]["choices"][0]["turns"].size(), 2u);
+
+  expect_refused(lacuna(eval + "gsm8k"), "--task gsm8k: expected --data");
+  expect_refused(lacuna(eval + "gsm8k --data chat.jsonl"), "chat.jsonl line 1");
+  expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --shots 3 --shots-data gsm8k.jsonl"), "--shots 3");
+  expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --shots 1"), "--shots 1: expected --shots-data");
+  expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --difficulty 2"), "--difficulty: means nothing");
+  expect_refused(lacuna(eval + "humaneval --data code.jsonl"), "expected --out");
+  expect_refused(lacuna(eval + "humaneval --data code.jsonl --run-tests /bin/false"),
+                 "--run-tests /bin/false");
+  expect_refused(lacuna(eval + "mt-bench --data chat.jsonl"), "expected --out");
+  expect_refused(lacuna(eval + "stories --data chat.jsonl"), "--data: means nothing to --task stories");
+}
 
 TEST_F(Cli, JudgesTheAnswersOfATask) {
   const std::string eval =

@@ -1,7 +1,8 @@
-// The page of `lacuna report refusion` from made-up measurements.
+// The pages of `lacuna report` from made-up measurements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -14,12 +15,15 @@
 #include "mage_report.h"
 #include "refusion_report.h"
 #include "uniform_report.h"
+#include "zoo_report.h"
 
 namespace lacuna {
 namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -204,6 +208,38 @@ TEST(UniformPage, HoldsEveryPartFromMadeUpMeasurements) {
   expect_well_formed(files.at("uniform_steps.svg"));
   expect_well_formed(files.at("uniform_entropy.svg"));
   EXPECT_EQ(write(), files);
+}
+
+TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
+  ZooGrid grid;
+  grid.models = {{"mini-a", "sdar", "--unmask threshold=1", {"arithmetic", "retrieval 4096"}},
+                 {"mini-b", "llada", "", {"stories"}}};
+  grid.seed = 7;
+  std::vector<std::string> commands;
+  const Measure measure = [&](const std::string& command, Purpose) {
+    commands.push_back(command);
+    return evaluation_row(command);
+  };
+  const std::string page = write_zoo_page(grid, measure).at(0).text;
+  EXPECT_THAT(commands, ElementsAre("lacuna eval -m mini-a --task arithmetic --unmask threshold=1 --seed 7 "
+                                    "--samples 200",
+                                    "lacuna eval -m mini-a --task retrieval --length 4096 --unmask "
+                                    "threshold=1 --seed 7 --samples 200",
+                                    "lacuna eval -m mini-b --task stories --seed 7 --samples 200"));
+  for (const std::string& command : commands) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+  EXPECT_THAT(page, HasSubstr("| [mini-b](../models/mini-b/README.md) | llada | - |"));
+}
+
+TEST(ZooPage, KnowsEveryModelOfTheRepository) {
+  std::set<std::string> known, shipped;
+  for (const ZooModel& model : zoo_models()) {
+    known.insert(model.name);
+    for (const std::string& task : model.tasks) EXPECT_THAT(ZooGrid::columns(), Contains(task));
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(LACUNA_SOURCE_DIR "/models")) {
+    if (entry.is_directory()) shipped.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(known, shipped);
 }
 
 json block_row(const std::string& command) {

@@ -25,7 +25,9 @@ TEST_F(CompareMiniModels, FindsNoDifferenceBetweenASettingAndItself) {
   GenerationOptions refreshed = plain;
   refreshed.cache = "dual";
   refreshed.refresh = 1;
-  const Comparison same = compare({model_, plain}, {model_, refreshed}, context_, {"stories", 5, 2, 3});
+  const Comparison same =
+      compare({model_, plain}, {model_, refreshed}, context_,
+              {.task = "stories", .task_options = {}, .samples = 5, .batch = 2, .seed = 3});
   EXPECT_EQ(same.same_tokens.successes, 5 * 16);
   EXPECT_EQ(same.same_tokens.trials, 5 * 16);
   EXPECT_EQ(same.same_texts.successes, 5);
@@ -41,7 +43,8 @@ TEST_F(CompareMiniModels, MeasuresWhatALockChanges) {
   plain.gen_length = 16;
   GenerationOptions locked = plain;
   locked.lock = "eps=1e5,gate=off,min-age=1";
-  const Comparison found = compare({model_, plain}, {model_, locked}, context_, {"stories", 4, 4, 0});
+  const Comparison found = compare({model_, plain}, {model_, locked}, context_,
+                                   {.task = "stories", .task_options = {}, .samples = 4, .batch = 4});
   EXPECT_LT(found.b.cost.rows, found.a.cost.rows);
   EXPECT_GT(found.kl_mean, 0);
   EXPECT_GE(found.kl_max, found.kl_mean);
@@ -54,7 +57,9 @@ TEST_F(CompareMiniModels, MeasuresWhatALockChanges) {
 TEST_F(CompareMiniModels, ChoosesTheSamplesThatEvaluateChooses) {
   GenerationOptions plain;
   plain.gen_length = 16;
-  const Comparison found = compare({model_, plain}, {model_, plain}, context_, {"arithmetic", 3, 2, 9});
+  const Comparison found =
+      compare({model_, plain}, {model_, plain}, context_,
+              {.task = "arithmetic", .task_options = {}, .samples = 3, .batch = 2, .seed = 9});
   EvaluationSettings settings;
   settings.samples = 3;
   settings.generation = plain;

@@ -1,0 +1,109 @@
+#include "zoo_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace lacuna {
+namespace {
+
+/// "retrieval 1024" -> "--task retrieval --length 1024"
+std::string task_flags(const std::string& column) {
+  const size_t space = column.find(' ');
+  if (space == std::string::npos) return "--task " + column;
+  return fmt::format("--task {} --length {}", column.substr(0, space), column.substr(space + 1));
+}
+
+class Page : private PageWriter {
+ public:
+  Page(const ZooGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
+
+  std::vector<PageFile> write() {
+    heading("Accuracy");
+    std::vector<std::string> head = {"model", "family"};
+    head.insert(head.end(), ZooGrid::columns().begin(), ZooGrid::columns().end());
+    Table accuracies(head);
+    Table commands({"model", "task", "passes", "command"});
+    for (const ZooModel& model : grid_.models) {
+      std::vector<std::string> cells = {fmt::format("[{0}](../models/{0}/README.md)", model.name),
+                                        model.family};
+      for (const std::string& column : ZooGrid::columns()) {
+        if (std::find(model.tasks.begin(), model.tasks.end(), column) == model.tasks.end()) {
+          cells.emplace_back("-");
+          continue;
+        }
+        const std::string command = fmt::format(
+            "{}-m {} {}{}{} --seed {} --samples {}{}", kEvalCommand, model.name, task_flags(column),
+            model.flags.empty() ? "" : " ", model.flags, grid_.seed, grid_.samples, grid_.common_flags);
+        const Measurement measured = evaluate(command, Purpose::kFigures);
+        cells.push_back(accuracy_text(measured));
+        commands.row({model.name, column, fmt::format("{:.1f}", measured.passes), code(command)});
+      }
+      accuracies.row(cells);
+    }
+    table(accuracies);
+    paragraph("A dash: the model was not trained on that task.");
+    heading("How each figure is made");
+    paragraph("Forward passes are the mean of a sample.");
+    table(commands);
+    return files("zoo.md", introduction());
+  }
+
+ private:
+  std::string introduction() const {
+    return fmt::format(
+        R"(# The zoo
+
+The models in `models/`: about a million parameters each, trained on generated tasks with `lacuna-train`
+([training.md](training.md)) and on nothing else. They exist so that every method can be judged by answers that are right
+or wrong; they know no other text. All share one tokenizer. Each card (the links) has the command, seed, minutes and machine
+of its training.
+
+Written by `lacuna report zoo` from the raw rows in `zoo.jsonl`.
+
+- Machine: {}.
+- Commit: {}.
+- {} unseen samples of each task, seed {}; brackets are 95% Wilson intervals. Nothing is cached and nothing skipped: the
+  plain decoder of each family, one token a step.
+)",
+        machines(), commits(), grid_.samples, grid_.seed);
+  }
+
+  const ZooGrid& grid_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& ZooGrid::columns() {
+  static const std::vector<std::string> kColumns = {"arithmetic", "stories", "records", "retrieval 1024",
+                                                    "retrieval 4096"};
+  return kColumns;
+}
+
+std::vector<ZooModel> zoo_models() {
+  const std::string one_a_step = "--unmask threshold=1";
+  return {
+      {"mini-llada", "llada", "", {"arithmetic", "stories"}},
+      {"mini-dream", "dream", one_a_step, {"arithmetic", "stories"}},
+      {"mini-gidd", "gidd", "--steps 64 --tokens-per-step 1", {"arithmetic", "stories"}},
+      {"mini-gidd-mask",
+       "gidd-mask",
+       "--block-length 8 --steps 8 --tokens-per-step 1",
+       {"arithmetic", "stories"}},
+      {"mini-refusion", "refusion", "", {"arithmetic", "stories", "records"}},
+      {"mini-sdar", "sdar", "", {"arithmetic", "stories"}},
+      {"mini-fast-dllm",
+       "fast-dllm-v2",
+       "--unmask low-confidence",
+       {"arithmetic", "retrieval 1024", "retrieval 4096"}},
+      {"mini-qwen", "qwen2", "", {"arithmetic", "stories"}},
+      {"mini-qwen3", "qwen3", "", {"arithmetic", "stories", "records"}},
+  };
+}
+
+std::vector<PageFile> write_zoo_page(const ZooGrid& grid, const Measure& measure) {
+  return Page(grid, measure).write();
+}
+
+}  // namespace lacuna
