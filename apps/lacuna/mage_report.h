@@ -16,7 +16,7 @@ struct MageGrid {
   std::string needles;              ///< of block diffusion, trained on retrieval; may be empty
   std::string twin;                 ///< an autoregressive model, the control of the instruments; may be empty
   std::vector<std::string> shapes;  ///< whose blocks are timed; may be empty
-  int32_t samples = 100;            ///< of each accuracy
+  int32_t samples = 200;            ///< of each accuracy
   int32_t needle_samples = 40;      ///< of each accuracy on retrieval
   int32_t cell_samples = 10;        ///< of each cell of the heat maps
   int32_t instrument_samples = 4;
