@@ -71,7 +71,7 @@ export function offerOf(props) {
 function kindOf(props) {
   if (props.can_infill) return "masked";
   if (props.family.startsWith("gidd")) return "uniform";
-  if (["sdar", "llada2", "fast-dllm-v2"].includes(props.family)) return "block";
+  if (["sdar", "llada2", "fast-dllm"].includes(props.family)) return "block";
   return props.mask_id >= 0 ? "slots" : "causal";
 }
 

@@ -43,7 +43,7 @@ function makeSettings(title, index) {
   element.querySelector("legend").textContent = title;
   const method = element.querySelector(".method");
   for (const name of Object.keys(offer.methods)) method.add(new Option(name));
-  element.querySelector(".fields").append(...offer.fields.flatMap((name) => makeField(name, index)));
+  element.querySelector(".fields").append(...offer.fields.map((name) => makeField(name, index)));
   method.addEventListener("change", () => fillIn(element, offer.methods[method.value]));
   fillIn(element, offer.methods[method.value]);
   return element;
@@ -51,6 +51,8 @@ function makeSettings(title, index) {
 
 function makeField(name, index) {
   const described = props.settings.find((setting) => setting.name === name);
+  const field = document.createElement("div");
+  field.className = "field";
   const label = document.createElement("label");
   const input = document.createElement("input");
   input.name = name;
@@ -66,7 +68,8 @@ function makeField(name, index) {
   list.id = `values-${index}-${name}`;
   list.append(...(SUGGESTIONS[name] ?? []).map((value) => new Option(value, value)));
   input.setAttribute("list", list.id);
-  return [label, help, list];
+  field.append(label, help, list);
+  return field;
 }
 
 /// A method's settings into the fields; those that have no field are written as JSON.

@@ -162,10 +162,12 @@ export class RunView {
 
   drawCosts() {
     const cost = this.run.cost(this.replay.at);
+    const isUncached = cost.rows === cost.rowsBaseline;
+    const pacedTime = this.pace ? cost.rowsBaseline * this.pace : null;
     this.part(".costs").replaceChildren(
       costRow("rows", COUNT.format, cost.rows, cost.rowsBaseline),
       costRow("FLOPs", inPrefixes, cost.flops, cost.flopsBaseline),
-      costRow("time", inSeconds, cost.milliseconds, this.pace ? cost.rowsBaseline * this.pace : null));
+      costRow("time", inSeconds, cost.milliseconds, isUncached ? cost.milliseconds : pacedTime));
   }
 
   /// Milliseconds for a row, as an uncached run beside this one measured them: how long its own would take.
