@@ -64,8 +64,8 @@ Written by `lacuna report zoo` from the raw rows in `zoo.jsonl`.
 
 - Machine: {}.
 - Commit: {}.
-- {} unseen samples of each task, seed {}; brackets are 95% Wilson intervals. Nothing is cached and nothing skipped: the
-  plain decoder of each family, one token a step.
+- {} unseen samples of each task, seed {}; brackets are 95% Wilson intervals. Nothing is skipped: the plain decoder
+  of each family, one token a step but for ReFusion, which has its default rules.
 )",
         machines(), commits(), grid_.samples, grid_.seed);
   }
