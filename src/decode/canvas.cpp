@@ -12,7 +12,7 @@ Canvas::Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id,
       mask_id_(mask_id),
       shifted_(shifted_logits) {
   tokens_.insert(tokens_.end(), answer.begin(), answer.end());
-  tokens_.resize(static_cast<size_t>(prompt_length_ + gen_length), mask_id_);
+  tokens_.resize(static_cast<size_t>(prompt_length_) + static_cast<size_t>(gen_length), mask_id_);
   for (const TokenId token : tokens_) given_.push_back(token != mask_id_);
   ages_.resize(tokens_.size(), 0);
 }

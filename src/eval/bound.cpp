@@ -207,7 +207,7 @@ void add_masked(const BoundText& text, size_t index, const ModelConfig& config, 
   for (int32_t draw = 0; draw < settings.draws; ++draw) {
     const std::vector<int32_t> masked = draws.masked(draw);
     std::vector<TokenId> seen = tokens;
-    for (const int32_t i : masked) seen[static_cast<size_t>(prompt + i)] = config.mask_id;
+    for (const int32_t i : masked) seen[text.prompt.size() + static_cast<size_t>(i)] = config.mask_id;
     passes.begin(index);
     const int32_t first_row = passes.num_rows();
     for (int32_t i = 0; i < size_of(seen); ++i) passes.add_row(seen[static_cast<size_t>(i)], i);

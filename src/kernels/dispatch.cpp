@@ -28,6 +28,15 @@ bool cpu_has_amx_bf16() {
   return (edx & (1U << 22)) != 0 && (edx & (1U << 24)) != 0;
 }
 
+bool cpu_has_f16c() {
+  // Leaf 1: ECX bit 29. clang 14 knows no name for it.
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & (1U << 29)) != 0;
+}
+
 struct Choice {
   std::string_view name;
   bool supported;
@@ -46,8 +55,7 @@ std::vector<Choice> choices(const CpuFeatures& features) {
 CpuFeatures detect_cpu() {
   __builtin_cpu_init();
   CpuFeatures features;
-  features.avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && cpu_has_f16c();
   features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") &&
                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");

@@ -39,7 +39,7 @@ std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
                           ? bytes_.size()
                           : whole_characters(std::string_view(bytes_).substr(0, bytes_.size() - held_back()));
   if (sure <= given_) return {};
-  const std::string text = replace_ill_formed(std::string_view(bytes_).substr(given_, sure - given_));
+  std::string text = replace_ill_formed(std::string_view(bytes_).substr(given_, sure - given_));
   given_ = sure;
   return text;
 }

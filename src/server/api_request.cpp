@@ -60,7 +60,7 @@ void refuse_unsupported(const json& body) {
     }
   }
   const json* suffix = find(body, "suffix");
-  if (suffix != nullptr && *suffix != "") {
+  if (suffix != nullptr && *suffix != json("")) {
     throw InputError("suffix is not supported here; POST /v1/infill fills the hole before a suffix");
   }
 }

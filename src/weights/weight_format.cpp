@@ -15,6 +15,7 @@ std::optional<WeightFormat> weight_format(std::string_view name) {
 
 std::vector<std::string> weight_format_names() {
   std::vector<std::string> names;
+  names.reserve(kWeightFormats.size());
   for (const NamedWeightFormat& known : kWeightFormats) names.emplace_back(known.name);
   return names;
 }
