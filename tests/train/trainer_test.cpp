@@ -81,7 +81,7 @@ TEST_F(TrainerTest, LowersTheLoss) {
     };
     const double first = mean_loss(10);
     mean_loss(20);
-    EXPECT_LT(mean_loss(10), first - 0.5) << family.name;
+    EXPECT_LT(mean_loss(10), 0.9 * first) << family.name;  // losses differ in scale
   }
 }
 
