@@ -87,8 +87,7 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
       task.has_lengths && options_.spread > 0 && RngStream(options_.seed, kGap).uniform(index) < kSpreadShare;
   const Sample sample = draw_sample(task, index, spread);
   Row row{tokenizer_->encode(sample.prompt), {}, drill, {}, {}, spread};
-  // A prompt that stops amid a sentence goes on with a space.
-  const std::string answer = (task.has_lengths ? " " : "") + sample.answer;
+  const std::string answer = task.continuation(sample);
   if (!drill) {
     row.answer = tokenizer_->encode(answer);
   } else if (task.has_lengths) {

@@ -125,8 +125,7 @@ void add_options(CLI::App& app, Arguments& a) {
          "Length of all rows of gidd and gidd-mask, filled with end tokens, 128 where not given; of the "
          "others the positions that the config promises, 1024 where not given")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--tasks", a.tasks,
-                 "Tasks and their shares of the rows: arithmetic, stories, records, retrieval")
+  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: " + task_names())
       ->delimiter(',')
       ->capture_default_str();
   app.add_option(

@@ -465,9 +465,7 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
   CLI::App* command = parent.add_subcommand(instrument.name, instrument.help);
   add_model_flags(*command, *flags);
   command->add_option("-p,--prompt", flags->prompt, "Text of the user's turn")->group("Requests");
-  std::string names;
-  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
-  command->add_option("--task", flags->task, names + " (default arithmetic)")->group("Requests");
+  command->add_option("--task", flags->task, task_names() + " (default arithmetic)")->group("Requests");
   command
       ->add_option("--length", flags->task_options.length,
                    fmt::format("Tokens of a prompt of retrieval, {} to {} (default {})", kMinLength,

@@ -46,11 +46,9 @@ std::vector<BoundText> task_texts(const EvalCommandFlags& flags, const Evaluated
   for (int32_t i = 0; i < settings.samples; ++i) {
     const Sample sample = task.generate(Split::kTest, settings.generation.seed.value_or(0),
                                         static_cast<uint64_t>(i), settings.task_options);
-    // A prompt that stops amid a sentence goes on with a space.
-    const std::string answer = (task.has_lengths ? " " : "") + sample.answer;
     texts.push_back(bound_text(
         config, render(model.chat_template, model.tokenizer, std::array{Message{"user", sample.prompt}}),
-        model.tokenizer.encode(answer), end,
+        model.tokenizer.encode(task.continuation(sample)), end,
         settings.generation.gen_length.value_or(task.room(settings.task_options)),
         settings.generation.block_length.value_or(0)));
   }

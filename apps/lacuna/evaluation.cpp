@@ -10,12 +10,6 @@
 
 namespace lacuna {
 
-std::string task_names() {
-  std::string names;
-  for (const Task& task : tasks()) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
-  return names;
-}
-
 void add_task_option_flags(CLI::App& command, TaskOptions& options) {
   command
       .add_option("--length", options.length,

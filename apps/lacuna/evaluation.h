@@ -16,9 +16,6 @@ struct EvalFlags : GuidedModelFlags {
   bool raw = false;
 };
 
-/// Names of the generated tasks, with commas.
-std::string task_names();
-
 /// --length, --depth and --difficulty.
 void add_task_option_flags(CLI::App& command, TaskOptions& options);
 

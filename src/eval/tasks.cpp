@@ -384,13 +384,17 @@ std::span<const Task> tasks() {
   return kTasks;
 }
 
-const Task& find_task(std::string_view name) {
+std::string task_names() {
   std::string names;
-  for (const Task& task : kTasks) {
-    if (task.name == name) return task;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
-  }
-  throw InputError("task '{}' is not known; the tasks are {}", name, names);
+  for (const Task& task : kTasks) names += fmt::format("{}{}", names.empty() ? "" : ", ", task.name);
+  return names;
+}
+
+const Task& find_task(std::string_view name) {
+  const auto* const found =
+      std::find_if(kTasks.begin(), kTasks.end(), [&](const Task& task) { return task.name == name; });
+  if (found != kTasks.end()) return *found;
+  throw InputError("task '{}' is not known; the tasks are {}", name, task_names());
 }
 
 Sample Task::generate(Split split, uint64_t seed, uint64_t index, const TaskOptions& options) const {

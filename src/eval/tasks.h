@@ -49,6 +49,9 @@ struct Task {
   /// Whether `text`, written after the prompt of `sample` and up to the end token, is right. White space
   /// around the text is ignored.
   bool (*check)(const Sample& sample, std::string_view text);
+  /// The sample's answer as the text behind its prompt: a prompt that stops amid a sentence goes on with a
+  /// space.
+  std::string continuation(const Sample& sample) const { return (has_lengths ? " " : "") + sample.answer; }
   /// answer_positions, or more where the difficulty asks for it: whole eights.
   int32_t room(const TaskOptions& options) const;
 };
@@ -84,6 +87,9 @@ inline constexpr int kMaxChange = 9;
 ///    a>b?b=b-2.". Right is every program that gives what the sentences say for numbers that nobody has seen.
 ///    Difficulty d: d sentences.
 std::span<const Task> tasks();
+
+/// "arithmetic, stories, ..."
+std::string task_names();
 
 /// The task of that name; throws InputError with the list of names.
 const Task& find_task(std::string_view name);

@@ -3,12 +3,11 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "base/error.h"
-#include "tokenizer/tiny_tokenizer.h"
+#include "temporary_folder.h"
 
 namespace lacuna {
 namespace {
@@ -128,11 +127,9 @@ TEST(HumanevalProgram, EndsWithItsTest) {
             "def check(candidate):\n    assert candidate(1, 2) == 3\n\ncheck(add)\n");
 }
 
-/// The published files, in the folder that LACUNA_DATA names.
 TEST(PublishedFiles, CanBeRead) {
-  const char* const data = std::getenv("LACUNA_DATA");
-  if (data == nullptr) GTEST_SKIP() << "LACUNA_DATA names no folder";
-  const std::string folder = data;
+  const std::string folder = LACUNA_SHARED_DIR "/data";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent";
   const std::vector<WordProblem> problems = read_gsm8k(folder + "/gsm8k/test.jsonl");
   EXPECT_EQ(problems.size(), 1319u);
   EXPECT_EQ(problems[0].number, "18");

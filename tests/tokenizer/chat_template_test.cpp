@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "temporary_folder.h"
 #include "tokenizer/tiny_tokenizer.h"
 
 namespace lacuna {

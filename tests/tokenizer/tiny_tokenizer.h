@@ -1,8 +1,6 @@
 // A byte-level tokenizer small enough to know by heart, as a tokenizer.json for tests to change.
 #pragma once
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -56,23 +54,5 @@ inline std::vector<TokenId> ids_of_bytes(std::string_view bytes) {
   for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
   return ids;
 }
-
-/// A folder that lives as long as this object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lacuna-tokenizer-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  void write(const std::string& file, const std::string& text) const { std::ofstream(path_ / file) << text; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace lacuna

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "temporary_folder.h"
 #include "tokenizer/tiny_tokenizer.h"
 
 namespace lacuna {

@@ -3,36 +3,30 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "temporary_folder.h"
+
 namespace lacuna::train {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 class CurvesTest : public ::testing::Test {
  protected:
-  CurvesTest() {
-    std::string pattern = fs::temp_directory_path() / "lacuna_curve_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~CurvesTest() override { fs::remove_all(folder_); }
-
   void draw(const std::string& log) const {
-    std::ofstream(folder_ / "log.csv") << log;
-    draw_curves(folder_ / "log.csv");
+    folder_.write("log.csv", log);
+    draw_curves(folder_.path() / "log.csv");
   }
   std::string read(const char* name) const {
-    std::ifstream file(folder_ / name);
+    std::ifstream file(folder_.path() / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(CurvesTest, ShowLossesAndTheAccuraciesThatWereMeasured) {
@@ -49,8 +43,8 @@ TEST_F(CurvesTest, ShowLossesAndTheAccuraciesThatWereMeasured) {
 
 TEST_F(CurvesTest, AreNotDrawnWithoutALine) {
   draw("step,tokens,loss\n");
-  EXPECT_FALSE(fs::exists(folder_ / "loss.svg"));
-  EXPECT_FALSE(fs::exists(folder_ / "accuracy.svg"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "loss.svg"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "accuracy.svg"));
 }
 
 }  // namespace

@@ -16,24 +16,19 @@
 #include <vector>
 
 #include "base/error.h"
+#include "temporary_folder.h"
 #include "train/bpe.h"
 #include "weights/checkpoint.h"
 
 namespace lacuna::train {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Logits of scale 10 in f32 (tests/reference/check_engine.py has the same bound).
 constexpr float kTolerance = 2e-3F;
 
 class CheckpointFolder : public ::testing::Test {
  protected:
-  CheckpointFolder() : bpe_(learn_bpe({"Mia has 12 shells. 12+7=19."}, 300)) {
-    std::string pattern = fs::temp_directory_path() / "lacuna_export_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~CheckpointFolder() override { fs::remove_all(folder_); }
+  CheckpointFolder() : bpe_(learn_bpe({"Mia has 12 shells. 12+7=19."}, 300)) {}
 
   ModelShape shape(Family family) const {
     ModelShape shape;
@@ -87,8 +82,9 @@ class CheckpointFolder : public ::testing::Test {
     return logits;
   }
 
+  TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
   Bpe bpe_;
-  fs::path folder_;
 };
 
 class ExportTest : public CheckpointFolder, public ::testing::WithParamInterface<Family> {};
