@@ -179,7 +179,7 @@ template <typename Codes, int kBits, int kRows>
 void multiply_few_rows(const PanelProduct& p) {
   // Enough sums that none waits for itself, and no more than registers hold.
   constexpr int kVectors = kPanelWidth / Codes::Vectors::kLanes;
-  constexpr int kPanels = std::max(1, 4 / kVectors / (kRows > 2 ? 2 : 1));
+  constexpr int kPanels = std::max(1, 4 / kVectors);
   int64_t panel = 0;
   for (; panel + kPanels <= p.num_panels; panel += kPanels)
     multiply_few<Codes, kBits, kRows, kPanels>(p, panel);
@@ -191,8 +191,6 @@ void quantised_product_of(const PanelProduct& p) {
   if (p.depth > 0) {
     if (p.num_rows == 1) return multiply_few_rows<Codes, kBits, 1>(p);
     if (p.num_rows == 2) return multiply_few_rows<Codes, kBits, 2>(p);
-    if (p.num_rows == 3) return multiply_few_rows<Codes, kBits, 3>(p);
-    if (p.num_rows == 4) return multiply_few_rows<Codes, kBits, 4>(p);
   }
   panel_product<QuantisedStep<Codes, kBits>>(p);
 }
