@@ -14,6 +14,75 @@ constexpr int32_t kHidden = std::numeric_limits<int32_t>::max();
 // A multiple of every instruction set's row tile (6, 16).
 constexpr int64_t kStackedRows = 48;
 
+// Cells whose codes are widened at a time: in bf16 with a head_dim of 128 they fill 64 KiB, which stay in the
+// second-level cache until they are multiplied.
+constexpr int64_t kWidenedCells = 256;
+
+/// Calls use(first cell, count, column) for stretches of at most `most` visible cells, in order.
+template <typename Use>
+void for_each_stretch(std::span<const IndexRange> tile_runs, int64_t most, Use&& use) {
+  int64_t column = 0;
+  for (const IndexRange& run : tile_runs) {
+    const int64_t end = run.end * kCellTile;
+    for (int64_t cell = run.begin * kCellTile; cell < end;) {
+      const int64_t count = std::min(most, end - cell);
+      use(cell, count, column);
+      cell += count;
+      column += count;
+    }
+  }
+}
+
+/// One kv head's panels of some cells, in the dtype that is multiplied.
+class CellPanels {
+ public:
+  /// space  for kWidenedCells, where the cells are codes
+  CellPanels(const KernelTable& kernels, const KvLayerView& kv, int64_t kv_head, std::byte* space)
+      : kernels_(kernels), kv_(kv), kv_head_(kv_head), space_(space) {}
+
+  void point_to_keys(PanelProduct& product, int64_t cell, int64_t count) const {
+    const PanelView keys = kv_.key_panels(kv_head_);
+    product.panel_stride = keys.panel_stride;
+    product.num_panels = count / kPanelWidth;
+    product.panels = keys.panel(cell / kPanelWidth);
+    if (!kv_.holds_codes()) return;
+    widen(kv_.keys + kv_head_ * kv_.key_head_bytes + cell * keys.panel_stride / kPanelWidth,
+          product.num_panels * keys.panel_stride, 0);
+    product.panels = space_;
+  }
+
+  void point_to_values(PanelProduct& product, int64_t cell, int64_t count) const {
+    const PanelView values = kv_.value_panels(kv_head_);
+    product.panel_stride = values.panel_stride;
+    product.num_panels = num_panels(kv_.head_dim);
+    product.panels = static_cast<const std::byte*>(values.data) + cell * kPanelWidth * element_bytes();
+    if (!kv_.holds_codes()) return;
+    const std::byte* codes = kv_.values + kv_head_ * kv_.value_head_bytes + cell * kPanelWidth;
+    for (int64_t panel = 0; panel < product.num_panels; ++panel) {
+      widen(codes + panel * values.panel_stride, count * kPanelWidth, panel * count * kPanelWidth);
+    }
+    product.panels = space_;
+    product.panel_stride = count * kPanelWidth;
+  }
+
+ private:
+  int64_t element_bytes() const { return static_cast<int64_t>(size_of(kv_.dtype)); }
+
+  void widen(const std::byte* from, int64_t count, int64_t to) const {
+    const auto* codes = reinterpret_cast<const int8_t*>(from);
+    if (kv_.dtype == DType::kBF16) {
+      kernels_.widen_codes_bf16(codes, count, reinterpret_cast<bf16*>(space_) + to);
+    } else {
+      kernels_.widen_codes_f32(codes, count, reinterpret_cast<float*>(space_) + to);
+    }
+  }
+
+  const KernelTable& kernels_;
+  const KvLayerView& kv_;
+  int64_t kv_head_;
+  std::byte* space_;
+};
+
 }  // namespace
 
 void VisibleCells::assign(std::span<const IndexRange> ranges, std::span<const int32_t> own_cells,
@@ -90,12 +159,28 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
 void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
                     Matrix<float> out, const AttentionProbe& probe) {
   expects(kv.size() == visible_.size(), "Attention::run: one K/V view per prepared group");
+  if (std::any_of(kv.begin(), kv.end(), [](const KvLayerView& view) { return view.holds_codes(); })) {
+    reserve_for_codes(context);
+  }
   context.threads.parallel_for(static_cast<int64_t>(tasks_.size()), [&](int64_t index, int thread) {
     const Task& task = tasks_[static_cast<size_t>(index)];
     run_task(context.kernels, task, kv[static_cast<size_t>(task.group)], q, out, probe,
              scratch_[static_cast<size_t>(thread)]);
   });
   add_up_mass(context);
+}
+
+void Attention::reserve_for_codes(const KernelContext& context) {
+  int64_t most_cells = 0;
+  for (const VisibleCells& visible : visible_) most_cells = std::max(most_cells, visible.num_cells());
+  const int64_t widest =
+      std::max(padded_depth(dtype_, shape_.head_dim), round_up(shape_.head_dim, kPanelWidth));
+  for (int thread = 0; thread < context.threads.size(); ++thread) {
+    Scratch& scratch = scratch_[static_cast<size_t>(thread)];
+    scratch.widened.reserve(kWidenedCells * widest * static_cast<int64_t>(size_of(dtype_)));
+    scratch.key_scales.reserve(most_cells);
+    scratch.value_scales.reserve(most_cells);
+  }
 }
 
 /// In the order of the tasks, whichever thread ran them.
@@ -159,23 +244,23 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
     }
   }
 
-  const PanelView keys = kv.key_panels(task.kv_head);
+  const CellPanels panels(kernels, kv, task.kv_head, scratch.widened.data());
+  const int64_t stretch = kv.holds_codes() ? kWidenedCells : std::numeric_limits<int64_t>::max();
   PanelProduct product;
   product.a = scratch.queries.data();
   product.a_stride = query_stride;
   product.num_rows = stacked;
-  product.panel_stride = keys.panel_stride;
   product.depth = query_stride;
   product.out_stride = cells;
-  int64_t column = 0;
-  for (const IndexRange& run : visible.tile_runs()) {
-    const int64_t run_cells = run.size() * kCellTile;
-    product.panels = keys.panel(run.begin * kCellTile / kPanelWidth);
-    product.num_panels = run_cells / kPanelWidth;
+  for_each_stretch(visible.tile_runs(), stretch, [&](int64_t cell, int64_t count, int64_t column) {
+    panels.point_to_keys(product, cell, count);
     product.out = scratch.scores.data() + column;
     panel_product(product);
-    column += run_cells;
-  }
+    if (!kv.holds_codes()) return;
+    const int64_t scale = task.kv_head * kv.capacity + cell;
+    std::copy_n(kv.key_scales + scale, count, scratch.key_scales.data() + column);
+    std::copy_n(kv.value_scales + scale, count, scratch.value_scales.data() + column);
+  });
 
   float* mass = task.mass < 0 ? nullptr : mass_.data() + task.mass;
   if (mass != nullptr) std::fill_n(mass, cells, 0.0F);
@@ -184,6 +269,7 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
     float* scores = scratch.scores.data() + s * cells;
     const auto row = static_cast<int32_t>(first_task_row + s / heads);
     float scale = shape_.scale;
+    if (kv.holds_codes()) kernels.multiply(scores, scratch.key_scales.data(), cells);
     if (shape_.soft_cap > 0) {
       kernels.soft_cap(scores, cells, scale, shape_.soft_cap);
       scale = 1;
@@ -199,29 +285,24 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
              {scores, static_cast<size_t>(cells)},
              scratch.sums.data()[s]});
     }
+    if (kv.holds_codes()) kernels.multiply(scores, scratch.value_scales.data(), cells);
     if (is_bf16)
       kernels.pack_row_bf16(scores, cells, cells, scratch.probabilities.data() + s * cells * element_bytes);
   }
 
-  const PanelView values = kv.value_panels(task.kv_head);
   const auto* probabilities =
       is_bf16 ? scratch.probabilities.data() : reinterpret_cast<const std::byte*>(scratch.scores.data());
   product.a_stride = cells;
-  product.panel_stride = values.panel_stride;
-  product.num_panels = num_panels(head_dim);
   product.out = scratch.out.data();
   product.out_stride = out_stride;
   product.accumulate = false;
-  column = 0;
-  for (const IndexRange& run : visible.tile_runs()) {
+  for_each_stretch(visible.tile_runs(), stretch, [&](int64_t cell, int64_t count, int64_t column) {
+    panels.point_to_values(product, cell, count);
     product.a = probabilities + column * element_bytes;
-    product.panels = static_cast<const std::byte*>(values.data) +
-                     run.begin * kCellTile * kPanelWidth * static_cast<int64_t>(size_of(dtype_));
-    product.depth = run.size() * kCellTile;
+    product.depth = count;
     panel_product(product);
     product.accumulate = true;
-    column += product.depth;
-  }
+  });
 
   for (int64_t s = 0; s < stacked; ++s) {
     const float* row = scratch.out.data() + s * out_stride;

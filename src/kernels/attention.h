@@ -49,6 +49,10 @@ class VisibleCells {
 
 /// One layer's keys and values of one sequence: for each kv head, keys as a matrix of cells by head_dim and
 /// values as one of head_dim by cells.
+///
+/// Cells may be codes of 8 bits, each head's key and value of a cell with a scale: an int8_t stands where
+/// panels of `dtype` would have an element. Products read the codes as exact numbers of that dtype; a key's
+/// scale multiplies its scores, a value's its softmax weights.
 struct KvLayerView {
   const std::byte* keys = nullptr;
   const std::byte* values = nullptr;
@@ -57,7 +61,10 @@ struct KvLayerView {
   int64_t capacity = 0;        ///< cells, a multiple of kCellTile
   int64_t key_head_bytes = 0;  ///< from one kv head's keys to the next
   int64_t value_head_bytes = 0;
+  const float* key_scales = nullptr;  ///< [kv heads, capacity] of codes, else null; values' likewise
+  const float* value_scales = nullptr;
 
+  bool holds_codes() const { return key_scales != nullptr; }
   PanelView key_panels(int64_t kv_head) const {
     return {keys + kv_head * key_head_bytes, dtype, capacity, head_dim,
             padded_depth(dtype, head_dim) * kPanelWidth};
@@ -126,8 +133,12 @@ class Attention {
     Buffer<std::byte> probabilities;  // packed, [stacked rows, cells]; unused in f32
     Buffer<float> sums;               // [stacked rows]
     Buffer<float> out;                // [stacked rows, padded head_dim]
+    Buffer<std::byte> widened;        // codes of some cells as panels of the dtype
+    Buffer<float> key_scales;         // [cells]
+    Buffer<float> value_scales;       // [cells]
   };
 
+  void reserve_for_codes(const KernelContext& context);
   void run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv, ConstMatrix<float> q,
                 Matrix<float> out, const AttentionProbe& probe, Scratch& scratch);
 

@@ -83,6 +83,13 @@ struct KernelTable {
   /// x[i] += scale * y[i].
   void (*add_scaled)(float* x, const float* y, float scale, int64_t count);
 
+  /// x[i] *= y[i].
+  void (*multiply)(float* x, const float* y, int64_t count);
+
+  /// out[i] = codes[i], as f32 or as bf16, which holds codes of 8 bits exactly.
+  void (*widen_codes_f32)(const int8_t* codes, int64_t count, float* out);
+  void (*widen_codes_bf16)(const int8_t* codes, int64_t count, bf16* out);
+
   /// count >= 1; NaN never wins.
   MaxIndex (*max_index)(const float* x, int64_t count);
 

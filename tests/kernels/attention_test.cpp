@@ -19,25 +19,39 @@ class Sequence {
  public:
   /// Cells [0, num_cells) hold random values; the rest of the capacity, and the cells of `hide`, hold
   /// `garbage`.
-  Sequence(uint64_t seed, DType dtype, int64_t num_cells, int64_t kv_heads, int64_t head_dim)
+  ///   in_codes  the panels hold codes of 8 bits; keys and values are what scales and codes make
+  Sequence(uint64_t seed, DType dtype, int64_t num_cells, int64_t kv_heads, int64_t head_dim,
+           bool in_codes = false)
       : head_dim_(head_dim),
         kv_heads_(kv_heads),
         keys_(test::random_values(seed, num_cells * kv_heads * head_dim, 2)),
         values_(test::random_values(seed + 1, num_cells * kv_heads * head_dim)) {
-    test::round_all(dtype, keys_);
-    test::round_all(dtype, values_);
+    if (!in_codes) {
+      test::round_all(dtype, keys_);
+      test::round_all(dtype, values_);
+    }
     view_.dtype = dtype;
     view_.head_dim = head_dim;
     view_.capacity = round_up(num_cells, kCellTile);
-    const auto element_bytes = static_cast<int64_t>(size_of(dtype));
+    const int64_t element_bytes = in_codes ? 1 : static_cast<int64_t>(size_of(dtype));
     view_.key_head_bytes = view_.capacity * padded_depth(dtype, head_dim) * element_bytes;
     view_.value_head_bytes = view_.capacity * round_up(head_dim, kPanelWidth) * element_bytes;
     key_panels_.reserve(kv_heads * view_.key_head_bytes);
     value_panels_.reserve(kv_heads * view_.value_head_bytes);
     view_.keys = key_panels_.data();
     view_.values = value_panels_.data();
+    if (in_codes) {
+      key_scales_.resize(static_cast<size_t>(kv_heads * view_.capacity));
+      value_scales_.resize(key_scales_.size());
+      view_.key_scales = key_scales_.data();
+      view_.value_scales = value_scales_.data();
+    }
     for (int64_t cell = 0; cell < num_cells; ++cell) {
       for (int64_t head = 0; head < kv_heads; ++head) {
+        if (in_codes) {
+          place_codes(cell, head);
+          continue;
+        }
         for (int64_t d = 0; d < head_dim; ++d) place(cell, head, d, key(cell, head)[d], value(cell, head)[d]);
       }
     }
@@ -55,6 +69,28 @@ class Sequence {
   }
 
  private:
+  /// Random codes and scales; keys_ and values_ become their products.
+  void place_codes(int64_t cell, int64_t head) {
+    const auto scale_at = static_cast<size_t>(head * view_.capacity + cell);
+    key_scales_[scale_at] = 0.01F * static_cast<float>(1 + cell % 7);
+    value_scales_[scale_at] = 0.003F * static_cast<float>(1 + (cell + head) % 5);
+    const auto index = [&](int64_t panel, int64_t lane, int64_t k) {
+      return panel + (view_.dtype == DType::kBF16 ? k / 2 * 32 + lane * 2 + k % 2 : k * 16 + lane);
+    };
+    for (int64_t d = 0; d < head_dim_; ++d) {
+      const auto element = static_cast<size_t>((cell * kv_heads_ + head) * head_dim_ + d);
+      const auto key_code = static_cast<int8_t>(std::lround(keys_[element] * 63));
+      const auto value_code = static_cast<int8_t>(std::lround(values_[element] * 127));
+      keys_[element] = key_scales_[scale_at] * static_cast<float>(key_code);
+      values_[element] = value_scales_[scale_at] * static_cast<float>(value_code);
+      const int64_t key_panel = cell / 16 * padded_depth(view_.dtype, head_dim_) * 16;
+      key_panels_.data()[head * view_.key_head_bytes + index(key_panel, cell % 16, d)] =
+          static_cast<std::byte>(key_code);
+      value_panels_
+          .data()[head * view_.value_head_bytes + index(d / 16 * view_.capacity * 16, d % 16, cell)] =
+          static_cast<std::byte>(value_code);
+    }
+  }
   const float* at(const std::vector<float>& all, int64_t cell, int64_t head) const {
     return all.data() + (cell * kv_heads_ + head) * head_dim_;
   }
@@ -73,6 +109,7 @@ class Sequence {
   std::vector<float> values_;
   Buffer<std::byte> key_panels_;
   Buffer<std::byte> value_panels_;
+  std::vector<float> key_scales_, value_scales_;
   KvLayerView view_;
 };
 
@@ -243,6 +280,23 @@ TEST_P(AttentionOverCells, SeesRangesWithGaps) {
                                                   {{3, 3}, {40, 41}},
                                                   {{10, 50}, {20, 30}}}) {
       check(shape, dtype, {{.rows = {0, 9}, .ranges = ranges, .own_cells = {}}}, sequences);
+    }
+  }
+}
+
+TEST_P(AttentionOverCells, ReadsCellsInCodesAsTheProductsOfCodesAndScales) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t head_dim : {8, 24, 40, 128}) {
+      const AttentionShape shape = shape_of(4, 2, head_dim);
+      std::vector<Sequence> sequences;
+      sequences.emplace_back(100, dtype, 600, shape.num_kv_heads, head_dim, true);
+      sequences.emplace_back(110, dtype, 70, shape.num_kv_heads, head_dim);  // one call may see both kinds
+      check(shape, dtype,
+            {{.rows = {0, 20}, .ranges = {{0, 600}}, .own_cells = {}},
+             {.rows = {20, 29}, .ranges = {{5, 9}, {200, 201}, {255, 300}}, .own_cells = {}},
+             {.rows = {29, 60}, .ranges = {{0, 37}}, .own_cells = numbers(37, 68), .causal = true},
+             {.rows = {60, 63}, .ranges = {{0, 70}}, .own_cells = {}, .causal = false, .sequence = 1}},
+            sequences);
     }
   }
 }

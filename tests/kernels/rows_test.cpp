@@ -135,6 +135,33 @@ TEST_P(Rows, AddScaledAddsMultiples) {
   }
 }
 
+TEST_P(Rows, MultiplyMultipliesInPlace) {
+  for (const int64_t count : kCounts) {
+    const Unaligned x(test::random_values(1, count), count % 3);
+    const Unaligned y(test::random_values(2, count), 1);
+    std::vector<float> expected;
+    for (int64_t i = 0; i < count; ++i) expected.push_back(x.data[i] * y.data[i]);
+    table_.multiply(x.data, y.data, count);
+    EXPECT_TRUE(test::same_bits(x.data, expected.data(), count)) << "count " << count;
+  }
+}
+
+TEST_P(Rows, WidenCodesHoldsEveryCodeExactly) {
+  std::vector<int8_t> codes(256);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
+  for (const int64_t count : {0, 1, 31, 256}) {
+    std::vector<float> floats(257, 0.5F);
+    std::vector<bf16> halves(257, bf16(0.5F));
+    table_.widen_codes_f32(codes.data(), count, floats.data());
+    table_.widen_codes_bf16(codes.data(), count, halves.data());
+    for (size_t i = 0; i < floats.size(); ++i) {
+      const float expected = static_cast<int64_t>(i) < count ? static_cast<float>(codes[i]) : 0.5F;
+      EXPECT_EQ(floats[i], expected);
+      EXPECT_EQ(static_cast<float>(halves[i]), expected);
+    }
+  }
+}
+
 TEST_P(Rows, SquaredReluIsTheSquareOfWhatIsPositive) {
   for (const int64_t count : kCounts) {
     const Unaligned x(test::random_values(1, count, 3), count % 3);

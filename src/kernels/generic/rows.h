@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -164,6 +165,27 @@ void add_scaled(float* x, const float* y, float scale, int64_t count) {
 }
 
 template <typename Isa>
+void multiply(float* x, const float* y, int64_t count) {
+  for_each_vector<Isa>(
+      count, [&](int64_t i) { Isa::store(x + i, Isa::multiply(Isa::load(x + i), Isa::load(y + i))); },
+      [&](int64_t i) { x[i] *= y[i]; });
+}
+
+/// Plain loops, which compilers turn into the vectors of `Isa` (each instruction set has files of its own).
+template <typename Isa>
+void widen_codes_f32(const int8_t* codes, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(codes[i]);
+}
+
+template <typename Isa>
+void widen_codes_bf16(const int8_t* codes, int64_t count, bf16* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto word = std::bit_cast<uint32_t>(static_cast<float>(codes[i]));
+    out[i].bits = static_cast<uint16_t>(word >> 16);
+  }
+}
+
+template <typename Isa>
 MaxIndex max_index(const float* x, int64_t count) {
   auto largest = Isa::broadcast(-kInfinity);
   float value = -kInfinity;
@@ -216,6 +238,9 @@ constexpr void fill_row_kernels(KernelTable& table) {
   table.squared_relu = squared_relu<Isa>;
   table.soft_cap = soft_cap<Isa>;
   table.add_scaled = add_scaled<Isa>;
+  table.multiply = multiply<Isa>;
+  table.widen_codes_f32 = widen_codes_f32<Isa>;
+  table.widen_codes_bf16 = widen_codes_bf16<Isa>;
   table.max_index = max_index<Isa>;
   table.exp_sums = exp_sums<Isa>;
 }
