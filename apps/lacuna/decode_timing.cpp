@@ -50,8 +50,8 @@ nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
                                 {"prompt_length", flags.options.prompt_length},
                                 {"batch", flags.options.batch}};
   report.update(to_json(plain, timing));
-  constexpr int32_t kDefaultLength = 128;
-  const double tokens = flags.options.batch * flags.generation.gen_length.value_or(kDefaultLength);
+  constexpr int32_t kUsualLength = 128;
+  const double tokens = flags.options.batch * flags.generation.gen_length.value_or(kUsualLength);
   report["plain"]["tokens_per_second"] = tokens / plain.total_seconds;
   report["setting"]["tokens_per_second"] = tokens / timing.total_seconds;
   return report;

@@ -41,9 +41,9 @@ std::string fitted(std::string_view text) {
   return result;
 }
 
-class Picture {
+class SlotPicture {
  public:
-  Picture(const DecodingTrace& trace, std::string_view title) : trace_(trace), title_(title) {
+  SlotPicture(const DecodingTrace& trace, std::string_view title) : trace_(trace), title_(title) {
     for (const DecodingTrace::Pass& pass : trace.passes) {
       for (const DecodingTrace::Commit& commit : pass.committed) reach(commit.position);
       for (const DecodingTrace::Slot& slot : pass.slots) {
@@ -201,7 +201,7 @@ class Picture {
 }  // namespace
 
 std::string draw_decoding(const DecodingTrace& trace, std::string_view title) {
-  return Picture(trace, title).draw();
+  return SlotPicture(trace, title).draw();
 }
 
 }  // namespace lacuna

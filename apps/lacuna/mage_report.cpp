@@ -13,9 +13,9 @@ constexpr const char* kAnswer = "--gen-length 8 --unmask dynamic=0.9";
 
 constexpr std::array<std::string_view, 3> kMethods = {"mage", "quest", "sparsed"};
 
-class Page : private PageWriter {
+class MagePage : private PageWriter {
  public:
-  Page(const MageGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
+  MagePage(const MageGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
 
   std::vector<PageFile> write() {
     arithmetic();
@@ -213,7 +213,7 @@ raw rows in `mage.jsonl`, each with the command that gives it.
 }  // namespace
 
 std::vector<PageFile> write_mage_page(const MageGrid& grid, const Measure& measure) {
-  return Page(grid, measure).write();
+  return MagePage(grid, measure).write();
 }
 
 }  // namespace lacuna

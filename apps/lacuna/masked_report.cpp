@@ -21,9 +21,9 @@ double rows_of(const Measurement& of) {
   return of.rows_per_sample();
 }
 
-class Page : private PageWriter {
+class MaskedPage : private PageWriter {
  public:
-  Page(const MaskedGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
+  MaskedPage(const MaskedGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
 
   std::vector<PageFile> write() {
     ratio_by_length();
@@ -487,7 +487,7 @@ paper's figures beside it. The methods are in [masked_acceleration.md](../masked
 }  // namespace
 
 std::vector<PageFile> write_masked_page(const MaskedGrid& grid, const Measure& measure) {
-  return Page(grid, measure).write();
+  return MaskedPage(grid, measure).write();
 }
 
 }  // namespace lacuna

@@ -21,9 +21,9 @@ std::string ratio_text(double amount, double of, int digits, std::string_view un
   return of > 0 ? fmt::format("{:.{}f}{}", amount / of, digits, unit) : "-";
 }
 
-class Page : private PageWriter {
+class RefusionPage : private PageWriter {
  public:
-  Page(const RefusionGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
+  RefusionPage(const RefusionGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
 
   std::vector<PageFile> write() {
     accuracy_and_speed();
@@ -345,7 +345,7 @@ section beginning with what the paper reports. The rules of the modes are in [re
 }  // namespace
 
 std::vector<PageFile> write_refusion_page(const RefusionGrid& grid, const Measure& measure) {
-  return Page(grid, measure).write();
+  return RefusionPage(grid, measure).write();
 }
 
 }  // namespace lacuna

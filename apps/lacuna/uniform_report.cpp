@@ -25,9 +25,9 @@ struct Strategy {
 constexpr std::array<Strategy, 3> kStrategies = {
     Strategy{"none", "--cache none"}, {"prefix", "--cache prefix"}, {"uniform, R = 4", "--cache uniform"}};
 
-class Page : private PageWriter {
+class UniformPage : private PageWriter {
  public:
-  Page(const UniformGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
+  UniformPage(const UniformGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
 
   std::vector<PageFile> write() {
     published_shapes();
@@ -367,7 +367,7 @@ each section beginning with what the thesis reports. The rules are in
 }  // namespace
 
 std::vector<PageFile> write_uniform_page(const UniformGrid& grid, const Measure& measure) {
-  return Page(grid, measure).write();
+  return UniformPage(grid, measure).write();
 }
 
 }  // namespace lacuna

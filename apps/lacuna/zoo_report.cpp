@@ -15,9 +15,9 @@ std::string task_flags(const std::string& column) {
   return fmt::format("--task {} --length {}", column.substr(0, space), column.substr(space + 1));
 }
 
-class Page : private PageWriter {
+class ZooPage : private PageWriter {
  public:
-  Page(const ZooGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
+  ZooPage(const ZooGrid& grid, const Measure& measure) : PageWriter(measure), grid_(grid) {}
 
   std::vector<PageFile> write() {
     heading("Accuracy");
@@ -103,7 +103,7 @@ std::vector<ZooModel> zoo_models() {
 }
 
 std::vector<PageFile> write_zoo_page(const ZooGrid& grid, const Measure& measure) {
-  return Page(grid, measure).write();
+  return ZooPage(grid, measure).write();
 }
 
 }  // namespace lacuna

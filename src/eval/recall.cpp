@@ -637,51 +637,51 @@ void add_with_low_end(Json& row, const std::string& name, const Spread& spread) 
 }
 
 /// What rows are about: how they are labelled, in order of their labels.
-enum class Split : uint8_t { kNone, kLayer, kStep, kMasked };
+enum class SplitBy : uint8_t { kNone, kLayer, kStep, kMasked };
 
 constexpr int kMaskedBins = 8;
 
-int bin_of(const RecallPlace& place, Split split) {
-  switch (split) {
-    case Split::kLayer:
+int bin_of(const RecallPlace& place, SplitBy split_by) {
+  switch (split_by) {
+    case SplitBy::kLayer:
       return place.layer;
-    case Split::kStep:
+    case SplitBy::kStep:
       return place.step;
-    case Split::kMasked:
+    case SplitBy::kMasked:
       // A bin holds its upper end, so that the first step, at which all is masked, has one without the next.
       return std::max(static_cast<int>(std::ceil(place.masked * kMaskedBins)), 1) - 1;
-    case Split::kNone:
+    case SplitBy::kNone:
       break;
   }
   return 0;
 }
 
-void add_label(Json& row, Split split, int bin) {
-  if (split == Split::kLayer) row["layer"] = bin;
-  if (split == Split::kStep) row["step"] = bin;
-  if (split == Split::kMasked) {
+void add_label(Json& row, SplitBy split_by, int bin) {
+  if (split_by == SplitBy::kLayer) row["layer"] = bin;
+  if (split_by == SplitBy::kStep) row["step"] = bin;
+  if (split_by == SplitBy::kMasked) {
     row["masked"] = fmt::format("{:.3f}-{:.3f}", static_cast<double>(bin) / kMaskedBins,
                                 static_cast<double>(bin + 1) / kMaskedBins);
   }
 }
 
-bool counts(const RecallPlace& place, Split split) {
-  const bool is_curve = split == Split::kStep || split == Split::kMasked;
+bool counts(const RecallPlace& place, SplitBy split_by) {
+  const bool is_curve = split_by == SplitBy::kStep || split_by == SplitBy::kMasked;
   return is_curve || place.step > 1;
 }
 
 /// Calls add(row with its label, observations) for each label that has some.
 template <typename Observation, typename Add>
-void for_each_bin(const std::vector<Observation>& observations, Split split, Add&& add) {
+void for_each_bin(const std::vector<Observation>& observations, SplitBy split_by, Add&& add) {
   std::map<int, std::vector<const Observation*>> bins;
   for (const Observation& observation : observations) {
-    if (counts(observation.place, split)) bins[bin_of(observation.place, split)].push_back(&observation);
+    if (counts(observation.place, split_by)) bins[bin_of(observation.place, split_by)].push_back(&observation);
   }
   for (const auto& [bin, of_bin] : bins) add(bin, of_bin);
 }
 
-void add_recall_rows(const std::vector<CellObservation>& cells, int32_t budget, Split split, Json& rows) {
-  for_each_bin(cells, split, [&](int bin, const std::vector<const CellObservation*>& of_bin) {
+void add_recall_rows(const std::vector<CellObservation>& cells, int32_t budget, SplitBy split_by, Json& rows) {
+  for_each_bin(cells, split_by, [&](int bin, const std::vector<const CellObservation*>& of_bin) {
     Spread of_recall;
     Spread of_union;
     for (const CellObservation* observation : of_bin) {
@@ -689,7 +689,7 @@ void add_recall_rows(const std::vector<CellObservation>& cells, int32_t budget, 
       of_union.add(observation->union_ratio);
     }
     Json row{{"budget", budget}};
-    add_label(row, split, bin);
+    add_label(row, split_by, bin);
     add_with_low_end(row, "recall", of_recall);
     add_with_low_end(row, "union_ratio", of_union);
     row["observations"] = of_bin.size();
@@ -697,8 +697,8 @@ void add_recall_rows(const std::vector<CellObservation>& cells, int32_t budget, 
   });
 }
 
-void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, Split split, Json& rows) {
-  for_each_bin(cells, split, [&](int bin, const std::vector<const CellObservation*>& of_bin) {
+void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, SplitBy split_by, Json& rows) {
+  for_each_bin(cells, split_by, [&](int bin, const std::vector<const CellObservation*>& of_bin) {
     for (size_t p = 0; p < kChosenBy; ++p) {
       Spread accuracy;
       Spread mass;
@@ -712,7 +712,7 @@ void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, 
       }
       if (accuracy.count() == 0) continue;
       Json row{{"budget", budget}};
-      add_label(row, split, bin);
+      add_label(row, split_by, bin);
       row["cells_of"] = kPolicyNames[p];
       add_with_low_end(row, "accuracy", accuracy);
       add_with_low_end(row, "mass", mass);
@@ -725,8 +725,8 @@ void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, 
   });
 }
 
-void add_query_rows(const std::vector<QueryObservation>& queries, Split split, Json& rows) {
-  for_each_bin(queries, split, [&](int bin, const std::vector<const QueryObservation*>& of_bin) {
+void add_query_rows(const std::vector<QueryObservation>& queries, SplitBy split_by, Json& rows) {
+  for_each_bin(queries, split_by, [&](int bin, const std::vector<const QueryObservation*>& of_bin) {
     QueryGap sum;
     Average share;
     for (const QueryObservation* observation : of_bin) {
@@ -738,7 +738,7 @@ void add_query_rows(const std::vector<QueryObservation>& queries, Split split, J
     }
     const auto count = static_cast<double>(of_bin.size());
     Json row = Json::object();
-    add_label(row, split, bin);
+    add_label(row, split_by, bin);
     row["query_gap"] = sum.row / count;
     row["query_gap_relative"] = sum.row_relative / count;
     row["block_gap"] = sum.block / count;
@@ -766,18 +766,18 @@ Json decoding_row(const RecallFindings& findings) {
 }  // namespace
 
 nlohmann::ordered_json to_json(const RecallFindings& findings) {
-  constexpr std::array kSplits = {Split::kNone, Split::kLayer, Split::kStep, Split::kMasked};
+  constexpr std::array kSplits = {SplitBy::kNone, SplitBy::kLayer, SplitBy::kStep, SplitBy::kMasked};
   std::map<int32_t, std::vector<CellObservation>> by_budget;
   for (const CellObservation& observation : findings.cells)
     by_budget[observation.budget].push_back(observation);
   Json rows = Json::array();
-  for (const Split split : kSplits) {
-    for (const auto& [budget, cells] : by_budget) add_recall_rows(cells, budget, split, rows);
+  for (const SplitBy split_by : kSplits) {
+    for (const auto& [budget, cells] : by_budget) add_recall_rows(cells, budget, split_by, rows);
   }
-  for (const Split split : {Split::kNone, Split::kLayer}) {
-    for (const auto& [budget, cells] : by_budget) add_policy_rows(cells, budget, split, rows);
+  for (const SplitBy split_by : {SplitBy::kNone, SplitBy::kLayer}) {
+    for (const auto& [budget, cells] : by_budget) add_policy_rows(cells, budget, split_by, rows);
   }
-  for (const Split split : kSplits) add_query_rows(findings.queries, split, rows);
+  for (const SplitBy split_by : kSplits) add_query_rows(findings.queries, split_by, rows);
   rows.push_back(decoding_row(findings));
   for (const int32_t budget : findings.settings.budgets) {
     if (by_budget.contains(budget)) continue;

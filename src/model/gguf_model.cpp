@@ -179,7 +179,7 @@ Json special_tokens(const GgufFile& file, int64_t vocab_size) {
   return {{"added_tokens_decoder", tokens}};
 }
 
-LayerTensorNames name_layer(int64_t layer) {
+LayerTensorNames name_gguf_layer(int64_t layer) {
   const std::string block = fmt::format("blk.{}.", layer);
   LayerTensorNames names;
   names.attn_norm = block + "attn_norm";
@@ -227,7 +227,7 @@ const TensorNames& gguf_tensor_names() {
   static const TensorNames names = {.embedding = "token_embd",
                                     .final_norm = "output_norm",
                                     .head = "output",
-                                    .layer = name_layer,
+                                    .layer = name_gguf_layer,
                                     .expert = nullptr};
   return names;
 }
@@ -235,7 +235,7 @@ const TensorNames& gguf_tensor_names() {
 GgufWeights gguf_weights(const GgufFile& file, const ModelConfig& config) {
   std::map<std::string, int64_t, std::less<>> interleaved;
   for (int64_t layer = 0; config.family == Family::kLlada && layer < config.num_layers; ++layer) {
-    const LayerTensorNames names = name_layer(layer);
+    const LayerTensorNames names = name_gguf_layer(layer);
     interleaved[names.q] = config.num_heads;
     interleaved[names.k] = config.num_kv_heads;
   }

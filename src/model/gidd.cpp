@@ -58,7 +58,7 @@ ModelConfig read_gidd(const JsonObject& json) {
   return config;
 }
 
-LayerTensorNames name_layer(int64_t layer) {
+LayerTensorNames name_gidd_layer(int64_t layer) {
   LayerTensorNames names = transformers_layer_with_qk_norm(layer);
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   names.attn_norm = prefix + "attn_layernorm";
@@ -72,7 +72,7 @@ LayerTensorNames name_layer(int64_t layer) {
 }  // namespace
 
 FamilyEntry gidd_family() {
-  return {Family::kGidd, "gidd", "GiddForDiffusionLM", read_gidd, transformers_tensors(name_layer)};
+  return {Family::kGidd, "gidd", "GiddForDiffusionLM", read_gidd, transformers_tensors(name_gidd_layer)};
 }
 
 }  // namespace lacuna

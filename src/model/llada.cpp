@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-void check_supported(const JsonObject& json) {
+void check_llada(const JsonObject& json) {
   json.require("block_type", "llama");
   json.require("layer_norm_type", "rms");
   json.require("activation_type", "silu");  // "swiglu" would halve the inner width
@@ -36,7 +36,7 @@ int64_t read_ffn_dim(const JsonObject& json, int64_t hidden_dim) {
 }
 
 ModelConfig read_llada(const JsonObject& json) {
-  check_supported(json);
+  check_llada(json);
   ModelConfig config;
   config.num_layers = json.integer("n_layers", kLayerCount);
   config.hidden_dim = json.integer("d_model", kWidth);
@@ -58,7 +58,7 @@ ModelConfig read_llada(const JsonObject& json) {
   return config;
 }
 
-LayerTensorNames name_layer(int64_t layer) {
+LayerTensorNames name_llada_layer(int64_t layer) {
   const std::string block = fmt::format("model.transformer.blocks.{}.", layer);
   LayerTensorNames names;
   names.attn_norm = block + "attn_norm";
@@ -81,7 +81,7 @@ FamilyEntry llada_family() {
   const TensorNames tensors = {.embedding = "model.transformer.wte",
                                .final_norm = "model.transformer.ln_f",
                                .head = "model.transformer.ff_out",
-                               .layer = name_layer,
+                               .layer = name_llada_layer,
                                .expert = nullptr};
   return {Family::kLlada, "llada", "LLaDAModelLM", read_llada, tensors};
 }

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-void check_supported(const JsonObject& json) {
+void check_llada2(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("use_rmsnorm", true);
   json.expect("use_sliding_window", false);
@@ -60,7 +60,7 @@ MoeConfig read_experts(const JsonObject& json) {
 }
 
 ModelConfig read_llada2(const JsonObject& json) {
-  check_supported(json);
+  check_llada2(json);
   ModelConfig config = read_transformers_sizes(json);
   config.head_dim = read_head_dim(json, config);
   config.rope.theta = json.number("rope_theta", kRopeTheta);
@@ -78,7 +78,7 @@ ModelConfig read_llada2(const JsonObject& json) {
   return config;
 }
 
-LayerTensorNames name_layer(int64_t layer) {
+LayerTensorNames name_llada2_layer(int64_t layer) {
   LayerTensorNames names = transformers_layer(layer);
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   names.q = names.k = names.v = "";
@@ -97,7 +97,7 @@ LayerTensorNames name_layer(int64_t layer) {
 }  // namespace
 
 FamilyEntry llada2_family() {
-  TensorNames tensors = transformers_tensors(name_layer);
+  TensorNames tensors = transformers_tensors(name_llada2_layer);
   tensors.embedding = "model.word_embeddings";
   tensors.expert = transformers_expert;
   return {Family::kLlada2, "llada2", "LLaDA2MoeModelLM", read_llada2, tensors};

@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-void check_supported(const JsonObject& json) {
+void check_llada_moe(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("attention_bias", false);
   json.expect("partial_rotary_factor", 1);
@@ -23,7 +23,7 @@ void check_supported(const JsonObject& json) {
 }
 
 ModelConfig read_llada_moe(const JsonObject& json) {
-  check_supported(json);
+  check_llada_moe(json);
   constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it, as its files may not
   ModelConfig config = read_transformers_sizes(json);
   config.rope.theta = json.number("rope_theta", kRopeTheta);
@@ -39,7 +39,7 @@ ModelConfig read_llada_moe(const JsonObject& json) {
   return config;
 }
 
-LayerTensorNames name_layer(int64_t layer) {
+LayerTensorNames name_llada_moe_layer(int64_t layer) {
   LayerTensorNames names = transformers_layer_with_qk_norm(layer);
   names.router = fmt::format("model.layers.{}.mlp.gate", layer);
   return names;
@@ -48,7 +48,7 @@ LayerTensorNames name_layer(int64_t layer) {
 }  // namespace
 
 FamilyEntry llada_moe_family() {
-  TensorNames tensors = transformers_tensors(name_layer);
+  TensorNames tensors = transformers_tensors(name_llada_moe_layer);
   tensors.expert = transformers_expert;
   return {Family::kLladaMoe, "llada-moe", "LLaDAMoEModelLM", read_llada_moe, tensors};
 }
