@@ -23,12 +23,13 @@ STORIES = ["Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many sh
 METHODS = {"masked": [{}, {"block_length": 8}, {"block_length": 8, "cache": "dual"}, {"block_length": 8, "cache": "prefix"},
                       {"unmask": "threshold=0.9", "block_length": 8}, {"lock": "eps=5e-3"}, {"unmask": "random", "steps": 8},
                       {"temperature": 0.7, "seed": 3}],
-           "any": [{}, {"temperature": 0.7, "seed": 3}]}
+           "any": [{}, {"temperature": 0.7, "seed": 3}],
+           "guided": [{"guide": True}, {"guide": True, "block_length": 8}]}
 
 
-def make_kinds(can_infill, lengths, prompts):
+def make_kinds(props, lengths, prompts):
     """Every kind of request: (name, body)."""
-    methods = METHODS["masked" if can_infill else "any"]
+    methods = METHODS["masked" if props["can_infill"] else "any"] + (METHODS["guided"] if props["has_guide"] else [])
     return [(f"{json.dumps(method)} x{length}", {"prompt": prompt, "max_tokens": length, "lacuna": method})
             for method in methods for length in lengths for prompt in prompts]
 
@@ -147,7 +148,7 @@ async def measure(arguments):
     lengths = [int(length) for length in arguments.lengths.split(",")]
     # A model without a tokenizer is asked with ids.
     prompts = STORIES if props["has_tokenizer"] else [list(range(10, 74)), list(range(50, 90))]
-    kinds = make_kinds(props["can_infill"], lengths, prompts)
+    kinds = make_kinds(props, lengths, prompts)
     load = Load(arguments, kinds)
     seconds, memory = await load.run()
     good = [result for result in load.results if result[1] == 200]

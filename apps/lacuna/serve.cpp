@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <malloc.h>
 #include <semaphore.h>
 #include <unistd.h>
 
@@ -34,7 +35,8 @@ struct ServeFlags : GuidedModelFlags {
   std::string api_key;
   std::string name;
   std::string chat_template;
-  int64_t kv_memory = 0;  // MiB; 0: half of what is free
+  int64_t kv_memory = 0;                 // MiB; 0: half of what is free
+  std::optional<int64_t> prefix_memory;  // MiB; none: a quarter of kv_memory
   SchedulerLimits limits;
   GenerationOptions generation;
 };
@@ -72,6 +74,8 @@ ChatTemplate choose_template(const ServeFlags& flags, const ModelSource& source,
 }
 
 void serve(const ServeFlags& flags) {
+  // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
   // Whatever may be wrong with the flags is said before the weights are read.
   const ModelSource source = find_model(flags);
   std::optional<Tokenizer> tokenizer;
@@ -106,6 +110,7 @@ void serve(const ServeFlags& flags) {
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
   SchedulerLimits limits = flags.limits;
   limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory() / 2;
+  limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
   Scheduler scheduler(loaded.model, *loaded.kernels, *loaded.threads, guide_model, limits);
   ServiceParts parts;
   parts.model = loaded.model;
@@ -158,6 +163,9 @@ void add_serve_command(CLI::App& program) {
   add("--kv-memory", flags->kv_memory,
       "MiB for keys and values of requests that run (default: half of what is free)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  add("--prefix-memory", flags->prefix_memory,
+      "MiB of these for prompts and answers that later requests may begin with (default: a quarter)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
   add("--pass-rows", flags->limits.pass_rows,
       "Rows of a pass that several requests share; a longer canvas has its passes to itself (default 1024)")
       ->check(CLI::Range(1, 1 << 24));

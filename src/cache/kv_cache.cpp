@@ -1,5 +1,6 @@
 #include "cache/kv_cache.h"
 
+#include <cstring>
 #include <type_traits>
 
 #include "base/error.h"
@@ -127,6 +128,27 @@ void KvCache::copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int
     copy(bf16());
   } else {
     copy(0.0F);
+  }
+}
+
+void KvCache::copy_first_cells(const KvCache& from, int64_t count) {
+  expects(count % kCellTile == 0 && count <= num_cells_ && count <= from.num_cells_,
+          "KvCache::copy_first_cells: whole tiles that both caches have");
+  const int64_t cell_bytes = kPanelWidth * static_cast<int64_t>(size_of(shape_.dtype));  // of a value panel
+  for (int64_t layer = 0; layer < shape_.num_layers; ++layer) {
+    const KvLayerView source = from.layer(layer);
+    std::byte* keys = memory_.data() + layer * shape_.num_kv_heads * (key_head_bytes_ + value_head_bytes_);
+    std::byte* values = keys + shape_.num_kv_heads * key_head_bytes_;
+    for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
+      std::memcpy(keys + head * key_head_bytes_, source.keys + head * source.key_head_bytes,
+                  static_cast<size_t>(key_bytes(shape_, count)));
+    }
+    const int64_t num_panels = value_head_bytes_ / (num_cells_ * cell_bytes) * shape_.num_kv_heads;
+    for (int64_t panel = 0; panel < num_panels; ++panel) {
+      std::memcpy(values + panel * num_cells_ * cell_bytes,
+                  source.values + panel * from.num_cells_ * cell_bytes,
+                  static_cast<size_t>(count * cell_bytes));
+    }
   }
 }
 

@@ -47,6 +47,9 @@ class KvCache {
   /// Copies one kv head's key and value from a cell of a cache of the same shape.
   void copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell, int64_t to_cell);
 
+  /// Copies the first `count` cells of a cache of the same shape; a multiple of kCellTile.
+  void copy_first_cells(const KvCache& from, int64_t count);
+
   KvLayerView layer(int64_t layer) const;
 
   /// What sparse attention keeps of this sequence; made by the first call.

@@ -31,6 +31,8 @@ class AutoregressiveDecoder final : public Decoder {
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return prompt_length_ + options_.gen_length; }
   bool done() const override { return done_; }
+  ExactPrefix exact_prefix() const override { return {1, prompt_length_ - 1, prompt_length_, num_kept_}; }
+  void skip_prefix(int32_t count) override { num_kept_ = count; }
   const StepPlan& plan() override;
   StepReport apply(std::span<const RowStatistics> drawn) override;
   PassWork uncached_work() const override;

@@ -83,6 +83,14 @@ std::vector<int32_t> BlockDiffusionDecoder::drawn_positions() const {
   return positions;
 }
 
+ExactPrefix BlockDiffusionDecoder::exact_prefix() const {
+  // The pass that keeps the last block of the prompt may draw the first token of the answer.
+  const bool draws_first = options_.shifted_logits && begin_of(first_block_) == prompt_length_;
+  const int32_t wanted = draws_first ? first_block_ - 1 : first_block_;
+  const int32_t kept = options_.commits_sparsely ? std::min(num_kept_, first_block_) : num_kept_;
+  return {options_.block_length, begin_of(wanted), begin_of(first_block_), begin_of(kept)};
+}
+
 const StepPlan& BlockDiffusionDecoder::plan() {
   if (is_planned_) return plan_;
   is_planned_ = true;

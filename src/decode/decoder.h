@@ -56,6 +56,15 @@ enum class ModelRole : uint8_t {
   kGuide,  ///< the autoregressive model that confirms what the main model drafts
 };
 
+/// The first positions of a request whose K/V depend on nothing but the tokens of their blocks and of those
+/// before: bit for bit the same in every request with these tokens. A position's cell has its number.
+struct ExactPrefix {
+  int32_t block_length = 0;  ///< 1: left to right; 0: there are no such positions
+  int32_t wanted = 0;        ///< positions that another request's K/V may stand in for
+  int32_t promised = 0;      ///< positions whose K/V will lie in their cells once the prompt is read
+  int32_t kept = 0;          ///< positions whose K/V lie in their cells
+};
+
 enum class StopReason : uint8_t {
   kLength,    ///< every position is done
   kEndToken,  ///< the answer holds a token that ends it
@@ -81,6 +90,11 @@ class Decoder {
   virtual bool done() const = 0;
   /// Which model the next pass needs.
   virtual ModelRole role() const { return ModelRole::kMain; }
+  /// K/V of the main model that requests may share.
+  virtual ExactPrefix exact_prefix() const { return {}; }
+  /// The K/V of the first `count` positions lie in their cells now: whole blocks, at most those wanted.
+  /// Before the first plan().
+  virtual void skip_prefix(int32_t /*count*/) {}
   /// What to compute next. Only while not done(). The same until apply(); what was returned stays as it is
   /// until the next call.
   virtual const StepPlan& plan() = 0;

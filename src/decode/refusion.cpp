@@ -19,6 +19,12 @@ RefusionDecoder::RefusionDecoder(Refusion options, std::vector<TokenId> prompt)
   next_iteration();
 }
 
+ExactPrefix RefusionDecoder::exact_prefix() const {
+  // Slots lie in the order in which they were written, so that the answer's cells are of use to nobody else.
+  const int32_t kept = owed_.empty() ? prompt_length_ : std::min(owed_.front(), prompt_length_);
+  return {1, prompt_length_, prompt_length_, kept};
+}
+
 // ---- Building passes
 
 const StepPlan& RefusionDecoder::plan() {

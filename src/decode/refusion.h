@@ -51,6 +51,8 @@ class RefusionDecoder final : public Decoder {
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return prompt_length_ + options_.gen_length; }
   bool done() const override { return done_; }
+  ExactPrefix exact_prefix() const override;
+  void skip_prefix(int32_t count) override { owed_.erase(owed_.begin(), owed_.begin() + count); }
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
   StepReport apply(std::span<const RowStatistics> drawn) override;

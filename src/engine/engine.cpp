@@ -53,9 +53,26 @@ int64_t Engine::memory_in_use() const {
   return bytes;
 }
 
+void Engine::share_prefixes(int64_t most_bytes) {
+  shares_prefixes_ = true;
+  prefixes_.limit(most_bytes);
+}
+
 void Engine::remove(size_t request) {
-  std::erase(running_, request);
+  if (std::erase(running_, request) > 0) retire(requests_.at(request));
   requests_.erase(request);
+}
+
+void Engine::retire(Request& request) {
+  const ExactPrefix prefix = request.decoder->exact_prefix();
+  if (shares_prefixes_ && prefix.block_length > 0 && !request.caches.empty()) {
+    const std::span<const TokenId> tokens = request.decoder->canvas();
+    prefixes_.keep(prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
+                   request.caches.front());
+  }
+  request.caches.clear();
+  request.outputs.clear();
+  request.guide_cache.clear();
 }
 
 void Engine::admit() {
@@ -66,7 +83,9 @@ void Engine::admit() {
     const Decoder& decoder = *request.decoder;
     if (decoder.done()) continue;
     request.memory = memory_for(decoder);
-    if (request.memory > most_memory_ - memory_in_use()) return;
+    const int64_t memory_left = most_memory_ - memory_in_use();
+    if (request.memory > memory_left) return;
+    prefixes_.shrink_to(memory_left - request.memory);
     for (const size_t index : running_) {
       const int64_t turn = requests_.at(index).turn;
       request.turn = index == running_.front() ? turn : std::min(request.turn, turn);
@@ -80,22 +99,52 @@ void Engine::admit() {
     if (decoder.num_guide_cells() > 0) {
       request.guide_cache.push_back(models_[1]->make_cache(decoder.num_guide_cells()));
     }
+    request.seeks_prefix = shares_prefixes_ && decoder.exact_prefix().block_length > 0;
     request.clock.restart();
     running_.push_back(next_);
+  }
+}
+
+void Engine::take_prefixes() {
+  const auto whole_tiles = [](int32_t count) { return count / kCellTile * kCellTile; };
+  for (const size_t index : running_) {
+    Request& request = requests_.at(index);
+    if (!request.seeks_prefix) continue;
+    const ExactPrefix own = request.decoder->exact_prefix();
+    const std::span<const TokenId> tokens =
+        request.decoder->canvas().first(static_cast<size_t>(std::max(0, own.wanted)));
+    PrefixStore::Match best = prefixes_.find(own.block_length, tokens);
+    int64_t promised = best.count;
+    for (const size_t earlier : running_) {
+      if (earlier == index) break;
+      const Request& other = requests_.at(earlier);
+      const ExactPrefix theirs = other.decoder->exact_prefix();
+      if (theirs.block_length != own.block_length) continue;
+      const int32_t common = common_prefix(tokens, other.decoder->canvas());
+      const auto kept = static_cast<int32_t>(whole_tiles(std::min(common, theirs.kept)));
+      if (kept > best.count) best = {&other.caches.front(), kept};
+      promised = std::max(promised, whole_tiles(std::min(common, std::max(theirs.kept, theirs.promised))));
+    }
+    if (promised > best.count) continue;  // another request reads it just now
+    request.seeks_prefix = false;
+    const int32_t count = best.count / own.block_length * own.block_length;
+    if (count == 0) continue;
+    request.caches.front().copy_first_cells(*best.cache, best.count);
+    request.decoder->skip_prefix(count);
+    request.statistics.shared_tokens = count;
   }
 }
 
 bool Engine::step(const StepObserver& observe) {
   admit();
   if (running_.empty()) return false;
+  take_prefixes();
   run_pass(ModelRole::kMain, observe);
   run_pass(ModelRole::kGuide, observe);
   std::erase_if(running_, [&](size_t index) {
     Request& request = requests_.at(index);
     if (!request.decoder->done()) return false;
-    request.caches.clear();
-    request.outputs.clear();
-    request.guide_cache.clear();
+    retire(request);
     return true;
   });
   return true;
@@ -104,8 +153,9 @@ bool Engine::step(const StepObserver& observe) {
 std::vector<size_t> Engine::choose_requests(ModelRole role) {
   std::vector<size_t> wanting;
   for (const size_t index : running_) {
-    const Decoder& decoder = *requests_.at(index).decoder;
-    if (!decoder.done() && decoder.role() == role) wanting.push_back(index);
+    const Request& request = requests_.at(index);
+    const bool takes_part = !request.seeks_prefix && !request.decoder->done();
+    if (takes_part && request.decoder->role() == role) wanting.push_back(index);
   }
   std::stable_sort(wanting.begin(), wanting.end(),
                    [&](size_t a, size_t b) { return requests_.at(a).turn < requests_.at(b).turn; });

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "cache/kv_cache.h"
+#include "cache/prefix_store.h"
 #include "decode/decoder.h"
 #include "model/cost.h"
 #include "model/model.h"
@@ -22,9 +23,10 @@ struct RunStatistics {
   int32_t steps = 0;           ///< passes of the main model
   int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
-  StepCost baseline;       ///< what the same passes cost without any cache or lock
-  int64_t guide_rows = 0;  ///< the guide's part of cost.rows
-  double seconds = 0;      ///< from the request's first pass to its last; other requests share them
+  StepCost baseline;          ///< what the same passes cost without any cache or lock
+  int64_t guide_rows = 0;     ///< the guide's part of cost.rows
+  int32_t shared_tokens = 0;  ///< of the prompt: their K/V were another request's
+  double seconds = 0;         ///< from the request's first pass to its last; other requests share them
 };
 
 /// What happened to one request in one pass.
@@ -68,6 +70,15 @@ class Engine {
   /// pass over a whole canvas cannot be cut.
   void limit_rows(int32_t rows) { most_rows_ = rows; }
 
+  /// Requests of methods whose K/V of a prefix depend on its tokens alone (block diffusion, ReFusion,
+  /// autoregressive) read only what no other has read: each takes the K/V of the longest prefix, in whole
+  /// tiles of cells and whole blocks, that it shares with a running request or with one that ran, and one
+  /// whose prefix is being read waits for it. No bit of a result depends on it.
+  ///   most_bytes  of K/V to keep of requests that ran, within limit_memory(); the longest unused go first
+  void share_prefixes(int64_t most_bytes);
+  /// Bytes of K/V that are kept of requests that ran.
+  int64_t prefix_bytes() const { return prefixes_.bytes(); }
+
   /// Forgets a request, whether it waits, runs or is done, and frees its memory.
   void remove(size_t request);
 
@@ -93,12 +104,17 @@ class Engine {
     std::vector<KvCache> guide_cache;  // one, or none
     RunStatistics statistics;
     Stopwatch clock;
-    int64_t memory = 0;  // bytes that it holds
+    bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
+    int64_t memory = 0;         // bytes that it holds
     int64_t turn =
         0;  // rows computed in passes that others were left out of, from where they were at its start
   };
 
   void admit();
+  /// Copies what requests that have just started share with others.
+  void take_prefixes();
+  /// Frees a running request's memory, but for the prefix that is kept.
+  void retire(Request& request);
   /// The requests that have a part in the role's next pass, in order of arrival.
   std::vector<size_t> choose_requests(ModelRole role);
   /// A pass of one model for the requests that want it.
@@ -113,6 +129,8 @@ class Engine {
   KernelContext context_;
   size_t max_running_;
   bool remembers_outputs_ = false;
+  bool shares_prefixes_ = false;
+  PrefixStore prefixes_;
   int64_t most_memory_ = std::numeric_limits<int64_t>::max();
   int32_t most_rows_ = std::numeric_limits<int32_t>::max();
   std::map<size_t, Request> requests_;

@@ -28,8 +28,8 @@ std::string new_id(AnswerStyle style) {
   return fmt::format("{}-{:x}{:08x}", prefix, std::time(nullptr), count++);
 }
 
-std::string dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+std::string dump(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 double per_second(double count, double milliseconds) {
@@ -81,6 +81,7 @@ class Completion::Listener : public RequestListener {
     all.cost += statistics.cost;
     all.baseline += statistics.baseline;
     all.guide_rows += statistics.guide_rows;
+    all.shared_tokens += statistics.shared_tokens;
     all.seconds = std::max(all.seconds, statistics.seconds);
     complete(decoder);
     owner_->part_finished();
@@ -363,6 +364,7 @@ void Completion::add_piece(Choice& choice, const Piece& piece, ordered_json even
 
 ordered_json Completion::stats_json(const Choice& choice) {
   ordered_json stats = to_json(choice.statistics);
+  stats["cached_tokens"] = choice.statistics.shared_tokens;
   stats["seconds"] = choice.statistics.seconds;
   return stats;
 }
@@ -373,25 +375,29 @@ void Completion::send(const ordered_json& chunk) {
 
 void Completion::add_usage(ordered_json& json) const {
   int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;
   int32_t answer_tokens = 0;
   double prompt_ms = 0;
   double answer_ms = 0;
   for (const auto& choice : choices_) {
     prompt_tokens += choice->start.prompt_tokens;
+    // A prompt counts once, with its first choice.
+    if (choice->start.prompt_tokens > 0) cached_tokens += choice->statistics.shared_tokens;
     answer_tokens += choice->answer_tokens;
     prompt_ms += 1e3 * choice->prefill_seconds;
     answer_ms = std::max(answer_ms, 1e3 * (choice->statistics.seconds - choice->prefill_seconds));
   }
   json["usage"] = {{"prompt_tokens", prompt_tokens},
                    {"completion_tokens", answer_tokens},
-                   {"total_tokens", prompt_tokens + answer_tokens}};
-  json["timings"] = {{"prompt_n", prompt_tokens},
+                   {"total_tokens", prompt_tokens + answer_tokens},
+                   {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
+  json["timings"] = {{"prompt_n", prompt_tokens - cached_tokens},
                      {"prompt_ms", prompt_ms},
-                     {"prompt_per_second", per_second(prompt_tokens, prompt_ms)},
+                     {"prompt_per_second", per_second(prompt_tokens - cached_tokens, prompt_ms)},
                      {"predicted_n", answer_tokens},
                      {"predicted_ms", answer_ms},
                      {"predicted_per_second", per_second(answer_tokens, answer_ms)},
-                     {"cache_n", 0}};
+                     {"cache_n", cached_tokens}};
 }
 
 void Completion::part_finished() {
@@ -400,7 +406,8 @@ void Completion::part_finished() {
 
 void Completion::finish() {
   for (const auto& choice : choices_) {
-    metrics_.count_tokens(choice->start.prompt_tokens, choice->answer_tokens);
+    metrics_.count_tokens(choice->start.prompt_tokens, choice->statistics.shared_tokens,
+                          choice->answer_tokens);
   }
   metrics_.count_request(choices_.front()->finish_reason);
   metrics_.observe_request(clock_.seconds());

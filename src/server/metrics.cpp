@@ -10,6 +10,8 @@ Metrics::Metrics()
                     .Help("Requests that ended, by outcome")
                     .Register(registry_)),
       prompt_tokens_(counter("lacuna_prompt_tokens_total", "Tokens of prompts")),
+      shared_tokens_(counter("lacuna_prompt_tokens_shared_total",
+                             "Tokens of prompts, each choice's own, whose K/V were another request's")),
       generated_tokens_(counter("lacuna_generation_tokens_total", "Tokens of answers, without end tokens")),
       steps_(counter("lacuna_steps_total", "Passes of the main model, each request's own")),
       passes_(counter("lacuna_forward_passes_total", "Passes of both models, each request's own")),
@@ -21,6 +23,7 @@ Metrics::Metrics()
       waiting_(gauge("lacuna_requests_waiting", "Requests in the queue")),
       kv_bytes_(gauge("lacuna_kv_cache_bytes", "K/V and outputs of running requests")),
       kv_limit_(gauge("lacuna_kv_cache_limit_bytes", "What these may come to")),
+      prefix_bytes_(gauge("lacuna_prefix_cache_bytes", "K/V kept of requests that ran")),
       latency_(histogram("lacuna_request_latency_seconds", "From a request's arrival to its end")),
       first_commit_(histogram("lacuna_time_to_first_commit_seconds",
                               "From arrival to the first text that will not change")),
@@ -48,8 +51,9 @@ void Metrics::count_pass(const RunStatistics& statistics, const RunStatistics& b
   flops_baseline_.Increment(statistics.baseline.flops() - before.baseline.flops());
 }
 
-void Metrics::count_tokens(int32_t prompt, int32_t generated) {
+void Metrics::count_tokens(int32_t prompt, int32_t shared, int32_t generated) {
   prompt_tokens_.Increment(prompt);
+  shared_tokens_.Increment(shared);
   generated_tokens_.Increment(generated);
 }
 
@@ -62,6 +66,7 @@ std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits
   waiting_.Set(static_cast<double>(totals.waiting));
   kv_bytes_.Set(static_cast<double>(totals.memory));
   kv_limit_.Set(static_cast<double>(limits.memory));
+  prefix_bytes_.Set(static_cast<double>(totals.prefix_memory));
   return prometheus::TextSerializer().Serialize(registry_.Collect());
 }
 

@@ -26,7 +26,8 @@ class Metrics {
   void observe_queue(double seconds) { queue_.Observe(seconds); }
   void observe_first_commit(double seconds) { first_commit_.Observe(seconds); }
   /// Of one choice.
-  void count_tokens(int32_t prompt, int32_t generated);
+  ///   shared  of the prompt's tokens: those whose K/V were another request's
+  void count_tokens(int32_t prompt, int32_t shared, int32_t generated);
   /// A request to a generating endpoint ended: "stop", "length", "cancelled", "refused" or "failed".
   void count_request(std::string_view outcome);
   void observe_request(double seconds) { latency_.Observe(seconds); }
@@ -42,6 +43,7 @@ class Metrics {
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Counter& prompt_tokens_;
+  prometheus::Counter& shared_tokens_;
   prometheus::Counter& generated_tokens_;
   prometheus::Counter& steps_;
   prometheus::Counter& passes_;
@@ -53,6 +55,7 @@ class Metrics {
   prometheus::Gauge& waiting_;
   prometheus::Gauge& kv_bytes_;
   prometheus::Gauge& kv_limit_;
+  prometheus::Gauge& prefix_bytes_;
   prometheus::Histogram& latency_;
   prometheus::Histogram& first_commit_;
   prometheus::Histogram& queue_;

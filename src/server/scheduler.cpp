@@ -15,6 +15,7 @@ Scheduler::Scheduler(std::shared_ptr<const Model> model, const KernelTable& kern
     : limits_(limits), engine_(std::move(model), kernels, threads, limits.max_running, std::move(guide)) {
   engine_.limit_memory(limits.memory);
   engine_.limit_rows(limits.pass_rows);
+  engine_.share_prefixes(limits.prefix_memory);
   thread_ = std::thread([this] { work(); });
 }
 
@@ -72,7 +73,7 @@ void Scheduler::cancel(const std::vector<uint64_t>& ids) {
 
 Scheduler::Totals Scheduler::totals() const {
   const std::lock_guard lock(mutex_);
-  return {requests_.size() - num_running_, num_running_, memory_};
+  return {requests_.size() - num_running_, num_running_, memory_, prefix_memory_};
 }
 
 std::vector<RequestState> Scheduler::states() const {
@@ -168,6 +169,7 @@ void Scheduler::finish_ended() {
   }
   const std::lock_guard lock(mutex_);
   memory_ = engine_.memory_in_use();
+  prefix_memory_ = engine_.prefix_bytes();
   num_running_ = std::min(engine_.num_running(), requests_.size());
 }
 

@@ -36,7 +36,9 @@ struct SchedulerLimits {
   int32_t max_running = 32;
   int32_t max_queue = 256;            ///< requests that wait
   int64_t memory = int64_t{1} << 32;  ///< bytes of K/V and outputs of the requests that run
-  int32_t pass_rows = 1024;           ///< rows of a pass that several requests share (Engine::limit_rows)
+  /// Bytes of `memory` that may hold K/V of requests that ran (Engine::share_prefixes).
+  int64_t prefix_memory = int64_t{1} << 28;
+  int32_t pass_rows = 1024;  ///< rows of a pass that several requests share (Engine::limit_rows)
 };
 
 /// What /slots says of a request.
@@ -59,7 +61,8 @@ class Scheduler {
   struct Totals {
     size_t waiting = 0;
     size_t running = 0;
-    int64_t memory = 0;  ///< bytes in use
+    int64_t memory = 0;         ///< bytes in use by requests that run
+    int64_t prefix_memory = 0;  ///< bytes in use by prefixes of those that ran
   };
 
   /// `kernels` and `threads` outlive it, and `threads` is used by nobody else.
@@ -109,6 +112,7 @@ class Scheduler {
   std::map<size_t, uint64_t> ids_by_number_;  // the thread's own
   uint64_t num_submitted_ = 0;
   int64_t memory_ = 0;
+  int64_t prefix_memory_ = 0;
   size_t num_running_ = 0;
   bool has_orders_ = false;
   bool is_stopping_ = false;

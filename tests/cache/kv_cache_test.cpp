@@ -110,6 +110,21 @@ TEST_P(KvCaches, LayCellsOutInThePanelsThatKernelsRead) {
   }
 }
 
+TEST_P(KvCaches, CopyTheirFirstCellsFromACacheOfAnotherSize) {
+  KvCache from(GetParam(), 70);
+  KvCache to(GetParam(), 130);
+  for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
+    for (int64_t cell = 0; cell < 70; ++cell) write(from, layer, cell);
+    write(to, layer, 100);
+  }
+  to.copy_first_cells(from, 64);
+  for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
+    for (int64_t cell = 0; cell < 130; ++cell) expect_cell(to, layer, cell, cell < 64 || cell == 100);
+  }
+  EXPECT_THROW(to.copy_first_cells(from, 33), std::logic_error);
+  EXPECT_THROW(to.copy_first_cells(from, 128), std::logic_error);
+}
+
 TEST_P(KvCaches, TakeWritesOfDifferentCellsFromSeveralThreads) {
   KvCache cache(GetParam(), 96);
   ThreadPool threads(3);

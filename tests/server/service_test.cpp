@@ -377,6 +377,32 @@ TEST(Service, RefusesWhatDoesNotFitTheQueueOrTheMemory) {
   EXPECT_EQ(server.post("/v1/completions", small).status(), 200);
 }
 
+TEST(Service, ReadsAPromptOnceForAllThatBeginWithIt) {
+  RunningServer server("mini-qwen");
+  const std::string prompt = kStory + " " + kStory;
+  const json body = {{"prompt", prompt}, {"max_tokens", 12}};
+  const json first = server.post("/v1/completions", body).json();
+  EXPECT_EQ(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  json again = body;
+  again["n"] = 2;
+  again["temperature"] = 0.8;
+  again["prompt"] = prompt + " Mia";
+  const json second = server.post("/v1/completions", again).json();
+  const int cached = second["usage"]["prompt_tokens_details"]["cached_tokens"];
+  EXPECT_GE(cached, 32);
+  EXPECT_EQ(second["timings"]["cache_n"], cached);
+  EXPECT_EQ(second["timings"]["prompt_n"], second["usage"]["prompt_tokens"].get<int>() - cached);
+  EXPECT_GE(second["choices"][1]["lacuna"]["stats"]["cached_tokens"], cached);
+  EXPECT_THAT(server.get("/metrics").body(), HasSubstr("lacuna_prompt_tokens_shared_total"));
+  // Nothing else about the answer tells.
+  SchedulerLimits apart;
+  apart.prefix_memory = 0;
+  RunningServer other("mini-qwen", apart);
+  const json alone = other.post("/v1/completions", again).json();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(second["choices"][i]["text"], alone["choices"][i]["text"]);
+  EXPECT_EQ(alone["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+}
+
 TEST(Service, FreesThePlaceOfAClientThatHangsUp) {
   SchedulerLimits limits;
   limits.max_running = 1;
