@@ -1,0 +1,40 @@
+#include "base/affinity.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <latch>
+#include <vector>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+TEST(PinWorkers, BindsEachWorkerToOneCoreAndLeavesTheCallerFree) {
+  const int cores = num_usable_cores();
+  ASSERT_GE(cores, 1);
+  ThreadPool pool(cores);
+  pin_workers(pool);
+  EXPECT_EQ(num_usable_cores(), cores);
+  std::vector<int> cores_of(static_cast<size_t>(cores));
+  std::vector<int> core_of(cores_of.size());
+  std::latch all_taken(cores);
+  pool.parallel_for(cores, [&](int64_t, int thread) {
+    all_taken.arrive_and_wait();
+    cores_of[static_cast<size_t>(thread)] = num_usable_cores();
+    core_of[static_cast<size_t>(thread)] = sched_getcpu();
+  });
+  for (size_t thread = 1; thread < cores_of.size(); ++thread) {
+    EXPECT_EQ(cores_of[thread], 1) << "thread " << thread;
+    for (size_t other = 1; other < thread; ++other) EXPECT_NE(core_of[thread], core_of[other]);
+  }
+}
+
+TEST(PinWorkers, RefusesMoreThreadsThanCores) {
+  ThreadPool pool(num_usable_cores() + 1);
+  EXPECT_THROW(pin_workers(pool), InputError);
+}
+
+}  // namespace
+}  // namespace lacuna
