@@ -15,6 +15,7 @@
 #include "base/gguf.h"
 #include "cache/kv_cache.h"
 #include "commands.h"
+#include "decode/presets.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "model/families.h"
@@ -136,11 +137,14 @@ Json memory_json(const ModelConfig& config, const WeightFormat& format, int64_t 
   const DType dtype = format.is_quantised() ? DType::kBF16 : format.dtype;
   WeightFormats formats(dtype);
   formats.layers = format;
-  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim, dtype};
+  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim, dtype, config.kv_sink};
+  KvShape codes = shape;
+  codes.in_codes = true;
   return {
       {"weights_bytes", predicted_bytes(config, formats)},
       {"kv_bytes_per_token", 2 * config.num_layers * config.kv_dim() * static_cast<int64_t>(size_of(dtype))},
-      {"kv_bytes_canvas", KvCache::bytes_for(shape, canvas)}};
+      {"kv_bytes_canvas", KvCache::bytes_for(shape, canvas)},
+      {"kv_int8_bytes_canvas", KvCache::bytes_for(codes, canvas)}};
 }
 
 Json all_memory_json(const ModelConfig& config, int64_t canvas) {
@@ -229,6 +233,9 @@ Json report(const Findings& findings, int64_t canvas) {
   json["chat_template"] = {{"format", name_of(findings.chat_template.format)},
                            {"reason", findings.chat_template.reason}};
   json["checkpoint"] = findings.checkpoint ? *findings.checkpoint : Json();
+  Json presets = Json::object();
+  for (const Preset& preset : presets_of(config)) presets[std::string(preset.name)] = describe(preset);
+  json["presets"] = std::move(presets);
   json["isa"] = default_table().name;
   json["warnings"] = findings.warnings;
   return json;
@@ -320,10 +327,11 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   for (const NamedWeightFormat& known : kWeightFormats) {
     const Json& memory = json["memory"][std::string(known.name)];
     print_line(fmt::format("memory {}", known.name),
-               fmt::format("weights {}, K/V {} per token, {} for a canvas of {}",
+               fmt::format("weights {}, K/V {} per token, {} for a canvas of {} ({} with --kv-cache int8)",
                            human_bytes(memory["weights_bytes"].get<int64_t>()),
                            human_bytes(memory["kv_bytes_per_token"].get<int64_t>()),
-                           human_bytes(memory["kv_bytes_canvas"].get<int64_t>()), canvas));
+                           human_bytes(memory["kv_bytes_canvas"].get<int64_t>()), canvas,
+                           human_bytes(memory["kv_int8_bytes_canvas"].get<int64_t>())));
   }
   const Json& tokens = json["special_tokens"];
   print_line("mask token", token_text(tokens["mask"]));
@@ -334,6 +342,9 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   const ChatTemplate& chat = findings.chat_template;
   print_line("chat template", chat.reason.empty() ? std::string(name_of(chat.format))
                                                   : fmt::format("{}: {}", name_of(chat.format), chat.reason));
+  for (const Preset& preset : presets_of(config)) {
+    print_line(fmt::format("preset {}", preset.name), describe(preset));
+  }
   const Json& checkpoint = json["checkpoint"];
   print_line("checkpoint", checkpoint.is_null() ? "no weights here"
                                                 : fmt::format("{} files, {} tensors, {}, mostly {}",

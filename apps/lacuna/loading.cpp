@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/affinity.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/gguf.h"
@@ -59,6 +60,11 @@ WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source)
   };
   check("--weights", layers);
   check("--head-weights", embedding);
+  formats.kv_in_codes = flags.kv_cache == "int8";
+  if (!formats.kv_in_codes && flags.kv_cache != "auto" && flags.kv_cache != name_of(formats.dtype)) {
+    throw InputError("--kv-cache is {}, and rows are {}; expected the same, or int8", flags.kv_cache,
+                     name_of(formats.dtype));
+  }
   return formats;
 }
 
@@ -74,6 +80,16 @@ void add_threads_flag(CLI::App& command, int& threads) {
   command.add_option("-t,--threads", threads, "Threads (default: all)")->check(CLI::Range(0, 1024));
 }
 
+void add_pin_flag(CLI::App& command, bool& pin) {
+  command.add_flag("--pin", pin, "Bind threads to cores of their own");
+}
+
+std::unique_ptr<ThreadPool> make_threads(int threads, bool pin) {
+  auto pool = std::make_unique<ThreadPool>(threads);
+  if (pin) pin_workers(*pool);
+  return pool;
+}
+
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   add_model_flag(command, flags.model);
   command.add_option("--dtype", flags.dtype, "Of weights, products and K/V: auto (as stored), f32 or bf16")
@@ -87,7 +103,13 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       .add_option("--head-weights", flags.head_weights,
                   "The same for embedding and head, which stay finer unless this says otherwise")
       ->check(CLI::IsMember(choices_of_format()));
+  command
+      .add_option(
+          "--kv-cache", flags.kv_cache,
+          "What keys and values are kept as: auto (--dtype), f32, bf16, or int8 with a scale per head")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
   add_threads_flag(command, flags.threads);
+  add_pin_flag(command, flags.pin);
   command
       .add_option("--rope-scale", flags.rope_scale,
                   "A context so many times longer than the model was trained for (NTK-aware RoPE); 1 or more")
@@ -113,7 +135,7 @@ LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   const Stopwatch clock;
   LoadedModel loaded;
   loaded.kernels = &default_table();
-  loaded.threads = std::make_unique<ThreadPool>(flags.threads);
+  loaded.threads = make_threads(flags.threads, flags.pin);
   loaded.model = load_weights(flags, source, *loaded.threads);
   loaded.load_seconds = clock.seconds();
   return loaded;

@@ -20,7 +20,9 @@ struct ModelFlags {
   std::string dtype = "auto";
   std::string weights = "auto";       ///< of layers
   std::string head_weights = "auto";  ///< of embedding and head
+  std::string kv_cache = "auto";
   int threads = 0;
+  bool pin = false;
   uint64_t random_seed = 0;
   double rope_scale = 1;
 };
@@ -31,7 +33,8 @@ struct GuidedModelFlags : ModelFlags {
 
 void add_model_flag(CLI::App& command, std::string& model);
 void add_threads_flag(CLI::App& command, int& threads);
-/// --model, --dtype, --weights, --head-weights, --threads, --rope-scale.
+void add_pin_flag(CLI::App& command, bool& pin);
+/// --model, --dtype, --weights, --head-weights, --kv-cache, --threads, --pin, --rope-scale.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// What is known of a model before its weights are read.
@@ -54,8 +57,11 @@ struct LoadedModel {
   KernelContext context() const { return {*kernels, *threads}; }
 };
 
-/// What the flags ask weights to be kept as. Throws InputError where they contradict each other.
+/// What the flags ask weights and K/V to be kept as. Throws InputError where they contradict each other.
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
+
+/// As many threads as --threads says, bound to cores where --pin is.
+std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
 /// Loads with a progress bar on standard error, if that is a terminal.
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);

@@ -17,6 +17,8 @@ struct KvShape {
   int64_t head_dim = 0;
   DType dtype = DType::kF32;  ///< kF32 or kBF16
   bool has_sink = false;      ///< one cell more, for a learned key and value that every row sees
+  bool in_codes = false;  ///< cells hold codes of 8 bits, each kv head's key and value with a scale; dtype
+                          ///< is what products widen the codes to
 };
 
 class SparseCells;
@@ -38,7 +40,8 @@ class KvCache {
   int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
 
-  /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype
+  /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype, or to codes: scale * code with
+  /// |code| <= 127 and scale = largest |x| of the head / 127, NaN where x holds NaN or infinity
   void write(int64_t layer, int64_t cell, const float* key, const float* value);
 
   /// Widens what a cell holds for one kv head; key, value  [head_dim] f32.
@@ -56,13 +59,20 @@ class KvCache {
   SparseCells& sparse();
 
  private:
+  std::byte* keys(int64_t layer, int64_t kv_head) const;
+  std::byte* values(int64_t layer, int64_t kv_head) const;
+  /// [num_cells_], of codes
+  float* key_scales(int64_t layer, int64_t kv_head) const;
+  float* value_scales(int64_t layer, int64_t kv_head) const;
+
   KvShape shape_;
   int64_t num_cells_;
   int32_t sink_cell_;
   int64_t key_head_bytes_;
   int64_t value_head_bytes_;
+  int64_t layer_bytes_;
   std::unique_ptr<SparseCells> sparse_;
-  Buffer<std::byte> memory_;  // per layer: all kv heads' keys, then all kv heads' values
+  Buffer<std::byte> memory_;  // per layer: all kv heads' keys, then all values, then the scales of both
 };
 
 }  // namespace lacuna

@@ -642,9 +642,10 @@ class Model::Pass {
   Stopwatch watch_;
 };
 
-Model::Model(ModelConfig config, DType dtype, Parameters parameters)
+Model::Model(ModelConfig config, DType dtype, Parameters parameters, bool kv_in_codes)
     : config_(std::move(config)),
       dtype_(dtype),
+      kv_in_codes_(kv_in_codes),
       parameters_(std::move(parameters)),
       rope_frequencies_(lacuna::rope_frequencies(
           config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {}
@@ -661,18 +662,21 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, co
     const GgufFile file = GgufFile::open(folder);
     return std::make_shared<const Model>(
         config, formats.dtype,
-        load_parameters(config, gguf_tensor_names(), gguf_weights(file, config), formats, threads, progress));
+        load_parameters(config, gguf_tensor_names(), gguf_weights(file, config), formats, threads, progress),
+        formats.kv_in_codes);
   }
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return std::make_shared<const Model>(config, formats.dtype,
-                                       load_parameters(config, checkpoint, formats, threads, progress));
+                                       load_parameters(config, checkpoint, formats, threads, progress),
+                                       formats.kv_in_codes);
 }
 
 std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t seed,
                                            const WeightFormats& formats, ThreadPool& threads,
                                            const LoadProgress& progress) {
   return std::make_shared<const Model>(config, formats.dtype,
-                                       random_parameters(config, seed, formats, threads, progress));
+                                       random_parameters(config, seed, formats, threads, progress),
+                                       formats.kv_in_codes);
 }
 
 KvCache Model::make_cache(int64_t num_cells) const {

@@ -81,7 +81,7 @@ class Model {
                                              const WeightFormats& formats, ThreadPool& threads,
                                              const LoadProgress& progress = {});
 
-  Model(ModelConfig config, DType dtype, Parameters parameters);
+  Model(ModelConfig config, DType dtype, Parameters parameters, bool kv_in_codes = false);
 
   const ModelConfig& config() const { return config_; }
   /// Of rows and K/V, and of weights that are not quantised.
@@ -89,7 +89,8 @@ class Model {
   WeightFormat layer_format() const { return parameters_.layers.front().q.weight.format(); }
   int64_t weight_bytes() const { return parameters_.bytes(); }
   KvShape kv_shape() const {
-    return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_, config_.kv_sink};
+    return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_,
+            config_.kv_sink,    kv_in_codes_};
   }
   /// An empty store for one sequence; its sink cell, if the model has one, is filled.
   KvCache make_cache(int64_t num_cells) const;
@@ -126,6 +127,7 @@ class Model {
 
   ModelConfig config_;
   DType dtype_;
+  bool kv_in_codes_;
   Parameters parameters_;
   std::vector<float> rope_frequencies_;
 };

@@ -59,6 +59,7 @@ struct WeightFormats {
   DType dtype = DType::kBF16;               ///< kF32 or kBF16, of rows and K/V, and so of every dense matrix
   std::optional<WeightFormat> layers = {};  ///< projections and feed-forward layers, experts included
   std::optional<WeightFormat> embedding = {};  ///< embedding and head
+  bool kv_in_codes = false;                    ///< K/V cells of 8 bits; see KvShape
 
   WeightFormats(DType all) : dtype(all) {}  // NOLINT: that is what a dtype says
 };

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -154,6 +158,76 @@ TEST(KvCache, TellsItsSizeBeforehand) {
   EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kF32}, 33), 2 * 3 * 64 * (24 + 32) * 4);
   // bf16 keys are padded to 32 dimensions
   EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kBF16}, 64), 2 * 3 * 64 * (32 + 32) * 2);
+}
+
+/// Whether a cell in codes holds what write() wrote, to half a step of its scale.
+void expect_rounded_cell(const KvCache& cache, int64_t layer, int64_t cell) {
+  const KvShape& shape = cache.shape();
+  std::vector<float> key(static_cast<size_t>(shape.head_dim));
+  std::vector<float> value(key.size());
+  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+    cache.read(layer, cell, head, key.data(), value.data());
+    for (const bool is_value : {false, true}) {
+      float largest = 0;
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        largest = std::max(largest, std::abs(content(layer, cell, head, d, is_value)));
+      }
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        const float found = (is_value ? value : key)[static_cast<size_t>(d)];
+        ASSERT_NEAR(found, content(layer, cell, head, d, is_value), largest / 127 * 0.501)
+            << "cell " << cell << ", head " << head << ", dimension " << d;
+      }
+    }
+  }
+}
+
+TEST(KvCacheInCodes, KeepsCellsToHalfAStepOfTheirScale) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const KvShape shape{2, 3, 24, dtype, false, true};
+    KvCache cache(shape, 70);
+    for (const int64_t cell : {0, 17, 69}) write(cache, 1, cell);
+    for (const int64_t cell : {0, 17, 69}) expect_rounded_cell(cache, 1, cell);
+    expect_cell(cache, 1, 18, false);
+    expect_cell(cache, 0, 17, false);
+  }
+}
+
+TEST(KvCacheInCodes, CopiesCellsWithTheirScales) {
+  const KvShape shape{2, 3, 24, DType::kBF16, false, true};
+  KvCache from(shape, 70);
+  KvCache to(shape, 130);
+  for (int64_t cell = 0; cell < 70; ++cell) write(from, 1, cell);
+  to.copy_first_cells(from, 32);
+  for (int64_t head = 0; head < shape.num_kv_heads; ++head) to.copy_cell(1, head, from, 65, 100);
+  std::vector<float> expected(48), found(48);
+  for (const auto& [from_cell, to_cell] : {std::pair{0, 0}, {31, 31}, {65, 100}}) {
+    for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+      from.read(1, from_cell, head, expected.data(), expected.data() + 24);
+      to.read(1, to_cell, head, found.data(), found.data() + 24);
+      EXPECT_EQ(found, expected);
+    }
+  }
+  expect_cell(to, 1, 32, false);
+  expect_cell(to, 1, 101, false);
+}
+
+TEST(KvCacheInCodes, MakesAHeadNanThatHoldsAnythingNotFinite) {
+  KvCache cache({1, 2, 4, DType::kF32, false, true}, 32);
+  const std::vector<float> key = {1, 2, std::numeric_limits<float>::infinity(), 4, 1, 2, 3, 4};
+  const std::vector<float> value = {1, 2, 3, 4, 1, std::numeric_limits<float>::quiet_NaN(), 3, 4};
+  cache.write(0, 5, key.data(), value.data());
+  std::vector<float> read(4), other(4);
+  cache.read(0, 5, 0, read.data(), other.data());
+  EXPECT_THAT(read, testing::Each(testing::IsNan()));
+  EXPECT_NEAR(other[1], 2, 4.0 / 127);
+  cache.read(0, 5, 1, read.data(), other.data());
+  EXPECT_NEAR(read[3], 4, 1e-6);
+  EXPECT_THAT(other, testing::Each(testing::IsNan()));
+}
+
+TEST(KvCacheInCodes, TakesLittleMoreThanAByteForEachElement) {
+  // 2 layers x 3 heads x 64 cells x (a byte for each of 24 and 32 dimensions, and 2 scales)
+  EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kF32, false, true}, 33), 2 * 3 * 64 * (24 + 32 + 2 * 4));
 }
 
 TEST(KvCache, RefusesCellsThatItDoesNotHaveAndF16) {

@@ -484,6 +484,23 @@ TEST_P(TinyModel, PositionsAreNotCells) {
   EXPECT_GT(largest_difference(Runner(model, default_table(), 1).logits(reversed), expected), 0.05);
 }
 
+TEST_P(TinyModel, ComesCloseWithCellsInCodesWhateverTheThreads) {
+  const auto in_codes = [&](int threads) {
+    ThreadPool pool(1);
+    WeightFormats formats(DType::kF32);
+    formats.kv_in_codes = true;
+    const auto model = Model::random(config_, 5, formats, pool);
+    return Runner(model, default_table(), threads).logits(plan_);
+  };
+  const std::vector<float> logits = in_codes(1);
+  EXPECT_EQ(in_codes(3), logits);
+  const std::vector<float> plain = Runner(tiny_model(config_), default_table(), 1).logits(plan_);
+  double sum = 0;  // of single logits a router's change of mind may move some far
+  for (size_t i = 0; i < plain.size(); ++i) sum += std::abs(logits[i] - plain[i]);
+  EXPECT_GT(sum, 0);
+  EXPECT_LT(sum / static_cast<double>(plain.size()), 0.05);
+}
+
 TEST_P(TinyModel, RefusesAnOutputOfAnotherShape) {
   const auto model = tiny_model(config_);
   ThreadPool threads(1);
