@@ -142,12 +142,6 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
   return timing;
 }
 
-double median_ratio(const std::vector<double>& numerators, const std::vector<double>& denominators) {
-  std::vector<double> ratios;
-  for (size_t i = 0; i < numerators.size(); ++i) ratios.push_back(numerators[i] / denominators[i]);
-  return median(std::move(ratios));
-}
-
 nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& report) {
   const double seconds = median(timing.seconds);
   const auto [least, most] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());

@@ -10,4 +10,8 @@ std::unique_ptr<OneDnnProduct> make_onednn_product(const ProductToTime&, int) {
   return nullptr;
 }
 
+std::unique_ptr<OneDnnAttention> make_onednn_attention(const AttentionToTime&, int) {
+  return nullptr;
+}
+
 }  // namespace lacuna

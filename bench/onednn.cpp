@@ -10,6 +10,15 @@
 namespace lacuna {
 namespace {
 
+dnnl::memory reordered(const dnnl::engine& engine, dnnl::stream& stream, const dnnl::memory::desc& from,
+                       const float* data, const dnnl::memory::desc& to) {
+  dnnl::memory plain(from, engine, const_cast<float*>(data));
+  dnnl::memory result(to, engine);
+  dnnl::reorder(plain, result).execute(stream, plain, result);
+  stream.wait();
+  return result;
+}
+
 class Product : public OneDnnProduct {
  public:
   explicit Product(const ProductToTime& product)
@@ -49,11 +58,7 @@ class Product : public OneDnnProduct {
 
  private:
   dnnl::memory reordered(const dnnl::memory::desc& from, const float* data, const dnnl::memory::desc& to) {
-    dnnl::memory plain(from, engine_, const_cast<float*>(data));
-    dnnl::memory result(to, engine_);
-    dnnl::reorder(plain, result).execute(stream_, plain, result);
-    stream_.wait();
-    return result;
+    return lacuna::reordered(engine_, stream_, from, data, to);
   }
 
   dnnl::engine engine_;
@@ -64,6 +69,86 @@ class Product : public OneDnnProduct {
   dnnl::memory x_;
   std::vector<dnnl::memory> weights_;
   dnnl::memory out_;
+};
+
+/// The query heads of one kv head lie side by side as rows of one product.
+class HeadsAtOnce : public OneDnnAttention {
+ public:
+  explicit HeadsAtOnce(const AttentionToTime& work)
+      : engine_(dnnl::engine::kind::cpu, 0),
+        stream_(engine_),
+        rows_(work.rows),
+        head_dim_(work.head_dim),
+        heads_per_kv_(work.num_heads / work.num_kv_heads) {
+    const auto type =
+        work.dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+    constexpr auto kF32 = dnnl::memory::data_type::f32;
+    using Tag = dnnl::memory::format_tag;
+    const int64_t heads = work.num_kv_heads;
+    const dnnl::memory::dims q_dims = {heads, heads_per_kv_ * rows_, head_dim_};
+    const dnnl::memory::dims key_dims = {heads, head_dim_, work.cells};
+    const dnnl::memory::dims value_dims = {heads, work.cells, head_dim_};
+    const dnnl::memory::dims score_dims = {heads, heads_per_kv_ * rows_, work.cells};
+    dnnl::primitive_attr scaled;
+    scaled.set_output_scales(0, {work.scale});
+    const dnnl::matmul::primitive_desc first(
+        dnnl::matmul::desc({q_dims, type, Tag::abc}, {key_dims, type, Tag::any},
+                           {score_dims, type, Tag::abc}),
+        scaled, engine_);
+    const dnnl::softmax_forward::primitive_desc softmax(
+        dnnl::softmax_forward::desc(dnnl::prop_kind::forward_inference, first.dst_desc(), 2), engine_);
+    const dnnl::matmul::primitive_desc second(
+        dnnl::matmul::desc(first.dst_desc(), {value_dims, type, Tag::any}, {q_dims, kF32, Tag::abc}),
+        engine_);
+    implementation_ =
+        fmt::format("{}, {}, {}", first.impl_info_str(), softmax.impl_info_str(), second.impl_info_str());
+    scores_of_ = dnnl::matmul(first);
+    softmax_ = dnnl::softmax_forward(softmax);
+    out_of_ = dnnl::matmul(second);
+
+    std::vector<float> q(static_cast<size_t>(work.rows * work.num_heads * head_dim_));
+    for (int64_t row = 0; row < rows_; ++row) {
+      for (int64_t head = 0; head < work.num_heads; ++head) {
+        std::memcpy(q.data() + place(row, head), work.q + (row * work.num_heads + head) * head_dim_,
+                    static_cast<size_t>(head_dim_) * sizeof(float));
+      }
+    }
+    q_ = reordered({q_dims, kF32, Tag::abc}, q.data(), first.src_desc());
+    keys_ = reordered({key_dims, kF32, Tag::acb}, work.keys, first.weights_desc());
+    values_ = reordered({value_dims, kF32, Tag::abc}, work.values, second.weights_desc());
+    scores_ = dnnl::memory(first.dst_desc(), engine_);
+    out_ = dnnl::memory(second.dst_desc(), engine_);
+  }
+
+  std::string implementation() const override { return implementation_; }
+
+  void run() override {
+    scores_of_.execute(stream_, {{DNNL_ARG_SRC, q_}, {DNNL_ARG_WEIGHTS, keys_}, {DNNL_ARG_DST, scores_}});
+    softmax_.execute(stream_, {{DNNL_ARG_SRC, scores_}, {DNNL_ARG_DST, scores_}});
+    out_of_.execute(stream_, {{DNNL_ARG_SRC, scores_}, {DNNL_ARG_WEIGHTS, values_}, {DNNL_ARG_DST, out_}});
+    stream_.wait();
+  }
+
+  const float* out(int64_t row, int64_t head) const override {
+    return static_cast<const float*>(out_.get_data_handle()) + place(row, head);
+  }
+
+ private:
+  int64_t place(int64_t row, int64_t head) const { return (head * rows_ + row) * head_dim_; }
+  dnnl::memory reordered(const dnnl::memory::desc& from, const float* data, const dnnl::memory::desc& to) {
+    return lacuna::reordered(engine_, stream_, from, data, to);
+  }
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  int64_t rows_;
+  int64_t head_dim_;
+  int64_t heads_per_kv_;
+  std::string implementation_;
+  dnnl::matmul scores_of_;
+  dnnl::softmax_forward softmax_;
+  dnnl::matmul out_of_;
+  dnnl::memory q_, keys_, values_, scores_, out_;
 };
 
 }  // namespace
@@ -79,6 +164,15 @@ std::unique_ptr<OneDnnProduct> make_onednn_product(const ProductToTime& product,
     return std::make_unique<Product>(product);
   } catch (const dnnl::error&) {
     return nullptr;  // no implementation for this CPU
+  }
+}
+
+std::unique_ptr<OneDnnAttention> make_onednn_attention(const AttentionToTime& work, int threads) {
+  omp_set_num_threads(threads);
+  try {
+    return std::make_unique<HeadsAtOnce>(work);
+  } catch (const dnnl::error&) {
+    return nullptr;
   }
 }
 

@@ -1,5 +1,5 @@
-// The same matrix product by oneDNN, the yardstick of the matmul bench. onednn.cpp needs the library;
-// no_onednn.cpp is its twin for builds without.
+// The same matrix products and attention by oneDNN, the yardstick of the benches. onednn.cpp needs the
+// library; no_onednn.cpp is its twin for builds without.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,41 @@ class OneDnnProduct {
   virtual const float* out() const = 0;
 };
 
+/// softmax(q K^T * scale) V, everything in f32 and rounded to `dtype` for the products.
+struct AttentionToTime {
+  DType dtype = DType::kF32;
+  int64_t rows = 0;
+  int64_t cells = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;  ///< divides num_heads
+  int64_t head_dim = 0;
+  float scale = 1;
+  const float* q = nullptr;       ///< [rows, num_heads, head_dim]
+  const float* keys = nullptr;    ///< [num_kv_heads, cells, head_dim]
+  const float* values = nullptr;  ///< likewise
+};
+
+/// Two products of a batch of heads, and a softmax between them.
+class OneDnnAttention {
+ public:
+  virtual ~OneDnnAttention() = default;
+
+  /// oneDNN's names for the code of its three steps; names with "ref" are plain loops.
+  virtual std::string implementation() const = 0;
+  virtual void run() = 0;
+  /// [head_dim] of the last run
+  virtual const float* out(int64_t row, int64_t head) const = 0;
+};
+
 /// The library's version, or how to get it.
 std::string onednn_description();
 
 /// Null where there is no oneDNN or it cannot multiply `dtype`. Weights are reordered here, once, into the
 /// layout that oneDNN prefers.
 std::unique_ptr<OneDnnProduct> make_onednn_product(const ProductToTime& product, int threads);
+
+/// Null where there is no oneDNN or it cannot multiply `dtype`. Queries, keys and values are laid out here,
+/// once, as its products want them.
+std::unique_ptr<OneDnnAttention> make_onednn_attention(const AttentionToTime& work, int threads);
 
 }  // namespace lacuna

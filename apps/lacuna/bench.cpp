@@ -1,11 +1,14 @@
 #include <fmt/core.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
+#include "bench/attention_bench.h"
+#include "bench/load_bench.h"
 #include "bench/matmul_bench.h"
 #include "bench/step_bench.h"
 #include "block_timing.h"
@@ -21,6 +24,7 @@ namespace {
 
 struct StepFlags : ModelFlags {
   StepBenchOptions options;
+  std::vector<int> by_threads;
   bool json = false;
 };
 
@@ -41,9 +45,44 @@ void print_step_table(const nlohmann::ordered_json& results) {
   }
 }
 
+/// Steps of the same model by pools of several sizes, the first being the yardstick.
+void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  std::map<int32_t, double> yardstick;  // by rows
+  for (const int count : flags.by_threads) {
+    const auto threads = make_threads(count, flags.pin);
+    for (const StepTiming& timing : bench_steps(*loaded.model, {*loaded.kernels, *threads}, flags.options)) {
+      const double seconds = timing.median_seconds();
+      results.push_back({{"threads", count},
+                         {"rows", timing.rows},
+                         {"seconds_median", seconds},
+                         {"gflops", timing.flops / seconds / 1e9},
+                         {"speedup", yardstick.try_emplace(timing.rows, seconds).first->second / seconds}});
+    }
+  }
+  if (flags.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "step"},
+                                              {"model", flags.model},
+                                              {"isa", loaded.kernels->name},
+                                              {"dtype", name_of(loaded.model->dtype())},
+                                              {"canvas", flags.options.canvas},
+                                              {"repeat", flags.options.repeat},
+                                              {"by_threads", results}}
+                           .dump());
+    return;
+  }
+  fmt::print("{:>8} {:>6} {:>10} {:>9} {:>8}\n", "threads", "rows", "median ms", "GFLOP/s", "speed-up");
+  for (const auto& result : results) {
+    fmt::print("{:>8} {:>6} {:>10.3f} {:>9.1f} {:>8.2f}\n", result["threads"].get<int>(),
+               result["rows"].get<int32_t>(), 1e3 * result["seconds_median"].get<double>(),
+               result["gflops"].get<double>(), result["speedup"].get<double>());
+  }
+}
+
 void bench_step(const StepFlags& flags) {
   const ModelSource source = find_model(flags);
   const LoadedModel loaded = load_model(flags, source);
+  if (!flags.by_threads.empty()) return bench_scaling(flags, loaded);
   const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, loaded.context(), flags.options));
   if (!flags.json) return print_step_table(results);
   const nlohmann::ordered_json report{{"bench", "step"},
@@ -69,6 +108,11 @@ void add_step_bench(CLI::App& bench) {
                    "Row counts, separated by commas (default: the canvas and its half, quarter and eighth)")
       ->delimiter(',')
       ->check(number<int32_t>());
+  command
+      ->add_option("--by-threads", flags->by_threads,
+                   "Thread counts to compare, such as 1,2; speed-ups are the first's time by each")
+      ->delimiter(',')
+      ->check(number<int>() & CLI::Range(1, 1024));
   command->add_option("--repeat", flags->options.repeat, "Timed passes per row count (default 5)")
       ->check(CLI::Range(1, 10'000));
   command->add_flag("--json", flags->json, "Print one JSON object");
@@ -164,27 +208,35 @@ struct MatmulFlags {
   std::vector<std::string> dtypes;
   MatmulBenchOptions options;
   int threads = 0;
+  bool pin = false;
   bool json = false;
 };
 
-void print_matmul_table(const nlohmann::ordered_json& report) {
-  fmt::print("{}, {}, {} threads; peak {:.0f} GFLOP/s in f32, {:.0f} in bf16; memory {:.1f} GB/s\n",
-             report["machine"].get<std::string>(), report["isa"].get<std::string>(),
-             report["threads"].get<int>(), report["peak_gflops_f32"].get<double>(),
-             report["peak_gflops_bf16"].get<double>(), report["read_gbps"].get<double>());
+void print_roof(const nlohmann::ordered_json& report) {
+  fmt::print(
+      "{}, {}, {} threads; peak {:.0f} GFLOP/s in f32, {:.0f} in bf16{}\n",
+      report["machine"].get<std::string>(), report["isa"].get<std::string>(), report["threads"].get<int>(),
+      report["peak_gflops_f32"].get<double>(), report["peak_gflops_bf16"].get<double>(),
+      report.contains("read_gbps") ? fmt::format("; memory {:.1f} GB/s", report["read_gbps"].get<double>())
+                                   : "");
   fmt::print("oneDNN: {}\n", report["onednn"].get<std::string>());
+}
+
+std::string ratio_or_dash(const nlohmann::ordered_json& value) {
+  return value.is_null() ? "-" : fmt::format("{:.2f}", value.get<double>());
+}
+
+void print_matmul_table(const nlohmann::ordered_json& report) {
+  print_roof(report);
   fmt::print("{:>13} {:>6} {:>12} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10} {:>8}\n", "shape", "rows",
              "weights", "median ms", "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN", "by bf16");
-  const auto ratio = [](const nlohmann::ordered_json& value) {
-    return value.is_null() ? "-" : fmt::format("{:.2f}", value.get<double>());
-  };
   for (const auto& result : report["results"]) {
     const auto value = [&](const char* key) { return result[key].get<double>(); };
     fmt::print("{:>13} {:>6} {:>12} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10} {:>8}\n",
                result["shape"].get<std::string>(), result["rows"].get<int64_t>(),
                result["dtype"].get<std::string>(), 1e3 * value("seconds_median"), 1e3 * value("seconds_min"),
                1e3 * value("seconds_max"), value("gflops"), value("gbps"), value("peak_share"),
-               ratio(result["ratio_to_onednn"]), ratio(result["ratio_to_bf16"]));
+               ratio_or_dash(result["ratio_to_onednn"]), ratio_or_dash(result["ratio_to_bf16"]));
   }
 }
 
@@ -194,8 +246,8 @@ void bench_matmul(const MatmulFlags& flags) {
   for (const std::string& shape : flags.shapes) options.shapes.push_back(parse_matmul_shape(shape));
   if (!flags.dtypes.empty()) options.formats.clear();
   for (const std::string& name : flags.dtypes) options.formats.push_back(*weight_format(name));
-  ThreadPool threads(flags.threads);
-  const KernelContext context{default_table(), threads};
+  const auto threads = make_threads(flags.threads, flags.pin);
+  const KernelContext context{default_table(), *threads};
   const nlohmann::ordered_json report = to_json(bench_matmul(context, options), context, options);
   if (flags.json) {
     fmt::print("{}\n", report.dump());
@@ -226,8 +278,108 @@ void add_matmul_bench(CLI::App& bench) {
   command->add_option("--repeat", flags->options.repeat, "Timed products of each kind (default 9)")
       ->check(CLI::Range(1, 10'000));
   add_threads_flag(*command, flags->threads);
+  add_pin_flag(*command, flags->pin);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { bench_matmul(*flags); });
+}
+
+struct AttentionFlags {
+  AttentionBenchOptions options;
+  int threads = 0;
+  bool pin = false;
+  bool json = false;
+};
+
+void print_attention_table(const nlohmann::ordered_json& report) {
+  print_roof(report);
+  fmt::print("{} heads of {}, {} K/V heads, {} cells\n", report["heads"].get<int64_t>(),
+             report["head_dim"].get<int64_t>(), report["kv_heads"].get<int64_t>(),
+             report["cells"].get<int32_t>());
+  fmt::print("{:>6} {:>6} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10}\n", "rows", "cells", "median ms",
+             "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN");
+  for (const auto& result : report["results"]) {
+    const auto value = [&](const char* key) { return result[key].get<double>(); };
+    fmt::print("{:>6} {:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10}\n",
+               result["rows"].get<int32_t>(), result["cells_as"].get<std::string>(),
+               1e3 * value("seconds_median"), 1e3 * value("seconds_min"), 1e3 * value("seconds_max"),
+               value("gflops"), value("gbps"), value("peak_share"), ratio_or_dash(result["ratio_to_onednn"]));
+  }
+}
+
+void run_attention_bench(const AttentionFlags& flags) {
+  const auto threads = make_threads(flags.threads, flags.pin);
+  const KernelContext context{default_table(), *threads};
+  const nlohmann::ordered_json report =
+      to_json(bench_attention(context, flags.options), context, flags.options);
+  if (flags.json) {
+    fmt::print("{}\n", report.dump());
+  } else {
+    print_attention_table(report);
+  }
+}
+
+void add_attention_bench(CLI::App& bench) {
+  auto flags = std::make_shared<AttentionFlags>();
+  AttentionBenchOptions& options = flags->options;
+  CLI::App* command = bench.add_subcommand(
+      "attention", "Time one layer's attention, beside oneDNN's products and softmax where they are there");
+  command->add_option("--heads", options.shape.num_heads, "Query heads (default 32)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--kv-heads", options.shape.num_kv_heads, "K/V heads (default 32)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--head-dim", options.shape.head_dim, "Dimensions of a head (default 128)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--cells", options.cells, "Cells that every row sees (default 1024)")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--rows", options.rows, "Row counts, separated by commas (default 1,32,256,1024)")
+      ->delimiter(',')
+      ->check(number<int32_t>() & CLI::Range(1, 1 << 16));
+  command
+      ->add_option("--kv-cache", options.cell_formats,
+                   "What keys and values are kept as, separated by commas (default bf16,f32,int8)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  command->add_option("--repeat", options.repeat, "Timed calls of each kind (default 9)")
+      ->check(CLI::Range(1, 10'000));
+  add_threads_flag(*command, flags->threads);
+  add_pin_flag(*command, flags->pin);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { run_attention_bench(*flags); });
+}
+
+struct LoadFlags : ModelFlags {
+  LoadBenchOptions options;
+  bool json = false;
+};
+
+void run_load_bench(const LoadFlags& flags) {
+  const ModelSource source = find_model(flags);
+  const auto threads = make_threads(flags.threads, flags.pin);
+  nlohmann::ordered_json report{{"bench", "load"}, {"model", flags.model}, {"threads", threads->size()}};
+  report.update(to_json(
+      bench_load(source.folder, source.config, weight_formats(flags, source), *threads, flags.options)));
+  if (flags.json) {
+    fmt::print("{}\n", report.dump());
+    return;
+  }
+  const auto value = [&](const char* key) { return report[key].get<double>(); };
+  constexpr double kMiB = 1 << 20;
+  fmt::print("{:.3f} s (from {:.3f} to {:.3f}), {:.2f} GB/s of the checkpoint's {:.1f} MiB\n",
+             value("seconds_median"), value("seconds_min"), value("seconds_max"), value("gbps"),
+             value("file_bytes") / kMiB);
+  fmt::print("memory: {:.1f} MiB of weights, {:.1f} predicted for a dense checkpoint, {:.1f} at the most\n",
+             value("weight_bytes") / kMiB, value("predicted_bytes") / kMiB, value("peak_bytes") / kMiB);
+}
+
+void add_load_bench(CLI::App& bench) {
+  auto flags = std::make_shared<LoadFlags>();
+  CLI::App* command =
+      bench.add_subcommand("load", "Time the loading of a model whose files the system has in memory");
+  add_model_flags(*command, *flags);
+  command->add_option("--repeat", flags->options.repeat, "Timed loads (default 3)")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { run_load_bench(*flags); });
 }
 
 }  // namespace
@@ -236,9 +388,11 @@ void add_bench_command(CLI::App& program) {
   CLI::App* bench = program.add_subcommand("bench", "Time parts of the engine on this machine");
   bench->require_subcommand(1);
   add_matmul_bench(*bench);
+  add_attention_bench(*bench);
   add_step_bench(*bench);
   add_decode_bench(*bench);
   add_block_bench(*bench);
+  add_load_bench(*bench);
 }
 
 }  // namespace lacuna

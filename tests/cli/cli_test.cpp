@@ -415,6 +415,8 @@ TEST_F(Cli, InspectsWithoutLoadingWeights) {
   EXPECT_EQ(random["parameters"], 8'015'581'184);
   EXPECT_EQ(random["memory"]["bf16"]["kv_bytes_canvas"],
             2048 * random["memory"]["bf16"]["kv_bytes_per_token"].get<int64_t>());
+  EXPECT_LT(random["memory"]["bf16"]["kv_int8_bytes_canvas"],
+            0.6 * random["memory"]["bf16"]["kv_bytes_canvas"].get<double>());
   EXPECT_TRUE(random["checkpoint"].is_null());
 }
 
@@ -441,6 +443,22 @@ TEST_F(Cli, QuantizesAModelThatThenLoadsAsItIs) {
   const Outcome twice = lacuna("quantize -m " + out + " --to int8 -o " + out + "2");
   EXPECT_EQ(twice.exit_code, 2);
   EXPECT_THAT(twice.err, HasSubstr("is quantised already"));
+}
+
+TEST_F(Cli, KeepsKeysAndValuesInEightBitsOnRequest) {
+  write("request.json", R"({"tokens": [1, 2, 3, 4]})");
+  const auto logits = [&](const std::string& flags) {
+    const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " +
+                               golden("llada") + " --dtype f32 --kv-cache " + flags);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return slurp(folder_ / "out.npy");
+  };
+  EXPECT_EQ(logits("auto"), logits("f32"));
+  EXPECT_NE(logits("auto"), logits("int8"));
+
+  const Outcome outcome = run("llada", "--dtype f32 --kv-cache bf16");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--kv-cache is bf16, and rows are f32; expected the same, or int8"));
 }
 
 TEST_F(Cli, RefusesWeightsThatRowsCannotMeet) {
@@ -713,6 +731,40 @@ TEST_F(Cli, DrawsTheRecallOfAControl) {
   expect_refused(lacuna(command + "--as-blocks 4 --length 64"), "--length 64");
   expect_refused(lacuna("analyze recall -m " + golden("llada2") + " --prompt-length 40 --as-blocks 4"),
                  "no autoregressive model");
+}
+
+TEST_F(Cli, TimesAttentionInEveryFormatOfCells) {
+  const Outcome outcome = lacuna(
+      "bench attention --heads 2 --kv-heads 1 --head-dim 16 --cells 70 --rows 1,5 --repeat 1 --threads 1 "
+      "--json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  ASSERT_EQ(report["results"].size(), 6);
+  EXPECT_EQ(report["results"][1]["rows"], 5);
+  EXPECT_EQ(report["results"][5]["cells_as"], "int8");
+  EXPECT_GT(report["results"][5]["seconds_median"], 0);
+  expect_refused(lacuna("bench attention --heads 3 --kv-heads 2"), "--kv-heads is 2");
+}
+
+TEST_F(Cli, TimesTheLoadingOfAModelAndItsMemory) {
+  const Outcome outcome = lacuna("bench load -m " + golden("llada") + " --repeat 2 --threads 1 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_GT(report["seconds_median"], 0);
+  EXPECT_GT(report["file_bytes"], 0);
+  EXPECT_EQ(report["weight_bytes"], report["predicted_bytes"]);
+}
+
+TEST_F(Cli, ComparesStepsByThreads) {
+  const Outcome outcome = lacuna("bench step -m " + golden("llada") +
+                                 " --canvas 64 --rows 64,16 --repeat 1 --by-threads 1,2 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json results = json::parse(outcome.out)["by_threads"];
+  ASSERT_EQ(results.size(), 4);
+  EXPECT_EQ(results[0]["speedup"], 1);
+  EXPECT_EQ(results[3]["threads"], 2);
+  EXPECT_GT(results[3]["speedup"], 0);
+  expect_refused(lacuna("bench step -m " + golden("llada") + " --threads 1000 --pin"), "--pin binds 1000");
 }
 
 TEST_F(Cli, TimesAStep) {

@@ -1,0 +1,71 @@
+#include "bench/load_bench.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "base/clock.h"
+#include "base/gguf.h"
+#include "bench/median.h"
+#include "model/parameters.h"
+#include "weights/checkpoint.h"
+
+namespace lacuna {
+namespace {
+
+int64_t bytes_of_tensors(const std::filesystem::path& folder) {
+  if (!GgufFile::is_gguf(folder)) return Checkpoint::open(folder).total_bytes();
+  int64_t bytes = 0;
+  const GgufFile file = GgufFile::open(folder);
+  for (const auto& [name, tensor] : file.tensors()) bytes += static_cast<int64_t>(tensor.bytes.size());
+  return bytes;
+}
+
+}  // namespace
+
+int64_t anonymous_bytes() {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("RssAnon:")) continue;
+    int64_t kib = 0;
+    std::istringstream(line.substr(8)) >> kib;
+    return kib * 1024;
+  }
+  return 0;
+}
+
+LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& config,
+                      const WeightFormats& formats, ThreadPool& threads, const LoadBenchOptions& options) {
+  LoadTiming timing;
+  timing.predicted_bytes = predicted_bytes(config, formats);
+  for (int i = -1; i < options.repeat; ++i) {
+    const int64_t before = anonymous_bytes();
+    const auto watch = [&](int64_t, int64_t) {
+      timing.peak_bytes = std::max(timing.peak_bytes, anonymous_bytes() - before);
+    };
+    const Stopwatch clock;
+    const auto model = folder.empty() ? Model::random(config, 0, formats, threads, watch)
+                                      : Model::load(folder, config, formats, threads, watch);
+    if (i >= 0) timing.seconds.push_back(clock.seconds());
+    timing.weight_bytes = model->weight_bytes();
+    watch(0, 0);
+  }
+  timing.file_bytes = folder.empty() ? timing.weight_bytes : bytes_of_tensors(folder);
+  return timing;
+}
+
+nlohmann::ordered_json to_json(const LoadTiming& timing) {
+  const double seconds = median(timing.seconds);
+  const auto [least, most] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
+  return {{"seconds_median", seconds},
+          {"seconds_min", *least},
+          {"seconds_max", *most},
+          {"file_bytes", timing.file_bytes},
+          {"gbps", static_cast<double>(timing.file_bytes) / seconds / 1e9},
+          {"predicted_bytes", timing.predicted_bytes},
+          {"weight_bytes", timing.weight_bytes},
+          {"peak_bytes", timing.peak_bytes}};
+}
+
+}  // namespace lacuna
