@@ -1,17 +1,24 @@
 #include "decode/likelihood.h"
 
-#include <utility>
+#include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 
 namespace lacuna {
+namespace {
 
-LikelihoodDecoder::LikelihoodDecoder(std::vector<TokenId> tokens, int32_t most_rows)
-    : tokens_(std::move(tokens)), most_rows_(most_rows) {
+// What random numbers are for.
+enum Purpose : uint8_t { kOffset, kOrder };
+
+}  // namespace
+
+CausalLikelihood::CausalLikelihood(std::vector<TokenId> tokens, int32_t most_rows)
+    : tokens_(std::move(tokens)), most_rows_(most_rows), scores_(tokens_.size()) {
   expects(!tokens_.empty() && most_rows_ > 0, "a text has a token, and a pass a row");
 }
 
-const StepPlan& LikelihoodDecoder::plan() {
+const StepPlan& CausalLikelihood::plan() {
   plan_.clear();
   plan_.rules.emplace_back();
   for (int32_t position = num_read_; position < pass_end(); ++position) {
@@ -27,16 +34,82 @@ const StepPlan& LikelihoodDecoder::plan() {
   return plan_;
 }
 
-StepReport LikelihoodDecoder::apply(std::span<const RowStatistics> drawn) {
+StepReport CausalLikelihood::apply(std::span<const RowStatistics> drawn) {
   expects(!done() && static_cast<int32_t>(drawn.size()) == pass_end() - num_read_,
           "apply: one draw for each token that is scored");
   for (const RowStatistics& row : drawn) {
-    scores_.push_back({row.scored_probability, row.token, row.confidence});
+    scores_[static_cast<size_t>(++num_read_)] = {std::log(row.scored_probability),
+                                                 {{row.token, std::log(row.confidence)}}};
   }
-  num_read_ = pass_end();
   StepReport report;
   report.step = num_passes_++;
   report.kind = "prefill";
+  return report;
+}
+
+MaskedLikelihood::MaskedLikelihood(Options options, std::vector<TokenId> tokens)
+    : options_(options), tokens_(std::move(tokens)), scores_(tokens_.size()) {
+  expects(options_.given >= 1 && num_scored() >= 1, "a token is given, and another one scored");
+}
+
+std::vector<int32_t> MaskedLikelihood::masked() const {
+  const int32_t count = num_scored();
+  std::vector<int32_t> positions(static_cast<size_t>(count));
+  std::iota(positions.begin(), positions.end(), options_.given);
+  if (options_.draws == 0) {
+    positions.erase(positions.begin(), positions.begin() + num_passes_);
+    return positions;
+  }
+  const double offset = RngStream(options_.seed, kOffset).uniform(0);
+  const double evenly = offset + static_cast<double>(num_passes_) / options_.draws;
+  const auto masks = std::min(count, 1 + static_cast<int32_t>((evenly - std::floor(evenly)) * count));
+  const RngStream keys(options_.seed, kOrder, num_passes_);
+  const auto key = [&](int32_t position) { return keys.bits(static_cast<uint64_t>(position)); };
+  std::sort(positions.begin(), positions.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
+  positions.resize(static_cast<size_t>(masks));
+  std::sort(positions.begin(), positions.end());
+  return positions;
+}
+
+const StepPlan& MaskedLikelihood::plan() {
+  masked_ = masked();
+  plan_.clear();
+  plan_.rules.emplace_back().undrawn = {options_.mask_id};
+  for (int32_t position = 0; position < length(); ++position) {
+    plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
+  }
+  plan_.groups.push_back({0, {0, plan_.num_rows()}, {}, OwnRows::kBidirectional});
+  for (const int32_t position : masked_) plan_.tokens[static_cast<size_t>(position)] = options_.mask_id;
+  const auto scored = std::span(masked_).first(options_.draws > 0 ? masked_.size() : 1);
+  for (const int32_t position : scored) {
+    LogitRow logit;
+    logit.row = position - (options_.shifted_logits ? 1 : 0);
+    logit.scored = tokens_[static_cast<size_t>(position)];
+    plan_.logits.push_back(logit);
+  }
+  return plan_;
+}
+
+StepReport MaskedLikelihood::apply(std::span<const RowStatistics> drawn) {
+  expects(!done() && drawn.size() == plan_.logits.size(), "apply: one draw for each token that is scored");
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    Score& score = scores_[static_cast<size_t>(masked_[i])];
+    const double logprob = std::log(drawn[i].scored_probability);
+    if (options_.draws == 0) {
+      score = {logprob, {{drawn[i].token, std::log(drawn[i].confidence)}}};
+    } else {
+      const double weight = num_scored() / (static_cast<double>(masked_.size()) * options_.draws);
+      score.logprob = score.logprob.value_or(0) + weight * logprob;
+    }
+  }
+  StepReport report;
+  report.step = num_passes_++;
+  report.kind = "prefill";
+  if (done() && options_.draws > 0) {  // a token that no draw masked has no part in the sum
+    for (size_t i = static_cast<size_t>(options_.given); i < scores_.size(); ++i) {
+      scores_[i].logprob = scores_[i].logprob.value_or(0);
+    }
+  }
   return report;
 }
 

@@ -1,28 +1,37 @@
-// How likely an autoregressive model finds a text: a request that writes nothing.
+// How likely a model finds a text: requests that write nothing.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/decoder.h"
 
 namespace lacuna {
 
-class LikelihoodDecoder final : public Decoder {
+class LikelihoodDecoder : public Decoder {
  public:
   struct Score {
-    double probability = 0;  ///< of the token given those before it, by the model's raw logits
-    TokenId best = 0;        ///< the likeliest token there
-    double best_probability = 0;
+    /// Natural logarithm, by the model's raw logits; -infinity for a probability of 0; none for what was
+    /// given.
+    std::optional<double> logprob;
+    std::optional<std::pair<TokenId, double>> best;  ///< the likeliest token there and its logprob
   };
 
-  ///   tokens  at least one      most_rows  of a pass
-  explicit LikelihoodDecoder(std::vector<TokenId> tokens, int32_t most_rows = 1024);
+  /// Of every token; complete once done().
+  virtual std::span<const Score> scores() const = 0;
+};
 
-  /// [tokens.size() - 1], from the second token on, as far as they are known.
-  std::span<const Score> scores() const { return scores_; }
+/// An autoregressive model's likelihood of each token given those before it.
+class CausalLikelihood final : public LikelihoodDecoder {
+ public:
+  ///   tokens  at least one      most_rows  of a pass
+  explicit CausalLikelihood(std::vector<TokenId> tokens, int32_t most_rows = 1024);
+
+  std::span<const Score> scores() const override { return scores_; }
 
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return length(); }
@@ -45,6 +54,58 @@ class LikelihoodDecoder final : public Decoder {
   int32_t num_read_ = 0;
   int32_t num_passes_ = 0;
   std::vector<Score> scores_;
+  StepPlan plan_;
+};
+
+/// A masked model's likelihood of the tokens behind the first `given` ones, on a canvas that ends with them.
+///
+/// Without draws, in the order left to right: of each token, given those before it, while it and all behind
+/// it are masked. One pass for each. Their sum is the likelihood of writing the text in this order, for
+/// whatever part of the text is looked at.
+///
+/// With draws, the bound of LLaDA (Nie et al. 2025, section 2.4): of n tokens, a number l of masks is drawn
+/// from 1 to n, evenly spread over the draws, then which l tokens are masked, and
+///   log p >= E [ (n / l) sum over masked i of log p(x_i | what is not masked) ].
+/// A token's score is its part of the mean over draws, so that only the sum of all has a meaning.
+class MaskedLikelihood final : public LikelihoodDecoder {
+ public:
+  struct Options {
+    TokenId mask_id = 0;
+    bool shifted_logits = false;  ///< row i - 1 predicts position i
+    int32_t given = 1;            ///< tokens, at least 1
+    int32_t draws = 0;            ///< passes; 0: left to right
+    uint64_t seed = 0;
+  };
+
+  ///   tokens  more than are given
+  MaskedLikelihood(Options options, std::vector<TokenId> tokens);
+
+  std::span<const Score> scores() const override { return scores_; }
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return length(); }
+  bool done() const override { return num_passes_ == most_passes(); }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override { return work_of(plan_); }
+  StepReport apply(std::span<const RowStatistics> drawn) override;
+  std::span<const TokenId> canvas() const override { return tokens_; }
+  int32_t prompt_length() const override { return length(); }
+  int32_t num_final() const override { return 0; }
+  IndexRange block() const override { return {options_.given, length()}; }
+  StopReason stop_reason() const override { return StopReason::kLength; }
+
+ private:
+  int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
+  int32_t num_scored() const { return length() - options_.given; }
+  int32_t most_passes() const { return options_.draws > 0 ? options_.draws : num_scored(); }
+  /// Positions that the next pass masks, ascending.
+  std::vector<int32_t> masked() const;
+
+  Options options_;
+  std::vector<TokenId> tokens_;
+  std::vector<Score> scores_;
+  std::vector<int32_t> masked_;  // of the planned pass
+  int32_t num_passes_ = 0;
   StepPlan plan_;
 };
 

@@ -1,5 +1,7 @@
 #include "server/api_request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -120,6 +122,15 @@ void read_own_settings(const json& own, GenerationRequest& request) {
     request.options.guide_block.reset();
   }
   request.uses_guide = guide != nullptr && guide->get<bool>();
+  const auto take = [&](const char* key, int64_t most) -> std::optional<int32_t> {
+    const json* value = find(settings, key);
+    if (value == nullptr) return {};
+    const auto number = static_cast<int32_t>(integer_in(*value, fmt::format("lacuna.{}", key), 1, most));
+    settings.erase(key);
+    return number;
+  };
+  request.given_tokens = take("given_tokens", std::numeric_limits<int32_t>::max());
+  request.likelihood_draws = take("likelihood_draws", kMostLikelihoodDraws);
   settings.erase("events");
   settings.erase("guide");
   read_settings(settings, "lacuna.", request.options);

@@ -41,7 +41,10 @@ struct GenerationRequest {
   bool wants_logprobs = false;
   bool echoes = false;       ///< the prompt before the answer
   bool scores_only = false;  ///< max_tokens 0: likelihoods of the prompt alone
-  bool events = false;       ///< each step's changes
+  /// Of a masked model's likelihoods: tokens of the prompt that are given, and draws (0: left to right).
+  std::optional<int32_t> given_tokens;
+  std::optional<int32_t> likelihood_draws;
+  bool events = false;  ///< each step's changes
   /// Asked for with lacuna.guide or with a setting of the guide, of the request or of the defaults.
   bool uses_guide = false;
 
@@ -53,6 +56,7 @@ inline constexpr int32_t kMostChoices = 128;  ///< prompts times n
 inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kMostStopBytes = 512;
 inline constexpr int32_t kMostHoleTokens = 4096;
+inline constexpr int32_t kMostLikelihoodDraws = 4096;
 inline constexpr size_t kMostCanvasParts = 65536;
 
 /// Parses a body as JSON. InputError says what is wrong, also with UTF-8 and with nesting.

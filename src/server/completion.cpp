@@ -189,16 +189,14 @@ class Completion::Likelihood final : public Listener {
 
   void complete(const Decoder& decoder) override {
     const auto& likelihood = dynamic_cast<const LikelihoodDecoder&>(decoder);
-    const auto finite_log = [](double probability) {
-      return probability > 0 ? std::optional(std::log(probability)) : std::nullopt;
-    };
     std::vector<TokenRecord>& scores = choice().scores;
     scores.clear();
-    for (const TokenId token : decoder.canvas()) scores.push_back({token, std::nullopt});
-    for (size_t i = 0; i < likelihood.scores().size(); ++i) {
-      const LikelihoodDecoder::Score& score = likelihood.scores()[i];
-      scores[i + 1].logprob = finite_log(score.probability);
-      scores[i + 1].best = {score.best, finite_log(score.best_probability).value_or(0)};
+    for (const TokenId token : decoder.canvas()) {
+      const LikelihoodDecoder::Score& score = likelihood.scores()[scores.size()];
+      TokenRecord& record = scores.emplace_back();
+      record.token = token;
+      if (score.logprob && std::isfinite(*score.logprob)) record.logprob = score.logprob;
+      record.best = score.best;
     }
     if (choice().finish_reason.empty()) choice().finish_reason = "length";
   }

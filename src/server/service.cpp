@@ -122,6 +122,13 @@ class Service::Running {
           "logprobs: this --unmask measures no probability; expected one that does, such as "
           "low-confidence or maskgit");
     }
+    const bool scores_masks = request.echoes && request.wants_logprobs && fills_canvas();
+    if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
+      throw InputError(
+          "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of masked models, "
+          "of "
+          "echo with logprobs");
+    }
     if (request.is_infill()) request.echoes = true;
     const auto completion = std::make_shared<Completion>(model_, style, request, reply, metrics_);
     Jobs jobs;
@@ -148,7 +155,6 @@ class Service::Running {
       context.guide = parts_.guide->context(tokens, messages != nullptr ? *messages : std::vector<Message>());
     }
     const bool scores = request.echoes && request.wants_logprobs;
-    if (scores) check_scores(request, tokens);
     for (int32_t i = 0; i < request.num_choices; ++i) {
       Completion::Start start;
       if (request.echoes) start.echoed = tokens;
@@ -162,16 +168,29 @@ class Service::Running {
         auto listener = completion.add_choice(*decoder, std::move(start));
         jobs.push_back({std::move(decoder), std::move(listener)});
       }
-      if (scores) jobs.push_back({std::make_unique<LikelihoodDecoder>(tokens), completion.add_likelihood()});
+      if (scores) {
+        auto likelihood = make_likelihood(request, tokens);
+        jobs.push_back({std::move(likelihood), completion.add_likelihood()});
+      }
     }
   }
 
-  /// Likelihoods of a prompt are an autoregressive model's: no other gives tokens one after the other.
-  void check_scores(const GenerationRequest& request, const std::vector<TokenId>& tokens) const {
+  /// Only models that fill a whole canvas have these settings.
+  bool fills_canvas() const {
     const ModelConfig& config = model_.config;
-    if (!config.causal || config.plans_slots) {
-      throw InputError("echo with logprobs needs an autoregressive model (Qwen2, Qwen3); {} is none",
-                       settings_.name);
+    return !config.causal && !config.noise && !config.block_causal;
+  }
+
+  /// What scores a prompt. InputError where the model or the prompt is not fit for it.
+  std::unique_ptr<LikelihoodDecoder> make_likelihood(const GenerationRequest& request,
+                                                     const std::vector<TokenId>& tokens) const {
+    const ModelConfig& config = model_.config;
+    const bool is_causal = config.causal && !config.plans_slots;
+    if (!is_causal && !fills_canvas()) {
+      throw InputError(
+          "echo with logprobs needs a model that is autoregressive (Qwen) or masked (LLaDA, Dream); {} is "
+          "neither",
+          settings_.name);
     }
     if (request.stream) throw InputError("stream: likelihoods of a prompt come at once, not as a stream");
     if (tokens.empty()) throw InputError("the prompt is empty; likelihoods need at least one token");
@@ -181,6 +200,18 @@ class Service::Running {
       throw InputError("the prompt has {} tokens; expected at most {}, each below {}", tokens.size(),
                        config.max_positions, config.vocab_size);
     }
+    if (is_causal) return std::make_unique<CausalLikelihood>(tokens);
+    MaskedLikelihood::Options options;
+    options.mask_id = config.mask_id;
+    options.shifted_logits = config.shifted_logits;
+    options.given = request.given_tokens.value_or(1);
+    options.draws = request.likelihood_draws.value_or(0);
+    options.seed = request.options.seed.value_or(0);
+    if (static_cast<size_t>(options.given) >= tokens.size()) {
+      throw InputError("the prompt has {} tokens and {} are given; expected more", tokens.size(),
+                       options.given);
+    }
+    return std::make_unique<MaskedLikelihood>(options, tokens);
   }
 
   std::vector<TokenId> tokens_of(const PromptInput& prompt) const {
@@ -372,7 +403,7 @@ class Service::Running {
                        {"chat_template", name_of(parts_.chat_template.format)},
                        {"has_tokenizer", parts_.tokenizer != nullptr},
                        {"has_guide", parts_.guide != nullptr},
-                       {"can_infill", !config.causal && !config.noise && !config.block_causal},
+                       {"can_infill", fills_canvas()},
                        {"total_slots", limits.max_running},
                        {"max_queue", limits.max_queue},
                        {"kv_bytes", limits.memory},

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -329,7 +330,7 @@ std::vector<LikelihoodDecoder::Score> score(const std::shared_ptr<const Model>& 
                                             const std::vector<TokenId>& tokens, int32_t most_rows) {
   ThreadPool threads(1);
   Engine engine(model, default_table(), threads);
-  engine.add(std::make_unique<LikelihoodDecoder>(tokens, most_rows));
+  engine.add(std::make_unique<CausalLikelihood>(tokens, most_rows));
   engine.run();
   const auto& decoder = dynamic_cast<const LikelihoodDecoder&>(engine.decoder(0));
   EXPECT_TRUE(decoder.done());
@@ -349,19 +350,21 @@ TEST(Likelihood, IsThatOfTheTokensThatTheModelWouldWrite) {
   engine.run([&](const StepEvent& event) { confidences.push_back(event.report.committed[0].confidence); });
   const std::vector<TokenId> text = tokens_of(engine.decoder(0));
   const std::vector<LikelihoodDecoder::Score> scores = score(model, text, 1024);
-  ASSERT_EQ(scores.size(), text.size() - 1);
+  ASSERT_EQ(scores.size(), text.size());
   for (size_t i = 0; i < confidences.size(); ++i) {
-    const LikelihoodDecoder::Score& each = scores[i + 2];
-    EXPECT_EQ(each.best, text[i + 3]);
-    EXPECT_EQ(each.best_probability, confidences[i]);
-    EXPECT_DOUBLE_EQ(each.probability, confidences[i]);
+    const LikelihoodDecoder::Score& each = scores[i + 3];
+    EXPECT_EQ(each.best.value().first, text[i + 3]);
+    EXPECT_EQ(each.best.value().second, std::log(confidences[i]));
+    EXPECT_DOUBLE_EQ(each.logprob.value(), std::log(confidences[i]));
   }
   const std::vector<LikelihoodDecoder::Score> in_parts = score(model, text, 3);
   for (size_t i = 0; i < scores.size(); ++i) {
-    EXPECT_EQ(in_parts.at(i).probability, scores[i].probability);
-    EXPECT_GE(scores[i].best_probability, scores[i].probability);
+    EXPECT_EQ(in_parts.at(i).logprob, scores[i].logprob);
+    EXPECT_EQ(scores[i].logprob.has_value(), i > 0);
+    if (i == 0) continue;
+    EXPECT_GE(scores[i].best.value().second, scores[i].logprob.value());
   }
-  EXPECT_TRUE(score(model, {5}, 4).empty());
+  EXPECT_FALSE(score(model, {5}, 4).at(0).logprob);
 }
 
 }  // namespace

@@ -298,9 +298,36 @@ TEST(Service, ScoresPromptsOfAnAutoregressiveModel) {
   EXPECT_EQ(scores["choices"][0]["logprobs"]["token_logprobs"].size(), size);
   EXPECT_EQ(scores["choices"][0]["logprobs"]["token_logprobs"][size - 1],
             logprobs["token_logprobs"][size - 1]);
+}
 
-  RunningServer masked("mini-llada");
-  EXPECT_EQ(masked.post("/v1/completions", body).status(), 400);
+TEST(Service, ScoresPromptsOfAMaskedModel) {
+  RunningServer server("mini-llada");
+  const json body = {{"prompt", "Mia has 12 shells."}, {"max_tokens", 0}, {"logprobs", 1}, {"echo", true}};
+  const auto scores = [&](const json& own) {
+    json request = body;
+    request["lacuna"] = own;
+    return server.post("/v1/completions", request).json()["choices"][0]["logprobs"]["token_logprobs"];
+  };
+  const json all = scores(json::object());
+  EXPECT_TRUE(all[0].is_null());
+  for (size_t i = 1; i < all.size(); ++i) EXPECT_LE(all[i], 0);
+  const json rest = scores({{"given_tokens", 3}});
+  EXPECT_TRUE(rest[2].is_null());
+  for (size_t i = 3; i < all.size(); ++i) EXPECT_EQ(rest[i], all[i]);
+  const json drawn = scores({{"given_tokens", 3}, {"likelihood_draws", 8}});
+  EXPECT_EQ(drawn, scores({{"given_tokens", 3}, {"likelihood_draws", 8}}));
+  EXPECT_NE(drawn, rest);
+
+  const auto message = [&](json request, const json& own) {
+    request["lacuna"] = own;
+    return server.post("/v1/completions", request).json()["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(message(body, {{"given_tokens", 900}}), HasSubstr("900 are given"));
+  EXPECT_THAT(message(body, {{"likelihood_draws", 0}}), HasSubstr("lacuna.likelihood_draws"));
+  EXPECT_THAT(message({{"prompt", "Mia"}}, {{"likelihood_draws", 8}}), HasSubstr("no effect here"));
+  RunningServer blocks("mini-sdar");
+  EXPECT_THAT(blocks.post("/v1/completions", body).json()["error"]["message"].get<std::string>(),
+              HasSubstr("neither"));
 }
 
 TEST(Service, TellsWhatItIs) {
