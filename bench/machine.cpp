@@ -98,10 +98,10 @@ PeakProbe probe_for(std::string_view isa, DType dtype) {
 
 /// Seconds of the fastest of many tries, after one to warm up: other processes leave some of them alone.
 template <typename Work>
-double fastest_seconds(Work&& work) {
+double fastest_seconds(int tries, Work&& work) {
   work();
   double fastest = 1e30;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < tries; ++i) {
     const Stopwatch clock;
     work();
     fastest = std::min(fastest, clock.seconds());
@@ -126,7 +126,7 @@ double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype
   const auto rounds = static_cast<int64_t>(5e7 / probe.flops_per_round);
   const int64_t tasks = 8 * static_cast<int64_t>(threads.size());
   volatile float sink = 0;
-  const double seconds = fastest_seconds([&] {
+  const double seconds = fastest_seconds(20, [&] {
     threads.parallel_for(tasks, [&](int64_t, int thread) {
       const float total = probe.run(rounds);
       if (thread == 0) sink = total;
@@ -140,7 +140,7 @@ double measure_read_bandwidth(ThreadPool& threads) {
   constexpr int64_t kTaskBytes = int64_t{1} << 22;
   const Buffer<std::byte> memory(kBytes);
   volatile int sink = 0;
-  const double seconds = fastest_seconds([&] {
+  const double seconds = fastest_seconds(6, [&] {
     threads.parallel_for(kBytes / kTaskBytes, [&](int64_t task, int thread) {
       const auto* words = reinterpret_cast<const __m128i*>(memory.data() + task * kTaskBytes);
       __m128i sums[4] = {};
