@@ -10,10 +10,11 @@ export function addHole(holes, hole) {
 /// edits inside them, and vanish when an edit reaches across their edge.
 export function moveHoles(holes, before, after) {
   const most = Math.min(before.length, after.length);
-  let head = 0;
-  while (head < most && before[head] === after[head]) head += 1;
+  // What is behind an edit is looked for first: of "one two three", "two " was deleted and not "wo t".
   let tail = 0;
-  while (tail < most - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  while (tail < most && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  let head = 0;
+  while (head < most - tail && before[head] === after[head]) head += 1;
   const editEnd = before.length - tail;
   const growth = after.length - before.length;
   return holes.flatMap((hole) => {
