@@ -176,8 +176,9 @@ AttentionReport bench_attention(const KernelContext& context, const AttentionBen
   }
   shape.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
   AttentionReport report;
-  report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32);
-  report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16);
+  const int tries = options.rough_roof ? 1 : 20;
+  report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32, tries);
+  report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16, tries);
   for (const std::string& name : options.cell_formats) {
     const CellFormat& format = cell_format(name);
     const Cells cells(shape, format, options.cells);

@@ -31,6 +31,7 @@ struct AttentionBenchOptions {
   int32_t cells = 1024;                                             ///< that every row sees
   std::vector<std::string> cell_formats = {"bf16", "f32", "int8"};  ///< names of kCellFormats
   int repeat = 9;                                                   ///< timed pairs, after one to warm up
+  bool rough_roof = false;                                          ///< as MatmulBenchOptions has it
 };
 
 /// The timed calls of one row count and format of cells.

@@ -121,12 +121,12 @@ std::string processor_name() {
   return "unknown";
 }
 
-double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype) {
+double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype, int tries) {
   const PeakProbe probe = probe_for(isa, dtype);
   const auto rounds = static_cast<int64_t>(5e7 / probe.flops_per_round);
   const int64_t tasks = 8 * static_cast<int64_t>(threads.size());
   volatile float sink = 0;
-  const double seconds = fastest_seconds(20, [&] {
+  const double seconds = fastest_seconds(tries, [&] {
     threads.parallel_for(tasks, [&](int64_t, int thread) {
       const float total = probe.run(rounds);
       if (thread == 0) sink = total;
@@ -135,13 +135,12 @@ double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype
   return static_cast<double>(tasks) * static_cast<double>(rounds) * probe.flops_per_round / seconds;
 }
 
-double measure_read_bandwidth(ThreadPool& threads) {
-  constexpr int64_t kBytes = int64_t{1} << 30;
+double measure_read_bandwidth(ThreadPool& threads, int64_t bytes) {
   constexpr int64_t kTaskBytes = int64_t{1} << 22;
-  const Buffer<std::byte> memory(kBytes);
+  const Buffer<std::byte> memory(bytes);
   volatile int sink = 0;
   const double seconds = fastest_seconds(6, [&] {
-    threads.parallel_for(kBytes / kTaskBytes, [&](int64_t task, int thread) {
+    threads.parallel_for(bytes / kTaskBytes, [&](int64_t task, int thread) {
       const auto* words = reinterpret_cast<const __m128i*>(memory.data() + task * kTaskBytes);
       __m128i sums[4] = {};
       for (int64_t i = 0; i < kTaskBytes / 16; i += 4) {
@@ -151,7 +150,7 @@ double measure_read_bandwidth(ThreadPool& threads) {
       if (thread == 0) sink = _mm_cvtsi128_si32(total);
     });
   });
-  return static_cast<double>(kBytes) / seconds;
+  return static_cast<double>(bytes) / seconds;
 }
 
 }  // namespace lacuna

@@ -1,6 +1,7 @@
 // What this machine can do at most, measured: the roof that timings are compared with.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,9 +15,10 @@ std::string processor_name();
 
 /// FLOP/s of all threads doing nothing but the multiply-add by which the kernel table `isa` multiplies
 /// `dtype`.
-double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype);
+///   tries  the fastest of so many counts
+double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype, int tries = 20);
 
-/// Bytes per second of all threads reading 1 GiB once.
-double measure_read_bandwidth(ThreadPool& threads);
+/// Bytes per second of all threads reading so much once: more than any cache holds.
+double measure_read_bandwidth(ThreadPool& threads, int64_t bytes = int64_t{1} << 30);
 
 }  // namespace lacuna

@@ -206,9 +206,11 @@ MatmulShape parse_matmul_shape(const std::string& text) {
 
 MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions& options) {
   MatmulReport report;
-  report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32);
-  report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16);
-  report.read_bandwidth = measure_read_bandwidth(context.threads);
+  const int tries = options.rough_roof ? 1 : 20;
+  report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32, tries);
+  report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16, tries);
+  report.read_bandwidth =
+      measure_read_bandwidth(context.threads, int64_t{1} << (options.rough_roof ? 24 : 30));
   for (const MatmulShape& shape : options.shapes) {
     std::unique_ptr<RotatedWeights> bf16_weights;
     for (const WeightFormat& format : options.formats) {

@@ -24,7 +24,8 @@ struct MatmulBenchOptions {
   /// One copy of the weights, which stays in the last-level cache if it fits. Otherwise products rotate over
   /// at least 1 GiB of weights, as the layers of a model do.
   bool in_cache = false;
-  int repeat = 9;  ///< timed pairs, after one to warm up
+  int repeat = 9;           ///< timed pairs, after one to warm up
+  bool rough_roof = false;  ///< find the machine's limits in a hurry, to try things
 };
 
 /// The timed products of one shape, row count and format.
