@@ -134,9 +134,11 @@ class Model::Pass {
     }
   }
 
+  /// Every row but those of which the last layer wanted K/V alone: they have no output.
   void remember(std::span<OutputCache* const> outputs) {
-    for_each_row([&](int64_t row) {
+    for_each_row(plan_.num_rows(), [&](int64_t row) {
       const auto index = static_cast<size_t>(row);
+      if (!ws_.residual_row.empty() && ws_.residual_row[index] < 0) return;
       const OutputCache* output = outputs[static_cast<size_t>(row_sequence_[index])];
       if (output != nullptr) final_norm(row, output->rows().row(plan_.cells[index]));
     });

@@ -111,7 +111,8 @@ class Model {
                       Workspace& workspace, Matrix<float> out) const;
 
   /// Right after forward() of the same plan in the same workspace: compares rows of the pass with what
-  /// `outputs` remember of earlier passes, then remembers every row of the pass at its cell.
+  /// `outputs` remember of earlier passes, then remembers every row of the pass at its cell, but
+  /// for rows of which the plan wants K/V alone.
   ///   outputs  one per sequence that the plan names; nullptr where nothing is compared or remembered
   ///   drifts   [probes.size()], in their order
   void measure_drift(const KernelContext& context, const StepPlan& plan, std::span<const DriftProbe> probes,

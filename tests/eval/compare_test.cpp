@@ -38,6 +38,22 @@ TEST_F(CompareMiniModels, FindsNoDifferenceBetweenASettingAndItself) {
   EXPECT_EQ(same.a.records.size(), 5U);
 }
 
+TEST_F(CompareMiniModels, FindsTheOutputsOfBlocksBehindRowsThatGiveKvAlone) {
+  // The prompt's whole blocks and finished ones are read for their K/V, in passes with rows of the next
+  // block.
+  const auto folder = folder_.parent_path() / "mini-sdar";
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  const EvaluatedModel blocks{Model::load(folder, DType::kF32, threads_), tokenizer,
+                              load_chat_template(folder)};
+  GenerationOptions fused, apart;
+  apart.commit = "apart";
+  const Comparison same = compare({blocks, fused}, {blocks, apart}, context_,
+                                  {.task = "arithmetic", .task_options = {}, .samples = 3, .batch = 2});
+  EXPECT_EQ(same.same_texts.successes, 3);
+  EXPECT_GT(same.kl_positions, 3 * 8);
+  EXPECT_EQ(same.kl_max, 0);
+}
+
 TEST_F(CompareMiniModels, MeasuresWhatALockChanges) {
   GenerationOptions plain;
   plain.gen_length = 16;
