@@ -22,11 +22,14 @@
 #include "base/json.h"
 #include "bench/machine.h"
 #include "block_timing.h"
+#include "claims_report.h"
 #include "commands.h"
+#include "cpu_report.h"
 #include "decode_timing.h"
 #include "engine/engine.h"
 #include "engine/result.h"
 #include "evaluation.h"
+#include "frontier_report.h"
 #include "generation_flags.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
@@ -75,6 +78,10 @@ struct ZooFlags : ReportFlags {
   uint64_t seed = 0;
 };
 
+struct FrontierFlags : ReportFlags {
+  std::vector<std::string> families;
+};
+
 struct MageFlags : ReportFlags {
   std::string needles = "mini-fast-dllm";
   std::string twin = "mini-qwen3";
@@ -108,10 +115,13 @@ std::string commit() {
 class RawRows {
  public:
   RawRows(fs::path path, bool fresh) : path_(std::move(path)) {
-    if (!fresh) read();
+    if (!fresh) read(path_);
     stream_.open(path_, fresh ? std::ios::trunc : std::ios::app);
     if (!stream_) throw InputError("--out: {} cannot be written", path_.string());
   }
+
+  /// Takes another report's rows as known, too.
+  void borrow(const fs::path& path) { read(path); }
 
   int32_t runs(const std::string& command) const {
     const auto found = rows_.find(command);
@@ -131,11 +141,11 @@ class RawRows {
   }
 
  private:
-  void read() {
-    std::ifstream stream(path_);
+  void read(const fs::path& path) {
+    std::ifstream stream(path);
     int64_t number = 0;
     for (std::string line; std::getline(stream, line);) {
-      const std::string place = fmt::format("{}, line {}", path_.string(), ++number);
+      const std::string place = fmt::format("{}, line {}", path.string(), ++number);
       const nlohmann::json row = parse_json(line, place);
       try {
         take(row);
@@ -301,10 +311,12 @@ void set_size(const ReportFlags& flags, Grid& grid) {
 
 /// Measures what a page asks for and is not known yet, then writes the page.
 void report(const ReportFlags& flags, const std::string& name, int32_t rounds,
-            const std::function<std::vector<PageFile>(const Measure&)>& write_page) {
+            const std::function<std::vector<PageFile>(const Measure&)>& write_page,
+            const std::vector<std::string>& borrowed = {}) {
   std::error_code failure;
   fs::create_directories(flags.out, failure);
   RawRows rows(fs::path(flags.out) / (name + ".jsonl"), flags.fresh);
+  for (const std::string& other : borrowed) rows.borrow(fs::path(flags.out) / (other + ".jsonl"));
   // Round by round through the whole grid, so that a busy minute of the machine does not meet all runs of one
   // setting.
   std::vector<PageFile> page;
@@ -401,6 +413,28 @@ void report_mage(const MageFlags& flags) {
   report(flags, "mage", 1, [&](const Measure& measure) { return write_mage_page(grid, measure); });
 }
 
+void report_frontier(const FrontierFlags& flags) {
+  FrontierGrid grid;
+  grid.families = frontier_families();
+  if (!flags.families.empty()) {
+    std::erase_if(grid.families, [&](const FrontierFamily& family) {
+      return std::find(flags.families.begin(), flags.families.end(), family.family) == flags.families.end();
+    });
+  }
+  if (flags.quick) grid.rounds = 1;
+  set_samples(flags, grid);
+  report(flags, "frontier", grid.rounds,
+         [&](const Measure& measure) { return write_frontier_page(grid, measure); });
+}
+
+void report_claims(const ReportFlags& flags) {
+  ClaimsGrid grid;
+  grid.has_shapes = !flags.quick;
+  set_samples(flags, grid);
+  report(flags, "claims", 1, [&](const Measure& measure) { return write_claims_page(grid, measure); },
+         {"masked", "refusion", "uniform", "mage", "frontier"});
+}
+
 void report_zoo(const ZooFlags& flags) {
   ZooGrid grid;
   grid.models = zoo_models();
@@ -489,6 +523,26 @@ void add_mage_report(CLI::App& report) {
   command->callback([flags] { report_mage(*flags); });
 }
 
+void add_frontier_report(CLI::App& report) {
+  auto flags = std::make_shared<FrontierFlags>();
+  CLI::App* command =
+      report.add_subcommand("frontier", "Accuracy against time and rows of every method, family by family");
+  std::vector<std::string> names;
+  for (const FrontierFamily& family : frontier_families()) names.push_back(family.family);
+  command->add_option("--families", flags->families, "Which of them (default all)")
+      ->check(CLI::IsMember(names));
+  add_report_flags(*command, *flags, "frontier");
+  command->callback([flags] { report_frontier(*flags); });
+}
+
+void add_claims_report(CLI::App& report) {
+  auto flags = std::make_shared<ReportFlags>();
+  CLI::App* command =
+      report.add_subcommand("claims", "What the papers claim, beside what the other reports measured");
+  add_report_flags(*command, *flags, "claims");
+  command->callback([flags] { report_claims(*flags); });
+}
+
 void add_zoo_report(CLI::App& report) {
   auto flags = std::make_shared<ZooFlags>();
   flags->out = "docs";
@@ -506,11 +560,14 @@ void add_zoo_report(CLI::App& report) {
 void add_report_command(CLI::App& program) {
   CLI::App* report = program.add_subcommand("report", "Measure a grid of settings and write a page about it");
   report->require_subcommand(1);
+  add_frontier_report(*report);
+  add_claims_report(*report);
   add_masked_report(*report);
   add_refusion_report(*report);
   add_uniform_report(*report);
   add_mage_report(*report);
   add_zoo_report(*report);
+  add_cpu_report(*report, commit);
 }
 
 }  // namespace lacuna

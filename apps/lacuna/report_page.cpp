@@ -53,6 +53,7 @@ Measurement measurement_of(const nlohmann::json& row) {
     found.repetition = result.at("judge").at("repetition").get<double>();
   }
   found.row_ratio_by_step = row.at("row_ratio_by_step").get<std::vector<double>>();
+  found.texts = result.value("texts", "");  // not in older rows
   return found;
 }
 

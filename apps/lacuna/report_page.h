@@ -38,6 +38,7 @@ struct Measurement {
   double canvas_tokens = 0;                   ///< generated per sample, those after end tokens included
   std::optional<double> perplexity, repetition;
   std::vector<double> row_ratio_by_step;
+  std::string texts;  ///< of all answers, a fingerprint
 
   double answer_tokens() const { return tokens_per_forward * passes; }  ///< per sample
   double rows_per_sample() const { return rows / static_cast<double>(samples); }

@@ -97,6 +97,7 @@ std::vector<ZooModel> zoo_models() {
        "fast-dllm-v2",
        "--unmask low-confidence",
        {"arithmetic", "retrieval 1024", "retrieval 4096"}},
+      {"mini-llada2", "llada2-moe", "--unmask low-confidence", {"arithmetic", "stories"}},
       {"mini-qwen", "qwen2", "", {"arithmetic", "stories"}},
       {"mini-qwen3", "qwen3", "", {"arithmetic", "stories", "records"}},
   };

@@ -12,6 +12,7 @@
 #include "decode/guided_diffusion.h"
 #include "decode/masked_diffusion.h"
 #include "decode/parse_policies.h"
+#include "decode/presets.h"
 #include "decode/refusion.h"
 #include "decode/uniform_diffusion.h"
 
@@ -557,8 +558,10 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
+std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& given,
                                       std::vector<TokenId> prompt, const DecoderContext& context) {
+  refuse(given.preset && context.guide, "preset", "it chooses settings for decoding without --guide");
+  const GenerationOptions options = with_preset(config, given);
   const bool is_infill = !context.answer.empty();
   const int32_t gen_length =
       is_infill ? static_cast<int32_t>(context.answer.size())

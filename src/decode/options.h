@@ -14,6 +14,7 @@ namespace lacuna {
 /// What was asked for. An empty field means "the family's default"; a field that the chosen method would
 /// ignore is refused by make_decoder().
 struct GenerationOptions {
+  std::optional<std::string> preset;
   std::optional<int32_t> gen_length;
   std::optional<int32_t> steps;
   std::optional<int32_t> block_length;
@@ -71,6 +72,9 @@ using Aliases = std::initializer_list<std::string_view>;
 /// Calls visit(name, aliases, field, help) for each setting, in the order of --help.
 template <typename Options, typename Visit>
 void visit_options(Options& options, Visit&& visit) {
+  visit("preset", Aliases{}, options.preset,
+        "The family's settings for exact, balanced or fast decoding, wherever no other flag is given; "
+        "`lacuna inspect` lists them");
   visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens", "max-tokens"},
         options.gen_length, "Positions to generate (default 128)");
   visit("steps", Aliases{"diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"},

@@ -256,7 +256,9 @@ std::string_view chart_colour(size_t index) {
   return kColours[index % kChartColours];
 }
 
-std::string to_svg(const Chart& chart) {
+namespace {
+
+std::string draw_chart(const Chart& chart) {
   std::vector<double> xs, ys;
   for (const ChartSeries& series : chart.series) {
     for (const ChartPoint& point : series.points) {
@@ -266,8 +268,7 @@ std::string to_svg(const Chart& chart) {
   }
   const Scale x(chart.x, xs, kLeft, kRight);
   const Scale y(chart.y, ys, kBottom, kTop);
-  std::string svg = svg_head(kWidth, kHeight, chart.title);
-  svg += draw_axes(chart, x, y);
+  std::string svg = draw_axes(chart, x, y);
   Labels labels;
   for (const ChartSeries& series : chart.series) {
     svg += draw_series(series, x, y);
@@ -279,7 +280,22 @@ std::string to_svg(const Chart& chart) {
       svg += labels.place(point.label, x.place(point.x), y.place(point.y), chart_colour(series.colour));
     }
   }
-  return svg + draw_legend(chart.series) + "</svg>\n";
+  return svg + draw_legend(chart.series);
+}
+
+}  // namespace
+
+std::string to_svg(const Chart& chart) {
+  return svg_head(kWidth, kHeight, chart.title) + draw_chart(chart) + "</svg>\n";
+}
+
+std::string side_by_side(std::span<const Chart> charts, std::string_view title) {
+  std::string svg = svg_head(kWidth * static_cast<double>(charts.size()), kHeight, title);
+  for (size_t i = 0; i < charts.size(); ++i) {
+    svg += fmt::format("<g transform=\"translate({:.1f} 0)\">\n{}</g>\n", kWidth * static_cast<double>(i),
+                       draw_chart(charts[i]));
+  }
+  return svg + "</svg>\n";
 }
 
 std::string to_svg(const HeatMap& map) {

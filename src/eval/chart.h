@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,8 @@ struct Chart {
 inline constexpr size_t kChartColours = 6;
 
 std::string to_svg(const Chart& chart);
+/// One picture of several charts, from left to right.
+std::string side_by_side(std::span<const Chart> charts, std::string_view title);
 
 /// Shares from 0 to 1 as coloured cells.
 struct HeatMapPanel {

@@ -1,5 +1,7 @@
 #include "eval/evaluate.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <ctime>
@@ -112,6 +114,16 @@ double Evaluation::tokens_per_second() const {
   return ratio(
       sum_over(records, [](const SampleRecord& record) -> double { return record.result.answer_tokens; }),
       seconds);
+}
+
+uint64_t Evaluation::fingerprint() const {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  const auto add = [&](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  for (const SampleRecord& record : records) {
+    for (const char c : record.result.text) add(static_cast<unsigned char>(c));
+    add(0);  // which no text holds: where an answer ends matters
+  }
+  return hash;
 }
 
 double Evaluation::canvas_tokens_per_second() const {
@@ -249,7 +261,8 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
       {"seconds", evaluation.seconds},
       {"processor_seconds", evaluation.processor_seconds},
       {"tokens_per_second", evaluation.tokens_per_second()},
-      {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()}};
+      {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()},
+      {"texts", fmt::format("{:016x}", evaluation.fingerprint())}};
   if (evaluation.judgement) json["judge"] = to_json(*evaluation.judgement);
   json["settings"] = std::move(settings);
   return json;

@@ -66,6 +66,7 @@ struct Evaluation {
   StepCost total_baseline() const;
   double tokens_per_second() const;         ///< answer tokens
   double canvas_tokens_per_second() const;  ///< all generated tokens
+  uint64_t fingerprint() const;             ///< of all answers, in order: the same for the same texts
 };
 
 /// A model with all that turns text into requests.

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -753,6 +754,24 @@ TEST_F(Cli, TimesTheLoadingOfAModelAndItsMemory) {
   EXPECT_GT(report["seconds_median"], 0);
   EXPECT_GT(report["file_bytes"], 0);
   EXPECT_EQ(report["weight_bytes"], report["predicted_bytes"]);
+}
+
+TEST_F(Cli, WritesAPageAboutTheKernels) {
+  const Outcome outcome = lacuna("report cpu --quick --threads 1,2 --out cpu -m " + golden("llada") +
+                                 " --load " + golden("llada"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string page = slurp(folder_ / "cpu" / "cpu.md");
+  for (const char* heading : {"## Products with dense weights", "## Products with quantised weights",
+                              "## Attention", "## Whole steps", "## Loading"}) {
+    EXPECT_THAT(page, HasSubstr(heading));
+  }
+  EXPECT_THAT(page, HasSubstr("| 64x64 | int4-min |"));
+  EXPECT_THAT(page, HasSubstr("| 2 | 16 |"));
+  EXPECT_THAT(slurp(folder_ / "cpu" / "cpu_roofline.svg"), HasSubstr("<svg"));
+  std::istringstream lines(slurp(folder_ / "cpu" / "cpu.jsonl"));
+  std::set<std::string> kinds;
+  for (std::string line; std::getline(lines, line);) kinds.insert(json::parse(line)["kind"]);
+  EXPECT_THAT(kinds, testing::ElementsAre("attention", "load", "matmul", "quantised", "setting", "steps"));
 }
 
 TEST_F(Cli, ComparesStepsByThreads) {

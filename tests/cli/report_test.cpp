@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "claims_report.h"
 #include "decoding_picture.h"
 #include "eval/svg.h"
+#include "frontier_report.h"
 #include "mage_report.h"
 #include "refusion_report.h"
 #include "uniform_report.h"
@@ -210,6 +212,106 @@ TEST(UniformPage, HoldsEveryPartFromMadeUpMeasurements) {
   EXPECT_EQ(write(), files);
 }
 
+json block_row(const std::string& command) {
+  json row = row_of(command);
+  const auto timed = [](int prefix, const char* sparse, double speedup, double allowed) {
+    return json{{"prefix", prefix},
+                {"sparse", sparse},
+                {"block_seconds", 12.5},
+                {"speedup", speedup},
+                {"flops_allow", allowed},
+                {"first_step_ratio", 1.05},
+                {"later_step", {{"attention", 0.25}, {"selection", 0.01}, {"rest", 0.5}}}};
+  };
+  row["result"] = {{"results", {timed(8192, "exact", 1, 1), timed(8192, "mage=512", 1.8, 2)}}};
+  return row;
+}
+
+TEST(FrontierPage, NamesTheQuickestSettingForEachGoal) {
+  FrontierGrid grid;
+  grid.families = {{"sort",
+                    "mini-x",
+                    "--task arithmetic",
+                    {{"plain", ""},
+                     {"same", "--same"},
+                     {"close", "--close"},
+                     {"quick", "--quick"},
+                     {"wrong", "--wrong"}}}};
+  struct Given {
+    const char* flag;
+    double accuracy, seconds;
+    const char* texts;
+  };
+  const Given given[] = {{"--same", 0.9, 50, "a"},
+                         {"--close", 0.89, 30, "b"},
+                         {"--quick", 0.81, 10, "c"},
+                         {"--wrong", 0.4, 1, "d"}};
+  std::vector<std::string> commands;
+  const Measure measure = [&](const std::string& command, Purpose purpose) {
+    EXPECT_EQ(purpose, Purpose::kTimes);
+    commands.push_back(command);
+    json row = evaluation_row(command);
+    json& result = row["result"];
+    result["accuracy"] = 0.9;
+    result["processor_seconds"] = 100;
+    result["texts"] = "a";
+    for (const Given& setting : given) {
+      if (command.find(setting.flag) == std::string::npos) continue;
+      result["accuracy"] = setting.accuracy;
+      result["processor_seconds"] = setting.seconds;
+      result["texts"] = setting.texts;
+    }
+    return row;
+  };
+  const std::vector<PageFile> files = write_frontier_page(grid, measure);
+  const std::string& page = files.at(0).text;
+  EXPECT_EQ(files.at(0).name, "README.md");
+  EXPECT_THAT(page,
+              HasSubstr("| mini-x | the defaults: 90.0% | `--same` 90.0% (time 0.50, rows 1.00) | `--close` "
+                        "89.0% (time 0.30, rows 1.00) | `--quick` 81.0% (time 0.10, rows 1.00) |"));
+  for (const std::string& command : commands) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+  EXPECT_EQ(files.at(1).name, "frontier_sort.svg");
+  expect_well_formed(files.at(1).text);
+  EXPECT_EQ(write_frontier_page(grid, measure).at(1).text, files.at(1).text);
+}
+
+TEST(FrontierPage, HasAFamilyForEachDiffusionModelOfTheRepository) {
+  std::set<std::string> known;
+  for (const FrontierFamily& family : frontier_families()) known.insert(family.model);
+  for (const ZooModel& model : zoo_models()) {
+    const bool is_diffusion = model.family.find("qwen") == std::string::npos;
+    EXPECT_EQ(known.contains(model.name), is_diffusion) << model.name;
+  }
+}
+
+TEST(ClaimsPage, JudgesEachClaimByItsRows) {
+  ClaimsGrid grid;
+  bool is_better = false;
+  std::set<std::string> commands;
+  const Measure measure = [&](const std::string& command, Purpose) {
+    commands.insert(command);
+    json row = command.starts_with(kBlockBenchCommand)    ? block_row(command)
+               : command.starts_with(kDecodeBenchCommand) ? decode_row(command)
+                                                          : evaluation_row(command);
+    const bool has_method = command.find("--lock") != std::string::npos;
+    if (has_method) row["result"]["accuracy"] = is_better ? 0.6 : 0.4;
+    if (has_method && is_better) row["result"]["layer_flops"] = 0.6;
+    check_row(row);
+    return row;
+  };
+  const std::string worse = write_claims_page(grid, measure).at(0).text;
+  EXPECT_THAT(worse, AllOf(HasSubstr("fall by 30 to 50% | by 0% | no |"),
+                           HasSubstr("| SureLock: answers are as good | 40.0% right, 50.0% without | no |"),
+                           HasSubstr("| SureLock: a larger ε saves more"), Not(HasSubstr("nan"))));
+  for (const std::string& command : commands) EXPECT_THAT(worse, HasSubstr("`" + command + "`"));
+  is_better = true;
+  EXPECT_THAT(write_claims_page(grid, measure).at(0).text,
+              AllOf(HasSubstr("fall by 30 to 50% | by 40% | yes |"),
+                    HasSubstr("| SureLock: answers are as good | 60.0% right, 50.0% without | yes |")));
+  grid.has_shapes = false;
+  EXPECT_THAT(write_claims_page(grid, measure).at(0).text, Not(HasSubstr("lacuna bench")));
+}
+
 TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
   ZooGrid grid;
   grid.models = {{"mini-a", "sdar", "--unmask threshold=1", {"arithmetic", "retrieval 4096"}},
@@ -240,21 +342,6 @@ TEST(ZooPage, KnowsEveryModelOfTheRepository) {
     if (entry.is_directory()) shipped.insert(entry.path().filename().string());
   }
   EXPECT_EQ(known, shipped);
-}
-
-json block_row(const std::string& command) {
-  json row = row_of(command);
-  const auto timed = [](int prefix, const char* sparse, double speedup, double allowed) {
-    return json{{"prefix", prefix},
-                {"sparse", sparse},
-                {"block_seconds", 12.5},
-                {"speedup", speedup},
-                {"flops_allow", allowed},
-                {"first_step_ratio", 1.05},
-                {"later_step", {{"attention", 0.25}, {"selection", 0.01}, {"rest", 0.5}}}};
-  };
-  row["result"] = {{"results", {timed(8192, "exact", 1, 1), timed(8192, "mage=512", 1.8, 2)}}};
-  return row;
 }
 
 TEST(MagePage, HoldsEveryPartFromMadeUpMeasurements) {

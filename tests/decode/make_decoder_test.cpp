@@ -295,7 +295,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(help.empty());
   });
-  EXPECT_EQ(visits, 49);
+  EXPECT_EQ(visits, 50);
 }
 
 TEST(MakeDecoder, FillsTheGapsOfAnAnswerThatIsGiven) {

@@ -1,0 +1,100 @@
+#include "decode/presets.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lacuna {
+namespace {
+
+using Settings = std::span<const PresetSetting>;
+
+constexpr std::array<Preset, 3> presets(Settings exact, Settings balanced, Settings fast) {
+  return {{{"exact", exact}, {"balanced", balanced}, {"fast", fast}}};
+}
+
+void set(bool& field, std::string_view) {
+  field = true;
+}
+
+void set(std::optional<std::string>& field, std::string_view value) {
+  if (!field) field = std::string(value);
+}
+
+void set(std::vector<std::string>& field, std::string_view value) {
+  if (field.empty()) field.emplace_back(value);
+}
+
+template <typename Number>
+requires std::is_arithmetic_v<Number>
+void set(std::optional<Number>& field, std::string_view value) {
+  if (field) return;
+  Number number{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  expects(error == std::errc() && end == value.data() + value.size(), "a preset's number is one");
+  field = number;
+}
+
+}  // namespace
+
+std::span<const Preset> presets_of(const ModelConfig& config) {
+  static constexpr PresetSetting kEosExit[] = {{"eos-exit", ""}};
+  static constexpr PresetSetting kFreeThreshold[] = {
+      {"cache", "free"}, {"unmask", "threshold=0.9"}, {"eos-exit", ""}};
+  static constexpr PresetSetting kDkv[] = {{"cache", "dkv"}, {"unmask", "threshold=0.9"}, {"eos-exit", ""}};
+  static constexpr PresetSetting kDynamic[] = {{"unmask", "dynamic=0.9"}};
+  static constexpr PresetSetting kSure[] = {{"unmask", "low-confidence"}};
+  static constexpr PresetSetting kUniformCache[] = {{"cache", "uniform"}};
+  static constexpr PresetSetting kSideBySide[] = {{"fill", "side-by-side"}};
+
+  static constexpr auto kLeftToRight = presets({}, {}, {});
+  static constexpr auto kMasked = presets(kEosExit, kDkv, kFreeThreshold);
+  static constexpr auto kSlots = presets({}, {}, kSideBySide);
+  static constexpr auto kBlocks = presets(kSure, kDynamic, kDynamic);
+  static constexpr auto kNoise = presets({}, kUniformCache, kUniformCache);
+
+  if (config.plans_slots) return kSlots;
+  if (config.causal) return kLeftToRight;
+  if (config.noise) return kNoise;
+  return config.block_causal ? kBlocks : kMasked;
+}
+
+std::string describe(const Preset& preset) {
+  if (preset.settings.empty()) return "the defaults";
+  std::string text;
+  for (const PresetSetting& setting : preset.settings) {
+    if (!text.empty()) text += ' ';
+    text.append("--").append(setting.name);
+    if (!setting.value.empty()) text.append(" ").append(setting.value);
+  }
+  return text;
+}
+
+GenerationOptions with_preset(const ModelConfig& config, GenerationOptions options) {
+  if (!options.preset) return options;
+  const std::string name = *options.preset;
+  options.preset.reset();
+  const std::span<const Preset> known = presets_of(config);
+  const auto preset =
+      std::find_if(known.begin(), known.end(), [&](const Preset& each) { return each.name == name; });
+  if (preset == known.end()) {
+    throw InputError("--preset is {}; expected exact, balanced or fast", in_quotes(name));
+  }
+  for (const PresetSetting& setting : preset->settings) {
+    bool is_known = false;
+    visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
+      if (own != setting.name) return;
+      set(field, setting.value);
+      is_known = true;
+    });
+    expects(is_known, "visit_options() lists what a preset sets");
+  }
+  return options;
+}
+
+}  // namespace lacuna

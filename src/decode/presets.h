@@ -1,0 +1,36 @@
+// Settings under one name, chosen by measurement: docs/results/README.md says which settings were compared
+// and what each of these gives.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "decode/options.h"
+#include "model/config.h"
+
+namespace lacuna {
+
+struct PresetSetting {
+  std::string_view name;   ///< as visit_options() has it
+  std::string_view value;  ///< as the command line takes it; empty for a flag
+};
+
+struct Preset {
+  std::string_view name;
+  std::span<const PresetSetting> settings;  ///< none: the family's defaults
+};
+
+/// What the model is decoded by, in this order: "exact" gives the text of the family's plain decoder with the
+/// least work, "balanced" lost less than a point of accuracy on the models that ship, "fast" less than ten.
+/// None chooses a length or a guide.
+std::span<const Preset> presets_of(const ModelConfig& config);
+
+/// The preset as flags: "--cache dkv --eos-exit"; "the defaults" where it sets nothing.
+std::string describe(const Preset& preset);
+
+/// The options with what options.preset sets wherever nothing was given, and without a preset. InputError for
+/// a name that is no preset.
+GenerationOptions with_preset(const ModelConfig& config, GenerationOptions options);
+
+}  // namespace lacuna

@@ -1,0 +1,193 @@
+// The documentation as a reader follows it: its links lead somewhere, its commands exist and run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> found;
+  const fs::path root = LACUNA_SOURCE_DIR;
+  for (const auto& entry : fs::directory_iterator(root)) found.push_back(entry.path());
+  for (const char* folder : {"docs", "models", "src", "tests", "train"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) found.push_back(entry.path());
+  }
+  std::erase_if(found, [](const fs::path& path) { return path.extension() != ".md"; });
+  return found;
+}
+
+/// What a shell prints, with its exit code.
+std::pair<int, std::string> shell(const std::string& command) {
+  std::string printed;
+  std::FILE* const pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
+  if (pipe == nullptr) return {-1, ""};
+  char buffer[4096];
+  for (size_t size = 0; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    printed.append(buffer, size);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, printed};
+}
+
+struct DocumentedCommand {
+  std::string page, text;  ///< text: from the subcommand on
+};
+
+/// The lines of a page, those that end in a backslash joined with the next.
+std::vector<std::string> lines(const fs::path& path) {
+  std::ifstream stream(path);
+  std::vector<std::string> found;
+  bool goes_on = false;
+  for (std::string line; std::getline(stream, line);) {
+    if (goes_on) {
+      found.back().pop_back();
+      found.back() += line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    } else {
+      found.push_back(line);
+    }
+    goes_on = found.back().ends_with('\\');
+  }
+  return found;
+}
+
+/// Every `lacuna ...` in backticks, also over the end of a line, or on a line of its own.
+std::vector<DocumentedCommand> commands() {
+  std::vector<DocumentedCommand> found;
+  for (const fs::path& path : pages()) {
+    const std::string page = path.lexically_relative(LACUNA_SOURCE_DIR).string();
+    if (page.starts_with("src") || page == "CHANGELOG.md") continue;
+    std::string text;
+    for (const std::string& line : lines(path)) {
+      text += line + ' ';
+      const size_t begin = std::min(line.find_first_not_of(" $"), line.size());
+      for (const std::string_view program : {"lacuna ", "build/release/lacuna "}) {
+        if (!line.substr(begin).starts_with(program) || line.find('`') != std::string::npos) continue;
+        const std::string command = line.substr(begin + program.size());
+        found.push_back({page, command.substr(0, command.find(" #"))});
+      }
+    }
+    constexpr std::string_view kOpen = "`lacuna ";
+    for (size_t at = text.find(kOpen); at != std::string::npos; at = text.find(kOpen, at)) {
+      at += kOpen.size();
+      found.push_back({page, text.substr(at, text.find('`', at) - at)});
+    }
+  }
+  return found;
+}
+
+/// The subcommand's words: "report zoo".
+std::string subcommand(const std::string& command) {
+  static const std::set<std::string> kGroups = {"bench", "report", "analyze"};
+  std::istringstream words(command);
+  std::string first, second;
+  words >> first >> second;
+  return kGroups.contains(first) && !second.starts_with('-') ? first + " " + second : first;
+}
+
+/// The shell's words, with those in quotes left out.
+std::vector<std::string> flags(const std::string& command) {
+  const std::string bare = std::regex_replace(command, std::regex(R"("[^"]*"|'[^']*')"), "");
+  std::istringstream words(bare);
+  std::vector<std::string> found;
+  for (std::string word; words >> word;) {
+    if (!word.starts_with("--")) continue;
+    found.push_back(word.substr(0, word.find_first_of("=,.;:|)")));
+  }
+  return found;
+}
+
+/// Whether nothing in it stands for something that the reader has to choose.
+bool is_complete(const std::string& command) {
+  static const std::regex kPlaceholder(R"(\.\.\.|\b[A-Z]{1,}[A-Z_]*\b|path/to|\[|random:|<)");
+  const std::string bare = std::regex_replace(command, std::regex(R"("[^"]*"|'[^']*')"), "");
+  return command.find("-m mini-") != std::string::npos && !std::regex_search(bare, kPlaceholder) &&
+         std::count(command.begin(), command.end(), '"') % 2 == 0;
+}
+
+TEST(Documentation, HasLinksThatLeadSomewhere) {
+  static const std::regex kLink(R"(\]\(([^)#\s]+)(#[^)]*)?\))");
+  int links = 0;
+  for (const fs::path& page : pages()) {
+    for (const std::string& line : lines(page)) {
+      for (std::sregex_iterator match(line.begin(), line.end(), kLink), end; match != end; ++match) {
+        const std::string target = (*match)[1].str();
+        if (target.find("://") != std::string::npos) continue;
+        ++links;
+        EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " links to " << target;
+      }
+    }
+  }
+  EXPECT_GT(links, 50);
+}
+
+TEST(Documentation, NamesFlagsThatExist) {
+  std::map<std::string, std::string> help;
+  int checked = 0;
+  for (const DocumentedCommand& command : commands()) {
+    const std::string name = subcommand(command.text);
+    if (name.empty() || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz- ") != std::string::npos) continue;
+    if (!help.contains(name)) {
+      const auto [exit_code, printed] = shell(LACUNA_BINARY " " + name + " --help");
+      EXPECT_EQ(exit_code, 0) << command.page << ": lacuna " << name;
+      help[name] = printed;
+    }
+    for (const std::string& flag : flags(command.text)) {
+      ++checked;
+      EXPECT_THAT(help[name], testing::ContainsRegex(flag + "([ ,=]|$|\n)"))
+          << command.page << ": lacuna " << command.text;
+    }
+  }
+  EXPECT_GT(checked, 500);
+}
+
+TEST(Documentation, NamesModelsThatShip) {
+  static const std::regex kModel(R"((-m|--guide|--judge|--twin) (mini-[a-z0-9-]+))");
+  for (const DocumentedCommand& command : commands()) {
+    for (std::sregex_iterator match(command.text.begin(), command.text.end(), kModel), end; match != end;
+         ++match) {
+      EXPECT_TRUE(fs::exists(fs::path(LACUNA_SOURCE_DIR "/models") / (*match)[2].str()))
+          << command.page << ": lacuna " << command.text;
+    }
+  }
+}
+
+TEST(SlowDocumentation, HasCommandsThatRun) {
+  const fs::path folder = fs::temp_directory_path() / "lacuna_docs_commands";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  static const std::set<std::string> kRun = {"run", "eval", "compare", "inspect", "tokenize"};
+  std::set<std::string> seen;
+  for (const DocumentedCommand& command : commands()) {
+    if (!kRun.contains(subcommand(command.text)) || !is_complete(command.text)) continue;
+    // Whether it runs, not what it finds.
+    std::string text = std::regex_replace(command.text, std::regex(R"(--samples \d+)"), "--samples 1");
+    if (subcommand(text) != "inspect" && subcommand(text) != "run" &&
+        text.find("--samples") == std::string::npos)
+      text += " --samples 1";
+    if (!seen.insert(text).second) continue;
+    const auto [exit_code, printed] = shell(
+        "cd " + folder.string() + " && LACUNA_MODELS=" LACUNA_SOURCE_DIR "/models " LACUNA_BINARY " " + text);
+    EXPECT_EQ(exit_code, 0) << command.page << ": lacuna " << text << "\n" << printed;
+  }
+  EXPECT_GT(seen.size(), 60U);
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,106 @@
+#include "decode/presets.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "decode/make_decoder.h"
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// A config for each entry of presets_of().
+std::vector<ModelConfig> every_kind() {
+  std::vector<ModelConfig> configs = tiny_configs();
+  configs.push_back(tiny_refusion_config());
+  configs.push_back(tiny_gidd_config(1000));
+  configs.push_back(tiny_gidd_config(-1000));
+  ModelConfig blocks = tiny_configs()[6];
+  blocks.family = Family::kSdar;
+  blocks.causal = false;
+  blocks.block_causal = true;
+  blocks.block_length = 4;
+  blocks.mask_id = 90;
+  configs.push_back(blocks);
+  blocks.family = Family::kFastDllm;
+  blocks.shifted_logits = true;
+  blocks.sub_block_length = 2;
+  configs.push_back(blocks);
+  return configs;
+}
+
+TEST(Presets, AreTheSameThreeInEveryFamily) {
+  for (const ModelConfig& config : every_kind()) {
+    const auto presets = presets_of(config);
+    ASSERT_EQ(presets.size(), 3U);
+    EXPECT_EQ(presets[0].name, "exact");
+    EXPECT_EQ(presets[1].name, "balanced");
+    EXPECT_EQ(presets[2].name, "fast");
+  }
+}
+
+TEST(Presets, MakeDecodersOfEveryFamily) {
+  for (const ModelConfig& config : every_kind()) {
+    for (const Preset& preset : presets_of(config)) {
+      GenerationOptions options;
+      options.gen_length = 8;
+      options.preset = std::string(preset.name);
+      EXPECT_NO_THROW(make_decoder(config, options, {1, 2})) << config.architecture << " " << preset.name;
+    }
+  }
+}
+
+TEST(Presets, SetWhatTheySay) {
+  for (const ModelConfig& config : every_kind()) {
+    for (const Preset& preset : presets_of(config)) {
+      GenerationOptions asked;
+      asked.preset = std::string(preset.name);
+      const GenerationOptions found = with_preset(config, asked);
+      size_t num_set = 0;
+      visit_options(found, [&](std::string_view, const Aliases&, const auto& field, std::string_view) {
+        if (field != std::remove_cvref_t<decltype(field)>()) ++num_set;
+      });
+      EXPECT_EQ(num_set, preset.settings.size());
+      EXPECT_EQ(describe(preset).starts_with("--"), !preset.settings.empty());
+    }
+  }
+}
+
+TEST(Presets, GiveWayToWhatWasAskedFor) {
+  GenerationOptions options;
+  options.preset = "fast";
+  options.cache = "prefix";
+  const GenerationOptions found = with_preset(tiny_configs()[0], options);
+  EXPECT_EQ(found.cache, "prefix");
+  EXPECT_TRUE(found.unmask.has_value());
+  EXPECT_FALSE(found.preset.has_value());
+}
+
+TEST(Presets, AreOptional) {
+  GenerationOptions options;
+  options.gen_length = 8;
+  const GenerationOptions found = with_preset(tiny_configs()[0], options);
+  EXPECT_FALSE(found.cache || found.unmask || found.eos_exit);
+}
+
+TEST(Presets, RefuseUnknownNames) {
+  GenerationOptions options;
+  options.preset = "turbo";
+  EXPECT_THAT(
+      [&] {
+        make_decoder(tiny_configs()[0], options, {1, 2});
+      },
+      ThrowsMessage<InputError>(
+          AllOf(HasSubstr("--preset"), HasSubstr("turbo"), HasSubstr("exact, balanced or fast"))));
+}
+
+}  // namespace
+}  // namespace lacuna
