@@ -675,12 +675,14 @@ template <typename Observation, typename Add>
 void for_each_bin(const std::vector<Observation>& observations, SplitBy split_by, Add&& add) {
   std::map<int, std::vector<const Observation*>> bins;
   for (const Observation& observation : observations) {
-    if (counts(observation.place, split_by)) bins[bin_of(observation.place, split_by)].push_back(&observation);
+    if (counts(observation.place, split_by))
+      bins[bin_of(observation.place, split_by)].push_back(&observation);
   }
   for (const auto& [bin, of_bin] : bins) add(bin, of_bin);
 }
 
-void add_recall_rows(const std::vector<CellObservation>& cells, int32_t budget, SplitBy split_by, Json& rows) {
+void add_recall_rows(const std::vector<CellObservation>& cells, int32_t budget, SplitBy split_by,
+                     Json& rows) {
   for_each_bin(cells, split_by, [&](int bin, const std::vector<const CellObservation*>& of_bin) {
     Spread of_recall;
     Spread of_union;
@@ -697,7 +699,8 @@ void add_recall_rows(const std::vector<CellObservation>& cells, int32_t budget, 
   });
 }
 
-void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, SplitBy split_by, Json& rows) {
+void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, SplitBy split_by,
+                     Json& rows) {
   for_each_bin(cells, split_by, [&](int bin, const std::vector<const CellObservation*>& of_bin) {
     for (size_t p = 0; p < kChosenBy; ++p) {
       Spread accuracy;
