@@ -25,22 +25,6 @@ struct Cell {
   bool is_replacement = false;  // of a draft that fell
 };
 
-/// No longer than a cell, without what XML forbids.
-std::string fitted(std::string_view text) {
-  std::string result;
-  std::string cut;  // where it is too long
-  size_t letters = 0;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte <= ' ' && result.empty()) continue;
-    const bool is_first_byte = (byte & 0xC0) != 0x80;
-    if (is_first_byte && letters + 1 == kLetters) cut = result + "…";
-    if (is_first_byte && letters++ == kLetters) return cut;
-    result += byte < ' ' ? ' ' : c;
-  }
-  return result;
-}
-
 class SlotPicture {
  public:
   SlotPicture(const DecodingTrace& trace, std::string_view title) : trace_(trace), title_(title) {
@@ -66,7 +50,7 @@ class SlotPicture {
 
   std::string text_of(int32_t token) const {
     const auto found = trace_.texts.find(token);
-    return found == trace_.texts.end() ? fmt::format("{}", token) : fitted(found->second);
+    return found == trace_.texts.end() ? fmt::format("{}", token) : fitted_text(found->second, kLetters);
   }
 
   void write(int x, int y, std::string_view anchor, std::string_view colour, std::string_view words,
@@ -199,6 +183,21 @@ class SlotPicture {
 };
 
 }  // namespace
+
+std::string fitted_text(std::string_view text, size_t letters) {
+  std::string result;
+  std::string cut;  // where it is too long
+  size_t count = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= ' ' && result.empty()) continue;
+    const bool is_first_byte = (byte & 0xC0) != 0x80;
+    if (is_first_byte && count + 1 == letters) cut = result + "…";
+    if (is_first_byte && count++ == letters) return cut;
+    result += byte < ' ' ? ' ' : c;
+  }
+  return result;
+}
 
 std::string draw_decoding(const DecodingTrace& trace, std::string_view title) {
   return SlotPicture(trace, title).draw();

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "decoding_film.h"
 #include "eval/chart.h"
 
 namespace lacuna {
@@ -80,6 +81,7 @@ class FrontierPage : private PageWriter {
     std::vector<std::vector<Found>> found;
     found.reserve(grid_.families.size());
     for (const FrontierFamily& family : grid_.families) found.push_back(evaluate_all(family));
+    if (!grid_.film.empty()) write_film();
     write_choices(found);
     write_guide();
     for (size_t i = 0; i < found.size(); ++i) write_family(grid_.families[i], found[i]);
@@ -103,6 +105,24 @@ class FrontierPage : private PageWriter {
       all.push_back(std::move(found));
     }
     return all;
+  }
+
+  void write_film() {
+    heading("The decoders at work");
+    std::vector<FilmLane> lanes;
+    Table commands({"decoder", "command"});
+    for (const FrontierSetting& setting : grid_.film) {
+      const std::string command = fmt::format(
+          "{}{} --gen-length 32 -p \"Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many "
+          "shells does Mia have now?\" --trace trace.jsonl{}",
+          kRunCommand, setting.flags, grid_.common_flags);
+      lanes.push_back({setting.label, trace(command)});
+      commands.row({setting.label, code(command)});
+    }
+    picture("decoders.svg", "The same question, decoder by decoder",
+            draw_film(lanes, "A pass takes as long as it has rows"));
+    paragraph("A pass takes as long as it has rows, so whoever computes less is done sooner.");
+    table(commands);
   }
 
   void write_choices(const std::vector<std::vector<Found>>& found) {
@@ -301,6 +321,17 @@ std::vector<FrontierFamily> frontier_families() {
       {"sdar", "mini-sdar", arithmetic, blocks},
       {"fast-dllm", "mini-fast-dllm", "--task retrieval --length 1024", needles},
       {"llada2", "mini-llada2", arithmetic, blocks},
+  };
+}
+
+std::vector<FrontierSetting> film_settings() {
+  return {
+      {"LLaDA, one token at a time", "-m mini-llada"},
+      {"LLaDA, threshold and DualCache",
+       "-m mini-llada --block-length 8 --unmask threshold=0.9 --cache dual --eos-exit"},
+      {"GIDD, Uniform-Cache", "-m mini-gidd --steps 64 --tokens-per-step 1 --context 96 --cache uniform"},
+      {"SDAR, dynamic", "-m mini-sdar --unmask dynamic=0.9"},
+      {"ReFusion", "-m mini-refusion"},
   };
 }
 

@@ -23,6 +23,9 @@ struct FrontierFamily {
 
 struct FrontierGrid {
   std::vector<FrontierFamily> families;
+  /// Decoders whose work on one prompt is drawn: labels, and the model and flags of `lacuna run`; may be
+  /// empty.
+  std::vector<FrontierSetting> film;
   int32_t samples = 200;
   int32_t rounds = 2;        ///< runs of each setting; the fastest counts
   std::string common_flags;  ///< of every setting: " --threads 2", or nothing
@@ -30,6 +33,9 @@ struct FrontierGrid {
 
 /// Every family that has a model of its own in the repository, with its methods and their combinations.
 std::vector<FrontierFamily> frontier_families();
+
+/// A decoder of each kind, for the film.
+std::vector<FrontierSetting> film_settings();
 
 /// Asks for every setting of the grid and writes README.md and a picture for each family.
 std::vector<PageFile> write_frontier_page(const FrontierGrid& grid, const Measure& measure);

@@ -416,6 +416,7 @@ void report_mage(const MageFlags& flags) {
 void report_frontier(const FrontierFlags& flags) {
   FrontierGrid grid;
   grid.families = frontier_families();
+  grid.film = film_settings();
   if (!flags.families.empty()) {
     std::erase_if(grid.families, [&](const FrontierFamily& family) {
       return std::find(flags.families.begin(), flags.families.end(), family.family) == flags.families.end();

@@ -79,11 +79,14 @@ DecodingTrace trace_of(const nlohmann::json& row) {
   found.commit = row.at("commit").get<std::string>();
   found.prompt_length = row.at("prompt_length").get<int32_t>();
   for (const nlohmann::json& line : row.at("result").at("trace")) {
-    DecodingTrace::Pass pass{line.at("kind").get<std::string>(), line.at("iteration").get<int32_t>(), {}, {}};
+    DecodingTrace::Pass pass;
+    pass.kind = line.at("kind").get<std::string>();
+    pass.iteration = line.value("iteration", 0);  // of models that plan slots, as the slots
+    pass.rows = static_cast<int64_t>(line.at("rows").size());
     for (const nlohmann::json& commit : line.at("committed")) {
       pass.committed.push_back({commit.at("position").get<int32_t>(), commit.at("token").get<int32_t>()});
     }
-    for (const nlohmann::json& slot : line.at("slots")) {
+    for (const nlohmann::json& slot : line.value("slots", nlohmann::json::array())) {
       pass.slots.push_back({slot.at("position").get<int32_t>(), slot.at("selected").get<bool>(),
                             slot.at("accepted").get<int32_t>(),
                             slot.at("tokens").get<std::vector<int32_t>>()});

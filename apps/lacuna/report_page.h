@@ -87,6 +87,7 @@ struct DecodingTrace {
   struct Pass {
     std::string kind;
     int32_t iteration = 0;
+    int64_t rows = 0;  ///< that it computed
     std::vector<Commit> committed;
     std::vector<Slot> slots;
   };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "claims_report.h"
+#include "decoding_film.h"
 #include "decoding_picture.h"
 #include "eval/svg.h"
 #include "frontier_report.h"
@@ -75,6 +76,7 @@ json trace_row(const std::string& command) {
   const auto pass = [](const char* kind, int iteration, json committed, json slots) {
     return json{{"kind", kind},
                 {"iteration", iteration},
+                {"rows", json::array({4})},
                 {"committed", std::move(committed)},
                 {"slots", std::move(slots)}};
   };
@@ -409,6 +411,25 @@ TEST(DecodingPicture, MarksWhatFellAndWhatTookItsPlace) {
   EXPECT_EQ(count(svg, "stroke-dasharray"), 2);  // one slot selected by each plan
   EXPECT_EQ(count(svg, "#ffffff"), 5);           // tokens with a text where they were committed
   EXPECT_EQ(count(svg, "fill-opacity=\"0.3\""), 6);
+}
+
+TEST(DecodingFilm, ShowsEachTokenFromThePassThatWroteItOn) {
+  json quick = trace_row("lacuna run");
+  json slow = quick;
+  for (json& pass : slow["result"]["trace"]) pass["rows"] = json::array({1, 2, 3, 4});
+  slow["result"]["trace"][4]["committed"].push_back(
+      {{"position", 4}, {"token", 4}});  // in place of the first
+  const std::vector<FilmLane> lanes = {{"quick & short", trace_of(quick)}, {"slow", trace_of(slow)}};
+  const std::string svg = draw_film(lanes, "Both");
+  expect_well_formed(svg);
+  EXPECT_EQ(svg, draw_film(lanes, "Both"));
+  EXPECT_THAT(svg,
+              AllOf(HasSubstr("quick &amp; short: 5 passes, 5 rows"), HasSubstr("slow: 5 passes, 20 rows"),
+                    HasSubstr("prefers-reduced-motion"),
+                    // 3 of the 20 rows that the longest lane has, of the four fifths that are played
+                    HasSubstr("@keyframes t1200_10000 { 0% { opacity: 0; } 12.00% { opacity: 1; } 100%"),
+                    HasSubstr(".t4800_8000 { animation: t4800_8000 14s step-end infinite; opacity: 0; }")));
+  EXPECT_EQ(count(svg, "<g class="), 6 + 7);
 }
 
 TEST(DecodingPicture, StrikesOutNothingBehindTheEndOfASlot) {
