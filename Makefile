@@ -22,11 +22,13 @@ bench: build/release/lacuna
 	build/release/lacuna bench step -m random:llada-8b,layers=4 --canvas 1024 --rows 1024,512,256,128
 
 results: build/release/lacuna
+	build/release/lacuna report frontier
 	build/release/lacuna report masked
 	build/release/lacuna report refusion
 	build/release/lacuna report uniform
 	build/release/lacuna report mage
 	build/release/lacuna report zoo
+	build/release/lacuna report claims
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

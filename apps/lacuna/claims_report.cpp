@@ -25,7 +25,9 @@ class ClaimsPage : private PageWriter {
     judge_mage();
     table(claims_);
     heading("The rows behind it");
-    for (const std::string& command : commands_) paragraph("- " + code(command));
+    std::string list;
+    for (const std::string& command : commands_) list += fmt::format("- {}\n", code(command));
+    paragraph(list);
     return files("claims.md", introduction());
   }
 
@@ -90,7 +92,8 @@ class ClaimsPage : private PageWriter {
         "FlashDLM: with the guide more than ten times as fast (12.1× and 13.3× in its abstract)",
         fmt::format("{:.1f} times fewer passes, {}", plain.passes / guided.passes, rows_text(guided, plain)),
         guided.rows * 10 <= plain.rows, kWhere);
-    claim("FlashDLM: and answers are as good", accuracies(guided, plain), is_kept(guided, plain), kWhere);
+    claim("FlashDLM: with the guide answers are as good", accuracies(guided, plain), is_kept(guided, plain),
+          kWhere);
     claim("FlashDLM: a stricter match with the guide is more often right and takes more passes",
           fmt::format("exact {} in {:.1f} passes, top-2 {} in {:.1f}", percent(exact.accuracy), exact.passes,
                       percent(guided.accuracy), guided.passes),

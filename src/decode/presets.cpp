@@ -44,19 +44,19 @@ void set(std::optional<Number>& field, std::string_view value) {
 
 std::span<const Preset> presets_of(const ModelConfig& config) {
   static constexpr PresetSetting kEosExit[] = {{"eos-exit", ""}};
-  static constexpr PresetSetting kFreeThreshold[] = {
-      {"cache", "free"}, {"unmask", "threshold=0.9"}, {"eos-exit", ""}};
-  static constexpr PresetSetting kDkv[] = {{"cache", "dkv"}, {"unmask", "threshold=0.9"}, {"eos-exit", ""}};
+  static constexpr PresetSetting kThreshold[] = {
+      {"cache", "dkv"}, {"unmask", "threshold=0.9"}, {"eos-exit", ""}};
+  static constexpr PresetSetting kOneByOne[] = {{"unmask", "low-confidence"}};
   static constexpr PresetSetting kDynamic[] = {{"unmask", "dynamic=0.9"}};
-  static constexpr PresetSetting kSure[] = {{"unmask", "low-confidence"}};
   static constexpr PresetSetting kUniformCache[] = {{"cache", "uniform"}};
-  static constexpr PresetSetting kSideBySide[] = {{"fill", "side-by-side"}};
+  static constexpr PresetSetting kBoundary[] = {
+      {"cache", "uniform"}, {"refresh", "0"}, {"boundary", "blocks=2,full-every=4"}};
 
   static constexpr auto kLeftToRight = presets({}, {}, {});
-  static constexpr auto kMasked = presets(kEosExit, kDkv, kFreeThreshold);
-  static constexpr auto kSlots = presets({}, {}, kSideBySide);
-  static constexpr auto kBlocks = presets(kSure, kDynamic, kDynamic);
-  static constexpr auto kNoise = presets({}, kUniformCache, kUniformCache);
+  static constexpr auto kMasked = presets(kEosExit, kThreshold, kThreshold);
+  static constexpr auto kSlots = presets({}, {}, {});  // everything quicker is wrong where parts depend
+  static constexpr auto kBlocks = presets(kOneByOne, kDynamic, kDynamic);
+  static constexpr auto kNoise = presets({}, kUniformCache, kBoundary);
 
   if (config.plans_slots) return kSlots;
   if (config.causal) return kLeftToRight;
