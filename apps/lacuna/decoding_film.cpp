@@ -45,8 +45,10 @@ std::vector<Appearance> appearances(const DecodingTrace& trace, int64_t longest)
       if (before != standing.end()) found[before->second].end = now;
       const auto known = trace.texts.find(commit.token);
       standing[commit.position] = found.size();
-      found.push_back({commit.position - trace.prompt_length,
-                       known == trace.texts.end() ? "?" : fitted_text(known->second, kLetters), i, now, 1});
+      const std::string text = known == trace.texts.end() ? "?" : known->second;
+      const bool is_special = text.starts_with("<|");
+      found.push_back(
+          {commit.position - trace.prompt_length, is_special ? "·" : fitted_text(text, kLetters), i, now, 1});
     }
   }
   return found;

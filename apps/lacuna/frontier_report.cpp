@@ -60,8 +60,8 @@ Chart frontier_chart(const FrontierFamily& family, const std::vector<Found>& all
   chart.x.title = cost_title;
   chart.x.logarithmic = true;
   chart.y.title = "right, %";
-  ChartSeries frontier{"nothing is both quicker and more often right", {}, 0, true, false};
-  ChartSeries others{"the other settings", {}, 1, false, false};
+  ChartSeries frontier{"frontier", {}, 0, true, false};
+  ChartSeries others{"others", {}, 1, false, false};
   for (const Found& found : all) {
     const bool is_best = is_on_frontier(found, all, cost);
     (is_best ? frontier : others)
@@ -69,6 +69,7 @@ Chart frontier_chart(const FrontierFamily& family, const std::vector<Found>& all
   }
   std::sort(frontier.points.begin(), frontier.points.end(),
             [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+  frontier.joined = frontier.points.size() > 1;
   chart.series = {frontier, others};
   return chart;
 }
