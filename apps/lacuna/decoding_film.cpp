@@ -14,8 +14,8 @@
 namespace lacuna {
 namespace {
 
-constexpr int kCellWidth = 28, kCellHeight = 20, kLeft = 8, kLaneHeight = 62, kTop = 40;
-constexpr size_t kLetters = 5;                  // that fit a cell
+constexpr int kFilmCellWidth = 28, kFilmCellHeight = 20, kFilmLeft = 8, kLaneHeight = 62, kFilmTop = 40;
+constexpr size_t kFilmLetters = 5;              // that fit a cell
 constexpr double kSeconds = 14, kPlayed = 0.8;  // of a round, and the share of it before the last pass ends
 
 /// A token that stands at a position for a while.
@@ -26,7 +26,7 @@ struct Appearance {
   double begin = 0, end = 1;  ///< shares of a round; 1: it stays
 };
 
-int64_t rows_of(const DecodingTrace& trace) {
+int64_t rows_in(const DecodingTrace& trace) {
   int64_t rows = 0;
   for (const DecodingTrace::Pass& pass : trace.passes) rows += pass.rows;
   return rows;
@@ -47,8 +47,8 @@ std::vector<Appearance> appearances(const DecodingTrace& trace, int64_t longest)
       standing[commit.position] = found.size();
       const std::string text = known == trace.texts.end() ? "?" : known->second;
       const bool is_special = text.starts_with("<|");
-      found.push_back(
-          {commit.position - trace.prompt_length, is_special ? "·" : fitted_text(text, kLetters), i, now, 1});
+      found.push_back({commit.position - trace.prompt_length,
+                       is_special ? "·" : fitted_text(text, kFilmLetters), i, now, 1});
     }
   }
   return found;
@@ -57,7 +57,7 @@ std::vector<Appearance> appearances(const DecodingTrace& trace, int64_t longest)
 class Film {
  public:
   Film(const std::vector<FilmLane>& lanes, std::string_view title) : lanes_(lanes), title_(title) {
-    for (const FilmLane& lane : lanes) longest_ = std::max(longest_, rows_of(lane.trace));
+    for (const FilmLane& lane : lanes) longest_ = std::max(longest_, rows_in(lane.trace));
     for (const FilmLane& lane : lanes) {
       found_.push_back(appearances(lane.trace, longest_));
       for (const Appearance& each : found_.back()) columns_ = std::max(columns_, each.position + 1);
@@ -65,14 +65,14 @@ class Film {
   }
 
   std::string draw() {
-    const int width = 2 * kLeft + columns_ * kCellWidth;
-    const int height = kTop + static_cast<int>(lanes_.size()) * kLaneHeight;
+    const int width = 2 * kFilmLeft + columns_ * kFilmCellWidth;
+    const int height = kFilmTop + static_cast<int>(lanes_.size()) * kLaneHeight;
     svg_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
         "font-family=\"system-ui, sans-serif\" font-size=\"9\" role=\"img\">\n<title>{2}</title>\n",
         width, height, xml_escaped(title_));
     add_style();
-    write(kLeft, 20, "start", kChartGrey, title_, " font-size=\"14\"");
+    write(kFilmLeft, 20, "start", kChartGrey, title_, " font-size=\"14\"");
     for (size_t i = 0; i < lanes_.size(); ++i) add_lane(i);
     return svg_ + "</svg>\n";
   }
@@ -109,26 +109,26 @@ class Film {
 
   void add_lane(size_t index) {
     const FilmLane& lane = lanes_[index];
-    const int top = kTop + static_cast<int>(index) * kLaneHeight;
-    write(kLeft, top + 16, "start", kChartGrey,
-          fmt::format("{}: {} passes, {} rows", lane.title, lane.trace.passes.size(), rows_of(lane.trace)),
+    const int top = kFilmTop + static_cast<int>(index) * kLaneHeight;
+    write(kFilmLeft, top + 16, "start", kChartGrey,
+          fmt::format("{}: {} passes, {} rows", lane.title, lane.trace.passes.size(), rows_in(lane.trace)),
           " font-size=\"12\"");
     const int y = top + 24;
     for (int column = 0; column < columns_; ++column) {
       svg_ += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" fill-opacity=\"0.15\"/>\n",
-          kLeft + column * kCellWidth, y, kCellWidth - 1, kCellHeight, kChartGrey);
+          kFilmLeft + column * kFilmCellWidth, y, kFilmCellWidth - 1, kFilmCellHeight, kChartGrey);
     }
     const double passes = static_cast<double>(std::max<size_t>(lane.trace.passes.size(), 1));
     for (const Appearance& each : found_[index]) {
-      const int x = kLeft + each.position * kCellWidth;
+      const int x = kFilmLeft + each.position * kFilmCellWidth;
       const double early = 1 - static_cast<double>(each.pass) / passes;
       svg_ += fmt::format(
           "<g class=\"{}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" "
           "fill-opacity=\"{:.2f}\"/>",
-          class_of(each), x, y, kCellWidth - 1, kCellHeight, chart_colour(index), 0.15 + 0.3 * early);
+          class_of(each), x, y, kFilmCellWidth - 1, kFilmCellHeight, chart_colour(index), 0.15 + 0.3 * early);
       svg_ += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text></g>\n",
-                          x + kCellWidth / 2, y + 13, kChartGrey, xml_escaped(each.text));
+                          x + kFilmCellWidth / 2, y + 13, kChartGrey, xml_escaped(each.text));
     }
   }
 
