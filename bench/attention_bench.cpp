@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "bench/machine.h"
@@ -84,13 +83,6 @@ void check(const AttentionToTime& work, Out&& out, const char* failure) {
       }
     }
   }
-}
-
-template <typename Run>
-double seconds_of(Run&& run) {
-  const Stopwatch clock;
-  run();
-  return clock.seconds();
 }
 
 AttentionTiming time_attention(const KernelContext& context, const AttentionShape& shape,

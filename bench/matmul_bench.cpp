@@ -9,7 +9,6 @@
 #include <limits>
 #include <memory>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "bench/machine.h"
@@ -89,13 +88,6 @@ void check(const ProductToTime& product, const float* out, int64_t out_stride, d
       expects(std::abs(out[row * out_stride + n] - sum) <= bound, failure);
     }
   }
-}
-
-template <typename Run>
-double seconds_of(Run&& run) {
-  const Stopwatch clock;
-  run();
-  return clock.seconds();
 }
 
 ///   bf16_weights  to time in turns with `weights`, or null

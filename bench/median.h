@@ -1,10 +1,20 @@
+// Timing something, and what many timings come to.
 #pragma once
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace lacuna {
+
+template <typename Run>
+double seconds_of(Run&& run) {
+  const Stopwatch clock;
+  run();
+  return clock.seconds();
+}
 
 /// The middle value, or the mean of the two in the middle; at least one value.
 inline double median(std::vector<double> values) {

@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,7 +23,6 @@ namespace lacuna {
 namespace {
 
 using Json = nlohmann::ordered_json;
-namespace fs = std::filesystem;
 
 struct CpuReportFlags {
   std::string out = "docs/results";
@@ -282,21 +279,12 @@ void add_cpu_report(CLI::App& report, std::string (*commit)()) {
       ->check(number<int>() & CLI::Range(1, 1024));
   command->add_flag("--quick", flags->quick, "Tiny shapes: tries everything, measures nothing of use");
   command->callback([flags, commit] {
-    std::error_code failure;
-    fs::create_directories(flags->out, failure);
     const std::vector<Json> rows = measure(*flags, commit());
     std::string lines;
     for (const Json& row : rows) lines += row.dump() + "\n";
     std::vector<PageFile> files = write_cpu_page(rows);
     files.push_back({"cpu.jsonl", lines});
-    for (const PageFile& file : files) {
-      const fs::path path = fs::path(flags->out) / file.name;
-      std::ofstream stream(path, std::ios::binary);
-      stream << file.text;
-      stream.flush();
-      if (!stream) throw InputError("--out: {} cannot be written", path.string());
-      fmt::print("{}\n", path.string());
-    }
+    write_files(flags->out, files);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/dtype.h"
+#include "decode/make_decoder.h"
 #include "generation_flags.h"
 #include "kernels/table.h"
 
@@ -50,8 +51,7 @@ nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
                                 {"prompt_length", flags.options.prompt_length},
                                 {"batch", flags.options.batch}};
   report.update(to_json(plain, timing));
-  constexpr int32_t kUsualLength = 128;
-  const double tokens = flags.options.batch * flags.generation.gen_length.value_or(kUsualLength);
+  const double tokens = flags.options.batch * flags.generation.gen_length.value_or(kDefaultGenLength);
   report["plain"]["tokens_per_second"] = tokens / plain.total_seconds;
   report["setting"]["tokens_per_second"] = tokens / timing.total_seconds;
   return report;

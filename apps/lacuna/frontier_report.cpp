@@ -24,6 +24,10 @@ struct Found {
 /// Points of accuracy that a setting may lose, in shares.
 constexpr double kBalancedLoss = 0.01, kFastLoss = 0.1;
 
+std::string joined(const std::string& flags, const std::string& more) {
+  return flags.empty() ? more : flags + " " + more;
+}
+
 std::string flags_text(const FrontierSetting& setting) {
   return setting.flags.empty() ? "the defaults:" : code(setting.flags);
 }
@@ -229,7 +233,7 @@ std::vector<FrontierFamily> frontier_families() {
   // What masked models have in common; `one` is one token a step.
   const auto masked = [&](const std::string& one) {
     const std::string lock = "--lock eps=5e-3,gate=20";
-    const auto flags = [&](const std::string& more) { return one.empty() ? more : one + " " + more; };
+    const auto flags = [&](const std::string& more) { return joined(one, more); };
     return std::vector<FrontierSetting>{
         {"plain", one},
         {"blocks", flags("--block-length 8")},
@@ -256,20 +260,17 @@ std::vector<FrontierFamily> frontier_families() {
   };
   // What both kinds of GIDD have in common; `base` are the plain decoder's flags.
   const auto noisy = [](const std::string& base, const std::string& hurried) {
-    const auto flags = [](const std::string& first, const std::string& more) {
-      return first.empty() ? more : first + " " + more;
-    };
     return std::vector<FrontierSetting>{
         {"plain", base},
-        {"prefix", flags(base, "--cache prefix")},
-        {"uniform, R=1", flags(base, "--cache uniform --refresh 1")},
-        {"uniform, R=4", flags(base, "--cache uniform")},
-        {"uniform, boundary", flags(base, "--cache uniform --refresh 0 --boundary blocks=2,full-every=4")},
-        {"uniform, drift", flags(base, "--cache uniform --drift tau=0.01")},
+        {"prefix", joined(base, "--cache prefix")},
+        {"uniform, R=1", joined(base, "--cache uniform --refresh 1")},
+        {"uniform, R=4", joined(base, "--cache uniform")},
+        {"uniform, boundary", joined(base, "--cache uniform --refresh 0 --boundary blocks=2,full-every=4")},
+        {"uniform, drift", joined(base, "--cache uniform --drift tau=0.01")},
         {"3 at a time", hurried},
-        {"3 at a time, uniform", flags(hurried, "--cache uniform")},
-        {"short context", flags(base, "--context 96")},
-        {"short context, uniform", flags(base, "--context 96 --cache uniform")},
+        {"3 at a time, uniform", joined(hurried, "--cache uniform")},
+        {"short context", joined(base, "--context 96")},
+        {"short context, uniform", joined(base, "--context 96 --cache uniform")},
     };
   };
   const std::vector<FrontierSetting> blocks = {

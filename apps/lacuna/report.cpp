@@ -283,13 +283,6 @@ nlohmann::ordered_json measure(const std::string& command) {
   return measure_evaluation(command);
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << text;
-  stream.flush();
-  if (!stream) throw InputError("--out: {} cannot be written", path.string());
-}
-
 /// What --samples, --quick and --threads say about a grid.
 template <typename Grid>
 void set_samples(const ReportFlags& flags, Grid& grid) {
@@ -329,10 +322,7 @@ void report(const ReportFlags& flags, const std::string& name, int32_t rounds,
       return rows.of(command);
     });
   }
-  for (const PageFile& file : page) {
-    write_file(fs::path(flags.out) / file.name, file.text);
-    fmt::print("{}\n", (fs::path(flags.out) / file.name).string());
-  }
+  write_files(flags.out, page);
 }
 
 void report_masked(const MaskedFlags& flags) {

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <utility>
+
+#include "base/error.h"
 
 namespace lacuna {
 namespace {
@@ -139,6 +143,19 @@ void check_row(const nlohmann::json& row) {
     analysis_of(row);
   } else {
     measurement_of(row);
+  }
+}
+
+void write_files(const std::string& folder, const std::vector<PageFile>& files) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  for (const PageFile& file : files) {
+    const std::filesystem::path path = std::filesystem::path(folder) / file.name;
+    std::ofstream stream(path, std::ios::binary);
+    stream << file.text;
+    stream.flush();
+    if (!stream) throw InputError("--out: {} cannot be written", path.string());
+    fmt::print("{}\n", path.string());
   }
 }
 

@@ -119,6 +119,9 @@ struct PageFile {
   std::string text;
 };
 
+/// Writes the files into a folder, which it makes, and prints their paths. InputError names --out.
+void write_files(const std::string& folder, const std::vector<PageFile>& files);
+
 std::string percent(double share);
 std::string times(double ratio);               ///< "1.50×"
 std::string code(const std::string& command);  ///< as code of the page

@@ -4,13 +4,9 @@
 #include <utility>
 
 namespace lacuna {
-namespace {
-
 int32_t whole_tiles(int64_t count) {
   return static_cast<int32_t>(count / kCellTile * kCellTile);
 }
-
-}  // namespace
 
 int32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());

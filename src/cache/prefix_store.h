@@ -14,6 +14,9 @@ namespace lacuna {
 /// How many tokens two texts begin with alike.
 int32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b);
 
+/// As many of the first `count` cells as fill whole tiles.
+int32_t whole_tiles(int64_t count);
+
 /// Keeps copies of K/V, by the tokens that they belong to, and forgets those that were not asked for the
 /// longest where they come to too many bytes. Only whole tiles of cells are kept; a position's cell has its
 /// number. Not for several threads at once.

@@ -14,7 +14,7 @@ enum Purpose : uint8_t { kOffset, kOrder };
 }  // namespace
 
 CausalLikelihood::CausalLikelihood(std::vector<TokenId> tokens, int32_t most_rows)
-    : tokens_(std::move(tokens)), most_rows_(most_rows), scores_(tokens_.size()) {
+    : LikelihoodDecoder(std::move(tokens)), most_rows_(most_rows) {
   expects(!tokens_.empty() && most_rows_ > 0, "a text has a token, and a pass a row");
 }
 
@@ -48,7 +48,7 @@ StepReport CausalLikelihood::apply(std::span<const RowStatistics> drawn) {
 }
 
 MaskedLikelihood::MaskedLikelihood(Options options, std::vector<TokenId> tokens)
-    : options_(options), tokens_(std::move(tokens)), scores_(tokens_.size()) {
+    : LikelihoodDecoder(std::move(tokens)), options_(options) {
   expects(options_.given >= 1 && num_scored() >= 1, "a token is given, and another one scored");
 }
 

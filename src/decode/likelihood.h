@@ -22,7 +22,26 @@ class LikelihoodDecoder : public Decoder {
   };
 
   /// Of every token; complete once done().
-  virtual std::span<const Score> scores() const = 0;
+  std::span<const Score> scores() const { return scores_; }
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return length(); }
+  PassWork uncached_work() const override { return work_of(plan_); }
+  std::span<const TokenId> canvas() const override { return tokens_; }
+  int32_t prompt_length() const override { return length(); }
+  int32_t num_final() const override { return 0; }
+  StopReason stop_reason() const override { return StopReason::kLength; }
+
+ protected:
+  explicit LikelihoodDecoder(std::vector<TokenId> tokens)
+      : tokens_(std::move(tokens)), scores_(tokens_.size()) {}
+
+  int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
+
+  std::vector<TokenId> tokens_;
+  std::vector<Score> scores_;
+  int32_t num_passes_ = 0;
+  StepPlan plan_;
 };
 
 /// An autoregressive model's likelihood of each token given those before it.
@@ -31,30 +50,16 @@ class CausalLikelihood final : public LikelihoodDecoder {
   ///   tokens  at least one      most_rows  of a pass
   explicit CausalLikelihood(std::vector<TokenId> tokens, int32_t most_rows = 1024);
 
-  std::span<const Score> scores() const override { return scores_; }
-
-  int32_t num_sequences() const override { return 1; }
-  int32_t num_cells() const override { return length(); }
   bool done() const override { return num_read_ + 1 >= length(); }
   const StepPlan& plan() override;
-  PassWork uncached_work() const override { return work_of(plan_); }
   StepReport apply(std::span<const RowStatistics> drawn) override;
-  std::span<const TokenId> canvas() const override { return tokens_; }
-  int32_t prompt_length() const override { return length(); }
-  int32_t num_final() const override { return 0; }
   IndexRange block() const override { return {num_read_, pass_end()}; }
-  StopReason stop_reason() const override { return StopReason::kLength; }
 
  private:
-  int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t pass_end() const { return std::min(length() - 1, num_read_ + most_rows_); }
 
-  std::vector<TokenId> tokens_;
   int32_t most_rows_;
   int32_t num_read_ = 0;
-  int32_t num_passes_ = 0;
-  std::vector<Score> scores_;
-  StepPlan plan_;
 };
 
 /// A masked model's likelihood of the tokens behind the first `given` ones, on a canvas that ends with them.
@@ -80,33 +85,19 @@ class MaskedLikelihood final : public LikelihoodDecoder {
   ///   tokens  more than are given
   MaskedLikelihood(Options options, std::vector<TokenId> tokens);
 
-  std::span<const Score> scores() const override { return scores_; }
-
-  int32_t num_sequences() const override { return 1; }
-  int32_t num_cells() const override { return length(); }
   bool done() const override { return num_passes_ == most_passes(); }
   const StepPlan& plan() override;
-  PassWork uncached_work() const override { return work_of(plan_); }
   StepReport apply(std::span<const RowStatistics> drawn) override;
-  std::span<const TokenId> canvas() const override { return tokens_; }
-  int32_t prompt_length() const override { return length(); }
-  int32_t num_final() const override { return 0; }
   IndexRange block() const override { return {options_.given, length()}; }
-  StopReason stop_reason() const override { return StopReason::kLength; }
 
  private:
-  int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t num_scored() const { return length() - options_.given; }
   int32_t most_passes() const { return options_.draws > 0 ? options_.draws : num_scored(); }
   /// Positions that the next pass masks, ascending.
   std::vector<int32_t> masked() const;
 
   Options options_;
-  std::vector<TokenId> tokens_;
-  std::vector<Score> scores_;
   std::vector<int32_t> masked_;  // of the planned pass
-  int32_t num_passes_ = 0;
-  StepPlan plan_;
 };
 
 }  // namespace lacuna

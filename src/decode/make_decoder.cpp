@@ -19,7 +19,6 @@
 namespace lacuna {
 namespace {
 
-constexpr int32_t kDefaultGenLength = 128;
 constexpr int32_t kMostGenLength = 1 << 20;
 
 constexpr std::string_view kUnmaskNames =

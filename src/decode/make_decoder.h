@@ -1,6 +1,7 @@
 // From what a user asked for to a decoder, or to a sentence that says why not.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "model/config.h"
 
 namespace lacuna {
+
+/// --gen-length, where nothing is asked for.
+inline constexpr int32_t kDefaultGenLength = 128;
 
 /// The model that confirms drafts (FlashDLM's guided diffusion).
 struct GuideContext {

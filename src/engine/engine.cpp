@@ -106,7 +106,6 @@ void Engine::admit() {
 }
 
 void Engine::take_prefixes() {
-  const auto whole_tiles = [](int32_t count) { return count / kCellTile * kCellTile; };
   for (const size_t index : running_) {
     Request& request = requests_.at(index);
     if (!request.seeks_prefix) continue;
@@ -114,14 +113,14 @@ void Engine::take_prefixes() {
     const std::span<const TokenId> tokens =
         request.decoder->canvas().first(static_cast<size_t>(std::max(0, own.wanted)));
     PrefixStore::Match best = prefixes_.find(own.block_length, tokens);
-    int64_t promised = best.count;
+    int32_t promised = best.count;
     for (const size_t earlier : running_) {
       if (earlier == index) break;
       const Request& other = requests_.at(earlier);
       const ExactPrefix theirs = other.decoder->exact_prefix();
       if (theirs.block_length != own.block_length) continue;
       const int32_t common = common_prefix(tokens, other.decoder->canvas());
-      const auto kept = static_cast<int32_t>(whole_tiles(std::min(common, theirs.kept)));
+      const int32_t kept = whole_tiles(std::min(common, theirs.kept));
       if (kept > best.count) best = {&other.caches.front(), kept};
       promised = std::max(promised, whole_tiles(std::min(common, std::max(theirs.kept, theirs.promised))));
     }

@@ -11,11 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "eval/perplexity.h"
 
 namespace lacuna {
 namespace {
-
-constexpr int32_t kRowsPerPass = 1024;  // enough to use the weights well
 
 // What random numbers are for.
 enum Purpose : uint8_t { kOffset = 48, kOrder, kNoisy };
@@ -58,7 +57,7 @@ class Passes {
 
   /// Sequences begin here; rows, groups and scores that follow belong to `text`.
   void begin(size_t text) {
-    if (plan_.num_rows() >= kRowsPerPass) run();
+    if (plan_.num_rows() >= kScoringRows) run();
     text_ = text;
     num_cells_.push_back(0);
   }
@@ -236,7 +235,7 @@ class BlockText {
   void add(Passes& passes) const {
     const int32_t first_block = prompt_ / block_;
     const int32_t copied = size_of(tokens_) - first_block * block_;
-    const int32_t draws_at_once = std::max(1, (kRowsPerPass - size_of(tokens_)) / copied);
+    const int32_t draws_at_once = std::max(1, (kScoringRows - size_of(tokens_)) / copied);
     for (int32_t draw = 0; draw < settings_.draws; draw += draws_at_once) {
       passes.begin(index_);
       add_clean(draw == 0, passes);

@@ -9,8 +9,6 @@
 namespace lacuna {
 namespace {
 
-constexpr int32_t kRowsToJudge = 1024;  // enough to use the weights well
-
 /// Counts n-grams; the text's own set of those seen before is the caller's.
 struct NgramCount {
   int64_t all = 0;
@@ -105,7 +103,7 @@ Judgement judge(const Model& model, const KernelContext& context, std::span<cons
   };
   for (const JudgedText& text : texts) {
     add_text(text, model.config().vocab_size, plan);
-    if (plan.num_rows() >= kRowsToJudge) run();
+    if (plan.num_rows() >= kScoringRows) run();
   }
   run();
   for (size_t n = 1; n <= 3; ++n) judgement.distinct[n - 1] = distinct_ngrams(texts, n);

@@ -15,6 +15,9 @@
 
 namespace lacuna {
 
+/// Rows of a pass that only scores texts: enough to use the weights well.
+inline constexpr int32_t kScoringRows = 1024;
+
 /// A text in the judge's tokens.
 struct JudgedText {
   std::vector<TokenId> prompt;      ///< read, never counted

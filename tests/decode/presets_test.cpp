@@ -23,12 +23,7 @@ std::vector<ModelConfig> every_kind() {
   configs.push_back(tiny_refusion_config());
   configs.push_back(tiny_gidd_config(1000));
   configs.push_back(tiny_gidd_config(-1000));
-  ModelConfig blocks = tiny_configs()[6];
-  blocks.family = Family::kSdar;
-  blocks.causal = false;
-  blocks.block_causal = true;
-  blocks.block_length = 4;
-  blocks.mask_id = 90;
+  ModelConfig blocks = tiny_block_config(4);
   configs.push_back(blocks);
   blocks.family = Family::kFastDllm;
   blocks.shifted_logits = true;

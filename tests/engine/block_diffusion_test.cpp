@@ -19,24 +19,12 @@ namespace {
 
 constexpr int32_t kBlock = 4;
 
-ModelConfig sdar_config() {
-  ModelConfig config = tiny_refusion_config();
-  config.family = Family::kSdar;
-  config.causal = false;
-  config.plans_slots = false;
-  config.block_causal = true;
-  config.block_length = kBlock;
-  config.num_layers = 4;  // two of them may be sparse
-  config.max_positions = 512;
-  return config;
-}
-
 std::shared_ptr<const Model> sdar(ThreadPool& threads, DType dtype = DType::kF32) {
-  return Model::random(sdar_config(), 5, dtype, threads);
+  return Model::random(tiny_block_config(kBlock), 5, dtype, threads);
 }
 
 std::shared_ptr<const Model> fast_dllm(ThreadPool& threads) {
-  ModelConfig config = sdar_config();
+  ModelConfig config = tiny_block_config(kBlock);
   config.family = Family::kFastDllm;
   config.shifted_logits = true;
   config.block_length = 2 * kBlock;
@@ -239,7 +227,7 @@ TEST(BlockDiffusion, KeepsKeysAndValuesApartOrWithTheNextStepWithTheSameBits) {
 
 TEST(BlockDiffusion, ReadsALongPromptInSeveralPasses) {
   ThreadPool threads(2);
-  ModelConfig config = sdar_config();
+  ModelConfig config = tiny_block_config(kBlock);
   config.max_positions = 4096;
   const std::shared_ptr<const Model> model = Model::random(config, 5, DType::kF32, threads);
   const Decoding result = record(model, threads, long_prompt(*model, 2500), options(4, "low-confidence"));
@@ -301,7 +289,7 @@ TEST(BlockDiffusion, TakesMaskTokensInAPromptAsTheyAre) {
 
 TEST(BlockDiffusion, EndsAsSoonAsNothingBeforeTheEndTokenIsMasked) {
   ThreadPool threads(1);
-  ModelConfig config = sdar_config();
+  ModelConfig config = tiny_block_config(kBlock);
   for (TokenId token = 0; token < 40; ++token) config.end_ids.push_back(token);  // most of the vocabulary
   std::sort(config.end_ids.begin(), config.end_ids.end());
   const std::shared_ptr<const Model> model = Model::random(config, 5, DType::kF32, threads);

@@ -22,20 +22,8 @@ struct Method {
   std::function<void(GenerationOptions&)> set = {};
 };
 
-ModelConfig blocks_config(int32_t block_length) {
-  ModelConfig config = tiny_refusion_config();
-  config.family = Family::kSdar;
-  config.causal = false;
-  config.plans_slots = false;
-  config.block_causal = true;
-  config.block_length = block_length;
-  config.num_layers = 4;  // two of them may be sparse
-  config.max_positions = 512;
-  return config;
-}
-
 std::vector<Method> methods() {
-  ModelConfig fast = blocks_config(8);
+  ModelConfig fast = tiny_block_config(8);
   fast.family = Family::kFastDllm;
   fast.shifted_logits = true;
   fast.sub_block_length = 4;
@@ -52,9 +40,9 @@ std::vector<Method> methods() {
   };
   return {{"autoregressive", qwen},
           {"refusion", refusion},
-          {"blocks of 4", blocks_config(4)},
-          {"blocks of 12, which fill no tile", blocks_config(12)},
-          {"blocks of 4, sparse", blocks_config(4), quest},
+          {"blocks of 4", tiny_block_config(4)},
+          {"blocks of 12, which fill no tile", tiny_block_config(12)},
+          {"blocks of 4, sparse", tiny_block_config(4), quest},
           {"blocks of 8, shifted", fast}};
 }
 

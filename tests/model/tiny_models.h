@@ -166,6 +166,19 @@ inline ModelConfig tiny_refusion_config() {
   return config;
 }
 
+/// A block diffusion model that is otherwise the one above, with layers enough for two to be sparse.
+inline ModelConfig tiny_block_config(int32_t block_length) {
+  ModelConfig config = tiny_refusion_config();
+  config.family = Family::kSdar;
+  config.causal = false;
+  config.plans_slots = false;
+  config.block_causal = true;
+  config.block_length = block_length;
+  config.num_layers = 4;
+  config.max_positions = 512;
+  return config;
+}
+
 /// A GIDD model with everything that sets its transformer apart.
 inline ModelConfig tiny_gidd_config(float uniform_shift, int64_t max_positions = 4096) {
   ModelConfig config = tiny_configs()[0];
