@@ -122,8 +122,12 @@ AttentionTiming time_attention(const KernelContext& context, const AttentionShap
     }
   }
   for (int i = 0; i < repeat; ++i) {
+    if (onednn != nullptr) warm_up(run);
     timing.seconds.push_back(seconds_of(run));
-    if (onednn != nullptr) timing.onednn_seconds.push_back(seconds_of([&] { onednn->run(); }));
+    if (onednn == nullptr) continue;
+    const auto run_onednn = [&] { onednn->run(); };
+    warm_up(run_onednn);
+    timing.onednn_seconds.push_back(seconds_of(run_onednn));
   }
   return timing;
 }

@@ -99,7 +99,7 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
   timing.format = weights.matrix().format();
   timing.weight_bytes = weights.matrix().bytes();
   const bool is_quantised = timing.format.is_quantised();
-  const int64_t out_stride = round_up(product.outputs, kPanelWidth);
+  const int64_t out_stride = output_stride(product.outputs);
   Buffer<float> out(product.rows * out_stride);
   PackedRows rows;
   const auto run = [&](const RotatedWeights& matrix, int64_t copy) {
@@ -123,13 +123,19 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
     }
   }
 
+  int64_t turn = 0;
+  const auto timed = [&](auto&& multiply_with) {
+    const auto next = [&] { multiply_with(++turn); };
+    if (onednn != nullptr) warm_up(next);
+    return seconds_of(next);
+  };
   for (int i = 0; i < repeat; ++i) {
-    const int64_t turn = i + 1;
-    timing.seconds.push_back(seconds_of([&] { run(weights, turn % weights.copies()); }));
+    timing.seconds.push_back(timed([&](int64_t copy) { run(weights, copy % weights.copies()); }));
     if (onednn != nullptr)
-      timing.onednn_seconds.push_back(seconds_of([&] { onednn->run(turn % weights.copies()); }));
+      timing.onednn_seconds.push_back(timed([&](int64_t copy) { onednn->run(copy % weights.copies()); }));
     if (bf16_weights != nullptr)
-      timing.bf16_seconds.push_back(seconds_of([&] { run(*bf16_weights, turn % bf16_weights->copies()); }));
+      timing.bf16_seconds.push_back(
+          timed([&](int64_t copy) { run(*bf16_weights, copy % bf16_weights->copies()); }));
   }
   return timing;
 }

@@ -16,6 +16,15 @@ double seconds_of(Run&& run) {
   return clock.seconds();
 }
 
+/// Runs until what ran before is out of the way: oneDNN's threads look out for more work for some 20 ms, on
+/// the cores that the next one needs.
+template <typename Run>
+void warm_up(Run&& run) {
+  const Stopwatch clock;
+  do run();
+  while (clock.seconds() < 0.04);
+}
+
 /// The middle value, or the mean of the two in the middle; at least one value.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

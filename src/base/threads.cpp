@@ -3,6 +3,23 @@
 #include <algorithm>
 
 namespace lacuna {
+namespace {
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Waits a little for something that is about to happen; whoever calls then sleeps. To fall asleep and to be
+/// woken takes longer than most loops of a pass.
+template <typename Happened>
+void look_out_for(Happened&& happened) {
+  constexpr int kPauses = 1000;  // 15 to 60 us, as long as the processor pauses
+  for (int i = 0; i < kPauses && !happened(); ++i) pause();
+}
+
+}  // namespace
 
 ThreadPool::ThreadPool(int num_threads) {
   if (num_threads <= 0) num_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -34,21 +51,28 @@ void ThreadPool::run(const Loop& loop) {
   }
   start_.notify_all();
   take_indices(0);
+  const auto is_done = [this] { return busy_ == 0; };
+  look_out_for(is_done);
+  if (is_done()) return;
   std::unique_lock lock(mutex_);
-  finish_.wait(lock, [this] { return busy_ == 0; });
+  finish_.wait(lock, is_done);
 }
 
 void ThreadPool::work(int thread) {
   uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
+  const auto is_called = [&] { return stopping_ || generation_ != seen; };
   while (true) {
-    start_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+    look_out_for(is_called);
+    if (!is_called()) {
+      std::unique_lock lock(mutex_);
+      start_.wait(lock, is_called);
+    }
     if (stopping_) return;
     seen = generation_;
-    lock.unlock();
     take_indices(thread);
-    lock.lock();
-    if (--busy_ == 0) finish_.notify_one();
+    if (--busy_ > 0) continue;
+    { const std::lock_guard lock(mutex_); }  // the caller sleeps by now, or has yet to look
+    finish_.notify_one();
   }
 }
 

@@ -13,7 +13,8 @@
 namespace lacuna {
 
 /// One loop runs at a time; call parallel_for from one thread only, never from inside a loop body.
-/// Idle threads sleep.
+/// Threads that wait for each other look out for a few dozen microseconds, as the loops of one pass follow
+/// each other, and then sleep.
 class ThreadPool {
  public:
   /// `num_threads` counts the caller, so 1 starts no thread. 0 means all hardware threads.
@@ -50,9 +51,9 @@ class ThreadPool {
   std::condition_variable start_, finish_;
   Loop loop_;
   std::atomic<int64_t> next_index_{0};
-  uint64_t generation_ = 0;
-  int busy_ = 0;
-  bool stopping_ = false;
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int> busy_{0};
+  std::atomic<bool> stopping_{false};
 };
 
 }  // namespace lacuna

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int32_t kHidden = std::numeric_limits<int32_t>::max();
 
-// A multiple of every instruction set's row tile (6, 16).
-constexpr int64_t kStackedRows = 48;
+// Two blocks of AMX tiles, four tiles of AVX-512, and no more than the second-level cache holds scores of.
+constexpr int64_t kStackedRows = 64;
 
 // Cells whose codes are widened at a time: in bf16 with a head_dim of 128 they fill 64 KiB, which stay in the
 // second-level cache until they are multiplied.
@@ -149,8 +149,10 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
   scratch_.resize(static_cast<size_t>(context.threads.size()));
   for (Scratch& scratch : scratch_) {
     scratch.queries.reserve(stacked * padded_depth(dtype, shape.head_dim) * element_bytes);
-    scratch.scores.reserve(stacked * most_cells);
-    if (dtype == DType::kBF16) scratch.probabilities.reserve(stacked * most_cells * element_bytes);
+    scratch.scores.reserve(stacked * output_stride(most_cells));
+    if (dtype == DType::kBF16) {
+      scratch.probabilities.reserve(stacked * output_stride(most_cells) * element_bytes);
+    }
     scratch.sums.reserve(stacked);
     scratch.out.reserve(stacked * round_up(shape.head_dim, kPanelWidth));
   }
@@ -227,6 +229,7 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
   const int64_t head_dim = shape_.head_dim;
   const int64_t stacked = task.rows.size() * heads;
   const int64_t cells = visible.num_cells();
+  const int64_t score_stride = output_stride(cells);
   const int64_t query_stride = padded_depth(dtype_, head_dim);
   const int64_t out_stride = round_up(head_dim, kPanelWidth);
   const int64_t element_bytes = is_bf16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
@@ -251,7 +254,7 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
   product.a_stride = query_stride;
   product.num_rows = stacked;
   product.depth = query_stride;
-  product.out_stride = cells;
+  product.out_stride = score_stride;
   for_each_stretch(visible.tile_runs(), stretch, [&](int64_t cell, int64_t count, int64_t column) {
     panels.point_to_keys(product, cell, count);
     product.out = scratch.scores.data() + column;
@@ -266,7 +269,7 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
   if (mass != nullptr) std::fill_n(mass, cells, 0.0F);
   const int32_t first_task_row = task.rows.begin - group_rows_[static_cast<size_t>(task.group)].begin;
   for (int64_t s = 0; s < stacked; ++s) {
-    float* scores = scratch.scores.data() + s * cells;
+    float* scores = scratch.scores.data() + s * score_stride;
     const auto row = static_cast<int32_t>(first_task_row + s / heads);
     float scale = shape_.scale;
     if (kv.holds_codes()) kernels.multiply(scores, scratch.key_scales.data(), cells);
@@ -287,12 +290,13 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
     }
     if (kv.holds_codes()) kernels.multiply(scores, scratch.value_scales.data(), cells);
     if (is_bf16)
-      kernels.pack_row_bf16(scores, cells, cells, scratch.probabilities.data() + s * cells * element_bytes);
+      kernels.pack_row_bf16(scores, cells, cells,
+                            scratch.probabilities.data() + s * score_stride * element_bytes);
   }
 
   const auto* probabilities =
       is_bf16 ? scratch.probabilities.data() : reinterpret_cast<const std::byte*>(scratch.scores.data());
-  product.a_stride = cells;
+  product.a_stride = score_stride;
   product.out = scratch.out.data();
   product.out_stride = out_stride;
   product.accumulate = false;

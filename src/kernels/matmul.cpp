@@ -6,14 +6,6 @@
 #include "base/error.h"
 
 namespace lacuna {
-namespace {
-
-// Packed rows lie one cache line further apart than they are long: rows whose distance is a power of two
-// would all fall into the same few sets of the caches.
-constexpr int64_t kCacheLine = 64;
-
-}  // namespace
-
 void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows,
                       DType dtype) {
   const KernelTable& kernels = context.kernels;
@@ -22,7 +14,7 @@ void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::s
   padded_depth_ = lacuna::padded_depth(dtype, depth_);
   dtype_ = dtype;
   element_bytes_ = dtype == DType::kBF16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
-  stride_ = padded_depth_ + kCacheLine / element_bytes_;
+  stride_ = padded_depth_ + kCacheLine / element_bytes_;  // as output_stride() has it
   buffer_.reserve(num_rows_ * stride_ * element_bytes_);
 
   constexpr int64_t kRowsPerTask = 16;

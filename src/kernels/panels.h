@@ -41,6 +41,14 @@ constexpr int64_t num_panels(int64_t outputs) {
   return (outputs + kPanelWidth - 1) / kPanelWidth;
 }
 
+inline constexpr int64_t kCacheLine = 64;  // bytes
+
+/// Elements from one row to the next of a matrix that a product writes: whole panels, and a cache line,
+/// because rows whose distance is a power of two would all fall into the same few sets of the caches.
+constexpr int64_t output_stride(int64_t outputs) {
+  return round_up(outputs, kPanelWidth) + kCacheLine / static_cast<int64_t>(sizeof(float));
+}
+
 /// Offset of element (lane, k) within its panel, in elements.
 template <typename Element>
 constexpr int64_t panel_offset(int64_t lane, int64_t k) {
@@ -61,32 +69,42 @@ struct Quantisation {
 
 inline constexpr int64_t kQuantisedDepthStep = 32;
 
-/// Where things lie in one quantised panel of `depth` inputs. All in bytes from the panel's begin.
+/// Where things lie in one quantised panel of `depth` inputs. All in bytes from the panel's begin. Made once
+/// for many look-ups, which need no division.
 class QuantisedLayout {
  public:
   constexpr QuantisedLayout(const Quantisation& quantisation, int64_t depth)
       : depth_(round_up(depth, kQuantisedDepthStep)),
-        groups_(quantisation.group == 0 ? 1 : depth_ / quantisation.group),
-        codes_per_word_(32 / quantisation.bits),
+        group_shift_(quantisation.group == 0    ? kOneGroup
+                     : quantisation.group == 16 ? 4
+                                                : 5),
+        groups_(quantisation.group == 0 ? 1 : depth_ >> group_shift_),
+        word_shift_(quantisation.bits == 4 ? 3 : 2),
         scale_bytes_(quantisation.wide_scales ? 4 : 2),
         codes_(round_up(groups_ * kPanelWidth * scale_bytes_ * (quantisation.has_minimum ? 2 : 1), 64)) {}
 
   constexpr int64_t groups() const { return groups_; }
-  constexpr int64_t codes_per_word() const { return codes_per_word_; }
+  constexpr int64_t group_of(int64_t k) const { return k >> group_shift_; }
+  /// Inputs that share scales and fill whole words.
+  constexpr int64_t run_length() const { return group_shift_ == 4 ? 16 : kQuantisedDepthStep; }
+  constexpr int64_t codes_per_word() const { return int64_t{1} << word_shift_; }
   constexpr int64_t scale(int64_t lane, int64_t group) const {
     return (group * kPanelWidth + lane) * scale_bytes_;
   }
   constexpr int64_t minimum(int64_t lane, int64_t group) const { return scale(lane, groups_ + group); }
   /// The word that holds input k.
   constexpr int64_t word(int64_t lane, int64_t k) const {
-    return codes_ + (k / codes_per_word_ * kPanelWidth + lane) * 4;
+    return codes_ + ((k >> word_shift_) * kPanelWidth + lane) * 4;
   }
   constexpr int64_t bytes() const { return word(0, depth_); }
 
  private:
+  static constexpr int kOneGroup = 62;  // no input is as far
+
   int64_t depth_;
+  int group_shift_;
   int64_t groups_;
-  int64_t codes_per_word_;
+  int word_shift_;
   int64_t scale_bytes_;
   int64_t codes_;
 };

@@ -36,7 +36,7 @@ int64_t head_chunk_rows(int64_t vocab) {
 }
 
 Matrix<float> sized(Buffer<float>& buffer, int64_t rows, int64_t cols) {
-  const int64_t stride = round_up(cols, kPanelWidth);  // products write whole panels
+  const int64_t stride = output_stride(cols);
   buffer.reserve(rows * stride);
   return {buffer.data(), rows, cols, stride};
 }

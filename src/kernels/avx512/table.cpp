@@ -80,15 +80,50 @@ struct DotStep : PairStep, generic::DensePanels<bf16> {
   }
 };
 
-/// Weights of two neighbouring inputs, rounded to bf16, from the word of codes that holds them.
+/// Weights of two neighbouring inputs, rounded to bf16, from the words of codes that hold them.
 struct PairCodes : PairStep {
+  /// A code is made a float by setting it into the mantissa of 2^kBits, which adds as much to it.
+  template <int kBits>
+  static constexpr int kAdded = 1 << kBits;
+
+  /// Sixteen outputs, each twice: a pair's two inputs lie side by side from the begin.
+  struct Words {
+    __m512i lower, upper;
+  };
+  struct FloatsTwice {
+    __m512 lower, upper;
+  };
+  struct Scales {
+    FloatsTwice scale, minimum;
+  };
+
+  static __m512i lower_outputs() { return _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0); }
+  static __m512i upper_outputs() { return _mm512_add_epi32(lower_outputs(), _mm512_set1_epi32(8)); }
+  static FloatsTwice twice(__m512 values) {
+    return {_mm512_permutexvar_ps(lower_outputs(), values), _mm512_permutexvar_ps(upper_outputs(), values)};
+  }
+  static Scales scales(__m512 scale, __m512 minimum) { return {twice(scale), twice(minimum)}; }
+  static Words load_words(const uint32_t* p) {
+    const __m512i words = _mm512_loadu_si512(p);
+    return {_mm512_permutexvar_epi32(lower_outputs(), words),
+            _mm512_permutexvar_epi32(upper_outputs(), words)};
+  }
+
   template <int kBits, int kIndex>
-  static Weights weights(Avx512::Words words, __m512 scale, __m512 minimum) {
-    const __m512 even = _mm512_fmadd_ps(Avx512::code<kBits, kIndex>(words), scale, minimum);
-    const __m512 odd = _mm512_fmadd_ps(Avx512::code<kBits, kIndex + 1>(words), scale, minimum);
-    const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(even));
-    const __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(odd));
-    return (__m512bh)_mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+  static Weights weights(const Words& words, const Scales& scales) {
+    constexpr int kPlace = 23 - kBits;  // a mantissa's highest bits
+    constexpr auto kTurn = [](int index) { return (32 + kPlace - index * kBits) % 32; };
+    const __m512i turns = _mm512_set1_epi64(int64_t{kTurn(kIndex + 1)} << 32 | kTurn(kIndex));
+    const __m512i mask = _mm512_set1_epi32(((1 << kBits) - 1) << kPlace);
+    const __m512i power = _mm512_set1_epi32((127 + kBits) << 23);
+    const auto code = [&](__m512i words_twice) {
+      constexpr int kMaskThenOr = 0xEA;
+      const __m512i turned = _mm512_rolv_epi32(words_twice, turns);
+      return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(turned, mask, power, kMaskThenOr));
+    };
+    const __m512 lower = _mm512_fmadd_ps(code(words.lower), scales.scale.lower, scales.minimum.lower);
+    const __m512 upper = _mm512_fmadd_ps(code(words.upper), scales.scale.upper, scales.minimum.upper);
+    return _mm512_cvtne2ps_pbh(upper, lower);
   }
   static void store(bf16* to, Weights weights) { _mm512_storeu_si512(to, (__m512i)weights); }
 };
@@ -126,9 +161,12 @@ const KernelTable& avx512_table() {
   return kTable;
 }
 
-void widen_to_bf16(const PanelProduct& p, int64_t panel, int64_t begin, int64_t depth, bf16* out) {
-  if (p.quantisation.bits == 4) return generic::widen_slice<PairCodes, 4>(p, panel, begin, depth, out);
-  generic::widen_slice<PairCodes, 8>(p, panel, begin, depth, out);
+void widen_to_bf16(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t begin,
+                   int64_t depth, bf16* out) {
+  if (p.quantisation.bits == 4) {
+    return generic::widen_slice(generic::CodedPanels<PairCodes, 4>(p, layout), panel, begin, depth, out);
+  }
+  generic::widen_slice(generic::CodedPanels<PairCodes, 8>(p, layout), panel, begin, depth, out);
 }
 
 }  // namespace lacuna

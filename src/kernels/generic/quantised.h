@@ -7,47 +7,20 @@
 
 namespace lacuna::generic {
 
-inline constexpr int64_t kMostRuns = kDepthBlock / 16;
-
-/// Inputs of a run: a stretch that shares scales and minimums.
-inline int64_t run_length(const Quantisation& quantisation) {
-  return quantisation.group == 0 ? kQuantisedDepthStep : quantisation.group;
-}
-
-/// The scales and minimums of a slice of one panel, in f32.
-template <typename Isa>
-struct SliceScales {
-  alignas(64) float scales[kMostRuns][kPanelWidth];
-  alignas(64) float minimums[kMostRuns][kPanelWidth];
-
-  /// Takes those of inputs [begin, begin + depth), depth at most kDepthBlock.
-  void widen(const PanelProduct& p, const std::byte* panel, int64_t begin, int64_t depth) {
-    const Quantisation& quantisation = p.quantisation;
-    const QuantisedLayout layout(quantisation, p.depth);
-    const auto centre = Isa::broadcast(static_cast<float>(-(1 << (quantisation.bits - 1))));
-    const auto load = [&](int64_t offset) {
-      return quantisation.wide_scales ? Isa::load(reinterpret_cast<const float*>(panel + offset))
-                                      : Isa::load_f16(reinterpret_cast<const f16*>(panel + offset));
-    };
-    for (int64_t i = 0; i * run_length(quantisation) < depth; ++i) {
-      const int64_t group = quantisation.group == 0 ? 0 : begin / quantisation.group + i;
-      for (int64_t lane = 0; lane < kPanelWidth; lane += Isa::kLanes) {
-        const auto scale = load(layout.scale(lane, group));
-        Isa::store(scales[i] + lane, scale);
-        Isa::store(minimums[i] + lane, quantisation.has_minimum ? load(layout.minimum(lane, group))
-                                                                : Isa::multiply(centre, scale));
-      }
-    }
-  }
-};
-
 /// Weights of one input as floats, from the word of codes that holds it.
 template <typename Isa>
 struct FloatCodes : FloatStep<Isa> {
+  template <int kBits>
+  static constexpr int kAdded = 0;
+
+  struct Scales {
+    typename Isa::Vec scale, minimum;
+  };
+  static Scales scales(typename Isa::Vec scale, typename Isa::Vec minimum) { return {scale, minimum}; }
+  static typename Isa::Words load_words(const uint32_t* words) { return Isa::load_words(words); }
   template <int kBits, int kIndex>
-  static typename Isa::Vec weights(typename Isa::Words words, typename Isa::Vec scale,
-                                   typename Isa::Vec minimum) {
-    return Isa::multiply_add(Isa::template code<kBits, kIndex>(words), scale, minimum);
+  static typename Isa::Vec weights(const typename Isa::Words& words, const Scales& scales) {
+    return Isa::multiply_add(Isa::template code<kBits, kIndex>(words), scales.scale, scales.minimum);
   }
   static void store(float* to, typename Isa::Vec weights) { Isa::store(to, weights); }
 };
@@ -62,34 +35,72 @@ void for_each_step(Body&& body) {
   (std::make_integer_sequence<int, 32 / kBits / kInputs>());
 }
 
-template <int kBits>
-const uint32_t* codes_at(const PanelProduct& p, int64_t panel, int64_t k) {
-  const QuantisedLayout layout(p.quantisation, p.depth);
-  return reinterpret_cast<const uint32_t*>(static_cast<const std::byte*>(p.panels) + panel * p.panel_stride +
-                                           layout.word(0, k));
-}
+/// The panels of a product, read as Codes wants them.
+template <typename Codes, int kBits>
+class CodedPanels {
+ public:
+  using Isa = typename Codes::Vectors;
+  static constexpr int64_t kPerWord = 32 / kBits;
+
+  CodedPanels(const PanelProduct& p, const QuantisedLayout& layout)
+      : p_(p),
+        layout_(layout),
+        has_minimum_(p.quantisation.has_minimum),
+        is_wide_(p.quantisation.wide_scales) {}
+
+  int64_t run_length() const { return layout_.run_length(); }
+
+  /// The words that hold input k.
+  const uint32_t* words(int64_t panel, int64_t k) const {
+    return reinterpret_cast<const uint32_t*>(begin(panel) + layout_.word(0, k));
+  }
+
+  /// Scales of the outputs from `lane` on for the run that holds input k; a minimum makes up for what Codes
+  /// adds to each code.
+  typename Codes::Scales scales(int64_t panel, int64_t k, int64_t lane) const {
+    constexpr int kAdded = Codes::template kAdded<kBits>;
+    constexpr int kMiddle = 1 << (kBits - 1);
+    const int64_t group = layout_.group_of(k);
+    const auto scale = load(begin(panel) + layout_.scale(lane, group));
+    const auto minimum = has_minimum_
+                             ? Isa::multiply_add(Isa::broadcast(static_cast<float>(-kAdded)), scale,
+                                                 load(begin(panel) + layout_.minimum(lane, group)))
+                             : Isa::multiply(Isa::broadcast(static_cast<float>(-kAdded - kMiddle)), scale);
+    return Codes::scales(scale, minimum);
+  }
+
+ private:
+  const std::byte* begin(int64_t panel) const {
+    return static_cast<const std::byte*>(p_.panels) + panel * p_.panel_stride;
+  }
+  typename Isa::Vec load(const std::byte* at) const {
+    return is_wide_ ? Isa::load(reinterpret_cast<const float*>(at))
+                    : Isa::load_f16(reinterpret_cast<const f16*>(at));
+  }
+
+  const PanelProduct& p_;
+  const QuantisedLayout& layout_;
+  bool has_minimum_;
+  bool is_wide_;
+};
 
 /// Widens inputs [begin, begin + depth) of a panel into `out` [depth rounded up to whole words][16].
 template <typename Codes, int kBits>
-void widen_slice(const PanelProduct& p, int64_t panel, int64_t begin, int64_t depth,
+void widen_slice(const CodedPanels<Codes, kBits>& panels, int64_t panel, int64_t begin, int64_t depth,
                  typename Codes::TileElement* out) {
-  using Isa = typename Codes::Vectors;
   constexpr int64_t kPerWord = 32 / kBits;
-  SliceScales<Isa> slice;
-  slice.widen(p, static_cast<const std::byte*>(p.panels) + panel * p.panel_stride, begin, depth);
-  const int64_t length = run_length(p.quantisation);
-  const uint32_t* words = codes_at<kBits>(p, panel, begin);
-  for (int64_t first = 0, run = 0; first < depth; first += length, ++run) {
+  const int64_t length = panels.run_length();
+  const uint32_t* words = panels.words(panel, begin);
+  for (int64_t first = 0; first < depth; first += length) {
     const int64_t end = std::min(first + length, depth);
-    for (int64_t lane = 0; lane < kPanelWidth; lane += Isa::kLanes) {
-      const auto scale = Isa::load(slice.scales[run] + lane);
-      const auto minimum = Isa::load(slice.minimums[run] + lane);
+    for (int64_t lane = 0; lane < kPanelWidth; lane += Codes::Vectors::kLanes) {
+      const auto scales = panels.scales(panel, begin + first, lane);
       for (int64_t k = first; k < end; k += kPerWord) {
-        const auto word = Isa::load_words(words + k / kPerWord * kPanelWidth + lane);
+        const auto word = Codes::load_words(words + k / kPerWord * kPanelWidth + lane);
         for_each_step<kBits, Codes>([&](auto index) {
           constexpr int kIndex = decltype(index)::value;
           Codes::store(out + (k + kIndex) * kPanelWidth + lane * Codes::kInputs,
-                       Codes::template weights<kBits, kIndex>(word, scale, minimum));
+                       Codes::template weights<kBits, kIndex>(word, scales));
         });
       }
     }
@@ -100,22 +111,25 @@ template <typename Codes, int kBits>
 struct QuantisedStep : Codes {
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
 
-  static const uint32_t* place(const PanelProduct& p, int64_t panel, int64_t k) {
-    return codes_at<kBits>(p, panel, k);
+  static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
+    return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride +
+           QuantisedLayout(p.quantisation, p.depth).word(0, k);
   }
   static const typename Codes::TileElement* slice(const PanelProduct& p, int64_t panel, int64_t k,
                                                   int64_t depth, typename Codes::TileElement* space) {
-    widen_slice<Codes, kBits>(p, panel, k, depth, space);
+    const QuantisedLayout layout(p.quantisation, p.depth);
+    widen_slice(CodedPanels<Codes, kBits>(p, layout), panel, k, depth, space);
     return space;
   }
 };
 
 /// kRows rows by kPanels panels of the whole depth. Nothing but sums is kept.
 template <typename Codes, int kBits, int kRows, int kPanels>
-void multiply_few(const PanelProduct& p, int64_t first_panel) {
+void multiply_few(const PanelProduct& p, const CodedPanels<Codes, kBits>& panels, int64_t first_panel) {
   using Isa = typename Codes::Vectors;
   constexpr int kVectors = kPanelWidth / Isa::kLanes;
   constexpr int64_t kPerWord = 32 / kBits;
+  constexpr int64_t kBytesAhead = 1024;
   const auto* a = static_cast<const typename Codes::RowElement*>(p.a);
   float* out = p.out + first_panel * kPanelWidth;
   typename Isa::Vec sums[kRows][kPanels * kVectors];
@@ -124,49 +138,42 @@ void multiply_few(const PanelProduct& p, int64_t first_panel) {
       sums[r][v] = p.accumulate ? Isa::load(out + r * p.out_stride + v * Isa::kLanes) : Isa::zero();
     }
   }
-  const auto* panels = static_cast<const std::byte*>(p.panels) + first_panel * p.panel_stride;
-  const int64_t whole_words = p.depth / kPerWord * kPerWord;
-  const int64_t length = run_length(p.quantisation);
-  SliceScales<Isa> slices[kPanels];
-  const auto multiply = [&](int64_t k, int v, auto word, auto scale, auto minimum, auto index) {
+  const uint32_t* words[kPanels];
+  for (int i = 0; i < kPanels; ++i) words[i] = panels.words(first_panel + i, 0);
+  const auto multiply = [&](int64_t k, int v, const auto& word, const auto& scales, auto index) {
     constexpr int kIndex = decltype(index)::value;
-    const auto weights = Codes::template weights<kBits, kIndex>(word, scale, minimum);
+    const auto weights = Codes::template weights<kBits, kIndex>(word, scales);
     for (int r = 0; r < kRows; ++r) {
       sums[r][v] =
           Codes::multiply_add(Codes::broadcast(a + r * p.a_stride + k + kIndex), weights, sums[r][v]);
     }
   };
-  for (int64_t begin = 0; begin < p.depth; begin += kDepthBlock) {
-    const int64_t depth = std::min(kDepthBlock, p.depth - begin);
-    const uint32_t* words[kPanels];
-    for (int i = 0; i < kPanels; ++i) {
-      slices[i].widen(p, panels + i * p.panel_stride, begin, depth);
-      words[i] = codes_at<kBits>(p, first_panel + i, begin);
+  for (int64_t run = 0; run < p.depth; run += panels.run_length()) {
+    typename Codes::Scales scales[kPanels * kVectors];
+    for (int v = 0; v < kPanels * kVectors; ++v) {
+      scales[v] = panels.scales(first_panel + v / kVectors, run, v % kVectors * Isa::kLanes);
     }
-    const auto each_vector = [&](int64_t k, auto&& use) {
-      const int64_t run = k / length;
-      for (int v = 0; v < kPanels * kVectors; ++v) {
-        const int panel = v / kVectors;
-        const int64_t lane = v % kVectors * Isa::kLanes;
-        use(v, Isa::load_words(words[panel] + k / kPerWord * kPanelWidth + lane),
-            Isa::load(slices[panel].scales[run] + lane), Isa::load(slices[panel].minimums[run] + lane));
-      }
+    const auto word = [&](int64_t k, int v) {
+      return Codes::load_words(words[v / kVectors] + k / kPerWord * kPanelWidth + v % kVectors * Isa::kLanes);
     };
-    int64_t k = 0;
-    for (; begin + k < whole_words && k < depth; k += kPerWord) {
+    const int64_t end = std::min(run + panels.run_length(), p.depth);
+    int64_t k = run;
+    for (; k + kPerWord <= end; k += kPerWord) {
       for (int i = 0; i < kPanels; ++i) {
-        __builtin_prefetch(reinterpret_cast<const std::byte*>(words[i]) + k * kPanelWidth * kBits / 8 + 1024);
+        __builtin_prefetch(reinterpret_cast<const std::byte*>(words[i] + k / kPerWord * kPanelWidth) +
+                           kBytesAhead);
       }
-      each_vector(k, [&](int v, auto word, auto scale, auto minimum) {
-        for_each_step<kBits, Codes>([&](auto index) { multiply(begin + k, v, word, scale, minimum, index); });
+      for (int v = 0; v < kPanels * kVectors; ++v) {
+        const auto codes = word(k, v);
+        for_each_step<kBits, Codes>([&](auto index) { multiply(k, v, codes, scales[v], index); });
+      }
+    }
+    for (int v = 0; k < end && v < kPanels * kVectors; ++v) {
+      const auto codes = word(k, v);
+      for_each_step<kBits, Codes>([&](auto index) {
+        if (k + decltype(index)::value < end) multiply(k, v, codes, scales[v], index);
       });
     }
-    if (k >= depth) continue;
-    each_vector(k, [&](int v, auto word, auto scale, auto minimum) {
-      for_each_step<kBits, Codes>([&](auto index) {
-        if (k + decltype(index)::value < depth) multiply(begin + k, v, word, scale, minimum, index);
-      });
-    });
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kPanels * kVectors; ++v) {
@@ -180,10 +187,12 @@ void multiply_few_rows(const PanelProduct& p) {
   // Enough sums that none waits for itself, and no more than registers hold.
   constexpr int kVectors = kPanelWidth / Codes::Vectors::kLanes;
   constexpr int kPanels = std::max(1, 4 / kVectors);
+  const QuantisedLayout layout(p.quantisation, p.depth);
+  const CodedPanels<Codes, kBits> panels(p, layout);
   int64_t panel = 0;
   for (; panel + kPanels <= p.num_panels; panel += kPanels)
-    multiply_few<Codes, kBits, kRows, kPanels>(p, panel);
-  for (; panel < p.num_panels; ++panel) multiply_few<Codes, kBits, kRows, 1>(p, panel);
+    multiply_few<Codes, kBits, kRows, kPanels>(p, panels, panel);
+  for (; panel < p.num_panels; ++panel) multiply_few<Codes, kBits, kRows, 1>(p, panels, panel);
 }
 
 template <typename Codes, int kBits>
