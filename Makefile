@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test bench results asan tsan lint format train train-test clean
+.PHONY: run test slow-test clients bench results asan tsan lint format train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32
@@ -17,18 +17,27 @@ slow-test: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -j $(JOBS)
 
+# The official OpenAI client and a browser against the server; their Python packages come from PyPI.
+clients: build/dev/build.ninja
+	scripts/bootstrap clients
+	tests/reference/make_venv.sh build/clients --small
+	cmake --preset dev -DLACUNA_REFERENCE_PYTHON=$(CURDIR)/build/clients/bin/python
+	cmake --build --preset dev -j $(JOBS)
+	ctest --preset dev -L reference
+
 bench: build/release/lacuna
 	build/release/lacuna bench matmul
 	build/release/lacuna bench step -m random:llada-8b,layers=4 --canvas 1024 --rows 1024,512,256,128
 
 results: build/release/lacuna
-	build/release/lacuna report frontier
-	build/release/lacuna report masked
-	build/release/lacuna report refusion
-	build/release/lacuna report uniform
-	build/release/lacuna report mage
+	build/release/lacuna report frontier -t 1
+	build/release/lacuna report masked -t 1 --samples 24
+	build/release/lacuna report refusion -t 1 --shape random:refusion-8b,layers=1
+	build/release/lacuna report uniform -t 1 --samples 100
+	build/release/lacuna report mage -t 2
 	build/release/lacuna report zoo
 	build/release/lacuna report claims
+	build/release/lacuna report cpu
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

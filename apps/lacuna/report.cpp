@@ -54,6 +54,7 @@ struct ReportFlags {
   int threads = 0;
   bool quick = false;
   bool fresh = false;
+  bool only_known = false;
 };
 
 struct MaskedFlags : ReportFlags {
@@ -315,7 +316,10 @@ void report(const ReportFlags& flags, const std::string& name, int32_t rounds,
   std::vector<PageFile> page;
   for (int32_t round = 1; round <= rounds; ++round) {
     page = write_page([&](const std::string& command, Purpose purpose) {
-      if (rows.runs(command) < (purpose == Purpose::kTimes ? round : 1)) {
+      if (flags.only_known) {
+        if (rows.runs(command) == 0)
+          throw InputError("--only-known: {}.jsonl has no row of {}", name, command);
+      } else if (rows.runs(command) < (purpose == Purpose::kTimes ? round : 1)) {
         fmt::print(stderr, "{}\n", command);
         rows.add(measure(command));
       }
@@ -447,7 +451,11 @@ void add_report_flags(CLI::App& command, ReportFlags& flags, const std::string& 
   command.add_option("--out", flags.out,
                      fmt::format("Folder of {0}.jsonl, {0}.md and the plots (default {1})", name, flags.out));
   command.add_flag("--quick", flags.quick, "A small grid, to see that all of it works");
-  command.add_flag("--fresh", flags.fresh, "Forget the rows that the folder holds");
+  CLI::Option* fresh = command.add_flag("--fresh", flags.fresh, "Forget the rows that the folder holds");
+  command
+      .add_flag("--only-known", flags.only_known,
+                "Write the page again from the rows that the folder holds, and measure nothing")
+      ->excludes(fresh);
   command.footer(fmt::format(
       "Rows that {}.jsonl holds are not measured again, so that a run may be interrupted.", name));
 }

@@ -167,6 +167,59 @@ TEST(Documentation, NamesModelsThatShip) {
   }
 }
 
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// The commands of `make results`.
+std::vector<std::string> report_commands() {
+  std::vector<std::string> found;
+  const std::string makefile = text_of(LACUNA_SOURCE_DIR "/Makefile");
+  static const std::regex kReport(R"(build/release/lacuna (report [^\n]+))");
+  for (std::sregex_iterator match(makefile.begin(), makefile.end(), kReport), end; match != end; ++match)
+    found.push_back((*match)[1]);
+  return found;
+}
+
+TEST(Documentation, HasThePagesThatTheRawRowsGive) {
+  const fs::path folder = fs::temp_directory_path() / "lacuna_docs_results";
+  fs::remove_all(folder);
+  const fs::path docs = LACUNA_SOURCE_DIR "/docs";
+  fs::copy(docs / "results", folder);
+  for (const char* file : {"zoo.jsonl", "zoo.md"}) fs::copy_file(docs / file, folder / file);
+  const std::vector<std::string> reports = report_commands();
+  EXPECT_EQ(reports.size(), 8U);
+  for (const std::string& report : reports) {
+    const auto [exit_code, printed] = shell("cd " LACUNA_SOURCE_DIR " && " LACUNA_BINARY " " + report +
+                                            " --only-known --out " + folder.string());
+    EXPECT_EQ(exit_code, 0) << report << "\n" << printed;
+  }
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const fs::path ours = name.starts_with("zoo.") ? docs / name : docs / "results" / name;
+    EXPECT_EQ(text_of(entry.path()), text_of(ours)) << name;
+  }
+  fs::remove_all(folder);
+}
+
+TEST(Documentation, TakesTheFiguresOfTheReadmeFromPages) {
+  std::string known;
+  for (const fs::path& path : pages()) {
+    const std::string page = path.lexically_relative(LACUNA_SOURCE_DIR "/docs").string();
+    if (page == "zoo.md" || page.starts_with("results/")) known += text_of(path);
+  }
+  const std::string readme = text_of(LACUNA_SOURCE_DIR "/README.md");
+  const std::string prose = std::regex_replace(readme, std::regex("`[^`]*`"), "");
+  static const std::regex kFigure(R"([ |(](\d+\.\d+%?)[ ,;)])");
+  int64_t count = 0;
+  for (std::sregex_iterator match(prose.begin(), prose.end(), kFigure), end; match != end; ++match, ++count) {
+    EXPECT_NE(known.find((*match)[1]), std::string::npos) << (*match)[1];
+  }
+  EXPECT_GT(count, 20);
+}
+
 TEST(SlowDocumentation, HasCommandsThatRun) {
   const fs::path folder = fs::temp_directory_path() / "lacuna_docs_commands";
   fs::remove_all(folder);
