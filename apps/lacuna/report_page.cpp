@@ -131,6 +131,13 @@ double AnalysisTable::number(size_t row, std::string_view column) const {
   return cell.is_number() ? cell.get<double>() : 0;
 }
 
+std::string AnalysisTable::text(size_t row, std::string_view column) const {
+  const auto found = std::find(head.begin(), head.end(), column);
+  if (found == head.end()) return "";
+  const nlohmann::json& cell = rows.at(row).at(static_cast<size_t>(found - head.begin()));
+  return cell.is_string() ? cell.get<std::string>() : "";
+}
+
 void check_row(const nlohmann::json& row) {
   const auto command = row.at("command").get<std::string>();
   if (command.starts_with(kDecodeBenchCommand)) {

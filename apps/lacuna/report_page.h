@@ -70,6 +70,8 @@ struct AnalysisTable {
 
   /// The number in this column, 0 where there is none.
   double number(size_t row, std::string_view column) const;
+  /// The text in this column, empty where there is none.
+  std::string text(size_t row, std::string_view column) const;
 };
 
 /// What each pass of one decoding did, as `lacuna run --trace` has it.

@@ -219,6 +219,7 @@ class UniformPage : private PageWriter {
     instrument("drift", grid_.model, plain);
     paragraph("The same with masks:");
     instrument("drift", grid_.masked, plain);
+    drift_plot(plain);
     heading("Attention by region");
     paragraph(
         "The thesis (Table 6.7, blocks of 32): learned key 11.1%, prompt 10.2%, rest of the past 16.6%, "
@@ -238,6 +239,34 @@ class UniformPage : private PageWriter {
         "since "
         "the cached K/V were computed, with what it does to the block's predictions.");
     instrument("staleness", grid_.model, uniform);
+  }
+
+  void drift_plot(const std::string& flags) {
+    static constexpr std::array kRegions = {"prompt", "previous", "current", "next", "filler"};
+    std::vector<Chart> charts;
+    for (const std::string passes : {"within", "boundary"}) {
+      Chart chart{passes == "within" ? "Within a block" : "Where the next block begins",
+                  {"region, in the canvas' order", false, 0.5, kRegions.size() + 0.5, {1, 2, 3, 4, 5}},
+                  {"mean 1 - cosine between steps", true, 5e-5, 0.2},
+                  {}};
+      for (const std::string& model : {grid_.model, grid_.masked}) {
+        ChartSeries series{model, {}, chart.series.size(), false, false};
+        for (const AnalysisTable& found : analyze(analyze_command("drift", model, flags))) {
+          for (size_t row = 0; row < found.rows.size(); ++row) {
+            if (found.text(row, "passes") != passes) continue;
+            const auto region = std::find(kRegions.begin(), kRegions.end(), found.text(row, "region"));
+            const double drift = found.number(row, "drift");
+            if (region == kRegions.end() || drift == 0) continue;
+            series.points.push_back({static_cast<double>(region - kRegions.begin() + 1), drift, *region});
+          }
+        }
+        chart.series.push_back(std::move(series));
+      }
+      charts.push_back(std::move(chart));
+    }
+    const std::string title = "How far keys and values move from step to step";
+    picture("uniform_drift.svg", title, side_by_side(charts, title));
+    paragraph("What has never moved, the prompt within a block, has no place on a logarithmic axis.");
   }
 
   void entropy_plot(const std::string& flags) {
