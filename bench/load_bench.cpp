@@ -24,12 +24,12 @@ int64_t bytes_of_tensors(const std::filesystem::path& folder) {
 
 }  // namespace
 
-int64_t anonymous_bytes() {
+int64_t resident_bytes() {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("RssAnon:")) continue;
+    if (!line.starts_with("VmRSS:")) continue;
     int64_t kib = 0;
-    std::istringstream(line.substr(8)) >> kib;
+    std::istringstream(line.substr(6)) >> kib;
     return kib * 1024;
   }
   return 0;
@@ -40,9 +40,9 @@ LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& co
   LoadTiming timing;
   timing.predicted_bytes = predicted_bytes(config, formats);
   for (int i = -1; i < options.repeat; ++i) {
-    const int64_t before = anonymous_bytes();
+    const int64_t before = resident_bytes();
     const auto watch = [&](int64_t, int64_t) {
-      timing.peak_bytes = std::max(timing.peak_bytes, anonymous_bytes() - before);
+      timing.peak_bytes = std::max(timing.peak_bytes, resident_bytes() - before);
     };
     const Stopwatch clock;
     const auto model = folder.empty() ? Model::random(config, 0, formats, threads, watch)

@@ -302,6 +302,10 @@ GgufContent GgufContent::parse(std::span<const std::byte> file, std::string_view
   return content;
 }
 
+void GgufFile::release_pages() const {
+  for (const MappedFile& file : files_) file.release_pages();
+}
+
 GgufFile GgufFile::open(const std::filesystem::path& path) {
   GgufFile result;
   result.name_ = path.string();

@@ -67,6 +67,7 @@ class GgufFile {
   static bool is_gguf(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
 
   const std::string& name() const { return name_; }
+  void release_pages() const;  ///< as MappedFile
   int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
   const GgufTensor* find(std::string_view tensor) const;
   const std::map<std::string, GgufTensor, std::less<>>& tensors() const { return tensors_; }

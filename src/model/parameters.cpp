@@ -186,7 +186,9 @@ class CheckpointSource {
     return weights_.values(name, shape);
   }
 
+  /// The one before is packed by now: its pages would be a second copy of it.
   std::unique_ptr<StoredMatrix> matrix(const ModuleRows& rows, int64_t inputs, Role) const {
+    weights_.release_pages();
     return weights_.matrix(rows.module, rows.total, inputs);
   }
 

@@ -194,6 +194,10 @@ std::unique_ptr<StoredMatrix> Checkpoint::matrix(std::string_view module, int64_
   return std::make_unique<DenseMatrix>(tensor(name + ".weight", {outputs, inputs}), inputs);
 }
 
+void Checkpoint::release_pages() const {
+  for (const MappedFile& file : files_) file.release_pages();
+}
+
 std::vector<std::string_view> Checkpoint::names() const {
   std::vector<std::string_view> result;
   for (const auto& [name, place] : tensors_) result.push_back(name);

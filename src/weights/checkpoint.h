@@ -67,6 +67,8 @@ class Checkpoint : public WeightSource {
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                        int64_t inputs) const override;
 
+  void release_pages() const override;
+
   /// Ascending. With an index, those that it lists.
   std::vector<std::string_view> names() const;
   /// Of all tensors, as stored.

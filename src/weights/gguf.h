@@ -46,6 +46,7 @@ class GgufWeights : public WeightSource {
   /// Leading dimensions may be more than one: stacked matrices are one with all their rows.
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                        int64_t inputs) const override;
+  void release_pages() const override { file_.release_pages(); }
 
  private:
   const GgufTensor& tensor(std::string_view name, std::span<const int64_t> shape) const;

@@ -37,6 +37,9 @@ class WeightSource {
   /// The weights of a module: the tensor `module`.weight, dense or quantised. Valid while the source is.
   virtual std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                                int64_t inputs) const = 0;
+
+  /// Lets the system take back the memory of what was read so far.
+  virtual void release_pages() const = 0;
 };
 
 /// Packs rows [first, first + count) of a matrix: without loss where it is stored in `format`.

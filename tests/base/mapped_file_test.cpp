@@ -54,6 +54,13 @@ TEST_F(MappedFileTest, KeepsItsAddressWhenItMoves) {
   EXPECT_EQ(third.bytes().data(), address);
 }
 
+TEST_F(MappedFileTest, HasItsBytesStillWhenItsPagesWereReleased) {
+  const MappedFile file = MappedFile::open(write("a", std::string(10'000, 'x')));
+  const std::string before(file.text());
+  file.release_pages();
+  EXPECT_EQ(file.text(), before);
+}
+
 TEST_F(MappedFileTest, NamesAFileThatIsMissing) {
   EXPECT_THAT(
       [&] { MappedFile::open(folder_ / "none"); },
