@@ -21,8 +21,8 @@ class MappedFile {
 
   /// Stays at its address when the object is moved.
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Lets the system take back the memory of the pages that were read so far; who reads them again brings them
-  /// back.
+  /// Lets the system take back the memory of the pages that were read so far; who reads them again brings
+  /// them back.
   void release_pages() const;
 
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
