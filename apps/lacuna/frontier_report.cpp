@@ -186,6 +186,7 @@ class FrontierPage : private PageWriter {
         "- [refusion.md](refusion.md): ReFusion's modes\n"
         "- [uniform.md](uniform.md): Uniform-Cache and its instruments\n"
         "- [mage.md](mage.md): sparse attention over block diffusion\n"
+        "- [cpu.md](cpu.md): products, attention and whole steps beside the machine's limits\n"
         "- [published_shapes.md](published_shapes.md): whole decodes at published shapes\n"
         "- [the zoo](../zoo.md): the models that all of this was measured on");
   }

@@ -204,6 +204,28 @@ TEST(Documentation, HasThePagesThatTheRawRowsGive) {
   fs::remove_all(folder);
 }
 
+class QuickReport : public testing::TestWithParam<const char*> {};
+
+TEST_P(QuickReport, MeasuresAndWritesItsPage) {
+  const std::string report = GetParam();
+  const fs::path folder = fs::temp_directory_path() / ("lacuna_quick_" + report.substr(0, report.find(' ')));
+  fs::remove_all(folder);
+  const auto [exit_code, printed] = shell("cd " LACUNA_SOURCE_DIR " && " LACUNA_BINARY " report " + report +
+                                          " --quick --samples 1 --out " + folder.string());
+  EXPECT_EQ(exit_code, 0) << printed;
+  const auto is_page = [](const fs::directory_entry& entry) { return entry.path().extension() == ".md"; };
+  EXPECT_EQ(std::count_if(fs::directory_iterator(folder), fs::directory_iterator(), is_page), 1) << printed;
+  fs::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Report, QuickReport,
+                         testing::Values("frontier", "masked", "refusion --shape none",
+                                         "uniform --shapes none", "mage --shapes none", "zoo", "claims"),
+                         [](const testing::TestParamInfo<const char*>& each) {
+                           const std::string report = each.param;
+                           return report.substr(0, report.find(' '));
+                         });
+
 TEST(Documentation, TakesTheFiguresOfTheReadmeFromPages) {
   std::string known;
   for (const fs::path& path : pages()) {

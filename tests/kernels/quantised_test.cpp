@@ -171,6 +171,16 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
+TEST_P(QuantisedProducts, OfNoRowsDoNothing) {
+  const float unread = 0;
+  for (const Quantisation& quantisation : {Quantisation{8, 32}, Quantisation{4, 32, true}}) {
+    const RandomPanels w(quantisation, 33, 40);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      EXPECT_TRUE(product({&unread, 0, 40}, {}, dtype, w.view()).empty());
+    }
+  }
+}
+
 // Where weights stay f32, they are the same numbers on every instruction set.
 TEST_P(QuantisedProducts, OfOneInputAreExactlyTheWeights) {
   const float one = 1;

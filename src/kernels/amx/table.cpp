@@ -313,6 +313,7 @@ void panel_product(const PanelProduct& p) {
 
 void coded_panel_product(const PanelProduct& p) {
   if (p.num_rows > RowBlocks::kHeight) return panel_product<CodedWeights>(p);
+  if (p.num_rows == 0) return;  // a tile has at least one
   configure_for(p.num_rows);
   for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
     WidenedOnTheWay panels(p, panel);
