@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "bench/machine.h"
-#include "bench/median.h"
 #include "bench/onednn.h"
+#include "bench/timing.h"
 #include "cache/kv_cache.h"
 
 namespace lacuna {

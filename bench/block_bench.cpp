@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "bench/median.h"
+#include "bench/timing.h"
 #include "model/cost.h"
 
 namespace lacuna {

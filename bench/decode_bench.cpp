@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "bench/median.h"
+#include "bench/timing.h"
 #include "cache/kv_cache.h"
 #include "cache/output_cache.h"
 #include "decode/make_decoder.h"

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/gguf.h"
-#include "bench/median.h"
+#include "bench/timing.h"
 #include "model/parameters.h"
 #include "weights/checkpoint.h"
 

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "bench/machine.h"
-#include "bench/median.h"
 #include "bench/onednn.h"
+#include "bench/timing.h"
 #include "weights/packed_matrix.h"
 
 namespace lacuna {

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "bench/median.h"
+#include "bench/timing.h"
 #include "cache/kv_cache.h"
 #include "model/cost.h"
 #include "model/plan.h"

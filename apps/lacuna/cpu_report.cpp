@@ -121,10 +121,7 @@ std::vector<Json> measure(const CpuReportFlags& flags, const std::string& commit
 std::vector<Json> read_rows(const std::string& path) {
   std::vector<Json> rows;
   std::ifstream stream(path);
-  for (std::string line; std::getline(stream, line);) {
-    parse_json(line, path);  // which refuses what is no JSON, with the path
-    rows.push_back(Json::parse(line));
-  }
+  for (std::string line; std::getline(stream, line);) rows.emplace_back(parse_json(line, path));
   if (rows.empty()) throw InputError("--only-known: {} has no rows", path);
   return rows;
 }
@@ -295,8 +292,9 @@ void add_cpu_report(CLI::App& report, std::string (*commit)()) {
   command->add_flag("--only-known", flags->only_known,
                     "Write the page again from the rows that the folder holds, and measure nothing");
   command->callback([flags, commit] {
-    const std::vector<Json> rows =
-        flags->only_known ? read_rows(flags->out + "/cpu.jsonl") : measure(*flags, commit());
+    if (flags->only_known)
+      return write_files(flags->out, write_cpu_page(read_rows(flags->out + "/cpu.jsonl")));
+    const std::vector<Json> rows = measure(*flags, commit());
     std::string lines;
     for (const Json& row : rows) lines += row.dump() + "\n";
     std::vector<PageFile> files = write_cpu_page(rows);

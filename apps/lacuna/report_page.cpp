@@ -124,18 +124,20 @@ std::vector<AnalysisTable> analysis_of(const nlohmann::json& row) {
   return tables;
 }
 
-double AnalysisTable::number(size_t row, std::string_view column) const {
+const nlohmann::json& AnalysisTable::cell(size_t row, std::string_view column) const {
+  static const nlohmann::json kNone;
   const auto found = std::find(head.begin(), head.end(), column);
-  if (found == head.end()) return 0;
-  const nlohmann::json& cell = rows.at(row).at(static_cast<size_t>(found - head.begin()));
-  return cell.is_number() ? cell.get<double>() : 0;
+  return found == head.end() ? kNone : rows.at(row).at(static_cast<size_t>(found - head.begin()));
+}
+
+double AnalysisTable::number(size_t row, std::string_view column) const {
+  const nlohmann::json& found = cell(row, column);
+  return found.is_number() ? found.get<double>() : 0;
 }
 
 std::string AnalysisTable::text(size_t row, std::string_view column) const {
-  const auto found = std::find(head.begin(), head.end(), column);
-  if (found == head.end()) return "";
-  const nlohmann::json& cell = rows.at(row).at(static_cast<size_t>(found - head.begin()));
-  return cell.is_string() ? cell.get<std::string>() : "";
+  const nlohmann::json& found = cell(row, column);
+  return found.is_string() ? found.get<std::string>() : "";
 }
 
 void check_row(const nlohmann::json& row) {

@@ -72,6 +72,8 @@ struct AnalysisTable {
   double number(size_t row, std::string_view column) const;
   /// The text in this column, empty where there is none.
   std::string text(size_t row, std::string_view column) const;
+  /// What this column holds, null where there is none.
+  const nlohmann::json& cell(size_t row, std::string_view column) const;
 };
 
 /// What each pass of one decoding did, as `lacuna run --trace` has it.

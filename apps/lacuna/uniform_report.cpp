@@ -266,7 +266,7 @@ class UniformPage : private PageWriter {
     }
     const std::string title = "How far keys and values move from step to step";
     picture("uniform_drift.svg", title, side_by_side(charts, title));
-    paragraph("What has never moved, the prompt within a block, has no place on a logarithmic axis.");
+    paragraph("What has not moved at all has no place on a logarithmic axis.");
   }
 
   void entropy_plot(const std::string& flags) {

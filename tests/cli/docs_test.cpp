@@ -186,9 +186,13 @@ std::vector<std::string> report_commands() {
 TEST(Documentation, HasThePagesThatTheRawRowsGive) {
   const fs::path folder = fs::temp_directory_path() / "lacuna_docs_results";
   fs::remove_all(folder);
-  const fs::path docs = LACUNA_SOURCE_DIR "/docs";
-  fs::copy(docs / "results", folder);
-  for (const char* file : {"zoo.jsonl", "zoo.md"}) fs::copy_file(docs / file, folder / file);
+  fs::create_directories(folder);
+  std::vector<fs::path> known = {LACUNA_SOURCE_DIR "/docs/zoo.jsonl", LACUNA_SOURCE_DIR "/docs/zoo.md"};
+  for (const auto& entry : fs::directory_iterator(LACUNA_SOURCE_DIR "/docs/results"))
+    known.push_back(entry.path());
+  for (const fs::path& path : known) {
+    if (path.extension() == ".jsonl") fs::copy_file(path, folder / path.filename());
+  }
   const std::vector<std::string> reports = report_commands();
   EXPECT_EQ(reports.size(), 8U);
   for (const std::string& report : reports) {
@@ -196,10 +200,9 @@ TEST(Documentation, HasThePagesThatTheRawRowsGive) {
                                             " --only-known --out " + folder.string());
     EXPECT_EQ(exit_code, 0) << report << "\n" << printed;
   }
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const fs::path ours = name.starts_with("zoo.") ? docs / name : docs / "results" / name;
-    EXPECT_EQ(text_of(entry.path()), text_of(ours)) << name;
+  for (const fs::path& path : known) {
+    if (path.filename() == "published_shapes.md") continue;  // written by hand
+    EXPECT_EQ(text_of(folder / path.filename()), text_of(path)) << path;
   }
   fs::remove_all(folder);
 }

@@ -40,7 +40,6 @@ template <typename Codes, int kBits>
 class CodedPanels {
  public:
   using Isa = typename Codes::Vectors;
-  static constexpr int64_t kPerWord = 32 / kBits;
 
   CodedPanels(const PanelProduct& p, const QuantisedLayout& layout)
       : p_(p),
@@ -111,9 +110,9 @@ template <typename Codes, int kBits>
 struct QuantisedStep : Codes {
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
 
-  static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
-    return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride +
-           QuantisedLayout(p.quantisation, p.depth).word(0, k);
+  static const uint32_t* place(const PanelProduct& p, int64_t panel, int64_t k) {
+    const QuantisedLayout layout(p.quantisation, p.depth);
+    return CodedPanels<Codes, kBits>(p, layout).words(panel, k);
   }
   static const typename Codes::TileElement* slice(const PanelProduct& p, int64_t panel, int64_t k,
                                                   int64_t depth, typename Codes::TileElement* space) {
