@@ -120,8 +120,9 @@ torch::Tensor ExpertsImpl::forward(const torch::Tensor& x) {
   for (size_t i = 0; i < experts_->size(); ++i) {
     const std::vector<torch::Tensor> places = chosen.eq(static_cast<int64_t>(i)).nonzero().unbind(1);
     const torch::Tensor weight = weights.index({places[0], places[1]}).unsqueeze(1);
-    const torch::Tensor of_expert = experts_[i]->as<Gated>()->forward(rows.index_select(0, places[0]));
-    sum = sum.index_add(0, places[0], weight * of_expert);
+    const torch::Tensor share = weight * experts_[i]->as<Gated>()->forward(rows.index_select(0, places[0]));
+    sum =
+        sum.to(share.scalar_type()).index_add(0, places[0], share);  // a product may be bf16, a share is not
   }
   return sum.view(x.sizes());
 }

@@ -302,8 +302,13 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
       begin += begins.below(index, static_cast<uint32_t>(places));
       end = std::min<int64_t>(length, begin + (kShortestWindow << windows.below(index, kWindowSizes)));
     }
+    const bool is_drill = std::find(response + first, response + length, false) != response + length;
     clean[row].slice(0, 0, begin).fill_(true);
     for (int64_t at = begin; at < length; ++at) {
+      if (!response[at] && at < end) {
+        clean[row][at] = true;
+        continue;
+      }
       const auto coordinate = static_cast<uint64_t>(row * length + at);
       const double t = is_each ? levels.uniform(coordinate) : ratios[static_cast<size_t>(row)];
       const double snr = std::clamp(std::log((1 - t) / t), -kMaxLogSnr, kMaxLogSnr);
@@ -311,7 +316,7 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
       const int64_t target = tokens[at];
       if (coins.uniform(coordinate) >= alpha) tokens[at] = noise(coordinate);
       if (at >= end || !response[at]) continue;
-      const double weight = at < first + options.canvas ? 1 : kTailWeight;
+      const double weight = is_drill || at < first + options.canvas ? 1 : kTailWeight;
       total += weight;
       const bool changed = tokens[at] != target;
       if (!family.uniform_noise && !changed) continue;  // no loss

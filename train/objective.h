@@ -65,19 +65,19 @@
 //   w = [z is the mask] for masks, where L_i becomes alpha * -log p(x).
 //
 // This is the paper's bound without its division by the density of l, as in the published training, whose
-// clip of w at 1000 has nothing to do at these two kinds of noise. All tokens from the first of the response
-// to the end of the row are noisy, even those not to be learned (the questions of drills), or those from a
-// later place on: rows are of three kinds,
+// clip of w at 1000 has nothing to do at these two kinds of noise. The tokens from the first of the response
+// to the end of the row are noisy, or those from a later place on: rows are of three kinds,
 //
 //   40%  whole: one level for all;
 //   40%  window: clean to a random place in the canvas, then 4, 8, 16 or 32 tokens at one level, as a decoder
 //        finds its block, and behind them pure noise that is not learned;
 //   20%  each: a level for each token.
 //
-// Noisy rows see all; clean rows see only clean ones, so that a decoder can keep their keys and values. L is
-// the mean of L_i over noisy tokens to be learned, kept or not, those behind the first `canvas` positions of
-// the response with weight 0.1: the row is filled to the whole context, and easy end tokens would drown the
-// answer.
+// The questions of drills stay clean but behind a window: a sum is learned while both of its terms are there
+// to be read. Noisy rows see all; clean rows see only clean ones, so that a decoder can keep their keys and
+// values. L is the mean of L_i over noisy tokens to be learned, kept or not, and but for drills those behind
+// the first `canvas` positions of the response with weight 0.1: the row is filled to the whole context, and
+// easy end tokens would drown the answer.
 #pragma once
 
 #include <torch/torch.h>

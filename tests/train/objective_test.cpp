@@ -329,6 +329,34 @@ TEST(InterpolationExamples, WeighTheTailAndKeptTokensLess) {
   EXPECT_TRUE(examples.weights.allclose((place * noise / place.sum()).to(torch::kFloat32)));
 }
 
+TEST(InterpolationExamples, GiveTheQuestionsOfDrillsAndWeighTheirAnswersAlike) {
+  constexpr int64_t kLength = 60, kPrompt = 4, kRows = 8, kCanvas = 5;
+  Batch batch = batch_of(kRows, kLength, kPrompt);
+  const torch::Tensor is_answer = torch::arange(kLength).remainder(3).eq(0);
+  batch.response = batch.response.logical_and(is_answer);
+  int windows = 0, whole = 0;
+  for (uint64_t step = 0; step < 20; ++step) {
+    const Examples examples = noisy_examples(Family::kGidd, batch, 1, step, kCanvas);
+    for (int64_t row = 0; row < kRows; ++row) {
+      const torch::Tensor is_noisy = examples.unseen[row][0].any(-1).logical_not();
+      const torch::Tensor noise = is_noisy.logical_and(is_answer.logical_not()).nonzero();
+      const int64_t end =
+          noise.numel() > 0 ? noise[0].item<int64_t>() : kLength;  // of what is not pure noise
+      ++(end < kLength ? windows : whole);
+      const torch::Tensor given = is_noisy.logical_not();
+      EXPECT_TRUE(examples.inputs[row].masked_select(given).equal(batch.tokens[row].masked_select(given)));
+      const torch::Tensor places =
+          examples.rows.masked_select(examples.rows.div(kLength, "floor") == row) - row * kLength;
+      EXPECT_TRUE(places.lt(end).logical_and(places.remainder(3).eq(0)).all().item<bool>());
+    }
+    const torch::Tensor changed = at_rows(examples.inputs, examples).ne(examples.targets);
+    const torch::Tensor weights = examples.weights.masked_select(changed);
+    EXPECT_TRUE(weights.allclose(weights[0].expand(weights.sizes())));
+  }
+  EXPECT_GT(windows, 0);
+  EXPECT_GT(whole, 0);
+}
+
 TEST(InterpolationExamples, DependOnSeedAndStepAlone) {
   const Batch batch = batch_of(8, 30, 4);
   for (const Family family : {Family::kGidd, Family::kGiddMask}) {

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,20 +22,23 @@ class TrainerTest : public ::testing::Test {
  protected:
   TrainerTest() : bpe_(learn_bpe(vocabulary_corpus(), 1024)) {
     tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::from_json(tokenizer_json(bpe_).dump(), "learned"));
-    folder_ = std::filesystem::path(::testing::TempDir()) / "lacuna_trainer_test";
+    // Tests may run side by side.
+    const char* const name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = std::filesystem::path(::testing::TempDir()) / fmt::format("lacuna_trainer_test_{}", name);
     std::filesystem::create_directories(folder_);
   }
   ~TrainerTest() override { std::filesystem::remove_all(folder_); }
 
   Trainer trainer(int threads = 1, uint64_t weights_seed = 1, int64_t ffn_width = 24,
-                  Family family = Family::kLlada) {
+                  Family family = Family::kLlada, bool bf16_products = false) {
     torch::manual_seed(weights_seed);
     ModelShape shape;
     shape.family = family;
-    shape.layers = 1;
+    shape.layers = shape.traits().experts ? 2 : 1;  // the first has none
     shape.width = 16;
     shape.heads = 2;
     shape.ffn_width = ffn_width;
+    shape.experts.ffn_width = 24;
     shape.vocabulary = bpe_.total_size();
     DataOptions data;
     data.tasks = {{&find_task("arithmetic"), 0.7}, {&find_task("stories"), 0.1}};
@@ -51,6 +55,7 @@ class TrainerTest : public ::testing::Test {
     options.steps = 40;
     options.warmup_steps = 5;
     options.threads = threads;
+    options.bf16_products = bf16_products;
     const SpecialIds ids{bpe_.end_id(), bpe_.mask_id()};
     return Trainer(Transformer(shape), BatchSource(data, *tokenizer_, ids.end), *tokenizer_, ids, options,
                    folder_);
@@ -82,6 +87,17 @@ TEST_F(TrainerTest, LowersTheLoss) {
     const double first = mean_loss(10);
     mean_loss(20);
     EXPECT_LT(mean_loss(10), 0.9 * first) << family.name;  // losses differ in scale
+  }
+}
+
+TEST_F(TrainerTest, MultipliesInBf16NearlyAsInF32) {
+  for (const FamilyTraits& family : families()) {
+    Trainer wide = trainer(1, 1, 24, family.family);
+    Trainer narrow = trainer(1, 1, 24, family.family, /*bf16_products=*/true);
+    for (int i = 0; i < 5; ++i) {
+      const double loss = wide.step();
+      EXPECT_NEAR(narrow.step(), loss, 0.02 * loss) << family.name;
+    }
   }
 }
 

@@ -21,8 +21,7 @@ constexpr int64_t kDepthBlock = 256;
 // Those rows' 256 inputs, 256 KiB, stay in the second-level cache for all panels.
 constexpr int64_t kRowBlock = 512;
 
-// A block of rows multiplies a slice faster than memory brings the next one: it asks for what follows at
-// once.
+// How far ahead a single block of rows asks for what it multiplies.
 constexpr int64_t kNearInputs = 64;
 
 struct alignas(64) TileConfig {
@@ -54,41 +53,6 @@ void configure(int upper_rows, int lower_rows) {
   asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
 }
 
-/// What a block of rows fetches meanwhile: its share of the memory that is multiplied next.
-struct Prefetch {
-  const std::byte* panel;
-  const std::byte* next_panel;
-  bool is_near;        // multiplied at once: for the first-level cache, otherwise for the second
-  int64_t step_bytes;  // of a panel's memory, for kTileInputs inputs
-  int64_t begin;       // of the share, within each step
-  int64_t end;
-
-  void fetch(int64_t k) const {
-    const int64_t step = k / kTileInputs * step_bytes;
-    for (int64_t i = step + begin; i < step + end; i += kCacheLine) {
-      if (is_near) {
-        __builtin_prefetch(panel + i, 0, 3);
-        __builtin_prefetch(next_panel + i, 0, 3);
-      } else {
-        __builtin_prefetch(panel + i, 0, 2);
-        __builtin_prefetch(next_panel + i, 0, 2);
-      }
-    }
-  }
-};
-
-/// A slice of one bf16 panel, or of two neighbours.
-struct PanelSlices {
-  const bf16* b;
-  const bf16* next_b;  // the panel beside it, or null
-  Prefetch prefetch = {};
-
-  bool has_two() const { return next_b != nullptr; }
-  const bf16* first(int64_t k) const { return b + k * kPanelWidth; }
-  const bf16* second(int64_t k) const { return next_b + k * kPanelWidth; }
-  void prepare(int64_t k) const { prefetch.fetch(k); }
-};
-
 /// Where inputs [k, k + depth) of the panels from `panel` on are multiplied.
 struct Place {
   int64_t panel;
@@ -96,35 +60,176 @@ struct Place {
   int64_t depth;
 };
 
-/// bf16 panels, multiplied as they lie.
-struct DenseWeights {
-  struct Layout {
-    explicit Layout(const PanelProduct&) {}
-  };
-  static int64_t bytes_per_input(const PanelProduct&) { return kPanelWidth * int64_t{sizeof(bf16)}; }
-  static const bf16* at(const PanelProduct& p, const Layout&, int64_t panel, int64_t k) {
-    return static_cast<const bf16*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
+/// The slices of two panels that rows pass over, in order. Few rows take several of the same panels in a row,
+/// so that weights are read in long runs.
+class SliceWalk {
+ public:
+  explicit SliceWalk(const PanelProduct& p)
+      : num_panels_(p.num_panels),
+        depth_(p.depth),
+        pass_depth_(kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows))) {}
+
+  bool done() const { return pass_ >= depth_ || num_panels_ == 0; }
+  Place place() const { return {panel_, k_, std::min(kDepthBlock, pass_end() - k_)}; }
+  void advance() {
+    k_ += kDepthBlock;
+    if (k_ < pass_end()) return;
+    panel_ += 2;
+    if (panel_ >= num_panels_) {
+      panel_ = 0;
+      pass_ = pass_end();
+    }
+    k_ = pass_;
   }
-  static const bf16* slice(const PanelProduct& p, const Layout& layout, const Place& place, int64_t panel,
-                           bf16* /*space*/) {
-    return at(p, layout, panel, place.k);
-  }
+
+ private:
+  int64_t pass_end() const { return std::min(pass_ + pass_depth_, depth_); }
+
+  int64_t num_panels_;
+  int64_t depth_;
+  int64_t pass_depth_;
+  int64_t pass_ = 0;
+  int64_t panel_ = 0;
+  int64_t k_ = 0;
 };
 
-/// Codes, of which a slice is widened once for all rows.
-struct CodedWeights {
-  struct Layout : QuantisedLayout {
-    explicit Layout(const PanelProduct& p) : QuantisedLayout(p.quantisation, p.depth) {}
+/// Pieces of work done beside the steps that multiply a slice, as many with each step.
+class WorkBeside {
+ public:
+  void begin(int64_t pieces, int64_t steps) {
+    pieces_ = pieces;
+    steps_ = steps;
+    owed_ = done_ = 0;
+  }
+  /// Does what this step owes: calls `work` with the number of each piece.
+  template <typename Work>
+  void step(const Work& work) {
+    for (owed_ += pieces_; owed_ >= steps_; owed_ -= steps_) work(done_++);
+  }
+
+ private:
+  int64_t pieces_ = 0;
+  int64_t steps_ = 1;
+  int64_t owed_ = 0;  // steps times pieces
+  int64_t done_ = 0;
+};
+
+/// A slice of two panels, the second of which may be missing.
+class PanelSlices {
+ public:
+  bool has_two() const { return second_ != nullptr; }
+  const bf16* first(int64_t k) const { return first_ + k * kPanelWidth; }
+  const bf16* second(int64_t k) const { return second_ + k * kPanelWidth; }
+
+ protected:
+  const bf16* first_ = nullptr;
+  const bf16* second_ = nullptr;
+};
+
+/// bf16 panels are multiplied as they lie, while what follows is fetched.
+class DenseSlices : public PanelSlices {
+ public:
+  DenseSlices(const PanelProduct& p, const SliceWalk&) : p_(p), is_near_(p.num_rows <= 2 * kTileRows) {}
+
+  /// To the slice where `walk` is, which `num_blocks` blocks of rows pass over.
+  void move_to(const SliceWalk& walk, int64_t num_blocks) {
+    const Place place = walk.place();
+    first_ = at(place.panel, place.k);
+    second_ = place.panel + 1 < p_.num_panels ? at(place.panel + 1, place.k) : nullptr;
+    SliceWalk following = walk;
+    following.advance();
+    if (following.done()) return fetching_.begin(0, 1);
+    const Place next = following.place();
+    next_ = at(next.panel, next.k);
+    beside_next_ = at(std::min(next.panel + 1, p_.num_panels - 1), next.k);
+    fetching_.begin(next.depth * kPanelWidth / kLine, num_blocks * place.depth / kTileInputs);
+  }
+  void prepare(int64_t k) {
+    if (is_near_) {
+      for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += kLine) {
+        __builtin_prefetch(first(k + kNearInputs) + i, 0, 3);
+        if (has_two()) __builtin_prefetch(second(k + kNearInputs) + i, 0, 3);
+      }
+      return;
+    }
+    fetching_.step([this](int64_t line) {
+      __builtin_prefetch(next_ + line * kLine, 0, 2);
+      __builtin_prefetch(beside_next_ + line * kLine, 0, 2);
+    });
+  }
+
+ private:
+  static constexpr int64_t kLine = kCacheLine / int64_t{sizeof(bf16)};
+
+  const bf16* at(int64_t panel, int64_t k) const {
+    return static_cast<const bf16*>(p_.panels) + panel * p_.panel_stride + k * kPanelWidth;
+  }
+
+  const PanelProduct& p_;
+  bool is_near_;  // few rows multiply a slice faster than memory brings the next one: they ask a little ahead
+  WorkBeside fetching_;
+  const bf16* next_ = nullptr;
+  const bf16* beside_next_ = nullptr;
+};
+
+const std::byte* codes_at(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k) {
+  return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride + layout.word(0, k);
+}
+
+/// Codes are widened once for all rows: the next slice while this one is multiplied, because widening leaves
+/// the tiles idle unless the two overlap.
+class CodedSlices : public PanelSlices {
+ public:
+  CodedSlices(const PanelProduct& p, const SliceWalk& walk)
+      : p_(p), layout_(p.quantisation, p.depth), widened_(walk.place()), fetched_(widened_) {
+    for (int64_t stretch = 0; stretch < num_stretches(); ++stretch) widen(stretch);
+  }
+
+  void move_to(const SliceWalk& walk, int64_t num_blocks) {
+    const Place place = walk.place();
+    first_ = spaces_[filled_].panels[0];
+    second_ = place.panel + 1 < p_.num_panels ? spaces_[filled_].panels[1] : nullptr;
+    filled_ = 1 - filled_;
+    SliceWalk following = walk;
+    following.advance();
+    if (following.done()) return widening_.begin(0, 1);
+    widened_ = following.place();
+    following.advance();
+    fetched_ = following.done() ? widened_ : following.place();
+    widening_.begin(num_stretches(), num_blocks * place.depth / kTileInputs);
+  }
+  void prepare(int64_t /*k*/) {
+    widening_.step([this](int64_t stretch) { widen(stretch); });
+  }
+
+ private:
+  struct alignas(64) Space {
+    bf16 panels[2][kDepthBlock * kPanelWidth];
   };
-  static int64_t bytes_per_input(const PanelProduct& p) { return kPanelWidth * p.quantisation.bits / 8; }
-  static const std::byte* at(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k) {
-    return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride + layout.word(0, k);
+
+  /// Of 32 inputs of a panel; the first panel's come first.
+  int64_t num_stretches() const {
+    return widened_.depth / kTileInputs * std::min<int64_t>(2, p_.num_panels - widened_.panel);
   }
-  static const bf16* slice(const PanelProduct& p, const QuantisedLayout& layout, const Place& place,
-                           int64_t panel, bf16* space) {
-    widen_to_bf16(p, layout, panel, place.k, place.depth, space);
-    return space;
+  void widen(int64_t stretch) {
+    const int64_t of_panel = widened_.depth / kTileInputs;
+    const int64_t panel = stretch >= of_panel ? 1 : 0;
+    const int64_t k = (stretch - panel * of_panel) * kTileInputs;
+    const int64_t bytes = layout_.word(0, kTileInputs) - layout_.word(0, 0);
+    const std::byte* ahead =
+        codes_at(p_, layout_, std::min(fetched_.panel + panel, p_.num_panels - 1), fetched_.k + k);
+    for (int64_t line = 0; line < bytes; line += kCacheLine) __builtin_prefetch(ahead + line);
+    widen_to_bf16(p_, layout_, widened_.panel + panel, widened_.k + k, kTileInputs,
+                  spaces_[filled_].panels[panel] + k * kPanelWidth);
   }
+
+  const PanelProduct& p_;
+  QuantisedLayout layout_;
+  Place widened_;  // the next slice
+  Place fetched_;  // the one after it
+  WorkBeside widening_;
+  int filled_ = 0;  // which space is widened into
+  Space spaces_[2];
 };
 
 /// One panel of codes, or two neighbours, widened a stretch ahead of the products: few rows leave the tiles
@@ -153,7 +258,7 @@ class WidenedOnTheWay {
     const int64_t depth = std::min(kStretch, p_.depth - k);
     const int64_t bytes = layout_.word(0, depth) - layout_.word(0, 0);
     for (int64_t i = 0; i < (has_two_ ? 2 : 1); ++i) {
-      const std::byte* ahead = CodedWeights::at(p_, layout_, panel_ + i, k + kInputsAhead);
+      const std::byte* ahead = codes_at(p_, layout_, panel_ + i, k + kInputsAhead);
       for (int64_t line = 0; line < bytes; line += kCacheLine) __builtin_prefetch(ahead + line);
       widen_to_bf16(p_, layout_, panel_ + i, k, depth, space_[i] + place(k));
     }
@@ -248,15 +353,14 @@ class RowBlocks {
     configure_for(std::min(kHeight, end_ - first_));
   }
 
-  void multiply(const Place& place, PanelSlices slices) const {
-    const int64_t step_bytes = slices.prefetch.step_bytes;
-    const int64_t num_blocks = (end_ - first_ + kHeight - 1) / kHeight;
-    const int64_t share = round_up((step_bytes + num_blocks - 1) / num_blocks, kCacheLine);
-    for (int64_t row = first_; row < end_; row += kHeight) {
-      slices.prefetch.begin = (row - first_) / kHeight * share;
-      slices.prefetch.end = std::min(slices.prefetch.begin + share, step_bytes);
+  int64_t num_blocks() const { return (end_ - first_ + kHeight - 1) / kHeight; }
+
+  template <typename Slices>
+  void multiply(const Place& place, Slices& slices) const {
+    for (int64_t block = 0; block < num_blocks(); ++block) {
+      const int64_t row = first_ + block * kHeight;
       const int64_t height = std::min(kHeight, end_ - row);
-      const bool is_lower = height < kHeight && row > first_;
+      const bool is_lower = height < kHeight && block > 0;
       if (is_lower) configure_for(height);
       multiply_block(height, rows_of_block(p_, row, place), slices);
       if (is_lower) configure_for(kHeight);
@@ -269,50 +373,22 @@ class RowBlocks {
   int64_t end_;
 };
 
-template <typename Weights>
+template <typename Slices>
 void panel_product(const PanelProduct& p) {
-  const typename Weights::Layout layout(p);
-  alignas(64) bf16 space[2][kDepthBlock * kPanelWidth];
-  // Few rows take several slices of two panels in a row, so that weights are read in long runs.
-  const int64_t pass_depth = kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows));
   for (int64_t first = 0; first < p.num_rows; first += kRowBlock) {
     const RowBlocks rows(p, first, std::min(first + kRowBlock, p.num_rows));
-    for (int64_t pass = 0; pass < p.depth; pass += pass_depth) {
-      const int64_t pass_end = std::min(pass + pass_depth, p.depth);
-      for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
-        for (int64_t k = pass; k < pass_end; k += kDepthBlock) {
-          const Place place{panel, k, std::min(kDepthBlock, pass_end - k)};
-          const auto address = [&](int64_t index, int64_t input) {
-            return reinterpret_cast<const std::byte*>(
-                Weights::at(p, layout, std::min(index, p.num_panels - 1), input));
-          };
-          PanelSlices slices;
-          slices.b = Weights::slice(p, layout, place, panel, space[0]);
-          slices.next_b =
-              panel + 1 < p.num_panels ? Weights::slice(p, layout, place, panel + 1, space[1]) : nullptr;
-          const bool goes_on = k + kDepthBlock < pass_end;
-          const bool is_near = p.num_rows <= RowBlocks::kHeight;
-          const int64_t next = is_near || goes_on ? panel : panel + 2 < p.num_panels ? panel + 2 : 0;
-          const int64_t next_k = is_near    ? k + kNearInputs
-                                 : goes_on  ? k + kDepthBlock
-                                 : next > 0 ? pass
-                                            : pass_end;
-          slices.prefetch = {address(next, next_k),
-                             address(next + 1, next_k),
-                             is_near,
-                             kTileInputs * Weights::bytes_per_input(p),
-                             0,
-                             0};
-          rows.multiply(place, slices);
-        }
-      }
+    SliceWalk walk(p);
+    if (walk.done()) break;
+    for (Slices slices(p, walk); !walk.done(); walk.advance()) {
+      slices.move_to(walk, rows.num_blocks());
+      rows.multiply(walk.place(), slices);
     }
   }
   _tile_release();
 }
 
 void coded_panel_product(const PanelProduct& p) {
-  if (p.num_rows > RowBlocks::kHeight) return panel_product<CodedWeights>(p);
+  if (p.num_rows > RowBlocks::kHeight) return panel_product<CodedSlices>(p);
   if (p.num_rows == 0) return;  // a tile has at least one
   configure_for(p.num_rows);
   for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
@@ -328,7 +404,7 @@ const KernelTable& amx_table() {
   static const KernelTable table = [] {
     KernelTable wider = avx512_table();  // AMX machines run AVX-512 for everything else
     wider.name = "amx";
-    wider.panel_product_bf16 = panel_product<DenseWeights>;
+    wider.panel_product_bf16 = panel_product<DenseSlices>;
     wider.panel_product_bf16_quantised = coded_panel_product;
     return wider;
   }();
