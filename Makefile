@@ -31,7 +31,7 @@ bench: build/release/lacuna
 
 results: build/release/lacuna
 	build/release/lacuna report frontier -t 1
-	build/release/lacuna report masked -t 1 --samples 24
+	build/release/lacuna report masked -t 1
 	build/release/lacuna report refusion -t 1 --shape random:refusion-8b,layers=1
 	build/release/lacuna report uniform -t 1 --samples 100
 	build/release/lacuna report mage -t 2
