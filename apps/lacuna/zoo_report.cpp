@@ -33,9 +33,7 @@ class ZooPage : private PageWriter {
           cells.emplace_back("-");
           continue;
         }
-        const std::string command = fmt::format(
-            "{}-m {} {}{}{} --seed {} --samples {}{}", kEvalCommand, model.name, task_flags(column),
-            model.flags.empty() ? "" : " ", model.flags, grid_.seed, grid_.samples, grid_.common_flags);
+        const std::string command = command_of(model, column);
         const Measurement measured = evaluate(command, Purpose::kFigures);
         cells.push_back(accuracy_text(measured));
         commands.row({model.name, column, fmt::format("{:.1f}", measured.passes), code(command)});
@@ -44,6 +42,7 @@ class ZooPage : private PageWriter {
     }
     table(accuracies);
     paragraph("A dash: the model was not trained on that task.");
+    write_formats();
     heading("How each figure is made");
     paragraph("Forward passes are the mean of a sample.");
     table(commands);
@@ -51,6 +50,33 @@ class ZooPage : private PageWriter {
   }
 
  private:
+  std::string command_of(const ZooModel& model, const std::string& column) const {
+    return fmt::format("{}-m {} {}{}{} --seed {} --samples {}{}", kEvalCommand, model.name,
+                       task_flags(column), model.flags.empty() ? "" : " ", model.flags, grid_.seed,
+                       grid_.samples, grid_.common_flags);
+  }
+
+  void write_formats() {
+    heading("With weights of fewer bits");
+    paragraph(
+        "The first task of each model again, `--weights FORMAT` behind its command "
+        "([quantisation.md](quantisation.md)).");
+    const std::vector<std::string> formats = {"int8", "int8-channel", "int4", "int4-min"};
+    std::vector<std::string> head = {"model", "bf16"};
+    head.insert(head.end(), formats.begin(), formats.end());
+    Table accuracies(head);
+    for (const ZooModel& model : grid_.models) {
+      const std::string dense = command_of(model, model.tasks.front());
+      std::vector<std::string> cells = {model.name, accuracy_text(evaluate(dense, Purpose::kFigures))};
+      for (const std::string& format : formats) {
+        cells.push_back(
+            accuracy_text(evaluate(fmt::format("{} --weights {}", dense, format), Purpose::kFigures)));
+      }
+      accuracies.row(cells);
+    }
+    table(accuracies);
+  }
+
   std::string introduction() const {
     return fmt::format(
         R"(# The zoo

@@ -319,9 +319,9 @@ TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
   grid.models = {{"mini-a", "sdar", "--unmask threshold=1", {"arithmetic", "retrieval 4096"}},
                  {"mini-b", "llada", "", {"stories"}}};
   grid.seed = 7;
-  std::vector<std::string> commands;
+  std::set<std::string> commands, of_formats;
   const Measure measure = [&](const std::string& command, Purpose) {
-    commands.push_back(command);
+    (command.find("--weights") == std::string::npos ? commands : of_formats).insert(command);
     return evaluation_row(command);
   };
   const std::string page = write_zoo_page(grid, measure).at(0).text;
@@ -330,6 +330,10 @@ TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
                                     "lacuna eval -m mini-a --task retrieval --length 4096 --unmask "
                                     "threshold=1 --seed 7 --samples 200",
                                     "lacuna eval -m mini-b --task stories --seed 7 --samples 200"));
+  EXPECT_EQ(of_formats.size(), 2 * 4);
+  EXPECT_THAT(of_formats,
+              Contains("lacuna eval -m mini-b --task stories --seed 7 --samples 200 --weights int4-min"));
+  EXPECT_THAT(page, HasSubstr("| mini-b | 50.0% (25.0 to 75.0) | 50.0% (25.0 to 75.0) |"));
   for (const std::string& command : commands) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
   EXPECT_THAT(page, HasSubstr("| [mini-b](../models/mini-b/README.md) | llada | - |"));
 }
