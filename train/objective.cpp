@@ -303,10 +303,11 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
       end = std::min<int64_t>(length, begin + (kShortestWindow << windows.below(index, kWindowSizes)));
     }
     const bool is_drill = std::find(response + first, response + length, false) != response + length;
-    clean[row].slice(0, 0, begin).fill_(true);
+    bool* const is_clean = clean.data_ptr<bool>() + row * length;
+    std::fill(is_clean, is_clean + begin, true);
     for (int64_t at = begin; at < length; ++at) {
       if (!response[at] && at < end) {
-        clean[row][at] = true;
+        is_clean[at] = true;
         continue;
       }
       const auto coordinate = static_cast<uint64_t>(row * length + at);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kTileRows = 16;
 constexpr int64_t kTileInputs = kBf16DepthStep;
+constexpr int64_t kBlockRows = 2 * kTileRows;  // of the tiles that hold sums
 constexpr int64_t kPanelRowBytes = 2 * kPanelWidth * static_cast<int64_t>(sizeof(bf16));
 
 // 256 inputs of two panels are 16 KiB: they stay in the first-level cache while all rows pass over them.
@@ -81,6 +82,11 @@ class SliceWalk {
     }
     k_ = pass_;
   }
+  SliceWalk next() const {
+    SliceWalk walk = *this;
+    walk.advance();
+    return walk;
+  }
 
  private:
   int64_t pass_end() const { return std::min(pass_ + pass_depth_, depth_); }
@@ -129,17 +135,15 @@ class PanelSlices {
 /// bf16 panels are multiplied as they lie, while what follows is fetched.
 class DenseSlices : public PanelSlices {
  public:
-  DenseSlices(const PanelProduct& p, const SliceWalk&) : p_(p), is_near_(p.num_rows <= 2 * kTileRows) {}
+  DenseSlices(const PanelProduct& p, const SliceWalk&) : p_(p), is_near_(p.num_rows <= kBlockRows) {}
 
   /// To the slice where `walk` is, which `num_blocks` blocks of rows pass over.
   void move_to(const SliceWalk& walk, int64_t num_blocks) {
     const Place place = walk.place();
     first_ = at(place.panel, place.k);
     second_ = place.panel + 1 < p_.num_panels ? at(place.panel + 1, place.k) : nullptr;
-    SliceWalk following = walk;
-    following.advance();
-    if (following.done()) return fetching_.begin(0, 1);
-    const Place next = following.place();
+    if (walk.next().done()) return fetching_.begin(0, 1);
+    const Place next = walk.next().place();
     next_ = at(next.panel, next.k);
     beside_next_ = at(std::min(next.panel + 1, p_.num_panels - 1), next.k);
     fetching_.begin(next.depth * kPanelWidth / kLine, num_blocks * place.depth / kTileInputs);
@@ -176,6 +180,14 @@ const std::byte* codes_at(const PanelProduct& p, const QuantisedLayout& layout, 
   return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride + layout.word(0, k);
 }
 
+/// Widens inputs [k, k + depth) of a panel, and fetches as many codes from `ahead` on.
+void widen_and_fetch(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+                     int64_t depth, const std::byte* ahead, bf16* out) {
+  const int64_t bytes = layout.word(0, depth) - layout.word(0, 0);
+  for (int64_t line = 0; line < bytes; line += kCacheLine) __builtin_prefetch(ahead + line);
+  widen_to_bf16(p, layout, panel, k, depth, out);
+}
+
 /// Codes are widened once for all rows: the next slice while this one is multiplied, because widening leaves
 /// the tiles idle unless the two overlap.
 class CodedSlices : public PanelSlices {
@@ -190,12 +202,10 @@ class CodedSlices : public PanelSlices {
     first_ = spaces_[filled_].panels[0];
     second_ = place.panel + 1 < p_.num_panels ? spaces_[filled_].panels[1] : nullptr;
     filled_ = 1 - filled_;
-    SliceWalk following = walk;
-    following.advance();
-    if (following.done()) return widening_.begin(0, 1);
-    widened_ = following.place();
-    following.advance();
-    fetched_ = following.done() ? widened_ : following.place();
+    const SliceWalk next = walk.next(), after_next = next.next();
+    if (next.done()) return widening_.begin(0, 1);
+    widened_ = next.place();
+    fetched_ = after_next.done() ? widened_ : after_next.place();
     widening_.begin(num_stretches(), num_blocks * place.depth / kTileInputs);
   }
   void prepare(int64_t /*k*/) {
@@ -215,12 +225,10 @@ class CodedSlices : public PanelSlices {
     const int64_t of_panel = widened_.depth / kTileInputs;
     const int64_t panel = stretch >= of_panel ? 1 : 0;
     const int64_t k = (stretch - panel * of_panel) * kTileInputs;
-    const int64_t bytes = layout_.word(0, kTileInputs) - layout_.word(0, 0);
     const std::byte* ahead =
         codes_at(p_, layout_, std::min(fetched_.panel + panel, p_.num_panels - 1), fetched_.k + k);
-    for (int64_t line = 0; line < bytes; line += kCacheLine) __builtin_prefetch(ahead + line);
-    widen_to_bf16(p_, layout_, widened_.panel + panel, widened_.k + k, kTileInputs,
-                  spaces_[filled_].panels[panel] + k * kPanelWidth);
+    widen_and_fetch(p_, layout_, widened_.panel + panel, widened_.k + k, kTileInputs, ahead,
+                    spaces_[filled_].panels[panel] + k * kPanelWidth);
   }
 
   const PanelProduct& p_;
@@ -256,11 +264,9 @@ class WidenedOnTheWay {
 
   void widen(int64_t k) {
     const int64_t depth = std::min(kStretch, p_.depth - k);
-    const int64_t bytes = layout_.word(0, depth) - layout_.word(0, 0);
     for (int64_t i = 0; i < (has_two_ ? 2 : 1); ++i) {
       const std::byte* ahead = codes_at(p_, layout_, panel_ + i, k + kInputsAhead);
-      for (int64_t line = 0; line < bytes; line += kCacheLine) __builtin_prefetch(ahead + line);
-      widen_to_bf16(p_, layout_, panel_ + i, k, depth, space_[i] + place(k));
+      widen_and_fetch(p_, layout_, panel_ + i, k, depth, ahead, space_[i] + place(k));
     }
   }
 
@@ -346,24 +352,22 @@ RowsOfBlock rows_of_block(const PanelProduct& p, int64_t row, const Place& place
 /// Rows [first_row, end_row) in blocks of two tiles; only the last block may be lower.
 class RowBlocks {
  public:
-  static constexpr int64_t kHeight = 2 * kTileRows;
-
   RowBlocks(const PanelProduct& p, int64_t first_row, int64_t end_row)
       : p_(p), first_(first_row), end_(end_row) {
-    configure_for(std::min(kHeight, end_ - first_));
+    configure_for(std::min(kBlockRows, end_ - first_));
   }
 
-  int64_t num_blocks() const { return (end_ - first_ + kHeight - 1) / kHeight; }
+  int64_t num_blocks() const { return (end_ - first_ + kBlockRows - 1) / kBlockRows; }
 
   template <typename Slices>
   void multiply(const Place& place, Slices& slices) const {
     for (int64_t block = 0; block < num_blocks(); ++block) {
-      const int64_t row = first_ + block * kHeight;
-      const int64_t height = std::min(kHeight, end_ - row);
-      const bool is_lower = height < kHeight && block > 0;
+      const int64_t row = first_ + block * kBlockRows;
+      const int64_t height = std::min(kBlockRows, end_ - row);
+      const bool is_lower = height < kBlockRows && block > 0;
       if (is_lower) configure_for(height);
       multiply_block(height, rows_of_block(p_, row, place), slices);
-      if (is_lower) configure_for(kHeight);
+      if (is_lower) configure_for(kBlockRows);
     }
   }
 
@@ -388,7 +392,7 @@ void panel_product(const PanelProduct& p) {
 }
 
 void coded_panel_product(const PanelProduct& p) {
-  if (p.num_rows > RowBlocks::kHeight) return panel_product<CodedSlices>(p);
+  if (p.num_rows > kBlockRows) return panel_product<CodedSlices>(p);
   if (p.num_rows == 0) return;  // a tile has at least one
   configure_for(p.num_rows);
   for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
