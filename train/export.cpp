@@ -350,6 +350,65 @@ void fold_head_norms(const Checkpoint& checkpoint, Transformer& model) {
   }
 }
 
+/// The order in which a dense head's numbers go into a head of which positions turn only the first ones:
+/// every n-th of the pairs (i, i + half) goes on turning at its frequency, the others come to stand still.
+torch::Tensor kept_rotations(const ModelShape& shape) {
+  const int64_t half = shape.head_width() / 2;
+  const int64_t every = shape.head_width() / shape.rotary_width();
+  std::vector<int64_t> order;
+  for (const int64_t begin : {int64_t{0}, half}) {
+    for (int64_t i = 0; i < half; i += every) order.push_back(begin + i);
+  }
+  for (int64_t i = 0; i < 2 * half; ++i) {
+    if (i % half % every != 0) order.push_back(i);
+  }
+  return torch::tensor(order);
+}
+
+/// See import_weights().
+void import_dense_weights(const std::filesystem::path& folder, Transformer& model) {
+  const ModelShape& shape = model->shape();
+  const int64_t expert_width = shape.experts.ffn_width;
+  const int64_t slices = shape.ffn_width / expert_width;
+  if (slices < 2 || shape.ffn_width % expert_width != 0) {
+    throw InputError("--expert-width {}: expected a half, a third, ... of --ffn-width {} to start from {}",
+                     expert_width, shape.ffn_width, folder.string());
+  }
+  ModelShape dense_shape = shape;
+  dense_shape.family = Family::kQwen3;
+  dense_shape.left_to_right = false;
+  Transformer dense_model(dense_shape);
+  import_weights(folder, dense_model);
+  const auto dense = dense_model->named_parameters();
+  const torch::Tensor rotations = kept_rotations(shape);
+  constexpr std::string_view kExperts = "moe.", kExpert = "moe.experts.", kShared = "moe.shared.";
+  for (const auto& item : model->named_parameters()) {
+    const std::string& name = item.key();
+    torch::Tensor weights = item.value();
+    const auto is = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+    const auto slice = [&](int64_t index) {  // "blocks.1.moe.shared.up.weight" is one of "blocks.1.up.weight"
+      const std::string part = name.substr(name.rfind('.', name.rfind('.') - 1) + 1);
+      const torch::Tensor whole = dense[name.substr(0, name.find(kExperts)) + part];
+      return whole.slice(is(".down.") ? 1 : 0, index * expert_width, (index + 1) * expert_width);
+    };
+    if (is(".q.") || is(".k.")) {
+      weights.copy_(
+          dense[name].view({shape.heads, shape.head_width(), -1}).index_select(1, rotations).flatten(0, 1));
+    } else if (is("q_norm") || is("k_norm")) {
+      weights.copy_(dense[name].index_select(0, rotations));
+    } else if (is(kShared)) {
+      weights.copy_(slice(0));
+    } else if (is(kExpert)) {
+      const int64_t expert = std::stoll(name.substr(name.find(kExpert) + kExpert.size()));
+      weights.copy_(slice(1 + expert % (slices - 1)));
+      // Chosen experts weigh kRoutedScale together; in the dense model so many slices weighed 1 each.
+      if (is(".down.")) weights.mul_(static_cast<double>(slices - 1) / kRoutedScale);
+    } else if (dense.contains(name)) {
+      weights.copy_(dense[name]);
+    }
+  }
+}
+
 }  // namespace
 
 nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
@@ -384,6 +443,8 @@ void import_weights(const std::filesystem::path& folder, Transformer& model) {
   const torch::NoGradGuard no_grad;
   const Checkpoint checkpoint = Checkpoint::open(folder);
   const ModelShape& shape = model->shape();
+  const bool is_dense = checkpoint.contains(published_name(Family::kQwen3, "embedding.weight"));
+  if (shape.traits().experts && is_dense) return import_dense_weights(folder, model);
   const bool has_more_norms = shape.traits().qkv_bias &&
                               checkpoint.contains(published_name(Family::kQwen3, "blocks.0.q_norm.weight"));
   for (const PublishedTensor& tensor : published_tensors(model)) {

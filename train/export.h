@@ -23,6 +23,10 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
 /// A Qwen3 model starts a Qwen2 model, too, or one of Qwen2's layout: its norms of q and k become part of the
 /// matrices, as if every token's q and k were as long as they are for independent inputs, and biases are 0.
 /// That is nearly the same model, and training mends the rest.
+/// A Qwen3 model, or one of its layout, starts an LLaDA2 model, too ("sparse upcycling": Komatsuzaki et al.
+/// 2023, here in slices). Of each head the pairs whose frequencies the model has keep turning, the others
+/// stand still. The feed-forward part is cut into slices of an expert's width: the first serves every token,
+/// the others are shared out among the experts, and the router is random. Training has more to mend here.
 void import_weights(const std::filesystem::path& folder, Transformer& model);
 
 /// Gives the weights the values that export_weights() writes.

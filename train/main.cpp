@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -49,7 +50,8 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option(
       "--init", a.start,
       "Start from the weights of this checkpoint folder: of the same sizes and tokenizer, and of the "
-      "family, or qwen2 for dream and fast-dllm-v2, qwen3 for refusion and sdar, gidd for gidd-mask and the "
+      "family, or qwen2 for dream and fast-dllm-v2, qwen3 for refusion and sdar, these for llada2-moe, gidd "
+      "for gidd-mask and the "
       "reverse");
   app.add_flag(
       "--left-to-right", a.shape.left_to_right,
@@ -240,6 +242,14 @@ void settle_lengths(Arguments& arguments) {
   if (arguments.shape.objective() == Objective::kBlocks) data.block_length = arguments.shape.block_length;
 }
 
+constexpr int kStopped = 130;  // as a shell says of a program that Ctrl-C ended
+Trainer* running = nullptr;
+
+extern "C" void stop_training(int signal) {
+  running->stop();
+  std::signal(signal, SIG_DFL);  // who asks twice does not want to wait
+}
+
 int run(Arguments arguments) {
   arguments.shape.family = find_family(arguments.family);
   if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
@@ -284,10 +294,20 @@ int run(Arguments arguments) {
                   folder);
   if (arguments.resume) trainer.resume();
   if (arguments.device == "cpu") expect_to_fit(trainer.needed_bytes(), available_bytes());
+  running = &trainer;
+  std::signal(SIGINT, stop_training);
+  std::signal(SIGTERM, stop_training);
   trainer.run();
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
 
   Transformer trained = trainer.averaged_model();
   export_weights(folder, trained);
+  if (trainer.stopped()) {
+    fmt::print(stderr, "stopped behind step {}: the model is in {}, and --resume goes on from there\n",
+               trainer.progress().step, folder.string());
+    return kStopped;
+  }
   round_weights(trained);
   const Progress& progress = trainer.progress();
   fmt::print("{} steps, {} tokens, {:.1f} minutes\n", progress.step, progress.tokens, progress.seconds / 60);

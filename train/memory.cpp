@@ -37,10 +37,11 @@ double estimated_bytes(const ModelShape& shape, int64_t parameters, const Exampl
   // Of each row: what autograd remembers in every layer, the scores of one layer in passing, and the logits.
   constexpr double kWidths = 24, kFfnWidths = 5, kScores = 3, kLogits = 4;
   const auto layers = static_cast<double>(shape.layers);
+  const int64_t of_experts = shape.traits().experts ? (shape.experts.count + 1) * shape.experts.ffn_width : 0;
+  const auto inner_width = static_cast<double>(std::max(shape.ffn_width, of_experts));
   const auto rows = static_cast<double>(examples.inputs.numel());
   const double scores = static_cast<double>(shape.heads * examples.inputs.size(1));
-  const double in_layer =
-      kWidths * static_cast<double>(shape.width) + kFfnWidths * static_cast<double>(shape.ffn_width) + scores;
+  const double in_layer = kWidths * static_cast<double>(shape.width) + kFfnWidths * inner_width + scores;
   const double logits =
       kLogits * static_cast<double>(examples.rows.size(0)) * static_cast<double>(shape.vocabulary);
   return weights + kFloat * (rows * (layers * in_layer + kScores * scores) + logits);

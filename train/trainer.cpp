@@ -225,7 +225,7 @@ void Trainer::run() {
   int64_t loss_count = 0;
   Progress mark = progress_;  // of the last line of the log
   double next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
-  while (done() < 1) {
+  while (done() < 1 && !stopped_) {
     loss_sum += step();
     ++loss_count;
     const bool last = done() >= 1;
@@ -259,6 +259,10 @@ void Trainer::run() {
     loss_sum = 0;
     loss_count = 0;
     mark = progress_;
+  }
+  if (stopped_) {
+    save();
+    draw_curves(log_path);
   }
 }
 

@@ -2,6 +2,7 @@
 // weights, checkpoints and a log.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <vector>
 
@@ -60,6 +61,10 @@ class Trainer {
   /// Steps until the limit; logs, evaluates, saves and draws the curves on the way. Ends with a checkpoint.
   void run();
 
+  /// Lets run() end with a checkpoint behind the step that it is at. A signal handler may call it.
+  void stop() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+
   void save() const;
 
   const Progress& progress() const { return progress_; }
@@ -87,6 +92,8 @@ class Trainer {
   torch::Device device_;  // of the model
   torch::optim::AdamW optimizer_;
   Progress progress_;
+  std::atomic<bool> stopped_ = false;
+  static_assert(std::atomic<bool>::is_always_lock_free);
 };
 
 }  // namespace lacuna::train

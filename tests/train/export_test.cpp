@@ -179,6 +179,37 @@ TEST_F(ImportTest, StartsAFastDllmModelFromAQwen3ModelThatIsNearlyTheSame) {
   EXPECT_EQ(start->named_parameters()["blocks.1.v.bias"].abs().max().item<float>(), 0);
 }
 
+TEST_F(ImportTest, StartsAModelOfExpertsFromADenseOneWhoseTurningPairsItKeeps) {
+  const torch::NoGradGuard no_grad;
+  Transformer dense = random_model(Family::kSdar);
+  // Without what stands still afterwards, and with a first layer alone, which is dense, both are the same.
+  const int64_t half = dense->shape().head_width() / 2;
+  for (int64_t i = 0; i < 2 * half; ++i) {
+    if (i % half % 2 == 1) dense->named_parameters()["blocks.0.q_norm.weight"][i].zero_();
+  }
+  export_model(dense);
+  ModelShape experts = shape(Family::kLlada2);
+  experts.experts.ffn_width = experts.ffn_width / 2;
+  Transformer start(experts);
+  import_weights(folder_, start);
+  const torch::Tensor tokens = torch::arange(20).unsqueeze(0);
+  const auto first_layer = [&](Transformer model) {
+    for (int64_t layer = 1; layer < model->shape().layers; ++layer) {
+      for (const auto& item : model->named_parameters()) {
+        if (item.key().starts_with("blocks.") && !item.key().starts_with("blocks.0.")) item.value().zero_();
+      }
+    }
+    return model->logits(model->hidden(tokens));
+  };
+  const auto parameters = start->named_parameters();
+  const auto of_dense = dense->named_parameters();
+  EXPECT_TRUE(parameters["blocks.1.moe.shared.up.weight"].equal(
+      of_dense["blocks.1.up.weight"].slice(0, 0, experts.experts.ffn_width)));
+  EXPECT_TRUE(parameters["blocks.1.moe.experts.3.down.weight"].allclose(
+      of_dense["blocks.1.down.weight"].slice(1, experts.experts.ffn_width) / kRoutedScale));
+  EXPECT_LT((first_layer(start) - first_layer(dense)).abs().max().item<float>(), 1e-4);
+}
+
 TEST_F(ImportTest, RefusesWeightsOfAnotherShapeOrLayout) {
   Transformer qwen = random_model(Family::kQwen2);
   export_model(qwen);

@@ -39,7 +39,6 @@ TEST(Memory, GrowsWithRowsWithTheSquareOfTheirLengthAndWithTheModel) {
 
 TEST(Memory, IsAboutWhatAStepTakes) {
   torch::manual_seed(1);
-  Transformer model(medium_shape());
   const Examples examples = examples_of(32, 256);
   const auto peak = [] {
     std::ifstream status("/proc/self/status");
@@ -50,14 +49,19 @@ TEST(Memory, IsAboutWhatAStepTakes) {
     status >> kib;
     return 1024 * kib;
   };
-  std::ofstream("/proc/self/clear_refs") << 5;  // forgets the peaks of tests before
-  const double before = peak();
-  const torch::Tensor hidden = model->hidden(examples.inputs).flatten(0, 1);
-  weighted_loss(model->logits(hidden.index_select(0, examples.rows)), examples).backward();
-  const double taken = peak() - before;
-  const double estimate = estimated_bytes(medium_shape(), 0, examples, 1);
-  EXPECT_GT(taken, estimate / 2);
-  EXPECT_LT(taken, estimate * 2);
+  for (const Family family : {Family::kLlada, Family::kLlada2}) {
+    ModelShape shape = medium_shape();
+    shape.family = family;
+    Transformer model(shape);
+    std::ofstream("/proc/self/clear_refs") << 5;  // forgets the peaks of tests before
+    const double before = peak();
+    const torch::Tensor hidden = model->hidden(examples.inputs).flatten(0, 1);
+    weighted_loss(model->logits(hidden.index_select(0, examples.rows)), examples).backward();
+    const double taken = peak() - before;
+    const double estimate = estimated_bytes(shape, 0, examples, 1);
+    EXPECT_GT(taken, estimate / 2) << traits_of(family).name;
+    EXPECT_LT(taken, estimate * 2) << traits_of(family).name;
+  }
 }
 
 TEST(Memory, IsAskedForBeforeItIsTaken) {

@@ -156,6 +156,18 @@ TEST_F(TrainerTest, LeavesALogAndACheckpoint) {
   EXPECT_EQ(last.substr(0, 3), "40,");
 }
 
+TEST_F(TrainerTest, KeepsWhatItHasLearntWhereItIsStopped) {
+  Trainer first = trainer(1, 1, 24);
+  first.stop();
+  first.run();
+  EXPECT_EQ(first.progress().step, 0);
+  Trainer second = trainer(1, /*weights_seed=*/2, 24);
+  second.resume();
+  EXPECT_EQ(distance(second.averaged_model(), first.averaged_model()), 0);
+  second.run();
+  EXPECT_EQ(second.progress().step, 40);
+}
+
 TEST(Decode, OpensEachSlotFromItsOwnMaskAndContinuesFromTheTokenBefore) {
   torch::manual_seed(1);
   ModelShape shape;
