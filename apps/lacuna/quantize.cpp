@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,8 +10,6 @@
 
 #include "base/error.h"
 #include "base/gguf.h"
-#include "base/json.h"
-#include "base/mapped_file.h"
 #include "base/rng.h"
 #include "commands.h"
 #include "loading.h"
@@ -21,7 +18,8 @@
 #include "progress_bar.h"
 #include "weights/checkpoint.h"
 #include "weights/quantised_tensors.h"
-#include "weights/safetensors_writer.h"
+#include "weights/shard_writer.h"
+#include "written_model.h"
 
 namespace lacuna {
 namespace {
@@ -34,67 +32,6 @@ struct QuantizeFlags : ModelFlags {
   uint64_t seed = 0;
   int32_t tokens = 64;
   bool json = false;
-};
-
-/// Writes tensors into files of at most a few GiB, which are all that is held in memory.
-class ShardWriter {
- public:
-  explicit ShardWriter(fs::path folder) : folder_(std::move(folder)) {}
-
-  void add(QuantisedTensors quantised) {
-    // The tensors view the vectors' memory, which moves with them.
-    const std::vector<TensorToWrite> tensors = quantised.tensors;
-    held_.push_back(std::move(quantised));
-    for (const TensorToWrite& tensor : tensors) add(tensor);
-  }
-
-  void add(const TensorToWrite& tensor) {
-    tensors_.push_back(tensor);
-    bytes_ += static_cast<int64_t>(tensor.bytes.size());
-  }
-
-  /// Call it between matrices.
-  void write_if_full() {
-    constexpr int64_t kShardBytes = int64_t{2} << 30;
-    if (bytes_ >= kShardBytes) write_shard();
-  }
-
-  void finish() {
-    if (shards_ == 0) {
-      write_safetensors(folder_ / "model.safetensors", tensors_, kMetadata);
-      total_ += bytes_;
-      return;
-    }
-    if (!tensors_.empty()) write_shard();
-    const nlohmann::ordered_json index{{"metadata", {{"total_size", total_}}}, {"weight_map", weight_map_}};
-    std::ofstream file(folder_ / "model.safetensors.index.json");
-    file << index.dump(2) << '\n';
-    file.close();
-    if (!file) throw InputError("{}: cannot be written", (folder_ / "model.safetensors.index.json").string());
-  }
-
-  int64_t total_bytes() const { return total_; }
-
- private:
-  void write_shard() {
-    const std::string name = fmt::format("model-{:05}.safetensors", ++shards_);
-    write_safetensors(folder_ / name, tensors_, kMetadata);
-    for (const TensorToWrite& tensor : tensors_) weight_map_[tensor.name] = name;
-    total_ += bytes_;
-    bytes_ = 0;
-    tensors_.clear();
-    held_.clear();
-  }
-
-  inline static const std::map<std::string, std::string> kMetadata = {{"format", "lacuna"}};
-
-  fs::path folder_;
-  std::vector<QuantisedTensors> held_;
-  std::vector<TensorToWrite> tensors_;
-  std::map<std::string, std::string> weight_map_;
-  int64_t bytes_ = 0;
-  int64_t total_ = 0;
-  int shards_ = 0;
 };
 
 /// What became of the weights.
@@ -162,15 +99,14 @@ WeightReport quantize_weights(const Checkpoint& checkpoint, const ModelConfig& c
     const auto& wanted = special.ends.contains(module) ? formats.embedding : formats.layers;
     if (is_matrix && !special.routers.contains(module) && wanted && wanted->is_quantised()) {
       const auto matrix = checkpoint.matrix(module, raw.shape[0], raw.shape[1]);
-      QuantisedTensors quantised =
-          quantise_tensors(threads, wanted->quantisation, module, *matrix, raw.shape[0], raw.shape[1]);
-      report.add(module, quantised);
-      writer.add(std::move(quantised));
+      const auto quantised = std::make_shared<const QuantisedTensors>(
+          quantise_tensors(threads, wanted->quantisation, module, *matrix, raw.shape[0], raw.shape[1]));
+      report.add(module, *quantised);
+      writer.add({quantised->tensors, quantised});
     } else {
       const TensorView view = checkpoint.tensor(name, raw.shape);
-      writer.add(TensorToWrite{std::string(name), view.dtype, raw.shape, view.bytes});
+      writer.add({{{std::string(name), view.dtype, raw.shape, view.bytes}}, raw.mapping});
     }
-    writer.write_if_full();
     bar.update(done, checkpoint.total_bytes());
   }
   writer.finish();
@@ -180,27 +116,12 @@ WeightReport quantize_weights(const Checkpoint& checkpoint, const ModelConfig& c
 }
 
 void write_config(const fs::path& from, const fs::path& to, const QuantizeFlags& flags) {
-  const MappedFile file = MappedFile::open(from / "config.json");
-  nlohmann::ordered_json config = nlohmann::ordered_json::parse(file.text());
+  nlohmann::ordered_json config = read_config_json(from);
   config["quantization_config"] = {{"quant_method", "lacuna"},
                                    {"version", 1},
                                    {"weights", flags.to},
                                    {"head_weights", flags.head_weights}};
-  std::ofstream out(to / "config.json");
-  out << config.dump(2) << '\n';
-  out.close();
-  if (!out) throw InputError("{}: cannot be written", (to / "config.json").string());
-}
-
-/// Tokenizer, generation config and what else is said in words.
-void copy_companions(const fs::path& from, const fs::path& to) {
-  const std::set<std::string> kinds = {".json", ".txt", ".jinja"};
-  for (const auto& entry : fs::directory_iterator(from)) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file() || !kinds.contains(entry.path().extension().string())) continue;
-    if (name == "config.json" || name.ends_with(".index.json")) continue;
-    fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
-  }
+  write_text_file(to / "config.json", config.dump(2) + '\n');
 }
 
 /// Random tokens, half of them masks where the model has one.
@@ -292,17 +213,16 @@ void quantize(QuantizeFlags flags) {
   }
   flags.weights = flags.to;
   const WeightFormats formats = weight_formats(flags, source);
-  const fs::path out(flags.out);
-  std::error_code ignored;
-  if (fs::exists(out, ignored) && !fs::is_empty(out, ignored))
-    throw InputError("--out {}: is there already; expected a new or an empty folder", flags.out);
+  expect_new_folder(flags.out);
   const Checkpoint checkpoint = Checkpoint::open(source.folder);
   for (const std::string_view name : checkpoint.names()) {
     if (name.ends_with(kCodesSuffix))
       throw InputError("--model {}: is quantised already; expected the original", flags.model);
   }
-  fs::create_directories(out, ignored);
-  if (!fs::is_directory(out, ignored)) throw InputError("--out {}: cannot be made a folder", flags.out);
+  if (checkpoint.is_packed())
+    throw InputError("--model {}: is a packed copy; expected the original", flags.model);
+  const fs::path out(flags.out);
+  make_folder(flags.out);
 
   ThreadPool threads(flags.threads);
   const WeightReport weights = quantize_weights(checkpoint, source.config, formats, out, threads);

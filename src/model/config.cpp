@@ -111,6 +111,22 @@ void add_tokenizer_ids(const JsonObject& tokenizer_config, ModelConfig& config) 
   }
 }
 
+/// What `lacuna quantize` and `lacuna pack` leave for those who load what they wrote.
+void read_own_form(const JsonObject& form, ModelConfig& config) {
+  if (form.text("quant_method", "") != "lacuna-packed") {
+    form.require("quant_method", "lacuna");
+    form.require("version", 1);
+    return;
+  }
+  form.require("version", 1);
+  const std::string dtype = form.text("dtype");
+  if (dtype != "f32" && dtype != "bf16") form.refuse("dtype", "f32 or bf16");
+  config.packed_for = dtype == "f32" ? DType::kF32 : DType::kBF16;
+  const std::string names = form.text("names");
+  if (names != "published" && names != "gguf") form.refuse("names", "published or gguf");
+  config.gguf_names = names == "gguf";
+}
+
 /// Calls read(object) for the JSON object in `text`; an empty text is an absent file.
 template <typename Read>
 void read_if_present(std::string_view text, const fs::path& path, Read read) {
@@ -136,13 +152,8 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   const nlohmann::json parsed = parse_json(texts.config, file);
   const JsonObject json(parsed, file);
   const FamilyEntry& family = find_family(json);
-  if (json.has("quantization_config")) {
-    const JsonObject quantisation = json.object("quantization_config");
-    quantisation.require("quant_method", "lacuna");
-    quantisation.require("version", 1);
-  }
-
   ModelConfig config = family.read_config(json);
+  if (json.has("quantization_config")) read_own_form(json.object("quantization_config"), config);
   config.family = family.family;
   config.architecture = family.architecture;
   if (config.rotary_dim == 0) config.rotary_dim = config.head_dim;

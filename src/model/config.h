@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/token.h"
 
 namespace lacuna {
@@ -73,6 +74,8 @@ struct NoiseProcess {
 struct ModelConfig {
   Family family = Family::kLlada;
   std::string architecture;  ///< as published: "LLaDAModelLM"
+  bool gguf_names = false;   ///< tensors have the names that GGUF files give them, not the published ones
+  std::optional<DType> packed_for;  ///< of a packed copy (docs/quantisation.md): the dtype of its rows
 
   int64_t num_layers = 0;
   int64_t hidden_dim = 0;    ///< width of the residual stream

@@ -179,6 +179,11 @@ Json special_tokens(const GgufFile& file, int64_t vocab_size) {
   return {{"added_tokens_decoder", tokens}};
 }
 
+/// Texts of a file may be ill-formed.
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 LayerTensorNames name_gguf_layer(int64_t layer) {
   const std::string block = fmt::format("blk.{}.", layer);
   LayerTensorNames names;
@@ -200,7 +205,7 @@ LayerTensorNames name_gguf_layer(int64_t layer) {
 
 }  // namespace
 
-ModelConfig read_gguf_config(const GgufFile& file) {
+std::string gguf_config_text(const GgufFile& file) {
   const Architecture& architecture = architecture_of(file);
   const ArchitectureKeys keys(file);
   keys.expect("attention.causal", architecture.is_causal);
@@ -215,12 +220,16 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   }
   add_rope_scaling(file, keys, config);
   add_token_ids(file, architecture, config);
-  // Texts of the file may be ill-formed.
-  constexpr auto kReplace = Json::error_handler_t::replace;
-  const std::string config_text = config.dump(-1, ' ', false, kReplace);
-  const std::string tokens_text =
-      special_tokens(file, config["vocab_size"].get<int64_t>()).dump(-1, ' ', false, kReplace);
-  return read_config_texts({.config = config_text, .tokenizer_config = tokens_text}, file.name());
+  return text_of(config);
+}
+
+ModelConfig read_gguf_config(const GgufFile& file) {
+  const std::string config_text = gguf_config_text(file);
+  const std::string tokens_text = text_of(special_tokens(file, rows_of(file, "token_embd.weight")));
+  ModelConfig config =
+      read_config_texts({.config = config_text, .tokenizer_config = tokens_text}, file.name());
+  config.gguf_names = true;
+  return config;
 }
 
 const TensorNames& gguf_tensor_names() {

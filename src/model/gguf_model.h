@@ -1,6 +1,7 @@
 // Models in GGUF files: which family, with what sizes, and under which names.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/gguf.h"
@@ -9,6 +10,9 @@
 #include "weights/gguf.h"
 
 namespace lacuna {
+
+/// What the config.json of the same model would hold, as JSON. Throws InputError.
+std::string gguf_config_text(const GgufFile& file);
 
 /// The config of a GGUF file of architecture llada, llada-moe, dream, qwen2 or qwen3. Its keys are put as the
 /// config.json of the same model would, and read and checked as that is. Throws InputError.

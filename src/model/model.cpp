@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "cache/sparse_cells.h"
 #include "model/families.h"
-#include "model/gguf_model.h"
 #include "model/sparse_attention.h"
 
 namespace lacuna {
@@ -660,16 +659,9 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, co
 std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, const ModelConfig& config,
                                          const WeightFormats& formats, ThreadPool& threads,
                                          const LoadProgress& progress) {
-  if (GgufFile::is_gguf(folder)) {
-    const GgufFile file = GgufFile::open(folder);
-    return std::make_shared<const Model>(
-        config, formats.dtype,
-        load_parameters(config, gguf_tensor_names(), gguf_weights(file, config), formats, threads, progress),
-        formats.kv_in_codes);
-  }
-  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const std::unique_ptr<WeightSource> weights = open_weights(folder, config);
   return std::make_shared<const Model>(config, formats.dtype,
-                                       load_parameters(config, checkpoint, formats, threads, progress),
+                                       load_parameters(config, *weights, formats, threads, progress),
                                        formats.kv_in_codes);
 }
 

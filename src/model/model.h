@@ -88,6 +88,8 @@ class Model {
   DType dtype() const { return dtype_; }
   WeightFormat layer_format() const { return parameters_.layers.front().q.weight.format(); }
   int64_t weight_bytes() const { return parameters_.bytes(); }
+  /// See Parameters.
+  std::vector<std::span<const std::byte>> mapped_panels() const { return parameters_.mapped_panels(); }
   KvShape kv_shape() const {
     return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_,
             config_.kv_sink,    kv_in_codes_};

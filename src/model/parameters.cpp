@@ -4,9 +4,12 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "base/rng.h"
 #include "model/families.h"
+#include "model/gguf_model.h"
+#include "weights/panel_tensors.h"
 
 namespace lacuna {
 namespace {
@@ -22,7 +25,7 @@ struct ModuleRows {
 
 /// Builds Parameters from any source of numbers. `Source` supplies
 ///   values(name, shape, role) -> std::vector<float>
-///   matrix(module rows, inputs, role) -> pointer to a StoredMatrix of the whole module
+///   matrix(module rows, inputs, role, format or none) -> PackedMatrix of those rows
 /// and the walk below is the one list of what a model consists of.
 enum class Role : uint8_t { kEmbedding, kHead, kInward, kOutward, kNorm, kBias };
 
@@ -33,13 +36,12 @@ int64_t count_of(const std::vector<int64_t>& shape) {
 template <typename Source>
 class Builder {
  public:
-  Builder(const ModelConfig& config, const TensorNames& names, const Source& source,
-          const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress)
+  Builder(const ModelConfig& config, Source& source, const WeightFormats& formats,
+          const LoadProgress& progress)
       : config_(config),
-        names_(names),
+        names_(config.gguf_names ? gguf_tensor_names() : family_entry(config.family).tensors),
         source_(source),
         formats_(formats),
-        threads_(threads),
         progress_(progress),
         total_(count_parameters(config)) {}
 
@@ -143,13 +145,9 @@ class Builder {
     return result;
   }
 
-  /// Without a format, as it is stored where that is quantised.
   PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role,
                       const std::optional<WeightFormat>& wanted) {
-    const std::unique_ptr<StoredMatrix> stored = source_.matrix(rows, inputs, role);
-    const std::optional<Quantisation> quantisation = stored->quantisation();
-    const WeightFormat otherwise = quantisation ? WeightFormat(*quantisation) : WeightFormat(formats_.dtype);
-    PackedMatrix packed = pack(threads_, wanted.value_or(otherwise), *stored, rows.first, rows.count, inputs);
+    PackedMatrix packed = source_.matrix(rows, inputs, role, wanted);
     report(rows.count * inputs);
     return packed;
   }
@@ -170,9 +168,8 @@ class Builder {
 
   const ModelConfig& config_;
   const TensorNames& names_;
-  const Source& source_;
+  Source& source_;
   const WeightFormats& formats_;
-  ThreadPool& threads_;
   const LoadProgress& progress_;
   int64_t total_;
   int64_t done_ = 0;
@@ -180,25 +177,62 @@ class Builder {
 
 class CheckpointSource {
  public:
-  explicit CheckpointSource(const WeightSource& weights) : weights_(weights) {}
+  CheckpointSource(const WeightSource& weights, DType dtype, ThreadPool& threads)
+      : weights_(weights), dtype_(dtype), threads_(threads) {}
 
   std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role) const {
     return weights_.values(name, shape);
   }
 
-  /// The one before is packed by now: its pages would be a second copy of it.
-  std::unique_ptr<StoredMatrix> matrix(const ModuleRows& rows, int64_t inputs, Role) const {
+  /// Without a format, as it is stored where that is quantised.
+  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role,
+                      const std::optional<WeightFormat>& wanted) const {
+    // The one before is packed by now: its pages would be a second copy of it.
     weights_.release_pages();
-    return weights_.matrix(rows.module, rows.total, inputs);
+    const std::unique_ptr<StoredMatrix> stored = weights_.matrix(rows.module, rows.total, inputs);
+    const std::optional<Quantisation> quantisation = stored->quantisation();
+    const WeightFormat otherwise = quantisation ? WeightFormat(*quantisation) : WeightFormat(dtype_);
+    return pack(threads_, wanted.value_or(otherwise), *stored, rows.first, rows.count, inputs);
   }
 
  private:
   const WeightSource& weights_;
+  DType dtype_;
+  ThreadPool& threads_;
+};
+
+/// Hands everything on to be written and keeps no matrix. A module is written whole when its first part is
+/// asked for.
+class PackingSource {
+ public:
+  PackingSource(const CheckpointSource& source, const PackedTensorSink& write)
+      : source_(source), write_(write) {}
+
+  std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role role) {
+    std::vector<float> values = source_.values(name, shape, role);
+    if (written_.insert(name).second) write_(value_tensor(name, shape, values));
+    return values;
+  }
+
+  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role,
+                      const std::optional<WeightFormat>& wanted) {
+    if (written_.insert(rows.module).second) {
+      const ModuleRows whole = {rows.module, 0, rows.total, rows.total};
+      write_(panel_tensors(rows.module, source_.matrix(whole, inputs, role, wanted)));
+    }
+    return {};
+  }
+
+ private:
+  const CheckpointSource& source_;
+  const PackedTensorSink& write_;
+  std::set<std::string> written_;
 };
 
 class RandomSource {
  public:
-  RandomSource(const ModelConfig& config, uint64_t seed) : config_(config), seed_(seed) {}
+  RandomSource(const ModelConfig& config, uint64_t seed, DType dtype, ThreadPool& threads)
+      : config_(config), seed_(seed), dtype_(dtype), threads_(threads) {}
 
   std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role role) const {
     const int64_t count = count_of(shape);
@@ -208,8 +242,10 @@ class RandomSource {
     return values;
   }
 
-  std::unique_ptr<StoredMatrix> matrix(const ModuleRows& rows, int64_t inputs, Role role) const {
-    return std::make_unique<Rows>(seed_, hash(rows.module), deviation(role, inputs), inputs);
+  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role,
+                      const std::optional<WeightFormat>& wanted) const {
+    const Rows stored(seed_, hash(rows.module), deviation(role, inputs), inputs);
+    return pack(threads_, wanted.value_or(dtype_), stored, rows.first, rows.count, inputs);
   }
 
  private:
@@ -258,14 +294,20 @@ class RandomSource {
 
   const ModelConfig& config_;
   uint64_t seed_;
+  DType dtype_;
+  ThreadPool& threads_;
 };
 
-int64_t bytes_of(const Linear& linear) {
-  return linear.weight.bytes() + static_cast<int64_t>(linear.bias.size() * sizeof(float));
-}
-
-int64_t bytes_of(const FeedForward& ffn) {
-  return bytes_of(ffn.gate) + bytes_of(ffn.up) + bytes_of(ffn.down);
+/// Calls use(linear) for each projection of a layer.
+template <typename Use>
+void for_each_linear(const LayerParameters& layer, Use&& use) {
+  const auto use_all = [&](const FeedForward& ffn) {
+    for (const Linear* linear : {&ffn.gate, &ffn.up, &ffn.down}) use(*linear);
+  };
+  for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router}) use(*linear);
+  use_all(layer.ffn);
+  for (const FeedForward& expert : layer.experts) use_all(expert);
+  use_all(layer.shared_expert);
 }
 
 }  // namespace
@@ -273,12 +315,23 @@ int64_t bytes_of(const FeedForward& ffn) {
 int64_t Parameters::bytes() const {
   int64_t total = embedding.bytes() + own_head.bytes();
   for (const LayerParameters& layer : layers) {
-    total += bytes_of(layer.q) + bytes_of(layer.k) + bytes_of(layer.v) + bytes_of(layer.o);
-    total += bytes_of(layer.ffn) + bytes_of(layer.router);
-    for (const FeedForward& expert : layer.experts) total += bytes_of(expert);
-    total += bytes_of(layer.shared_expert);
+    for_each_linear(layer, [&](const Linear& linear) {
+      total += linear.weight.bytes() + static_cast<int64_t>(linear.bias.size() * sizeof(float));
+    });
   }
   return total;
+}
+
+std::vector<std::span<const std::byte>> Parameters::mapped_panels() const {
+  std::vector<std::span<const std::byte>> mapped;
+  const auto add = [&](const PackedMatrix& matrix) {
+    if (matrix.is_mapped()) mapped.push_back(matrix.panels());
+  };
+  add(embedding);
+  for (const LayerParameters& layer : layers)
+    for_each_linear(layer, [&](const Linear& linear) { add(linear.weight); });
+  add(own_head);
+  return mapped;
 }
 
 int64_t count_parameters(const ModelConfig& config) {
@@ -324,21 +377,35 @@ int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats)
          (config.tied_embeddings ? 1 : 2) * packed_bytes(embedding, config.vocab_size, hidden);
 }
 
-Parameters load_parameters(const ModelConfig& config, const TensorNames& names, const WeightSource& source,
-                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress) {
-  return Builder(config, names, CheckpointSource(source), formats, threads, progress).build();
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config) {
+  struct HeldFile {
+    GgufFile file;
+  };
+  struct OpenGguf : HeldFile, GgufWeights {
+    OpenGguf(GgufFile opened, const ModelConfig& config)
+        : HeldFile{std::move(opened)}, GgufWeights(gguf_weights(file, config)) {}
+  };
+  if (GgufFile::is_gguf(folder)) return std::make_unique<OpenGguf>(GgufFile::open(folder), config);
+  return std::make_unique<Checkpoint>(Checkpoint::open(folder));
 }
 
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
                            const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress) {
-  return load_parameters(config, family_entry(config.family).tensors, source, formats, threads, progress);
+  CheckpointSource checkpoint(source, formats.dtype, threads);
+  return Builder(config, checkpoint, formats, progress).build();
+}
+
+void pack_parameters(const ModelConfig& config, const WeightSource& source, const WeightFormats& formats,
+                     ThreadPool& threads, const LoadProgress& progress, const PackedTensorSink& write) {
+  const CheckpointSource checkpoint(source, formats.dtype, threads);
+  PackingSource packing(checkpoint, write);
+  Builder(config, packing, formats, progress).build();
 }
 
 Parameters random_parameters(const ModelConfig& config, uint64_t seed, const WeightFormats& formats,
                              ThreadPool& threads, const LoadProgress& progress) {
-  return Builder(config, family_entry(config.family).tensors, RandomSource(config, seed), formats, threads,
-                 progress)
-      .build();
+  RandomSource random(config, seed, formats.dtype, threads);
+  return Builder(config, random, formats, progress).build();
 }
 
 }  // namespace lacuna

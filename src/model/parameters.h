@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/dtype.h"
@@ -12,6 +15,7 @@
 #include "model/families.h"
 #include "weights/checkpoint.h"
 #include "weights/packed_matrix.h"
+#include "weights/shard_writer.h"
 #include "weights/stored_matrix.h"
 
 namespace lacuna {
@@ -51,6 +55,9 @@ struct Parameters {
 
   const PackedMatrix& head() const { return own_head.bytes() > 0 ? own_head : embedding; }
   int64_t bytes() const;
+  /// The panels that lie in mapped files. A page of them is read when it is first needed, and the system may
+  /// take it back.
+  std::vector<std::span<const std::byte>> mapped_panels() const;
 };
 
 /// What matrices are kept as. A dtype alone means all of them, except that those of a checkpoint that is
@@ -73,15 +80,22 @@ int64_t count_parameters(const ModelConfig& config);
 /// Bytes of the matrices once packed, as load_parameters() will have them of a dense checkpoint.
 int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats);
 
-/// Packs a checkpoint's tensors one by one, each straight from its file. Routers stay dense (and may ask for
-/// f32); norms and biases are f32.
-///   names  of the tensors in this checkpoint
+/// The weights of a checkpoint folder or a GGUF file. Throws InputError.
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config);
+
+/// Packs a checkpoint's tensors one by one, each straight from its file; those that lie there in panels of
+/// the format that is wanted are mapped. Routers stay dense (and may ask for f32); norms and biases are f32.
 /// Throws InputError where a tensor is missing or has another shape than the config says.
-Parameters load_parameters(const ModelConfig& config, const TensorNames& names, const WeightSource& source,
-                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress);
-/// With the names that the family's published checkpoints have.
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
                            const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress);
+
+/// Takes the tensors of a packed copy as they become ready.
+using PackedTensorSink = std::function<void(HeldTensors)>;
+
+/// Packs as load_parameters() does and holds one module at a time: matrices in panels, under their modules'
+/// names (weights/panel_tensors.h), and everything else in f32, as it is stored.
+void pack_parameters(const ModelConfig& config, const WeightSource& source, const WeightFormats& formats,
+                     ThreadPool& threads, const LoadProgress& progress, const PackedTensorSink& write);
 
 /// Random weights of the config's shapes, the same for the same config and seed: uniform, scaled so that
 /// activations keep their size from layer to layer and logits spread over several units. All values are bf16

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "tokenizer/json_file.h"
+#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -167,16 +168,9 @@ ChatTemplate recognise_chat_template(std::string_view jinja) {
 namespace {
 
 ChatTemplate read_gguf_chat_template(const GgufFile& file) {
-  constexpr std::string_view kTemplate = "tokenizer.chat_template";
-  constexpr std::string_view kBos = "tokenizer.ggml.bos_token_id";
-  constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
-  if (!file.has(kTemplate)) return {.reason = fmt::format("{} has no chat template", file.name())};
-  ChatTemplate chat_template = recognise_chat_template(file.text(kTemplate));
-  if (file.has(kBos) && file.has(kTokens)) {
-    const auto& tokens = file.texts(kTokens);
-    const int64_t id = file.integer(kBos, {0, static_cast<int64_t>(tokens.size()) - 1});
-    chat_template.bos_token = tokens[static_cast<size_t>(id)];
-  }
+  if (!file.has(kChatTemplate)) return {.reason = fmt::format("{} has no chat template", file.name())};
+  ChatTemplate chat_template = recognise_chat_template(file.text(kChatTemplate));
+  if (const auto bos = gguf_bos_token(file)) chat_template.bos_token = *bos;
   return chat_template;
 }
 

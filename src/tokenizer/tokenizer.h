@@ -40,6 +40,13 @@ class GgufFile;
 /// Whether the metadata of a GGUF file holds a tokenizer.
 bool has_gguf_tokenizer(const GgufFile& file);
 
+/// The metadata of a GGUF file as files of a folder that load as it does.
+struct TokenizerTexts {
+  std::string tokenizer;         ///< of tokenizer.json
+  std::string tokenizer_config;  ///< of tokenizer_config.json: the chat template and what it begins with
+};
+TokenizerTexts gguf_tokenizer_texts(const GgufFile& file);
+
 /// Immutable once built; threads may share it.
 class Tokenizer {
  public:

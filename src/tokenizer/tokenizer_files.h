@@ -14,6 +14,9 @@ class GgufFile;
 /// A tokenizer.json as the Python library `tokenizers` writes it.
 TokenizerParts read_tokenizer_json(const JsonValue& root);
 
+/// The same the other way round: read_tokenizer_json() makes the same parts of it.
+nlohmann::json tokenizer_json(const TokenizerParts& parts);
+
 /// vocab.json, merges.txt and, where present, added_tokens.json. They do not say how text is split; that
 /// follows from `tokenizer_class` in tokenizer_config.json.
 TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder);
@@ -21,6 +24,10 @@ TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder);
 /// The metadata of a GGUF file: a whole tokenizer.json where it carries one, else tokens, merges and the name
 /// of how text is split.
 TokenizerParts read_gguf_tokenizer(const GgufFile& file);
+
+/// Its key of the chat template's Jinja program, and the token that the program may begin with.
+inline constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
+std::optional<std::string_view> gguf_bos_token(const GgufFile& file);
 
 /// Adds the tokens under `added_tokens_decoder` of tokenizer_config.json to `parts`; where both know a token,
 /// the config's flags count.

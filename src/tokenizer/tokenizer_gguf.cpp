@@ -72,6 +72,14 @@ std::vector<std::pair<std::string, std::string>> read_merges(const GgufFile& fil
 
 }  // namespace
 
+std::optional<std::string_view> gguf_bos_token(const GgufFile& file) {
+  constexpr std::string_view kBos = "tokenizer.ggml.bos_token_id";
+  if (!file.has(kBos) || !file.has(kTokens)) return {};
+  const auto& tokens = file.texts(kTokens);
+  const int64_t id = file.integer(kBos, {0, static_cast<int64_t>(tokens.size()) - 1});
+  return tokens[static_cast<size_t>(id)];
+}
+
 bool has_gguf_tokenizer(const GgufFile& file) {
   return file.has(kTokens) || file.has(kWholeJson);
 }
@@ -122,6 +130,19 @@ TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
   parts.bpe.merges = read_merges(file);
   choose_split(file, parts);
   return parts;
+}
+
+TokenizerTexts gguf_tokenizer_texts(const GgufFile& file) {
+  // Texts of a file may be ill-formed.
+  const auto text_of = [](const nlohmann::json& json) {
+    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  nlohmann::json config = nlohmann::json::object();
+  if (file.has(kChatTemplate)) config["chat_template"] = file.text(kChatTemplate);
+  if (const auto bos = gguf_bos_token(file)) config["bos_token"] = *bos;
+  return {.tokenizer = file.has(kWholeJson) ? std::string(file.text(kWholeJson))
+                                            : text_of(tokenizer_json(read_gguf_tokenizer(file))),
+          .tokenizer_config = text_of(config)};
 }
 
 }  // namespace lacuna

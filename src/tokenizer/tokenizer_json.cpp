@@ -135,7 +135,61 @@ BpeParts read_model(const JsonValue& model) {
   return parts;
 }
 
+template <typename Value, size_t count>
+std::string_view name_of(Value value, const std::array<Named<Value>, count>& choices) {
+  for (const auto& choice : choices) {
+    if (choice.value == value) return choice.name;
+  }
+  return "?";
+}
+
+nlohmann::json json_of(const PreTokenizerRule& rule) {
+  if (const auto* bytes = std::get_if<ByteLevelRule>(&rule)) {
+    return {{"type", "ByteLevel"},
+            {"add_prefix_space", bytes->add_prefix_space},
+            {"trim_offsets", false},
+            {"use_regex", bytes->use_regex}};
+  }
+  const auto& split = std::get<SplitRule>(rule);
+  const char* syntax = split.syntax == Regex::Syntax::kLiteral ? "String" : "Regex";
+  return {{"type", "Split"},
+          {"pattern", {{syntax, split.pattern}}},
+          {"behavior", name_of(split.behavior, kSplitBehaviors)},
+          {"invert", split.invert}};
+}
+
 }  // namespace
+
+nlohmann::json tokenizer_json(const TokenizerParts& parts) {
+  using Json = nlohmann::json;
+  Json model = {{"type", "BPE"},
+                {"vocab", parts.bpe.vocab},
+                {"merges", parts.bpe.merges},
+                {"ignore_merges", parts.bpe.ignore_merges},
+                {"unk_token", parts.bpe.unk_token ? Json(*parts.bpe.unk_token) : Json()},
+                {"fuse_unk", parts.bpe.fuse_unk}};
+  Json added = Json::array();
+  for (const AddedToken& token : parts.added_tokens) {
+    added.push_back({{"id", token.id},
+                     {"content", token.content},
+                     {"special", token.special},
+                     {"normalized", token.normalized},
+                     {"lstrip", token.lstrip},
+                     {"rstrip", token.rstrip},
+                     {"single_word", token.single_word}});
+  }
+  Json normalizers = Json::array();
+  for (const Normalization step : parts.normalization)
+    normalizers.push_back({{"type", name_of(step, kNormalizations)}});
+  Json pre_tokenizers = Json::array();
+  for (const PreTokenizerRule& rule : parts.pre_tokenizer) pre_tokenizers.push_back(json_of(rule));
+  return {{"version", "1.0"},
+          {"added_tokens", std::move(added)},
+          {"normalizer", {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}},
+          {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", std::move(pre_tokenizers)}}},
+          {"decoder", {{"type", "ByteLevel"}}},
+          {"model", std::move(model)}};
+}
 
 TokenId read_token_id(const JsonValue& value) {
   const int64_t id = value.integer();

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "weights/panel_tensors.h"
 #include "weights/quantised_tensors.h"
 
 namespace lacuna {
@@ -107,14 +108,18 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
     }
     checkpoint.add_file(files.front());
   }
+  checkpoint.is_packed_ =
+      std::any_of(checkpoint.tensors_.begin(), checkpoint.tensors_.end(),
+                  [](const auto& tensor) { return tensor.first.ends_with(kPanelsSuffix); });
   return checkpoint;
 }
 
 void Checkpoint::add_file(const fs::path& path) {
-  const MappedFile& file = files_.emplace_back(MappedFile::open(path));
-  for (SafetensorsEntry& entry : parse_safetensors(file.bytes(), path.string())) {
+  const auto file = std::make_shared<const MappedFile>(MappedFile::open(path));
+  files_.push_back(file);
+  for (SafetensorsEntry& entry : parse_safetensors(file->bytes(), path.string())) {
     std::string name = entry.name;
-    tensors_.emplace(std::move(name), Place{std::move(entry), path.string()});
+    tensors_.emplace(std::move(name), Place{std::move(entry), path.string(), file});
   }
 }
 
@@ -156,7 +161,7 @@ TensorView Checkpoint::tensor(std::string_view name, std::span<const int64_t> sh
     throw InputError("{}: tensor {} is missing; expected shape {}", folder_.string(), in_quotes(name),
                      shown(shape));
   }
-  const auto& [entry, file] = found->second;
+  const auto& [entry, file, mapping] = found->second;
   if (!std::equal(shape.begin(), shape.end(), entry.shape.begin(), entry.shape.end())) {
     throw InputError("{}: tensor {} has shape {}; expected {}", file, in_quotes(name), shown(entry.shape),
                      shown(shape));
@@ -176,8 +181,8 @@ RawTensor Checkpoint::raw(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end())
     throw InputError("{}: tensor {} is missing", folder_.string(), in_quotes(name));
-  const auto& [entry, file] = found->second;
-  return {entry.dtype_name, entry.shape, entry.bytes, file};
+  const auto& [entry, file, mapping] = found->second;
+  return {entry.dtype_name, entry.shape, entry.bytes, file, mapping};
 }
 
 std::vector<float> Checkpoint::values(std::string_view name, std::span<const int64_t> shape) const {
@@ -189,13 +194,14 @@ std::vector<float> Checkpoint::values(std::string_view name, std::span<const int
 
 std::unique_ptr<StoredMatrix> Checkpoint::matrix(std::string_view module, int64_t outputs,
                                                  int64_t inputs) const {
+  if (is_packed()) return open_panels(*this, module, outputs, inputs);
   const std::string name(module);
   if (contains(name + std::string(kCodesSuffix))) return open_quantised(*this, module, outputs, inputs);
   return std::make_unique<DenseMatrix>(tensor(name + ".weight", {outputs, inputs}), inputs);
 }
 
 void Checkpoint::release_pages() const {
-  for (const MappedFile& file : files_) file.release_pages();
+  for (const auto& file : files_) file->release_pages();
 }
 
 std::vector<std::string_view> Checkpoint::names() const {

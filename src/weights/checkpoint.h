@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,7 @@ struct RawTensor {
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
   std::string file;
+  std::shared_ptr<const MappedFile> mapping;  ///< keeps the bytes alive, should the Checkpoint go
 };
 
 /// "[4096, 12288]"
@@ -63,7 +65,7 @@ class Checkpoint : public WeightSource {
   RawTensor raw(std::string_view name) const;
 
   std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const override;
-  /// Dense, or quantised as quantised_tensors.h describes.
+  /// Dense, quantised as quantised_tensors.h describes, or in panels (panel_tensors.h).
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                        int64_t inputs) const override;
 
@@ -75,20 +77,24 @@ class Checkpoint : public WeightSource {
   int64_t total_bytes() const;
   /// The type that most of those bytes have, of the three that can be computed with.
   DType dtype() const;
+  /// Whether its matrices lie in panels.
+  bool is_packed() const { return is_packed_; }
   int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
 
  private:
   struct Place {
     SafetensorsEntry entry;
     std::string file;
+    std::shared_ptr<const MappedFile> mapping;
   };
 
   void add_file(const std::filesystem::path& path);
   void add_shards(const std::filesystem::path& index_path);
 
   std::filesystem::path folder_;
-  std::vector<MappedFile> files_;
+  std::vector<std::shared_ptr<const MappedFile>> files_;
   std::map<std::string, Place, std::less<>> tensors_;
+  bool is_packed_ = false;
 };
 
 }  // namespace lacuna

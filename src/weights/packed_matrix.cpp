@@ -43,19 +43,36 @@ float read_scale(const Quantisation& quantisation, const std::byte* from) {
   return static_cast<float>(narrow);
 }
 
-}  // namespace
-
-PackedMatrix::PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs) {
+PanelView view_of(const WeightFormat& format, int64_t outputs, int64_t inputs, const std::byte* panels) {
   expects(format.is_quantised() || format.dtype != DType::kF16,
           "PackedMatrix: dense weights are f32 or bf16");
-  memory_.reserve(packed_bytes(format, outputs, inputs));
-  view_ = {memory_.data(), format.dtype, outputs, inputs, 0, format.quantisation};
-  view_.panel_stride = format.is_quantised() ? QuantisedLayout(format.quantisation, inputs).bytes()
-                                             : padded_depth(format.dtype, inputs) * kPanelWidth;
+  const int64_t stride = format.is_quantised() ? QuantisedLayout(format.quantisation, inputs).bytes()
+                                               : padded_depth(format.dtype, inputs) * kPanelWidth;
+  return {panels, format.dtype, outputs, inputs, stride, format.quantisation};
 }
 
-std::byte* PackedMatrix::panel_of(int64_t n) const {
-  return memory_.data() + n / kPanelWidth * (memory_.size() / num_panels(view_.outputs));
+}  // namespace
+
+PackedMatrix::PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs)
+    : memory_(packed_bytes(format, outputs, inputs)),
+      view_(view_of(format, outputs, inputs, memory_.data())) {}
+
+PackedMatrix::PackedMatrix(std::shared_ptr<const void> owner, const WeightFormat& format, int64_t outputs,
+                           int64_t inputs, std::span<const std::byte> panels)
+    : owner_(std::move(owner)), view_(view_of(format, outputs, inputs, panels.data())) {
+  expects(static_cast<int64_t>(panels.size()) == packed_bytes(format, outputs, inputs),
+          "PackedMatrix: as many bytes as the format takes");
+  expects(reinterpret_cast<uintptr_t>(panels.data()) % kCacheLine == 0,
+          "PackedMatrix: panels begin at a cache line");
+}
+
+std::span<const std::byte> PackedMatrix::panels() const {
+  return {static_cast<const std::byte*>(view_.data),
+          static_cast<size_t>(packed_bytes(format(), view_.outputs, view_.inputs))};
+}
+
+const std::byte* PackedMatrix::panel_of(int64_t n) const {
+  return static_cast<const std::byte*>(view_.panel(n / kPanelWidth));
 }
 
 void PackedMatrix::store_row(int64_t n, std::span<const float> row) {
@@ -64,9 +81,9 @@ void PackedMatrix::store_row(int64_t n, std::span<const float> row) {
     quantise(view_.quantisation, row, quantised);
     store_codes(n, quantised);
   } else if (view_.dtype == DType::kBF16) {
-    store_elements<bf16>(panel_of(n), n % kPanelWidth, row);
+    store_elements<bf16>(own_panel_of(n), n % kPanelWidth, row);
   } else {
-    store_elements<float>(panel_of(n), n % kPanelWidth, row);
+    store_elements<float>(own_panel_of(n), n % kPanelWidth, row);
   }
 }
 
@@ -74,7 +91,7 @@ void PackedMatrix::store_codes(int64_t n, const QuantisedRow& row) {
   const Quantisation& quantisation = view_.quantisation;
   const QuantisedLayout layout(quantisation, view_.inputs);
   const int64_t lane = n % kPanelWidth;
-  std::byte* panel = panel_of(n);
+  std::byte* panel = own_panel_of(n);
   for (size_t g = 0; g < row.scales.size(); ++g) {
     const auto group = static_cast<int64_t>(g);
     store_scale(quantisation, panel + layout.scale(lane, group), row.scales[g]);
@@ -99,24 +116,31 @@ void PackedMatrix::read_row(int64_t n, float* out) const {
     if (view_.dtype == DType::kBF16) return read_elements<bf16>(panel, lane, row);
     return read_elements<float>(panel, lane, row);
   }
+  thread_local QuantisedRow codes;
+  read_codes(n, codes);
+  dequantise(view_.quantisation, codes, row);
+}
+
+void PackedMatrix::read_codes(int64_t n, QuantisedRow& out) const {
+  expects(view_.is_quantised(), "PackedMatrix: codes are read of quantised weights");
   const Quantisation& quantisation = view_.quantisation;
   const QuantisedLayout layout(quantisation, view_.inputs);
-  thread_local QuantisedRow codes;
-  codes.resize(quantisation, view_.inputs);
-  for (size_t g = 0; g < codes.scales.size(); ++g) {
+  const std::byte* panel = panel_of(n);
+  const int64_t lane = n % kPanelWidth;
+  out.resize(quantisation, view_.inputs);
+  for (size_t g = 0; g < out.scales.size(); ++g) {
     const auto group = static_cast<int64_t>(g);
-    codes.scales[g] = read_scale(quantisation, panel + layout.scale(lane, group));
+    out.scales[g] = read_scale(quantisation, panel + layout.scale(lane, group));
     if (quantisation.has_minimum)
-      codes.minimums[g] = read_scale(quantisation, panel + layout.minimum(lane, group));
+      out.minimums[g] = read_scale(quantisation, panel + layout.minimum(lane, group));
   }
   const int64_t per_word = layout.codes_per_word();
   for (int64_t k = 0; k < view_.inputs; ++k) {
     uint32_t word = 0;
     std::memcpy(&word, panel + layout.word(lane, k), sizeof word);
     const uint32_t code = word >> (k % per_word * quantisation.bits) & ((1U << quantisation.bits) - 1);
-    codes.codes[static_cast<size_t>(k)] = static_cast<uint8_t>(code);
+    out.codes[static_cast<size_t>(k)] = static_cast<uint8_t>(code);
   }
-  dequantise(quantisation, codes, row);
 }
 
 }  // namespace lacuna

@@ -1,9 +1,10 @@
-// Weights laid out for the machine, made once at load.
+// Weights laid out for the machine: made at load, or once before and then mapped.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -50,15 +51,28 @@ class PackedMatrix {
     return matrix;
   }
 
+  /// Panels that lie in memory already, such as those of a mapped file; nothing is copied.
+  ///   panels  packed_bytes(format, outputs, inputs) bytes, aligned to cache lines
+  ///   owner   keeps them alive
+  PackedMatrix(std::shared_ptr<const void> owner, const WeightFormat& format, int64_t outputs, int64_t inputs,
+               std::span<const std::byte> panels);
+
   /// One output's weights as f32.
   ///   out  [inputs]
   void read_row(int64_t n, float* out) const;
+  /// One output's codes and scales; only of quantised weights.
+  ///   out  resized as needed
+  void read_codes(int64_t n, QuantisedRow& out) const;
 
   WeightFormat format() const {
     return view_.is_quantised() ? WeightFormat(view_.quantisation) : WeightFormat(view_.dtype);
   }
   PanelView view() const { return view_; }
-  int64_t bytes() const { return memory_.size(); }
+  /// All panels, padding included: packed_bytes() of them.
+  std::span<const std::byte> panels() const;
+  int64_t bytes() const { return static_cast<int64_t>(panels().size()); }
+  /// Whether the panels lie in memory that is not the matrix's own.
+  bool is_mapped() const { return owner_ != nullptr; }
 
  private:
   PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs);
@@ -73,9 +87,11 @@ class PackedMatrix {
 
   void store_row(int64_t n, std::span<const float> row);
   void store_codes(int64_t n, const QuantisedRow& row);
-  std::byte* panel_of(int64_t n) const;
+  const std::byte* panel_of(int64_t n) const;
+  std::byte* own_panel_of(int64_t n) const { return memory_.data() + (panel_of(n) - panels().data()); }
 
-  Buffer<std::byte> memory_;
+  Buffer<std::byte> memory_;           // empty where the panels are mapped
+  std::shared_ptr<const void> owner_;  // of mapped panels
   PanelView view_;
 };
 

@@ -113,9 +113,8 @@ QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quant
   }
   const auto add = [&](std::string_view suffix, std::optional<DType> type, int64_t width,
                        const std::vector<std::byte>& bytes) {
-    TensorToWrite tensor{module + std::string(suffix), DType::kF32, {outputs, width}, bytes};
-    tensor.is_bytes = !type;
-    if (type) tensor.dtype = *type;
+    TensorToWrite tensor{module + std::string(suffix), type.value_or(DType::kF32), {outputs, width}, bytes};
+    if (!type) tensor.type = "U8";
     result.tensors.push_back(std::move(tensor));
   };
   add(kCodesSuffix, {}, columns, result.codes);

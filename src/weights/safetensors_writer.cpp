@@ -8,12 +8,14 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/panels.h"
 
 namespace lacuna {
 namespace {
 
-const char* format_name(DType dtype) {
-  switch (dtype) {
+std::string_view type_name(const TensorToWrite& tensor) {
+  if (!tensor.type.empty()) return tensor.type;
+  switch (tensor.dtype) {
     case DType::kF32:
       return "F32";
     case DType::kF16:
@@ -22,6 +24,11 @@ const char* format_name(DType dtype) {
       return "BF16";
   }
   return "?";
+}
+
+size_t element_bytes(const TensorToWrite& tensor) {
+  if (tensor.type.empty()) return size_of(tensor.dtype);
+  return tensor.type == "I64" ? sizeof(int64_t) : 1;
 }
 
 void write_bytes(std::ofstream& file, const void* bytes, size_t count) {
@@ -39,23 +46,24 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   for (const TensorToWrite& tensor : tensors) {
     const auto count =
         std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<int64_t>());
-    const size_t element_bytes = tensor.is_bytes ? 1 : size_of(tensor.dtype);
-    expects(tensor.bytes.size() == static_cast<uint64_t>(count) * element_bytes,
+    expects(tensor.bytes.size() == static_cast<uint64_t>(count) * element_bytes(tensor),
             "a tensor has as many bytes as its shape and type say");
     expects(!header.contains(tensor.name), "tensors have different names");
-    header[tensor.name] = {{"dtype", tensor.is_bytes ? "U8" : format_name(tensor.dtype)},
+    header[tensor.name] = {{"dtype", type_name(tensor)},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.bytes.size()}}};
     offset += tensor.bytes.size();
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the format allows spaces after the JSON
+  constexpr uint64_t kLengthBytes = 8;
+  const auto begin = round_up(static_cast<int64_t>(kLengthBytes + text.size()), kCacheLine);
+  text.resize(static_cast<uint64_t>(begin) - kLengthBytes, ' ');  // the format allows spaces after the JSON
 
   std::filesystem::path partial = path;
   partial += ".partial";
   std::ofstream file(partial, std::ios::binary);
   const uint64_t length = text.size();
-  write_bytes(file, &length, sizeof(length));
+  write_bytes(file, &length, kLengthBytes);
   write_bytes(file, text.data(), text.size());
   for (const TensorToWrite& tensor : tensors) write_bytes(file, tensor.bytes.data(), tensor.bytes.size());
   file.close();

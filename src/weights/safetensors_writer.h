@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -20,13 +21,13 @@ struct TensorToWrite {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
-  bool is_bytes = false;  ///< the type is U8, whatever `dtype` says
+  std::string_view type = {};  ///< "U8" or "I64": stored as that, whatever `dtype` says
 };
 
 /// Writes the tensors, in the order given, and the metadata (an entry "format": "pt" is what other readers
-/// expect). The data begins at a multiple of 8 bytes. The file appears whole under `path` or not at all.
-/// Throws InputError when the folder cannot be written, and std::logic_error when a name is repeated or a
-/// byte count is wrong.
+/// expect). The data begins at a cache line, a multiple of 64 bytes. The file appears whole under `path` or
+/// not at all. Throws InputError when the folder cannot be written, and std::logic_error when a name is
+/// repeated or a byte count is wrong.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -26,6 +26,10 @@ class StoredMatrix {
   virtual std::optional<Quantisation> quantisation() const { return {}; }
   /// Row n in that quantisation, which has sized `out`.
   virtual void read_codes(int64_t n, QuantisedRow& out) const;
+
+  /// Rows [first, first + count) as they lie in the file, where they are whole panels of this format there;
+  /// else empty.
+  virtual std::optional<PackedMatrix> panels(const WeightFormat& format, int64_t first, int64_t count) const;
 };
 
 /// A checkpoint. Members throw InputError naming file and tensor where it is missing or has another shape.
@@ -42,7 +46,8 @@ class WeightSource {
   virtual void release_pages() const = 0;
 };
 
-/// Packs rows [first, first + count) of a matrix: without loss where it is stored in `format`.
+/// Packs rows [first, first + count) of a matrix: without loss where it is stored in `format`, and without a
+/// copy where it is stored in panels.
 PackedMatrix pack(ThreadPool& threads, const WeightFormat& format, const StoredMatrix& stored, int64_t first,
                   int64_t count, int64_t inputs);
 

@@ -10,6 +10,7 @@
 #include "gguf_bytes.h"
 #include "model/gguf_model.h"
 #include "model/tiny_models.h"
+#include "temporary_folder.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/quantise.h"
@@ -200,6 +201,22 @@ TEST_P(GgufModels, OfQ8HaveTheBitsOfInt8Weights) {
   int8.layers = *weight_format("int8");
   int8.embedding = *weight_format("int8");
   EXPECT_EQ(logits(path_, DType::kF32), logits(zoo_folder(GetParam().model), int8));
+}
+
+TEST_P(GgufModels, HaveTheSameBitsInAPackedCopy) {
+  write(kGgmlQ8_0);
+  const ModelConfig config = read_config(path_);
+  ThreadPool threads(1);
+  const TemporaryFolder copy;
+  ShardWriter writer(copy.path());
+  pack_parameters(config, *open_weights(path_, config), DType::kBF16, threads, {},
+                  [&](HeldTensors held) { writer.add(std::move(held)); });
+  writer.finish();
+  auto written = nlohmann::json::parse(gguf_config_text(GgufFile::open(path_)));
+  written["quantization_config"] = {
+      {"quant_method", "lacuna-packed"}, {"version", 1}, {"dtype", "bf16"}, {"names", "gguf"}};
+  copy.write("config.json", written.dump());
+  EXPECT_EQ(logits(copy.path(), DType::kBF16), logits(path_, DType::kBF16));
 }
 
 TEST_P(GgufModels, BringTheirTokenizer) {

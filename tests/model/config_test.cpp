@@ -160,6 +160,24 @@ TEST(Config, RefusesLladaVariantsThatItWouldComputeWrongly) {
   expect_refused(llada(), "quantization_config", {{"bits", 4}}, "quant_method\" is missing");
 }
 
+TEST(Config, OfAPackedCopySaysWhatItWasPackedFor) {
+  json config = llada();
+  const json packed = {
+      {"quant_method", "lacuna-packed"}, {"version", 1}, {"dtype", "f32"}, {"names", "gguf"}};
+  config["quantization_config"] = packed;
+  const ModelConfig read = read_config_texts({.config = config.dump()}, "folder");
+  EXPECT_EQ(read.packed_for, DType::kF32);
+  EXPECT_TRUE(read.gguf_names);
+  const auto refused = [&](const char* key, const json& value, const char* text) {
+    json other = packed;
+    other[key] = value;
+    expect_refused(llada(), "quantization_config", other, text);
+  };
+  refused("version", 2, "\"quantization_config.version\" is 2; expected 1");
+  refused("dtype", "f16", "is \"f16\"; expected f32 or bf16");
+  refused("names", "mine", "is \"mine\"; expected published or gguf");
+}
+
 // As the published models have it (EZ:notebooks/model_conversion.ipynb), at small sizes.
 json gidd() {
   return {{"architectures", {"GiddForDiffusionLM"}},

@@ -1,0 +1,48 @@
+#include "written_model.h"
+
+#include <fstream>
+#include <set>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace lacuna {
+
+namespace fs = std::filesystem;
+
+void expect_new_folder(const std::string& out) {
+  std::error_code ignored;
+  if (fs::exists(out, ignored) && !fs::is_empty(out, ignored))
+    throw InputError("--out {}: is there already; expected a new or an empty folder", out);
+}
+
+void make_folder(const std::string& out) {
+  std::error_code ignored;
+  fs::create_directories(out, ignored);
+  if (!fs::is_directory(out, ignored)) throw InputError("--out {}: cannot be made a folder", out);
+}
+
+void copy_companions(const fs::path& from, const fs::path& to) {
+  const std::set<std::string> kinds = {".json", ".txt", ".jinja"};
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || !kinds.contains(entry.path().extension().string())) continue;
+    if (name == "config.json" || name.ends_with(".index.json")) continue;
+    fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
+  }
+}
+
+nlohmann::ordered_json read_config_json(const fs::path& folder) {
+  const MappedFile file = MappedFile::open(folder / "config.json");
+  return nlohmann::ordered_json::parse(file.text());
+}
+
+void write_text_file(const fs::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) throw InputError("{}: cannot be written", path.string());
+}
+
+}  // namespace lacuna

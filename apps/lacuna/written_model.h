@@ -1,0 +1,24 @@
+// The folder of a model that a subcommand writes.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace lacuna {
+
+/// Throws InputError where --out is there already and is not an empty folder.
+void expect_new_folder(const std::string& out);
+/// Makes it. Throws InputError where it cannot.
+void make_folder(const std::string& out);
+
+/// Copies tokenizer, generation config and what else is said in words beside the weights.
+void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// The config.json of a checkpoint folder.
+nlohmann::ordered_json read_config_json(const std::filesystem::path& folder);
+
+/// Throws InputError where it cannot be written.
+void write_text_file(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace lacuna

@@ -1,0 +1,50 @@
+#include "weights/shard_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/panels.h"
+
+namespace lacuna {
+
+HeldTensors value_tensor(const std::string& name, const std::vector<int64_t>& shape,
+                         std::vector<float> values) {
+  const auto memory = std::make_shared<const std::vector<float>>(std::move(values));
+  return {{{.name = name, .shape = shape, .bytes = std::as_bytes(std::span(*memory))}}, memory};
+}
+
+void ShardWriter::add(HeldTensors held) {
+  for (const TensorToWrite& tensor : held.tensors) pending_ += std::ssize(tensor.bytes);
+  held_.push_back(std::move(held));
+  if (pending_ >= shard_bytes_) write(fmt::format("model-{:05}.safetensors", ++shards_));
+}
+
+void ShardWriter::finish() {
+  if (shards_ == 0) return write("model.safetensors");
+  if (!held_.empty()) write(fmt::format("model-{:05}.safetensors", ++shards_));
+  const nlohmann::ordered_json index{{"metadata", {{"total_size", written_}}}, {"weight_map", weight_map_}};
+  const std::filesystem::path path = folder_ / "model.safetensors.index.json";
+  std::ofstream file(path);
+  file << index.dump(2) << '\n';
+  file.close();
+  if (!file) throw InputError("{}: cannot be written", path.string());
+}
+
+void ShardWriter::write(const std::string& name) {
+  std::vector<TensorToWrite> tensors;
+  for (const HeldTensors& held : held_)
+    tensors.insert(tensors.end(), held.tensors.begin(), held.tensors.end());
+  std::stable_partition(tensors.begin(), tensors.end(),
+                        [](const TensorToWrite& tensor) { return tensor.bytes.size() % kCacheLine == 0; });
+  write_safetensors(folder_ / name, tensors, {{"format", "lacuna"}});
+  for (const TensorToWrite& tensor : tensors) weight_map_[tensor.name] = name;
+  written_ += std::exchange(pending_, 0);
+  held_.clear();
+}
+
+}  // namespace lacuna

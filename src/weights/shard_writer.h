@@ -1,0 +1,52 @@
+// Writes checkpoints that may be larger than memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weights/safetensors_writer.h"
+
+namespace lacuna {
+
+/// Tensors, and what keeps their bytes alive.
+struct HeldTensors {
+  std::vector<TensorToWrite> tensors;
+  std::shared_ptr<const void> memory;
+};
+
+/// Numbers in f32.
+HeldTensors value_tensor(const std::string& name, const std::vector<int64_t>& shape,
+                         std::vector<float> values);
+
+/// Writes tensors into model.safetensors, or into shards and an index once they are more than `shard_bytes`:
+/// no more than one of them is held in memory. In each file, tensors of whole cache lines come first, so that
+/// they begin at one.
+class ShardWriter {
+ public:
+  explicit ShardWriter(std::filesystem::path folder, int64_t shard_bytes = int64_t{2} << 30)
+      : folder_(std::move(folder)), shard_bytes_(shard_bytes) {}
+
+  /// They go into one file. Throws InputError where it cannot be written.
+  void add(HeldTensors held);
+  void finish();
+
+  /// Of the tensors added so far.
+  int64_t total_bytes() const { return written_ + pending_; }
+
+ private:
+  void write(const std::string& name);
+
+  std::filesystem::path folder_;
+  int64_t shard_bytes_;
+  std::vector<HeldTensors> held_;
+  std::map<std::string, std::string> weight_map_;
+  int64_t pending_ = 0;
+  int64_t written_ = 0;
+  int shards_ = 0;
+};
+
+}  // namespace lacuna
