@@ -18,10 +18,13 @@ struct LoadBenchOptions {
 struct LoadTiming {
   int64_t file_bytes = 0;       ///< of the checkpoint's tensors, or of the packed matrices of a random model
   int64_t predicted_bytes = 0;  ///< of the matrices once packed, as `lacuna inspect` says
+  int64_t mapped_bytes = 0;     ///< of the matrices that are mapped where they lie
   int64_t weight_bytes = 0;     ///< the same, as they turned out
   int64_t peak_bytes = 0;  ///< the most memory that the process gained while it loaded, pages of mapped files
                            ///< included, seen as each parameter arrived
   std::vector<double> seconds;
+  std::vector<double> first_use_seconds;  ///< to bring in every page of mapped matrices afterwards, as the
+                                          ///< first pass will
 };
 
 /// Memory of this process, pages of mapped files included. 0 where the system does not say.

@@ -364,11 +364,17 @@ void run_load_bench(const LoadFlags& flags) {
   }
   const auto value = [&](const char* key) { return report[key].get<double>(); };
   constexpr double kMiB = 1 << 20;
-  fmt::print("{:.3f} s (from {:.3f} to {:.3f}), {:.2f} GB/s of the checkpoint's {:.1f} MiB\n",
-             value("seconds_median"), value("seconds_min"), value("seconds_max"), value("gbps"),
-             value("file_bytes") / kMiB);
-  fmt::print("memory: {:.1f} MiB of weights, {:.1f} predicted for a dense checkpoint, {:.1f} at the most\n",
-             value("weight_bytes") / kMiB, value("predicted_bytes") / kMiB, value("peak_bytes") / kMiB);
+  fmt::print("{:.3f} s (from {:.3f} to {:.3f})", value("seconds_median"), value("seconds_min"),
+             value("seconds_max"));
+  if (value("mapped_bytes") > 0) {
+    fmt::print(" and {:.3f} s to bring in {:.1f} MiB of mapped matrices at first use",
+               value("first_use_seconds_median"), value("mapped_bytes") / kMiB);
+  }
+  fmt::print(", {:.2f} GB/s of the checkpoint's {:.1f} MiB\n", value("gbps"), value("file_bytes") / kMiB);
+  fmt::print("memory: {:.1f} MiB of weights, {:.1f} predicted{}, {:.1f} at the most\n",
+             value("weight_bytes") / kMiB, value("predicted_bytes") / kMiB,
+             report["mapped_bytes"] == report["predicted_bytes"] ? "" : " for a dense checkpoint",
+             value("peak_bytes") / kMiB);
 }
 
 void add_load_bench(CLI::App& bench) {

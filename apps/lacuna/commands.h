@@ -10,6 +10,7 @@ void add_logits_command(CLI::App& program);
 void add_tokenize_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
 void add_quantize_command(CLI::App& program);
+void add_pack_command(CLI::App& program);
 void add_serve_command(CLI::App& program);
 void add_eval_command(CLI::App& program);
 void add_compare_command(CLI::App& program);

@@ -23,6 +23,7 @@
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/checkpoint.h"
+#include "weights/panel_tensors.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -45,11 +46,24 @@ struct Findings {
   std::vector<std::string> warnings;
 };
 
+/// What most of the bytes are stored as.
+std::string most_of(const std::map<std::string, int64_t>& bytes_of) {
+  const auto most = std::max_element(bytes_of.begin(), bytes_of.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes_of.end() ? "nothing" : most->first;
+}
+
 Json checkpoint_json(const Checkpoint& checkpoint) {
-  return {{"files", checkpoint.num_files()},
-          {"tensors", checkpoint.names().size()},
-          {"dtype", lacuna::name_of(checkpoint.dtype())},
-          {"bytes", checkpoint.total_bytes()}};
+  Json json{{"files", checkpoint.num_files()},
+            {"tensors", checkpoint.names().size()},
+            {"dtype", lacuna::name_of(checkpoint.dtype())},
+            {"bytes", checkpoint.total_bytes()}};
+  if (!checkpoint.is_packed()) return json;
+  std::map<std::string, int64_t> bytes_of;
+  for (const auto& [format, bytes] : panel_formats(checkpoint)) bytes_of[describe(format)] = bytes;
+  json["dtype"] = most_of(bytes_of);
+  json["panel_bytes"] = bytes_of;
+  return json;
 }
 
 Json checkpoint_json(const GgufFile& file) {
@@ -61,11 +75,9 @@ Json checkpoint_json(const GgufFile& file) {
         static_cast<int64_t>(tensor.bytes.size());
     total += static_cast<int64_t>(tensor.bytes.size());
   }
-  const auto most = std::max_element(bytes_of.begin(), bytes_of.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
   return {{"files", file.num_files()},
           {"tensors", file.tensors().size()},
-          {"dtype", most == bytes_of.end() ? "nothing" : most->first},
+          {"dtype", most_of(bytes_of)},
           {"bytes", total}};
 }
 
@@ -289,6 +301,20 @@ std::string feed_forward_text(const ModelConfig& config) {
   return text;
 }
 
+void print_packed(const ModelConfig& config, const Json& panel_bytes) {
+  int64_t total = 0;
+  std::vector<std::string> parts;
+  for (const auto& [format, bytes] : panel_bytes.items()) {
+    total += bytes.get<int64_t>();
+    parts.push_back(fmt::format("{} {}", format, human_bytes(bytes.get<int64_t>())));
+  }
+  print_line("packed",
+             fmt::format("for rows of {}: weights {} ({}), mapped and not copied; the system may take "
+                         "their pages back",
+                         config.packed_for ? lacuna::name_of(*config.packed_for) : "any dtype",
+                         human_bytes(total), fmt::join(parts, ", ")));
+}
+
 void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   const ModelConfig& config = findings.source.config;
   print_line("model", fmt::format("{} ({}{})", family_entry(config.family).name, config.architecture,
@@ -352,6 +378,7 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
                                                               checkpoint["tensors"].get<int64_t>(),
                                                               human_bytes(checkpoint["bytes"].get<int64_t>()),
                                                               checkpoint["dtype"].get<std::string>()));
+  if (checkpoint.contains("panel_bytes")) print_packed(config, checkpoint["panel_bytes"]);
   print_line("instructions", default_table().name);
   for (const std::string& warning : findings.warnings) print_line("warning", warning);
 }

@@ -15,10 +15,12 @@
 namespace lacuna {
 namespace {
 
-/// bf16 unless the checkpoint stores f32: nothing is lost either way.
-DType choose_dtype(const std::string& flag, const std::filesystem::path& folder) {
+/// What a packed copy was made for; else bf16 unless the checkpoint stores f32: nothing is lost either way.
+DType choose_dtype(const std::string& flag, const ModelSource& source) {
+  const std::filesystem::path& folder = source.folder;
   if (flag == "f32") return DType::kF32;
   if (flag == "bf16" || folder.empty() || GgufFile::is_gguf(folder)) return DType::kBF16;
+  if (source.config.packed_for) return *source.config.packed_for;
   return Checkpoint::open(folder).dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
 }
 
@@ -50,7 +52,7 @@ WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source)
   const std::optional<WeightFormat> embedding = chosen_format(flags.head_weights);
   std::string dtype = flags.dtype;
   if (dtype == "auto" && layers && !layers->is_quantised()) dtype = flags.weights;
-  WeightFormats formats(choose_dtype(dtype, source.folder));
+  WeightFormats formats(choose_dtype(dtype, source));
   formats.layers = layers;
   formats.embedding = embedding;
   const auto check = [&](std::string_view flag, const std::optional<WeightFormat>& format) {
@@ -90,8 +92,7 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin) {
   return pool;
 }
 
-void add_model_flags(CLI::App& command, ModelFlags& flags) {
-  add_model_flag(command, flags.model);
+void add_format_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--dtype", flags.dtype, "Of weights, products and K/V: auto (as stored), f32 or bf16")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}));
   command
@@ -103,6 +104,11 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       .add_option("--head-weights", flags.head_weights,
                   "The same for embedding and head, which stay finer unless this says otherwise")
       ->check(CLI::IsMember(choices_of_format()));
+}
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  add_model_flag(command, flags.model);
+  add_format_flags(command, flags);
   command
       .add_option(
           "--kv-cache", flags.kv_cache,

@@ -34,6 +34,8 @@ struct GuidedModelFlags : ModelFlags {
 void add_model_flag(CLI::App& command, std::string& model);
 void add_threads_flag(CLI::App& command, int& threads);
 void add_pin_flag(CLI::App& command, bool& pin);
+/// --dtype, --weights, --head-weights.
+void add_format_flags(CLI::App& command, ModelFlags& flags);
 /// --model, --dtype, --weights, --head-weights, --kv-cache, --threads, --pin, --rope-scale.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 

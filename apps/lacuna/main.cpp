@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   lacuna::add_tokenize_command(program);
   lacuna::add_inspect_command(program);
   lacuna::add_quantize_command(program);
+  lacuna::add_pack_command(program);
   lacuna::add_serve_command(program);
   lacuna::add_eval_command(program);
   lacuna::add_compare_command(program);

@@ -446,6 +446,55 @@ TEST_F(Cli, QuantizesAModelThatThenLoadsAsItIs) {
   EXPECT_THAT(twice.err, HasSubstr("is quantised already"));
 }
 
+TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {
+  const std::string source = golden("llada2");
+  const std::string out = (folder_ / "packed").string();
+  const Outcome outcome = lacuna("pack -m " + source + " --weights int8 --threads 1 --json -o " + out);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_GT(report["matrices"], 0);
+  EXPECT_GT(report["bytes"], report["panel_bytes"]);
+  const auto logits = [&](const std::string& model) {
+    write("request.json", R"({"tokens": [1, 2, 3, 4]})");
+    const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " + model);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return slurp(folder_ / "out.npy");
+  };
+  EXPECT_EQ(logits(out), logits(source + " --weights int8"));
+  EXPECT_NE(logits(out), logits(source));
+  EXPECT_NE(logits(out + " --weights int4"), logits(out));
+
+  const json inspected = json::parse(lacuna("inspect --json -m " + out).out);
+  EXPECT_EQ(inspected["checkpoint"]["panel_bytes"].size(), 3U);  // its router is f32
+  EXPECT_THAT(lacuna("inspect -m " + out).out, AllOf(HasSubstr("packed "), HasSubstr("for rows of bf16")));
+  const json loading = json::parse(lacuna("bench load --threads 1 --repeat 1 --json -m " + out).out);
+  EXPECT_GT(loading["mapped_bytes"], 0);
+  EXPECT_GT(loading["first_use_seconds_median"], 0);
+
+  const Outcome again = lacuna("pack -m " + source + " -o " + out);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("is there already"));
+  const Outcome quantised = lacuna("quantize -m " + out + " --to int8 -o " + out + "2");
+  EXPECT_EQ(quantised.exit_code, 2);
+  EXPECT_THAT(quantised.err, HasSubstr("is a packed copy; expected the original"));
+}
+
+TEST_F(Cli, RefusesToPackWhatIsNoCheckpoint) {
+  const auto expect_refused = [&](const std::string& arguments, const std::string& text) {
+    const Outcome outcome = lacuna("pack " + arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  };
+  expect_refused("-m " + golden("llada"), "--out is required");
+  expect_refused("-o out", "--model is required");
+  expect_refused("-m random:llada-8b -o out", "expected a checkpoint folder or a .gguf file");
+  expect_refused("-m " + golden("llada") + " -o out --weights int3", "--weights");
+  expect_refused("-m " + golden("llada") + " -o out --dtype f32 --weights bf16",
+                 "--weights is bf16, and rows are f32");
+  write("file", "");
+  expect_refused("-m " + golden("llada") + " -o file", "--out file");
+}
+
 TEST_F(Cli, KeepsKeysAndValuesInEightBitsOnRequest) {
   write("request.json", R"({"tokens": [1, 2, 3, 4]})");
   const auto logits = [&](const std::string& flags) {
