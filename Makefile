@@ -37,6 +37,10 @@ results: build/release/lacuna
 	build/release/lacuna report mage -t 2
 	build/release/lacuna report zoo
 	build/release/lacuna report claims
+	python3 bench/beside_ggml.py prepare --layers 8
+	test -d build/ggml/packed || build/release/lacuna pack -m build/ggml/llada-8b-8-layers-bf16.gguf -o build/ggml/packed
+	build/release/lacuna report shapes -t 2
+	build/release/lacuna report server
 	build/release/lacuna report cpu
 
 asan tsan: %: build/%/build.ninja

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/gguf.h"
@@ -48,17 +49,26 @@ void touch(ThreadPool& threads, std::span<const std::byte> bytes) {
   });
 }
 
-}  // namespace
-
-int64_t resident_bytes() {
+/// What the system says of this process's memory; 0 where it does not.
+int64_t status_bytes(std::string_view key) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("VmRSS:")) continue;
+    if (!line.starts_with(key)) continue;
     int64_t kib = 0;
-    std::istringstream(line.substr(6)) >> kib;
+    std::istringstream(line.substr(key.size())) >> kib;
     return kib * 1024;
   }
   return 0;
+}
+
+}  // namespace
+
+int64_t resident_bytes() {
+  return status_bytes("VmRSS:");
+}
+
+int64_t most_resident_bytes() {
+  return status_bytes("VmHWM:");
 }
 
 LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& config,

@@ -18,8 +18,8 @@ struct LoadBenchOptions {
 struct LoadTiming {
   int64_t file_bytes = 0;       ///< of the checkpoint's tensors, or of the packed matrices of a random model
   int64_t predicted_bytes = 0;  ///< of the matrices once packed, as `lacuna inspect` says
-  int64_t mapped_bytes = 0;     ///< of the matrices that are mapped where they lie
   int64_t weight_bytes = 0;     ///< the same, as they turned out
+  int64_t mapped_bytes = 0;     ///< of these, what is mapped where it lies
   int64_t peak_bytes = 0;  ///< the most memory that the process gained while it loaded, pages of mapped files
                            ///< included, seen as each parameter arrived
   std::vector<double> seconds;
@@ -29,6 +29,8 @@ struct LoadTiming {
 
 /// Memory of this process, pages of mapped files included. 0 where the system does not say.
 int64_t resident_bytes();
+/// The most that it has been.
+int64_t most_resident_bytes();
 
 /// Loads the folder or .gguf file again and again; a model of random weights where `folder` is empty.
 LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& config,

@@ -3,19 +3,23 @@
     lacuna serve -m mini-llada --port 8080 &
     python3 bench/serve_load.py --url http://127.0.0.1:8080 --clients 200 --seconds 300 --cancel 0.1 [--verify]
     python3 bench/serve_load.py --rate 5 --seconds 60        # open loop: requests come whether answered or not
+    python3 bench/serve_load.py --serve "-m mini-llada"      # starts the server itself, with these flags, and watches its memory
 
 Requests mix methods, lengths and streaming, the same for the same --seed. --cancel is the share of requests whose client hangs up on the way.
---verify asks for each kind of request once more at the end, alone, and compares texts: no company may change an answer. Only the standard
-library is used. Exit status 1 for errors other than refusals (503), texts that differ, or memory that grew by more than 2% after the first
-third.
+--verify asks for each kind of request once more at the end, alone, and compares texts: no company may change an answer. --json prints one
+object instead. Only the standard library is used. Exit status 1 for errors other than refusals (503), texts that differ, or memory that grew
+after the first third by more than --memory-growth, a share.
 """
 import argparse
 import asyncio
 import json
 import random
+import shlex
 import sys
 import time
 import urllib.parse
+
+from serving import LACUNA, server
 
 STORIES = ["Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?",
            "Tom has 3 coins. He finds 9 more. How many coins does Tom have now?",
@@ -80,9 +84,12 @@ def resident(pid):
     return 0
 
 
+def quantile(values, percent):
+    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)] if values else 0
+
+
 def quantiles(values):
-    values = sorted(values)
-    return " ".join(f"p{q} {values[min(len(values) - 1, len(values) * q // 100)]:.3f}" for q in (50, 90, 99)) if values else "-"
+    return " ".join(f"p{q} {quantile(values, q):.3f}" for q in (50, 90, 99)) if values else "-"
 
 
 class Load:
@@ -152,29 +159,37 @@ async def measure(arguments):
     load = Load(arguments, kinds)
     seconds, memory = await load.run()
     good = [result for result in load.results if result[1] == 200]
-    print(f"{len(good)} answers in {seconds:.1f} s ({len(good) / seconds:.2f}/s), "
-          f"{sum(r[1] == 0 for r in load.results)} hung up, {sum(r[1] == 503 for r in load.results)} refused, "
-          f"{len(load.errors)} errors {sorted(set(load.errors))[:5]}")
-    tokens = sum(kinds[kind][1]["max_tokens"] for kind, *_ in good)
-    print(f"{tokens / seconds:.1f} canvas tokens/s")
-    print(f"latency, s            {quantiles([r[2] for r in good])}")
-    print(f"first final text, s   {quantiles([r[3] for r in good if r[3] is not None])}")
-    for length in lengths:
-        of_length = [r[2] for r in good if kinds[r[0]][1]["max_tokens"] == length]
-        per_token = [each / length for each in of_length]
-        print(f"{length:5d} tokens: {len(of_length):5d} answers, latency {quantiles(of_length)}; per token {quantiles(per_token)}")
-    failed = bool(load.errors)
+    latencies = [result[2] for result in good]
     different = sum(len(texts) > 1 for texts in load.texts.values())
     if arguments.verify:
         for kind, texts in load.texts.items():
             _, alone, _, _ = await ask(url, kinds[kind][1])
             different += texts != {alone}
-    print(f"{different} of {len(load.texts)} kinds had texts that differ" + ("" if arguments.verify else " among themselves"))
+    found = {"answers": len(good), "seconds": seconds,
+             "hung_up": sum(result[1] == 0 for result in load.results), "refused": sum(result[1] == 503 for result in load.results),
+             "errors": len(load.errors), "kinds": len(load.texts), "texts_that_differ": different,
+             "canvas_tokens_per_second": sum(kinds[kind][1]["max_tokens"] for kind, *_ in good) / seconds,
+             "latency_median": quantile(latencies, 50), "latency_99": quantile(latencies, 99)}
     if memory:
-        third = max(memory[:max(1, len(memory) // 3)])
-        print(f"memory, MiB: first third at most {third:.0f}, afterwards at most {max(memory):.0f}, at the end {memory[-1]:.0f}")
-        failed |= max(memory) > 1.02 * third
-    return 1 if failed or different else 0
+        found["memory_first_third"] = max(memory[:max(1, len(memory) // 3)])
+        found["memory_afterwards"] = max(memory)
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        print("{answers} answers in {seconds:.1f} s, {hung_up} hung up, {refused} refused, {errors} errors".format(**found),
+              sorted(set(load.errors))[:5])
+        print("{canvas_tokens_per_second:.1f} canvas tokens/s".format(**found))
+        print(f"latency, s            {quantiles(latencies)}")
+        print(f"first final text, s   {quantiles([r[3] for r in good if r[3] is not None])}")
+        for length in lengths:
+            of_length = [r[2] for r in good if kinds[r[0]][1]["max_tokens"] == length]
+            per_token = [each / length for each in of_length]
+            print(f"{length:5d} tokens: {len(of_length):5d} answers, latency {quantiles(of_length)}; per token {quantiles(per_token)}")
+        print("{texts_that_differ} of {kinds} kinds had texts that differ".format(**found) + ("" if arguments.verify else " among themselves"))
+        if memory:
+            print("memory, MiB: first third at most {memory_first_third:.0f}, afterwards at most {memory_afterwards:.0f}".format(**found))
+    grew = memory and found["memory_afterwards"] > (1 + arguments.memory_growth) * found["memory_first_third"]
+    return 1 if load.errors or different or grew else 0
 
 
 def main():
@@ -188,7 +203,18 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--pid", type=int, default=0, help="of the server, to watch its memory")
-    sys.exit(asyncio.run(measure(parser.parse_args())))
+    parser.add_argument("--memory-growth", type=float, default=0.02)
+    parser.add_argument("--serve", metavar="FLAGS", help="start `lacuna serve` with these flags")
+    parser.add_argument("--lacuna", default=LACUNA, help="the program (default %(default)s, or what LACUNA names)")
+    parser.add_argument("--port", type=int, default=8378, help="of --serve")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.serve is None:
+        sys.exit(asyncio.run(measure(arguments)))
+    with server(arguments.lacuna, shlex.split(arguments.serve), arguments.port) as process:
+        arguments.url, arguments.pid = f"http://127.0.0.1:{arguments.port}", process.pid
+        status = asyncio.run(measure(arguments))
+    sys.exit(status)
 
 
 if __name__ == "__main__":

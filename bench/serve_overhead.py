@@ -1,11 +1,11 @@
 """What `lacuna serve` costs over `lacuna run`, and what a batch of equal requests gains.
 
-    python3 bench/serve_overhead.py --lacuna build/release/lacuna -m random:llada-8b,layers=2 --canvas 256 --steps 4
+    python3 bench/serve_overhead.py -m random:llada-8b,layers=2 --canvas 256 --steps 4
 
 The same request goes to `lacuna run --json` and to a server, in turn; printed are medians of seconds as the program counts them, of the
 server's own count (timings) and of what the client waited, and of their ratios. Then 1 and --batch clients at once, each with one such
-request: rows and canvas tokens per second. Further settings of a request: --set block_length=32 --set cache=dual. Only the standard library
-is used.
+request: rows and canvas tokens per second. Further settings of a request: --set block_length=32 --set cache=dual. --json prints one object
+instead. Only the standard library is used.
 """
 import argparse
 import concurrent.futures
@@ -14,6 +14,8 @@ import statistics
 import subprocess
 import time
 import urllib.request
+
+from serving import LACUNA, server
 
 
 def ask(url, path, body=None):
@@ -29,23 +31,40 @@ def run_alone(arguments, prompt, settings):
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["stats"]
 
 
-def start_server(arguments):
-    command = [arguments.lacuna, "serve", "-m", arguments.model, "--port", str(arguments.port), "--kv-memory", "2048",
-               "--pass-rows", str(arguments.canvas * arguments.batch)]
-    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while True:
-        try:
-            ask(f"http://127.0.0.1:{arguments.port}", "/health")
-            return server
-        except OSError:
-            if server.poll() is not None:
-                raise SystemExit("the server ended")
-            time.sleep(0.2)
+def measure(arguments, url, body):
+    """Medians by the names that --json prints."""
+    median = statistics.median
+    ask(url, "/v1/completions", body)  # warms up
+    alone, counted, waited = [], [], []
+    for _ in range(arguments.repeat):
+        alone.append(run_alone(arguments, body["prompt"], body["lacuna"])["seconds"])
+        begin = time.monotonic()
+        timings = ask(url, "/v1/completions", body)["timings"]
+        waited.append(time.monotonic() - begin)
+        counted.append((timings["prompt_ms"] + timings["predicted_ms"]) / 1e3)
+
+    speeds = {1: [], arguments.batch: []}
+    for _ in range(arguments.repeat):
+        for clients, speed in speeds.items():
+            with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+                begin = time.monotonic()
+                replies = list(pool.map(lambda _: ask(url, "/v1/completions", body), range(clients)))
+                seconds = time.monotonic() - begin
+            rows = sum(reply["choices"][0]["lacuna"]["stats"]["rows"] for reply in replies)
+            speed.append((rows / seconds, clients * arguments.gen_length / seconds))
+    one, many = speeds[1], speeds[arguments.batch]
+    return {"run_seconds": median(alone), "server_seconds": median(counted), "client_seconds": median(waited),
+            "server_by_run": median(c / a for c, a in zip(counted, alone)),
+            "client_by_run": median(w / a for w, a in zip(waited, alone)),
+            "batch": arguments.batch,
+            "rows_per_second_alone": median(s[0] for s in one), "rows_per_second_at_once": median(s[0] for s in many),
+            "tokens_per_second_alone": median(s[1] for s in one), "tokens_per_second_at_once": median(s[1] for s in many),
+            "gain": median(m[0] / o[0] for m, o in zip(many, one))}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lacuna", default="lacuna")
+    parser.add_argument("--lacuna", default=LACUNA, help="the program (default %(default)s, or what LACUNA names)")
     parser.add_argument("-m", "--model", default="random:llada-8b,layers=2")
     parser.add_argument("--canvas", type=int, default=256, help="prompt and positions to generate")
     parser.add_argument("--gen-length", type=int, default=32)
@@ -54,6 +73,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--port", type=int, default=8377)
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     url = f"http://127.0.0.1:{arguments.port}"
     prompt = [10 + i % 1000 for i in range(arguments.canvas - arguments.gen_length)]
@@ -62,38 +82,16 @@ def main():
         key, value = each.split("=", 1)
         settings[key] = int(value) if value.isdigit() else value
     body = {"prompt": prompt, "lacuna": settings}
-    server = start_server(arguments)
-    try:
-        ask(url, "/v1/completions", body)  # warms up
-        alone, counted, waited = [], [], []
-        for _ in range(arguments.repeat):
-            alone.append(run_alone(arguments, prompt, settings)["seconds"])
-            begin = time.monotonic()
-            timings = ask(url, "/v1/completions", body)["timings"]
-            waited.append(time.monotonic() - begin)
-            counted.append((timings["prompt_ms"] + timings["predicted_ms"]) / 1e3)
-        median = statistics.median
-        if arguments.repeat:
-            print(f"run {median(alone):.3f} s, server {median(counted):.3f} s, client {median(waited):.3f} s; ratios "
-                  f"{median(c / a for c, a in zip(counted, alone)):.4f} and {median(w / a for w, a in zip(waited, alone)):.4f}; "
-                  f"client less server {1e3 * median(w - c for w, c in zip(waited, counted)):.1f} ms")
-
-        speeds = {1: [], arguments.batch: []}
-        for _ in range(max(1, arguments.repeat)):
-            for clients, speed in speeds.items():
-                with concurrent.futures.ThreadPoolExecutor(clients) as pool:
-                    begin = time.monotonic()
-                    replies = list(pool.map(lambda _: ask(url, "/v1/completions", body), range(clients)))
-                    seconds = time.monotonic() - begin
-                rows = sum(reply["choices"][0]["lacuna"]["stats"]["rows"] for reply in replies)
-                speed.append((rows / seconds, clients * arguments.gen_length / seconds))
-        for clients, speed in speeds.items():
-            print(f"{clients} at once: {median(s[0] for s in speed):.1f} rows/s, {median(s[1] for s in speed):.2f} canvas tokens/s")
-        print(f"rows/s of {arguments.batch} against 1: "
-              f"{median(many[0] / one[0] for many, one in zip(speeds[arguments.batch], speeds[1])):.3f}")
-    finally:
-        server.terminate()
-        server.wait()
+    serve = ["-m", arguments.model, "--kv-memory", "2048", "--pass-rows", str(arguments.canvas * arguments.batch)]
+    with server(arguments.lacuna, serve, arguments.port):
+        found = measure(arguments, url, body)
+    if arguments.json:
+        print(json.dumps(found))
+        return
+    print("run {run_seconds:.3f} s, server {server_seconds:.3f} s, client {client_seconds:.3f} s; ratios {server_by_run:.4f} and "
+          "{client_by_run:.4f}".format(**found))
+    print("alone {rows_per_second_alone:.1f} rows/s, {tokens_per_second_alone:.2f} canvas tokens/s; {batch} at once "
+          "{rows_per_second_at_once:.1f} rows/s, {tokens_per_second_at_once:.2f} canvas tokens/s: {gain:.3f} times".format(**found))
 
 
 if __name__ == "__main__":

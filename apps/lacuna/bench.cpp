@@ -92,6 +92,7 @@ void bench_step(const StepFlags& flags) {
                                       {"threads", loaded.threads->size()},
                                       {"canvas", flags.options.canvas},
                                       {"repeat", flags.options.repeat},
+                                      {"most_resident_bytes", most_resident_bytes()},
                                       {"results", results}};
   fmt::print("{}\n", report.dump());
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -31,9 +32,14 @@ struct CpuReportFlags {
   std::string model = "random:llada-8b,layers=8";
   std::string load = "mini-llada";
   std::vector<int> threads = {1, 2};
+  std::string isa;  ///< empty: the machine's widest
   bool quick = false;
   bool only_known = false;
 };
+
+std::string page_name(const CpuReportFlags& flags) {
+  return flags.isa.empty() ? "cpu" : "cpu_" + flags.isa;
+}
 
 /// What is measured.
 struct CpuGrid {
@@ -129,7 +135,7 @@ std::vector<Json> read_rows(const std::string& path) {
 const Json& of_kind(const std::vector<Json>& rows, std::string_view kind) {
   const auto found =
       std::find_if(rows.begin(), rows.end(), [&](const Json& row) { return row.at("kind") == kind; });
-  if (found == rows.end()) throw InputError("cpu.jsonl: has no row of the kind {}", kind);
+  if (found == rows.end()) throw InputError("the raw rows have none of the kind {}", kind);
   return *found;
 }
 
@@ -212,7 +218,7 @@ std::string steps_text(const std::vector<Json>& rows) {
 
 }  // namespace
 
-std::vector<PageFile> write_cpu_page(const std::vector<Json>& rows) {
+std::vector<PageFile> write_cpu_page(const std::string& name, const std::vector<Json>& rows) {
   const Json& setting = of_kind(rows, "setting");
   const Json& dense = of_kind(rows, "matmul");
   const Json& quantised = of_kind(rows, "quantised");
@@ -222,7 +228,7 @@ std::vector<PageFile> write_cpu_page(const std::vector<Json>& rows) {
   std::string text = fmt::format(
       R"(# What the kernels reach
 
-Written by `lacuna report cpu`, which measures everything in one run, from the raw rows in `cpu.jsonl`. Times are medians.
+Written by `lacuna report cpu`, which measures everything in one run, from the raw rows in `{}.jsonl`. Times are medians.
 
 - Machine: {}, {} cores, {}. Peak {:.0f} GFLOP/s in f32, {:.0f} in bf16; memory {:.1f} GB/s; {} threads.
 - Commit: {}. oneDNN: {}.
@@ -234,7 +240,7 @@ GFLOP/s, and in brackets the time of oneDNN's product by ours, in turns: above 1
 of a product. No bracket: oneDNN has only plain loops for it here.
 
 )",
-      setting.at("processor").get<std::string>(), setting.at("cores").get<int>(),
+      name, setting.at("processor").get<std::string>(), setting.at("cores").get<int>(),
       setting.at("instructions").get<std::string>(), number(dense, "peak_gflops_f32"),
       number(dense, "peak_gflops_bf16"), number(dense, "read_gbps"), dense.at("threads").get<int>(),
       setting.at("commit").get<std::string>(), dense.at("onednn").get<std::string>(),
@@ -248,7 +254,7 @@ of a product. No bracket: oneDNN has only plain loops for it here.
   const double bandwidth = number(dense, "read_gbps");
   text += grid_table(
       dense, [&](const Json& result) { return percent(result.at("gbps").get<double>() / bandwidth); });
-  text += "\n![roofline](cpu_roofline.svg)\n\n## Products with quantised weights\n\n";
+  text += fmt::format("\n![roofline]({}_roofline.svg)\n\n## Products with quantised weights\n\n", name);
   text += "The time of the same product with bf16 weights by theirs, in turns: above 1 is faster.\n\n";
   text += grid_table(quantised, [](const Json& result) { return ratio(result.at("ratio_to_bf16")); });
   text += fmt::format("\n## Attention\n\n{} heads of {}, {} K/V heads, {} cells.\n\n",
@@ -274,7 +280,7 @@ of a product. No bracket: oneDNN has only plain loops for it here.
       setting.at("load").get<std::string>(), number(load, "seconds_median"), number(load, "gbps"),
       number(load, "weight_bytes") / (1 << 20), number(load, "predicted_bytes") / (1 << 20),
       number(load, "peak_bytes") / (1 << 20));
-  return {{"cpu.md", text}, {"cpu_roofline.svg", to_svg(roofline(dense, quantised))}};
+  return {{name + ".md", text}, {name + "_roofline.svg", to_svg(roofline(dense, quantised))}};
 }
 
 void add_cpu_report(CLI::App& report, std::string (*commit)()) {
@@ -288,17 +294,26 @@ void add_cpu_report(CLI::App& report, std::string (*commit)()) {
   command->add_option("-t,--threads", flags->threads, "Thread counts, separated by commas (default 1,2)")
       ->delimiter(',')
       ->check(number<int>() & CLI::Range(1, 1024));
+  command
+      ->add_option("--isa", flags->isa,
+                   "Instructions to use; the page is then called cpu_ISA (default: the machine's widest, or "
+                   "LACUNA_ISA)")
+      ->check(CLI::IsMember({"scalar", "avx2", "avx512", "amx"}));
   command->add_flag("--quick", flags->quick, "Tiny shapes: tries everything, measures nothing of use");
   command->add_flag("--only-known", flags->only_known,
                     "Write the page again from the rows that the folder holds, and measure nothing");
   command->callback([flags, commit] {
+    const std::string name = page_name(*flags);
     if (flags->only_known)
-      return write_files(flags->out, write_cpu_page(read_rows(flags->out + "/cpu.jsonl")));
+      return write_files(flags->out,
+                         write_cpu_page(name, read_rows(fmt::format("{}/{}.jsonl", flags->out, name))));
+    if (!flags->isa.empty())
+      setenv("LACUNA_ISA", flags->isa.c_str(), 1);  // before anything asks for the kernels
     const std::vector<Json> rows = measure(*flags, commit());
     std::string lines;
     for (const Json& row : rows) lines += row.dump() + "\n";
-    std::vector<PageFile> files = write_cpu_page(rows);
-    files.push_back({"cpu.jsonl", lines});
+    std::vector<PageFile> files = write_cpu_page(name, rows);
+    files.push_back({name + ".jsonl", lines});
     write_files(flags->out, files);
   });
 }

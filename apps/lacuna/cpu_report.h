@@ -10,10 +10,12 @@
 
 namespace lacuna {
 
-/// cpu.md and its picture from what one run measured.
+/// The page and its picture from what one run measured.
+///   name  of the page, of its raw rows and of its picture: "cpu", "cpu_avx2"
 ///   rows  objects with "kind" and what the bench of that kind gives: "matmul", "quantised", "attention",
 ///         "steps" (one for each number of threads), "load"; first one with machine and commit, "setting"
-std::vector<PageFile> write_cpu_page(const std::vector<nlohmann::ordered_json>& rows);
+std::vector<PageFile> write_cpu_page(const std::string& name,
+                                     const std::vector<nlohmann::ordered_json>& rows);
 
 /// `lacuna report cpu`: unlike other reports it measures everything anew, as ratios must come from one run.
 ///   commit  what the program was built from

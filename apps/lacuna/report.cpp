@@ -37,6 +37,8 @@
 #include "masked_report.h"
 #include "refusion_report.h"
 #include "report_page.h"
+#include "server_report.h"
+#include "shapes_report.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "uniform_report.h"
@@ -77,6 +79,12 @@ struct UniformFlags : ReportFlags {
 struct ZooFlags : ReportFlags {
   std::vector<std::string> models;
   uint64_t seed = 0;
+};
+
+struct ShapesFlags : ReportFlags {
+  std::string whole = "random:llada-8b";
+  std::vector<std::string> loads = {"build/ggml/llada-8b-8-layers-bf16.gguf", "build/ggml/packed"};
+  std::string beside_ggml = "python3 bench/beside_ggml.py measure --layers 8 --json";
 };
 
 struct FrontierFlags : ReportFlags {
@@ -276,12 +284,33 @@ nlohmann::ordered_json measure_analysis(const std::string& command) {
   return row;
 }
 
+/// Of a command in a process of its own, which prints a JSON object on its last line.
+nlohmann::ordered_json measure_printed(const std::string& command) {
+  constexpr std::string_view kProgram = "lacuna ";
+  // Scripts find the program in LACUNA.
+  const std::string program = fs::read_symlink("/proc/self/exe").string();
+  setenv("LACUNA", program.c_str(), 1);
+  const std::string words =
+      command.starts_with(kProgram) ? "\"$LACUNA\" " + command.substr(kProgram.size()) : command;
+  std::FILE* const pipe = popen(words.c_str(), "r");
+  if (pipe == nullptr) throw InputError("{}: cannot be run", command);
+  std::string text;
+  char buffer[4096];
+  while (const size_t size = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, size);
+  if (pclose(pipe) != 0) throw InputError("{}: failed", command);
+  while (text.ends_with('\n')) text.pop_back();
+  nlohmann::ordered_json row = row_of(command);
+  row["result"] = parse_json(text.substr(text.rfind('\n') + 1), command);
+  return row;
+}
+
 nlohmann::ordered_json measure(const std::string& command) {
+  if (command.starts_with(kEvalCommand)) return measure_evaluation(command);
   if (command.starts_with(kDecodeBenchCommand)) return measure_decode_bench(command);
   if (command.starts_with(kBlockBenchCommand)) return measure_block_bench(command);
   if (command.starts_with(kRunCommand)) return measure_trace(command);
   if (command.starts_with(kAnalyzeCommand)) return measure_analysis(command);
-  return measure_evaluation(command);
+  return measure_printed(command);
 }
 
 /// What --samples, --quick and --threads say about a grid.
@@ -430,6 +459,31 @@ void report_claims(const ReportFlags& flags) {
          {"masked", "refusion", "uniform", "mage", "frontier"});
 }
 
+void report_shapes(const ShapesFlags& flags) {
+  ShapesGrid grid;
+  grid.decodes = published_decodes();
+  if (flags.quick) {
+    grid.model = "mini-llada";
+    grid.steps = {{32, {32, 8}}};
+    grid.decodes = {{"SureLock", "-m mini-llada --gen-length 16 --lock eps=5e-3", "-"}};
+  } else {
+    grid.whole = flags.whole;
+    grid.loads = flags.loads;
+    grid.beside_ggml = flags.beside_ggml;
+  }
+  if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
+  report(flags, "shapes", 1, [&](const Measure& measure) { return write_shapes_page(grid, measure); });
+}
+
+void report_server(const ReportFlags& flags) {
+  ServerGrid grid = server_grid();
+  if (flags.quick) {
+    for (std::string& command : grid.loads) command += " --clients 4 --seconds 2 --rate 0 --memory-growth 1";
+    grid.overheads = {"python3 bench/serve_overhead.py --json -m mini-llada --canvas 64"};
+  }
+  report(flags, "server", 1, [&](const Measure& measure) { return write_server_page(grid, measure); });
+}
+
 void report_zoo(const ZooFlags& flags) {
   ZooGrid grid;
   grid.models = zoo_models();
@@ -542,6 +596,28 @@ void add_claims_report(CLI::App& report) {
   command->callback([flags] { report_claims(*flags); });
 }
 
+void add_shapes_report(CLI::App& report) {
+  auto flags = std::make_shared<ShapesFlags>();
+  CLI::App* command = report.add_subcommand(
+      "shapes", "Steps and whole decodes at published shapes, and a ggml-based program beside them");
+  command->add_option("--whole", flags->whole, "A model with all its layers (default random:llada-8b)");
+  command->add_option(
+      "--loads", flags->loads,
+      "Models whose loading is timed (default what bench/beside_ggml.py prepared, and its packed copy)");
+  command->add_option("--beside-ggml", flags->beside_ggml,
+                      "How llama.cpp is compared with (default bench/beside_ggml.py), or nothing");
+  add_report_flags(*command, *flags, "shapes");
+  command->callback([flags] { report_shapes(*flags); });
+}
+
+void add_server_report(CLI::App& report) {
+  auto flags = std::make_shared<ReportFlags>();
+  CLI::App* command =
+      report.add_subcommand("server", "The server under load, and what it costs (needs python3)");
+  add_report_flags(*command, *flags, "server");
+  command->callback([flags] { report_server(*flags); });
+}
+
 void add_zoo_report(CLI::App& report) {
   auto flags = std::make_shared<ZooFlags>();
   flags->out = "docs";
@@ -566,6 +642,8 @@ void add_report_command(CLI::App& program) {
   add_uniform_report(*report);
   add_mage_report(*report);
   add_zoo_report(*report);
+  add_shapes_report(*report);
+  add_server_report(*report);
   add_cpu_report(*report, commit);
 }
 

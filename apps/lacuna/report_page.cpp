@@ -150,8 +150,10 @@ void check_row(const nlohmann::json& row) {
     trace_of(row);
   } else if (command.starts_with(kAnalyzeCommand)) {
     analysis_of(row);
-  } else {
+  } else if (command.starts_with(kEvalCommand)) {
     measurement_of(row);
+  } else {
+    row.at("result").get<nlohmann::json::object_t>();
   }
 }
 
@@ -214,18 +216,23 @@ DecodingTrace PageWriter::trace(const std::string& command) {
   return noted(trace_of(measure_(command, Purpose::kFigures)));
 }
 
-std::vector<AnalysisTable> PageWriter::analyze(const std::string& command) {
-  const nlohmann::json row = measure_(command, Purpose::kFigures);
+nlohmann::json PageWriter::noted_row(const std::string& command) {
+  nlohmann::json row = measure_(command, Purpose::kFigures);
   machines_.insert(machine_of(row));
   commits_.insert(row.at("commit").get<std::string>());
-  return analysis_of(row);
+  return row;
+}
+
+std::vector<AnalysisTable> PageWriter::analyze(const std::string& command) {
+  return analysis_of(noted_row(command));
 }
 
 std::vector<BlockTimingRow> PageWriter::time_blocks(const std::string& command) {
-  const nlohmann::json row = measure_(command, Purpose::kFigures);
-  machines_.insert(machine_of(row));
-  commits_.insert(row.at("commit").get<std::string>());
-  return block_timings_of(row);
+  return block_timings_of(noted_row(command));
+}
+
+nlohmann::json PageWriter::printed(const std::string& command) {
+  return noted_row(command).at("result");
 }
 
 void PageWriter::add_tables(const std::string& command) {

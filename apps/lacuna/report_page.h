@@ -22,6 +22,9 @@ inline constexpr std::string_view kDecodeBenchCommand = "lacuna bench decode ";
 inline constexpr std::string_view kBlockBenchCommand = "lacuna bench block ";
 inline constexpr std::string_view kRunCommand = "lacuna run ";  ///< its --trace
 inline constexpr std::string_view kAnalyzeCommand = "lacuna analyze ";
+/// Any other command's row has the JSON object that it prints on its last line.
+inline constexpr std::string_view kStepBenchCommand = "lacuna bench step ";
+inline constexpr std::string_view kQuantizeCommand = "lacuna quantize ";
 
 /// One setting's figures, as `lacuna eval` gives them.
 struct Measurement {
@@ -153,6 +156,8 @@ class PageWriter {
   DecodingTrace trace(const std::string& command);
   std::vector<AnalysisTable> analyze(const std::string& command);
   std::vector<BlockTimingRow> time_blocks(const std::string& command);
+  /// The object that the command prints.
+  nlohmann::json printed(const std::string& command);
 
   void heading(std::string_view title);
   void paragraph(std::string_view words);
@@ -172,6 +177,8 @@ class PageWriter {
  private:
   template <typename Figures>
   Figures noted(Figures figures);
+  /// The row of a command whose figures do not say where they come from.
+  nlohmann::json noted_row(const std::string& command);
 
   const Measure& measure_;
   std::set<std::string> machines_, commits_;

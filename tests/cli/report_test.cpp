@@ -17,6 +17,8 @@
 #include "frontier_report.h"
 #include "mage_report.h"
 #include "refusion_report.h"
+#include "server_report.h"
+#include "shapes_report.h"
 #include "uniform_report.h"
 #include "zoo_report.h"
 
@@ -62,6 +64,12 @@ json decode_row(const std::string& command) {
                    {"setting", {{"passes", 20}, {"rows", 1234}}},
                    {"flops_ratio", 0.41},
                    {"time_ratio", 0.52}};
+  return row;
+}
+
+json printed_row(const std::string& command, json printed) {
+  json row = row_of(command);
+  row["result"] = std::move(printed);
   return row;
 }
 
@@ -321,7 +329,11 @@ TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
   grid.seed = 7;
   std::set<std::string> commands, of_formats;
   const Measure measure = [&](const std::string& command, Purpose) {
-    (command.find("--weights") == std::string::npos ? commands : of_formats).insert(command);
+    if (command.starts_with(kQuantizeCommand))
+      return printed_row(command, {{"relative_error", 0.083}, {"kl_mean", 0.56}});
+    const bool is_plain =
+        command.find("--weights") == std::string::npos && !command.ends_with("--kv-cache int8");
+    (is_plain ? commands : of_formats).insert(command);
     return evaluation_row(command);
   };
   const std::string page = write_zoo_page(grid, measure).at(0).text;
@@ -330,10 +342,11 @@ TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
                                     "lacuna eval -m mini-a --task retrieval --length 4096 --unmask "
                                     "threshold=1 --seed 7 --samples 200",
                                     "lacuna eval -m mini-b --task stories --seed 7 --samples 200"));
-  EXPECT_EQ(of_formats.size(), 2 * 4);
+  EXPECT_EQ(of_formats.size(), 2 * 5);
   EXPECT_THAT(of_formats,
               Contains("lacuna eval -m mini-b --task stories --seed 7 --samples 200 --weights int4-min"));
   EXPECT_THAT(page, HasSubstr("| mini-b | 50.0% (25.0 to 75.0) | 50.0% (25.0 to 75.0) |"));
+  EXPECT_THAT(page, HasSubstr("| mini-b | 0.083 | 0.56 | 0.083 |"));
   for (const std::string& command : commands) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
   EXPECT_THAT(page, HasSubstr("| [mini-b](../models/mini-b/README.md) | llada | - |"));
 }
@@ -391,6 +404,92 @@ TEST(MagePage, HoldsEveryPartFromMadeUpMeasurements) {
               AllOf(HasSubstr("Not measured: no `--shapes`."), HasSubstr("Not measured: no `--needles`")));
 }
 
+TEST(ShapesPage, HoldsEveryPartFromMadeUpMeasurements) {
+  ShapesGrid grid;
+  grid.model = "random:some";
+  grid.steps = {{64, {64, 16}}};
+  grid.decodes = {{"a lock", "-m random:some --lock eps=1", "twice as fast"}};
+  grid.whole = "random:whole";
+  grid.loads = {"packed"};
+  grid.beside_ggml = "python3 beside.py";
+  grid.common_flags = " --threads 2";
+  std::set<std::string> commands;
+  const auto write = [&] {
+    return write_shapes_page(grid, [&](const std::string& command, Purpose) {
+      commands.insert(command);
+      json row = decode_row(command);
+      row["result"]["plain"]["seconds"] = 17.5;
+      if (command.starts_with(kStepBenchCommand)) {
+        const json step = {{"rows", 16},          {"seconds_median", 2}, {"gflops", 1234.5},
+                           {"flops_ratio", 0.25}, {"time_ratio", 0.26},  {"other_share", 0.075},
+                           {"products", 1},       {"head", 0.5},         {"attention", 0.25}};
+        row = printed_row(command, {{"results", {step}}, {"most_resident_bytes", 3LL << 29}});
+      }
+      if (command.find("bench load") != std::string::npos) {
+        row = printed_row(command, {{"file_bytes", 1LL << 30},
+                                    {"seconds_median", 0.5},
+                                    {"first_use_seconds_median", 0.25},
+                                    {"peak_bytes", 3LL << 29}});
+      }
+      if (command == grid.beside_ggml) {
+        const json files = {{"weights", "bf16"},    {"lacuna_seconds", 1}, {"lacuna_gflops", 900},
+                            {"ggml_seconds", 10.5}, {"ggml_gflops", 85},   {"ratio", 10.5}};
+        row = printed_row(
+            command,
+            {{"llama_cpp", "0.3"}, {"layers", 8}, {"rows", 96}, {"threads", 2}, {"results", {files}}});
+      }
+      check_row(row);
+      return row;
+    });
+  };
+  const std::string page = write().at(0).text;
+  EXPECT_THAT(page, AllOf(HasSubstr("| 16 | 2.000 | 1234 | 0.250 | 0.260 | 7.5% |"),
+                          HasSubstr("| a lock | 0.411 | 0.410 | 0.520 | 1.92× | twice as fast |"),
+                          HasSubstr("| 2.00 s, 1234 GFLOP/s, 87.5% of it products and attention |"),
+                          HasSubstr("| 1.5 GiB |"), HasSubstr("| 17.5 s |"),
+                          HasSubstr("| 1.00 | 0.500 s | 0.250 s | 1.50 GiB |"),
+                          HasSubstr("| bf16 | 1.000 s, 900 GFLOP/s | 10.500 s, 85 GFLOP/s | 10.50× |")));
+  EXPECT_EQ(commands.size(), 6);
+  for (const std::string& command : commands) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+
+  grid.whole.clear();
+  grid.loads.clear();
+  grid.beside_ggml.clear();
+  EXPECT_THAT(write().at(0).text,
+              AllOf(Not(HasSubstr("All layers")), Not(HasSubstr("## Loading")), Not(HasSubstr("ggml"))));
+}
+
+TEST(ServerPage, HoldsEveryCommandWithWhatItPrinted) {
+  const ServerGrid grid = server_grid();
+  const Measure measure = [](const std::string& command, Purpose) {
+    return printed_row(command, {{"answers", 4493},
+                                 {"hung_up", 516},
+                                 {"refused", 0},
+                                 {"errors", 0},
+                                 {"texts_that_differ", 0},
+                                 {"latency_median", 2.25},
+                                 {"latency_99", 3.5},
+                                 {"memory_first_third", 41.7},
+                                 {"memory_afterwards", 42},
+                                 {"run_seconds", 1.5},
+                                 {"server_seconds", 1.25},
+                                 {"server_by_run", 1.0166},
+                                 {"client_by_run", 1.02},
+                                 {"rows_per_second_alone", 744.4},
+                                 {"batch", 8},
+                                 {"rows_per_second_at_once", 922},
+                                 {"gain", 1.238}});
+  };
+  const std::string page = write_server_page(grid, measure).at(0).text;
+  EXPECT_THAT(
+      page,
+      AllOf(HasSubstr("| 4493 | 516 | 0 | 0 | 0 | 2.250 s | 3.500 s | 42 MiB | 42 MiB |"),
+            HasSubstr("| 1.500 s | 1.250 s | 1.017 | 1.020 | 744.4 rows/s | 922.0 rows/s | 8 requests | "
+                      "1.24 |")));
+  for (const std::string& command : grid.loads) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+  for (const std::string& command : grid.overheads) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
+}
+
 TEST(CheckRow, WantsTheFiguresOfItsCommand) {
   const std::string eval = std::string(kEvalCommand) + "-m x";
   const std::string run = std::string(kRunCommand) + "-m x";
@@ -401,6 +500,8 @@ TEST(CheckRow, WantsTheFiguresOfItsCommand) {
   EXPECT_THROW(check_row(decode_row(eval)), json::exception);
   EXPECT_NO_THROW(check_row(trace_row(run)));
   EXPECT_THROW(check_row(trace_row(decode)), json::exception);
+  EXPECT_NO_THROW(check_row(printed_row("python3 x", {{"seconds", 1}})));
+  EXPECT_THROW(check_row(printed_row("python3 x", 1)), json::exception);
 }
 
 TEST(DecodingPicture, MarksWhatFellAndWhatTookItsPlace) {

