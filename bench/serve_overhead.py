@@ -75,6 +75,8 @@ def main():
     parser.add_argument("--port", type=int, default=8377)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.repeat < 1:
+        parser.error(f"--repeat {arguments.repeat}: expected 1 or more")
     url = f"http://127.0.0.1:{arguments.port}"
     prompt = [10 + i % 1000 for i in range(arguments.canvas - arguments.gen_length)]
     settings = {"gen_length": arguments.gen_length, "steps": arguments.steps}

@@ -107,16 +107,21 @@ Flags parse_command(const std::string& command, std::string_view program, Add&& 
   return flags;
 }
 
+/// What a shell prints, without the end of its last line; nothing where it fails.
+std::optional<std::string> printed_by(const std::string& words) {
+  std::FILE* const pipe = popen(words.c_str(), "r");
+  if (pipe == nullptr) return {};
+  std::string text;
+  char buffer[4096];
+  while (const size_t size = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, size);
+  if (pclose(pipe) != 0) return {};
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 /// What the program was built from, as far as git can tell from here.
 std::string commit() {
-  std::string text;
-  if (std::FILE* const pipe = popen("git describe --always --dirty 2>/dev/null", "r")) {
-    char buffer[128];
-    while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) text += buffer;
-    pclose(pipe);
-  }
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.empty() ? "unknown" : text;
+  return printed_by("git describe --always --dirty 2>/dev/null").value_or("unknown");
 }
 
 /// What was measured so far, one line of JSON for each run of a command, kept in a file so that a report goes
@@ -292,15 +297,13 @@ nlohmann::ordered_json measure_printed(const std::string& command) {
   setenv("LACUNA", program.c_str(), 1);
   const std::string words =
       command.starts_with(kProgram) ? "\"$LACUNA\" " + command.substr(kProgram.size()) : command;
-  std::FILE* const pipe = popen(words.c_str(), "r");
-  if (pipe == nullptr) throw InputError("{}: cannot be run", command);
-  std::string text;
-  char buffer[4096];
-  while (const size_t size = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, size);
-  if (pclose(pipe) != 0) throw InputError("{}: failed", command);
-  while (text.ends_with('\n')) text.pop_back();
+  // What it writes with mktemp goes when it ends.
+  constexpr std::string_view kScratch =
+      "TMPDIR=$(mktemp -d); export TMPDIR; trap 'rm -rf \"$TMPDIR\"' EXIT; ";
+  const std::optional<std::string> text = printed_by(std::string(kScratch) + words);
+  if (!text) throw InputError("{}: failed", command);
   nlohmann::ordered_json row = row_of(command);
-  row["result"] = parse_json(text.substr(text.rfind('\n') + 1), command);
+  row["result"] = parse_json(text->substr(text->rfind('\n') + 1), command);
   return row;
 }
 
@@ -313,12 +316,18 @@ nlohmann::ordered_json measure(const std::string& command) {
   return measure_printed(command);
 }
 
-/// What --samples, --quick and --threads say about a grid.
+/// What --threads says about a grid.
+template <typename Grid>
+void set_threads(const ReportFlags& flags, Grid& grid) {
+  if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
+}
+
+/// The same, --samples and --quick.
 template <typename Grid>
 void set_samples(const ReportFlags& flags, Grid& grid) {
   if (flags.quick) grid.samples = 4;
   if (flags.samples) grid.samples = *flags.samples;
-  if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
+  set_threads(flags, grid);
 }
 
 /// The same of a grid some of whose settings are timed.
@@ -471,7 +480,7 @@ void report_shapes(const ShapesFlags& flags) {
     grid.loads = flags.loads;
     grid.beside_ggml = flags.beside_ggml;
   }
-  if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
+  set_threads(flags, grid);
   report(flags, "shapes", 1, [&](const Measure& measure) { return write_shapes_page(grid, measure); });
 }
 

@@ -2,8 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace lacuna {
 namespace {
+
+/// A number of what a script printed.
+std::string figure(const nlohmann::json& found, const char* key, int digits, std::string_view unit = "") {
+  return fmt::format("{:.{}f}{}", found.at(key).get<double>(), digits, unit);
+}
 
 class ServerPage : private PageWriter {
  public:
@@ -28,14 +35,11 @@ class ServerPage : private PageWriter {
                   "99 of 100", "memory, first third", "afterwards", "command"});
     for (const std::string& command : grid_.loads) {
       const nlohmann::json found = printed(command);
-      const auto count = [&](const char* key) { return fmt::format("{}", found.at(key).get<int64_t>()); };
-      const auto number = [&](const char* format, const char* key) {
-        return fmt::format(fmt::runtime(format), found.at(key).get<double>());
-      };
-      result.row({count("answers"), count("hung_up"), count("refused"), count("errors"),
-                  count("texts_that_differ"), number("{:.3f} s", "latency_median"),
-                  number("{:.3f} s", "latency_99"), number("{:.0f} MiB", "memory_first_third"),
-                  number("{:.0f} MiB", "memory_afterwards"), code(command)});
+      result.row({figure(found, "answers", 0), figure(found, "hung_up", 0), figure(found, "refused", 0),
+                  figure(found, "errors", 0), figure(found, "texts_that_differ", 0),
+                  figure(found, "latency_median", 3, " s"), figure(found, "latency_99", 3, " s"),
+                  figure(found, "memory_first_third", 0, " MiB"),
+                  figure(found, "memory_afterwards", 0, " MiB"), code(command)});
     }
     table(result);
     paragraph(
@@ -55,15 +59,11 @@ class ServerPage : private PageWriter {
                   "times the rows/s", "command"});
     for (const std::string& command : grid_.overheads) {
       const nlohmann::json found = printed(command);
-      const auto number = [&](const char* format, const char* key) {
-        return fmt::format(fmt::runtime(format), found.at(key).get<double>());
-      };
-      result.row({number("{:.3f} s", "run_seconds"), number("{:.3f} s", "server_seconds"),
-                  number("{:.3f}", "server_by_run"), number("{:.3f}", "client_by_run"),
-                  number("{:.1f} rows/s", "rows_per_second_alone"),
-                  number("{:.1f} rows/s", "rows_per_second_at_once"),
-                  fmt::format("{} requests", found.at("batch").get<int>()), number("{:.2f}", "gain"),
-                  code(command)});
+      result.row({figure(found, "run_seconds", 3, " s"), figure(found, "server_seconds", 3, " s"),
+                  figure(found, "server_by_run", 3), figure(found, "client_by_run", 3),
+                  figure(found, "rows_per_second_alone", 1, " rows/s"),
+                  figure(found, "rows_per_second_at_once", 1, " rows/s"),
+                  figure(found, "batch", 0, " requests"), figure(found, "gain", 2), code(command)});
     }
     table(result);
   }

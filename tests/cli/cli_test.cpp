@@ -81,6 +81,15 @@ class Cli : public testing::Test {
     return (folder_ / name).string();
   }
 
+  /// What `lacuna logits` writes for four tokens.
+  ///   model  with flags behind it
+  std::string logits(const std::string& model) const {
+    write("request.json", R"({"tokens": [1, 2, 3, 4]})");
+    const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " + model);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return slurp(folder_ / "out.npy");
+  }
+
   /// A copy of the LLaDA checkpoint with a tokenizer whose tokens are single characters.
   std::string checkpoint_with_text() const {
     const fs::path copy = folder_ / "with_text";
@@ -429,12 +438,6 @@ TEST_F(Cli, QuantizesAModelThatThenLoadsAsItIs) {
   const json report = json::parse(outcome.out);
   EXPECT_LT(report["relative_error"], 0.01);
   EXPECT_LT(report["kl_mean"], 0.01);
-  const auto logits = [&](const std::string& model) {
-    write("request.json", R"({"tokens": [1, 2, 3, 4]})");
-    const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " + model);
-    EXPECT_EQ(run.exit_code, 0) << run.err;
-    return slurp(folder_ / "out.npy");
-  };
   EXPECT_EQ(logits(out), logits(golden("llada2") + " --weights int8"));
   EXPECT_NE(logits(out), logits(golden("llada2")));
 
@@ -454,12 +457,6 @@ TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {
   const json report = json::parse(outcome.out);
   EXPECT_GT(report["matrices"], 0);
   EXPECT_GT(report["bytes"], report["panel_bytes"]);
-  const auto logits = [&](const std::string& model) {
-    write("request.json", R"({"tokens": [1, 2, 3, 4]})");
-    const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " + model);
-    EXPECT_EQ(run.exit_code, 0) << run.err;
-    return slurp(folder_ / "out.npy");
-  };
   EXPECT_EQ(logits(out), logits(source + " --weights int8"));
   EXPECT_NE(logits(out), logits(source));
   EXPECT_NE(logits(out + " --weights int4"), logits(out));

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/rng.h"
+#include "random_matrix.h"
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"
 
@@ -22,19 +22,6 @@ using testing::ThrowsMessage;
 using testing::UnorderedElementsAre;
 
 constexpr int64_t kOutputs = 40;
-
-class RandomMatrix : public StoredMatrix {
- public:
-  explicit RandomMatrix(int64_t inputs) : inputs_(inputs) {}
-  void read(int64_t n, float* out) const override {
-    const RngStream random(1, n);
-    for (int64_t k = 0; k < inputs_; ++k)
-      out[k] = static_cast<float>(2 * random.uniform(static_cast<uint64_t>(k)) - 1);
-  }
-
- private:
-  int64_t inputs_;
-};
 
 bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
   return std::ranges::equal(a, b);

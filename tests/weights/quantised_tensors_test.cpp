@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/rng.h"
+#include "random_matrix.h"
 #include "weights/checkpoint.h"
 
 namespace lacuna {
@@ -13,19 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-class RandomMatrix : public StoredMatrix {
- public:
-  explicit RandomMatrix(int64_t inputs) : inputs_(inputs) {}
-  void read(int64_t n, float* out) const override {
-    const RngStream random(1, n);
-    for (int64_t k = 0; k < inputs_; ++k)
-      out[k] = static_cast<float>(2 * random.uniform(static_cast<uint64_t>(k)) - 1);
-  }
-
- private:
-  int64_t inputs_;
-};
 
 class QuantisedCheckpoint : public testing::Test {
  protected:

@@ -1,0 +1,25 @@
+// A matrix that no file holds.
+#pragma once
+
+#include <cstdint>
+
+#include "base/rng.h"
+#include "weights/stored_matrix.h"
+
+namespace lacuna {
+
+/// Numbers in [-1, 1), the same for the same row and column.
+class RandomMatrix : public StoredMatrix {
+ public:
+  explicit RandomMatrix(int64_t inputs) : inputs_(inputs) {}
+  void read(int64_t n, float* out) const override {
+    const RngStream random(1, n);
+    for (int64_t k = 0; k < inputs_; ++k)
+      out[k] = static_cast<float>(2 * random.uniform(static_cast<uint64_t>(k)) - 1);
+  }
+
+ private:
+  int64_t inputs_;
+};
+
+}  // namespace lacuna
