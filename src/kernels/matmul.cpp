@@ -39,9 +39,13 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
   const int64_t panels = num_panels(weights.outputs);
   expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
           "multiply: out holds whole panels for every row");
-  // Enough tasks that threads finish together, each an even number of panels as AMX takes them in pairs.
+  // Enough tasks that threads finish together and that a task's sums, which are put aside and taken up again,
+  // stay in the second-level cache; each an even number of panels, as products take them in pairs.
+  constexpr int64_t kSumsOfTask = 512 * 1024 / sizeof(float);
+  const int64_t fair_share = panels / (8 * static_cast<int64_t>(context.threads.size()));
+  const int64_t fitting = kSumsOfTask / (kPanelWidth * std::max<int64_t>(1, rows.num_rows()));
   const int64_t panels_per_task =
-      round_up(std::max<int64_t>(1, panels / (8 * static_cast<int64_t>(context.threads.size()))), 2);
+      round_up(std::max<int64_t>(1, std::min(fair_share, std::max<int64_t>(fitting, 16))), 2);
 
   const KernelTable& kernels = context.kernels;
   const bool is_bf16 = rows.dtype() == DType::kBF16;

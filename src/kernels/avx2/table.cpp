@@ -11,6 +11,7 @@ namespace {
 struct Avx2 {
   using Vec = __m256;
   static constexpr int kLanes = 8;
+  static constexpr int kTilePanels = 1;
   static constexpr int kTileRows = 6;  // 6 x 2 sums, 2 weights and 1 input fill the 16 registers
 
   static Vec zero() { return _mm256_setzero_ps(); }

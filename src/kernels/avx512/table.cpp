@@ -15,7 +15,8 @@ namespace {
 struct Avx512 {
   using Vec = __m512;
   static constexpr int kLanes = 16;
-  static constexpr int kTileRows = 16;  // enough sums to hide the latency; g++ unrolls no more than 16
+  static constexpr int kTilePanels = 2;
+  static constexpr int kTileRows = 14;  // 14 x 2 sums, 2 weights and 1 input fill 31 of 32 registers
 
   static Vec zero() { return _mm512_setzero_ps(); }
   static Vec broadcast(float x) { return _mm512_set1_ps(x); }

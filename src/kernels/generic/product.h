@@ -13,11 +13,11 @@
 
 namespace lacuna::generic {
 
-// A slice of one panel (kDepthBlock inputs of 16 outputs, 16 KiB in f32) stays in the first-level cache while
-// kRowBlock rows pass over it; those rows' slice stays in the second-level cache for all panels. None of it
-// touches the bits: a sum that is put aside and taken up again is the same chain of additions.
+// A slice of a tile's panels (kDepthBlock inputs of 16 outputs each, 16 KiB in f32) stays in the first-level
+// cache while kRowBlock rows pass over it; those rows' slice stays in the second-level cache for all panels.
+// None of it touches the bits: a sum that is put aside and taken up again is the same chain of additions.
 inline constexpr int64_t kDepthBlock = 256;
-inline constexpr int64_t kRowBlock = 96;
+inline constexpr int64_t kRowBlock = 224;
 
 /// Multiplies rows of floats with weights of floats, one input at a time.
 template <typename Isa>
@@ -74,23 +74,35 @@ struct WidenedBf16Step : FloatStep<Isa>, DensePanels<bf16> {
   }
 };
 
-/// kRows rows by one slice of a panel, sums held in registers. `next` is what is multiplied after it.
-template <typename Step, int kRows>
-void product_tile(const typename Step::RowElement* a, int64_t a_stride, const typename Step::TileElement* b,
-                  int64_t depth, float* out, int64_t out_stride, bool accumulate, const std::byte* next) {
+/// The same slice of panels that lie side by side.
+template <typename Step>
+struct Slices {
+  const typename Step::TileElement* begin[Step::Vectors::kTilePanels];
+  const std::byte* next[Step::Vectors::kTilePanels];  ///< what is multiplied afterwards
+  int64_t depth;
+};
+
+/// kRows rows by one slice of kPanels panels, sums held in registers.
+template <typename Step, int kPanels, int kRows>
+void product_tile(const typename Step::RowElement* a, int64_t a_stride, const Slices<Step>& slices,
+                  float* out, int64_t out_stride, bool accumulate) {
   using Isa = typename Step::Vectors;
-  constexpr int kVectors = kPanelWidth / Isa::kLanes;
+  constexpr int kPerPanel = kPanelWidth / Isa::kLanes;
+  constexpr int kVectors = kPanels * kPerPanel;
   typename Isa::Vec sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
       sums[r][v] = accumulate ? Isa::load(out + r * out_stride + v * Isa::kLanes) : Isa::zero();
     }
   }
-  for (int64_t k = 0; k < depth; k += Step::kInputs) {
-    __builtin_prefetch(next + k * Step::kBytesPerInput, 0, 2);
+  for (int64_t k = 0; k < slices.depth; k += Step::kInputs) {
+    for (int i = 0; i < kPanels; ++i) {
+      __builtin_prefetch(slices.next[i] + k * Step::kBytesPerInput, 0, 2);
+    }
     typename Step::Weights weights[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      weights[v] = Step::load(b + k * kPanelWidth + v * Isa::kLanes * Step::kInputs);
+      weights[v] = Step::load(slices.begin[v / kPerPanel] + k * kPanelWidth +
+                              v % kPerPanel * Isa::kLanes * Step::kInputs);
     }
     for (int r = 0; r < kRows; ++r) {
       const auto x = Step::broadcast(a + r * a_stride + k);
@@ -103,39 +115,55 @@ void product_tile(const typename Step::RowElement* a, int64_t a_stride, const ty
 }
 
 /// product_tile for 1, 2, ..., Isa::kTileRows rows, at index rows - 1.
-template <typename Step, int... kIndex>
+template <typename Step, int kPanels, int... kIndex>
 constexpr auto product_tiles(std::integer_sequence<int, kIndex...>) {
-  return std::array{product_tile<Step, kIndex + 1>...};
+  return std::array{product_tile<Step, kPanels, kIndex + 1>...};
+}
+
+/// The same for 1, 2, ..., Isa::kTilePanels panels, at index panels - 1.
+template <typename Step, int... kIndex>
+constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
+  constexpr std::make_integer_sequence<int, Step::Vectors::kTileRows> kRows;
+  using ByRows = decltype(product_tiles<Step, 1>(kRows));
+  return std::array<ByRows, sizeof...(kIndex)>{product_tiles<Step, kIndex + 1>(kRows)...};
 }
 
 template <typename Step>
 void panel_product(const PanelProduct& p) {
   using Isa = typename Step::Vectors;
-  static constexpr auto kTiles = product_tiles<Step>(std::make_integer_sequence<int, Isa::kTileRows>());
+  static constexpr auto kTiles =
+      product_tiles_by_panels<Step>(std::make_integer_sequence<int, Isa::kTilePanels>());
   const auto* a = static_cast<const typename Step::RowElement*>(p.a);
-  alignas(64) typename Step::TileElement space[kDepthBlock * kPanelWidth];
-  // Few rows take several slices of a panel in a row, so that weights are read in long runs.
+  alignas(64) typename Step::TileElement space[Isa::kTilePanels][kDepthBlock * kPanelWidth];
+  // Few rows take several slices of a panel in a row, so that weights are read in long runs, and one panel at
+  // a time, because they wait for memory and one run is read faster than two.
+  const int64_t tile_panels = p.num_rows <= 2 ? 1 : Isa::kTilePanels;
   const int64_t pass_depth = kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows));
   for (int64_t pass = 0; pass < p.depth; pass += pass_depth) {
     const int64_t pass_end = std::min(pass + pass_depth, p.depth);
     for (int64_t block = 0; block < p.num_rows; block += kRowBlock) {
       const int64_t block_end = std::min(block + kRowBlock, p.num_rows);
-      for (int64_t panel = 0; panel < p.num_panels; ++panel) {
+      for (int64_t panel = 0, panels = 0; panel < p.num_panels; panel += panels) {
+        panels = std::min(tile_panels, p.num_panels - panel);
+        const auto& tiles = kTiles[static_cast<size_t>(panels - 1)];
         for (int64_t k = pass; k < pass_end; k += kDepthBlock) {
-          const int64_t depth = std::min(kDepthBlock, pass_end - k);
-          const auto* next = k + depth < pass_end       ? Step::place(p, panel, k + depth)
-                             : panel + 1 < p.num_panels ? Step::place(p, panel + 1, pass)
-                                                        : Step::place(p, panel, k);
-          const auto* b = Step::slice(p, panel, k, depth, space);
+          Slices<Step> slices;
+          slices.depth = std::min(kDepthBlock, pass_end - k);
+          const bool is_last = k + slices.depth == pass_end;
+          for (int64_t i = 0; i < panels; ++i) {
+            slices.begin[i] = Step::slice(p, panel + i, k, slices.depth, space[i]);
+            const int64_t next_panel = std::min(panel + panels + i, p.num_panels - 1);
+            slices.next[i] = reinterpret_cast<const std::byte*>(
+                is_last ? Step::place(p, next_panel, pass) : Step::place(p, panel + i, k + slices.depth));
+          }
           // Tiles of nearly equal height: 8 rows are 4 + 4, since a tile of 2 would wait for its own sums.
           for (int64_t row = block, rows = 0; row < block_end; row += rows) {
             const int64_t rows_left = block_end - row;
             const int64_t tiles_left = (rows_left + Isa::kTileRows - 1) / Isa::kTileRows;
             rows = (rows_left + tiles_left - 1) / tiles_left;
-            kTiles[static_cast<size_t>(rows - 1)](a + row * p.a_stride + k, p.a_stride, b, depth,
-                                                  p.out + row * p.out_stride + panel * kPanelWidth,
-                                                  p.out_stride, p.accumulate || k > 0,
-                                                  reinterpret_cast<const std::byte*>(next));
+            tiles[static_cast<size_t>(rows - 1)](a + row * p.a_stride + k, p.a_stride, slices,
+                                                 p.out + row * p.out_stride + panel * kPanelWidth,
+                                                 p.out_stride, p.accumulate || k > 0);
           }
         }
       }
