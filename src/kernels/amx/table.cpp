@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "kernels/avx512/widen.h"
+#include "kernels/avx512/for_amx.h"
 #include "kernels/panels.h"
 #include "kernels/tables.h"
 
@@ -132,10 +132,12 @@ class PanelSlices {
   const bf16* second_ = nullptr;
 };
 
+constexpr int64_t kLine = kCacheLine / int64_t{sizeof(bf16)};
+
 /// bf16 panels are multiplied as they lie, while what follows is fetched.
 class DenseSlices : public PanelSlices {
  public:
-  DenseSlices(const PanelProduct& p, const SliceWalk&) : p_(p), is_near_(p.num_rows <= kBlockRows) {}
+  DenseSlices(const PanelProduct& p, const SliceWalk&) : p_(p) {}
 
   /// To the slice where `walk` is, which `num_blocks` blocks of rows pass over.
   void move_to(const SliceWalk& walk, int64_t num_blocks) {
@@ -148,14 +150,7 @@ class DenseSlices : public PanelSlices {
     beside_next_ = at(std::min(next.panel + 1, p_.num_panels - 1), next.k);
     fetching_.begin(next.depth * kPanelWidth / kLine, num_blocks * place.depth / kTileInputs);
   }
-  void prepare(int64_t k) {
-    if (is_near_) {
-      for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += kLine) {
-        __builtin_prefetch(first(k + kNearInputs) + i, 0, 3);
-        if (has_two()) __builtin_prefetch(second(k + kNearInputs) + i, 0, 3);
-      }
-      return;
-    }
+  void prepare(int64_t /*k*/) {
     fetching_.step([this](int64_t line) {
       __builtin_prefetch(next_ + line * kLine, 0, 2);
       __builtin_prefetch(beside_next_ + line * kLine, 0, 2);
@@ -163,17 +158,30 @@ class DenseSlices : public PanelSlices {
   }
 
  private:
-  static constexpr int64_t kLine = kCacheLine / int64_t{sizeof(bf16)};
-
   const bf16* at(int64_t panel, int64_t k) const {
     return static_cast<const bf16*>(p_.panels) + panel * p_.panel_stride + k * kPanelWidth;
   }
 
   const PanelProduct& p_;
-  bool is_near_;  // few rows multiply a slice faster than memory brings the next one: they ask a little ahead
   WorkBeside fetching_;
   const bf16* next_ = nullptr;
   const bf16* beside_next_ = nullptr;
+};
+
+/// One bf16 panel, or two neighbours, of the whole depth: a single block of rows multiplies faster than
+/// memory brings weights, and asks for what is a little ahead.
+class DenseOnTheWay : public PanelSlices {
+ public:
+  DenseOnTheWay(const PanelProduct& p, int64_t panel) {
+    first_ = static_cast<const bf16*>(p.panels) + panel * p.panel_stride;
+    second_ = panel + 1 < p.num_panels ? first_ + p.panel_stride : nullptr;
+  }
+  void prepare(int64_t k) {
+    for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += kLine) {
+      __builtin_prefetch(first(k + kNearInputs) + i, 0, 3);
+      if (has_two()) __builtin_prefetch(second(k + kNearInputs) + i, 0, 3);
+    }
+  }
 };
 
 const std::byte* codes_at(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k) {
@@ -391,15 +399,25 @@ void panel_product(const PanelProduct& p) {
   _tile_release();
 }
 
-void coded_panel_product(const PanelProduct& p) {
-  if (p.num_rows > kBlockRows) return panel_product<CodedSlices>(p);
+/// A single block of rows by two panels at a time.
+template <typename Panels>
+void panel_product_of_block(const PanelProduct& p) {
   if (p.num_rows == 0) return;  // a tile has at least one
   configure_for(p.num_rows);
   for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
-    WidenedOnTheWay panels(p, panel);
+    Panels panels(p, panel);
     multiply_block(p.num_rows, rows_of_block(p, 0, {panel, 0, p.depth}), panels);
   }
   _tile_release();
+}
+
+void dense_panel_product(const PanelProduct& p) {
+  if (p.num_rows == 1 || p.num_rows == 2) return multiply_as_tiles(p);
+  p.num_rows <= kBlockRows ? panel_product_of_block<DenseOnTheWay>(p) : panel_product<DenseSlices>(p);
+}
+
+void coded_panel_product(const PanelProduct& p) {
+  p.num_rows <= kBlockRows ? panel_product_of_block<WidenedOnTheWay>(p) : panel_product<CodedSlices>(p);
 }
 
 }  // namespace
@@ -408,7 +426,7 @@ const KernelTable& amx_table() {
   static const KernelTable table = [] {
     KernelTable wider = avx512_table();  // AMX machines run AVX-512 for everything else
     wider.name = "amx";
-    wider.panel_product_bf16 = panel_product<DenseSlices>;
+    wider.panel_product_bf16 = dense_panel_product;
     wider.panel_product_bf16_quantised = coded_panel_product;
     return wider;
   }();

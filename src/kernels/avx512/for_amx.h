@@ -6,6 +6,10 @@
 
 namespace lacuna {
 
+/// The product of one or two bf16 rows with bf16 panels, which vectors read from memory faster than tiles of
+/// AMX do, with the bits of tiles: these also take denormals for zeros.
+void multiply_as_tiles(const PanelProduct& p);
+
 /// Weights of inputs [begin, begin + depth) of one quantised panel, rounded to bf16, as a bf16 panel has
 /// them. Both are multiples of 32.
 ///   layout  of the product's panels
