@@ -33,7 +33,7 @@ class ZooPage : private PageWriter {
           cells.emplace_back("-");
           continue;
         }
-        const std::string command = command_of(model, column);
+        const std::string command = command_of(model, column, grid_.samples);
         const Measurement measured = evaluate(command, Purpose::kFigures);
         cells.push_back(accuracy_text(measured));
         commands.row({model.name, column, fmt::format("{:.1f}", measured.passes), code(command)});
@@ -50,10 +50,10 @@ class ZooPage : private PageWriter {
   }
 
  private:
-  std::string command_of(const ZooModel& model, const std::string& column) const {
+  std::string command_of(const ZooModel& model, const std::string& column, int64_t samples) const {
     return fmt::format("{}-m {} {}{}{} --seed {} --samples {}{}", kEvalCommand, model.name,
-                       task_flags(column), model.flags.empty() ? "" : " ", model.flags, grid_.seed,
-                       grid_.samples, grid_.common_flags);
+                       task_flags(column), model.flags.empty() ? "" : " ", model.flags, grid_.seed, samples,
+                       grid_.common_flags);
   }
 
   static std::string quantize_command(const std::string& model, const std::string& format) {
@@ -62,12 +62,14 @@ class ZooPage : private PageWriter {
 
   void write_formats() {
     heading("With weights of fewer bits");
-    paragraph(
+    const int64_t samples = 5 * grid_.samples;
+    paragraph(fmt::format(
         "The first task of each model again, `--weights FORMAT` or `--kv-cache int8` behind its command "
-        "([quantisation.md](quantisation.md)).");
+        "([quantisation.md](quantisation.md)), and `--samples {}`: formats differ by little.",
+        samples));
     Table accuracies({"model", "bf16", "int8", "int8-channel", "int4", "int4-min", "int8 keys and values"});
     for (const ZooModel& model : grid_.models) {
-      const std::string dense = command_of(model, model.tasks.front());
+      const std::string dense = command_of(model, model.tasks.front(), samples);
       std::vector<std::string> cells = {model.name, accuracy_text(evaluate(dense, Purpose::kFigures))};
       for (const char* flags : {"--weights int8", "--weights int8-channel", "--weights int4",
                                 "--weights int4-min", "--kv-cache int8"}) {

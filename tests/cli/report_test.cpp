@@ -331,9 +331,7 @@ TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
   const Measure measure = [&](const std::string& command, Purpose) {
     if (command.starts_with(kQuantizeCommand))
       return printed_row(command, {{"relative_error", 0.083}, {"kl_mean", 0.56}});
-    const bool is_plain =
-        command.find("--weights") == std::string::npos && !command.ends_with("--kv-cache int8");
-    (is_plain ? commands : of_formats).insert(command);
+    (command.ends_with("--samples 200") ? commands : of_formats).insert(command);
     return evaluation_row(command);
   };
   const std::string page = write_zoo_page(grid, measure).at(0).text;
@@ -342,9 +340,9 @@ TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
                                     "lacuna eval -m mini-a --task retrieval --length 4096 --unmask "
                                     "threshold=1 --seed 7 --samples 200",
                                     "lacuna eval -m mini-b --task stories --seed 7 --samples 200"));
-  EXPECT_EQ(of_formats.size(), 2 * 5);
+  EXPECT_EQ(of_formats.size(), 2 * 6);
   EXPECT_THAT(of_formats,
-              Contains("lacuna eval -m mini-b --task stories --seed 7 --samples 200 --weights int4-min"));
+              Contains("lacuna eval -m mini-b --task stories --seed 7 --samples 1000 --weights int4-min"));
   EXPECT_THAT(page, HasSubstr("| mini-b | 50.0% (25.0 to 75.0) | 50.0% (25.0 to 75.0) |"));
   EXPECT_THAT(page, HasSubstr("| mini-b | 0.083 | 0.56 | 0.083 |"));
   for (const std::string& command : commands) EXPECT_THAT(page, HasSubstr("`" + command + "`"));
