@@ -166,7 +166,7 @@ class FrontierPage : private PageWriter {
         "time "
         "must stay, `--lock` halves the rows. Where there is an autoregressive model with the same "
         "tokenizer, "
-        "`--guide` saves most.\n"
+        "`--guide` takes the fewest passes, and costs right answers unless `--guide-match exact` is given.\n"
         "- **Uniform models** (GIDD): `--cache uniform` keeps nearly all answers; `--tokens-per-step` buys "
         "speed "
         "with errors.\n"

@@ -322,7 +322,7 @@ void set_threads(const ReportFlags& flags, Grid& grid) {
   if (flags.threads > 0) grid.common_flags = fmt::format(" --threads {}", flags.threads);
 }
 
-/// The same, --samples and --quick.
+/// The same, and what --samples and --quick say.
 template <typename Grid>
 void set_samples(const ReportFlags& flags, Grid& grid) {
   if (flags.quick) grid.samples = 4;

@@ -62,11 +62,13 @@ class ZooPage : private PageWriter {
 
   void write_formats() {
     heading("With weights of fewer bits");
-    const int64_t samples = 5 * grid_.samples;
+    const int64_t samples = grid_.format_samples();
     paragraph(fmt::format(
         "The first task of each model again, `--weights FORMAT` or `--kv-cache int8` behind its command "
-        "([quantisation.md](quantisation.md)), and `--samples {}`: formats differ by little.",
-        samples));
+        "([quantisation.md](quantisation.md)), and `--samples {}`, as formats differ by little; the first {} "
+        "are those "
+        "of the table above.",
+        samples, grid_.samples));
     Table accuracies({"model", "bf16", "int8", "int8-channel", "int4", "int4-min", "int8 keys and values"});
     for (const ZooModel& model : grid_.models) {
       const std::string dense = command_of(model, model.tasks.front(), samples);
@@ -79,11 +81,10 @@ class ZooPage : private PageWriter {
     }
     table(accuracies);
     paragraph(
-        "What `lacuna quantize` says of each, `--to FORMAT`: the relative error of the matrices (root of the "
-        "summed "
-        "squares), and the KL of the posteriors from the original's on 64 random tokens and masks, which are "
-        "harder than "
-        "text, in nats a row.");
+        "What `lacuna quantize` says of each, `--to FORMAT`: the relative error of the matrices (root of "
+        "the summed squares), and the KL of the posteriors from the original's on 64 random tokens and "
+        "masks, "
+        "which are harder than text, in nats a row.");
     Table errors({"model", "int8: error", "KL", "int8-channel: error", "KL", "int4: error", "KL",
                   "int4-min: error", "KL"});
     for (const ZooModel& model : grid_.models) {

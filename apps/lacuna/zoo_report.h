@@ -20,6 +20,8 @@ struct ZooModel {
 struct ZooGrid {
   std::vector<ZooModel> models;
   int32_t samples = 200;
+  /// Of each comparison of formats, which differ by little; the first of them are the `samples` above.
+  int32_t format_samples() const { return 5 * samples; }
   uint64_t seed = 0;
   std::string common_flags;  ///< of every setting: " --threads 2", or nothing
 

@@ -39,8 +39,9 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
   const int64_t panels = num_panels(weights.outputs);
   expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
           "multiply: out holds whole panels for every row");
-  // Enough tasks that threads finish together and that a task's sums, which are put aside and taken up again,
-  // stay in the second-level cache; each an even number of panels, as products take them in pairs.
+  // Enough tasks that threads finish together and that the sums of a task of up to 512 rows, which are put
+  // aside and taken up again, stay in the second-level cache; each an even number of panels, as products take
+  // pairs.
   constexpr int64_t kSumsOfTask = 512 * 1024 / sizeof(float);
   const int64_t fair_share = panels / (8 * static_cast<int64_t>(context.threads.size()));
   const int64_t fitting = kSumsOfTask / (kPanelWidth * std::max<int64_t>(1, rows.num_rows()));

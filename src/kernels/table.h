@@ -2,7 +2,9 @@
 // bounds that follow from the inputs (see tests/kernels/).
 //
 // Promise of every function: the bits of a row's result depend on that row's inputs alone, never on how many
-// rows share the call. Each output element of a product is one chain of additions over k = 0, 1, 2, ...
+// rows share the call. Each output element of a product is added up over k = 0, 1, 2, ... in one order, which
+// an instruction set chooses within every 32 inputs; a sum may be put aside at each multiple of 32 and taken
+// up again.
 #pragma once
 
 #include <cstdint>

@@ -147,13 +147,13 @@ TEST_P(Products, InPartsAlongTheDepthHaveTheBitsOfOneProduct) {
     const TableRows rows(GetParam(), dtype, a, kRows, kDepth, kDepth, 0);
     const Panels w(dtype, test::random_values(5, kOutputs * kDepth), kOutputs, kDepth);
     const int64_t row_bytes = dtype == DType::kBF16 ? GetParam().bf16_row_element_bytes : 4;
-    const auto product_of = [&](const std::vector<int64_t>& cuts) {
-      std::vector<float> out(kRows * kOutputs);
+    const auto product_of = [&](int64_t num_rows, const std::vector<int64_t>& cuts) {
+      std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
       for (size_t part = 0; part + 1 < cuts.size(); ++part) {
         PanelProduct product;
         product.a = static_cast<const std::byte*>(rows.data()) + cuts[part] * row_bytes;
         product.a_stride = kDepth;
-        product.num_rows = kRows;
+        product.num_rows = num_rows;
         product.panels = static_cast<const std::byte*>(w.view().data) +
                          cuts[part] * kPanelWidth * static_cast<int64_t>(size_of(dtype));
         product.panel_stride = w.view().panel_stride;
@@ -166,11 +166,14 @@ TEST_P(Products, InPartsAlongTheDepthHaveTheBitsOfOneProduct) {
       }
       return out;
     };
-    const std::vector<float> whole = product_of({0, kDepth});
-    for (const std::vector<int64_t>& cuts :
-         {std::vector<int64_t>{0, 32, kDepth}, {0, 512, 544, kDepth}, {0, 96, 832, 1568, kDepth}}) {
-      const std::vector<float> parts = product_of(cuts);
-      EXPECT_TRUE(test::same_bits(parts.data(), whole.data(), kRows * kOutputs)) << name_of(dtype);
+    for (const int64_t num_rows : {int64_t{1}, int64_t{2}, kRows}) {
+      const std::vector<float> whole = product_of(num_rows, {0, kDepth});
+      for (const std::vector<int64_t>& cuts :
+           {std::vector<int64_t>{0, 32, kDepth}, {0, 512, 544, kDepth}, {0, 96, 832, 1568, kDepth}}) {
+        const std::vector<float> parts = product_of(num_rows, cuts);
+        EXPECT_TRUE(test::same_bits(parts.data(), whole.data(), num_rows * kOutputs))
+            << name_of(dtype) << ", " << num_rows << " rows";
+      }
     }
   }
 }

@@ -6,8 +6,8 @@
 
 namespace lacuna {
 
-/// The product of one or two bf16 rows with bf16 panels, which vectors read from memory faster than tiles of
-/// AMX do, with the bits of tiles: these also take denormals for zeros.
+/// The product of one or two bf16 rows with bf16 panels, with the bits that tiles of AMX give them (tiles
+/// take denormals for zeros). Vectors read weights from memory faster.
 void multiply_as_tiles(const PanelProduct& p);
 
 /// Weights of inputs [begin, begin + depth) of one quantised panel, rounded to bf16, as a bf16 panel has

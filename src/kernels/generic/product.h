@@ -13,7 +13,7 @@
 
 namespace lacuna::generic {
 
-// A slice of a tile's panels (kDepthBlock inputs of 16 outputs each, 16 KiB in f32) stays in the first-level
+// A slice of a tile's panels (kDepthBlock inputs of 16 outputs, 16 KiB each in f32) stays in the first-level
 // cache while kRowBlock rows pass over it; those rows' slice stays in the second-level cache for all panels.
 // None of it touches the bits: a sum that is put aside and taken up again is the same chain of additions.
 inline constexpr int64_t kDepthBlock = 256;

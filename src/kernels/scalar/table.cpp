@@ -12,8 +12,8 @@ namespace {
 struct Scalar {
   using Vec = float;
   static constexpr int kLanes = 1;
-  static constexpr int kTilePanels = 1;
-  static constexpr int kTileRows = 2;  // 2 rows x 16 outputs is what the 16 registers of SSE hold
+  static constexpr int kTilePanels = 1;  // panels and rows whose sums are held in registers at once
+  static constexpr int kTileRows = 2;    // 2 rows x 16 outputs is what the 16 registers of SSE hold
 
   static Vec zero() { return 0; }
   static Vec broadcast(float x) { return x; }
