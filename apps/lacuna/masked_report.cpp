@@ -178,9 +178,8 @@ class MaskedPage : private PageWriter {
     table(perplexity);
     paragraph(
         "What differs: the paper continues WikiText with LLaDA-8B-Base and asks LLaMA-3-8B; here the "
-        "text is a story of four set sentences that the judge knows nearly by heart, so that a perplexity of "
-        "1 is "
-        "the least.");
+        "text is a story of four set sentences that the judge knows nearly by heart, so that a "
+        "perplexity of 1 is the least.");
 
     const std::vector<std::vector<std::string>> paper_score = {{"64/32", "3.9→3.8 .698", "3.8→3.7 .653"},
                                                                {"64/64", "4.2→4.2 .627", "4.2→4.3 .587"},

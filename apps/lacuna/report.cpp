@@ -597,12 +597,13 @@ void add_frontier_report(CLI::App& report) {
   command->callback([flags] { report_frontier(*flags); });
 }
 
-void add_claims_report(CLI::App& report) {
+/// A report with no flags of its own.
+void add_plain_report(CLI::App& report, const std::string& name, const std::string& help,
+                      void (*run)(const ReportFlags&)) {
   auto flags = std::make_shared<ReportFlags>();
-  CLI::App* command =
-      report.add_subcommand("claims", "What the papers claim, beside what the other reports measured");
-  add_report_flags(*command, *flags, "claims");
-  command->callback([flags] { report_claims(*flags); });
+  CLI::App* command = report.add_subcommand(name, help);
+  add_report_flags(*command, *flags, name);
+  command->callback([flags, run] { run(*flags); });
 }
 
 void add_shapes_report(CLI::App& report) {
@@ -617,14 +618,6 @@ void add_shapes_report(CLI::App& report) {
                       "How llama.cpp is compared with (default bench/beside_ggml.py), or nothing");
   add_report_flags(*command, *flags, "shapes");
   command->callback([flags] { report_shapes(*flags); });
-}
-
-void add_server_report(CLI::App& report) {
-  auto flags = std::make_shared<ReportFlags>();
-  CLI::App* command =
-      report.add_subcommand("server", "The server under load, and what it costs (needs python3)");
-  add_report_flags(*command, *flags, "server");
-  command->callback([flags] { report_server(*flags); });
 }
 
 void add_zoo_report(CLI::App& report) {
@@ -645,14 +638,16 @@ void add_report_command(CLI::App& program) {
   CLI::App* report = program.add_subcommand("report", "Measure a grid of settings and write a page about it");
   report->require_subcommand(1);
   add_frontier_report(*report);
-  add_claims_report(*report);
+  add_plain_report(*report, "claims", "What the papers claim, beside what the other reports measured",
+                   report_claims);
   add_masked_report(*report);
   add_refusion_report(*report);
   add_uniform_report(*report);
   add_mage_report(*report);
   add_zoo_report(*report);
   add_shapes_report(*report);
-  add_server_report(*report);
+  add_plain_report(*report, "server", "The server under load, and what it costs (needs python3)",
+                   report_server);
   add_cpu_report(*report, commit);
 }
 

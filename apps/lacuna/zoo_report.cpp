@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace lacuna {
 namespace {
+
+constexpr std::array kFormats = {"int8", "int8-channel", "int4", "int4-min"};
 
 /// "retrieval 1024" -> "--task retrieval --length 1024"
 std::string task_flags(const std::string& column) {
@@ -65,16 +68,22 @@ class ZooPage : private PageWriter {
     const int64_t samples = grid_.format_samples();
     paragraph(fmt::format(
         "The first task of each model again, `--weights FORMAT` or `--kv-cache int8` behind its command "
-        "([quantisation.md](quantisation.md)), and `--samples {}`, as formats differ by little; the first {} "
-        "are those "
-        "of the table above.",
+        "([quantisation.md](quantisation.md)), and `--samples {}`, as formats differ by little; the first "
+        "{} are those of the table above.",
         samples, grid_.samples));
-    Table accuracies({"model", "bf16", "int8", "int8-channel", "int4", "int4-min", "int8 keys and values"});
+    std::vector<std::string> settings, accuracy_head = {"model", "bf16"}, error_head = {"model"};
+    for (const char* format : kFormats) {
+      settings.push_back(fmt::format("--weights {}", format));
+      accuracy_head.emplace_back(format);
+      error_head.insert(error_head.end(), {fmt::format("{}: error", format), "KL"});
+    }
+    settings.emplace_back("--kv-cache int8");
+    accuracy_head.emplace_back("int8 keys and values");
+    Table accuracies(accuracy_head);
     for (const ZooModel& model : grid_.models) {
       const std::string dense = command_of(model, model.tasks.front(), samples);
       std::vector<std::string> cells = {model.name, accuracy_text(evaluate(dense, Purpose::kFigures))};
-      for (const char* flags : {"--weights int8", "--weights int8-channel", "--weights int4",
-                                "--weights int4-min", "--kv-cache int8"}) {
+      for (const std::string& flags : settings) {
         cells.push_back(accuracy_text(evaluate(fmt::format("{} {}", dense, flags), Purpose::kFigures)));
       }
       accuracies.row(cells);
@@ -83,13 +92,11 @@ class ZooPage : private PageWriter {
     paragraph(
         "What `lacuna quantize` says of each, `--to FORMAT`: the relative error of the matrices (root of "
         "the summed squares), and the KL of the posteriors from the original's on 64 random tokens and "
-        "masks, "
-        "which are harder than text, in nats a row.");
-    Table errors({"model", "int8: error", "KL", "int8-channel: error", "KL", "int4: error", "KL",
-                  "int4-min: error", "KL"});
+        "masks, which are harder than text, in nats a row.");
+    Table errors(error_head);
     for (const ZooModel& model : grid_.models) {
       std::vector<std::string> cells = {model.name};
-      for (const char* format : {"int8", "int8-channel", "int4", "int4-min"}) {
+      for (const char* format : kFormats) {
         const nlohmann::json found = printed(quantize_command(model.name, format));
         cells.push_back(fmt::format("{:.2g}", found.at("relative_error").get<double>()));
         cells.push_back(fmt::format("{:.2g}", found.at("kl_mean").get<double>()));
@@ -97,7 +104,7 @@ class ZooPage : private PageWriter {
       errors.row(cells);
     }
     table(errors);
-    paragraph(code(quantize_command(grid_.models.front().name, "int8")) + ", and so on.");
+    paragraph(code(quantize_command(grid_.models.front().name, kFormats.front())) + ", and so on.");
   }
 
   std::string introduction() const {

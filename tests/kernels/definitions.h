@@ -50,6 +50,23 @@ inline void round_all(DType dtype, std::vector<float>& values) {
   for (float& value : values) value = rounded(dtype, value);
 }
 
+/// The product of `num_rows` rows with all panels of `weights`.
+inline PanelProduct product_of(const void* rows, int64_t row_stride, int64_t num_rows,
+                               const PanelView& weights, float* out, int64_t out_stride) {
+  PanelProduct product;
+  product.a = rows;
+  product.a_stride = row_stride;
+  product.num_rows = num_rows;
+  product.panels = weights.data;
+  product.panel_stride = weights.panel_stride;
+  product.num_panels = num_panels(weights.outputs);
+  product.depth = weights.is_quantised() ? weights.inputs : padded_depth(weights.dtype, weights.inputs);
+  product.out = out;
+  product.out_stride = out_stride;
+  product.quantisation = weights.quantisation;
+  return product;
+}
+
 /// A row-major matrix [outputs, inputs] in panels, placed element by element as panels.h describes them.
 class Panels {
  public:

@@ -86,16 +86,8 @@ class Products : public testing::TestWithParam<KernelTable> {
         for (int64_t row = 0; row < num_rows; ++row) {
           std::copy_n(initial.data() + row * outputs, outputs, first + row * out_stride);
         }
-        PanelProduct product;
-        product.a = rows.data();
-        product.a_stride = stride;
-        product.num_rows = num_rows;
-        product.panels = packed.view().data;
-        product.panel_stride = packed.view().panel_stride;
-        product.num_panels = panels;
-        product.depth = padded_depth(dtype, depth);
-        product.out = first;
-        product.out_stride = out_stride;
+        PanelProduct product =
+            test::product_of(rows.data(), stride, num_rows, packed.view(), first, out_stride);
         product.accumulate = layout.accumulate;
         run(dtype, product);
         ASSERT_TRUE(test::meets(first, out_stride, expected.data(), num_rows, outputs))
@@ -150,17 +142,12 @@ TEST_P(Products, InPartsAlongTheDepthHaveTheBitsOfOneProduct) {
     const auto product_of = [&](int64_t num_rows, const std::vector<int64_t>& cuts) {
       std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
       for (size_t part = 0; part + 1 < cuts.size(); ++part) {
-        PanelProduct product;
+        PanelProduct product =
+            test::product_of(rows.data(), kDepth, num_rows, w.view(), out.data(), kOutputs);
         product.a = static_cast<const std::byte*>(rows.data()) + cuts[part] * row_bytes;
-        product.a_stride = kDepth;
-        product.num_rows = num_rows;
         product.panels = static_cast<const std::byte*>(w.view().data) +
                          cuts[part] * kPanelWidth * static_cast<int64_t>(size_of(dtype));
-        product.panel_stride = w.view().panel_stride;
-        product.num_panels = kOutputs / kPanelWidth;
         product.depth = cuts[part + 1] - cuts[part];
-        product.out = out.data();
-        product.out_stride = kOutputs;
         product.accumulate = part > 0;
         run(dtype, product);
       }
@@ -195,17 +182,7 @@ TEST_P(Products, OfFewRowsHaveTheBitsOfManyForTinyNumbersToo) {
     const Panels w(dtype, tiny(test::random_values(7, kOutputs * kDepth)), kOutputs, kDepth);
     const auto product_of = [&](int64_t num_rows) {
       std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
-      PanelProduct product;
-      product.a = rows.data();
-      product.a_stride = kDepth;
-      product.num_rows = num_rows;
-      product.panels = w.view().data;
-      product.panel_stride = w.view().panel_stride;
-      product.num_panels = kOutputs / kPanelWidth;
-      product.depth = kDepth;
-      product.out = out.data();
-      product.out_stride = kOutputs;
-      run(dtype, product);
+      run(dtype, test::product_of(rows.data(), kDepth, num_rows, w.view(), out.data(), kOutputs));
       return out;
     };
     const std::vector<float> many = product_of(kRows);

@@ -197,18 +197,8 @@ TEST_P(QuantisedProducts, ContinueFromWhatOutHolds) {
   const std::vector<float> x = test::random_values(1, 9 * kInputs);
   for (const int64_t rows : {1, 4, 9}) {
     std::vector<float> out(static_cast<size_t>(rows * 16), 3.0F);
-    PanelProduct product;
-    product.a = x.data();
-    product.a_stride = kInputs;
-    product.num_rows = rows;
-    product.panels = w.view().data;
-    product.panel_stride = w.view().panel_stride;
-    product.num_panels = 1;
-    product.depth = kInputs;
-    product.out = out.data();
-    product.out_stride = 16;
+    PanelProduct product = test::product_of(x.data(), kInputs, rows, w.view(), out.data(), 16);
     product.accumulate = true;
-    product.quantisation = w.view().quantisation;
     GetParam().panel_product_f32_quantised(product);
     std::vector<Expected> expected;
     for (int64_t row = 0; row < rows; ++row) {

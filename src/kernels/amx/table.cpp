@@ -134,6 +134,10 @@ class PanelSlices {
 
 constexpr int64_t kLine = kCacheLine / int64_t{sizeof(bf16)};
 
+const bf16* weights_at(const PanelProduct& p, int64_t panel, int64_t k) {
+  return static_cast<const bf16*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
+}
+
 /// bf16 panels are multiplied as they lie, while what follows is fetched.
 class DenseSlices : public PanelSlices {
  public:
@@ -142,12 +146,12 @@ class DenseSlices : public PanelSlices {
   /// To the slice where `walk` is, which `num_blocks` blocks of rows pass over.
   void move_to(const SliceWalk& walk, int64_t num_blocks) {
     const Place place = walk.place();
-    first_ = at(place.panel, place.k);
-    second_ = place.panel + 1 < p_.num_panels ? at(place.panel + 1, place.k) : nullptr;
+    first_ = weights_at(p_, place.panel, place.k);
+    second_ = place.panel + 1 < p_.num_panels ? weights_at(p_, place.panel + 1, place.k) : nullptr;
     if (walk.next().done()) return fetching_.begin(0, 1);
     const Place next = walk.next().place();
-    next_ = at(next.panel, next.k);
-    beside_next_ = at(std::min(next.panel + 1, p_.num_panels - 1), next.k);
+    next_ = weights_at(p_, next.panel, next.k);
+    beside_next_ = weights_at(p_, std::min(next.panel + 1, p_.num_panels - 1), next.k);
     fetching_.begin(next.depth * kPanelWidth / kLine, num_blocks * place.depth / kTileInputs);
   }
   void prepare(int64_t /*k*/) {
@@ -158,10 +162,6 @@ class DenseSlices : public PanelSlices {
   }
 
  private:
-  const bf16* at(int64_t panel, int64_t k) const {
-    return static_cast<const bf16*>(p_.panels) + panel * p_.panel_stride + k * kPanelWidth;
-  }
-
   const PanelProduct& p_;
   WorkBeside fetching_;
   const bf16* next_ = nullptr;
@@ -173,8 +173,8 @@ class DenseSlices : public PanelSlices {
 class DenseOnTheWay : public PanelSlices {
  public:
   DenseOnTheWay(const PanelProduct& p, int64_t panel) {
-    first_ = static_cast<const bf16*>(p.panels) + panel * p.panel_stride;
-    second_ = panel + 1 < p.num_panels ? first_ + p.panel_stride : nullptr;
+    first_ = weights_at(p, panel, 0);
+    second_ = panel + 1 < p.num_panels ? weights_at(p, panel + 1, 0) : nullptr;
   }
   void prepare(int64_t k) {
     for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += kLine) {
