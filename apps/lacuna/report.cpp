@@ -507,10 +507,7 @@ void report_zoo(const ZooFlags& flags) {
 }
 
 /// The flags that all reports have.
-void add_report_flags(CLI::App& command, ReportFlags& flags, const std::string& name) {
-  command.add_option("--samples", flags.samples, "Samples of each setting (default 200; --quick: 4)")
-      ->check(CLI::Range(1, 1'000'000));
-  add_threads_flag(command, flags.threads);
+void add_page_flags(CLI::App& command, ReportFlags& flags, const std::string& name) {
   command.add_option("--out", flags.out,
                      fmt::format("Folder of {0}.jsonl, {0}.md and the plots (default {1})", name, flags.out));
   command.add_flag("--quick", flags.quick, "A small grid, to see that all of it works");
@@ -521,6 +518,14 @@ void add_report_flags(CLI::App& command, ReportFlags& flags, const std::string& 
       ->excludes(fresh);
   command.footer(fmt::format(
       "Rows that {}.jsonl holds are not measured again, so that a run may be interrupted.", name));
+}
+
+/// Those, and the flags of reports that answer samples.
+void add_report_flags(CLI::App& command, ReportFlags& flags, const std::string& name) {
+  command.add_option("--samples", flags.samples, "Samples of each setting (default 200; --quick: 4)")
+      ->check(CLI::Range(1, 1'000'000));
+  add_threads_flag(command, flags.threads);
+  add_page_flags(command, flags, name);
 }
 
 void add_masked_report(CLI::App& report) {
@@ -597,13 +602,20 @@ void add_frontier_report(CLI::App& report) {
   command->callback([flags] { report_frontier(*flags); });
 }
 
-/// A report with no flags of its own.
-void add_plain_report(CLI::App& report, const std::string& name, const std::string& help,
-                      void (*run)(const ReportFlags&)) {
+void add_claims_report(CLI::App& report) {
   auto flags = std::make_shared<ReportFlags>();
-  CLI::App* command = report.add_subcommand(name, help);
-  add_report_flags(*command, *flags, name);
-  command->callback([flags, run] { run(*flags); });
+  CLI::App* command =
+      report.add_subcommand("claims", "What the papers claim, beside what the other reports measured");
+  add_report_flags(*command, *flags, "claims");
+  command->callback([flags] { report_claims(*flags); });
+}
+
+void add_server_report(CLI::App& report) {
+  auto flags = std::make_shared<ReportFlags>();
+  CLI::App* command =
+      report.add_subcommand("server", "The server under load, and what it costs (needs python3)");
+  add_page_flags(*command, *flags, "server");
+  command->callback([flags] { report_server(*flags); });
 }
 
 void add_shapes_report(CLI::App& report) {
@@ -616,7 +628,8 @@ void add_shapes_report(CLI::App& report) {
       "Models whose loading is timed (default what bench/beside_ggml.py prepared, and its packed copy)");
   command->add_option("--beside-ggml", flags->beside_ggml,
                       "How llama.cpp is compared with (default bench/beside_ggml.py), or nothing");
-  add_report_flags(*command, *flags, "shapes");
+  add_threads_flag(*command, flags->threads);
+  add_page_flags(*command, *flags, "shapes");
   command->callback([flags] { report_shapes(*flags); });
 }
 
@@ -638,16 +651,14 @@ void add_report_command(CLI::App& program) {
   CLI::App* report = program.add_subcommand("report", "Measure a grid of settings and write a page about it");
   report->require_subcommand(1);
   add_frontier_report(*report);
-  add_plain_report(*report, "claims", "What the papers claim, beside what the other reports measured",
-                   report_claims);
+  add_claims_report(*report);
   add_masked_report(*report);
   add_refusion_report(*report);
   add_uniform_report(*report);
   add_mage_report(*report);
   add_zoo_report(*report);
   add_shapes_report(*report);
-  add_plain_report(*report, "server", "The server under load, and what it costs (needs python3)",
-                   report_server);
+  add_server_report(*report);
   add_cpu_report(*report, commit);
 }
 

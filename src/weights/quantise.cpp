@@ -1,6 +1,7 @@
 #include "weights/quantise.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -18,9 +19,14 @@ float stored(const Quantisation& quantisation, float value) {
   return quantisation.wide_scales ? value : static_cast<float>(to_f16(value));
 }
 
+/// The code of zero: without a minimum the one in the middle.
+float middle_code(const Quantisation& quantisation) {
+  return quantisation.has_minimum ? 0 : static_cast<float>(1 << (quantisation.bits - 1));
+}
+
 /// What an absent minimum stands for.
 float centred_minimum(const Quantisation& quantisation, float scale) {
-  return static_cast<float>(-(1 << (quantisation.bits - 1))) * scale;
+  return -middle_code(quantisation) * scale;
 }
 
 /// As it will be stored.
@@ -30,96 +36,127 @@ Fit stored(const Quantisation& quantisation, const Fit& fit) {
                                           : centred_minimum(quantisation, scale)};
 }
 
-/// The nearest codes. Returns the sum of squared errors.
-double encode(const Quantisation& quantisation, const Fit& fit, std::span<const float> group,
-              std::span<uint8_t> codes) {
-  const float most = static_cast<float>((1 << quantisation.bits) - 1);
-  const bool usable = std::isfinite(fit.scale) && fit.scale != 0;
-  const float inverse = usable ? 1 / fit.scale : 0;
-  const auto middle = static_cast<uint8_t>(quantisation.has_minimum ? 0 : 1 << (quantisation.bits - 1));
-  double error = 0;
-  for (size_t i = 0; i < group.size(); ++i) {
-    const float place = (group[i] - fit.minimum) * inverse + 0.5F;
-    // Written so that NaN falls out.
-    const float held = place > 0 ? (place < most ? place : most) : 0;
-    codes[i] = usable ? static_cast<uint8_t>(held) : middle;
-    const double miss = double{group[i]} - (double{fit.scale} * codes[i] + fit.minimum);
-    error += miss * miss;
+/// term(0) + ... + term(count - 1), in the order that suits vector instructions.
+template <typename Term>
+float sum(size_t count, const Term& term) {
+  float total = 0;
+#pragma omp simd reduction(+ : total)
+  for (size_t i = 0; i < count; ++i) total += term(i);
+  return total;
+}
+
+/// The nearest codes, still as numbers. Returns the sum of squared errors.
+float encode(const Quantisation& quantisation, Fit fit, std::span<const float> group,
+             std::span<float> codes) {
+  if (!std::isfinite(fit.scale) || fit.scale == 0) {
+    std::fill(codes.begin(), codes.end(), middle_code(quantisation));
+  } else {
+    const float most = static_cast<float>((1 << quantisation.bits) - 1);
+    const float inverse = 1 / fit.scale;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const float place = (group[i] - fit.minimum) * inverse + 0.5F;
+      const float held = std::min(most, std::max(0.0F, place));  // in this order NaN becomes 0
+      codes[i] = static_cast<float>(static_cast<int32_t>(held));
+    }
   }
-  return error;
+  return sum(group.size(), [=](size_t i) {
+    const float miss = group[i] - (fit.scale * codes[i] + fit.minimum);
+    return miss * miss;
+  });
 }
 
 /// The scale, and minimum, that least squares gives for these codes.
 Fit refit(const Quantisation& quantisation, const Fit& fit, std::span<const float> group,
-          std::span<const uint8_t> codes) {
-  const double middle = quantisation.has_minimum ? 0 : 1 << (quantisation.bits - 1);
-  double n = 0;
-  double sum_c = 0;
-  double sum_cc = 0;
-  double sum_x = 0;
-  double sum_cx = 0;
-  for (size_t i = 0; i < group.size(); ++i) {
-    const double c = codes[i] - middle;
-    n += 1;
-    sum_c += c;
-    sum_cc += c * c;
-    sum_x += group[i];
-    sum_cx += c * group[i];
-  }
-  if (!quantisation.has_minimum) return sum_cc > 0 ? Fit{static_cast<float>(sum_cx / sum_cc), 0} : fit;
-  const double determinant = n * sum_cc - sum_c * sum_c;
+          std::span<const float> codes) {
+  const float middle = middle_code(quantisation);
+  const auto code = [=](size_t i) { return codes[i] - middle; };
+  const float sum_cc = sum(group.size(), [=](size_t i) { return code(i) * code(i); });
+  const float sum_cx = sum(group.size(), [=](size_t i) { return code(i) * group[i]; });
+  if (!quantisation.has_minimum) return sum_cc > 0 ? Fit{sum_cx / sum_cc, 0} : fit;
+  const auto n = static_cast<float>(group.size());
+  const float sum_c = sum(group.size(), code);
+  const float sum_x = sum(group.size(), [=](size_t i) { return group[i]; });
+  const float determinant = n * sum_cc - sum_c * sum_c;
   if (determinant <= 0) return fit;
-  const double scale = (n * sum_cx - sum_c * sum_x) / determinant;
-  return {static_cast<float>(scale), static_cast<float>((sum_x - scale * sum_c) / n)};
+  const float scale = (n * sum_cx - sum_c * sum_x) / determinant;
+  return {scale, (sum_x - scale * sum_c) / n};
 }
+
+// Where the search for a group of 4 bits begins. Of normally distributed weights the error is 0.081 (without
+// minimum) and 0.070 (with one); with the first alone 0.084 and 0.075. Three times as many take off 0.001 at
+// most.
+
+/// The extreme, in codes from the middle: at the end of the range, cut off a little, or at its other end.
+constexpr std::array kExtremeCodes = {-8.0F, -8.5F, 7.25F};
+
+/// How far the lowest and the highest code lie above the least and the greatest weight, of their distance.
+struct Shift {
+  float lowest;
+  float highest;
+};
+constexpr std::array kShifts = {Shift{0, 0}, Shift{0.025F, 0.025F}, Shift{-0.025F, -0.025F},
+                                Shift{0.025F, -0.025F}};
 
 class GroupQuantiser {
  public:
   explicit GroupQuantiser(const Quantisation& quantisation) : quantisation_(quantisation) {}
 
   Fit run(std::span<const float> group, std::span<uint8_t> codes) {
-    best_error_ = std::numeric_limits<double>::infinity();
-    best_ = {};
-    const auto [least, most] = std::minmax_element(group.begin(), group.end());
     const bool finite =
         std::all_of(group.begin(), group.end(), [](float value) { return std::isfinite(value); });
     if (!finite) {
-      best_ = {std::numeric_limits<float>::quiet_NaN(), 0};
       std::fill(codes.begin(), codes.end(), uint8_t{0});
-      return best_;
+      return {std::numeric_limits<float>::quiet_NaN(), 0};
     }
+    best_error_ = std::numeric_limits<float>::quiet_NaN();  // the first fit is better, whatever its error
+    const auto [least, most] = std::minmax_element(group.begin(), group.end());
     if (quantisation_.has_minimum) {
-      attempt({(*most - *least) / static_cast<float>((1 << quantisation_.bits) - 1), *least}, group, codes);
-      return best_;
+      fit_between(*least, *most, group);
+    } else {
+      fit_around_zero(std::abs(*least) > *most ? *least : *most, group);
     }
-    const float extreme = std::abs(*least) > *most ? *least : *most;
-    const auto half = static_cast<float>(1 << (quantisation_.bits - 1));
-    attempt({extreme / (half - 1), 0}, group, codes);
-    // The range reaches one step further below the middle: the extreme may lie there.
-    if (quantisation_.bits == 4) attempt({-extreme / half, 0}, group, codes);
+    std::transform(best_codes_.begin(), best_codes_.end(), codes.begin(),
+                   [](float code) { return static_cast<uint8_t>(code); });
     return best_;
   }
 
  private:
-  void attempt(const Fit& fit, std::span<const float> group, std::span<uint8_t> codes) {
-    keep_if_better(fit, group, codes);
-    // With 256 codes the extreme decides; with 16, a scale that cuts it off a little may serve the others.
-    if (quantisation_.bits == 4) keep_if_better(refit(quantisation_, fit, group, trial_), group, codes);
+  /// With 256 codes the extremes decide; with 16, a scale that cuts them off a little may serve the others.
+  bool searches() const { return quantisation_.bits == 4; }
+
+  void fit_between(float least, float most, std::span<const float> group) {
+    const auto highest_code = static_cast<float>((1 << quantisation_.bits) - 1);
+    for (const Shift& shift : kShifts) {
+      const float range = (most - least) * (1 + shift.highest - shift.lowest);
+      attempt({range / highest_code, least + (most - least) * shift.lowest}, group);
+      if (!searches()) break;
+    }
   }
 
-  void keep_if_better(const Fit& wanted, std::span<const float> group, std::span<uint8_t> codes) {
+  void fit_around_zero(float extreme, std::span<const float> group) {
+    if (!searches()) return attempt({extreme / 127, 0}, group);
+    for (const float code : kExtremeCodes) attempt({extreme / code, 0}, group);
+  }
+
+  void attempt(const Fit& fit, std::span<const float> group) {
+    keep_if_better(fit, group);
+    if (searches()) keep_if_better(refit(quantisation_, fit, group, codes_), group);
+  }
+
+  void keep_if_better(const Fit& wanted, std::span<const float> group) {
     const Fit fit = stored(quantisation_, wanted);
-    trial_.resize(group.size());
-    const double error = encode(quantisation_, fit, group, trial_);
+    codes_.resize(group.size());
+    const float error = encode(quantisation_, fit, group, codes_);
     if (error >= best_error_) return;
     best_error_ = error;
     best_ = fit;
-    std::copy(trial_.begin(), trial_.end(), codes.begin());
+    best_codes_ = codes_;
   }
 
   const Quantisation& quantisation_;
-  std::vector<uint8_t> trial_;
-  double best_error_ = 0;
+  std::vector<float> codes_;  // of the last fit
+  std::vector<float> best_codes_;
+  float best_error_ = 0;
   Fit best_;
 };
 

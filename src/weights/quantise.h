@@ -26,9 +26,10 @@ int64_t num_groups(const Quantisation& quantisation, int64_t inputs);
 /// Rounds to nearest even; beyond the range of f16 to infinity.
 f16 to_f16(float value);
 
-/// Codes of 8 bits: the largest magnitude of a group gets code 127 from the middle. Of 4 bits: of the scales
-/// that suggest themselves (the extreme at the end of the range, and the least-squares fit to the codes that
-/// gives), the one with the smallest squared error. A group that holds NaN or infinity becomes NaN.
+/// Codes of 8 bits: the largest magnitude of a group gets code 127 from the middle, or its least and greatest
+/// weight the ends of the range. Of 4 bits: the smallest squared error that a short search finds, which
+/// begins with the extremes near the ends of the range and fits the scale to the codes by least squares. A
+/// group that holds NaN or infinity becomes NaN.
 ///   row  [inputs]    out  resized as needed
 void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out);
 

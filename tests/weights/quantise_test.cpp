@@ -19,6 +19,16 @@ std::vector<float> random_row(uint64_t seed, int64_t count) {
   return row;
 }
 
+std::vector<float> normal_row(uint64_t seed, int64_t count) {
+  std::vector<float> row;
+  for (int64_t i = 0; i < count; ++i) {
+    double sum = 0;  // of twelve uniform numbers: variance 1
+    for (uint64_t j = 0; j < 12; ++j) sum += RngStream(seed).uniform(static_cast<uint64_t>(i) * 12 + j) - 0.5;
+    row.push_back(static_cast<float>(sum));
+  }
+  return row;
+}
+
 std::vector<float> there_and_back(const Quantisation& quantisation, const std::vector<float>& row) {
   QuantisedRow codes;
   quantise(quantisation, row, codes);
@@ -77,6 +87,23 @@ TEST(Quantise, LosesAsLittleAsTheFormatAllows) {
   EXPECT_LT(relative_error(row, there_and_back(named("int8"), row)), 0.004);
   EXPECT_LT(relative_error(row, there_and_back(named("int4"), row)), 0.069);
   EXPECT_LT(relative_error(row, there_and_back(named("int4-min"), row)), 0.066);
+}
+
+TEST(Quantise, CutsExtremesOffWhereThatServesTheOthers) {
+  const std::vector<float> row = normal_row(5, 32 * 1024);
+  EXPECT_LT(relative_error(row, there_and_back(named("int4"), row)), 0.0818);
+  EXPECT_LT(relative_error(row, there_and_back(named("int4-min"), row)), 0.0709);
+}
+
+TEST(Quantise, KeepsGroupsWhoseErrorNoFloatHolds) {
+  std::vector<float> row(32, 1e30F);
+  row[0] = -3e30F;
+  Quantisation quantisation = named("int4-min");
+  quantisation.wide_scales = true;
+  for (const bool has_minimum : {true, false}) {
+    quantisation.has_minimum = has_minimum;
+    EXPECT_LT(relative_error(row, there_and_back(quantisation, row)), 0.2);
+  }
 }
 
 TEST(Quantise, KeepsWhatTheFormatHolds) {
