@@ -6,29 +6,30 @@
 #include "base/error.h"
 
 namespace lacuna {
-void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows,
-                      DType dtype) {
-  const KernelTable& kernels = context.kernels;
-  num_rows_ = rows.empty() ? x.rows : static_cast<int64_t>(rows.size());
-  depth_ = x.cols;
-  padded_depth_ = lacuna::padded_depth(dtype, depth_);
+void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype) {
+  num_rows_ = num_rows;
+  depth_ = depth;
+  padded_depth_ = lacuna::padded_depth(dtype, depth);
   dtype_ = dtype;
   element_bytes_ = dtype == DType::kBF16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
   stride_ = padded_depth_ + kCacheLine / element_bytes_;  // as output_stride() has it
   buffer_.reserve(num_rows_ * stride_ * element_bytes_);
+}
 
-  constexpr int64_t kRowsPerTask = 16;
-  context.threads.parallel_for((num_rows_ + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int) {
-    const int64_t end = std::min(num_rows_, (task + 1) * kRowsPerTask);
-    for (int64_t i = task * kRowsPerTask; i < end; ++i) {
-      const float* source = x.row(rows.empty() ? i : rows[static_cast<size_t>(i)]);
-      std::byte* packed = buffer_.data() + i * stride_ * element_bytes_;
-      if (dtype == DType::kBF16) {
-        kernels.pack_row_bf16(source, depth_, padded_depth_, packed);
-      } else {
-        std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
-      }
-    }
+void PackedRows::pack_row(const KernelTable& kernels, int64_t index, const float* source) {
+  std::byte* packed = buffer_.data() + index * stride_ * element_bytes_;
+  if (dtype_ == DType::kBF16) {
+    kernels.pack_row_bf16(source, depth_, padded_depth_, packed);
+  } else {
+    std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
+  }
+}
+
+void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows,
+                      DType dtype) {
+  const auto num_rows = rows.empty() ? x.rows : static_cast<int64_t>(rows.size());
+  pack_each(context, num_rows, x.cols, dtype, [&](int64_t i, float* /*space*/) {
+    return x.row(rows.empty() ? i : rows[static_cast<size_t>(i)]);
   });
 }
 

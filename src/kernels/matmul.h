@@ -1,8 +1,10 @@
 // Products of rows with packed matrices, shared among threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/matrix.h"
@@ -26,6 +28,23 @@ class PackedRows {
   ///   x  [*, depth] f32     rows  indices into x, any order, repeats allowed
   void pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows, DType dtype);
 
+  /// Takes num_rows rows that row_of(i, float* space) gives: a pointer to the `depth` numbers of row i, which
+  /// it may compute into `space`, so that what it computes never passes through memory. Called from several
+  /// threads.
+  template <typename RowOf>
+  void pack_each(const KernelContext& context, int64_t num_rows, int64_t depth, DType dtype, RowOf&& row_of) {
+    resize(context.kernels, num_rows, depth, dtype);
+    constexpr int64_t kRowsPerTask = 8;
+    context.threads.parallel_for((num_rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int) {
+      thread_local std::vector<float> space;
+      space.resize(static_cast<size_t>(depth));
+      const int64_t end = std::min(num_rows, (task + 1) * kRowsPerTask);
+      for (int64_t i = task * kRowsPerTask; i < end; ++i) {
+        pack_row(context.kernels, i, row_of(i, space.data()));
+      }
+    });
+  }
+
   const void* row(int64_t index) const { return buffer_.data() + index * stride_ * element_bytes_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t stride() const { return stride_; }  ///< elements
@@ -34,6 +53,9 @@ class PackedRows {
   DType dtype() const { return dtype_; }
 
  private:
+  void resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
+  void pack_row(const KernelTable& kernels, int64_t index, const float* source);
+
   Buffer<std::byte> buffer_;
   int64_t num_rows_ = 0;
   int64_t depth_ = 0;

@@ -58,7 +58,6 @@ class Model::Pass {
         ws_(workspace),
         num_rows_(plan.num_rows()),
         x_(sized(ws_.residual, num_rows_, config_.hidden_dim)),
-        normed_(sized(ws_.normed, num_rows_, config_.hidden_dim)),
         projected_(sized(ws_.projected, num_rows_, config_.hidden_dim)),
         row_sequence_(static_cast<size_t>(num_rows_)) {
     ws_.times = {};
@@ -125,7 +124,8 @@ class Model::Pass {
         std::copy_n(now.row(first + i), config_.hidden_dim, head_rows.row(i));
         std::copy_n(before.row(first + i), config_.hidden_dim, head_rows.row(count + i));
       }
-      const Matrix<float> logits = head(head_rows);
+      ws_.packed.pack(context_, head_rows, {}, dtype_);
+      const Matrix<float> logits = head();
       context_.threads.parallel_for(count, [&](int64_t i, int) {
         drifts[static_cast<size_t>(first + i)] =
             lacuna::measure_drift(logits.row_span(i), logits.row_span(count + i));
@@ -241,8 +241,7 @@ class Model::Pass {
     const Matrix<float> k = sized(ws_.k, num_rows_, config_.kv_dim());
     const Matrix<float> v = sized(ws_.v, num_rows_, config_.kv_dim());
 
-    norm_rows(layer.attn_norm);
-    pack(normed_, ws_.times.qkv);
+    pack_normed(layer.attn_norm);
     product(layer.k, k, ws_.times.qkv);
     product(layer.v, v, ws_.times.qkv);
     for_each_row([&](int64_t row) {
@@ -252,7 +251,7 @@ class Model::Pass {
     });
     ws_.times.other += watch_.restart();
     if (layer_index == kDenseLayers && has_sparse_groups()) prepare_attention();
-    if (layer_index + 1 == config_.num_layers) leave_rows_behind();
+    if (layer_index + 1 == config_.num_layers) leave_rows_behind(layer);
     if (num_rows_ == 0) return;
 
     const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim());
@@ -378,7 +377,7 @@ class Model::Pass {
 
   /// In the last layer, once all K/V are written: goes on with the rows of which more is wanted, side by
   /// side.
-  void leave_rows_behind() {
+  void leave_rows_behind(const LayerParameters& layer) {
     ws_.residual_row.clear();
     is_narrow_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
                              [](const RowGroup& group) { return group.only_kv; });
@@ -396,11 +395,9 @@ class Model::Pass {
     }
     num_rows_ = static_cast<int64_t>(ws_.whole_rows.size());
     if (num_rows_ == 0) return;
-    ws_.packed.pack(context_, normed_, ws_.whole_rows, dtype_);
     x_ = x_.first_rows(num_rows_);
-    normed_ = normed_.first_rows(num_rows_);
     projected_ = projected_.first_rows(num_rows_);
-    ws_.times.qkv += watch_.restart();
+    pack_normed(layer.attn_norm);
     prepare_attention();
     ws_.times.other += watch_.restart();
   }
@@ -430,15 +427,23 @@ class Model::Pass {
   }
 
   void feed_forward(const LayerParameters& layer) {
-    norm_rows(layer.ffn_norm);
-    if (layer.experts.empty()) return feed_all_rows(layer.ffn, config_.ffn_dim);
+    if (layer.experts.empty()) {
+      pack_normed(layer.ffn_norm);
+      return feed_all_rows(layer.ffn, config_.ffn_dim);
+    }
+    // Each row is packed for several experts, and normed once.
+    normed_ = sized(ws_.normed, num_rows_, config_.hidden_dim);
+    for_each_row([&](int64_t row) { norm(x_.row(row), layer.ffn_norm, normed_.row(row)); });
+    ws_.times.norms += watch_.restart();
     route(layer);
     for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e);
-    if (config_.moe.shared_ffn_dim > 0) feed_all_rows(layer.shared_expert, config_.moe.shared_ffn_dim);
+    if (config_.moe.shared_ffn_dim == 0) return;
+    pack(normed_, ws_.times.ffn);
+    feed_all_rows(layer.shared_expert, config_.moe.shared_ffn_dim);
   }
 
+  /// Adds what becomes of the rows that are packed, which are all.
   void feed_all_rows(const FeedForward& ffn, int64_t dim) {
-    pack(normed_, ws_.times.ffn);
     activated_product(ffn, num_rows_, dim);
     add_projected();
   }
@@ -448,16 +453,19 @@ class Model::Pass {
     const Matrix<float> up = sized(ws_.up, rows, dim);
     product(ffn.up, up, ws_.times.ffn);
     if (config_.squared_relu) {
-      for_each_row(rows, [&](int64_t row) { kernels_.squared_relu(up.row(row), dim); });
-      ws_.times.other += watch_.restart();
-      pack(up, ws_.times.ffn);
-      return product(ffn.down, projected_, ws_.times.ffn);
+      ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* /*space*/) {
+        kernels_.squared_relu(up.row(row), dim);
+        return up.row(row);
+      });
+    } else {
+      const Matrix<float> gate = sized(ws_.gate, rows, dim);
+      product(ffn.gate, gate, ws_.times.ffn);
+      ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* space) {
+        kernels_.swiglu(gate.row(row), up.row(row), dim, space);
+        return space;
+      });
     }
-    const Matrix<float> gate = sized(ws_.gate, rows, dim);
-    product(ffn.gate, gate, ws_.times.ffn);
-    for_each_row(rows, [&](int64_t row) { kernels_.swiglu(gate.row(row), up.row(row), dim, gate.row(row)); });
     ws_.times.other += watch_.restart();
-    pack(gate, ws_.times.ffn);
     product(ffn.down, projected_, ws_.times.ffn);
   }
 
@@ -516,9 +524,11 @@ class Model::Pass {
       if (logit.unconditional_row >= 0) rows.push_back(logit.unconditional_row);
     }
     const auto num_rows = static_cast<int64_t>(rows.size());
-    const Matrix<float> head_rows = sized(ws_.head_rows, num_rows, config_.hidden_dim);
-    for_each_row(num_rows, [&](int64_t i) { final_norm(rows[static_cast<size_t>(i)], head_rows.row(i)); });
-    const Matrix<float> logits = head(head_rows);
+    ws_.packed.pack_each(context_, num_rows, config_.hidden_dim, dtype_, [&](int64_t i, float* space) {
+      final_norm(rows[static_cast<size_t>(i)], space);
+      return space;
+    });
+    const Matrix<float> logits = head();
     int64_t guide = count;
     for (int64_t i = 0; i < count; ++i) {
       const LogitRow& logit = wanted[static_cast<size_t>(i)];
@@ -551,7 +561,8 @@ class Model::Pass {
         fill(other, 2 * count + i, 3 * count + i);
       }
     });
-    const Matrix<float> logits = head(head_rows);
+    ws_.packed.pack(context_, head_rows, {}, dtype_);
+    const Matrix<float> logits = head();
     context_.threads.parallel_for(count, [&](int64_t i, int) {
       const DriftProbe& probe = probes[static_cast<size_t>(i)];
       if (probe.unconditional_row >= 0) {
@@ -566,16 +577,16 @@ class Model::Pass {
   void final_norm(int64_t row, float* out) const {
     if (!ws_.residual_row.empty()) row = ws_.residual_row[static_cast<size_t>(row)];
     expects(row >= 0, "logits are asked of rows that the last layer computes whole");
-    kernels_.rms_norm(x_.row(row), parameters_.final_norm.data(), config_.hidden_dim, config_.norm_eps, out);
+    norm(x_.row(row), parameters_.final_norm, out);
   }
 
-  /// Logits of rows that have had the final norm.
-  Matrix<float> head(ConstMatrix<float> rows) {
-    const Matrix<float> logits = sized(ws_.logits, rows.rows, config_.vocab_size);
-    ws_.packed.pack(context_, rows, {}, dtype_);
+  /// Logits of the rows that are packed, which have had the final norm.
+  Matrix<float> head() {
+    const int64_t num_rows = ws_.packed.num_rows();
+    const Matrix<float> logits = sized(ws_.logits, num_rows, config_.vocab_size);
     multiply(context_, ws_.packed, parameters_.head().view(), nullptr, logits);
     if (config_.logit_scale != 1) {
-      for_each_row(rows.rows, [&](int64_t i) {
+      for_each_row(num_rows, [&](int64_t i) {
         for (float& logit : logits.row_span(i)) logit *= config_.logit_scale;
       });
     }
@@ -588,9 +599,14 @@ class Model::Pass {
     }
   }
 
-  void norm_rows(const std::vector<float>& weight) {
-    for_each_row([&](int64_t row) {
-      kernels_.rms_norm(x_.row(row), weight.data(), config_.hidden_dim, config_.norm_eps, normed_.row(row));
+  void norm(const float* x, const std::vector<float>& weight, float* out) const {
+    kernels_.rms_norm(x, weight.data(), config_.hidden_dim, config_.norm_eps, out);
+  }
+
+  void pack_normed(const std::vector<float>& weight) {
+    ws_.packed.pack_each(context_, num_rows_, config_.hidden_dim, dtype_, [&](int64_t row, float* space) {
+      norm(x_.row(row), weight, space);
+      return space;
     });
     ws_.times.norms += watch_.restart();
   }

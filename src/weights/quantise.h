@@ -27,9 +27,9 @@ int64_t num_groups(const Quantisation& quantisation, int64_t inputs);
 f16 to_f16(float value);
 
 /// Codes of 8 bits: the largest magnitude of a group gets code 127 from the middle, or its least and greatest
-/// weight the ends of the range. Of 4 bits: the smallest squared error that a short search finds, which
-/// begins with the extremes near the ends of the range and fits the scale to the codes by least squares. A
-/// group that holds NaN or infinity becomes NaN.
+/// weight the ends of the range. Of 4 bits: a short search, which begins with scales that put the extremes
+/// near the ends of the range, fits each to its codes by least squares, and keeps the smallest squared error.
+/// A group that holds NaN or infinity becomes NaN.
 ///   row  [inputs]    out  resized as needed
 void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out);
 

@@ -1,5 +1,6 @@
 #include "kernels/matmul.h"
 
+#include <cstring>
 #include <numeric>
 
 #include "definitions.h"
@@ -87,6 +88,34 @@ TEST_P(Multiply, TakesRowsInAnyOrderWithRepeatsFromStridedRows) {
     const std::vector<float> out = product({x.data() + 1, kRows, kInputs, kStride}, list, packed.view());
     EXPECT_TRUE(test::meets(out.data(), 48, expected.data(), static_cast<int64_t>(list.size()), kOutputs))
         << name_of(dtype);
+  }
+}
+
+TEST_P(Multiply, PacksRowsThatAreComputedOnTheWayAsThoseThatLieInMemory) {
+  constexpr int64_t kRows = 37;
+  constexpr int64_t kInputs = 45;
+  const std::vector<float> x = test::random_values(15, kRows * kInputs);
+  std::vector<float> twice = x;
+  for (float& value : twice) value *= 2;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    PackedRows from_memory, on_the_way;
+    from_memory.pack(context_, {twice.data(), kRows, kInputs}, {}, dtype);
+    on_the_way.pack_each(context_, kRows, kInputs, dtype, [&](int64_t row, float* space) -> const float* {
+      const float* source = x.data() + row * kInputs;
+      if (row % 3 == 0) return twice.data() + row * kInputs;
+      for (int64_t k = 0; k < kInputs; ++k) space[k] = 2 * source[k];
+      return space;
+    });
+    ASSERT_EQ(on_the_way.num_rows(), kRows);
+    ASSERT_EQ(on_the_way.depth(), kInputs);
+    ASSERT_EQ(on_the_way.stride(), from_memory.stride());
+    const int64_t element_bytes = dtype == DType::kF32 ? 4 : GetParam().bf16_row_element_bytes;
+    for (int64_t row = 0; row < kRows; ++row) {
+      EXPECT_EQ(std::memcmp(on_the_way.row(row), from_memory.row(row),
+                            static_cast<size_t>(kInputs * element_bytes)),
+                0)
+          << name_of(dtype) << ", row " << row;
+    }
   }
 }
 

@@ -96,13 +96,25 @@ TEST(Quantise, CutsExtremesOffWhereThatServesTheOthers) {
 }
 
 TEST(Quantise, KeepsGroupsWhoseErrorNoFloatHolds) {
-  std::vector<float> row(32, 1e30F);
-  row[0] = -3e30F;
-  Quantisation quantisation = named("int4-min");
-  quantisation.wide_scales = true;
-  for (const bool has_minimum : {true, false}) {
-    quantisation.has_minimum = has_minimum;
-    EXPECT_LT(relative_error(row, there_and_back(quantisation, row)), 0.2);
+  for (const float size : {1e30F, 1e36F}) {
+    std::vector<float> row(32, size);
+    row[0] = -3 * size;
+    Quantisation quantisation = named("int4-min");
+    quantisation.wide_scales = true;
+    for (const bool has_minimum : {true, false}) {
+      quantisation.has_minimum = has_minimum;
+      EXPECT_LT(relative_error(row, there_and_back(quantisation, row)), 0.2) << size;
+    }
+  }
+}
+
+TEST(Quantise, NeverPrefersAScaleThatF16CannotHold) {
+  for (const float extreme : {4.9e5F, 5.2e5F, 5.5e5F}) {
+    std::vector<float> row = random_row(6, 32);
+    row[7] = extreme;
+    const std::vector<float> back = there_and_back(named("int4"), row);
+    EXPECT_NEAR(back[7], extreme, 0.13 * extreme);
+    EXPECT_EQ(back[8], 0);
   }
 }
 
