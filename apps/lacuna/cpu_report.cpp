@@ -209,7 +209,7 @@ std::string steps_text(const std::vector<Json>& rows) {
       table.row({fmt::format("{}", row.at("threads").get<int>()), fmt::format("{}", count),
                  fmt::format("{:.1f}", 1e3 * seconds), fmt::format("{:.1f}", value("gflops")),
                  percent((value("products") + value("head")) / seconds),
-                 percent(value("attention") / seconds), percent((value("other") + value("draws")) / seconds),
+                 percent(value("attention") / seconds), percent(value("other_share")),
                  times(yardstick.try_emplace(count, seconds).first->second / seconds)});
     }
   }

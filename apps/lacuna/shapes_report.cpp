@@ -30,7 +30,8 @@ class ShapesPage : private PageWriter {
     paragraph(
         "One denoising step that computes some rows of a canvas; each attends to all of it, and a token is "
         "drawn for "
-        "each. What is neither a product nor attention is norms, rotations, draws and the rest.");
+        "each. What is neither a product nor attention is norms and activations, which pack their rows, "
+        "rotations, draws and the rest.");
     for (const ShapesGrid::Steps& each : grid_.steps) {
       const std::string command = step_command(grid_.model, each.canvas, each.rows);
       Table result({fmt::format("rows of {}", each.canvas), "seconds", "GFLOP/s", "FLOPs beside all rows",

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include "base/buffer.h"
 #include "base/matrix.h"
@@ -36,8 +35,8 @@ class PackedRows {
     resize(context.kernels, num_rows, depth, dtype);
     constexpr int64_t kRowsPerTask = 8;
     context.threads.parallel_for((num_rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int) {
-      thread_local std::vector<float> space;
-      space.resize(static_cast<size_t>(depth));
+      thread_local Buffer<float> space;
+      space.reserve(depth);
       const int64_t end = std::min(num_rows, (task + 1) * kRowsPerTask);
       for (int64_t i = task * kRowsPerTask; i < end; ++i) {
         pack_row(context.kernels, i, row_of(i, space.data()));

@@ -22,17 +22,18 @@
 
 namespace lacuna {
 
-/// Where a pass spent its time, in seconds. Matrix products include packing their rows.
+/// Where a pass spent its time, in seconds. Packing rows counts with the product that reads them, or, where
+/// norms and activations are computed on the way, with those.
 struct PassTimes {
   double qkv = 0;        ///< products
   double attention = 0;  ///< scores, softmax and weighted values
   double selection = 0;  ///< sparse attention: choosing cells and bringing them side by side
   double output = 0;     ///< product after attention
   double ffn = 0;        ///< products, and the router of a layer of experts
-  double norms = 0;      ///< before attention and feed-forward layers
+  double norms = 0;      ///< before attention and feed-forward layers, with packing unless experts follow
   double head = 0;       ///< final norm and product with the vocabulary
   double draws = 0;      ///< from logits to tokens
-  double other = 0;      ///< embedding, q/k norms, RoPE, K/V writes, activations, residuals
+  double other = 0;      ///< embedding, q/k norms, RoPE, K/V writes, activations with packing, residuals
   double products() const { return qkv + output + ffn; }
   double total() const { return products() + attention + selection + norms + head + draws + other; }
 };
@@ -46,11 +47,11 @@ struct Workspace {
   std::vector<std::vector<IndexRange>> visible_ranges;  // of each group, the sink included
   std::vector<std::vector<int32_t>> cells_behind;       // of each confined group: seen beside the chosen ones
   PackedRows packed;
-  Buffer<float> residual, normed, q, k, v, attended, projected, gate, up, head_rows, logits;
+  Buffer<float> residual, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
   std::vector<float> cosines, sines;  // [position, rotary_dim / 2], as far as any pass has needed
   // Layers of experts:
-  Buffer<float> router_logits;
+  Buffer<float> normed, router_logits;
   std::vector<ExpertChoice> expert_choices;  // [rows, experts_per_token]
   std::vector<std::vector<int32_t>> expert_rows;
   std::vector<std::vector<float>> expert_weights;

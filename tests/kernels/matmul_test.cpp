@@ -112,7 +112,7 @@ TEST_P(Multiply, PacksRowsThatAreComputedOnTheWayAsThoseThatLieInMemory) {
     const int64_t element_bytes = dtype == DType::kF32 ? 4 : GetParam().bf16_row_element_bytes;
     for (int64_t row = 0; row < kRows; ++row) {
       EXPECT_EQ(std::memcmp(on_the_way.row(row), from_memory.row(row),
-                            static_cast<size_t>(kInputs * element_bytes)),
+                            static_cast<size_t>(padded_depth(dtype, kInputs) * element_bytes)),
                 0)
           << name_of(dtype) << ", row " << row;
     }
