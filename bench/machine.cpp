@@ -123,16 +123,17 @@ std::string processor_name() {
 
 double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype, int tries) {
   const PeakProbe probe = probe_for(isa, dtype);
-  const auto rounds = static_cast<int64_t>(5e7 / probe.flops_per_round);
+  // All tries together outlast a moment in which the system lets one of the threads wait.
+  constexpr int64_t kRounds = 50'000;
   const int64_t tasks = 8 * static_cast<int64_t>(threads.size());
   volatile float sink = 0;
   const double seconds = fastest_seconds(tries, [&] {
     threads.parallel_for(tasks, [&](int64_t, int thread) {
-      const float total = probe.run(rounds);
+      const float total = probe.run(kRounds);
       if (thread == 0) sink = total;
     });
   });
-  return static_cast<double>(tasks) * static_cast<double>(rounds) * probe.flops_per_round / seconds;
+  return static_cast<double>(tasks * kRounds) * probe.flops_per_round / seconds;
 }
 
 double measure_read_bandwidth(ThreadPool& threads, int64_t bytes) {
