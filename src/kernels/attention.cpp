@@ -251,7 +251,7 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
   const int64_t stretch = kv.holds_codes() ? kWidenedCells : std::numeric_limits<int64_t>::max();
   PanelProduct product;
   product.a = scratch.queries.data();
-  product.a_stride = query_stride;
+  product.a_strides = RowStrides::in_rows(query_stride);
   product.num_rows = stacked;
   product.depth = query_stride;
   product.out_stride = score_stride;
@@ -296,7 +296,7 @@ void Attention::run_task(const KernelTable& kernels, const Task& task, const KvL
 
   const auto* probabilities =
       is_bf16 ? scratch.probabilities.data() : reinterpret_cast<const std::byte*>(scratch.scores.data());
-  product.a_stride = score_stride;
+  product.a_strides = RowStrides::in_rows(score_stride);
   product.out = scratch.out.data();
   product.out_stride = out_stride;
   product.accumulate = false;

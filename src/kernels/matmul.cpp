@@ -12,16 +12,28 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
   padded_depth_ = lacuna::padded_depth(dtype, depth);
   dtype_ = dtype;
   element_bytes_ = dtype == DType::kBF16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
-  stride_ = padded_depth_ + kCacheLine / element_bytes_;  // as output_stride() has it
-  buffer_.reserve(num_rows_ * stride_ * element_bytes_);
+  in_tiles_ = dtype == DType::kBF16 && kernels.takes_bf16_rows_in_tiles;
+  strides_ = in_tiles_
+                 ? RowStrides::in_tiles(num_rows, padded_depth_)
+                 : RowStrides::in_rows(padded_depth_ + kCacheLine / element_bytes_);  // as output_stride()
+  buffer_.reserve(round_up(num_rows_, kRowTile) / kRowTile * strides_.tile * element_bytes_);
 }
 
 void PackedRows::pack_row(const KernelTable& kernels, int64_t index, const float* source) {
-  std::byte* packed = buffer_.data() + index * stride_ * element_bytes_;
-  if (dtype_ == DType::kBF16) {
+  std::byte* packed = buffer_.data() + strides_.offset(index, 0) * element_bytes_;
+  if (dtype_ == DType::kF32) {
+    std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
+  } else if (!in_tiles_) {
     kernels.pack_row_bf16(source, depth_, padded_depth_, packed);
   } else {
-    std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
+    thread_local Buffer<std::byte> in_one_piece;
+    in_one_piece.reserve(padded_depth_ * element_bytes_);
+    kernels.pack_row_bf16(source, depth_, padded_depth_, in_one_piece.data());
+    constexpr size_t kStepBytes = kBf16DepthStep * sizeof(bf16);
+    for (int64_t k = 0; k < padded_depth_; k += kBf16DepthStep) {
+      std::memcpy(packed + strides_.offset(0, k) * element_bytes_, in_one_piece.data() + k * element_bytes_,
+                  kStepBytes);
+    }
   }
 }
 
@@ -58,8 +70,8 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
   context.threads.parallel_for((panels + panels_per_task - 1) / panels_per_task, [&](int64_t task, int) {
     const int64_t first = task * panels_per_task;
     PanelProduct product;
-    product.a = rows.row(0);
-    product.a_stride = rows.stride();
+    product.a = rows.data();
+    product.a_strides = rows.strides();
     product.num_rows = rows.num_rows();
     product.panels = weights.panel(first);
     product.panel_stride = weights.panel_stride;

@@ -44,9 +44,9 @@ class PackedRows {
     });
   }
 
-  const void* row(int64_t index) const { return buffer_.data() + index * stride_ * element_bytes_; }
+  const void* data() const { return buffer_.data(); }
+  const RowStrides& strides() const { return strides_; }
   int64_t num_rows() const { return num_rows_; }
-  int64_t stride() const { return stride_; }  ///< elements
   int64_t padded_depth() const { return padded_depth_; }
   int64_t depth() const { return depth_; }
   DType dtype() const { return dtype_; }
@@ -59,8 +59,9 @@ class PackedRows {
   int64_t num_rows_ = 0;
   int64_t depth_ = 0;
   int64_t padded_depth_ = 0;
-  int64_t stride_ = 0;
+  RowStrides strides_;
   int64_t element_bytes_ = 0;
+  bool in_tiles_ = false;
   DType dtype_ = DType::kF32;
 };
 

@@ -7,6 +7,7 @@
 // up again.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -14,10 +15,36 @@
 
 namespace lacuna {
 
+inline constexpr int64_t kRowTile = 16;  // of AMX
+
+/// Where packed rows lie. In elements; element k of row r is at
+///   r / 16 * tile + r % 16 * row + k / 32 * step + k % 32
+struct RowStrides {
+  int64_t row = 0;   ///< from one row to the next of the same sixteen
+  int64_t step = 0;  ///< from 32 inputs to the next 32
+  int64_t tile = 0;  ///< from sixteen rows to the next
+
+  /// Each row in one piece.
+  static constexpr RowStrides in_rows(int64_t stride) { return {stride, kBf16DepthStep, kRowTile * stride}; }
+
+  /// 32 inputs of sixteen rows (of all, where they are fewer) in one piece: a tile of AMX.
+  static constexpr RowStrides in_tiles(int64_t num_rows, int64_t padded_depth) {
+    // As many inputs as products take at a time lie between one sixteen rows and the next: where a depth is a
+    // power of two, the same inputs of all rows would fall into the same few sets of the caches.
+    constexpr int64_t kGap = 256;
+    const int64_t rows = std::min(num_rows, kRowTile);
+    return {kBf16DepthStep, rows * kBf16DepthStep, rows * (padded_depth + kGap)};
+  }
+
+  constexpr int64_t offset(int64_t r, int64_t k) const {
+    return r / kRowTile * tile + r % kRowTile * row + k / kBf16DepthStep * step + k % kBf16DepthStep;
+  }
+};
+
 /// out[r, n] = sum over k of a[r, k] * w[n, k], for whole panels of 16 outputs (see panels.h).
 struct PanelProduct {
-  const void* a = nullptr;  ///< packed rows [num_rows, a_stride]; float for f32, see pack_row_bf16 for bf16
-  int64_t a_stride = 0;     ///< elements from one packed row to the next, >= depth
+  const void* a = nullptr;    ///< packed rows [num_rows, depth]; float for f32, see pack_row_bf16 for bf16
+  RowStrides a_strides = {};  ///< in rows, or, for bf16 where the table takes them, in tiles
   int64_t num_rows = 0;
   const void* panels = nullptr;
   int64_t panel_stride = 0;  ///< elements, or bytes of quantised panels, from one panel to the next
@@ -46,6 +73,8 @@ struct KernelTable {
   /// Bytes of one element of a bf16-packed row: 2 (bf16) where the hardware multiplies bf16, else 4 (floats
   /// that hold bf16 values).
   int64_t bf16_row_element_bytes;
+
+  bool takes_bf16_rows_in_tiles;  ///< and multiplies them faster than rows in one piece
 
   /// Rounds x[0, count) to bf16 (nearest even) and fills [count, padded_count) with zeros.
   void (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);

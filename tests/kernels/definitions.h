@@ -55,7 +55,7 @@ inline PanelProduct product_of(const void* rows, int64_t row_stride, int64_t num
                                const PanelView& weights, float* out, int64_t out_stride) {
   PanelProduct product;
   product.a = rows;
-  product.a_stride = row_stride;
+  product.a_strides = RowStrides::in_rows(row_stride);
   product.num_rows = num_rows;
   product.panels = weights.data;
   product.panel_stride = weights.panel_stride;

@@ -108,13 +108,17 @@ TEST_P(Multiply, PacksRowsThatAreComputedOnTheWayAsThoseThatLieInMemory) {
     });
     ASSERT_EQ(on_the_way.num_rows(), kRows);
     ASSERT_EQ(on_the_way.depth(), kInputs);
-    ASSERT_EQ(on_the_way.stride(), from_memory.stride());
     const int64_t element_bytes = dtype == DType::kF32 ? 4 : GetParam().bf16_row_element_bytes;
+    const auto element = [&](const PackedRows& rows, int64_t row, int64_t k) {
+      return static_cast<const std::byte*>(rows.data()) + rows.strides().offset(row, k) * element_bytes;
+    };
     for (int64_t row = 0; row < kRows; ++row) {
-      EXPECT_EQ(std::memcmp(on_the_way.row(row), from_memory.row(row),
-                            static_cast<size_t>(padded_depth(dtype, kInputs) * element_bytes)),
-                0)
-          << name_of(dtype) << ", row " << row;
+      for (int64_t k = 0; k < padded_depth(dtype, kInputs); ++k) {
+        EXPECT_EQ(std::memcmp(element(on_the_way, row, k), element(from_memory, row, k),
+                              static_cast<size_t>(element_bytes)),
+                  0)
+            << name_of(dtype) << ", row " << row << ", input " << k;
+      }
     }
   }
 }

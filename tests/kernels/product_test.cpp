@@ -193,6 +193,48 @@ TEST_P(Products, OfFewRowsHaveTheBitsOfManyForTinyNumbersToo) {
   }
 }
 
+// Sums of more than 256 inputs are put aside between slices, block by block of 32 rows.
+TEST_P(Products, OfManyRowsLaidOutAsTheTableTakesThemHaveTheBitsOfEachRowAlone) {
+  const int64_t element_bytes = GetParam().bf16_row_element_bytes;
+  constexpr int64_t kMostRows = 1030;
+  constexpr int64_t kOutputs = 80;
+  for (const int64_t depth : {32, 256, 288, 800}) {
+    const std::vector<float> a = test::random_values(8, kMostRows * depth);
+    const std::vector<float> initial = test::random_values(9, kMostRows * kOutputs);
+    const TableRows rows(GetParam(), DType::kBF16, a, kMostRows, depth, depth, 0);
+    const auto* packed = static_cast<const std::byte*>(rows.data());
+    const Panels w(DType::kBF16, test::random_values(10, kOutputs * depth), kOutputs, depth);
+    for (const bool accumulate : {false, true}) {
+      std::vector<float> alone = initial;
+      for (int64_t row = 0; row < kMostRows; ++row) {
+        PanelProduct product = test::product_of(packed + row * depth * element_bytes, depth, 1, w.view(),
+                                                alone.data() + row * kOutputs, kOutputs);
+        product.accumulate = accumulate;
+        run(DType::kBF16, product);
+      }
+      for (const int64_t num_rows : {1, 2, 3, 15, 16, 17, 31, 32, 33, 48, 49, 512, 513, 529, 545, 1030}) {
+        const RowStrides strides = GetParam().takes_bf16_rows_in_tiles ? RowStrides::in_tiles(num_rows, depth)
+                                                                       : RowStrides::in_rows(depth);
+        const Buffer<std::byte> laid_out((strides.offset(num_rows - 1, depth - 1) + 1) * element_bytes);
+        for (int64_t row = 0; row < num_rows; ++row) {
+          for (int64_t k = 0; k < depth; ++k) {
+            std::memcpy(laid_out.data() + strides.offset(row, k) * element_bytes,
+                        packed + (row * depth + k) * element_bytes, static_cast<size_t>(element_bytes));
+          }
+        }
+        std::vector<float> out(initial.begin(), initial.begin() + num_rows * kOutputs);
+        PanelProduct product =
+            test::product_of(laid_out.data(), depth, num_rows, w.view(), out.data(), kOutputs);
+        product.a_strides = strides;
+        product.accumulate = accumulate;
+        run(DType::kBF16, product);
+        EXPECT_TRUE(test::same_bits(out.data(), alone.data(), num_rows * kOutputs))
+            << num_rows << " rows, depth " << depth << (accumulate ? ", added to what was there" : "");
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryTable, Products, testing::ValuesIn(supported_tables()), test::table_name);
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/buffer.h"
 #include "kernels/avx512/for_amx.h"
 #include "kernels/panels.h"
 #include "kernels/tables.h"
@@ -12,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-constexpr int kTileRows = 16;
+constexpr int kTileRows = static_cast<int>(kRowTile);
 constexpr int64_t kTileInputs = kBf16DepthStep;
 constexpr int64_t kBlockRows = 2 * kTileRows;  // of the tiles that hold sums
 constexpr int64_t kPanelRowBytes = 2 * kPanelWidth * static_cast<int64_t>(sizeof(bf16));
@@ -285,59 +286,123 @@ class WidenedOnTheWay {
   alignas(64) bf16 space_[2][2 * kStretch * kPanelWidth];
 };
 
-struct RowsOfBlock {
-  const bf16* a;
-  int64_t a_bytes;  // from one packed row to the next
-  float* out;
-  int64_t out_bytes;
-  int64_t depth;
-  bool accumulate;
+/// A block's tile of sums: 0 and 1 are its upper rows by either panel, 2 and 3 its lower ones.
+template <int kIndex>
+struct SumTile {
+  static_assert(0 <= kIndex && kIndex < 4);
+
+  static void clear() {
+    if constexpr (kIndex == 0) _tile_zero(0);
+    if constexpr (kIndex == 1) _tile_zero(1);
+    if constexpr (kIndex == 2) _tile_zero(2);
+    if constexpr (kIndex == 3) _tile_zero(3);
+  }
+  static void load(const float* from, int64_t row_bytes) {
+    if constexpr (kIndex == 0) _tile_loadd(0, from, row_bytes);
+    if constexpr (kIndex == 1) _tile_loadd(1, from, row_bytes);
+    if constexpr (kIndex == 2) _tile_loadd(2, from, row_bytes);
+    if constexpr (kIndex == 3) _tile_loadd(3, from, row_bytes);
+  }
+  static void store(float* to, int64_t row_bytes) {
+    if constexpr (kIndex == 0) _tile_stored(0, to, row_bytes);
+    if constexpr (kIndex == 1) _tile_stored(1, to, row_bytes);
+    if constexpr (kIndex == 2) _tile_stored(2, to, row_bytes);
+    if constexpr (kIndex == 3) _tile_stored(3, to, row_bytes);
+  }
 };
+
+/// Where the sums of a panel, or of two neighbours, lie for one block of rows after the other.
+class Sums {
+ public:
+  static Sums zeros() { return {nullptr, 0}; }
+  Sums(float* data, int64_t stride) : data_(data), stride_(stride) {}
+
+  template <typename Tile>
+  void load(Tile tile, int64_t block) const {
+    data_ == nullptr ? tile.clear() : tile.load(place(tile, block), row_bytes());
+  }
+  template <typename Tile>
+  void store(Tile tile, int64_t block) const {
+    tile.store(place(tile, block), row_bytes());
+  }
+
+ private:
+  template <int kIndex>
+  float* place(SumTile<kIndex>, int64_t block) const {
+    return data_ + (block * kBlockRows + kIndex / 2 * kTileRows) * stride_ + kIndex % 2 * kPanelWidth;
+  }
+  int64_t row_bytes() const { return stride_ * static_cast<int64_t>(sizeof(float)); }
+
+  float* data_;
+  int64_t stride_;  // from one row to the next
+};
+
+/// Blocks of equal height that one slice of panels is multiplied with.
+struct BlocksOfRows {
+  const bf16* a;
+  RowStrides strides;
+  int64_t first;
+  int64_t end;
+  int64_t depth;
+  Sums from;  // what the products are added to
+  Sums to;
+};
+
+/// Calls use() with each tile of sums that a block has.
+template <bool kTwoRowTiles, bool kTwoPanels, typename Use>
+void for_each_sum(const Use& use) {
+  use(SumTile<0>());
+  if constexpr (kTwoPanels) use(SumTile<1>());
+  if constexpr (kTwoRowTiles) use(SumTile<2>());
+  if constexpr (kTwoRowTiles && kTwoPanels) use(SumTile<3>());
+}
 
 /// Up to 32 rows by up to 2 panels. Every sum runs over the inputs in the same order, whichever tile holds
 /// it.
 template <bool kTwoRowTiles, bool kTwoPanels, typename Panels>
-void multiply_tiles(const RowsOfBlock& rows, Panels& panels) {
-  float* lower_out = rows.out + kTileRows * (rows.out_bytes / static_cast<int64_t>(sizeof(float)));
-  if (rows.accumulate) {
-    _tile_loadd(0, rows.out, rows.out_bytes);
-    if constexpr (kTwoPanels) _tile_loadd(1, rows.out + kPanelWidth, rows.out_bytes);
-    if constexpr (kTwoRowTiles) _tile_loadd(2, lower_out, rows.out_bytes);
-    if constexpr (kTwoRowTiles && kTwoPanels) _tile_loadd(3, lower_out + kPanelWidth, rows.out_bytes);
-  } else {
-    _tile_zero(0);
-    if constexpr (kTwoPanels) _tile_zero(1);
-    if constexpr (kTwoRowTiles) _tile_zero(2);
-    if constexpr (kTwoRowTiles && kTwoPanels) _tile_zero(3);
-  }
-  const bf16* lower_a = rows.a + kTileRows * (rows.a_bytes / static_cast<int64_t>(sizeof(bf16)));
-  for (int64_t k = 0; k < rows.depth; k += kTileInputs) {
+void multiply_tiles(const bf16* a, const RowStrides& strides, int64_t depth, Panels& panels) {
+  const int64_t row_bytes = strides.row * static_cast<int64_t>(sizeof(bf16));
+  for (int64_t k = 0; k < depth; k += kTileInputs, a += strides.step) {
     panels.prepare(k);
     _tile_loadd(6, panels.first(k), kPanelRowBytes);
-    _tile_loadd(4, rows.a + k, rows.a_bytes);
+    _tile_loadd(4, a, row_bytes);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kTwoPanels) {
       _tile_loadd(7, panels.second(k), kPanelRowBytes);
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (kTwoRowTiles) {
-      _tile_loadd(5, lower_a + k, rows.a_bytes);
+      _tile_loadd(5, a + strides.tile, row_bytes);
       _tile_dpbf16ps(2, 5, 6);
       if constexpr (kTwoPanels) _tile_dpbf16ps(3, 5, 7);
     }
   }
-  _tile_stored(0, rows.out, rows.out_bytes);
-  if constexpr (kTwoPanels) _tile_stored(1, rows.out + kPanelWidth, rows.out_bytes);
-  if constexpr (kTwoRowTiles) _tile_stored(2, lower_out, rows.out_bytes);
-  if constexpr (kTwoRowTiles && kTwoPanels) _tile_stored(3, lower_out + kPanelWidth, rows.out_bytes);
 }
 
+template <bool kTwoRowTiles, bool kTwoPanels, typename Panels>
+void multiply_blocks_of(const BlocksOfRows& rows, Panels& panels) {
+  for_each_sum<kTwoRowTiles, kTwoPanels>([&](auto tile) { rows.from.load(tile, rows.first); });
+  for (int64_t block = rows.first; block < rows.end; ++block) {
+    multiply_tiles<kTwoRowTiles, kTwoPanels>(rows.a + rows.strides.offset(block * kBlockRows, 0),
+                                             rows.strides, rows.depth, panels);
+    // A tile's next sums are loaded right after its last ones are stored: all four stores first, and the
+    // products would wait for all of them.
+    for_each_sum<kTwoRowTiles, kTwoPanels>([&](auto tile) {
+      rows.to.store(tile, block);
+      if (block + 1 < rows.end) rows.from.load(tile, block + 1);
+    });
+  }
+}
+
+/// Multiplies blocks of `height` rows, for which the tiles are configured.
 template <typename Panels>
-void multiply_block(int64_t num_rows, const RowsOfBlock& rows, Panels& panels) {
-  if (num_rows > kTileRows) {
-    panels.has_two() ? multiply_tiles<true, true>(rows, panels) : multiply_tiles<true, false>(rows, panels);
+void multiply_blocks(int64_t height, const BlocksOfRows& rows, Panels& panels) {
+  if (height > kTileRows) {
+    panels.has_two() ? multiply_blocks_of<true, true>(rows, panels)
+                     : multiply_blocks_of<true, false>(rows, panels);
   } else {
-    panels.has_two() ? multiply_tiles<false, true>(rows, panels) : multiply_tiles<false, false>(rows, panels);
+    panels.has_two() ? multiply_blocks_of<false, true>(rows, panels)
+                     : multiply_blocks_of<false, false>(rows, panels);
   }
 }
 
@@ -346,43 +411,55 @@ void configure_for(int64_t num_rows) {
   configure(upper, static_cast<int>(num_rows) - upper);
 }
 
-RowsOfBlock rows_of_block(const PanelProduct& p, int64_t row, const Place& place) {
-  RowsOfBlock rows;
-  rows.a = static_cast<const bf16*>(p.a) + row * p.a_stride + place.k;
-  rows.a_bytes = p.a_stride * static_cast<int64_t>(sizeof(bf16));
-  rows.out = p.out + row * p.out_stride + place.panel * kPanelWidth;
-  rows.out_bytes = p.out_stride * static_cast<int64_t>(sizeof(float));
-  rows.depth = place.depth;
-  rows.accumulate = p.accumulate || place.k > 0;
-  return rows;
-}
-
-/// Rows [first_row, end_row) in blocks of two tiles; only the last block may be lower.
+/// Rows [first_row, end_row) in blocks of two tiles; only the last block may be lower. Between slices, sums
+/// are put aside block by block: in `out` each of their rows would lie in a page of its own.
 class RowBlocks {
  public:
   RowBlocks(const PanelProduct& p, int64_t first_row, int64_t end_row)
-      : p_(p), first_(first_row), end_(end_row) {
-    configure_for(std::min(kBlockRows, end_ - first_));
+      : p_(p), first_(first_row), num_rows_(end_row - first_row) {
+    if (p_.depth > kDepthBlock) space().reserve(round_up(p_.num_panels, 2) / 2 * sums_of_two_panels());
+    configure_for(std::min(kBlockRows, num_rows_));
   }
 
-  int64_t num_blocks() const { return (end_ - first_ + kBlockRows - 1) / kBlockRows; }
+  int64_t num_blocks() const { return (num_rows_ + kBlockRows - 1) / kBlockRows; }
 
   template <typename Slices>
   void multiply(const Place& place, Slices& slices) const {
-    for (int64_t block = 0; block < num_blocks(); ++block) {
-      const int64_t row = first_ + block * kBlockRows;
-      const int64_t height = std::min(kBlockRows, end_ - row);
-      const bool is_lower = height < kBlockRows && block > 0;
-      if (is_lower) configure_for(height);
-      multiply_block(height, rows_of_block(p_, row, place), slices);
-      if (is_lower) configure_for(kBlockRows);
-    }
+    BlocksOfRows rows = {.a = static_cast<const bf16*>(p_.a) + p_.a_strides.offset(first_, place.k),
+                         .strides = p_.a_strides,
+                         .first = 0,
+                         .end = num_rows_ / kBlockRows,
+                         .depth = place.depth,
+                         .from = place.k > 0     ? aside(place.panel)
+                                 : p_.accumulate ? out(place.panel)
+                                                 : Sums::zeros(),
+                         .to = place.k + place.depth < p_.depth ? aside(place.panel) : out(place.panel)};
+    if (rows.end > 0) multiply_blocks(kBlockRows, rows, slices);
+    const int64_t rows_left = num_rows_ % kBlockRows;
+    if (rows_left == 0) return;
+    if (rows.end > 0) configure_for(rows_left);
+    rows.first = rows.end++;
+    multiply_blocks(rows_left, rows, slices);
+    if (rows.first > 0) configure_for(kBlockRows);
   }
 
  private:
+  static Buffer<float>& space() {
+    thread_local Buffer<float> sums;
+    return sums;
+  }
+  int64_t sums_of_two_panels() const { return num_blocks() * kBlockRows * 2 * kPanelWidth; }
+
+  Sums aside(int64_t panel) const {
+    return {space().data() + panel / 2 * sums_of_two_panels(), 2 * kPanelWidth};
+  }
+  Sums out(int64_t panel) const {
+    return {p_.out + first_ * p_.out_stride + panel * kPanelWidth, p_.out_stride};
+  }
+
   const PanelProduct& p_;
   int64_t first_;
-  int64_t end_;
+  int64_t num_rows_;
 };
 
 template <typename Slices>
@@ -399,14 +476,23 @@ void panel_product(const PanelProduct& p) {
   _tile_release();
 }
 
-/// A single block of rows by two panels at a time.
+/// A single block of rows by the whole depth of two panels at a time.
 template <typename Panels>
 void panel_product_of_block(const PanelProduct& p) {
   if (p.num_rows == 0) return;  // a tile has at least one
   configure_for(p.num_rows);
   for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
     Panels panels(p, panel);
-    multiply_block(p.num_rows, rows_of_block(p, 0, {panel, 0, p.depth}), panels);
+    const Sums out(p.out + panel * kPanelWidth, p.out_stride);
+    multiply_blocks(p.num_rows,
+                    {.a = static_cast<const bf16*>(p.a),
+                     .strides = p.a_strides,
+                     .first = 0,
+                     .end = 1,
+                     .depth = p.depth,
+                     .from = p.accumulate ? out : Sums::zeros(),
+                     .to = out},
+                    panels);
   }
   _tile_release();
 }
@@ -426,6 +512,7 @@ const KernelTable& amx_table() {
   static const KernelTable table = [] {
     KernelTable wider = avx512_table();  // AMX machines run AVX-512 for everything else
     wider.name = "amx";
+    wider.takes_bf16_rows_in_tiles = true;
     wider.panel_product_bf16 = dense_panel_product;
     wider.panel_product_bf16_quantised = coded_panel_product;
     return wider;

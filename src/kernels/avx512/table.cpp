@@ -123,7 +123,7 @@ void multiply_panel_as_tiles(const PanelProduct& p, int64_t panel) {
       __builtin_prefetch(weights + (pair + kInputsAhead) * kPanelWidth, 0, 3);
       const Floats b(PairStep::load(weights + pair * kPanelWidth));
       for (int r = 0; r < kRows; ++r) {
-        const Floats a(PairStep::broadcast(static_cast<const bf16*>(p.a) + r * p.a_stride + pair));
+        const Floats a(PairStep::broadcast(static_cast<const bf16*>(p.a) + p.a_strides.offset(r, pair)));
         even[r] = Avx512::multiply_add(a.even, b.even, even[r]);
         odd[r] = Avx512::multiply_add(a.odd, b.odd, odd[r]);
       }

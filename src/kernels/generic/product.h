@@ -161,7 +161,7 @@ void panel_product(const PanelProduct& p) {
             const int64_t rows_left = block_end - row;
             const int64_t tiles_left = (rows_left + Isa::kTileRows - 1) / Isa::kTileRows;
             rows = (rows_left + tiles_left - 1) / tiles_left;
-            tiles[static_cast<size_t>(rows - 1)](a + row * p.a_stride + k, p.a_stride, slices,
+            tiles[static_cast<size_t>(rows - 1)](a + row * p.a_strides.row + k, p.a_strides.row, slices,
                                                  p.out + row * p.out_stride + panel * kPanelWidth,
                                                  p.out_stride, p.accumulate || k > 0);
           }

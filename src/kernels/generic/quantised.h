@@ -144,7 +144,7 @@ void multiply_few(const PanelProduct& p, const CodedPanels<Codes, kBits>& panels
     const auto weights = Codes::template weights<kBits, kIndex>(word, scales);
     for (int r = 0; r < kRows; ++r) {
       sums[r][v] =
-          Codes::multiply_add(Codes::broadcast(a + r * p.a_stride + k + kIndex), weights, sums[r][v]);
+          Codes::multiply_add(Codes::broadcast(a + r * p.a_strides.row + k + kIndex), weights, sums[r][v]);
     }
   };
   for (int64_t run = 0; run < p.depth; run += panels.run_length()) {
