@@ -2,29 +2,30 @@
 
 #include <sys/mman.h>
 
+#include <cstdlib>
+
 namespace lacuna {
 namespace {
 
-constexpr auto kAlignment = std::align_val_t{64};
+constexpr size_t kCacheLine = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
 std::byte* allocate_aligned(size_t bytes) {
-  auto* memory = static_cast<std::byte*>(::operator new[](bytes, kAlignment));
+  const bool is_large = bytes >= kHugePage;
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, is_large ? kHugePage : kCacheLine, bytes) != 0) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
   // Walking a large matrix page by page of 4 KiB costs a look-up in the page tables each time. Only a hint: a
   // refusal changes nothing.
-  constexpr size_t kHugePage = size_t{2} << 20;
-  const size_t skipped = (kHugePage - reinterpret_cast<uintptr_t>(memory) % kHugePage) % kHugePage;
-  if (bytes >= skipped + kHugePage) {
-    ::madvise(memory + skipped, (bytes - skipped) / kHugePage * kHugePage, MADV_HUGEPAGE);
-  }
+  if (is_large) ::madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
-  return memory;
+  return static_cast<std::byte*>(memory);
 }
 
 void free_aligned(std::byte* memory) {
-  ::operator delete[](memory, kAlignment);
+  std::free(memory);
 }
 
 }  // namespace lacuna

@@ -22,6 +22,15 @@ TEST(Buffer, IsZeroedAndAlignedToCacheLines) {
   }
 }
 
+TEST(Buffer, BeginsAtAHugePageWhereItFillsOne) {
+  constexpr int64_t kHugePage = 2 << 20;
+  for (const int64_t count : {kHugePage, kHugePage + 1, 5 * kHugePage - 3}) {
+    const Buffer<char> buffer(count);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kHugePage, 0U);
+    EXPECT_EQ(buffer.data()[count - 1], 0);
+  }
+}
+
 TEST(Buffer, KeepsMemoryAndContentsWhereItIsLargeEnough) {
   Buffer<int> buffer(10);
   buffer.data()[9] = 7;

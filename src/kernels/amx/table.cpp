@@ -23,8 +23,9 @@ constexpr int64_t kDepthBlock = 256;
 // Those rows' 256 inputs, 256 KiB, stay in the second-level cache for all panels.
 constexpr int64_t kRowBlock = 512;
 
-// How far ahead a single block of rows asks for what it multiplies.
-constexpr int64_t kNearInputs = 64;
+// How far ahead a single block of rows asks for what it multiplies: further, and bursts of questions overtake
+// what the hardware fetches by itself.
+constexpr int64_t kInputsAhead = kTileInputs;
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -178,9 +179,10 @@ class DenseOnTheWay : public PanelSlices {
     second_ = panel + 1 < p.num_panels ? weights_at(p, panel + 1, 0) : nullptr;
   }
   void prepare(int64_t k) {
-    for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += kLine) {
-      __builtin_prefetch(first(k + kNearInputs) + i, 0, 3);
-      if (has_two()) __builtin_prefetch(second(k + kNearInputs) + i, 0, 3);
+    // Lines come in pairs.
+    for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += 2 * kLine) {
+      __builtin_prefetch(first(k + kInputsAhead) + i, 0, 2);
+      if (has_two()) __builtin_prefetch(second(k + kInputsAhead) + i, 0, 2);
     }
   }
 };
@@ -267,7 +269,7 @@ class WidenedOnTheWay {
 
  private:
   static constexpr int64_t kStretch = 2 * kTileInputs;
-  static constexpr int64_t kInputsAhead = 512;  // which memory may take as long to bring
+  static constexpr int64_t kInputsAhead = 128;  // further, and the hardware loses the thread
 
   static int64_t place(int64_t k) { return k % (2 * kStretch) * kPanelWidth; }
 
@@ -498,7 +500,6 @@ void panel_product_of_block(const PanelProduct& p) {
 }
 
 void dense_panel_product(const PanelProduct& p) {
-  if (p.num_rows == 1 || p.num_rows == 2) return multiply_as_tiles(p);
   p.num_rows <= kBlockRows ? panel_product_of_block<DenseOnTheWay>(p) : panel_product<DenseSlices>(p);
 }
 

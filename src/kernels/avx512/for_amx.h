@@ -6,10 +6,6 @@
 
 namespace lacuna {
 
-/// The product of one or two bf16 rows with bf16 panels, with the bits that tiles of AMX give them (tiles
-/// take denormals for zeros). Vectors read weights from memory faster.
-void multiply_as_tiles(const PanelProduct& p);
-
 /// Weights of inputs [begin, begin + depth) of one quantised panel, rounded to bf16, as a bf16 panel has
 /// them. Both are multiples of 32.
 ///   layout  of the product's panels

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/error.h"
 #include "kernels/avx512/for_amx.h"
 #include "kernels/generic/product.h"
 #include "kernels/generic/quantised.h"
@@ -81,57 +80,6 @@ struct Bf16Panels : PairStep, generic::DensePanels<bf16> {
     return place(p, panel, k);
   }
 };
-
-/// Sixteen pairs of bf16, or one pair sixteen times, as floats.
-struct Floats {
-  explicit Floats(__m512bh pairs)
-      : even(_mm512_castsi512_ps(_mm512_slli_epi32((__m512i)pairs, 16))),
-        odd(_mm512_castsi512_ps(
-            _mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))))) {}
-  __m512 even, odd;
-};
-
-/// Denormals are zeros while it lives.
-class FlushDenormals {
- public:
-  FlushDenormals() : before_(_mm_getcsr()) {
-    _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
-  }
-  ~FlushDenormals() { _mm_setcsr(before_); }
-  FlushDenormals(const FlushDenormals&) = delete;
-  FlushDenormals& operator=(const FlushDenormals&) = delete;
-
- private:
-  unsigned before_;
-};
-
-/// kRows rows by one panel. Over 32 inputs, the even ones and the odd ones are summed apart from zero, with
-/// one rounding each, then added to each other and to what was there before, as a tile of AMX does it.
-template <int kRows>
-void multiply_panel_as_tiles(const PanelProduct& p, int64_t panel) {
-  constexpr int64_t kInputsAhead = 64;
-  const bf16* const weights = Bf16Panels::place(p, panel, 0);
-  float* const out = p.out + panel * kPanelWidth;
-  __m512 sums[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    sums[r] = p.accumulate ? Avx512::load(out + r * p.out_stride) : Avx512::zero();
-  }
-  for (int64_t k = 0; k < p.depth; k += kBf16DepthStep) {
-    __m512 even[kRows], odd[kRows];
-    for (int r = 0; r < kRows; ++r) even[r] = odd[r] = Avx512::zero();
-    for (int64_t pair = k; pair < k + kBf16DepthStep; pair += 2) {
-      __builtin_prefetch(weights + (pair + kInputsAhead) * kPanelWidth, 0, 3);
-      const Floats b(PairStep::load(weights + pair * kPanelWidth));
-      for (int r = 0; r < kRows; ++r) {
-        const Floats a(PairStep::broadcast(static_cast<const bf16*>(p.a) + p.a_strides.offset(r, pair)));
-        even[r] = Avx512::multiply_add(a.even, b.even, even[r]);
-        odd[r] = Avx512::multiply_add(a.odd, b.odd, odd[r]);
-      }
-    }
-    for (int r = 0; r < kRows; ++r) sums[r] = Avx512::add(sums[r], Avx512::add(even[r], odd[r]));
-  }
-  for (int r = 0; r < kRows; ++r) Avx512::store(out + r * p.out_stride, sums[r]);
-}
 
 /// Weights of two neighbouring inputs, rounded to bf16, from the words of codes that hold them.
 struct PairCodes : PairStep {
@@ -212,13 +160,6 @@ constexpr KernelTable kTable = make_table();
 
 const KernelTable& avx512_table() {
   return kTable;
-}
-
-void multiply_as_tiles(const PanelProduct& p) {
-  expects(p.num_rows == 1 || p.num_rows == 2, "multiply_as_tiles: one row or two");
-  const FlushDenormals flush;
-  const auto multiply = p.num_rows == 1 ? multiply_panel_as_tiles<1> : multiply_panel_as_tiles<2>;
-  for (int64_t panel = 0; panel < p.num_panels; ++panel) multiply(p, panel);
 }
 
 void widen_to_bf16(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t begin,
