@@ -56,7 +56,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   }
   std::string text = header.dump();
   constexpr uint64_t kLengthBytes = 8;
-  const auto begin = round_up(static_cast<int64_t>(kLengthBytes + text.size()), kCacheLine);
+  const auto begin = round_up(static_cast<int64_t>(kLengthBytes + text.size()), kDataAlignment);
   text.resize(static_cast<uint64_t>(begin) - kLengthBytes, ' ');  // the format allows spaces after the JSON
 
   std::filesystem::path partial = path;

@@ -5,12 +5,20 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/panels.h"
 
 namespace lacuna {
+namespace {
+
+/// The largest power of two, up to a page, that the tensor's size is a multiple of.
+uint64_t part_of_a_page(const TensorToWrite& tensor) {
+  return std::gcd(uint64_t{tensor.bytes.size()}, uint64_t{kDataAlignment});
+}
+
+}  // namespace
 
 HeldTensors value_tensor(const std::string& name, const std::vector<int64_t>& shape,
                          std::vector<float> values) {
@@ -39,8 +47,9 @@ void ShardWriter::write(const std::string& name) {
   std::vector<TensorToWrite> tensors;
   for (const HeldTensors& held : held_)
     tensors.insert(tensors.end(), held.tensors.begin(), held.tensors.end());
-  std::stable_partition(tensors.begin(), tensors.end(),
-                        [](const TensorToWrite& tensor) { return tensor.bytes.size() % kCacheLine == 0; });
+  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
+    return part_of_a_page(a) > part_of_a_page(b);
+  });
   write_safetensors(folder_ / name, tensors, {{"format", "lacuna"}});
   for (const TensorToWrite& tensor : tensors) weight_map_[tensor.name] = name;
   written_ += std::exchange(pending_, 0);

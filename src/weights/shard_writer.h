@@ -23,8 +23,9 @@ HeldTensors value_tensor(const std::string& name, const std::vector<int64_t>& sh
                          std::vector<float> values);
 
 /// Writes tensors into model.safetensors, or into shards and an index once they are more than `shard_bytes`:
-/// no more than one of them is held in memory. In each file, tensors of whole cache lines come first, so that
-/// they begin at one.
+/// no more than one of them is held in memory. In each file, tensors of whole pages come first, then those of
+/// halves of pages, and so on, so that each begins at such a part of a page: products read panels fastest
+/// there.
 class ShardWriter {
  public:
   explicit ShardWriter(std::filesystem::path folder, int64_t shard_bytes = int64_t{2} << 30)

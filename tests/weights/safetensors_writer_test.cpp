@@ -53,13 +53,13 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   std::filesystem::remove(path);
 }
 
-TEST(SafetensorsWriter, BeginsTheDataAtACacheLine) {
+TEST(SafetensorsWriter, BeginsTheDataAtAPage) {
   const std::array<float, 1> value = {1};
   for (const std::string name : {"a", "ab", "abc", "abcdefgh"}) {
     const auto path = temporary_file("aligned.safetensors");
     const TensorToWrite tensor{name, DType::kF32, {1}, std::as_bytes(std::span(value))};
     write_safetensors(path, {&tensor, 1}, {});
-    EXPECT_EQ((std::filesystem::file_size(path) - sizeof(float)) % 64, 0U) << name;
+    EXPECT_EQ((std::filesystem::file_size(path) - sizeof(float)) % 4096, 0U) << name;
     std::filesystem::remove(path);
   }
 }

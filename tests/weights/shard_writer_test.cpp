@@ -1,6 +1,9 @@
 #include "weights/shard_writer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <numeric>
 
 #include "base/error.h"
 #include "temporary_folder.h"
@@ -39,15 +42,24 @@ TEST(ShardWriter, BeginsAnotherFileOnceOneIsFull) {
   EXPECT_EQ(values_of(checkpoint, "c", 2), std::vector<float>({1, 2}));
 }
 
-TEST(ShardWriter, BeginsTensorsOfWholeCacheLinesAtOne) {
+TEST(ShardWriter, BeginsTensorsOfWholePagesOrPartsOfThemAtSuchParts) {
   const TemporaryFolder folder;
   ShardWriter writer(folder.path());
   writer.add(value_tensor("norm", {3}, {1, 2, 3}));
-  writer.add(value_tensor("matrix", {16}, std::vector<float>(16, 7)));
+  const std::vector<int64_t> sizes = {16, 48, 1024, 3072, 256, 16};  // a cache line, three, a page, ...
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const std::vector<float> values(static_cast<size_t>(sizes[i]), static_cast<float>(i));
+    writer.add(value_tensor(fmt::format("matrix {}", i), {sizes[i]}, values));
+  }
   writer.finish();
   const Checkpoint checkpoint = Checkpoint::open(folder.path());
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(checkpoint.raw("matrix").bytes.data()) % 64, 0U);
-  EXPECT_EQ(values_of(checkpoint, "matrix", 16), std::vector<float>(16, 7));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const std::string name = fmt::format("matrix {}", i);
+    const auto bytes = checkpoint.raw(name).bytes;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % std::gcd(bytes.size(), size_t{4096}), 0U) << name;
+    EXPECT_EQ(values_of(checkpoint, name, sizes[i]).back(), static_cast<float>(i));
+  }
+  EXPECT_EQ(values_of(checkpoint, "norm", 3), std::vector<float>({1, 2, 3}));
 }
 
 TEST(ShardWriter, SaysWhichFileItCannotWrite) {
