@@ -19,20 +19,34 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
   buffer_.reserve(round_up(num_rows_, kRowTile) / kRowTile * strides_.tile * element_bytes_);
 }
 
-void PackedRows::pack_row(const KernelTable& kernels, int64_t index, const float* source) {
-  std::byte* packed = buffer_.data() + strides_.offset(index, 0) * element_bytes_;
-  if (dtype_ == DType::kF32) {
-    std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
-  } else if (!in_tiles_) {
+PackedRows::RowsOfTile PackedRows::rows_of_tile(int64_t tile) {
+  const int64_t count = std::min(kRowTile, num_rows_ - tile * kRowTile);
+  if (!in_tiles_) {
+    return {buffer_.data() + strides_.offset(tile * kRowTile, 0) * element_bytes_,
+            strides_.row * element_bytes_, count};
+  }
+  thread_local Buffer<std::byte> space;
+  const int64_t row_bytes = padded_depth_ * element_bytes_ + kCacheLine;
+  space.reserve(kRowTile * row_bytes);
+  return {space.data(), row_bytes, count};
+}
+
+void PackedRows::pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const {
+  if (dtype_ == DType::kBF16) {
     kernels.pack_row_bf16(source, depth_, padded_depth_, packed);
   } else {
-    thread_local Buffer<std::byte> in_one_piece;
-    in_one_piece.reserve(padded_depth_ * element_bytes_);
-    kernels.pack_row_bf16(source, depth_, padded_depth_, in_one_piece.data());
-    constexpr size_t kStepBytes = kBf16DepthStep * sizeof(bf16);
-    for (int64_t k = 0; k < padded_depth_; k += kBf16DepthStep) {
-      std::memcpy(packed + strides_.offset(0, k) * element_bytes_, in_one_piece.data() + k * element_bytes_,
-                  kStepBytes);
+    std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
+  }
+}
+
+/// All rows at once, because the tile is then written from begin to end: a row by itself would touch a line
+/// here and there, and wait for each.
+void PackedRows::lay_out_tile(int64_t tile, const RowsOfTile& rows) {
+  constexpr int64_t kStepBytes = kBf16DepthStep * static_cast<int64_t>(sizeof(bf16));
+  for (int64_t k = 0; k < padded_depth_; k += kBf16DepthStep) {
+    for (int64_t i = 0; i < rows.count; ++i) {
+      std::memcpy(buffer_.data() + strides_.offset(tile * kRowTile + i, k) * element_bytes_,
+                  rows.data + i * rows.row_bytes + k * element_bytes_, kStepBytes);
     }
   }
 }

@@ -1,7 +1,6 @@
 // Products of rows with packed matrices, shared among threads.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 
@@ -33,14 +32,14 @@ class PackedRows {
   template <typename RowOf>
   void pack_each(const KernelContext& context, int64_t num_rows, int64_t depth, DType dtype, RowOf&& row_of) {
     resize(context.kernels, num_rows, depth, dtype);
-    constexpr int64_t kRowsPerTask = 8;
-    context.threads.parallel_for((num_rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int) {
+    context.threads.parallel_for((num_rows + kRowTile - 1) / kRowTile, [&](int64_t tile, int) {
       thread_local Buffer<float> space;
       space.reserve(depth);
-      const int64_t end = std::min(num_rows, (task + 1) * kRowsPerTask);
-      for (int64_t i = task * kRowsPerTask; i < end; ++i) {
-        pack_row(context.kernels, i, row_of(i, space.data()));
+      const RowsOfTile rows = rows_of_tile(tile);
+      for (int64_t i = 0; i < rows.count; ++i) {
+        pack_row(context.kernels, row_of(tile * kRowTile + i, space.data()), rows.data + i * rows.row_bytes);
       }
+      if (in_tiles_) lay_out_tile(tile, rows);
     });
   }
 
@@ -52,8 +51,18 @@ class PackedRows {
   DType dtype() const { return dtype_; }
 
  private:
+  /// Sixteen rows, or the last ones, each in one piece.
+  struct RowsOfTile {
+    std::byte* data;
+    int64_t row_bytes;  // from one to the next
+    int64_t count;
+  };
+
   void resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
-  void pack_row(const KernelTable& kernels, int64_t index, const float* source);
+  /// Where they lie at last, or, if that is in tiles, space of this thread.
+  RowsOfTile rows_of_tile(int64_t tile);
+  void pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const;
+  void lay_out_tile(int64_t tile, const RowsOfTile& rows);
 
   Buffer<std::byte> buffer_;
   int64_t num_rows_ = 0;
