@@ -9,8 +9,8 @@
 
 namespace lacuna {
 
-/// `bytes` bytes of unspecified content, aligned to cache lines; blocks of 2 MiB or more begin at a huge page,
-/// and lie in such pages where the system lends them. std::bad_alloc where memory is out.
+/// `bytes` bytes of unspecified content, aligned to cache lines; blocks of 2 MiB or more begin at a huge
+/// page, and lie in such pages where the system lends them. std::bad_alloc where memory is out.
 std::byte* allocate_aligned(size_t bytes);
 void free_aligned(std::byte* memory);
 
