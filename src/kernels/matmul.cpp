@@ -16,7 +16,9 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
   strides_ = in_tiles_
                  ? RowStrides::in_tiles(num_rows, padded_depth_)
                  : RowStrides::in_rows(padded_depth_ + kCacheLine / element_bytes_);  // as output_stride()
-  buffer_.reserve(round_up(num_rows_, kRowTile) / kRowTile * strides_.tile * element_bytes_);
+  const int64_t elements =
+      in_tiles_ ? round_up(num_rows_, kRowTile) / kRowTile * strides_.tile : num_rows_ * strides_.row;
+  buffer_.reserve(elements * element_bytes_);
 }
 
 PackedRows::RowsOfTile PackedRows::rows_of_tile(int64_t tile) {

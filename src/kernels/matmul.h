@@ -28,7 +28,7 @@ class PackedRows {
 
   /// Takes num_rows rows that row_of(i, float* space) gives: a pointer to the `depth` numbers of row i, which
   /// it may compute into `space`, so that what it computes never passes through memory. Called from several
-  /// threads.
+  /// threads; it must not pack rows itself.
   template <typename RowOf>
   void pack_each(const KernelContext& context, int64_t num_rows, int64_t depth, DType dtype, RowOf&& row_of) {
     resize(context.kernels, num_rows, depth, dtype);

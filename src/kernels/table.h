@@ -29,11 +29,12 @@ struct RowStrides {
 
   /// 32 inputs of sixteen rows (of all, where they are fewer) in one piece: a tile of AMX.
   static constexpr RowStrides in_tiles(int64_t num_rows, int64_t padded_depth) {
-    // As many inputs as products take at a time lie between one sixteen rows and the next: where a depth is a
-    // power of two, the same inputs of all rows would fall into the same few sets of the caches.
-    constexpr int64_t kGap = 256;
+    // An odd number of what products take at a time lies between sixteen rows and the next: were it a power
+    // of two, the same inputs of all rows would fall into the same few sets of the caches.
+    constexpr int64_t kSlice = 256;
     const int64_t rows = std::min(num_rows, kRowTile);
-    return {kBf16DepthStep, rows * kBf16DepthStep, rows * (padded_depth + kGap)};
+    return {kBf16DepthStep, rows * kBf16DepthStep,
+            rows * kSlice * ((padded_depth + kSlice - 1) / kSlice | 1)};
   }
 
   constexpr int64_t offset(int64_t r, int64_t k) const {

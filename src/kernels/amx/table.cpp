@@ -23,10 +23,6 @@ constexpr int64_t kDepthBlock = 256;
 // Those rows' 256 inputs, 256 KiB, stay in the second-level cache for all panels.
 constexpr int64_t kRowBlock = 512;
 
-// How far ahead a single block of rows asks for what it multiplies: further, and bursts of questions overtake
-// what the hardware fetches by itself.
-constexpr int64_t kInputsAhead = kTileInputs;
-
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -179,7 +175,8 @@ class DenseOnTheWay : public PanelSlices {
     second_ = panel + 1 < p.num_panels ? weights_at(p, panel + 1, 0) : nullptr;
   }
   void prepare(int64_t k) {
-    // Lines come in pairs.
+    // Lines come in pairs. Further ahead, bursts of questions overtake what the hardware fetches by itself.
+    constexpr int64_t kInputsAhead = kTileInputs;
     for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += 2 * kLine) {
       __builtin_prefetch(first(k + kInputsAhead) + i, 0, 2);
       if (has_two()) __builtin_prefetch(second(k + kInputsAhead) + i, 0, 2);
