@@ -105,13 +105,15 @@ class Products : public testing::TestWithParam<KernelTable> {
 };
 
 TEST_P(Products, OfF32EqualTheDefinitionAtEveryShape) {
-  for (const int64_t depth : {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 383, 384, 385, 512, 800}) {
+  for (const int64_t depth :
+       {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 383, 384, 385, 511, 512, 513, 700, 800}) {
     check(DType::kF32, depth, {});
   }
 }
 
 TEST_P(Products, OfBf16EqualTheDefinitionAtEveryShape) {
-  for (const int64_t depth : {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 383, 384, 385, 512, 800}) {
+  for (const int64_t depth :
+       {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 383, 384, 385, 511, 512, 513, 700, 800}) {
     check(DType::kBF16, depth, {});
   }
 }
