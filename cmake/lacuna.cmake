@@ -63,11 +63,13 @@ function(lacuna_kernel_flags)
     # g++ 12 warns about its own AVX-512 header (GCC bug 105593).
     list(APPEND avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
   endif()
-  set(amx -mamx-tile -mamx-bf16)  # without AVX: amx_table() itself must run anywhere
+  set(amx ${avx512} -mavx512fp16 -mamx-tile -mamx-bf16)
   # g++ unrolls the tiles, and so keeps their sums in registers, from -O3 on only: 5 times as fast.
   set(optimise $<$<NOT:$<CONFIG:Debug>>:-O3>)
   foreach(isa scalar avx2 avx512 amx)
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/${isa}/*.cpp)
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${${isa}};${optimise}")
   endforeach()
+  # What asks for AMX must run anywhere.
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/amx/table.cpp PROPERTIES COMPILE_OPTIONS "")
 endfunction()

@@ -57,7 +57,7 @@ CpuGrid grid_of(const CpuReportFlags& flags) {
   grid.quantised.rows = {1, 2, 4, 8, 16, 32, 64, 512};
   grid.quantised.repeat = 9;
   grid.quantised.formats.clear();
-  for (const char* name : {"int8", "int8-channel", "int4", "int4-min"}) {
+  for (const std::string& name : quantised_format_names()) {
     grid.quantised.formats.push_back(*weight_format(name));
   }
   grid.attention.rows = {1, 32, 256, 1024};

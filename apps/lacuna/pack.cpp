@@ -71,7 +71,7 @@ nlohmann::ordered_json config_of(const ModelSource& source) {
 void write_texts(const ModelSource& source, const WeightFormats& formats, const fs::path& folder) {
   nlohmann::ordered_json config = config_of(source);
   config["quantization_config"] = {{"quant_method", "lacuna-packed"},
-                                   {"version", 1},
+                                   {"version", kPanelVersion},
                                    {"dtype", name_of(formats.dtype)},
                                    {"names", source.config.gguf_names ? "gguf" : "published"}};
   write_text_file(folder / "config.json", config.dump(2) + '\n');

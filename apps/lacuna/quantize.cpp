@@ -267,10 +267,7 @@ void add_quantize_command(CLI::App& program) {
       "quantize", "Write a copy of a model with quantised weights, and measure what that changes");
   command->add_option("-m,--model", flags->model, "A checkpoint folder, a name under models/ or org/name")
       ->required();
-  std::vector<std::string> quantised;
-  for (const NamedWeightFormat& known : kWeightFormats) {
-    if (known.format.is_quantised()) quantised.emplace_back(known.name);
-  }
+  const std::vector<std::string> quantised = quantised_format_names();
   command->add_option("--to", flags->to, "Format of the weights of layers")
       ->required()
       ->check(CLI::IsMember(quantised));

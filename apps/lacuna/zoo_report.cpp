@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
+
+#include "weights/weight_format.h"
 
 namespace lacuna {
 namespace {
-
-constexpr std::array kFormats = {"int8", "int8-channel", "int4", "int4-min"};
 
 /// "retrieval 1024" -> "--task retrieval --length 1024"
 std::string task_flags(const std::string& column) {
@@ -72,7 +71,7 @@ class ZooPage : private PageWriter {
         "{} are those of the table above.",
         samples, grid_.samples));
     std::vector<std::string> settings, accuracy_head = {"model", "bf16"}, error_head = {"model"};
-    for (const char* format : kFormats) {
+    for (const std::string& format : quantised_format_names()) {
       settings.push_back(fmt::format("--weights {}", format));
       accuracy_head.emplace_back(format);
       error_head.insert(error_head.end(), {fmt::format("{}: error", format), "KL"});
@@ -96,7 +95,7 @@ class ZooPage : private PageWriter {
     Table errors(error_head);
     for (const ZooModel& model : grid_.models) {
       std::vector<std::string> cells = {model.name};
-      for (const char* format : kFormats) {
+      for (const std::string& format : quantised_format_names()) {
         const nlohmann::json found = printed(quantize_command(model.name, format));
         cells.push_back(fmt::format("{:.2g}", found.at("relative_error").get<double>()));
         cells.push_back(fmt::format("{:.2g}", found.at("kl_mean").get<double>()));
@@ -104,7 +103,8 @@ class ZooPage : private PageWriter {
       errors.row(cells);
     }
     table(errors);
-    paragraph(code(quantize_command(grid_.models.front().name, kFormats.front())) + ", and so on.");
+    paragraph(code(quantize_command(grid_.models.front().name, quantised_format_names().front())) +
+              ", and so on.");
   }
 
   std::string introduction() const {

@@ -19,6 +19,7 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
   const int64_t elements =
       in_tiles_ ? round_up(num_rows_, kRowTile) / kRowTile * strides_.tile : num_rows_ * strides_.row;
   buffer_.reserve(elements * element_bytes_);
+  sums_.reserve(num_rows_);
 }
 
 PackedRows::RowsOfTile PackedRows::rows_of_tile(int64_t tile) {
@@ -33,12 +34,10 @@ PackedRows::RowsOfTile PackedRows::rows_of_tile(int64_t tile) {
   return {space.data(), row_bytes, count};
 }
 
-void PackedRows::pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const {
-  if (dtype_ == DType::kBF16) {
-    kernels.pack_row_bf16(source, depth_, padded_depth_, packed);
-  } else {
-    std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
-  }
+float PackedRows::pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const {
+  if (dtype_ == DType::kBF16) return kernels.pack_row_bf16(source, depth_, padded_depth_, packed);
+  std::memcpy(packed, source, static_cast<size_t>(depth_) * sizeof(float));
+  return kernels.sum(source, depth_);
 }
 
 /// All rows at once, because the tile is then written from begin to end: a row by itself would touch a line
@@ -96,12 +95,13 @@ void multiply(const KernelContext& context, const PackedRows& rows, const PanelV
     product.out = out.data + first * kPanelWidth;
     product.out_stride = out.stride;
     product.quantisation = weights.quantisation;
+    product.row_sums = rows.sums();
     panel_product(product);
     if (bias == nullptr) return;
     const int64_t begin = first * kPanelWidth;
     const int64_t end = std::min(weights.outputs, begin + product.num_panels * kPanelWidth);
     for (int64_t row = 0; row < rows.num_rows(); ++row) {
-      context.kernels.add_scaled(out.row(row) + begin, bias + begin, 1, end - begin);
+      kernels.add_scaled(out.row(row) + begin, bias + begin, 1, end - begin);
     }
   });
 }

@@ -37,7 +37,9 @@ class PackedRows {
       space.reserve(depth);
       const RowsOfTile rows = rows_of_tile(tile);
       for (int64_t i = 0; i < rows.count; ++i) {
-        pack_row(context.kernels, row_of(tile * kRowTile + i, space.data()), rows.data + i * rows.row_bytes);
+        const int64_t row = tile * kRowTile + i;
+        sums_.data()[row] =
+            pack_row(context.kernels, row_of(row, space.data()), rows.data + i * rows.row_bytes);
       }
       if (in_tiles_) lay_out_tile(tile, rows);
     });
@@ -45,6 +47,8 @@ class PackedRows {
 
   const void* data() const { return buffer_.data(); }
   const RowStrides& strides() const { return strides_; }
+  /// Of the numbers of each row, as packed.
+  const float* sums() const { return sums_.data(); }
   int64_t num_rows() const { return num_rows_; }
   int64_t padded_depth() const { return padded_depth_; }
   int64_t depth() const { return depth_; }
@@ -61,10 +65,12 @@ class PackedRows {
   void resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
   /// Where they lie at last, or, if that is in tiles, space of this thread.
   RowsOfTile rows_of_tile(int64_t tile);
-  void pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const;
+  /// Returns the sum of the packed numbers.
+  float pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const;
   void lay_out_tile(int64_t tile, const RowsOfTile& rows);
 
   Buffer<std::byte> buffer_;
+  Buffer<float> sums_;
   int64_t num_rows_ = 0;
   int64_t depth_ = 0;
   int64_t padded_depth_ = 0;

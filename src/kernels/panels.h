@@ -11,14 +11,18 @@
 // padding is zero.
 //
 // Weights may be quantised as well. A panel then begins with the scales of its groups, then their minimums if
-// it has any, and goes on with the codes, as words that hold neighbouring inputs of one output, the first in
-// the lowest bits:
+// it has any, and goes on with the codes, as words that hold neighbouring inputs of one output (see
+// code_shift()):
 //
-//   scales    [groups][16]          f16 or f32; minimums likewise; together padded to whole cache lines
+//   of outputs [2][16]              f32 scales and minimums; only with two levels
+//   scales    [groups][16]          f16, f32, or with two levels whole numbers of 8 bits; minimums likewise;
+//                                   together padded to whole cache lines
 //   codes     [K / per word][16]    32-bit words of 4 codes of 8 bits, or 8 of 4; K is padded to 32
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/dtype.h"
 
@@ -58,38 +62,71 @@ constexpr int64_t panel_offset(int64_t lane, int64_t k) {
 
 /// How quantised panels hold a weight: weight = scale * code + minimum in f32, rounded once. Scale and
 /// minimum belong to a group of neighbouring inputs of one output.
+///
+/// With two levels, scales and minimums of groups are whole numbers, and so is value = scale * code +
+/// minimum, within [kLeastValue, 255]; the weight is output_scale * value + output_minimum in f32, rounded
+/// once.
 struct Quantisation {
   int32_t bits = 0;          ///< of a code, 4 or 8; 0: the weights are not quantised
   int32_t group = 0;         ///< inputs that share a scale, 16 or 32; 0: all inputs of the output
   bool has_minimum = false;  ///< otherwise minimum = -2^(bits - 1) * scale: codes lie around the middle one
   bool wide_scales = false;  ///< scales and minimums are f32, otherwise f16
+  bool two_levels = false;   ///< only of 4-bit codes in groups of 32 with minimums; wide_scales is false then
+
+  /// Whether one scale and one minimum turn all values of an output into weights. Then products add up rows
+  /// by values, which bf16 holds exactly, and only the sums are scaled.
+  constexpr bool scales_sums() const { return bits > 0 && (group == 0 || two_levels); }
 
   bool operator==(const Quantisation&) const = default;
 };
 
 inline constexpr int64_t kQuantisedDepthStep = 32;
 
+/// The least value of two levels: with it, values are the mantissas of one power of two in bf16.
+inline constexpr int32_t kLeastValue = 128;
+
+/// How far up the code of the index-th input of a word lies: inputs 0 and 1 in the even bytes, 2 and 3 in the
+/// odd ones, so that both are pairs of 16 bits; inputs 4 to 7 of 4-bit codes above them in the same bytes.
+template <int kBits>
+constexpr int code_shift(int index) {
+  constexpr int kBytes[] = {0, 2, 1, 3};
+  return 8 * kBytes[index % 4] + index / 4 * kBits;
+}
+
+/// The same for `bits` known late.
+constexpr int code_shift(int bits, int index) {
+  return bits == 4 ? code_shift<4>(index) : code_shift<8>(index);
+}
+
 /// Where things lie in one quantised panel of `depth` inputs. All in bytes from the panel's begin. Made once
 /// for many look-ups, which need no division.
 class QuantisedLayout {
  public:
-  constexpr QuantisedLayout(const Quantisation& quantisation, int64_t depth)
+  // Always inlined: the linker keeps one copy of a function, maybe one that was compiled for wider vectors.
+  [[gnu::always_inline]] constexpr QuantisedLayout(const Quantisation& quantisation, int64_t depth)
       : depth_(round_up(depth, kQuantisedDepthStep)),
         group_shift_(quantisation.group == 0    ? kOneGroup
                      : quantisation.group == 16 ? 4
                                                 : 5),
         groups_(quantisation.group == 0 ? 1 : depth_ >> group_shift_),
         word_shift_(quantisation.bits == 4 ? 3 : 2),
-        scale_bytes_(quantisation.wide_scales ? 4 : 2),
-        codes_(round_up(groups_ * kPanelWidth * scale_bytes_ * (quantisation.has_minimum ? 2 : 1), 64)) {}
+        scale_bytes_(quantisation.two_levels    ? 1
+                     : quantisation.wide_scales ? 4
+                                                : 2),
+        scales_(quantisation.two_levels ? 2 * kFloatsOfLanes : 0),
+        codes_(round_up(scales_ + groups_ * kPanelWidth * scale_bytes_ * (quantisation.has_minimum ? 2 : 1),
+                        64)) {}
 
   constexpr int64_t groups() const { return groups_; }
   constexpr int64_t group_of(int64_t k) const { return k >> group_shift_; }
   /// Inputs that share scales and fill whole words.
   constexpr int64_t run_length() const { return group_shift_ == 4 ? 16 : kQuantisedDepthStep; }
   constexpr int64_t codes_per_word() const { return int64_t{1} << word_shift_; }
+  /// With two levels only.
+  static constexpr int64_t output_scale(int64_t lane) { return lane * int64_t{sizeof(float)}; }
+  static constexpr int64_t output_minimum(int64_t lane) { return kFloatsOfLanes + output_scale(lane); }
   constexpr int64_t scale(int64_t lane, int64_t group) const {
-    return (group * kPanelWidth + lane) * scale_bytes_;
+    return scales_ + (group * kPanelWidth + lane) * scale_bytes_;
   }
   constexpr int64_t minimum(int64_t lane, int64_t group) const { return scale(lane, groups_ + group); }
   /// The word that holds input k.
@@ -100,12 +137,14 @@ class QuantisedLayout {
 
  private:
   static constexpr int kOneGroup = 62;  // no input is as far
+  static constexpr int64_t kFloatsOfLanes = kPanelWidth * int64_t{sizeof(float)};
 
   int64_t depth_;
   int group_shift_;
   int64_t groups_;
   int word_shift_;
   int64_t scale_bytes_;
+  int64_t scales_;
   int64_t codes_;
 };
 
@@ -125,5 +164,41 @@ struct PanelView {
     return static_cast<const char*>(data) + index * panel_stride * unit;
   }
 };
+
+/// A group's scale or minimum, as panels hold them.
+[[gnu::always_inline]] inline float read_scale(const Quantisation& quantisation, const std::byte* from) {
+  if (quantisation.two_levels) return std::to_integer<uint8_t>(*from);
+  float wide = 0;
+  f16 narrow;
+  if (!quantisation.wide_scales) {
+    std::memcpy(&narrow, from, sizeof narrow);
+    return static_cast<float>(narrow);
+  }
+  std::memcpy(&wide, from, sizeof wide);
+  return wide;
+}
+
+/// weight = scale * value + minimum for all inputs of an output.
+struct OutputScale {
+  float scale = 1;
+  float minimum = 0;
+};
+
+/// Of a panel's sixteen outputs, where the quantisation scales sums.
+[[gnu::always_inline]] inline void read_output_scales(const Quantisation& quantisation,
+                                                      const QuantisedLayout& layout, const std::byte* panel,
+                                                      float* scales, float* minimums) {
+  if (quantisation.two_levels) {
+    std::memcpy(scales, panel + QuantisedLayout::output_scale(0), kPanelWidth * sizeof(float));
+    std::memcpy(minimums, panel + QuantisedLayout::output_minimum(0), kPanelWidth * sizeof(float));
+    return;
+  }
+  const auto middle = static_cast<float>(1 << (quantisation.bits - 1));
+  for (int64_t lane = 0; lane < kPanelWidth; ++lane) {
+    scales[lane] = read_scale(quantisation, panel + layout.scale(lane, 0));
+    minimums[lane] = quantisation.has_minimum ? read_scale(quantisation, panel + layout.minimum(lane, 0))
+                                              : -middle * scales[lane];
+  }
+}
 
 }  // namespace lacuna

@@ -53,8 +53,10 @@ struct PanelProduct {
   int64_t depth = 0;     ///< K; for bf16 a multiple of 32
   float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
   int64_t out_stride = 0;
-  bool accumulate = false;         ///< continue the chains from what out holds instead of from zero
-  Quantisation quantisation = {};  ///< of the panels, for products with quantised weights
+  bool accumulate = false;          ///< continue the chains from what out holds instead of from zero
+  Quantisation quantisation = {};   ///< of the panels, for products with quantised weights
+  const float* row_sums = nullptr;  ///< [num_rows] of the packed numbers, where the quantisation scales sums;
+                                    ///< nothing can be continued then
 };
 
 struct MaxIndex {
@@ -77,8 +79,9 @@ struct KernelTable {
 
   bool takes_bf16_rows_in_tiles;  ///< and multiplies them faster than rows in one piece
 
-  /// Rounds x[0, count) to bf16 (nearest even) and fills [count, padded_count) with zeros.
-  void (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
+  /// Rounds x[0, count) to bf16 (nearest even) and fills [count, padded_count) with zeros. Returns the sum of
+  /// what it wrote.
+  float (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
 
   void (*panel_product_f32)(const PanelProduct&);
   /// Products of bf16 values, accumulated in f32.
@@ -86,9 +89,13 @@ struct KernelTable {
 
   /// Products of rows packed for f32, or for bf16, with quantised weights; the panels hold at least `depth`
   /// inputs. Weights are widened to f32, but to bf16 (rounded to nearest even) where the hardware multiplies
-  /// bf16 and the rows are bf16.
+  /// bf16 and the rows are bf16. Where the quantisation scales sums, rows are multiplied with values, and the
+  /// sums then scaled.
   void (*panel_product_f32_quantised)(const PanelProduct&);
   void (*panel_product_bf16_quantised)(const PanelProduct&);
+
+  /// x[0] + ... + x[count - 1].
+  float (*sum)(const float* x, int64_t count);
 
   /// Softmax numerators of one row of attention scores, in place. Column c is visible to `row` if
   /// first_row[c] <= row. scores[c] = exp(scale * (scores[c] - max)) where visible, else 0; max runs over the

@@ -19,6 +19,7 @@
 #include "model/families.h"
 #include "model/family_parts.h"
 #include "model/gguf_model.h"
+#include "weights/panel_tensors.h"
 
 namespace lacuna {
 namespace {
@@ -118,7 +119,8 @@ void read_own_form(const JsonObject& form, ModelConfig& config) {
     form.require("version", 1);
     return;
   }
-  form.require("version", 1);
+  if (form.integer("version", {0, kPanelVersion + 1000}) != kPanelVersion)
+    form.refuse("version", fmt::format("{}; pack the model again", kPanelVersion));
   const std::string dtype = form.text("dtype");
   if (dtype != "f32" && dtype != "bf16") form.refuse("dtype", "f32 or bf16");
   config.packed_for = dtype == "f32" ? DType::kF32 : DType::kBF16;

@@ -18,7 +18,7 @@ namespace lacuna {
 
 /// The quantisation that holds exactly what blocks of this type hold; empty for F32, F16, BF16 and types that
 /// are not computed with.
-///   Q4_0, Q4_1          int4 and int4-min        Q8_0, Q5_0   int8
+///   Q4_0, Q4_1          int4-group and int4-min  Q8_0, Q5_0   int8-group
 ///   Q5_1                8-bit codes with minimums
 ///   Q4_K, Q5_K          4- and 8-bit codes with minimums, scales in f32
 ///   Q6_K                8-bit codes in groups of 16, scales in f32

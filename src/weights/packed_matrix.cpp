@@ -24,23 +24,14 @@ void read_elements(const std::byte* panel, int64_t lane, std::span<float> row) {
 }
 
 void store_scale(const Quantisation& quantisation, std::byte* to, float value) {
-  if (quantisation.wide_scales) {
+  if (quantisation.two_levels) {
+    *to = static_cast<std::byte>(value);
+  } else if (quantisation.wide_scales) {
     std::memcpy(to, &value, sizeof value);
   } else {
     const f16 narrow = to_f16(value);
     std::memcpy(to, &narrow, sizeof narrow);
   }
-}
-
-float read_scale(const Quantisation& quantisation, const std::byte* from) {
-  if (quantisation.wide_scales) {
-    float value = 0;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-  }
-  f16 narrow;
-  std::memcpy(&narrow, from, sizeof narrow);
-  return static_cast<float>(narrow);
 }
 
 PanelView view_of(const WeightFormat& format, int64_t outputs, int64_t inputs, const std::byte* panels) {
@@ -98,11 +89,17 @@ void PackedMatrix::store_codes(int64_t n, const QuantisedRow& row) {
     if (quantisation.has_minimum)
       store_scale(quantisation, panel + layout.minimum(lane, group), row.minimums[g]);
   }
+  if (quantisation.two_levels) {
+    const OutputScale& of_output = row.of_output;
+    std::memcpy(panel + QuantisedLayout::output_scale(lane), &of_output.scale, sizeof of_output.scale);
+    std::memcpy(panel + QuantisedLayout::output_minimum(lane), &of_output.minimum, sizeof of_output.minimum);
+  }
   const int64_t per_word = layout.codes_per_word();
   for (int64_t k = 0; k < view_.inputs; k += per_word) {
     uint32_t word = 0;
     for (int64_t i = 0; i < std::min(per_word, view_.inputs - k); ++i) {
-      word |= static_cast<uint32_t>(row.codes[static_cast<size_t>(k + i)]) << (i * quantisation.bits);
+      word |= static_cast<uint32_t>(row.codes[static_cast<size_t>(k + i)])
+              << code_shift(quantisation.bits, static_cast<int>(i));
     }
     std::memcpy(panel + layout.word(lane, k), &word, sizeof word);
   }
@@ -134,11 +131,17 @@ void PackedMatrix::read_codes(int64_t n, QuantisedRow& out) const {
     if (quantisation.has_minimum)
       out.minimums[g] = read_scale(quantisation, panel + layout.minimum(lane, group));
   }
+  if (quantisation.two_levels) {
+    OutputScale& of_output = out.of_output;
+    std::memcpy(&of_output.scale, panel + QuantisedLayout::output_scale(lane), sizeof of_output.scale);
+    std::memcpy(&of_output.minimum, panel + QuantisedLayout::output_minimum(lane), sizeof of_output.minimum);
+  }
   const int64_t per_word = layout.codes_per_word();
   for (int64_t k = 0; k < view_.inputs; ++k) {
     uint32_t word = 0;
     std::memcpy(&word, panel + layout.word(lane, k), sizeof word);
-    const uint32_t code = word >> (k % per_word * quantisation.bits) & ((1U << quantisation.bits) - 1);
+    const int shift = code_shift(quantisation.bits, static_cast<int>(k % per_word));
+    const uint32_t code = word >> shift & ((1U << quantisation.bits) - 1);
     out.codes[static_cast<size_t>(k)] = static_cast<uint8_t>(code);
   }
 }

@@ -24,17 +24,20 @@ FormatNumbers numbers_of(const WeightFormat& format, int64_t outputs, int64_t in
           quantisation.bits,
           quantisation.group,
           quantisation.has_minimum ? 1 : 0,
-          quantisation.wide_scales ? 1 : 0};
+          quantisation.two_levels    ? 2
+          : quantisation.wide_scales ? 1
+                                     : 0};
 }
 
 /// Every format that products read.
 std::vector<WeightFormat> all_formats() {
-  std::vector<WeightFormat> formats = {DType::kF32, DType::kBF16};
+  constexpr Quantisation kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
+  std::vector<WeightFormat> formats = {DType::kF32, DType::kBF16, kTwoLevels};
   for (const int32_t bits : {8, 4}) {
     for (const int32_t group : {32, 16, 0}) {
       for (const bool has_minimum : {false, true}) {
         for (const bool wide_scales : {false, true})
-          formats.emplace_back(Quantisation{bits, group, has_minimum, wide_scales});
+          formats.emplace_back(Quantisation{bits, group, has_minimum, wide_scales, false});
       }
     }
   }
@@ -62,7 +65,7 @@ StoredFormat read_format(const Checkpoint& checkpoint, const std::string& module
   throw InputError(
       "{}: tensor {} holds {}; expected outputs, inputs, the bits of a weight (32, 16, 8 or 4), the inputs "
       "that "
-      "share a scale (32, 16 or 0), and 0 or 1 for minimums and for scales in f32",
+      "share a scale (32, 16 or 0), 0 or 1 for minimums, and 0, 1 or 2 for scales in f16, f32 or two levels",
       raw.file, in_quotes(name), shown(numbers));
 }
 

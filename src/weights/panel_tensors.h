@@ -5,7 +5,7 @@
 //                         at a multiple of 64 bytes of the file
 //   MODULE.weight_format  I64 [6]: N, K, bits of a weight (32: f32, 16: bf16, 8 or 4: codes), inputs that
 //                         share a scale (32 or 16; 0: all, or the weights are dense), 1 where there are
-//                         minimums, 1 where scales are f32
+//                         minimums, 1 where scales are f32 and 2 where there are two levels of them
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,9 @@
 namespace lacuna {
 
 class Checkpoint;
+
+/// Of how panels hold what they hold; others are refused.
+inline constexpr int kPanelVersion = 2;
 
 inline constexpr std::string_view kPanelsSuffix = ".weight_panels";
 inline constexpr std::string_view kFormatSuffix = ".weight_format";

@@ -161,6 +161,77 @@ class GroupQuantiser {
   Fit best_;
 };
 
+/// Quantises an output in two levels.
+class TwoLevels {
+ public:
+  void run(std::span<const float> row, size_t group_length, QuantisedRow& out) {
+    const bool finite = std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
+    const auto [least, most] = std::minmax_element(row.begin(), row.end());
+    // In this order the difference of two great numbers stays one.
+    const float step = finite && !row.empty() ? *most / kSteps - *least / kSteps : 0;
+    const float inverse = step > 0 ? 1 / step : 0;
+    values_.resize(row.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      const float value = row[i] * inverse - *least * inverse;
+      values_[i] = std::isfinite(value) ? value : 0;
+    }
+    for (size_t g = 0; g < out.scales.size(); ++g) {
+      const size_t begin = g * group_length;
+      const size_t count = std::min(group_length, row.size() - begin);
+      fit(std::span(values_).subspan(begin, count));
+      out.scales[g] = best_.scale;
+      out.minimums[g] = best_.minimum + static_cast<float>(kLeastValue);
+      std::copy(best_codes_.begin(), best_codes_.end(), out.codes.begin() + static_cast<int64_t>(begin));
+    }
+    out.of_output = {step, row.empty() ? 0 : *least - static_cast<float>(kLeastValue) * step};
+    if (!finite || !std::isfinite(out.of_output.minimum))
+      out.of_output = {std::numeric_limits<float>::quiet_NaN(), 0};
+  }
+
+ private:
+  static constexpr float kMostCode = 15;
+  static constexpr float kMostScale = 8;
+  static constexpr float kSteps = kMostScale * kMostCode;
+  static constexpr float kMostValue = 127;  // above the least
+
+  void fit(std::span<const float> group) {
+    const auto [least, most] = std::minmax_element(group.begin(), group.end());
+    const float covering = std::ceil((*most - *least) / kMostCode);
+    best_error_ = std::numeric_limits<float>::infinity();
+    for (const float fewer : {0.0F, 1.0F, 2.0F}) {
+      const float scale = std::clamp(covering - fewer, 1.0F, kMostScale);
+      const float centred = (*least + *most - kMostCode * scale) / 2;
+      for (const float shift : {0.0F, -0.25F, 0.25F}) {
+        const float minimum =
+            std::clamp(std::nearbyint(centred + shift * scale), 0.0F, kMostValue - kMostCode * scale);
+        attempt({scale, minimum}, group);
+      }
+    }
+  }
+
+  void attempt(const Fit& fit, std::span<const float> group) {
+    codes_.resize(group.size());
+    const float inverse = 1 / fit.scale;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const float place = (group[i] - fit.minimum) * inverse + 0.5F;
+      codes_[i] = static_cast<uint8_t>(std::min(kMostCode, std::max(0.0F, place)));
+    }
+    const float error = sum(group.size(), [&](size_t i) {
+      const float miss = group[i] - (fit.scale * static_cast<float>(codes_[i]) + fit.minimum);
+      return miss * miss;
+    });
+    if (!(error < best_error_)) return;
+    best_error_ = error;
+    best_ = fit;
+    best_codes_.swap(codes_);
+  }
+
+  std::vector<float> values_;  // of all weights, above the least value
+  std::vector<uint8_t> codes_, best_codes_;
+  float best_error_ = 0;
+  Fit best_;
+};
+
 }  // namespace
 
 int64_t num_groups(const Quantisation& quantisation, int64_t inputs) {
@@ -198,6 +269,7 @@ f16 to_f16(float value) {
 void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out) {
   out.resize(quantisation, static_cast<int64_t>(row.size()));
   const size_t length = quantisation.group == 0 ? row.size() : static_cast<size_t>(quantisation.group);
+  if (quantisation.two_levels) return TwoLevels().run(row, length, out);
   GroupQuantiser quantiser(quantisation);
   for (size_t g = 0; g < out.scales.size(); ++g) {
     const size_t begin = g * length;
@@ -217,6 +289,8 @@ void dequantise(const Quantisation& quantisation, const QuantisedRow& row, std::
     for (size_t i = g * length; i < end; ++i)
       out[i] = std::fma(scale, static_cast<float>(row.codes[i]), minimum);
   }
+  if (!quantisation.two_levels) return;
+  for (float& value : out) value = std::fma(row.of_output.scale, value, row.of_output.minimum);
 }
 
 }  // namespace lacuna

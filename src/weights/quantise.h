@@ -11,11 +11,14 @@
 namespace lacuna {
 
 /// One output's weights: weight k = scales[g] * codes[k] + minimums[g] for its group g, in f32; see
-/// Quantisation for what an absent minimum means.
+/// Quantisation for what an absent minimum means. With two levels that is value k, and
+/// weight k = of_output.scale * value k + of_output.minimum.
 struct QuantisedRow {
   std::vector<uint8_t> codes;   ///< [inputs], below 2^bits
-  std::vector<float> scales;    ///< [groups]; numbers that f16 holds, unless wide_scales
+  std::vector<float> scales;    ///< [groups]; numbers that f16 holds, unless wide_scales; with two levels
+                                ///< whole numbers
   std::vector<float> minimums;  ///< [groups], likewise; empty without minimums
+  OutputScale of_output;        ///< with two levels
 
   void resize(const Quantisation& quantisation, int64_t inputs);
 };
@@ -29,7 +32,10 @@ f16 to_f16(float value);
 /// Codes of 8 bits: the largest magnitude of a group gets code 127 from the middle, or its least and greatest
 /// weight the ends of the range. Of 4 bits: a short search, which begins with scales that put the extremes
 /// near the ends of the range, fits each to its codes by least squares, and keeps the smallest squared error.
-/// A group that holds NaN or infinity becomes NaN.
+/// With two levels, the output's weights are spread over 120 values, and a group takes the scale and minimum
+/// of least squared error among those that come near its extremes.
+/// A group that holds NaN or infinity becomes NaN; with two levels the output does, as where f32 cannot hold
+/// its minimum (weights of 2^127 and about).
 ///   row  [inputs]    out  resized as needed
 void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -15,15 +16,39 @@ int64_t code_columns(int32_t bits, int64_t inputs) {
   return bits == 8 ? inputs : (inputs + 1) / 2;
 }
 
+int64_t scale_bytes(const Quantisation& quantisation) {
+  return quantisation.two_levels ? 1 : quantisation.wide_scales ? 4 : 2;
+}
+
+/// Scales or minimums, floats or whole numbers of 8 bits.
+class StoredScales {
+ public:
+  explicit StoredScales(const TensorView& floats) : floats_(floats) {}
+  explicit StoredScales(std::span<const std::byte> numbers) : numbers_(numbers) {}
+
+  bool are_narrow() const { return floats_ && floats_->dtype == DType::kF16; }
+  void read(int64_t first, std::span<float> out) const {
+    if (floats_) return widen(*floats_, first, out);
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = std::to_integer<uint8_t>(numbers_[static_cast<size_t>(first) + i]);
+  }
+
+ private:
+  std::optional<TensorView> floats_;
+  std::span<const std::byte> numbers_;
+};
+
+struct ScalesOfMatrix {
+  StoredScales of_groups;
+  std::optional<StoredScales> minimums;
+  std::optional<TensorView> of_outputs;  // with two levels
+};
+
 class QuantisedSafetensors : public StoredMatrix {
  public:
   QuantisedSafetensors(const Quantisation& quantisation, int64_t inputs, const RawTensor& codes,
-                       const TensorView& scales, const std::optional<TensorView>& minimums)
-      : quantisation_(quantisation),
-        inputs_(inputs),
-        codes_(codes.bytes),
-        scales_(scales),
-        minimums_(minimums) {}
+                       ScalesOfMatrix scales)
+      : quantisation_(quantisation), inputs_(inputs), codes_(codes.bytes), scales_(std::move(scales)) {}
 
   std::optional<Quantisation> quantisation() const override { return quantisation_; }
 
@@ -35,8 +60,12 @@ class QuantisedSafetensors : public StoredMatrix {
       out.codes[k] = quantisation_.bits == 8 ? byte : k % 2 == 0 ? byte & 15U : byte >> 4U;
     }
     const int64_t groups = num_groups(quantisation_, inputs_);
-    widen(scales_, n * groups, out.scales);
-    if (minimums_) widen(*minimums_, n * groups, out.minimums);
+    scales_.of_groups.read(n * groups, out.scales);
+    if (scales_.minimums) scales_.minimums->read(n * groups, out.minimums);
+    if (!scales_.of_outputs) return;
+    std::array<float, 2> of_output{};
+    widen(*scales_.of_outputs, 2 * n, of_output);
+    out.of_output = {of_output[0], of_output[1]};
   }
 
   void read(int64_t n, float* out) const override {
@@ -50,9 +79,30 @@ class QuantisedSafetensors : public StoredMatrix {
   Quantisation quantisation_;
   int64_t inputs_;
   std::span<const std::byte> codes_;
-  TensorView scales_;
-  std::optional<TensorView> minimums_;
+  ScalesOfMatrix scales_;
 };
+
+/// The scales of two levels, which lie in U8 tensors. Throws InputError where values are out of their range.
+ScalesOfMatrix open_two_levels(const Checkpoint& checkpoint, const std::string& module,
+                               const RawTensor& scales, int64_t outputs) {
+  const std::string name = module + std::string(kMinimumsSuffix);
+  const RawTensor minimums = checkpoint.raw(name);
+  if (minimums.type != "U8" || minimums.shape != scales.shape) {
+    throw InputError("{}: tensor {} is {} of shape {}; expected U8 of shape {}, as the scales", minimums.file,
+                     in_quotes(name), minimums.type, shown(minimums.shape), shown(scales.shape));
+  }
+  for (size_t i = 0; i < scales.bytes.size(); ++i) {
+    const auto scale = std::to_integer<int32_t>(scales.bytes[i]);
+    const auto minimum = std::to_integer<int32_t>(minimums.bytes[i]);
+    if (minimum >= kLeastValue && minimum + 15 * scale <= 255) continue;
+    throw InputError(
+        "{}: tensor {} holds {} with a scale of {}; expected at least {}, and at most 255 with 15 times the "
+        "scale",
+        minimums.file, in_quotes(name), minimum, scale, kLeastValue);
+  }
+  return {StoredScales(scales.bytes), StoredScales(minimums.bytes),
+          checkpoint.tensor(module + std::string(kOutputScalesSuffix), {outputs, 2})};
+}
 
 void write_codes(const Quantisation& quantisation, const QuantisedRow& row, std::byte* to) {
   for (size_t k = 0; k < row.codes.size(); ++k) {
@@ -66,7 +116,9 @@ void write_codes(const Quantisation& quantisation, const QuantisedRow& row, std:
 
 void write_scales(const Quantisation& quantisation, const std::vector<float>& scales, std::byte* to) {
   for (size_t g = 0; g < scales.size(); ++g) {
-    if (quantisation.wide_scales) {
+    if (quantisation.two_levels) {
+      to[g] = static_cast<std::byte>(scales[g]);
+    } else if (quantisation.wide_scales) {
       std::memcpy(to + 4 * g, &scales[g], 4);
     } else {
       const f16 narrow = to_f16(scales[g]);
@@ -82,12 +134,13 @@ QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quant
                                   int64_t inputs) {
   const int64_t columns = code_columns(quantisation.bits, inputs);
   const int64_t groups = num_groups(quantisation, inputs);
-  const DType scale_type = quantisation.wide_scales ? DType::kF32 : DType::kF16;
-  const auto scale_bytes = groups * static_cast<int64_t>(size_of(scale_type));
+  const int64_t scales_of_row = groups * scale_bytes(quantisation);
+  constexpr int64_t kOutputBytes = 2 * sizeof(float);
   QuantisedTensors result;
   result.codes.resize(static_cast<size_t>(outputs * columns));
-  result.scales.resize(static_cast<size_t>(outputs * scale_bytes));
+  result.scales.resize(static_cast<size_t>(outputs * scales_of_row));
   if (quantisation.has_minimum) result.minimums.resize(result.scales.size());
+  if (quantisation.two_levels) result.output_scales.resize(static_cast<size_t>(outputs * kOutputBytes));
   std::vector<std::array<double, 2>> squares(static_cast<size_t>(outputs));
   threads.parallel_for(outputs, [&](int64_t n, int) {
     thread_local std::vector<float> row, back;
@@ -98,9 +151,13 @@ QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quant
     quantise(quantisation, row, codes);
     dequantise(quantisation, codes, back);
     write_codes(quantisation, codes, result.codes.data() + n * columns);
-    write_scales(quantisation, codes.scales, result.scales.data() + n * scale_bytes);
+    write_scales(quantisation, codes.scales, result.scales.data() + n * scales_of_row);
     if (quantisation.has_minimum)
-      write_scales(quantisation, codes.minimums, result.minimums.data() + n * scale_bytes);
+      write_scales(quantisation, codes.minimums, result.minimums.data() + n * scales_of_row);
+    if (quantisation.two_levels) {
+      const std::array of_output = {codes.of_output.scale, codes.of_output.minimum};
+      std::memcpy(result.output_scales.data() + n * kOutputBytes, of_output.data(), sizeof of_output);
+    }
     for (size_t k = 0; k < row.size(); ++k) {
       const double error = double{row[k]} - back[k];
       squares[static_cast<size_t>(n)][0] += error * error;
@@ -117,9 +174,12 @@ QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quant
     if (!type) tensor.type = "U8";
     result.tensors.push_back(std::move(tensor));
   };
+  std::optional<DType> scale_type;
+  if (!quantisation.two_levels) scale_type = quantisation.wide_scales ? DType::kF32 : DType::kF16;
   add(kCodesSuffix, {}, columns, result.codes);
   add(kScalesSuffix, scale_type, groups, result.scales);
   if (quantisation.has_minimum) add(kMinimumsSuffix, scale_type, groups, result.minimums);
+  if (quantisation.two_levels) add(kOutputScalesSuffix, DType::kF32, 2, result.output_scales);
   return result;
 }
 
@@ -137,15 +197,22 @@ std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::
       Quantisation quantisation{.bits = bits, .group = group};
       const int64_t groups = num_groups(quantisation, inputs);
       if (!has_shape(scales, groups)) continue;
-      const TensorView scale_view = checkpoint.tensor(name + std::string(kScalesSuffix), {outputs, groups});
-      std::optional<TensorView> minimum_view;
+      // Few inputs are one group either way; what is written with a scale for each output has it in f32.
+      if (groups == 1 && group != 0 && scales.type == "F32") continue;
+      if (scales.type == "U8" && bits == 4 && group == 32) {
+        quantisation.has_minimum = quantisation.two_levels = true;
+        return std::make_unique<QuantisedSafetensors>(quantisation, inputs, codes,
+                                                      open_two_levels(checkpoint, name, scales, outputs));
+      }
+      ScalesOfMatrix opened{
+          StoredScales(checkpoint.tensor(name + std::string(kScalesSuffix), {outputs, groups})), {}, {}};
       const std::string minimums = name + std::string(kMinimumsSuffix);
-      if (checkpoint.contains(minimums)) minimum_view = checkpoint.tensor(minimums, {outputs, groups});
-      quantisation.has_minimum = minimum_view.has_value();
-      const auto is_narrow = [](const TensorView& view) { return view.dtype == DType::kF16; };
+      if (checkpoint.contains(minimums))
+        opened.minimums = StoredScales(checkpoint.tensor(minimums, {outputs, groups}));
+      quantisation.has_minimum = opened.minimums.has_value();
       quantisation.wide_scales =
-          !is_narrow(scale_view) || (minimum_view.has_value() && !is_narrow(*minimum_view));
-      return std::make_unique<QuantisedSafetensors>(quantisation, inputs, codes, scale_view, minimum_view);
+          !opened.of_groups.are_narrow() || (opened.minimums && !opened.minimums->are_narrow());
+      return std::make_unique<QuantisedSafetensors>(quantisation, inputs, codes, std::move(opened));
     }
   }
   throw InputError(

@@ -1,9 +1,12 @@
 // Quantised matrices in safetensors files, row by row, so that any machine can lay them out as it likes.
 //
 // For the weights of MODULE [N, K], in place of the tensor MODULE.weight:
-//   MODULE.weight_codes     U8 [N, K] for 8 bits; [N, ceil(K / 2)] for 4: the lower half of a byte comes
-//   first MODULE.weight_scales    F16 or F32 [N, groups]; one group of all inputs, or groups of 32 or 16
-//   MODULE.weight_minimums  like the scales; absent where weight = scale * (code - 2^(bits - 1))
+//   MODULE.weight_codes           U8 [N, K] for 8 bits; [N, ceil(K / 2)] for 4: the lower half of a byte
+//                                 comes first
+//   MODULE.weight_scales          F16 or F32 [N, groups]; one group of all inputs, or groups of 32 or 16;
+//                                 U8 with two levels, groups of 32
+//   MODULE.weight_minimums        like the scales; absent where weight = scale * (code - 2^(bits - 1))
+//   MODULE.weight_output_scales   F32 [N, 2], with two levels: scale and minimum
 #pragma once
 
 #include <cstddef>
@@ -25,10 +28,11 @@ class Checkpoint;
 inline constexpr std::string_view kCodesSuffix = ".weight_codes";
 inline constexpr std::string_view kScalesSuffix = ".weight_scales";
 inline constexpr std::string_view kMinimumsSuffix = ".weight_minimums";
+inline constexpr std::string_view kOutputScalesSuffix = ".weight_output_scales";
 
 /// The tensors of one quantised matrix, ready to be written.
 struct QuantisedTensors {
-  std::vector<std::byte> codes, scales, minimums;
+  std::vector<std::byte> codes, scales, minimums, output_scales;
   std::vector<TensorToWrite> tensors;  ///< views of the above
   double squared_error = 0;            ///< of all weights
   double squared_weights = 0;

@@ -20,13 +20,23 @@ std::vector<std::string> weight_format_names() {
   return names;
 }
 
+std::vector<std::string> quantised_format_names() {
+  std::vector<std::string> names;
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    if (known.format.is_quantised()) names.emplace_back(known.name);
+  }
+  return names;
+}
+
 std::string describe(const WeightFormat& format) {
   for (const NamedWeightFormat& known : kWeightFormats) {
     if (known.format == format) return std::string(known.name);
   }
   const Quantisation& quantisation = format.quantisation;
   if (!format.is_quantised()) return std::string(name_of(format.dtype));
-  return fmt::format("{}-bit codes in groups of {}{}{}", quantisation.bits, quantisation.group,
+  const std::string scales = quantisation.group == 0 ? "with a scale for each output"
+                                                     : fmt::format("in groups of {}", quantisation.group);
+  return fmt::format("{}-bit codes {}{}{}", quantisation.bits, scales,
                      quantisation.has_minimum ? ", minimums" : "",
                      quantisation.wide_scales ? ", f32 scales" : "");
 }

@@ -36,9 +36,10 @@ struct NamedWeightFormat {
 inline constexpr std::array kWeightFormats = {
     NamedWeightFormat{"f32", DType::kF32},
     NamedWeightFormat{"bf16", DType::kBF16},
-    NamedWeightFormat{"int8", Quantisation{.bits = 8, .group = 32}},
-    NamedWeightFormat{"int8-channel", Quantisation{.bits = 8, .group = 0}},
-    NamedWeightFormat{"int4", Quantisation{.bits = 4, .group = 32}},
+    NamedWeightFormat{"int8", Quantisation{.bits = 8, .group = 0, .wide_scales = true}},
+    NamedWeightFormat{"int8-group", Quantisation{.bits = 8, .group = 32}},
+    NamedWeightFormat{"int4", Quantisation{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true}},
+    NamedWeightFormat{"int4-group", Quantisation{.bits = 4, .group = 32}},
     NamedWeightFormat{"int4-min", Quantisation{.bits = 4, .group = 32, .has_minimum = true}},
 };
 
@@ -46,6 +47,9 @@ inline constexpr std::array kWeightFormats = {
 std::optional<WeightFormat> weight_format(std::string_view name);
 
 std::vector<std::string> weight_format_names();
+
+/// The names of quantised formats.
+std::vector<std::string> quantised_format_names();
 
 /// Its name above, or what it is: "8-bit codes in groups of 16, f32 scales".
 std::string describe(const WeightFormat& format);

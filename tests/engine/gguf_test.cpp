@@ -198,8 +198,8 @@ TEST_P(GgufModels, OfBf16AreTheFoldersModel) {
 TEST_P(GgufModels, OfQ8HaveTheBitsOfInt8Weights) {
   write(kGgmlQ8_0);
   WeightFormats int8(DType::kF32);
-  int8.layers = *weight_format("int8");
-  int8.embedding = *weight_format("int8");
+  int8.layers = *weight_format("int8-group");
+  int8.embedding = *weight_format("int8-group");
   EXPECT_EQ(logits(path_, DType::kF32), logits(zoo_folder(GetParam().model), int8));
 }
 
@@ -214,7 +214,7 @@ TEST_P(GgufModels, HaveTheSameBitsInAPackedCopy) {
   writer.finish();
   auto written = nlohmann::json::parse(gguf_config_text(GgufFile::open(path_)));
   written["quantization_config"] = {
-      {"quant_method", "lacuna-packed"}, {"version", 1}, {"dtype", "bf16"}, {"names", "gguf"}};
+      {"quant_method", "lacuna-packed"}, {"version", 2}, {"dtype", "bf16"}, {"names", "gguf"}};
   copy.write("config.json", written.dump());
   EXPECT_EQ(logits(copy.path(), DType::kBF16), logits(path_, DType::kBF16));
 }

@@ -58,7 +58,7 @@ TEST(ChooseTable, FillsEveryFunctionOfEveryTable) {
     EXPECT_TRUE(table.pack_row_bf16 && table.panel_product_f32 && table.panel_product_bf16);
     EXPECT_TRUE(table.softmax_numerators && table.rms_norm && table.rope && table.swiglu &&
                 table.squared_relu && table.soft_cap && table.add_scaled);
-    EXPECT_TRUE(table.max_index && table.exp_sums);
+    EXPECT_TRUE(table.max_index && table.exp_sums && table.sum);
   }
 }
 

@@ -1,4 +1,6 @@
 // Products with quantised weights, through the table and through multiply().
+#include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "definitions.h"
@@ -9,21 +11,25 @@ namespace {
 
 using test::Expected;
 
+constexpr Quantisation kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
+
 std::vector<Quantisation> all_quantisations() {
   std::vector<Quantisation> all;
   for (const int32_t bits : {4, 8}) {
     for (const int32_t group : {0, 16, 32}) {
       for (const bool has_minimum : {false, true}) {
-        for (const bool wide : {false, true}) all.push_back({bits, group, has_minimum, wide});
+        for (const bool wide : {false, true}) all.push_back({bits, group, has_minimum, wide, false});
       }
     }
   }
+  all.push_back(kTwoLevels);
   return all;
 }
 
 std::string name_of(const Quantisation& quantisation) {
   return std::to_string(quantisation.bits) + " bits, groups of " + std::to_string(quantisation.group) +
-         (quantisation.has_minimum ? ", minimums" : "") + (quantisation.wide_scales ? ", f32 scales" : "");
+         (quantisation.has_minimum ? ", minimums" : "") + (quantisation.wide_scales ? ", f32 scales" : "") +
+         (quantisation.two_levels ? ", two levels" : "");
 }
 
 /// Random codes and scales, placed element by element as panels.h describes them, and the weights they mean.
@@ -33,8 +39,10 @@ class RandomPanels {
       : inputs_(inputs), weights_(static_cast<size_t>(outputs * inputs)) {
     const int64_t depth = round_up(inputs, 32);
     const int64_t groups = quantisation.group == 0 ? 1 : depth / quantisation.group;
-    const int64_t scale_bytes = quantisation.wide_scales ? 4 : 2;
-    const int64_t header = round_up(groups * 16 * scale_bytes * (quantisation.has_minimum ? 2 : 1), 64);
+    const int64_t scale_bytes = quantisation.two_levels ? 1 : quantisation.wide_scales ? 4 : 2;
+    const int64_t of_outputs = quantisation.two_levels ? 128 : 0;
+    const int64_t header =
+        round_up(of_outputs + groups * 16 * scale_bytes * (quantisation.has_minimum ? 2 : 1), 64);
     const int64_t panel_bytes = header + depth * 16 * quantisation.bits / 8;
     memory_.reserve(num_panels(outputs) * panel_bytes);
     view_ = {memory_.data(), DType::kF32, outputs, inputs, panel_bytes, quantisation};
@@ -42,33 +50,59 @@ class RandomPanels {
     uint64_t draws = 0;
     for (int64_t n = 0; n < outputs; ++n) {
       std::byte* panel = memory_.data() + n / 16 * panel_bytes;
+      const auto one_of = [&](uint64_t count) { return static_cast<int64_t>(random.bits(draws++) % count); };
+      const float output_scale = static_cast<float>(1 + one_of(200)) / 128;
+      const float output_minimum = static_cast<float>(one_of(400) - 600) / 16;
+      if (quantisation.two_levels) {
+        auto* floats = reinterpret_cast<float*>(panel);
+        floats[n % 16] = output_scale;
+        floats[16 + n % 16] = output_minimum;
+      }
+      double largest_scale = output_scale;
       for (int64_t g = 0; g < groups; ++g) {
         // Halves of whole numbers: f16 and f32 both hold them.
-        const float scale = static_cast<float>(1 + random.bits(draws++) % 200) / 128;
-        const float minimum = static_cast<float>(static_cast<int64_t>(random.bits(draws++) % 400) - 200) / 16;
-        place_scale(quantisation, panel, g * 16 + n % 16, scale);
-        if (quantisation.has_minimum) place_scale(quantisation, panel, (groups + g) * 16 + n % 16, minimum);
+        float scale = static_cast<float>(1 + one_of(200)) / 128;
+        float minimum = static_cast<float>(one_of(400) - 200) / 16;
+        if (quantisation.two_levels) {
+          const int64_t step = one_of(9);  // 0 is a step as well
+          scale = static_cast<float>(step);
+          minimum = static_cast<float>(128 + one_of(static_cast<uint64_t>(128 - 15 * step)));
+        }
+        if (!quantisation.two_levels) largest_scale = std::max<double>(largest_scale, scale);
+        place_scale(quantisation, panel + of_outputs, g * 16 + n % 16, scale);
+        if (quantisation.has_minimum)
+          place_scale(quantisation, panel + of_outputs, (groups + g) * 16 + n % 16, minimum);
         const int64_t begin = g * (quantisation.group == 0 ? depth : quantisation.group);
         const int64_t end = quantisation.group == 0 ? inputs : std::min(inputs, begin + quantisation.group);
         for (int64_t k = begin; k < end; ++k) {
           const auto code = static_cast<uint32_t>(random.bits(draws++) % (1U << quantisation.bits));
           const int64_t per_word = 32 / quantisation.bits;
           auto* words = reinterpret_cast<uint32_t*>(panel + header);
-          words[k / per_word * 16 + n % 16] |= code << (k % per_word * quantisation.bits);
+          // The bytes of a word are inputs 0, 2, 1, 3; their upper halves 4, 6, 5, 7.
+          constexpr std::array kPlaces = {0, 16, 8, 24, 4, 20, 12, 28};
+          words[k / per_word * 16 + n % 16] |= code << kPlaces[static_cast<size_t>(k % per_word)];
           const float middle = static_cast<float>(1 << (quantisation.bits - 1));
-          weights_[static_cast<size_t>(n * inputs + k)] = quantisation.has_minimum
-                                                              ? scale * static_cast<float>(code) + minimum
-                                                              : scale * (static_cast<float>(code) - middle);
+          float weight = quantisation.has_minimum ? scale * static_cast<float>(code) + minimum
+                                                  : scale * (static_cast<float>(code) - middle);
+          if (quantisation.two_levels) weight = output_scale * weight + output_minimum;
+          weights_[static_cast<size_t>(n * inputs + k)] = weight;
         }
       }
+      greatest_parts_.push_back(quantisation.scales_sums() ? 255 * largest_scale : 0);
     }
   }
 
   const PanelView& view() const { return view_; }
   const float* weights(int64_t n) const { return weights_.data() + n * inputs_; }
+  /// The most that a value's part in a weight may be, where sums are scaled; the minimum takes it back.
+  double greatest_part(int64_t n) const { return greatest_parts_[static_cast<size_t>(n)]; }
 
  private:
   static void place_scale(const Quantisation& quantisation, std::byte* panel, int64_t index, float value) {
+    if (quantisation.two_levels) {
+      panel[index] = static_cast<std::byte>(value);
+      return;
+    }
     if (quantisation.wide_scales) {
       reinterpret_cast<float*>(panel)[index] = value;
       return;
@@ -84,6 +118,7 @@ class RandomPanels {
   Buffer<std::byte> memory_;
   PanelView view_;
   std::vector<float> weights_;
+  std::vector<double> greatest_parts_;
 };
 
 class QuantisedProducts : public testing::TestWithParam<KernelTable> {
@@ -106,10 +141,17 @@ class QuantisedProducts : public testing::TestWithParam<KernelTable> {
     return rows_dtype == DType::kBF16 && GetParam().bf16_row_element_bytes == sizeof(bf16);
   }
 
-  Expected dot(DType rows_dtype, const float* x, const float* w, int64_t depth) const {
+  Expected dot(DType rows_dtype, const float* x, const RandomPanels& panels, int64_t n) const {
+    const int64_t depth = panels.view().inputs;
+    const float* w = panels.weights(n);
     Expected expected = test::dot(x, w, depth);
-    if (!rounds_weights(rows_dtype)) return expected;
-    for (int64_t k = 0; k < depth; ++k) expected.bound += 0x1p-8 * std::abs(double{x[k]} * w[k]);
+    for (int64_t k = 0; k < depth; ++k) {
+      // Sums that are scaled are of rows times values, which are exact but may be larger than weights.
+      expected.bound +=
+          static_cast<double>(depth + 2) * test::kEpsilon * std::abs(x[k]) * panels.greatest_part(n);
+      if (rounds_weights(rows_dtype) && !panels.view().quantisation.scales_sums())
+        expected.bound += 0x1p-8 * std::abs(double{x[k]} * w[k]);
+    }
     return expected;
   }
 };
@@ -126,7 +168,7 @@ TEST_P(QuantisedProducts, EqualTheDefinitionInEveryFormatAtEveryShape) {
           std::vector<Expected> expected;
           for (int64_t row = 0; row < kRows; ++row) {
             for (int64_t n = 0; n < outputs; ++n)
-              expected.push_back(dot(dtype, x.data() + row * inputs, w.weights(n), inputs));
+              expected.push_back(dot(dtype, x.data() + row * inputs, w, n));
           }
           const int64_t stride = round_up(outputs, kPanelWidth);
           for (const int64_t rows : {1, 2, 3, 4, 5, 13}) {
@@ -150,7 +192,8 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
   const ConstMatrix<float> all(x.data(), kRows, kInputs);
   std::vector<int32_t> reversed(kRows);
   std::iota(reversed.rbegin(), reversed.rend(), 0);
-  for (const Quantisation& quantisation : {Quantisation{8, 32}, Quantisation{4, 32, true}}) {
+  for (const Quantisation& quantisation :
+       {Quantisation{8, 32}, Quantisation{4, 32, true}, Quantisation{8, 0}, kTwoLevels}) {
     const RandomPanels w(quantisation, kOutputs, kInputs);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       const std::vector<float> batch = product(all, {}, dtype, w.view());
@@ -165,6 +208,36 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
         for (int64_t row = 0; row < count; ++row) {
           ASSERT_TRUE(test::same_bits(few.data() + row * kStride, batch_row(row), kOutputs))
               << name_of(quantisation) << ": row " << row << " of " << count;
+        }
+      }
+    }
+  }
+}
+
+// All panels in one call, so that slices follow each other in every way: from pair to pair, to a panel by
+// itself, and back to the first for the next pass.
+TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
+  constexpr int64_t kOutputs = 5 * kPanelWidth;
+  for (const Quantisation& quantisation :
+       {Quantisation{8, 32}, Quantisation{4, 32}, Quantisation{8, 0}, kTwoLevels}) {
+    for (const int64_t inputs : {32, 288, 544}) {
+      const RandomPanels w(quantisation, kOutputs, inputs);
+      for (const int64_t num_rows : {33, 47, 545}) {
+        const std::vector<float> x = test::random_values(3, num_rows * inputs);
+        const ConstMatrix<float> all(x.data(), num_rows, inputs);
+        PackedRows rows;
+        rows.pack(context_, all, {}, DType::kBF16);
+        std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
+        PanelProduct whole = test::product_of(rows.data(), 0, num_rows, w.view(), out.data(), kOutputs);
+        whole.a_strides = rows.strides();
+        whole.row_sums = rows.sums();
+        GetParam().panel_product_bf16_quantised(whole);
+        for (int64_t row = 0; row < num_rows; row += num_rows < 50 ? 1 : 17) {
+          const std::vector<float> alone =
+              product({x.data() + row * inputs, 1, inputs}, {}, DType::kBF16, w.view());
+          ASSERT_TRUE(test::same_bits(out.data() + row * kOutputs, alone.data(), kOutputs))
+              << name_of(quantisation) << ": row " << row << " of " << num_rows << ", " << inputs
+              << " inputs";
         }
       }
     }
@@ -187,7 +260,14 @@ TEST_P(QuantisedProducts, OfOneInputAreExactlyTheWeights) {
   for (const Quantisation& quantisation : all_quantisations()) {
     const RandomPanels w(quantisation, 64, 1);
     const std::vector<float> out = product({&one, 1, 1}, {}, DType::kF32, w.view());
-    for (int64_t n = 0; n < 64; ++n) EXPECT_EQ(out[static_cast<size_t>(n)], *w.weights(n));
+    for (int64_t n = 0; n < 64; ++n) {
+      const float weight = *w.weights(n);
+      if (quantisation.scales_sums()) {  // their minimum is rounded by itself
+        EXPECT_NEAR(out[static_cast<size_t>(n)], weight, test::kEpsilon * w.greatest_part(n));
+      } else {
+        EXPECT_EQ(out[static_cast<size_t>(n)], weight);
+      }
+    }
   }
 }
 

@@ -373,6 +373,22 @@ std::vector<float> packed_bf16(const KernelTable& table, const std::vector<float
   return widened;
 }
 
+TEST_P(Rows, SumsAreOfWhatIsPacked) {
+  for (const int64_t count : {0, 1, 7, 8, 15, 16, 17, 40, 4099}) {
+    const std::vector<float> x = test::random_values(9, count);
+    Buffer<std::byte> memory(round_up(count, 32) * table_.bf16_row_element_bytes);
+    const float of_packed = table_.pack_row_bf16(x.data(), count, round_up(count, 32), memory.data());
+    const std::vector<float> packed = packed_bf16(table_, x, round_up(count, 32));
+    const auto expect_sum = [&](float sum, const std::vector<float>& values) {
+      double expected = 0;
+      for (const float value : values) expected += value;
+      EXPECT_NEAR(sum, expected, test::kEpsilon * static_cast<double>(count)) << count;
+    };
+    expect_sum(of_packed, packed);
+    expect_sum(table_.sum(x.data(), count), x);
+  }
+}
+
 float from_bits(uint32_t bits) {
   return std::bit_cast<float>(bits);
 }

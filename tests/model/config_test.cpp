@@ -163,7 +163,7 @@ TEST(Config, RefusesLladaVariantsThatItWouldComputeWrongly) {
 TEST(Config, OfAPackedCopySaysWhatItWasPackedFor) {
   json config = llada();
   const json packed = {
-      {"quant_method", "lacuna-packed"}, {"version", 1}, {"dtype", "f32"}, {"names", "gguf"}};
+      {"quant_method", "lacuna-packed"}, {"version", 2}, {"dtype", "f32"}, {"names", "gguf"}};
   config["quantization_config"] = packed;
   const ModelConfig read = read_config_texts({.config = config.dump()}, "folder");
   EXPECT_EQ(read.packed_for, DType::kF32);
@@ -173,7 +173,7 @@ TEST(Config, OfAPackedCopySaysWhatItWasPackedFor) {
     other[key] = value;
     expect_refused(llada(), "quantization_config", other, text);
   };
-  refused("version", 2, "\"quantization_config.version\" is 2; expected 1");
+  refused("version", 1, "\"quantization_config.version\" is 1; expected 2; pack the model again");
   refused("dtype", "f16", "is \"f16\"; expected f32 or bf16");
   refused("names", "mine", "is \"mine\"; expected published or gguf");
 }

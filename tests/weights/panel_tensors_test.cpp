@@ -76,7 +76,7 @@ TEST_F(PackedCheckpoint, StaysMappedAsLongAsAMatrixNeedsIt) {
 }
 
 TEST_F(PackedCheckpoint, GivesPartsWithoutACopyWhereTheyAreWholePanels) {
-  const WeightFormat int8 = *weight_format("int8");
+  const WeightFormat int8 = *weight_format("int8-group");
   const HeldTensors held = panel_tensors("qkv", packed(int8, 64));
   const Checkpoint checkpoint = written(held.tensors);
   const auto stored = checkpoint.matrix("qkv", kOutputs, 64);
@@ -129,7 +129,8 @@ TEST_F(PackedCheckpoint, IsRefusedWhereItIsNotWhatWasExpected) {
   with_numbers({40, 64, 8, 32, 2, 0}, "holds [40, 64, 8, 32, 2, 0]");
   with_numbers({39, 64, 16, 0, 0, 0}, "packs weights of shape [39, 64]; expected [40, 64]");
   with_numbers({40, 64, 32, 0, 0, 0}, "is U8 of shape [3, 2048]; expected U8 of shape [3, 4096] for f32");
-  with_numbers({40, 64, 8, 32, 0, 0}, "is U8 of shape [3, 2048]; expected U8 of shape [3, 1088] for int8");
+  with_numbers({40, 64, 8, 32, 0, 0},
+               "is U8 of shape [3, 2048]; expected U8 of shape [3, 1088] for int8-group");
 
   TensorToWrite other = format;
   other.shape = {3, 2};

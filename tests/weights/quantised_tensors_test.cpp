@@ -30,7 +30,7 @@ class QuantisedCheckpoint : public testing::Test {
 };
 
 TEST_F(QuantisedCheckpoint, GivesTheWeightsThatQuantisingAtLoadGives) {
-  for (const int64_t inputs : {33, 64}) {
+  for (const int64_t inputs : {13, 32, 33, 64}) {
     const RandomMatrix matrix(inputs);
     for (const NamedWeightFormat& known : kWeightFormats) {
       if (!known.format.is_quantised()) continue;
@@ -38,6 +38,7 @@ TEST_F(QuantisedCheckpoint, GivesTheWeightsThatQuantisingAtLoadGives) {
           quantise_tensors(threads_, known.format.quantisation, "some.module", matrix, 20, inputs);
       const Checkpoint checkpoint = written(tensors.tensors);
       const auto stored = checkpoint.matrix("some.module", 20, inputs);
+      EXPECT_EQ(stored->quantisation(), known.format.quantisation) << known.name << " of " << inputs;
       EXPECT_EQ(stored->quantisation(), known.format.quantisation) << known.name;
       const PackedMatrix from_file = pack(threads_, known.format, *stored, 0, 20, inputs);
       const PackedMatrix at_load = pack(threads_, known.format, matrix, 0, 20, inputs);
@@ -86,6 +87,27 @@ TEST_F(QuantisedCheckpoint, OfAnotherShapeIsRefused) {
               ThrowsMessage<InputError>(HasSubstr("\"other.weight\" is missing")));
   // Programs that know nothing of it find no weight where they look.
   EXPECT_FALSE(checkpoint.contains("module.weight"));
+}
+
+TEST_F(QuantisedCheckpoint, OfTwoLevelsIsRefusedWhereValuesLeaveTheirRange) {
+  const RandomMatrix matrix(64);
+  const Quantisation int4 = weight_format("int4")->quantisation;
+  QuantisedTensors tensors = quantise_tensors(threads_, int4, "module", matrix, 16, 64);
+  tensors.scales[5] = std::byte{3};
+  tensors.minimums[5] = std::byte{211};
+  EXPECT_THAT(
+      [&] { written(tensors.tensors).matrix("module", 16, 64); },
+      ThrowsMessage<InputError>(HasSubstr("tensor \"module.weight_minimums\" holds 211 with a scale of 3")));
+  tensors.minimums[5] = std::byte{210};
+  EXPECT_NE(written(tensors.tensors).matrix("module", 16, 64), nullptr);
+  tensors.minimums[5] = std::byte{127};
+  EXPECT_THAT([&] { written(tensors.tensors).matrix("module", 16, 64); },
+              ThrowsMessage<InputError>(HasSubstr("holds 127 with a scale of 3; expected at least 128")));
+  tensors.minimums[5] = std::byte{128};
+  std::erase_if(tensors.tensors,
+                [](const TensorToWrite& t) { return t.name.ends_with(kOutputScalesSuffix); });
+  EXPECT_THAT([&] { written(tensors.tensors).matrix("module", 16, 64); },
+              ThrowsMessage<InputError>(HasSubstr("weight_output_scales")));
 }
 
 }  // namespace

@@ -66,14 +66,19 @@ struct Avx2 {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
 
+  static Vec load_u8(const uint8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+
   using Words = __m256i;
   static Words load_words(const uint32_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
   template <int kBits, int kIndex>
   static Vec code(Words words) {
-    if constexpr (kIndex > 0) words = _mm256_srli_epi32(words, kIndex * kBits);
-    if constexpr ((kIndex + 1) * kBits < 32) {
+    constexpr int kShift = code_shift<kBits>(kIndex);
+    if constexpr (kShift > 0) words = _mm256_srli_epi32(words, kShift);
+    if constexpr (kShift + kBits < 32) {
       words = _mm256_and_si256(words, _mm256_set1_epi32((1 << kBits) - 1));
     }
     return _mm256_cvtepi32_ps(words);

@@ -44,6 +44,9 @@ struct DensePanels {
   static const Element* place(const PanelProduct& p, int64_t panel, int64_t k) {
     return static_cast<const Element*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
   }
+  /// Sums of rows [first_row, end_row) by `count` panels are complete.
+  static void finish(const PanelProduct& /*p*/, int64_t /*panel*/, int64_t /*count*/, int64_t /*first_row*/,
+                     int64_t /*end_row*/) {}
 };
 
 /// Panels of floats, multiplied as they lie.
@@ -174,6 +177,7 @@ void panel_product(const PanelProduct& p) {
                                                  p.out_stride, p.accumulate || k > 0);
           }
         }
+        if (pass_end == p.depth) Step::finish(p, panel, panels, block, block_end);
       }
     }
   }

@@ -25,6 +25,28 @@ struct FloatCodes : FloatStep<Isa> {
   static void store(float* to, typename Isa::Vec weights) { Isa::store(to, weights); }
 };
 
+/// Turns sums of rows [first_row, end_row) by `count` panels from values into weights, where that is due.
+template <typename Isa>
+void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64_t first_row,
+                int64_t end_row) {
+  if (!p.quantisation.scales_sums()) return;
+  const QuantisedLayout layout(p.quantisation, p.depth);
+  for (int64_t panel = first_panel; panel < first_panel + count; ++panel) {
+    alignas(64) float scales[kPanelWidth];
+    alignas(64) float minimums[kPanelWidth];
+    read_output_scales(p.quantisation, layout,
+                       static_cast<const std::byte*>(p.panels) + panel * p.panel_stride, scales, minimums);
+    for (int64_t row = first_row; row < end_row; ++row) {
+      const auto row_sum = Isa::broadcast(p.row_sums[row]);
+      float* sums = p.out + row * p.out_stride + panel * kPanelWidth;
+      for (int64_t lane = 0; lane < kPanelWidth; lane += Isa::kLanes) {
+        const auto minimum = Isa::multiply(Isa::load(minimums + lane), row_sum);
+        Isa::store(sums + lane, Isa::multiply_add(Isa::load(sums + lane), Isa::load(scales + lane), minimum));
+      }
+    }
+  }
+}
+
 /// Calls body(std::integral_constant) for the first input of each step that a word of codes holds.
 template <int kBits, typename Codes, typename Body>
 void for_each_step(Body&& body) {
@@ -45,7 +67,9 @@ class CodedPanels {
       : p_(p),
         layout_(layout),
         has_minimum_(p.quantisation.has_minimum),
-        is_wide_(p.quantisation.wide_scales) {}
+        is_wide_(p.quantisation.wide_scales),
+        has_two_levels_(p.quantisation.two_levels),
+        takes_codes_(p.quantisation.group == 0) {}
 
   int64_t run_length() const { return layout_.run_length(); }
 
@@ -54,11 +78,12 @@ class CodedPanels {
     return reinterpret_cast<const uint32_t*>(begin(panel) + layout_.word(0, k));
   }
 
-  /// Scales of the outputs from `lane` on for the run that holds input k; a minimum makes up for what Codes
-  /// adds to each code.
+  /// Scales of the outputs from `lane` on for the run that holds input k, or what turns codes into values
+  /// where sums are scaled; a minimum makes up for what Codes adds to each code.
   typename Codes::Scales scales(int64_t panel, int64_t k, int64_t lane) const {
     constexpr int kAdded = Codes::template kAdded<kBits>;
     constexpr int kMiddle = 1 << (kBits - 1);
+    if (takes_codes_) return Codes::scales(Isa::broadcast(1), Isa::broadcast(static_cast<float>(-kAdded)));
     const int64_t group = layout_.group_of(k);
     const auto scale = load(begin(panel) + layout_.scale(lane, group));
     const auto minimum = has_minimum_
@@ -73,6 +98,7 @@ class CodedPanels {
     return static_cast<const std::byte*>(p_.panels) + panel * p_.panel_stride;
   }
   typename Isa::Vec load(const std::byte* at) const {
+    if (has_two_levels_) return Isa::load_u8(reinterpret_cast<const uint8_t*>(at));
     return is_wide_ ? Isa::load(reinterpret_cast<const float*>(at))
                     : Isa::load_f16(reinterpret_cast<const f16*>(at));
   }
@@ -81,6 +107,8 @@ class CodedPanels {
   const QuantisedLayout& layout_;
   bool has_minimum_;
   bool is_wide_;
+  bool has_two_levels_;
+  bool takes_codes_;
 };
 
 /// Widens inputs [begin, begin + depth) of a panel into `out` [depth rounded up to whole words][16].
@@ -119,6 +147,10 @@ struct QuantisedStep : Codes {
     const QuantisedLayout layout(p.quantisation, p.depth);
     widen_slice(CodedPanels<Codes, kBits>(p, layout), panel, k, depth, space);
     return space;
+  }
+  static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
+                     int64_t end_row) {
+    scale_sums<typename Codes::Vectors>(p, panel, count, first_row, end_row);
   }
 };
 
@@ -179,6 +211,7 @@ void multiply_few(const PanelProduct& p, const CodedPanels<Codes, kBits>& panels
       Isa::store(out + r * p.out_stride + v * Isa::kLanes, sums[r][v]);
     }
   }
+  scale_sums<Isa>(p, first_panel, kPanels, 0, kRows);
 }
 
 template <typename Codes, int kBits, int kRows>

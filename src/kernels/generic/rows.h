@@ -44,12 +44,23 @@ void for_each_vector(int64_t count, Vector&& vector, Scalar&& scalar) {
 }
 
 template <typename Isa>
-void pack_row_as_floats(const float* x, int64_t count, int64_t padded_count, void* out) {
+float sum(const float* x, int64_t count) {
+  typename Isa::Vec vectors = Isa::zero();
+  float rest = 0;
+  for_each_vector<Isa>(
+      count, [&](int64_t i) { vectors = Isa::add(vectors, Isa::load(x + i)); },
+      [&](int64_t i) { rest += x[i]; });
+  return Isa::reduce_add(vectors) + rest;
+}
+
+template <typename Isa>
+float pack_row_as_floats(const float* x, int64_t count, int64_t padded_count, void* out) {
   auto* floats = static_cast<float*>(out);
   for_each_vector<Isa>(
       count, [&](int64_t i) { Isa::store(floats + i, Isa::round_to_bf16(Isa::load(x + i))); },
       [&](int64_t i) { floats[i] = static_cast<float>(bf16(x[i])); });
   std::fill(floats + count, floats + padded_count, 0.0F);
+  return sum<Isa>(floats, count);
 }
 
 template <typename Isa>
@@ -231,6 +242,7 @@ ExpSums exp_sums(const float* x, int64_t count, float max) {
 
 template <typename Isa>
 constexpr void fill_row_kernels(KernelTable& table) {
+  table.sum = sum<Isa>;
   table.softmax_numerators = softmax_numerators<Isa>;
   table.rms_norm = rms_norm<Isa>;
   table.rope = rope<Isa>;

@@ -48,13 +48,14 @@ struct Scalar {
     odd = static_cast<float>(p[1]);
   }
   static Vec load_f16(const f16* p) { return static_cast<float>(*p); }
+  static Vec load_u8(const uint8_t* p) { return *p; }
 
   using Words = uint32_t;
   static Words load_words(const uint32_t* p) { return *p; }
-  /// Bits [kIndex * kBits, (kIndex + 1) * kBits) of each word.
+  /// The code of each word's kIndex-th input.
   template <int kBits, int kIndex>
   static Vec code(Words words) {
-    return static_cast<float>(words >> (kIndex * kBits) & ((1U << kBits) - 1));
+    return static_cast<float>(words >> code_shift<kBits>(kIndex) & ((1U << kBits) - 1));
   }
 };
 

@@ -1,0 +1,104 @@
+// Codes of one step, 32 inputs of a panel, become bf16 for the tiles, which wait for that where rows are few.
+// Compiled into the products, so that some of either goes on at once.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/avx512/vectors.h"
+#include "kernels/generic/quantised.h"
+#include "kernels/panels.h"
+#include "kernels/table.h"
+
+namespace lacuna::amx {
+
+inline constexpr int64_t kRow = 2 * kPanelWidth;  // of bf16: a pair of inputs of each output
+
+/// From 128 on, whole numbers below 256 are 0x4300 and their lower seven bits.
+inline constexpr int16_t kFrom128 = 0x4300;
+
+inline __m512i load(const std::byte* from) {
+  return _mm512_loadu_si512(from);
+}
+
+/// Whole numbers of 8 bits, one in each half of a word. f16 has them exactly; bf16's exponent is three bits
+/// longer and counts from elsewhere.
+inline __m512i whole_numbers_as_bf16(__m512i numbers) {
+  const __m512i shifted = _mm512_srli_epi16(_mm512_castph_si512(_mm512_cvtepu16_ph(numbers)), 3);
+  const __mmask32 not_zero = _mm512_test_epi16_mask(shifted, shifted);
+  return _mm512_maskz_add_epi16(not_zero, shifted, _mm512_set1_epi16((127 - 15) << 7));
+}
+
+/// Two pairs of inputs from words of four values less 128.
+inline void widen_from_128(__m512i values, bf16* out) {
+  const __m512i power = _mm512_set1_epi16(kFrom128);
+  constexpr int kOrWithAnd = 0xF8;  // a | (b & c)
+  _mm512_storeu_si512(out, _mm512_ternarylogic_epi32(power, values, _mm512_set1_epi16(0x00ff), kOrWithAnd));
+  _mm512_storeu_si512(out + kRow, _mm512_or_si512(power, _mm512_srli_epi16(values, 8)));
+}
+
+/// The numbers of sixteen outputs, each in both halves of its word.
+inline __m512i in_halves(const std::byte* numbers) {
+  const __m512i words = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+  return _mm512_or_si512(words, _mm512_slli_epi32(words, 16));
+}
+
+/// In all four bytes.
+inline __m512i in_bytes(const std::byte* numbers) {
+  const __m512i halves = in_halves(numbers);
+  return _mm512_or_si512(halves, _mm512_slli_epi32(halves, 8));
+}
+
+inline const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
+  return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
+}
+
+/// Weights, rounded.
+template <int kBits>
+struct Weights {
+  static void widen(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+                    bf16* out) {
+    const generic::CodedPanels<PairCodes, kBits> panels(p, layout);
+    generic::widen_slice(panels, panel, k, kQuantisedDepthStep, out);
+  }
+};
+
+/// Values that are codes of 8 bits.
+struct CodesOf8Bits {
+  static void widen(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+                    bf16* out) {
+    const std::byte* words = begin_of(p, panel) + layout.word(0, k);
+    for (int64_t i = 0; i < kQuantisedDepthStep; i += 4) {
+      const __m512i codes = load(words + i * kPanelWidth);
+      const __m512i even = _mm512_and_si512(codes, _mm512_set1_epi16(0x00ff));
+      bf16* to = out + i * kPanelWidth;
+      _mm512_store_si512(to, whole_numbers_as_bf16(even));
+      _mm512_store_si512(to + kRow, whole_numbers_as_bf16(_mm512_srli_epi16(codes, 8)));
+    }
+  }
+};
+
+/// Values of two levels.
+struct TwoLevels {
+  static void widen(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+                    bf16* out) {
+    const std::byte* begin = begin_of(p, panel);
+    const std::byte* words = begin + layout.word(0, k);
+    const int64_t group = layout.group_of(k);
+    const __m512i scale = in_halves(begin + layout.scale(0, group));
+    // Less 128, the highest bit of every value.
+    const __m512i minimum =
+        _mm512_xor_si512(in_bytes(begin + layout.minimum(0, group)), _mm512_set1_epi8(-kLeastValue));
+    const __m512i lower_half = _mm512_set1_epi8(15);
+    for (int64_t i = 0; i < kQuantisedDepthStep; i += 8) {
+      const __m512i codes = load(words + i / 2 * kPanelWidth);
+      const __m512i first = _mm512_and_si512(codes, lower_half);
+      const __m512i last = _mm512_and_si512(_mm512_srli_epi16(codes, 4), lower_half);
+      // Two products in one: neither reaches 256.
+      bf16* to = out + i * kPanelWidth;
+      widen_from_128(_mm512_add_epi8(_mm512_mullo_epi16(first, scale), minimum), to);
+      widen_from_128(_mm512_add_epi8(_mm512_mullo_epi16(last, scale), minimum), to + 2 * kRow);
+    }
+  }
+};
+
+}  // namespace lacuna::amx

@@ -1,0 +1,132 @@
+// Vectors of AVX-512, and its products of bf16.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/generic/product.h"
+#include "kernels/panels.h"
+
+namespace lacuna {
+// Every file's own: the linker keeps one copy of what has a name for all, and files that include this are not
+// compiled for the same instructions.
+namespace {  // NOLINT
+
+struct Avx512 {
+  using Vec = __m512;
+  static constexpr int kLanes = 16;
+  static constexpr int kTilePanels = 2;
+  static constexpr int kTileRows = 14;  // 14 x 2 sums, 2 weights and 1 input fill 31 of 32 registers
+
+  static Vec zero() { return _mm512_setzero_ps(); }
+  static Vec broadcast(float x) { return _mm512_set1_ps(x); }
+  static Vec load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, Vec x) { _mm512_storeu_ps(p, x); }
+  static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+  static Vec subtract(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+  static Vec multiply(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+  static Vec divide(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+  static Vec multiply_add(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+  static Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+  static Vec round(Vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static float reduce_add(Vec x) { return _mm512_reduce_add_ps(x); }
+  static float reduce_max(Vec x) { return _mm512_reduce_max_ps(x); }
+  static Vec scale_by_power_of_two(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
+  static Vec zero_where_less(Vec x, Vec a, Vec b) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ), x);
+  }
+  static Vec replace_where_greater(Vec x, Vec replacement, const int32_t* keys, int32_t bound) {
+    const __mmask16 greater = _mm512_cmpgt_epi32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32(bound));
+    return _mm512_mask_mov_ps(x, greater, replacement);
+  }
+  static Vec load_f16(const f16* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+
+  static Vec load_u8(const uint8_t* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+
+  using Words = __m512i;
+  static Words load_words(const uint32_t* p) { return _mm512_loadu_si512(p); }
+  template <int kBits, int kIndex>
+  static Vec code(Words words) {
+    constexpr int kShift = code_shift<kBits>(kIndex);
+    if constexpr (kShift > 0) words = _mm512_srli_epi32(words, kShift);
+    if constexpr (kShift + kBits < 32) {
+      words = _mm512_and_si512(words, _mm512_set1_epi32((1 << kBits) - 1));
+    }
+    return _mm512_cvtepi32_ps(words);
+  }
+};
+
+/// Multiplies rows and weights of bf16, a pair of inputs at a time, by the dot-product instruction.
+struct PairStep {
+  using Vectors = Avx512;
+  using Vec = __m512;
+  using Weights = __m512bh;
+  using RowElement = bf16;
+  using TileElement = bf16;
+  static constexpr int64_t kInputs = 2;
+
+  static __m512bh broadcast(const bf16* a) {
+    int32_t pair = 0;
+    std::memcpy(&pair, a, sizeof pair);
+    return (__m512bh)_mm512_set1_epi32(pair);
+  }
+  static Weights load(const bf16* b) { return (__m512bh)_mm512_loadu_si512(b); }
+  static Vec multiply_add(__m512bh x, Weights weights, Vec sum) { return _mm512_dpbf16_ps(sum, x, weights); }
+};
+
+/// Weights of two neighbouring inputs, rounded to bf16, from the words of codes that hold them.
+struct PairCodes : PairStep {
+  /// A code is made a float by setting it into the mantissa of 2^kBits, which adds as much to it.
+  template <int kBits>
+  static constexpr int kAdded = 1 << kBits;
+
+  /// Sixteen outputs, each twice: a pair's two inputs lie side by side from the begin.
+  struct Words {
+    __m512i lower, upper;
+  };
+  struct FloatsTwice {
+    __m512 lower, upper;
+  };
+  struct Scales {
+    FloatsTwice scale, minimum;
+  };
+
+  static __m512i lower_outputs() { return _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0); }
+  static __m512i upper_outputs() { return _mm512_add_epi32(lower_outputs(), _mm512_set1_epi32(8)); }
+  static FloatsTwice twice(__m512 values) {
+    return {_mm512_permutexvar_ps(lower_outputs(), values), _mm512_permutexvar_ps(upper_outputs(), values)};
+  }
+  static Scales scales(__m512 scale, __m512 minimum) { return {twice(scale), twice(minimum)}; }
+  static Words load_words(const uint32_t* p) {
+    const __m512i words = _mm512_loadu_si512(p);
+    return {_mm512_permutexvar_epi32(lower_outputs(), words),
+            _mm512_permutexvar_epi32(upper_outputs(), words)};
+  }
+
+  template <int kBits, int kIndex>
+  static Weights weights(const Words& words, const Scales& scales) {
+    constexpr int kPlace = 23 - kBits;  // a mantissa's highest bits
+    constexpr auto kTurn = [](int index) { return (32 + kPlace - code_shift<kBits>(index)) % 32; };
+    const __m512i turns = _mm512_set1_epi64(int64_t{kTurn(kIndex + 1)} << 32 | kTurn(kIndex));
+    const __m512i mask = _mm512_set1_epi32(((1 << kBits) - 1) << kPlace);
+    const __m512i power = _mm512_set1_epi32((127 + kBits) << 23);
+    const auto code = [&](__m512i words_twice) {
+      constexpr int kMaskThenOr = 0xEA;
+      const __m512i turned = _mm512_rolv_epi32(words_twice, turns);
+      return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(turned, mask, power, kMaskThenOr));
+    };
+    const __m512 lower = _mm512_fmadd_ps(code(words.lower), scales.scale.lower, scales.minimum.lower);
+    const __m512 upper = _mm512_fmadd_ps(code(words.upper), scales.scale.upper, scales.minimum.upper);
+    return _mm512_cvtne2ps_pbh(upper, lower);
+  }
+  static void store(bf16* to, Weights weights) { _mm512_storeu_si512(to, (__m512i)weights); }
+};
+
+}  // namespace
+}  // namespace lacuna
