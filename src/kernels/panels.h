@@ -64,7 +64,7 @@ constexpr int64_t panel_offset(int64_t lane, int64_t k) {
 /// minimum belong to a group of neighbouring inputs of one output.
 ///
 /// With two levels, scales and minimums of groups are whole numbers, and so is value = scale * code +
-/// minimum, within [kLeastValue, 255]; the weight is output_scale * value + output_minimum in f32, rounded
+/// minimum, within [0, 255]; the weight is output_scale * value + output_minimum in f32, rounded
 /// once.
 struct Quantisation {
   int32_t bits = 0;          ///< of a code, 4 or 8; 0: the weights are not quantised
@@ -81,9 +81,6 @@ struct Quantisation {
 };
 
 inline constexpr int64_t kQuantisedDepthStep = 32;
-
-/// The least value of two levels: with it, values are the mantissas of one power of two in bf16.
-inline constexpr int32_t kLeastValue = 128;
 
 /// How far up the code of the index-th input of a word lies: inputs 0 and 1 in the even bytes, 2 and 3 in the
 /// odd ones, so that both are pairs of 16 bits; inputs 4 to 7 of 4-bit codes above them in the same bytes.

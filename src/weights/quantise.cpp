@@ -180,32 +180,35 @@ class TwoLevels {
       const size_t count = std::min(group_length, row.size() - begin);
       fit(std::span(values_).subspan(begin, count));
       out.scales[g] = best_.scale;
-      out.minimums[g] = best_.minimum + static_cast<float>(kLeastValue);
+      out.minimums[g] = best_.minimum;
       std::copy(best_codes_.begin(), best_codes_.end(), out.codes.begin() + static_cast<int64_t>(begin));
     }
-    out.of_output = {step, row.empty() ? 0 : *least - static_cast<float>(kLeastValue) * step};
-    if (!finite || !std::isfinite(out.of_output.minimum))
-      out.of_output = {std::numeric_limits<float>::quiet_NaN(), 0};
+    out.of_output = {step, row.empty() ? 0 : *least};
+    if (!finite) out.of_output = {std::numeric_limits<float>::quiet_NaN(), 0};
   }
 
  private:
   static constexpr float kMostCode = 15;
-  static constexpr float kMostScale = 8;
+  static constexpr float kMostScale = 16;
   static constexpr float kSteps = kMostScale * kMostCode;
-  static constexpr float kMostValue = 127;  // above the least
+  static constexpr float kMostValue = 255;
 
   void fit(std::span<const float> group) {
     const auto [least, most] = std::minmax_element(group.begin(), group.end());
     const float covering = std::ceil((*most - *least) / kMostCode);
     best_error_ = std::numeric_limits<float>::infinity();
+    const auto attempt_near = [&](float scale, float minimum) {
+      const float held = std::clamp(std::nearbyint(minimum), 0.0F, kMostValue - kMostCode * scale);
+      attempt({scale, held}, group);
+    };
     for (const float fewer : {0.0F, 1.0F, 2.0F}) {
       const float scale = std::clamp(covering - fewer, 1.0F, kMostScale);
       const float centred = (*least + *most - kMostCode * scale) / 2;
-      for (const float shift : {0.0F, -0.25F, 0.25F}) {
-        const float minimum =
-            std::clamp(std::nearbyint(centred + shift * scale), 0.0F, kMostValue - kMostCode * scale);
-        attempt({scale, minimum}, group);
-      }
+      for (const float shift : {0.0F, -0.3F, 0.3F}) attempt_near(scale, centred + shift * scale);
+    }
+    for (const float step : {0.2F, 0.1F}) {
+      const Fit best = best_;
+      for (const float shift : {-step, step}) attempt_near(best.scale, best.minimum + shift * best.scale);
     }
   }
 
@@ -226,7 +229,7 @@ class TwoLevels {
     best_codes_.swap(codes_);
   }
 
-  std::vector<float> values_;  // of all weights, above the least value
+  std::vector<float> values_;  // of all weights, not yet whole
   std::vector<uint8_t> codes_, best_codes_;
   float best_error_ = 0;
   Fit best_;

@@ -32,10 +32,9 @@ f16 to_f16(float value);
 /// Codes of 8 bits: the largest magnitude of a group gets code 127 from the middle, or its least and greatest
 /// weight the ends of the range. Of 4 bits: a short search, which begins with scales that put the extremes
 /// near the ends of the range, fits each to its codes by least squares, and keeps the smallest squared error.
-/// With two levels, the output's weights are spread over 120 values, and a group takes the scale and minimum
+/// With two levels, the output's weights are spread over 240 values, and a group takes the scale and minimum
 /// of least squared error among those that come near its extremes.
-/// A group that holds NaN or infinity becomes NaN; with two levels the output does, as where f32 cannot hold
-/// its minimum (weights of 2^127 and about).
+/// A group that holds NaN or infinity becomes NaN; with two levels the output does.
 ///   row  [inputs]    out  resized as needed
 void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out);
 

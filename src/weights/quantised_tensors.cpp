@@ -94,11 +94,10 @@ ScalesOfMatrix open_two_levels(const Checkpoint& checkpoint, const std::string& 
   for (size_t i = 0; i < scales.bytes.size(); ++i) {
     const auto scale = std::to_integer<int32_t>(scales.bytes[i]);
     const auto minimum = std::to_integer<int32_t>(minimums.bytes[i]);
-    if (minimum >= kLeastValue && minimum + 15 * scale <= 255) continue;
+    if (minimum + 15 * scale <= 255) continue;
     throw InputError(
-        "{}: tensor {} holds {} with a scale of {}; expected at least {}, and at most 255 with 15 times the "
-        "scale",
-        minimums.file, in_quotes(name), minimum, scale, kLeastValue);
+        "{}: tensor {} holds {} with a scale of {}; expected a sum of at most 255 with 15 times the scale",
+        minimums.file, in_quotes(name), minimum, scale);
   }
   return {StoredScales(scales.bytes), StoredScales(minimums.bytes),
           checkpoint.tensor(module + std::string(kOutputScalesSuffix), {outputs, 2})};

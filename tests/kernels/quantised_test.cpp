@@ -64,9 +64,9 @@ class RandomPanels {
         float scale = static_cast<float>(1 + one_of(200)) / 128;
         float minimum = static_cast<float>(one_of(400) - 200) / 16;
         if (quantisation.two_levels) {
-          const int64_t step = one_of(9);  // 0 is a step as well
+          const int64_t step = one_of(18);  // 0 is a step as well
           scale = static_cast<float>(step);
-          minimum = static_cast<float>(128 + one_of(static_cast<uint64_t>(128 - 15 * step)));
+          minimum = static_cast<float>(one_of(static_cast<uint64_t>(256 - 15 * step)));
         }
         if (!quantisation.two_levels) largest_scale = std::max<double>(largest_scale, scale);
         place_scale(quantisation, panel + of_outputs, g * 16 + n % 16, scale);

@@ -100,13 +100,13 @@ TEST(Quantise, CutsExtremesOffWhereThatServesTheOthers) {
 /// Of a plain search: every scale and minimum for each group.
 double least_error_of_two_levels(const std::vector<float>& row) {
   const auto [least, most] = std::minmax_element(row.begin(), row.end());
-  const double step = (double{*most} - *least) / 120;
+  const double step = (double{*most} - *least) / 240;
   double error = 0;
   double size = 0;
   for (size_t begin = 0; begin < row.size(); begin += 32) {
     double best = std::numeric_limits<double>::infinity();
-    for (int scale = 1; scale <= 8; ++scale) {
-      for (int minimum = 0; minimum + 15 * scale <= 127; ++minimum) {
+    for (int scale = 1; scale <= 16; ++scale) {
+      for (int minimum = 0; minimum + 15 * scale <= 255; ++minimum) {
         double squares = 0;
         for (size_t i = begin; i < begin + 32; ++i) {
           const double value = (double{row[i]} - *least) / step;
@@ -129,31 +129,24 @@ TEST(Quantise, FindsNearlyTheBestOfTwoLevels) {
     const double found = relative_error(row, there_and_back(named("int4"), row));
     const double best = least_error_of_two_levels(row);
     EXPECT_LT(found, 1.02 * best);
-    EXPECT_LT(found, has_outlier ? 0.1 : 0.08);
+    EXPECT_LT(found, has_outlier ? 0.09 : 0.075);
   }
 }
 
 TEST(Quantise, KeepsValuesOfTwoLevelsInTheirRange) {
   std::vector<float> row = normal_row(8, 200);
-  for (const float extreme : {1e-40F, 1.0F, 1e30F, 1e38F}) {
+  for (const float extreme : {1e-40F, 1.0F, 1e30F, std::numeric_limits<float>::max()}) {
     row[7] = extreme;
     row[150] = -extreme;
     QuantisedRow codes;
     quantise(named("int4"), row, codes);
     for (size_t g = 0; g < codes.scales.size(); ++g) {
-      EXPECT_GE(codes.minimums[g], kLeastValue);
+      EXPECT_GE(codes.minimums[g], 0);
       EXPECT_LE(codes.minimums[g] + 15 * codes.scales[g], 255);
     }
     const std::vector<float> back = there_and_back(named("int4"), row);
     EXPECT_NEAR(back[7], extreme, 0.01 * extreme + 0.2);
   }
-}
-
-TEST(Quantise, TurnsWhatNoMinimumHoldsIntoNoNumber) {
-  std::vector<float> row = normal_row(8, 64);
-  row[7] = std::numeric_limits<float>::max();
-  row[50] = -row[7];
-  EXPECT_TRUE(std::isnan(there_and_back(named("int4"), row)[0]));
 }
 
 TEST(Quantise, KeepsGroupsWhoseErrorNoFloatHolds) {

@@ -13,9 +13,6 @@ namespace lacuna::amx {
 
 inline constexpr int64_t kRow = 2 * kPanelWidth;  // of bf16: a pair of inputs of each output
 
-/// From 128 on, whole numbers below 256 are 0x4300 and their lower seven bits.
-inline constexpr int16_t kFrom128 = 0x4300;
-
 inline __m512i load(const std::byte* from) {
   return _mm512_loadu_si512(from);
 }
@@ -28,12 +25,11 @@ inline __m512i whole_numbers_as_bf16(__m512i numbers) {
   return _mm512_maskz_add_epi16(not_zero, shifted, _mm512_set1_epi16((127 - 15) << 7));
 }
 
-/// Two pairs of inputs from words of four values less 128.
-inline void widen_from_128(__m512i values, bf16* out) {
-  const __m512i power = _mm512_set1_epi16(kFrom128);
-  constexpr int kOrWithAnd = 0xF8;  // a | (b & c)
-  _mm512_storeu_si512(out, _mm512_ternarylogic_epi32(power, values, _mm512_set1_epi16(0x00ff), kOrWithAnd));
-  _mm512_storeu_si512(out + kRow, _mm512_or_si512(power, _mm512_srli_epi16(values, 8)));
+/// Two pairs of inputs from words of four values.
+inline void widen_values(__m512i values, bf16* out) {
+  const __m512i even = _mm512_and_si512(values, _mm512_set1_epi16(0x00ff));
+  _mm512_store_si512(out, whole_numbers_as_bf16(even));
+  _mm512_store_si512(out + kRow, whole_numbers_as_bf16(_mm512_srli_epi16(values, 8)));
 }
 
 /// The numbers of sixteen outputs, each in both halves of its word.
@@ -67,13 +63,8 @@ struct CodesOf8Bits {
   static void widen(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
                     bf16* out) {
     const std::byte* words = begin_of(p, panel) + layout.word(0, k);
-    for (int64_t i = 0; i < kQuantisedDepthStep; i += 4) {
-      const __m512i codes = load(words + i * kPanelWidth);
-      const __m512i even = _mm512_and_si512(codes, _mm512_set1_epi16(0x00ff));
-      bf16* to = out + i * kPanelWidth;
-      _mm512_store_si512(to, whole_numbers_as_bf16(even));
-      _mm512_store_si512(to + kRow, whole_numbers_as_bf16(_mm512_srli_epi16(codes, 8)));
-    }
+    for (int64_t i = 0; i < kQuantisedDepthStep; i += 4)
+      widen_values(load(words + i * kPanelWidth), out + i * kPanelWidth);
   }
 };
 
@@ -85,9 +76,7 @@ struct TwoLevels {
     const std::byte* words = begin + layout.word(0, k);
     const int64_t group = layout.group_of(k);
     const __m512i scale = in_halves(begin + layout.scale(0, group));
-    // Less 128, the highest bit of every value.
-    const __m512i minimum =
-        _mm512_xor_si512(in_bytes(begin + layout.minimum(0, group)), _mm512_set1_epi8(-kLeastValue));
+    const __m512i minimum = in_bytes(begin + layout.minimum(0, group));
     const __m512i lower_half = _mm512_set1_epi8(15);
     for (int64_t i = 0; i < kQuantisedDepthStep; i += 8) {
       const __m512i codes = load(words + i / 2 * kPanelWidth);
@@ -95,8 +84,8 @@ struct TwoLevels {
       const __m512i last = _mm512_and_si512(_mm512_srli_epi16(codes, 4), lower_half);
       // Two products in one: neither reaches 256.
       bf16* to = out + i * kPanelWidth;
-      widen_from_128(_mm512_add_epi8(_mm512_mullo_epi16(first, scale), minimum), to);
-      widen_from_128(_mm512_add_epi8(_mm512_mullo_epi16(last, scale), minimum), to + 2 * kRow);
+      widen_values(_mm512_add_epi8(_mm512_mullo_epi16(first, scale), minimum), to);
+      widen_values(_mm512_add_epi8(_mm512_mullo_epi16(last, scale), minimum), to + 2 * kRow);
     }
   }
 };
