@@ -374,7 +374,7 @@ std::vector<float> packed_bf16(const KernelTable& table, const std::vector<float
 }
 
 TEST_P(Rows, SumsAreOfWhatIsPacked) {
-  for (const int64_t count : {0, 1, 7, 8, 15, 16, 17, 40, 4099}) {
+  for (const int64_t count : {1, 7, 8, 15, 16, 17, 40, 4099}) {
     const std::vector<float> x = test::random_values(9, count);
     Buffer<std::byte> memory(round_up(count, 32) * table_.bf16_row_element_bytes);
     const float of_packed = table_.pack_row_bf16(x.data(), count, round_up(count, 32), memory.data());
