@@ -214,6 +214,46 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
+/// Panels whose output's scale is 1 and minimum 0: every code of 8 bits, or every step of two levels with
+/// every code.
+TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
+  for (const Quantisation& quantisation : {Quantisation{8, 0, true, true}, kTwoLevels}) {
+    const int64_t inputs = quantisation.two_levels ? 18 * 32 : 256;
+    const QuantisedLayout layout(quantisation, inputs);
+    Buffer<std::byte> panel(layout.bytes());
+    std::vector<float> values;
+    for (int64_t lane = 0; lane < kPanelWidth; ++lane) {
+      *reinterpret_cast<float*>(panel.data() + QuantisedLayout::output_scale(lane)) = 1;
+      for (int64_t k = 0; k < inputs; ++k) {
+        const int64_t step = k / 32;
+        const int64_t code = quantisation.two_levels ? k % 16 : k;
+        const int64_t offset = 255 - step * 15;
+        if (quantisation.two_levels) {
+          panel.data()[layout.scale(lane, step)] = static_cast<std::byte>(step);
+          panel.data()[layout.minimum(lane, step)] = static_cast<std::byte>(offset);
+        }
+        auto* word = reinterpret_cast<uint32_t*>(panel.data() + layout.word(lane, k));
+        *word |= static_cast<uint32_t>(code)
+                 << code_shift(quantisation.bits, static_cast<int>(k % layout.codes_per_word()));
+        if (lane == 0)
+          values.push_back(static_cast<float>(quantisation.two_levels ? offset + step * code : code));
+      }
+    }
+    std::vector<float> unit_rows(static_cast<size_t>(inputs * inputs));
+    for (int64_t k = 0; k < inputs; ++k) unit_rows[static_cast<size_t>(k * inputs + k)] = 1;
+    const PanelView view{panel.data(), DType::kF32, kPanelWidth, inputs, layout.bytes(), quantisation};
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const int64_t rows : {int64_t{1}, int64_t{20}, inputs}) {
+        const auto out = product({unit_rows.data(), rows, inputs}, {}, dtype, view);
+        for (int64_t k = 0; k < rows; ++k) {
+          ASSERT_EQ(out[static_cast<size_t>(k * kPanelWidth + 5)], values[static_cast<size_t>(k)])
+              << name_of(quantisation) << ", input " << k << " of " << rows << " rows";
+        }
+      }
+    }
+  }
+}
+
 // All panels in one call, so that slices follow each other in every way: from pair to pair, to a panel by
 // itself, and back to the first for the next pass.
 TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
