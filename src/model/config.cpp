@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <system_error>
@@ -119,7 +120,7 @@ void read_own_form(const JsonObject& form, ModelConfig& config) {
     form.require("version", 1);
     return;
   }
-  if (form.integer("version", {0, kPanelVersion + 1000}) != kPanelVersion)
+  if (form.integer("version", {0, std::numeric_limits<int64_t>::max()}) != kPanelVersion)
     form.refuse("version", fmt::format("{}; pack the model again", kPanelVersion));
   const std::string dtype = form.text("dtype");
   if (dtype != "f32" && dtype != "bf16") form.refuse("dtype", "f32 or bf16");

@@ -203,7 +203,7 @@ class Widener {
   /// Of codes.
   int64_t step_bytes() const { return layout_.word(0, kTileInputs) - layout_.word(0, 0); }
   const std::byte* codes_at(int64_t panel, int64_t k) const {
-    return static_cast<const std::byte*>(p_.panels) + panel * p_.panel_stride + layout_.word(0, k);
+    return begin_of(p_, panel) + layout_.word(0, k);
   }
 
  private:
