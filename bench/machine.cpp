@@ -11,7 +11,8 @@
 namespace lacuna {
 namespace {
 
-// Enough independent sums to hide the latency of a multiply-add (4 cycles, two at a time).
+// Enough independent sums to hide the latency of a multiply-add (4 cycles, two at a time). The compiler must
+// not see that all have one value: it would make do with one chain of additions.
 constexpr int kSums = 10;
 
 /// The sums' total, so that the compiler keeps the work.
@@ -21,6 +22,7 @@ float probe_scalar(int64_t rounds) {
   float sums[kSums] = {};
   const volatile float one = 1;
   const float factor = one;
+  for (float& sum : sums) asm volatile("" : "+x"(sum));
   for (int64_t i = 0; i < rounds; ++i) {
     for (float& sum : sums) sum = factor * factor + sum;
     asm volatile("" ::: "memory");
@@ -31,6 +33,7 @@ float probe_scalar(int64_t rounds) {
 __attribute__((target("avx2,fma"))) float probe_avx2(int64_t rounds) {
   __m256 sums[kSums] = {};
   __m256 factor = _mm256_set1_ps(1);
+  for (__m256& sum : sums) asm volatile("" : "+x"(sum));
   for (int64_t i = 0; i < rounds; ++i) {
     asm volatile("" : "+x"(factor));  // otherwise the compiler may multiply once for all rounds
     for (__m256& sum : sums) sum = _mm256_fmadd_ps(factor, factor, sum);
@@ -43,6 +46,7 @@ __attribute__((target("avx2,fma"))) float probe_avx2(int64_t rounds) {
 __attribute__((target("avx512f"))) float probe_avx512(int64_t rounds) {
   __m512 sums[kSums] = {};
   __m512 factor = _mm512_set1_ps(1);
+  for (__m512& sum : sums) asm volatile("" : "+v"(sum));
   for (int64_t i = 0; i < rounds; ++i) {
     asm volatile("" : "+v"(factor));
     for (__m512& sum : sums) sum = _mm512_fmadd_ps(factor, factor, sum);
@@ -55,6 +59,7 @@ __attribute__((target("avx512f"))) float probe_avx512(int64_t rounds) {
 __attribute__((target("avx512f,avx512bf16"))) float probe_avx512_bf16(int64_t rounds) {
   __m512 sums[kSums] = {};
   __m512i factor = _mm512_set1_epi32(0x3f803f80);
+  for (__m512& sum : sums) asm volatile("" : "+v"(sum));
   for (int64_t i = 0; i < rounds; ++i) {
     asm volatile("" : "+v"(factor));
     for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, (__m512bh)factor, (__m512bh)factor);

@@ -68,9 +68,9 @@ class RotatedWeights {
   Buffer<std::byte> further_;
 };
 
-/// Compares a sample of out's elements with the definition, in double. Weights may have been rounded by
-/// `weight_error`, relatively.
-void check(const ProductToTime& product, const float* out, int64_t out_stride, double weight_error,
+/// Compares a sample of out's elements with the definition, in double. Factors may have been rounded by
+/// `rounding`, relatively.
+void check(const ProductToTime& product, const float* out, int64_t out_stride, double rounding,
            const char* failure) {
   for (int64_t row = 0; row < product.rows; row += 1 + product.rows / 5) {
     for (int64_t n = 0; n < product.outputs; n += 1 + product.outputs / 41) {
@@ -83,8 +83,7 @@ void check(const ProductToTime& product, const float* out, int64_t out_stride, d
         absolute += std::abs(term);
       }
       const double bound =
-          (static_cast<double>(product.inputs) * std::numeric_limits<float>::epsilon() + weight_error) *
-          absolute;
+          (static_cast<double>(product.inputs) * std::numeric_limits<float>::epsilon() + rounding) * absolute;
       expects(std::abs(out[row * out_stride + n] - sum) <= bound, failure);
     }
   }
@@ -108,8 +107,9 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
              {out.data(), product.rows, product.outputs, out_stride});
   };
   run(weights, 0);
-  const bool rounds_weights = is_quantised && context.kernels.bf16_row_element_bytes == sizeof(bf16);
-  check(product, out.data(), out_stride, rounds_weights ? 0x1p-8 : 0, "bench matmul: the product is right");
+  // Of weights on their way to bf16, or of rows that are split.
+  const bool rounds = is_quantised && context.kernels.bf16_row_element_bytes == sizeof(bf16);
+  check(product, out.data(), out_stride, rounds ? 0x1p-8 : 0, "bench matmul: the product is right");
 
   std::unique_ptr<OneDnnProduct> onednn;
   if (!is_quantised) onednn = make_onednn_product(product, context.threads.size());

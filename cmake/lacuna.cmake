@@ -58,7 +58,7 @@ endfunction()
 # Each instruction set lives in its own folder and is compiled for it; dispatch.cpp alone asks the CPU.
 function(lacuna_kernel_flags)
   set(avx2 -mavx2 -mfma -mf16c)
-  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16)
+  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx512vnni)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # g++ 12 warns about its own AVX-512 header (GCC bug 105593).
     list(APPEND avx512 -Wno-uninitialized -Wno-maybe-uninitialized)

@@ -59,7 +59,8 @@ CpuFeatures detect_cpu() {
   features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && cpu_has_f16c();
   features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") &&
                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16") &&
+                    __builtin_cpu_supports("avx512vnni");
   static const bool amx = cpu_has_amx_bf16() && system_grants_amx();
   features.amx = features.avx512 && amx;
   return features;

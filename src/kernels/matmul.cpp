@@ -18,15 +18,15 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
                  : RowStrides::in_rows(padded_depth_ + kCacheLine / element_bytes_);  // as output_stride()
   const int64_t elements =
       in_tiles_ ? round_up(num_rows_, kRowTile) / kRowTile * strides_.tile : num_rows_ * strides_.row;
-  buffer_.reserve(elements * element_bytes_);
-  sums_.reserve(num_rows_);
+  packed_.data.reserve(elements * element_bytes_);
+  packed_.sums.reserve(num_rows_);
+  is_split_ = false;
 }
 
 PackedRows::RowsOfTile PackedRows::rows_of_tile(int64_t tile) {
   const int64_t count = std::min(kRowTile, num_rows_ - tile * kRowTile);
   if (!in_tiles_) {
-    return {buffer_.data() + strides_.offset(tile * kRowTile, 0) * element_bytes_,
-            strides_.row * element_bytes_, count};
+    return {packed_.data.data() + offset_bytes(tile * kRowTile), strides_.row * element_bytes_, count};
   }
   thread_local Buffer<std::byte> space;
   const int64_t row_bytes = padded_depth_ * element_bytes_ + kCacheLine;
@@ -46,7 +46,7 @@ void PackedRows::lay_out_tile(int64_t tile, const RowsOfTile& rows) {
   constexpr int64_t kStepBytes = kBf16DepthStep * static_cast<int64_t>(sizeof(bf16));
   for (int64_t k = 0; k < padded_depth_; k += kBf16DepthStep) {
     for (int64_t i = 0; i < rows.count; ++i) {
-      std::memcpy(buffer_.data() + strides_.offset(tile * kRowTile + i, k) * element_bytes_,
+      std::memcpy(packed_.data.data() + strides_.offset(tile * kRowTile + i, k) * element_bytes_,
                   rows.data + i * rows.row_bytes + k * element_bytes_, kStepBytes);
     }
   }
@@ -60,47 +60,72 @@ void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::s
   });
 }
 
-void multiply(const KernelContext& context, const PackedRows& rows, const PanelView& weights,
-              const float* bias, Matrix<float> out) {
+const PackedRows::Form& PackedRows::split(const KernelContext& context) {
+  if (is_split_) return split_;
+  split_.data.reserve(offset_bytes(num_rows_));
+  split_.sums.reserve(num_rows_);
+  split_.steps.reserve(num_rows_);
+  context.threads.parallel_for(num_rows_, [&](int64_t row, int) {
+    const int64_t begin = offset_bytes(row);
+    const SplitRow split = context.kernels.split_row_bf16(packed_.data.data() + begin, padded_depth_,
+                                                          split_.data.data() + begin);
+    split_.sums.data()[row] = split.sum;
+    split_.steps.data()[row] = split.step;
+  });
+  is_split_ = true;
+  return split_;
+}
+
+void multiply(const KernelContext& context, PackedRows& rows, const PanelView& weights, const float* bias,
+              Matrix<float> out) {
   expects(rows.depth() == weights.inputs && (weights.is_quantised() || rows.dtype() == weights.dtype),
           "multiply: rows and weights have one depth and one dtype");
   const int64_t panels = num_panels(weights.outputs);
   expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
           "multiply: out holds whole panels for every row");
-  // Enough tasks that threads finish together and that the sums of a task of up to 512 rows, which are put
-  // aside and taken up again, stay in the second-level cache; each an even number of panels, as products take
-  // pairs.
+  // Enough tasks that threads finish together, and none so large that its sums, which are put aside and taken
+  // up again, leave the second-level cache; each an even number of panels, as products take pairs.
   constexpr int64_t kSumsOfTask = 512 * 1024 / sizeof(float);
+  constexpr int64_t kRowsOfTask = 512;  // by 16 panels
+  static_assert(kRowsOfTask % kRowTile == 0, "tasks begin with a whole tile");
   const int64_t fair_share = panels / (8 * static_cast<int64_t>(context.threads.size()));
-  const int64_t fitting = kSumsOfTask / (kPanelWidth * std::max<int64_t>(1, rows.num_rows()));
-  const int64_t panels_per_task =
-      round_up(std::max<int64_t>(1, std::min(fair_share, std::max<int64_t>(fitting, 16))), 2);
+  const int64_t fitting = kSumsOfTask / (kPanelWidth * std::clamp<int64_t>(rows.num_rows(), 1, kRowsOfTask));
+  const int64_t panels_per_task = round_up(std::max<int64_t>(1, std::min(fair_share, fitting)), 2);
+  const int64_t row_blocks = (rows.num_rows() + kRowsOfTask - 1) / kRowsOfTask;
 
   const KernelTable& kernels = context.kernels;
   const bool is_bf16 = rows.dtype() == DType::kBF16;
+  const bool splits_rows = is_bf16 && weights.quantisation.scales_sums() && kernels.split_row_bf16 != nullptr;
+  const PackedRows::Form& form = splits_rows ? rows.split(context) : rows.packed();
   const auto dense = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
-  const auto quantised = is_bf16 ? kernels.panel_product_bf16_quantised : kernels.panel_product_f32_quantised;
+  const auto quantised = splits_rows ? kernels.panel_product_split
+                         : is_bf16   ? kernels.panel_product_bf16_quantised
+                                     : kernels.panel_product_f32_quantised;
   const auto panel_product = weights.is_quantised() ? quantised : dense;
 
-  context.threads.parallel_for((panels + panels_per_task - 1) / panels_per_task, [&](int64_t task, int) {
-    const int64_t first = task * panels_per_task;
+  const int64_t tasks = (panels + panels_per_task - 1) / panels_per_task * row_blocks;
+  context.threads.parallel_for(tasks, [&](int64_t task, int) {
+    // All rows in turn, while the panels are still in the cache.
+    const int64_t first = task / row_blocks * panels_per_task;
+    const int64_t first_row = task % row_blocks * kRowsOfTask;
     PanelProduct product;
-    product.a = rows.data();
+    product.a = form.data.data() + rows.offset_bytes(first_row);
     product.a_strides = rows.strides();
-    product.num_rows = rows.num_rows();
+    product.num_rows = std::min(kRowsOfTask, rows.num_rows() - first_row);
     product.panels = weights.panel(first);
     product.panel_stride = weights.panel_stride;
     product.num_panels = std::min(panels_per_task, panels - first);
     product.depth = rows.padded_depth();
-    product.out = out.data + first * kPanelWidth;
+    product.out = out.row(first_row) + first * kPanelWidth;
     product.out_stride = out.stride;
     product.quantisation = weights.quantisation;
-    product.row_sums = rows.sums();
+    product.row_sums = form.sums.data() + first_row;
+    if (splits_rows) product.row_steps = form.steps.data() + first_row;
     panel_product(product);
     if (bias == nullptr) return;
     const int64_t begin = first * kPanelWidth;
     const int64_t end = std::min(weights.outputs, begin + product.num_panels * kPanelWidth);
-    for (int64_t row = 0; row < rows.num_rows(); ++row) {
+    for (int64_t row = first_row; row < first_row + product.num_rows; ++row) {
       kernels.add_scaled(out.row(row) + begin, bias + begin, 1, end - begin);
     }
   });

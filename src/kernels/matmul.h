@@ -38,17 +38,25 @@ class PackedRows {
       const RowsOfTile rows = rows_of_tile(tile);
       for (int64_t i = 0; i < rows.count; ++i) {
         const int64_t row = tile * kRowTile + i;
-        sums_.data()[row] =
+        packed_.sums.data()[row] =
             pack_row(context.kernels, row_of(row, space.data()), rows.data + i * rows.row_bytes);
       }
       if (in_tiles_) lay_out_tile(tile, rows);
     });
   }
 
-  const void* data() const { return buffer_.data(); }
+  /// What products read of the rows.
+  struct Form {
+    Buffer<std::byte> data;  ///< laid out by strides()
+    Buffer<float> sums;      ///< of the numbers of each row, as they are here
+    Buffer<float> steps;     ///< of split rows
+  };
+  const Form& packed() const { return packed_; }
+  /// KernelTable::split_row_bf16 of the packed rows, which are bf16; made when it is first asked for.
+  const Form& split(const KernelContext& context);
   const RowStrides& strides() const { return strides_; }
-  /// Of the numbers of each row, as packed.
-  const float* sums() const { return sums_.data(); }
+  /// From the first row to `row`; of rows in tiles, a multiple of 16.
+  int64_t offset_bytes(int64_t row) const { return strides_.offset(row, 0) * element_bytes_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t padded_depth() const { return padded_depth_; }
   int64_t depth() const { return depth_; }
@@ -69,8 +77,9 @@ class PackedRows {
   float pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const;
   void lay_out_tile(int64_t tile, const RowsOfTile& rows);
 
-  Buffer<std::byte> buffer_;
-  Buffer<float> sums_;
+  Form packed_;
+  Form split_;
+  bool is_split_ = false;
   int64_t num_rows_ = 0;
   int64_t depth_ = 0;
   int64_t padded_depth_ = 0;
@@ -82,10 +91,11 @@ class PackedRows {
 
 /// out[i, n] = sum over k of rows[i, k] * weights[n, k] + bias[n]
 /// Weights have the dtype of the rows, or are quantised.
+///   rows  are split where the table wants that for such weights; their packed form stays
 ///   out   [num_rows, outputs] with stride >= outputs rounded up to 16: the padding is written too
 ///   bias  [outputs] or null
 /// The bits of out[i, :] depend on row i alone.
-void multiply(const KernelContext& context, const PackedRows& rows, const PanelView& weights,
-              const float* bias, Matrix<float> out);
+void multiply(const KernelContext& context, PackedRows& rows, const PanelView& weights, const float* bias,
+              Matrix<float> out);
 
 }  // namespace lacuna

@@ -4,7 +4,7 @@
 // Promise of every function: the bits of a row's result depend on that row's inputs alone, never on how many
 // rows share the call. Each output element of a product is added up over k = 0, 1, 2, ... in one order, which
 // an instruction set chooses within every 32 inputs; a sum may be put aside at each multiple of 32 and taken
-// up again.
+// up again. Products of split rows are exact within each 768 inputs, whose sums are then added up in order.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct RowStrides {
 
 /// out[r, n] = sum over k of a[r, k] * w[n, k], for whole panels of 16 outputs (see panels.h).
 struct PanelProduct {
-  const void* a = nullptr;    ///< packed rows [num_rows, depth]; float for f32, see pack_row_bf16 for bf16
+  const void* a = nullptr;    ///< packed (or split) rows [num_rows, depth]; float for f32, see pack_row_bf16
   RowStrides a_strides = {};  ///< in rows, or, for bf16 where the table takes them, in tiles
   int64_t num_rows = 0;
   const void* panels = nullptr;
@@ -53,10 +53,17 @@ struct PanelProduct {
   int64_t depth = 0;     ///< K; for bf16 a multiple of 32
   float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
   int64_t out_stride = 0;
-  bool accumulate = false;          ///< continue the chains from what out holds instead of from zero
-  Quantisation quantisation = {};   ///< of the panels, for products with quantised weights
-  const float* row_sums = nullptr;  ///< [num_rows] of the packed numbers, where the quantisation scales sums;
-                                    ///< nothing can be continued then
+  bool accumulate = false;           ///< continue the chains from what out holds instead of from zero
+  Quantisation quantisation = {};    ///< of the panels, for products with quantised weights
+  const float* row_sums = nullptr;   ///< [num_rows] of the packed (or split) numbers, where the quantisation
+                                     ///< scales sums; nothing can be continued then
+  const float* row_steps = nullptr;  ///< [num_rows] of split rows
+};
+
+/// A row that was split.
+struct SplitRow {
+  float step;  ///< of its whole numbers: a power of two, or no number
+  float sum;   ///< of all its numbers
 };
 
 struct MaxIndex {
@@ -82,6 +89,16 @@ struct KernelTable {
   /// Rounds x[0, count) to bf16 (nearest even) and fills [count, padded_count) with zeros. Returns the sum of
   /// what it wrote.
   float (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
+
+  /// Splits a row that pack_row_bf16 packed, for weights whose quantisation scales sums; null where those
+  /// take rows as they are packed, and where rows lie in tiles. x = step * (256 * high + low), high and low
+  /// whole numbers of 8 bits with a sign: numbers of at least 1/128 of the row's greatest keep their value
+  /// (but the greatest may lose one step of 32,640), unless that is below 2^-112; smaller ones are rounded to
+  /// whole steps. Four inputs are four highs and then four lows, either in the order 0, 2, 1, 3 in which
+  /// codes lie. A row that holds infinity or NaN has NaN as step, and so have all its outputs.
+  ///   out  as many bytes as `packed`
+  SplitRow (*split_row_bf16)(const void* packed, int64_t padded_count, void* out);
+  void (*panel_product_split)(const PanelProduct&);
 
   void (*panel_product_f32)(const PanelProduct&);
   /// Products of bf16 values, accumulated in f32.

@@ -110,7 +110,7 @@ TEST_P(Multiply, PacksRowsThatAreComputedOnTheWayAsThoseThatLieInMemory) {
     ASSERT_EQ(on_the_way.depth(), kInputs);
     const int64_t element_bytes = dtype == DType::kF32 ? 4 : GetParam().bf16_row_element_bytes;
     const auto element = [&](const PackedRows& rows, int64_t row, int64_t k) {
-      return static_cast<const std::byte*>(rows.data()) + rows.strides().offset(row, k) * element_bytes;
+      return rows.packed().data.data() + rows.strides().offset(row, k) * element_bytes;
     };
     for (int64_t row = 0; row < kRows; ++row) {
       for (int64_t k = 0; k < padded_depth(dtype, kInputs); ++k) {

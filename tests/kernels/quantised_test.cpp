@@ -59,6 +59,7 @@ class RandomPanels {
         floats[16 + n % 16] = output_minimum;
       }
       double largest_scale = output_scale;
+      double largest_minimum = 0;
       for (int64_t g = 0; g < groups; ++g) {
         // Halves of whole numbers: f16 and f32 both hold them.
         float scale = static_cast<float>(1 + one_of(200)) / 128;
@@ -68,7 +69,10 @@ class RandomPanels {
           scale = static_cast<float>(step);
           minimum = static_cast<float>(one_of(static_cast<uint64_t>(256 - 15 * step)));
         }
-        if (!quantisation.two_levels) largest_scale = std::max<double>(largest_scale, scale);
+        if (!quantisation.two_levels) {
+          largest_scale = std::max<double>(largest_scale, scale);
+          largest_minimum = std::max<double>(largest_minimum, std::abs(minimum));
+        }
         place_scale(quantisation, panel + of_outputs, g * 16 + n % 16, scale);
         if (quantisation.has_minimum)
           place_scale(quantisation, panel + of_outputs, (groups + g) * 16 + n % 16, minimum);
@@ -88,13 +92,14 @@ class RandomPanels {
           weights_[static_cast<size_t>(n * inputs + k)] = weight;
         }
       }
-      greatest_parts_.push_back(quantisation.scales_sums() ? 255 * largest_scale : 0);
+      const double greatest_code = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
+      greatest_parts_.push_back(greatest_code * largest_scale + largest_minimum);
     }
   }
 
   const PanelView& view() const { return view_; }
   const float* weights(int64_t n) const { return weights_.data() + n * inputs_; }
-  /// The most that a value's part in a weight may be, where sums are scaled; the minimum takes it back.
+  /// The most that a value's part in a weight may be; the minimum takes it back.
   double greatest_part(int64_t n) const { return greatest_parts_[static_cast<size_t>(n)]; }
 
  private:
@@ -136,20 +141,42 @@ class QuantisedProducts : public testing::TestWithParam<KernelTable> {
     return out;
   }
 
+  bool splits_rows(DType dtype, const Quantisation& quantisation) const {
+    return dtype == DType::kBF16 && quantisation.scales_sums() && GetParam().split_row_bf16 != nullptr;
+  }
+
   /// Whether the table rounds weights to bf16 on their way.
   bool rounds_weights(DType rows_dtype) const {
     return rows_dtype == DType::kBF16 && GetParam().bf16_row_element_bytes == sizeof(bf16);
+  }
+
+  /// What products with such weights see of a row whose numbers the dtype holds.
+  std::vector<float> seen(DType rows_dtype, const Quantisation& quantisation, const float* x,
+                          int64_t depth) const {
+    std::vector<float> row(x, x + depth);
+    if (!splits_rows(rows_dtype, quantisation)) return row;
+    float greatest = 0;
+    for (const float value : row) greatest = std::max(greatest, std::abs(value));
+    const float step = std::ldexp(1.0F, std::ilogb(greatest) - 14);
+    for (float& value : row) value = std::min(std::nearbyint(value / step), 32639.0F) * step;
+    return row;
   }
 
   Expected dot(DType rows_dtype, const float* x, const RandomPanels& panels, int64_t n) const {
     const int64_t depth = panels.view().inputs;
     const float* w = panels.weights(n);
     Expected expected = test::dot(x, w, depth);
+    const bool scales_sums = panels.view().quantisation.scales_sums();
+    // Of split rows, sums over 768 inputs are exact, and two for each are added up and scaled.
+    const int64_t roundings =
+        splits_rows(rows_dtype, panels.view().quantisation) ? 4 + depth / 256 : depth + 2;
     for (int64_t k = 0; k < depth; ++k) {
       // Sums that are scaled are of rows times values, which are exact but may be larger than weights.
-      expected.bound +=
-          static_cast<double>(depth + 2) * test::kEpsilon * std::abs(x[k]) * panels.greatest_part(n);
-      if (rounds_weights(rows_dtype) && !panels.view().quantisation.scales_sums())
+      if (scales_sums) {
+        expected.bound +=
+            static_cast<double>(roundings) * test::kEpsilon * std::abs(x[k]) * panels.greatest_part(n);
+      }
+      if (rounds_weights(rows_dtype) && !scales_sums)
         expected.bound += 0x1p-8 * std::abs(double{x[k]} * w[k]);
     }
     return expected;
@@ -159,7 +186,7 @@ class QuantisedProducts : public testing::TestWithParam<KernelTable> {
 TEST_P(QuantisedProducts, EqualTheDefinitionInEveryFormatAtEveryShape) {
   constexpr int64_t kRows = 13;
   for (const Quantisation& quantisation : all_quantisations()) {
-    for (const int64_t inputs : {1, 5, 16, 31, 32, 40, 256, 289}) {
+    for (const int64_t inputs : {1, 5, 16, 31, 32, 40, 256, 289, 800}) {
       for (const int64_t outputs : {1, 16, 33, 70}) {
         const RandomPanels w(quantisation, outputs, inputs);
         for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -167,8 +194,8 @@ TEST_P(QuantisedProducts, EqualTheDefinitionInEveryFormatAtEveryShape) {
           test::round_all(dtype, x);
           std::vector<Expected> expected;
           for (int64_t row = 0; row < kRows; ++row) {
-            for (int64_t n = 0; n < outputs; ++n)
-              expected.push_back(dot(dtype, x.data() + row * inputs, w, n));
+            const std::vector<float> of_row = seen(dtype, quantisation, x.data() + row * inputs, inputs);
+            for (int64_t n = 0; n < outputs; ++n) expected.push_back(dot(dtype, of_row.data(), w, n));
           }
           const int64_t stride = round_up(outputs, kPanelWidth);
           for (const int64_t rows : {1, 2, 3, 4, 5, 13}) {
@@ -185,7 +212,7 @@ TEST_P(QuantisedProducts, EqualTheDefinitionInEveryFormatAtEveryShape) {
 
 TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
   constexpr int64_t kRows = 600;
-  constexpr int64_t kInputs = 600;
+  constexpr int64_t kInputs = 800;
   constexpr int64_t kOutputs = 50;
   constexpr int64_t kStride = 64;
   const std::vector<float> x = test::random_values(1, kRows * kInputs);
@@ -193,7 +220,8 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
   std::vector<int32_t> reversed(kRows);
   std::iota(reversed.rbegin(), reversed.rend(), 0);
   for (const Quantisation& quantisation :
-       {Quantisation{8, 32}, Quantisation{4, 32, true}, Quantisation{8, 0}, kTwoLevels}) {
+       {Quantisation{8, 32}, Quantisation{4, 32, true}, Quantisation{8, 16, true, true}, Quantisation{4, 16},
+        Quantisation{8, 0}, Quantisation{4, 0}, kTwoLevels}) {
     const RandomPanels w(quantisation, kOutputs, kInputs);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       const std::vector<float> batch = product(all, {}, dtype, w.view());
@@ -259,8 +287,9 @@ TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
 TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
   constexpr int64_t kOutputs = 5 * kPanelWidth;
   for (const Quantisation& quantisation :
-       {Quantisation{8, 32}, Quantisation{4, 32}, Quantisation{8, 0}, kTwoLevels}) {
-    for (const int64_t inputs : {32, 288, 544}) {
+       {Quantisation{8, 32}, Quantisation{4, 32}, Quantisation{8, 16, true, true}, Quantisation{4, 16},
+        Quantisation{8, 0}, Quantisation{4, 0}, kTwoLevels}) {
+    for (const int64_t inputs : {32, 288, 544, 1600}) {
       const RandomPanels w(quantisation, kOutputs, inputs);
       for (const int64_t num_rows : {33, 47, 545}) {
         const std::vector<float> x = test::random_values(3, num_rows * inputs);
@@ -268,10 +297,13 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
         PackedRows rows;
         rows.pack(context_, all, {}, DType::kBF16);
         std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
-        PanelProduct whole = test::product_of(rows.data(), 0, num_rows, w.view(), out.data(), kOutputs);
+        const bool splits = splits_rows(DType::kBF16, quantisation);
+        const PackedRows::Form& form = splits ? rows.split(context_) : rows.packed();
+        PanelProduct whole = test::product_of(form.data.data(), 0, num_rows, w.view(), out.data(), kOutputs);
         whole.a_strides = rows.strides();
-        whole.row_sums = rows.sums();
-        GetParam().panel_product_bf16_quantised(whole);
+        whole.row_sums = form.sums.data();
+        whole.row_steps = form.steps.data();
+        (splits ? GetParam().panel_product_split : GetParam().panel_product_bf16_quantised)(whole);
         for (int64_t row = 0; row < num_rows; row += num_rows < 50 ? 1 : 17) {
           const std::vector<float> alone =
               product({x.data() + row * inputs, 1, inputs}, {}, DType::kBF16, w.view());
@@ -281,6 +313,47 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
         }
       }
     }
+  }
+}
+
+// q, k and v may be kept in formats of their own, and their rows are packed once.
+TEST_P(QuantisedProducts, TakeRowsThatOtherWeightsHaveTaken) {
+  constexpr int64_t kInputs = 70;
+  constexpr int64_t kOutputs = 40;
+  const std::vector<float> x = test::random_values(5, 9 * kInputs);
+  const RandomPanels coded({8, 0}, kOutputs, kInputs);
+  const test::Panels dense(DType::kBF16, test::random_values(6, kOutputs * kInputs), kOutputs, kInputs);
+  const auto take = [&](PackedRows& rows, const PanelView& w) {
+    std::vector<float> out(static_cast<size_t>(rows.num_rows() * 48));
+    multiply(context_, rows, w, nullptr, {out.data(), rows.num_rows(), w.outputs, 48});
+    return out;
+  };
+  PackedRows rows;
+  for (const int64_t count : {9, 4}) {  // the second time from what the first has left
+    const ConstMatrix<float> some(x.data() + (9 - count) * kInputs, count, kInputs);
+    rows.pack(context_, some, {}, DType::kBF16);
+    PackedRows fresh;
+    fresh.pack(context_, some, {}, DType::kBF16);
+    const std::vector<float> of_dense = take(fresh, dense.view());
+    const std::vector<float> of_codes = take(rows, coded.view());
+    EXPECT_EQ(take(rows, dense.view()), of_dense);
+    EXPECT_EQ(take(rows, coded.view()), of_codes);
+    EXPECT_EQ(product(some, {}, DType::kBF16, coded.view()), of_codes);
+  }
+}
+
+TEST_P(QuantisedProducts, OfRowsThatHoldNoNumberAreNone) {
+  constexpr int64_t kInputs = 64;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> x = test::random_values(5, 3 * kInputs);
+  std::fill_n(x.begin(), kInputs, std::numeric_limits<float>::quiet_NaN());
+  for (size_t k = kInputs; k < 2 * kInputs; ++k) x[k] = std::array{kInfinity, -kInfinity, -3e38F}[k % 3];
+  for (const Quantisation& quantisation : all_quantisations()) {
+    const RandomPanels w(quantisation, 16, kInputs);
+    const auto out = product({x.data(), 3, kInputs}, {}, DType::kBF16, w.view());
+    for (size_t i = 0; i < 32; ++i) EXPECT_FALSE(std::isfinite(out[i])) << name_of(quantisation) << ", " << i;
+    const auto alone = product({x.data() + 2 * kInputs, 1, kInputs}, {}, DType::kBF16, w.view());
+    EXPECT_TRUE(test::same_bits(out.data() + 32, alone.data(), 16)) << name_of(quantisation);
   }
 }
 

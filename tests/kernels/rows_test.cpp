@@ -1,4 +1,6 @@
 // The row operations of every instruction set's table.
+#include <array>
+
 #include "definitions.h"
 
 namespace lacuna {
@@ -391,6 +393,80 @@ TEST_P(Rows, SumsAreOfWhatIsPacked) {
 
 float from_bits(uint32_t bits) {
   return std::bit_cast<float>(bits);
+}
+
+struct Split {
+  SplitRow row;
+  std::vector<int32_t> whole;  ///< 256 * high + low of each input
+};
+
+/// Of a whole number of steps of 32 inputs, that bf16 holds.
+Split split(const KernelTable& table, const std::vector<float>& x) {
+  const auto count = static_cast<int64_t>(x.size());
+  Buffer<std::byte> packed(2 * count);
+  Buffer<std::byte> parts(2 * count);
+  table.pack_row_bf16(x.data(), count, count, packed.data());
+  Split result;
+  result.row = table.split_row_bf16(packed.data(), count, parts.data());
+  for (int64_t k = 0; k < count; ++k) {
+    constexpr std::array<int64_t, 4> kPlaces = {0, 2, 1, 3};
+    const std::byte* four = parts.data() + k / 4 * 8;
+    const auto part = [&](int64_t first) {
+      return static_cast<int8_t>(four[first + kPlaces[static_cast<size_t>(k % 4)]]);
+    };
+    result.whole.push_back(256 * part(0) + part(4));
+  }
+  return result;
+}
+
+TEST_P(Rows, SplitIntoWholeNumbersThatMeanTheSame) {
+  if (table_.split_row_bf16 == nullptr) GTEST_SKIP() << "takes rows as they are packed";
+  for (const double scale : {1.0, 1e34, 1e-30, 1e-37, 0.0}) {
+    for (const int64_t count : {32, 96, 4096}) {
+      std::vector<float> x = test::random_values(21, count, scale);
+      test::round_all(DType::kBF16, x);
+      float greatest = 0;
+      for (const float value : x) greatest = std::max(greatest, std::abs(value));
+      const Split split = lacuna::split(table_, x);
+      int exponent = 0;
+      EXPECT_EQ(std::frexp(split.row.step, &exponent), 0.5F) << scale;
+      double sum = 0;
+      for (size_t k = 0; k < x.size(); ++k) {
+        const double value = static_cast<double>(split.row.step) * split.whole[k];
+        sum += value;
+        if (std::abs(x[k]) >= greatest / 128 && scale >= 1e-30) {
+          EXPECT_EQ(value, x[k]) << "input " << k << " of " << count << ", scale " << scale;
+        } else {
+          // Packing may take what is below the normal numbers as zero.
+          EXPECT_LE(std::abs(value - x[k]), std::max(split.row.step / 2, 0x1p-126F))
+              << "input " << k << ", scale " << scale;
+        }
+      }
+      EXPECT_NEAR(split.row.sum, sum, test::kEpsilon * std::abs(sum));
+    }
+  }
+}
+
+TEST_P(Rows, SplitWithTheGreatestOfMantissasLoseNoMoreThanAStep) {
+  if (table_.split_row_bf16 == nullptr) GTEST_SKIP() << "takes rows as they are packed";
+  std::vector<float> x(32, 1.9921875F);
+  x[7] = -1.9921875F;
+  const Split split = lacuna::split(table_, x);
+  EXPECT_EQ(split.row.step, 0x1p-14F);
+  EXPECT_EQ(split.whole[3], 32639);
+  EXPECT_EQ(split.whole[7], -32640);
+}
+
+TEST_P(Rows, SplitThatHoldNoNumberHaveNoneAsStep) {
+  if (table_.split_row_bf16 == nullptr) GTEST_SKIP() << "takes rows as they are packed";
+  for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> x(64, 1.0F);
+    x[40] = bad;
+    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).row.step)) << bad;
+    x.assign(64, bad);
+    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).row.step)) << bad;
+  }
 }
 
 TEST_P(Rows, PackingToBf16RoundsToNearestAndTiesToEven) {

@@ -17,6 +17,8 @@ const KernelTable& amx_table() {
     wider.takes_bf16_rows_in_tiles = true;
     wider.panel_product_bf16 = amx::dense_panel_product;
     wider.panel_product_bf16_quantised = amx::coded_panel_product;
+    wider.split_row_bf16 = nullptr;
+    wider.panel_product_split = nullptr;
     return wider;
   }();
   return table;

@@ -32,18 +32,6 @@ inline void widen_values(__m512i values, bf16* out) {
   _mm512_store_si512(out + kRow, whole_numbers_as_bf16(_mm512_srli_epi16(values, 8)));
 }
 
-/// The numbers of sixteen outputs, each in both halves of its word.
-inline __m512i in_halves(const std::byte* numbers) {
-  const __m512i words = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
-  return _mm512_or_si512(words, _mm512_slli_epi32(words, 16));
-}
-
-/// In all four bytes.
-inline __m512i in_bytes(const std::byte* numbers) {
-  const __m512i halves = in_halves(numbers);
-  return _mm512_or_si512(halves, _mm512_slli_epi32(halves, 8));
-}
-
 inline const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
   return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
 }
@@ -75,17 +63,13 @@ struct TwoLevels {
     const std::byte* begin = begin_of(p, panel);
     const std::byte* words = begin + layout.word(0, k);
     const int64_t group = layout.group_of(k);
-    const __m512i scale = in_halves(begin + layout.scale(0, group));
-    const __m512i minimum = in_bytes(begin + layout.minimum(0, group));
-    const __m512i lower_half = _mm512_set1_epi8(15);
+    const auto levels =
+        StepsAndOffsets::read(begin + layout.scale(0, group), begin + layout.minimum(0, group));
     for (int64_t i = 0; i < kQuantisedDepthStep; i += 8) {
       const __m512i codes = load(words + i / 2 * kPanelWidth);
-      const __m512i first = _mm512_and_si512(codes, lower_half);
-      const __m512i last = _mm512_and_si512(_mm512_srli_epi16(codes, 4), lower_half);
-      // Two products in one: neither reaches 256.
       bf16* to = out + i * kPanelWidth;
-      widen_values(_mm512_add_epi8(_mm512_mullo_epi16(first, scale), minimum), to);
-      widen_values(_mm512_add_epi8(_mm512_mullo_epi16(last, scale), minimum), to + 2 * kRow);
+      widen_values(levels.values(lower_codes(codes)), to);
+      widen_values(levels.values(upper_codes(codes)), to + 2 * kRow);
     }
   }
 };

@@ -1,4 +1,4 @@
-// Vectors of AVX-512, and its products of bf16.
+// Vectors of AVX-512, its products of bf16, and what codes of 4 bits become there.
 #pragma once
 
 #include <immintrin.h>
@@ -62,9 +62,7 @@ struct Avx512 {
 };
 
 /// Multiplies rows and weights of bf16, a pair of inputs at a time, by the dot-product instruction.
-struct PairStep {
-  using Vectors = Avx512;
-  using Vec = __m512;
+struct PairStep : generic::FloatSums<Avx512> {
   using Weights = __m512bh;
   using RowElement = bf16;
   using TileElement = bf16;
@@ -126,6 +124,37 @@ struct PairCodes : PairStep {
   }
   static void store(bf16* to, Weights weights) { _mm512_storeu_si512(to, (__m512i)weights); }
 };
+
+/// What turns codes of 4 bits into values of 8, of sixteen outputs with two levels.
+struct StepsAndOffsets {
+  __m512i step;    // in both halves of an output's word
+  __m512i offset;  // in all four bytes
+
+  static StepsAndOffsets read(const std::byte* steps, const std::byte* offsets) {
+    const __m512i in_even_bytes = in_halves(offsets);
+    return {in_halves(steps), _mm512_or_si512(in_even_bytes, _mm512_slli_epi32(in_even_bytes, 8))};
+  }
+
+  /// Of words of four codes, one in each byte.
+  __m512i values(__m512i codes) const {
+    // Two products in one: neither reaches 256.
+    return _mm512_add_epi8(_mm512_mullo_epi16(codes, step), offset);
+  }
+
+ private:
+  static __m512i in_halves(const std::byte* numbers) {
+    const __m512i words = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+    return _mm512_or_si512(words, _mm512_slli_epi32(words, 16));
+  }
+};
+
+/// Words of four codes of 4 bits, of inputs 0 to 3 or 4 to 7 of words of eight.
+inline __m512i lower_codes(__m512i words) {
+  return _mm512_and_si512(words, _mm512_set1_epi8(15));
+}
+inline __m512i upper_codes(__m512i words) {
+  return lower_codes(_mm512_srli_epi16(words, 4));
+}
 
 }  // namespace
 }  // namespace lacuna

@@ -1,6 +1,6 @@
 // The matrix product, once, for every instruction set with vectors. A Step says what one input, or a pair of
-// inputs, of rows and panels is and how they are multiplied. `Isa` supplies the vectors (see
-// scalar/table.cpp for the list).
+// inputs, of rows and panels is and how they are multiplied, or brings a tile of its own. `Isa` supplies the
+// vectors (see scalar/table.cpp for the list).
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,37 @@
 
 namespace lacuna::generic {
 
-// A slice of a tile's panels (kDepthBlock inputs of 16 outputs, 24 KiB each in f32) stays in the first-level
-// cache, or, where a tile has two, streams from the second, while kRowBlock rows pass over it; those rows'
-// slice stays in the second-level cache for all panels. Shorter slices fit better, but put sums aside more
-// often, which costs more. None of it touches the bits: a sum that is put aside and taken up again is the
-// same chain of additions.
-inline constexpr int64_t kDepthBlock = 384;
+// Rows whose slice stays in the second-level cache for all panels.
 inline constexpr int64_t kRowBlock = 224;
+
+/// The same slice of panels that lie side by side.
+template <typename Step>
+struct Slices {
+  int64_t panel;  ///< the first
+  int64_t k;
+  int64_t depth;
+  const typename Step::TileElement* begin[Step::Vectors::kTilePanels];
+  const std::byte* next[Step::Vectors::kTilePanels];  ///< what is multiplied afterwards
+};
+
+/// What Steps that add up floats have in common.
+template <typename Isa>
+struct FloatSums {
+  using Vectors = Isa;
+  using Vec = typename Isa::Vec;
+  static constexpr int kTileRows = Isa::kTileRows;
+  // A slice of a tile's panels (so many inputs of 16 outputs, 24 KiB each in f32) stays in the first-level
+  // cache, or, where a tile has two, streams from the second, while a block of rows passes over it. Shorter
+  // slices fit better, but put sums aside more often, which costs more. None of it touches the bits: a sum
+  // that is put aside and taken up again is the same chain of additions.
+  static constexpr int64_t kDepthBlock = 384;
+  // One, because few rows wait for memory and one run is read faster than two.
+  static constexpr int64_t kPanelsOfFewRows = 1;
+};
 
 /// Multiplies rows of floats with weights of floats, one input at a time.
 template <typename Isa>
-struct FloatStep {
-  using Vectors = Isa;
+struct FloatStep : FloatSums<Isa> {
   using Vec = typename Isa::Vec;
   using Weights = typename Isa::Vec;
   using RowElement = float;
@@ -79,25 +98,23 @@ struct WidenedBf16Step : FloatStep<Isa>, DensePanels<bf16> {
   }
 };
 
-/// The same slice of panels that lie side by side.
-template <typename Step>
-struct Slices {
-  const typename Step::TileElement* begin[Step::Vectors::kTilePanels];
-  const std::byte* next[Step::Vectors::kTilePanels];  ///< what is multiplied afterwards
-  int64_t depth;
-};
-
-/// kRows rows by one slice of kPanels panels, sums held in registers.
+/// kRows rows from `first_row` on by one slice of kPanels panels, sums held in registers: loops over what is
+/// not in registers by then are never put there, so all are unrolled before anything else.
 template <typename Step, int kPanels, int kRows>
-void product_tile(const typename Step::RowElement* a, int64_t a_stride, const Slices<Step>& slices,
-                  float* out, int64_t out_stride, bool accumulate) {
+void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& slices) {
   using Isa = typename Step::Vectors;
   constexpr int kPerPanel = kPanelWidth / Isa::kLanes;
   constexpr int kVectors = kPanels * kPerPanel;
+  const int64_t a_stride = p.a_strides.row;
+  const auto* a = static_cast<const typename Step::RowElement*>(p.a) + first_row * a_stride + slices.k;
+  float* out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
+  const bool accumulate = p.accumulate || slices.k > 0;
   typename Isa::Vec sums[kRows][kVectors];
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      sums[r][v] = accumulate ? Isa::load(out + r * out_stride + v * Isa::kLanes) : Isa::zero();
+      sums[r][v] = accumulate ? Isa::load(out + r * p.out_stride + v * Isa::kLanes) : Isa::zero();
     }
   }
   // An address holds a place and a multiple of the stride, so that every third row's place is enough; a place
@@ -114,27 +131,40 @@ void product_tile(const typename Step::RowElement* a, int64_t a_stride, const Sl
       weights[v] = Step::load(slices.begin[v / kPerPanel] + k * kPanelWidth +
                               v % kPerPanel * Isa::kLanes * Step::kInputs);
     }
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const auto x = Step::broadcast(third_rows[static_cast<size_t>(r / 3)] + r % 3 * a_stride);
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) sums[r][v] = Step::multiply_add(x, weights[v], sums[r][v]);
     }
     for (auto& row : third_rows) row += Step::kInputs;
   }
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) Isa::store(out + r * out_stride + v * Isa::kLanes, sums[r][v]);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) Isa::store(out + r * p.out_stride + v * Isa::kLanes, sums[r][v]);
   }
 }
 
-/// product_tile for 1, 2, ..., Isa::kTileRows rows, at index rows - 1.
+template <typename Step, int kPanels, int kRows>
+constexpr auto tile_of() {
+  if constexpr (requires { Step::template tile<kPanels, kRows>; }) {
+    return Step::template tile<kPanels, kRows>;
+  } else {
+    return product_tile<Step, kPanels, kRows>;
+  }
+}
+
+/// Tiles of 1, 2, ..., Step::kTileRows rows, at index rows - 1.
 template <typename Step, int kPanels, int... kIndex>
 constexpr auto product_tiles(std::integer_sequence<int, kIndex...>) {
-  return std::array{product_tile<Step, kPanels, kIndex + 1>...};
+  return std::array{tile_of<Step, kPanels, kIndex + 1>()...};
 }
 
 /// The same for 1, 2, ..., Isa::kTilePanels panels, at index panels - 1.
 template <typename Step, int... kIndex>
 constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
-  constexpr std::make_integer_sequence<int, Step::Vectors::kTileRows> kRows;
+  constexpr std::make_integer_sequence<int, Step::kTileRows> kRows;
   using ByRows = decltype(product_tiles<Step, 1>(kRows));
   return std::array<ByRows, sizeof...(kIndex)>{product_tiles<Step, kIndex + 1>(kRows)...};
 }
@@ -144,11 +174,10 @@ void panel_product(const PanelProduct& p) {
   using Isa = typename Step::Vectors;
   static constexpr auto kTiles =
       product_tiles_by_panels<Step>(std::make_integer_sequence<int, Isa::kTilePanels>());
-  const auto* a = static_cast<const typename Step::RowElement*>(p.a);
+  constexpr int64_t kDepthBlock = Step::kDepthBlock;
   alignas(64) typename Step::TileElement space[Isa::kTilePanels][kDepthBlock * kPanelWidth];
-  // Few rows take several slices of a panel in a row, so that weights are read in long runs, and one panel at
-  // a time, because they wait for memory and one run is read faster than two.
-  const int64_t tile_panels = p.num_rows <= 2 ? 1 : Isa::kTilePanels;
+  // Few rows take several slices of a panel in a row, so that weights are read in long runs.
+  const int64_t tile_panels = p.num_rows <= 2 ? Step::kPanelsOfFewRows : Isa::kTilePanels;
   const int64_t pass_depth = kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows));
   for (int64_t pass = 0; pass < p.depth; pass += pass_depth) {
     const int64_t pass_end = std::min(pass + pass_depth, p.depth);
@@ -159,6 +188,8 @@ void panel_product(const PanelProduct& p) {
         const auto& tiles = kTiles[static_cast<size_t>(panels - 1)];
         for (int64_t k = pass; k < pass_end; k += kDepthBlock) {
           Slices<Step> slices;
+          slices.panel = panel;
+          slices.k = k;
           slices.depth = std::min(kDepthBlock, pass_end - k);
           const bool is_last = k + slices.depth == pass_end;
           for (int64_t i = 0; i < panels; ++i) {
@@ -170,11 +201,9 @@ void panel_product(const PanelProduct& p) {
           // Tiles of nearly equal height: 8 rows are 4 + 4, since a tile of 2 would wait for its own sums.
           for (int64_t row = block, rows = 0; row < block_end; row += rows) {
             const int64_t rows_left = block_end - row;
-            const int64_t tiles_left = (rows_left + Isa::kTileRows - 1) / Isa::kTileRows;
+            const int64_t tiles_left = (rows_left + Step::kTileRows - 1) / Step::kTileRows;
             rows = (rows_left + tiles_left - 1) / tiles_left;
-            tiles[static_cast<size_t>(rows - 1)](a + row * p.a_strides.row + k, p.a_strides.row, slices,
-                                                 p.out + row * p.out_stride + panel * kPanelWidth,
-                                                 p.out_stride, p.accumulate || k > 0);
+            tiles[static_cast<size_t>(rows - 1)](p, row, slices);
           }
         }
         if (pass_end == p.depth) Step::finish(p, panel, panels, block, block_end);

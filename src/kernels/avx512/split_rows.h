@@ -1,0 +1,194 @@
+// Products of rows that are split into whole numbers (KernelTable::split_row_bf16) with weights whose
+// quantisation scales sums: their values are multiplied as they lie, or nearly so.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "kernels/avx512/vectors.h"
+#include "kernels/generic/quantised.h"
+#include "kernels/panels.h"
+#include "kernels/table.h"
+
+namespace lacuna {
+namespace {  // NOLINT: as in vectors.h
+
+/// Multiplies split rows and words of four values of 8 bits by the dot-product instruction for whole numbers.
+/// Codes of 4 bits are made such words first, once for all rows. A slice is added up exactly, and then added
+/// to `out` as a float.
+template <int kBits>
+struct SplitStep {
+  using Vectors = Avx512;
+  using TileElement = uint8_t;
+  static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
+  // 7 x 2 sums of two parts, 2 weights and 1 input fill 31 of 32 registers.
+  static constexpr int kTileRows = 7;
+  // 12 KiB of a panel, and no sum leaves 32 bits. Another depth means other bits: sums are rounded at its
+  // end.
+  static constexpr int64_t kDepthBlock = 768;
+  static constexpr int64_t kPanelsOfFewRows = 2;  // or a row would wait for its own two sums
+
+  static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
+    const QuantisedLayout layout(p.quantisation, p.depth);
+    return begin_of(p, panel) + layout.word(0, k);
+  }
+
+  static const uint8_t* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
+                              uint8_t* space) {
+    const auto* from = reinterpret_cast<const uint8_t*>(place(p, panel, k));
+    if constexpr (kBits == 8) {
+      return from;
+    } else {
+      p.quantisation.two_levels ? widen_values(p, panel, k, depth, from, space)
+                                : widen_codes(depth, from, space);
+      return space;
+    }
+  }
+
+  template <int kPanels, int kRows>
+  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<SplitStep>& slices) {
+    const int64_t a_stride = p.a_strides.row;
+    const bf16* const a = static_cast<const bf16*>(p.a) + first_row * a_stride + slices.k;
+    Sum sums[kRows][kPanels][2] = {};
+    for (int64_t k = 0; k < slices.depth; k += 4) {
+      __m512i words[kPanels];
+      for (int i = 0; i < kPanels; ++i) {
+        __builtin_prefetch(slices.next[i] + k * kBytesPerInput, 0, 2);
+        words[i] = _mm512_loadu_si512(slices.begin[i] + k * kPanelWidth);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+        for (int part = 0; part < 2; ++part) {
+          const __m512i x = broadcast(a + r * a_stride + k, part);
+#pragma GCC unroll 2
+          for (int i = 0; i < kPanels; ++i) {
+            sums[r][i][part] = (Sum)_mm512_dpbusd_epi32((__m512i)sums[r][i][part], words[i], x);
+          }
+        }
+      }
+    }
+    float* out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
+    const int64_t out_stride = p.out_stride;
+    const bool accumulate = slices.k > 0;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r, out += out_stride) {
+#pragma GCC unroll 2
+      for (int i = 0; i < kPanels; ++i) {
+        const __m512 before = accumulate ? _mm512_loadu_ps(out + i * kPanelWidth) : _mm512_setzero_ps();
+        const __m512 high = _mm512_cvtepi32_ps((__m512i)sums[r][i][0]);
+        const __m512 low = _mm512_cvtepi32_ps((__m512i)sums[r][i][1]);
+        _mm512_storeu_ps(out + i * kPanelWidth,
+                         _mm512_fmadd_ps(high, _mm512_set1_ps(256), _mm512_add_ps(before, low)));
+      }
+    }
+  }
+
+  static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
+                     int64_t end_row) {
+    for (int64_t row = first_row; row < end_row; ++row) {
+      const __m512 step = _mm512_set1_ps(p.row_steps[row]);
+      float* const out = p.out + row * p.out_stride + panel * kPanelWidth;
+      for (int64_t i = 0; i < count * kPanelWidth; i += kPanelWidth) {
+        _mm512_storeu_ps(out + i, _mm512_mul_ps(_mm512_loadu_ps(out + i), step));
+      }
+    }
+    generic::scale_sums<Avx512>(p, panel, count, first_row, end_row);
+  }
+
+ private:
+  // Not __m512i, whose elements of 64 bits the instruction does not have: g++ would keep sums in memory.
+  using Sum [[gnu::vector_size(64)]] = int32_t;
+
+  static constexpr int64_t kWordBytes = kPanelWidth * 4;
+
+  static const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
+    return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
+  }
+
+  /// Makes words of eight codes pairs of words of four.
+  static void widen_codes(int64_t depth, const uint8_t* from, uint8_t* to) {
+    for (int64_t i = 0; i < depth; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
+      const __m512i codes = _mm512_loadu_si512(from);
+      _mm512_store_si512(to, lower_codes(codes));
+      _mm512_store_si512(to + kWordBytes, upper_codes(codes));
+    }
+  }
+
+  /// The same, and values of the codes.
+  static void widen_values(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
+                           const uint8_t* from, uint8_t* to) {
+    const QuantisedLayout layout(p.quantisation, p.depth);
+    const std::byte* const begin = begin_of(p, panel);
+    for (int64_t run = 0; run < depth; run += kQuantisedDepthStep) {
+      const int64_t group = layout.group_of(k + run);
+      const auto levels =
+          StepsAndOffsets::read(begin + layout.scale(0, group), begin + layout.minimum(0, group));
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < kQuantisedDepthStep; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
+        const __m512i codes = _mm512_loadu_si512(from);
+        _mm512_store_si512(to, levels.values(lower_codes(codes)));
+        _mm512_store_si512(to + kWordBytes, levels.values(upper_codes(codes)));
+      }
+    }
+  }
+
+  /// The high or the low parts of four inputs.
+  static __m512i broadcast(const bf16* a, int part) {
+    int32_t four = 0;
+    std::memcpy(&four, a + 2 * part, sizeof four);
+    return _mm512_set1_epi32(four);
+  }
+};
+
+void split_product(const PanelProduct& p) {
+  p.quantisation.bits == 4 ? generic::panel_product<SplitStep<4>>(p)
+                           : generic::panel_product<SplitStep<8>>(p);
+}
+
+SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
+  const auto* bits = static_cast<const uint16_t*>(packed);
+  __m512i greatest = _mm512_setzero_si512();
+  for (int64_t i = 0; i < padded_count; i += 32) {
+    const __m512i magnitudes = _mm512_and_si512(_mm512_loadu_si512(bits + i), _mm512_set1_epi16(0x7fff));
+    greatest = _mm512_max_epu16(greatest, magnitudes);
+  }
+  const __m512i of_pairs = _mm512_max_epu32(_mm512_and_si512(greatest, _mm512_set1_epi32(0xffff)),
+                                            _mm512_srli_epi32(greatest, 16));
+  const int exponent = static_cast<int>(_mm512_reduce_max_epu32(of_pairs) >> 7);
+  constexpr int kNoNumber = 255;
+  if (exponent == kNoNumber) {  // every output becomes NaN by the step
+    std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(bf16));
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    return {kNan, kNan};
+  }
+  // The greatest has 15 digits before the point, unless a step would be no normal number.
+  const int step_exponent = std::max(exponent - 14, 1);
+  const auto power_of_two = [](int biased) { return std::bit_cast<float>(biased << 23); };
+  const float step = power_of_two(step_exponent);
+  const __m512 steps_in_one = _mm512_set1_ps(power_of_two(254 - step_exponent));
+  const __m512i most = _mm512_set1_epi32(127 * 256 + 127);  // that two parts with a sign can be
+  const __m128i order = _mm_set_epi8(15, 13, 14, 12, 11, 9, 10, 8, 7, 5, 6, 4, 3, 1, 2, 0);
+  auto* parts = static_cast<__m128i*>(out);
+  __m512i sums = _mm512_setzero_si512();
+  for (int64_t i = 0; i < padded_count; i += 16) {
+    const __m256i sixteen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits + i));
+    const __m512 x = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(sixteen), 16));
+    const __m512i whole = _mm512_min_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(x, steps_in_one)), most);
+    const __m512i rounded_up = _mm512_add_epi32(whole, _mm512_set1_epi32(128));  // the low part has a sign
+    const __m128i high = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(_mm512_srai_epi32(rounded_up, 8)), order);
+    const __m128i low = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(whole), order);
+    _mm_storeu_si128(parts++, _mm_unpacklo_epi32(high, low));
+    _mm_storeu_si128(parts++, _mm_unpackhi_epi32(high, low));
+    for (const __m256i half : {_mm512_castsi512_si256(whole), _mm512_extracti64x4_epi64(whole, 1)})
+      sums = _mm512_add_epi64(sums, _mm512_cvtepi32_epi64(half));
+  }
+  return {step, step * static_cast<float>(_mm512_reduce_add_epi64(sums))};
+}
+
+}  // namespace
+}  // namespace lacuna
