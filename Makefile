@@ -42,6 +42,7 @@ results: build/release/lacuna
 	build/release/lacuna report shapes -t 2
 	build/release/lacuna report server
 	build/release/lacuna report cpu
+	build/release/lacuna report cpu --isa avx512
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

@@ -98,8 +98,8 @@ struct WidenedBf16Step : FloatStep<Isa>, DensePanels<bf16> {
   }
 };
 
-/// kRows rows from `first_row` on by one slice of kPanels panels, sums held in registers: loops over what is
-/// not in registers by then are never put there, so all are unrolled before anything else.
+/// kRows rows from `first_row` on by one slice of kPanels panels, sums held in registers: unless the loops
+/// that begin and end them are unrolled at once, they pass through memory there.
 template <typename Step, int kPanels, int kRows>
 void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& slices) {
   using Isa = typename Step::Vectors;
@@ -107,14 +107,15 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& 
   constexpr int kVectors = kPanels * kPerPanel;
   const int64_t a_stride = p.a_strides.row;
   const auto* a = static_cast<const typename Step::RowElement*>(p.a) + first_row * a_stride + slices.k;
-  float* out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
+  const int64_t out_stride = p.out_stride;  // by itself: any store of a vector might have changed what p says
+  float* const out = p.out + first_row * out_stride + slices.panel * kPanelWidth;
   const bool accumulate = p.accumulate || slices.k > 0;
   typename Isa::Vec sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      sums[r][v] = accumulate ? Isa::load(out + r * p.out_stride + v * Isa::kLanes) : Isa::zero();
+      sums[r][v] = accumulate ? Isa::load(out + r * out_stride + v * Isa::kLanes) : Isa::zero();
     }
   }
   // An address holds a place and a multiple of the stride, so that every third row's place is enough; a place
@@ -131,10 +132,8 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& 
       weights[v] = Step::load(slices.begin[v / kPerPanel] + k * kPanelWidth +
                               v % kPerPanel * Isa::kLanes * Step::kInputs);
     }
-#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const auto x = Step::broadcast(third_rows[static_cast<size_t>(r / 3)] + r % 3 * a_stride);
-#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) sums[r][v] = Step::multiply_add(x, weights[v], sums[r][v]);
     }
     for (auto& row : third_rows) row += Step::kInputs;
@@ -142,7 +141,7 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& 
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) Isa::store(out + r * p.out_stride + v * Isa::kLanes, sums[r][v]);
+    for (int v = 0; v < kVectors; ++v) Isa::store(out + r * out_stride + v * Isa::kLanes, sums[r][v]);
   }
 }
 
