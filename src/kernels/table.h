@@ -98,6 +98,7 @@ struct KernelTable {
   /// codes lie. A row that holds infinity or NaN has NaN as step, and so have all its outputs.
   ///   out  as many bytes as `packed`
   SplitRow (*split_row_bf16)(const void* packed, int64_t padded_count, void* out);
+  /// Products of split rows with values, whose sums are then scaled; null where split_row_bf16 is.
   void (*panel_product_split)(const PanelProduct&);
 
   void (*panel_product_f32)(const PanelProduct&);

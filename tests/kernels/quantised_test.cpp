@@ -59,7 +59,6 @@ class RandomPanels {
         floats[16 + n % 16] = output_minimum;
       }
       double largest_scale = output_scale;
-      double largest_minimum = 0;
       for (int64_t g = 0; g < groups; ++g) {
         // Halves of whole numbers: f16 and f32 both hold them.
         float scale = static_cast<float>(1 + one_of(200)) / 128;
@@ -69,10 +68,7 @@ class RandomPanels {
           scale = static_cast<float>(step);
           minimum = static_cast<float>(one_of(static_cast<uint64_t>(256 - 15 * step)));
         }
-        if (!quantisation.two_levels) {
-          largest_scale = std::max<double>(largest_scale, scale);
-          largest_minimum = std::max<double>(largest_minimum, std::abs(minimum));
-        }
+        if (!quantisation.two_levels) largest_scale = std::max<double>(largest_scale, scale);
         place_scale(quantisation, panel + of_outputs, g * 16 + n % 16, scale);
         if (quantisation.has_minimum)
           place_scale(quantisation, panel + of_outputs, (groups + g) * 16 + n % 16, minimum);
@@ -93,13 +89,13 @@ class RandomPanels {
         }
       }
       const double greatest_code = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
-      greatest_parts_.push_back(greatest_code * largest_scale + largest_minimum);
+      greatest_parts_.push_back(quantisation.scales_sums() ? greatest_code * largest_scale : 0);
     }
   }
 
   const PanelView& view() const { return view_; }
   const float* weights(int64_t n) const { return weights_.data() + n * inputs_; }
-  /// The most that a value's part in a weight may be; the minimum takes it back.
+  /// The most that a value's part in a weight may be, where sums are scaled; the minimum takes it back.
   double greatest_part(int64_t n) const { return greatest_parts_[static_cast<size_t>(n)]; }
 
  private:

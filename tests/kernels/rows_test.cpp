@@ -400,7 +400,7 @@ struct Split {
   std::vector<int32_t> whole;  ///< 256 * high + low of each input
 };
 
-/// Of a whole number of steps of 32 inputs, that bf16 holds.
+/// Of a multiple of 32 numbers that bf16 holds.
 Split split(const KernelTable& table, const std::vector<float>& x) {
   const auto count = static_cast<int64_t>(x.size());
   Buffer<std::byte> packed(2 * count);
@@ -419,8 +419,10 @@ Split split(const KernelTable& table, const std::vector<float>& x) {
   return result;
 }
 
-TEST_P(Rows, SplitIntoWholeNumbersThatMeanTheSame) {
-  if (table_.split_row_bf16 == nullptr) GTEST_SKIP() << "takes rows as they are packed";
+/// Of the tables that split rows.
+class SplitRows : public Rows {};
+
+TEST_P(SplitRows, AreWholeNumbersThatMeanTheSame) {
   for (const double scale : {1.0, 1e34, 1e-30, 1e-37, 0.0}) {
     for (const int64_t count : {32, 96, 4096}) {
       std::vector<float> x = test::random_values(21, count, scale);
@@ -447,8 +449,7 @@ TEST_P(Rows, SplitIntoWholeNumbersThatMeanTheSame) {
   }
 }
 
-TEST_P(Rows, SplitWithTheGreatestOfMantissasLoseNoMoreThanAStep) {
-  if (table_.split_row_bf16 == nullptr) GTEST_SKIP() << "takes rows as they are packed";
+TEST_P(SplitRows, WithTheGreatestOfMantissasLoseNoMoreThanAStep) {
   std::vector<float> x(32, 1.9921875F);
   x[7] = -1.9921875F;
   const Split split = lacuna::split(table_, x);
@@ -457,8 +458,7 @@ TEST_P(Rows, SplitWithTheGreatestOfMantissasLoseNoMoreThanAStep) {
   EXPECT_EQ(split.whole[7], -32640);
 }
 
-TEST_P(Rows, SplitThatHoldNoNumberHaveNoneAsStep) {
-  if (table_.split_row_bf16 == nullptr) GTEST_SKIP() << "takes rows as they are packed";
+TEST_P(SplitRows, ThatHoldNoNumberHaveNoneAsStep) {
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> x(64, 1.0F);
@@ -527,6 +527,16 @@ TEST_P(Rows, PackingToBf16TakesRandomValuesToTheNearestAndMayFlushSubnormals) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryTable, Rows, testing::ValuesIn(supported_tables()), test::table_name);
+
+std::vector<KernelTable> tables_that_split() {
+  std::vector<KernelTable> tables = supported_tables();
+  std::erase_if(tables, [](const KernelTable& table) { return table.split_row_bf16 == nullptr; });
+  return tables;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTable, SplitRows, testing::ValuesIn(tables_that_split()), test::table_name);
+// A CPU without AVX-512 has none.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SplitRows);
 
 }  // namespace
 }  // namespace lacuna

@@ -32,9 +32,7 @@ inline void widen_values(__m512i values, bf16* out) {
   _mm512_store_si512(out + kRow, whole_numbers_as_bf16(_mm512_srli_epi16(values, 8)));
 }
 
-inline const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
-  return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
-}
+using generic::begin_of;
 
 /// Weights, rounded.
 template <int kBits>

@@ -34,7 +34,7 @@ struct SplitStep {
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
     const QuantisedLayout layout(p.quantisation, p.depth);
-    return begin_of(p, panel) + layout.word(0, k);
+    return generic::begin_of(p, panel) + layout.word(0, k);
   }
 
   static const uint8_t* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
@@ -106,10 +106,6 @@ struct SplitStep {
 
   static constexpr int64_t kWordBytes = kPanelWidth * 4;
 
-  static const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
-    return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
-  }
-
   /// Makes words of eight codes pairs of words of four.
   static void widen_codes(int64_t depth, const uint8_t* from, uint8_t* to) {
     for (int64_t i = 0; i < depth; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
@@ -123,7 +119,7 @@ struct SplitStep {
   static void widen_values(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
                            const uint8_t* from, uint8_t* to) {
     const QuantisedLayout layout(p.quantisation, p.depth);
-    const std::byte* const begin = begin_of(p, panel);
+    const std::byte* const begin = generic::begin_of(p, panel);
     for (int64_t run = 0; run < depth; run += kQuantisedDepthStep) {
       const int64_t group = layout.group_of(k + run);
       const auto levels =

@@ -25,6 +25,11 @@ struct FloatCodes : FloatStep<Isa> {
   static void store(float* to, typename Isa::Vec weights) { Isa::store(to, weights); }
 };
 
+/// Of quantised panels. Always inlined, as QuantisedLayout.
+[[gnu::always_inline]] inline const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
+  return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
+}
+
 /// Turns sums of rows [first_row, end_row) by `count` panels from values into weights, where that is due.
 template <typename Isa>
 void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64_t first_row,
@@ -34,8 +39,7 @@ void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64
   for (int64_t panel = first_panel; panel < first_panel + count; ++panel) {
     alignas(64) float scales[kPanelWidth];
     alignas(64) float minimums[kPanelWidth];
-    read_output_scales(p.quantisation, layout,
-                       static_cast<const std::byte*>(p.panels) + panel * p.panel_stride, scales, minimums);
+    read_output_scales(p.quantisation, layout, begin_of(p, panel), scales, minimums);
     for (int64_t row = first_row; row < end_row; ++row) {
       const auto row_sum = Isa::broadcast(p.row_sums[row]);
       float* sums = p.out + row * p.out_stride + panel * kPanelWidth;
@@ -75,7 +79,7 @@ class CodedPanels {
 
   /// The words that hold input k.
   const uint32_t* words(int64_t panel, int64_t k) const {
-    return reinterpret_cast<const uint32_t*>(begin(panel) + layout_.word(0, k));
+    return reinterpret_cast<const uint32_t*>(begin_of(p_, panel) + layout_.word(0, k));
   }
 
   /// Scales of the outputs from `lane` on for the run that holds input k, or what turns codes into values
@@ -85,18 +89,15 @@ class CodedPanels {
     constexpr int kMiddle = 1 << (kBits - 1);
     if (takes_codes_) return Codes::scales(Isa::broadcast(1), Isa::broadcast(static_cast<float>(-kAdded)));
     const int64_t group = layout_.group_of(k);
-    const auto scale = load(begin(panel) + layout_.scale(lane, group));
+    const auto scale = load(begin_of(p_, panel) + layout_.scale(lane, group));
     const auto minimum = has_minimum_
                              ? Isa::multiply_add(Isa::broadcast(static_cast<float>(-kAdded)), scale,
-                                                 load(begin(panel) + layout_.minimum(lane, group)))
+                                                 load(begin_of(p_, panel) + layout_.minimum(lane, group)))
                              : Isa::multiply(Isa::broadcast(static_cast<float>(-kAdded - kMiddle)), scale);
     return Codes::scales(scale, minimum);
   }
 
  private:
-  const std::byte* begin(int64_t panel) const {
-    return static_cast<const std::byte*>(p_.panels) + panel * p_.panel_stride;
-  }
   typename Isa::Vec load(const std::byte* at) const {
     if (has_two_levels_) return Isa::load_u8(reinterpret_cast<const uint8_t*>(at));
     return is_wide_ ? Isa::load(reinterpret_cast<const float*>(at))
