@@ -95,7 +95,7 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
 
   const KernelTable& kernels = context.kernels;
   const bool is_bf16 = rows.dtype() == DType::kBF16;
-  const bool splits_rows = is_bf16 && weights.quantisation.scales_sums() && kernels.split_row_bf16 != nullptr;
+  const bool splits_rows = is_bf16 && kernels.splits_rows_for(weights.quantisation);
   const PackedRows::Form& form = splits_rows ? rows.split(context) : rows.packed();
   const auto dense = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
   const auto quantised = splits_rows ? kernels.panel_product_split

@@ -4,7 +4,8 @@
 // Promise of every function: the bits of a row's result depend on that row's inputs alone, never on how many
 // rows share the call. Each output element of a product is added up over k = 0, 1, 2, ... in one order, which
 // an instruction set chooses within every 32 inputs; a sum may be put aside at each multiple of 32 and taken
-// up again. Products of split rows are exact within each 768 inputs, whose sums are then added up in order.
+// up again. Products of split rows are exact within each group, or, where the quantisation scales sums,
+// within as many inputs as the instruction set chooses; these sums are then added up in order.
 #pragma once
 
 #include <algorithm>
@@ -90,16 +91,22 @@ struct KernelTable {
   /// what it wrote.
   float (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
 
-  /// Splits a row that pack_row_bf16 packed, for weights whose quantisation scales sums; null where those
-  /// take rows as they are packed, and where rows lie in tiles. x = step * (256 * high + low), high and low
-  /// whole numbers of 8 bits with a sign: numbers of at least 1/128 of the row's greatest keep their value
-  /// (but the greatest may lose one step of 32,640), unless that is below 2^-112; smaller ones are rounded to
-  /// whole steps. Four inputs are four highs and then four lows, either in the order 0, 2, 1, 3 in which
-  /// codes lie. A row that holds infinity or NaN has NaN as step, and so have all its outputs.
+  /// Splits a row that pack_row_bf16 packed into whole numbers x / step of 16 bits; null where products with
+  /// quantised weights take rows as they are packed, and where rows lie in tiles. Numbers of at least 1/128
+  /// of the row's greatest keep their value (but the greatest may lose one step of 32,640), unless that is
+  /// below 2^-112; smaller ones are rounded to whole steps. How whole numbers lie is the table's matter. A
+  /// row that holds infinity or NaN has NaN as step, and so have all its outputs.
   ///   out  as many bytes as `packed`
   SplitRow (*split_row_bf16)(const void* packed, int64_t padded_count, void* out);
-  /// Products of split rows with values, whose sums are then scaled; null where split_row_bf16 is.
+  /// Products of split rows with quantised weights; null where split_row_bf16 is.
   void (*panel_product_split)(const PanelProduct&);
+  /// Whether panel_product_split also takes weights whose quantisation does not scale sums.
+  bool splits_rows_for_groups;
+
+  bool splits_rows_for(const Quantisation& quantisation) const {
+    return split_row_bf16 != nullptr && quantisation.bits > 0 &&
+           (splits_rows_for_groups || quantisation.scales_sums());
+  }
 
   void (*panel_product_f32)(const PanelProduct&);
   /// Products of bf16 values, accumulated in f32.

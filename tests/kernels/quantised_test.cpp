@@ -1,6 +1,7 @@
 // Products with quantised weights, through the table and through multiply().
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
 
 #include "definitions.h"
@@ -59,6 +60,7 @@ class RandomPanels {
         floats[16 + n % 16] = output_minimum;
       }
       double largest_scale = output_scale;
+      double largest_minimum = 0;
       for (int64_t g = 0; g < groups; ++g) {
         // Halves of whole numbers: f16 and f32 both hold them.
         float scale = static_cast<float>(1 + one_of(200)) / 128;
@@ -69,6 +71,8 @@ class RandomPanels {
           minimum = static_cast<float>(one_of(static_cast<uint64_t>(256 - 15 * step)));
         }
         if (!quantisation.two_levels) largest_scale = std::max<double>(largest_scale, scale);
+        if (!quantisation.two_levels && quantisation.has_minimum)
+          largest_minimum = std::max<double>(largest_minimum, std::abs(minimum));
         place_scale(quantisation, panel + of_outputs, g * 16 + n % 16, scale);
         if (quantisation.has_minimum)
           place_scale(quantisation, panel + of_outputs, (groups + g) * 16 + n % 16, minimum);
@@ -89,13 +93,13 @@ class RandomPanels {
         }
       }
       const double greatest_code = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
-      greatest_parts_.push_back(quantisation.scales_sums() ? greatest_code * largest_scale : 0);
+      greatest_parts_.push_back(greatest_code * largest_scale + largest_minimum);
     }
   }
 
   const PanelView& view() const { return view_; }
   const float* weights(int64_t n) const { return weights_.data() + n * inputs_; }
-  /// The most that a value's part in a weight may be, where sums are scaled; the minimum takes it back.
+  /// The most that a code's and a minimum's parts in a weight may be, which take each other back.
   double greatest_part(int64_t n) const { return greatest_parts_[static_cast<size_t>(n)]; }
 
  private:
@@ -138,7 +142,7 @@ class QuantisedProducts : public testing::TestWithParam<KernelTable> {
   }
 
   bool splits_rows(DType dtype, const Quantisation& quantisation) const {
-    return dtype == DType::kBF16 && quantisation.scales_sums() && GetParam().split_row_bf16 != nullptr;
+    return dtype == DType::kBF16 && GetParam().splits_rows_for(quantisation);
   }
 
   /// Whether the table rounds weights to bf16 on their way.
@@ -163,16 +167,18 @@ class QuantisedProducts : public testing::TestWithParam<KernelTable> {
     const float* w = panels.weights(n);
     Expected expected = test::dot(x, w, depth);
     const bool scales_sums = panels.view().quantisation.scales_sums();
-    // Of split rows, sums over 768 inputs are exact, and two for each are added up and scaled.
-    const int64_t roundings =
-        splits_rows(rows_dtype, panels.view().quantisation) ? 4 + depth / 256 : depth + 2;
+    const bool splits = splits_rows(rows_dtype, panels.view().quantisation);
+    // Of split rows, sums of groups, or of at least 256 inputs, are exact; each is made a float, scaled, and
+    // added with its minimum.
+    const int64_t exact = scales_sums ? 256 : panels.view().quantisation.group;
+    const int64_t roundings = splits ? 4 + 3 * (depth / exact + 1) : depth + 2;
     for (int64_t k = 0; k < depth; ++k) {
-      // Sums that are scaled are of rows times values, which are exact but may be larger than weights.
-      if (scales_sums) {
+      // Sums of rows times values are exact, but the values may be larger than weights.
+      if (scales_sums || splits) {
         expected.bound +=
             static_cast<double>(roundings) * test::kEpsilon * std::abs(x[k]) * panels.greatest_part(n);
       }
-      if (rounds_weights(rows_dtype) && !scales_sums)
+      if (rounds_weights(rows_dtype) && !scales_sums && !splits)
         expected.bound += 0x1p-8 * std::abs(double{x[k]} * w[k]);
     }
     return expected;
@@ -273,6 +279,33 @@ TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
           ASSERT_EQ(out[static_cast<size_t>(k * kPanelWidth + 5)], values[static_cast<size_t>(k)])
               << name_of(quantisation) << ", input " << k << " of " << rows << " rows";
         }
+      }
+    }
+  }
+}
+
+TEST_P(QuantisedProducts, OfTheGreatestNumbersDoNotOverflow) {
+  constexpr int64_t kInputs = 1600;
+  for (const int32_t group : {0, 16, 32}) {
+    const Quantisation quantisation{8, group, true, true};
+    const QuantisedLayout layout(quantisation, kInputs);
+    Buffer<std::byte> panel(layout.bytes());
+    std::fill(panel.data() + layout.word(0, 0), panel.data() + layout.bytes(), std::byte{255});
+    for (int64_t k = 0; k < kInputs; k += 16) {
+      const float one = 1;
+      for (int64_t lane = 0; lane < kPanelWidth; ++lane)
+        std::memcpy(panel.data() + layout.scale(lane, layout.group_of(k)), &one, sizeof one);
+    }
+    const PanelView view{panel.data(), DType::kF32, kPanelWidth, kInputs, layout.bytes(), quantisation};
+    // The least that a row holds in whole numbers, and, but for what the greatest loses, the greatest.
+    for (const float number : {-1.9921875F, 1.984375F}) {
+      const std::vector<float> x(5 * kInputs, number);
+      for (const int64_t rows : {1, 2, 5}) {
+        const std::vector<float> out = product({x.data(), rows, kInputs}, {}, DType::kBF16, view);
+        const double expected = double{number} * 255 * kInputs;
+        for (const float sum : out)
+          ASSERT_NEAR(sum, expected, kInputs * test::kEpsilon * std::abs(expected))
+              << name_of(quantisation) << ", " << rows;
       }
     }
   }

@@ -4,13 +4,11 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
-#include <bit>
 #include <cstring>
-#include <limits>
 
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/quantised.h"
+#include "kernels/generic/split_rows.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
@@ -146,6 +144,8 @@ void split_product(const PanelProduct& p) {
                            : generic::panel_product<SplitStep<8>>(p);
 }
 
+/// Each whole number is 256 * high + low, bytes with a sign: four inputs are four highs and then four lows,
+/// either in the order 0, 2, 1, 3 in which codes lie.
 SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
   const auto* bits = static_cast<const uint16_t*>(packed);
   __m512i greatest = _mm512_setzero_si512();
@@ -156,18 +156,13 @@ SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
   const __m512i of_pairs = _mm512_max_epu32(_mm512_and_si512(greatest, _mm512_set1_epi32(0xffff)),
                                             _mm512_srli_epi32(greatest, 16));
   const int exponent = static_cast<int>(_mm512_reduce_max_epu32(of_pairs) >> 7);
-  constexpr int kNoNumber = 255;
-  if (exponent == kNoNumber) {  // every output becomes NaN by the step
+  if (exponent == generic::kNoNumberExponent) {
     std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(bf16));
-    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-    return {kNan, kNan};
+    return generic::kNoNumberRow;
   }
-  // The greatest has 15 digits before the point, unless a step would be no normal number.
-  const int step_exponent = std::max(exponent - 14, 1);
-  const auto power_of_two = [](int biased) { return std::bit_cast<float>(biased << 23); };
-  const float step = power_of_two(step_exponent);
-  const __m512 steps_in_one = _mm512_set1_ps(power_of_two(254 - step_exponent));
-  const __m512i most = _mm512_set1_epi32(127 * 256 + 127);  // that two parts with a sign can be
+  const generic::WholeStep steps = generic::whole_step(exponent);
+  const __m512 steps_in_one = _mm512_set1_ps(steps.steps_in_one);
+  const __m512i most = _mm512_set1_epi32(generic::kGreatestWhole);
   const __m128i order = _mm_set_epi8(15, 13, 14, 12, 11, 9, 10, 8, 7, 5, 6, 4, 3, 1, 2, 0);
   auto* parts = static_cast<__m128i*>(out);
   __m512i sums = _mm512_setzero_si512();
@@ -183,7 +178,7 @@ SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
     for (const __m256i half : {_mm512_castsi512_si256(whole), _mm512_extracti64x4_epi64(whole, 1)})
       sums = _mm512_add_epi64(sums, _mm512_cvtepi32_epi64(half));
   }
-  return {step, step * static_cast<float>(_mm512_reduce_add_epi64(sums))};
+  return {steps.step, steps.step * static_cast<float>(_mm512_reduce_add_epi64(sums))};
 }
 
 }  // namespace

@@ -67,13 +67,14 @@ struct PairStep : generic::FloatSums<Avx512> {
   using RowElement = bf16;
   using TileElement = bf16;
   static constexpr int64_t kInputs = 2;
+  static constexpr int kParts = 1;
 
   static __m512bh broadcast(const bf16* a) {
     int32_t pair = 0;
     std::memcpy(&pair, a, sizeof pair);
     return (__m512bh)_mm512_set1_epi32(pair);
   }
-  static Weights load(const bf16* b) { return (__m512bh)_mm512_loadu_si512(b); }
+  static Weights load(const bf16* b, int /*part*/) { return (__m512bh)_mm512_loadu_si512(b); }
   static Vec multiply_add(__m512bh x, Weights weights, Vec sum) { return _mm512_dpbf16_ps(sum, x, weights); }
 };
 

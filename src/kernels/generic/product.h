@@ -49,9 +49,10 @@ struct FloatStep : FloatSums<Isa> {
   using RowElement = float;
   using TileElement = float;
   static constexpr int64_t kInputs = 1;
+  static constexpr int kParts = 1;
 
   static Vec broadcast(const float* a) { return Isa::broadcast(*a); }
-  static Weights load(const float* b) { return Isa::load(b); }
+  static Weights load(const float* b, int /*part*/) { return Isa::load(b); }
   static Vec multiply_add(Vec x, Weights weights, Vec sum) { return Isa::multiply_add(x, weights, sum); }
 };
 
@@ -78,23 +79,22 @@ struct F32Step : FloatStep<Isa>, DensePanels<float> {
   }
 };
 
-/// Multiplies rows of floats (that hold bf16 values) with bf16 panels: each slice of a panel is widened once,
-/// then all rows pass over it. A bf16 is the upper half of a float, so a shift and a mask split a pair.
+/// Multiplies rows of floats (that hold bf16 values) with bf16 panels. A bf16 is the upper half of a float,
+/// so that a shift or a mask takes it out of a pair.
 template <typename Isa>
 struct WidenedBf16Step : FloatStep<Isa>, DensePanels<bf16> {
-  static const float* slice(const PanelProduct& p, int64_t panel, int64_t begin, int64_t depth,
-                            float* space) {
-    const bf16* from = WidenedBf16Step::place(p, panel, begin);
-    for (int64_t k = 0; k < depth; k += 2) {
-      for (int64_t lane = 0; lane < kPanelWidth; lane += Isa::kLanes) {
-        typename Isa::Vec even;
-        typename Isa::Vec odd;
-        Isa::load_bf16_pairs(from + k * kPanelWidth + 2 * lane, even, odd);
-        Isa::store(space + k * kPanelWidth + lane, even);
-        Isa::store(space + (k + 1) * kPanelWidth + lane, odd);
-      }
-    }
-    return space;
+  using TileElement = bf16;
+  static constexpr int kTileRows = Isa::kTileRowsOfPairs;
+  static constexpr int64_t kDepthBlock = 768;  // as many bytes as FloatSums has of f32
+  static constexpr int64_t kInputs = 2;
+  static constexpr int kParts = 2;
+
+  static const bf16* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
+                           bf16* /*space*/) {
+    return WidenedBf16Step::place(p, panel, k);
+  }
+  static typename Isa::Vec load(const bf16* pairs, int part) {
+    return part == 0 ? Isa::load_even_bf16(pairs) : Isa::load_odd_bf16(pairs);
   }
 };
 
@@ -127,14 +127,19 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& 
     for (int i = 0; i < kPanels; ++i) {
       __builtin_prefetch(slices.next[i] + k * Step::kBytesPerInput, 0, 2);
     }
-    typename Step::Weights weights[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
-      weights[v] = Step::load(slices.begin[v / kPerPanel] + k * kPanelWidth +
-                              v % kPerPanel * Isa::kLanes * Step::kInputs);
-    }
-    for (int r = 0; r < kRows; ++r) {
-      const auto x = Step::broadcast(third_rows[static_cast<size_t>(r / 3)] + r % 3 * a_stride);
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = Step::multiply_add(x, weights[v], sums[r][v]);
+#pragma GCC unroll 2
+    for (int part = 0; part < Step::kParts; ++part) {
+      typename Step::Weights weights[kVectors];
+      for (int v = 0; v < kVectors; ++v) {
+        weights[v] = Step::load(
+            slices.begin[v / kPerPanel] + k * kPanelWidth + v % kPerPanel * Isa::kLanes * Step::kInputs,
+            part);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const auto x = Step::broadcast(third_rows[static_cast<size_t>(r / 3)] + r % 3 * a_stride + part);
+        for (int v = 0; v < kVectors; ++v) sums[r][v] = Step::multiply_add(x, weights[v], sums[r][v]);
+      }
     }
     for (auto& row : third_rows) row += Step::kInputs;
   }

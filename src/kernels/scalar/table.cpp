@@ -14,6 +14,7 @@ struct Scalar {
   static constexpr int kLanes = 1;
   static constexpr int kTilePanels = 1;  // panels and rows whose sums are held in registers at once
   static constexpr int kTileRows = 2;    // 2 rows x 16 outputs is what the 16 registers of SSE hold
+  static constexpr int kTileRowsOfPairs = 2;
 
   static Vec zero() { return 0; }
   static Vec broadcast(float x) { return x; }
@@ -42,11 +43,9 @@ struct Scalar {
     return *keys > bound ? replacement : x;
   }
   static Vec round_to_bf16(Vec x) { return static_cast<float>(bf16(x)); }
-  /// Splits kLanes pairs of bf16 into the pairs' first and second members.
-  static void load_bf16_pairs(const bf16* p, Vec& even, Vec& odd) {
-    even = static_cast<float>(p[0]);
-    odd = static_cast<float>(p[1]);
-  }
+  /// The first, or the second, members of kLanes pairs of bf16.
+  static Vec load_even_bf16(const bf16* p) { return static_cast<float>(p[0]); }
+  static Vec load_odd_bf16(const bf16* p) { return static_cast<float>(p[1]); }
   static Vec load_f16(const f16* p) { return static_cast<float>(*p); }
   static Vec load_u8(const uint8_t* p) { return *p; }
 

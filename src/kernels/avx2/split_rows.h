@@ -1,0 +1,372 @@
+// Products of rows that are split into whole numbers (KernelTable::split_row_bf16) with quantised weights,
+// whose values become pairs of 16 bits: one instruction multiplies and adds up sixteen of them where that for
+// floats takes eight.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/avx2/vectors.h"
+#include "kernels/generic/quantised.h"
+#include "kernels/generic/split_rows.h"
+#include "kernels/panels.h"
+#include "kernels/table.h"
+
+namespace lacuna {
+namespace {  // NOLINT: as in avx512/vectors.h
+
+/// A split row: its whole numbers, 16 bits each, and behind them the sums of every 16 of them as floats.
+inline constexpr int64_t kInputsOfSum = 16;
+
+/// What turns codes of 4 bits into values of 8, of eight outputs with two levels.
+struct StepsAndOffsets {
+  __m256i step;    // in both halves of an output's word
+  __m256i offset;  // in all four bytes
+
+  static StepsAndOffsets read(const std::byte* steps, const std::byte* offsets) {
+    const __m256i in_even_bytes = in_halves(offsets);
+    return {in_halves(steps), _mm256_or_si256(in_even_bytes, _mm256_slli_epi32(in_even_bytes, 8))};
+  }
+
+  /// Of words of four codes, one in each byte.
+  __m256i values(__m256i codes) const {
+    // Two products in one: neither reaches 256.
+    return _mm256_add_epi8(_mm256_mullo_epi16(codes, step), offset);
+  }
+
+ private:
+  static __m256i in_halves(const std::byte* numbers) {
+    const __m256i words = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(numbers)));
+    return _mm256_or_si256(words, _mm256_slli_epi32(words, 16));
+  }
+};
+
+/// Sixteen outputs.
+struct Floats {
+  __m256 lower, upper;
+};
+struct Pairs {
+  __m256i lower, upper;
+};
+struct WholeSums {
+  // Not __m256i, whose elements of 64 bits g++ would not add up as such: it would keep sums in memory.
+  using Vec [[gnu::vector_size(32)]] = int32_t;
+  Vec lower, upper;
+};
+
+/// Quantised panels, read as pairs of values. A code is a value less the middle one if that is the minimum of
+/// its group.
+///   kGroup  inputs that share a scale; 0 where sums are scaled
+template <int kBits, int kGroup, bool kHasMinimum, bool kTwoLevels>
+class SplitPanels {
+ public:
+  static constexpr int64_t kPairsPerWord = 16 / kBits;
+  static constexpr int64_t kStep = kGroup == 16 ? 16 : 32;  // inputs of one group
+
+  explicit SplitPanels(const PanelProduct& p) : p_(p), layout_(p.quantisation, p.depth) {}
+
+  const std::byte* words(int64_t panel, int64_t k) const {
+    return generic::begin_of(p_, panel) + layout_.word(0, k);
+  }
+
+  /// Calls body(pair, pairs of values) for each pair of the kStep inputs from k on.
+  template <typename Body>
+  void for_each_pair(int64_t panel, int64_t k, Body&& body) const {
+    const auto* from = reinterpret_cast<const __m256i*>(words(panel, k));
+    [[maybe_unused]] StepsAndOffsets lower_levels, upper_levels;
+    if constexpr (kTwoLevels) {
+      const int64_t group = layout_.group_of(k);
+      const std::byte* const steps = generic::begin_of(p_, panel) + layout_.scale(0, group);
+      const std::byte* const offsets = generic::begin_of(p_, panel) + layout_.minimum(0, group);
+      lower_levels = StepsAndOffsets::read(steps, offsets);
+      upper_levels = StepsAndOffsets::read(steps + Avx2::kLanes, offsets + Avx2::kLanes);
+    }
+#pragma GCC unroll 1
+    for (int64_t pair = 0; pair < kStep / 2; pair += kPairsPerWord, from += 2) {
+      const __m256i lower = _mm256_loadu_si256(from);
+      const __m256i upper = _mm256_loadu_si256(from + 1);
+      if constexpr (kBits == 8) {
+        pass_pairs({lower, upper}, pair, body);
+      } else {
+        Pairs first = {lower_codes(lower), lower_codes(upper)};
+        Pairs second = {upper_codes(lower), upper_codes(upper)};
+        if constexpr (kTwoLevels) {
+          first = {lower_levels.values(first.lower), upper_levels.values(first.upper)};
+          second = {lower_levels.values(second.lower), upper_levels.values(second.upper)};
+        }
+        pass_pairs(first, pair, body);
+        pass_pairs(second, pair + 2, body);
+      }
+    }
+  }
+
+  /// Of the group of input k.
+  Floats scales(int64_t panel, int64_t k) const {
+    return load(generic::begin_of(p_, panel) + layout_.scale(0, layout_.group_of(k)));
+  }
+  Floats minimums(int64_t panel, int64_t k) const {
+    return load(generic::begin_of(p_, panel) + layout_.minimum(0, layout_.group_of(k)));
+  }
+
+ private:
+  /// Words of four codes, one in each byte, of inputs 0 to 3 or 4 to 7 of words of eight.
+  static __m256i lower_codes(__m256i words) {
+    return _mm256_and_si256(words, _mm256_set1_epi8(15));
+  }
+  static __m256i upper_codes(__m256i words) {
+    return lower_codes(_mm256_srli_epi16(words, 4));
+  }
+
+  /// Of inputs 0, 1 and 2, 3, from bytes in the order 0, 2, 1, 3.
+  template <typename Body>
+  static void pass_pairs(const Pairs& bytes, int64_t pair, Body&& body) {
+    const __m256i middle = _mm256_set1_epi16(kGroup == 0 || kHasMinimum ? 0 : 1 << (kBits - 1));
+    const auto even = [&](__m256i x) {
+      return _mm256_sub_epi16(_mm256_and_si256(x, _mm256_set1_epi16(255)), middle);
+    };
+    const auto odd = [&](__m256i x) { return _mm256_sub_epi16(_mm256_srli_epi16(x, 8), middle); };
+    body(pair, Pairs{even(bytes.lower), even(bytes.upper)});
+    body(pair + 1, Pairs{odd(bytes.lower), odd(bytes.upper)});
+  }
+
+  Floats load(const std::byte* from) const {
+    if (p_.quantisation.wide_scales) {
+      const auto* const wide = reinterpret_cast<const float*>(from);
+      return {Avx2::load(wide), Avx2::load(wide + Avx2::kLanes)};
+    }
+    const auto* const narrow = reinterpret_cast<const f16*>(from);
+    return {Avx2::load_f16(narrow), Avx2::load_f16(narrow + Avx2::kLanes)};
+  }
+
+  const PanelProduct& p_;
+  QuantisedLayout layout_;
+};
+
+/// Multiplies split rows with such panels. What a run of inputs adds up to is exact, and is then, scaled
+/// where groups have scales of their own, added to the output.
+template <int kBits, int kGroup, bool kHasMinimum, bool kTwoLevels>
+struct SplitStep {
+  using Vectors = Avx2;
+  using Panels = SplitPanels<kBits, kGroup, kHasMinimum, kTwoLevels>;
+  using TileElement = float;  // or the bits of a pair of values
+  static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
+  // 6 x 2 sums, 2 weights, 1 input and 1 product fill the 16 registers.
+  static constexpr int kTileRows = 6;
+  // 8 KiB of pairs, and no sum leaves 32 bits. Another depth means other bits where sums are scaled.
+  static constexpr int64_t kDepthBlock = 256;
+  static constexpr int64_t kPanelsOfFewRows = 1;
+  static constexpr int64_t kRun = kGroup > 0 ? kGroup : kDepthBlock;
+
+  static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
+    return Panels(p).words(panel, k);
+  }
+
+  /// Pairs of sixteen outputs; from kScales on scales of groups, from kMinimums on their minimums.
+  static const float* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth, float* space) {
+    const Panels panels(p);
+    for (int64_t i = 0; i < depth; i += Panels::kStep) {
+      panels.for_each_pair(panel, k + i, [&](int64_t pair, const Pairs& values) {
+        auto* const to = reinterpret_cast<__m256i*>(space + (i / 2 + pair) * kPanelWidth);
+        _mm256_store_si256(to, values.lower);
+        _mm256_store_si256(to + 1, values.upper);
+      });
+    }
+    for (int64_t i = 0; kGroup > 0 && i < depth; i += kRun) {
+      store(space + kScales + i / kRun * kPanelWidth, panels.scales(panel, k + i));
+      if (kHasMinimum) store(space + kMinimums + i / kRun * kPanelWidth, panels.minimums(panel, k + i));
+    }
+    return space;
+  }
+
+  template <int kPanels, int kRows>
+  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<SplitStep>& slices) {
+    static_assert(kPanels == 1);
+    const int64_t a_stride = p.a_strides.row;
+    const float* const rows = static_cast<const float*>(p.a) + first_row * a_stride;
+    const float* row_sums = rows + p.depth / 2 + slices.k / kInputsOfSum;
+    const float* const pairs = slices.begin[0];
+    const float* third_rows[(kRows + 2) / 3];  // as in generic::product_tile
+    for (int i = 0; i < (kRows + 2) / 3; ++i) third_rows[i] = rows + 3 * i * a_stride + slices.k / 2;
+    float* const out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
+    const int64_t out_stride = p.out_stride;
+    bool accumulate = slices.k > 0;
+    for (int64_t run = 0; run < slices.depth; run += kRun, accumulate = true) {
+      const int64_t end = std::min(run + kRun, slices.depth);
+      WholeSums sums[kRows];
+#pragma GCC unroll 16
+      for (WholeSums& sum : sums) sum = WholeSums();
+      for (int64_t pair = run / 2; pair < end / 2; ++pair) {
+        __builtin_prefetch(slices.next[0] + 2 * pair * kBytesPerInput, 0, 2);
+        const auto* const at = reinterpret_cast<const __m256i*>(pairs + pair * kPanelWidth);
+        const Pairs values = {_mm256_load_si256(at), _mm256_load_si256(at + 1)};
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) add_products(values, third_rows[r / 3] + r % 3 * a_stride, sums[r]);
+        for (auto& row : third_rows) ++row;
+      }
+      const float* const scales = pairs + kScales + run / kRun * kPanelWidth;
+      const float* const minimums = pairs + kMinimums + run / kRun * kPanelWidth;
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        float* const at = out + r * out_stride;
+        Floats all = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+        if (accumulate) all = load(at);
+        store(at, add_run(all, sums[r], load(scales), load(minimums), row_sums + r * a_stride));
+      }
+      row_sums += kRun / kInputsOfSum;
+    }
+  }
+
+  static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
+                     int64_t end_row) {
+    for (int64_t row = first_row; row < end_row; ++row) {
+      const __m256 step = _mm256_set1_ps(p.row_steps[row]);
+      float* const out = p.out + row * p.out_stride + panel * kPanelWidth;
+      for (int64_t i = 0; i < count * kPanelWidth; i += Avx2::kLanes) {
+        _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(out + i), step));
+      }
+    }
+    generic::scale_sums<Avx2>(p, panel, count, first_row, end_row);
+  }
+
+  /// kRows rows by each panel, whose pairs are used at once, so that memory is all that is left to wait for.
+  template <int kRows>
+  static void multiply_few(const PanelProduct& p) {
+    constexpr int64_t kBytesAhead = 2048;
+    const Panels panels(p);
+    const auto* const rows = static_cast<const float*>(p.a);
+    const int64_t a_stride = p.a_strides.row;
+    for (int64_t panel = 0; panel < p.num_panels; ++panel) {
+      Floats all[kRows];
+#pragma GCC unroll 2
+      for (Floats& of_row : all) of_row = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+      for (int64_t run = 0; run < p.depth; run += kRun) {
+        WholeSums sums[kRows];
+#pragma GCC unroll 2
+        for (WholeSums& sum : sums) sum = WholeSums();
+        for (int64_t k = run; k < std::min(run + kRun, p.depth); k += Panels::kStep) {
+          const std::byte* const ahead = panels.words(panel, k) + kBytesAhead;
+          for (int64_t i = 0; i < Panels::kStep * kBytesPerInput; i += kCacheLine)
+            __builtin_prefetch(ahead + i);
+          panels.for_each_pair(panel, k, [&](int64_t pair, const Pairs& values) {
+#pragma GCC unroll 2
+            for (int r = 0; r < kRows; ++r) add_products(values, rows + r * a_stride + k / 2 + pair, sums[r]);
+          });
+        }
+        Floats scales = {};
+        Floats minimums = {};
+        if (kGroup > 0) scales = panels.scales(panel, run);
+        if (kHasMinimum) minimums = panels.minimums(panel, run);
+#pragma GCC unroll 2
+        for (int r = 0; r < kRows; ++r) {
+          const float* const row_sums = rows + r * a_stride + p.depth / 2 + run / kInputsOfSum;
+          all[r] = add_run(all[r], sums[r], scales, minimums, row_sums);
+        }
+      }
+      for (int r = 0; r < kRows; ++r) store(p.out + r * p.out_stride + panel * kPanelWidth, all[r]);
+      finish(p, panel, 1, 0, kRows);
+    }
+  }
+
+ private:
+  static constexpr int64_t kScales = kDepthBlock / 2 * kPanelWidth;
+  static constexpr int64_t kMinimums = kScales + kDepthBlock / 16 * kPanelWidth;
+
+  static Floats load(const float* from) {
+    return {Avx2::load(from), Avx2::load(from + Avx2::kLanes)};
+  }
+  static void store(float* to, const Floats& x) {
+    Avx2::store(to, x.lower);
+    Avx2::store(to + Avx2::kLanes, x.upper);
+  }
+
+  static void add_products(const Pairs& values, const float* pair, WholeSums& sum) {
+    const __m256i x = _mm256_castps_si256(_mm256_broadcast_ss(pair));
+    sum.lower += (WholeSums::Vec)_mm256_madd_epi16(values.lower, x);
+    sum.upper += (WholeSums::Vec)_mm256_madd_epi16(values.upper, x);
+  }
+
+  /// `all` and what a run adds to it.
+  ///   row_sums  of the row's whole numbers from the run's first on
+  static Floats add_run(const Floats& all, const WholeSums& sum, const Floats& scales, const Floats& minimums,
+                        const float* row_sums) {
+    const __m256 lower = _mm256_cvtepi32_ps((__m256i)sum.lower);
+    const __m256 upper = _mm256_cvtepi32_ps((__m256i)sum.upper);
+    if constexpr (kGroup == 0) return {_mm256_add_ps(all.lower, lower), _mm256_add_ps(all.upper, upper)};
+    const Floats scaled = {_mm256_fmadd_ps(lower, scales.lower, all.lower),
+                           _mm256_fmadd_ps(upper, scales.upper, all.upper)};
+    if constexpr (!kHasMinimum) return scaled;
+    __m256 row_sum = _mm256_broadcast_ss(row_sums);
+    if constexpr (kGroup == 2 * kInputsOfSum) {
+      row_sum = _mm256_add_ps(row_sum, _mm256_broadcast_ss(row_sums + 1));
+    }
+    return {_mm256_fmadd_ps(row_sum, minimums.lower, scaled.lower),
+            _mm256_fmadd_ps(row_sum, minimums.upper, scaled.upper)};
+  }
+};
+
+template <typename Step>
+void split_product_by(const PanelProduct& p) {
+  if (p.num_rows == 1) return Step::template multiply_few<1>(p);
+  if (p.num_rows == 2) return Step::template multiply_few<2>(p);
+  generic::panel_product<Step>(p);
+}
+
+template <int kBits, int kGroup>
+void split_product_of_groups(const PanelProduct& p) {
+  p.quantisation.has_minimum ? split_product_by<SplitStep<kBits, kGroup, true, false>>(p)
+                             : split_product_by<SplitStep<kBits, kGroup, false, false>>(p);
+}
+
+template <int kBits>
+void split_product_of(const PanelProduct& p) {
+  if (p.quantisation.group == 0) return split_product_by<SplitStep<kBits, 0, false, false>>(p);
+  p.quantisation.group == 16 ? split_product_of_groups<kBits, 16>(p) : split_product_of_groups<kBits, 32>(p);
+}
+
+void split_product(const PanelProduct& p) {
+  if (p.quantisation.two_levels) return split_product_by<SplitStep<4, 0, false, true>>(p);
+  p.quantisation.bits == 4 ? split_product_of<4>(p) : split_product_of<8>(p);
+}
+
+SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
+  const auto* x = static_cast<const float*>(packed);
+  __m256i greatest = _mm256_setzero_si256();
+  for (int64_t i = 0; i < padded_count; i += 8) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
+    greatest = _mm256_max_epi32(greatest, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
+  }
+  const __m128i of_four =
+      _mm_max_epi32(_mm256_castsi256_si128(greatest), _mm256_extracti128_si256(greatest, 1));
+  const __m128i of_two = _mm_max_epi32(of_four, _mm_unpackhi_epi64(of_four, of_four));
+  const __m128i of_one = _mm_max_epi32(of_two, _mm_srli_epi64(of_two, 32));
+  const int exponent = _mm_cvtsi128_si32(of_one) >> 23;
+  if (exponent == generic::kNoNumberExponent) {
+    std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(float));
+    return generic::kNoNumberRow;
+  }
+  const generic::WholeStep steps = generic::whole_step(exponent);
+  const __m256 steps_in_one = _mm256_set1_ps(steps.steps_in_one);
+  const auto whole_of = [&](const float* eight) {
+    const __m256i rounded = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(eight), steps_in_one));
+    return _mm256_min_epi32(rounded, _mm256_set1_epi32(generic::kGreatestWhole));
+  };
+  auto* const whole = static_cast<int16_t*>(out);
+  auto* const sums = reinterpret_cast<float*>(whole + padded_count);
+  double sum = 0;
+  for (int64_t i = 0; i < padded_count; i += kInputsOfSum) {
+    const __m256i lower = whole_of(x + i);
+    const __m256i upper = whole_of(x + i + 8);
+    const __m256i in_order = _mm256_permute4x64_epi64(_mm256_packs_epi32(lower, upper), 0b11'01'10'00);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(whole + i), in_order);
+    // Exact: sixteen whole numbers stay below 2^20.
+    const float of_run = Avx2::reduce_add(_mm256_cvtepi32_ps(_mm256_add_epi32(lower, upper)));
+    sums[i / kInputsOfSum] = of_run;
+    sum += of_run;
+  }
+  return {steps.step, steps.step * static_cast<float>(sum)};
+}
+
+}  // namespace
+}  // namespace lacuna
