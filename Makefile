@@ -43,6 +43,7 @@ results: build/release/lacuna
 	build/release/lacuna report server
 	build/release/lacuna report cpu
 	build/release/lacuna report cpu --isa avx512
+	build/release/lacuna report cpu --isa avx2
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)

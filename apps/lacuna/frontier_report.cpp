@@ -187,7 +187,7 @@ class FrontierPage : private PageWriter {
         "- [uniform.md](uniform.md): Uniform-Cache and its instruments\n"
         "- [mage.md](mage.md): sparse attention over block diffusion\n"
         "- [cpu.md](cpu.md): products, attention and whole steps beside the machine's limits; the same "
-        "[without AMX](cpu_avx512.md)\n"
+        "[with AVX-512 alone](cpu_avx512.md) and [with AVX2](cpu_avx2.md)\n"
         "- [shapes.md](shapes.md): steps and whole decodes at published shapes, and llama.cpp beside them\n"
         "- [server.md](server.md): the server under load, and what it costs\n"
         "- [the zoo](../zoo.md): the models that all of this was measured on");

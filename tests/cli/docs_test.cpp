@@ -195,7 +195,7 @@ TEST(Documentation, HasThePagesThatTheRawRowsGive) {
     if (path.extension() == ".jsonl") fs::copy_file(path, folder / path.filename());
   }
   const std::vector<std::string> reports = report_commands();
-  EXPECT_EQ(reports.size(), 11U);
+  EXPECT_EQ(reports.size(), 12U);
   for (const std::string& report : reports) {
     const auto [exit_code, printed] = shell("cd " LACUNA_SOURCE_DIR " && " LACUNA_BINARY " " + report +
                                             " --only-known --out " + folder.string());
