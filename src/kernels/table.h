@@ -51,13 +51,14 @@ struct PanelProduct {
   const void* panels = nullptr;
   int64_t panel_stride = 0;  ///< elements, or bytes of quantised panels, from one panel to the next
   int64_t num_panels = 0;
-  int64_t depth = 0;     ///< K; for bf16 a multiple of 32
+  int64_t depth = 0;     ///< K; for bf16 a multiple of 32; of split rows all that was split
   float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
   int64_t out_stride = 0;
-  bool accumulate = false;           ///< continue the chains from what out holds instead of from zero
+  bool accumulate = false;           ///< continue the chains from what out holds instead of from zero; not
+                                     ///< of split rows, nor where the quantisation scales sums
   Quantisation quantisation = {};    ///< of the panels, for products with quantised weights
   const float* row_sums = nullptr;   ///< [num_rows] of the packed (or split) numbers, where the quantisation
-                                     ///< scales sums; nothing can be continued then
+                                     ///< scales sums
   const float* row_steps = nullptr;  ///< [num_rows] of split rows
 };
 

@@ -9,7 +9,7 @@ using test::Panels;
 
 constexpr float kUntouched = -12345.0F;
 
-// Around every instruction set's row tile (2, 6, 14, 16 and 32) and the blocks of 224 rows.
+// Around every instruction set's row tile (2, 5, 6, 14, 16 and 32) and the blocks of 224 rows.
 std::vector<int64_t> row_counts() {
   std::vector<int64_t> counts;
   for (int64_t rows = 1; rows <= 50; ++rows) counts.push_back(rows);

@@ -233,7 +233,7 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
         ASSERT_TRUE(test::same_bits(backwards.data() + (kRows - 1 - row) * kStride, batch_row(row), kOutputs))
             << "row " << row << " from the end";
       }
-      for (const int64_t count : {1, 2, 3, 4, 5, 6, 7, 15, 16, 17, 31, 33, 47, 97}) {
+      for (const int64_t count : {1, 2, 3, 4, 5, 6, 7, 15, 16, 17, 31, 33, 47, 97, 225, 226}) {
         const std::vector<float> few = product(all.first_rows(count), {}, dtype, w.view());
         for (int64_t row = 0; row < count; ++row) {
           ASSERT_TRUE(test::same_bits(few.data() + row * kStride, batch_row(row), kOutputs))

@@ -56,8 +56,8 @@ struct WholeSums {
   Vec lower, upper;
 };
 
-/// Quantised panels, read as pairs of values. A code is a value less the middle one if that is the minimum of
-/// its group.
+/// Quantised panels, read as pairs of values: codes, less the middle one if that is the minimum of their
+/// group, or, with two levels, the whole numbers that they stand for.
 ///   kGroup  inputs that share a scale; 0 where sums are scaled
 template <int kBits, int kGroup, bool kHasMinimum, bool kTwoLevels>
 class SplitPanels {
@@ -220,14 +220,7 @@ struct SplitStep {
 
   static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
                      int64_t end_row) {
-    for (int64_t row = first_row; row < end_row; ++row) {
-      const __m256 step = _mm256_set1_ps(p.row_steps[row]);
-      float* const out = p.out + row * p.out_stride + panel * kPanelWidth;
-      for (int64_t i = 0; i < count * kPanelWidth; i += Avx2::kLanes) {
-        _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(out + i), step));
-      }
-    }
-    generic::scale_sums<Avx2>(p, panel, count, first_row, end_row);
+    generic::finish_split<Avx2>(p, panel, count, first_row, end_row);
   }
 
   /// kRows rows by each panel, whose pairs are used at once, so that memory is all that is left to wait for.

@@ -13,8 +13,9 @@ struct Avx2 {
   using Vec = __m256;
   static constexpr int kLanes = 8;
   static constexpr int kTilePanels = 1;
-  static constexpr int kTileRows = 6;         // 6 x 2 sums, 2 weights and 1 input fill 15 of 16 registers
-  static constexpr int kTileRowsOfPairs = 5;  // 5 x 2 sums, 4 weights and 2 inputs fill all
+  static constexpr int kTileRows = 6;  // 6 x 2 sums, 2 weights and 1 input fill 15 of 16 registers
+  // A sixth row and the mask that takes pairs apart would fill all, and g++ then keeps sums in memory.
+  static constexpr int kTileRowsOfPairs = 5;
 
   static Vec zero() { return _mm256_setzero_ps(); }
   static Vec broadcast(float x) { return _mm256_set1_ps(x); }

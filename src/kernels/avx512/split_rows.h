@@ -88,14 +88,7 @@ struct SplitStep {
 
   static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
                      int64_t end_row) {
-    for (int64_t row = first_row; row < end_row; ++row) {
-      const __m512 step = _mm512_set1_ps(p.row_steps[row]);
-      float* const out = p.out + row * p.out_stride + panel * kPanelWidth;
-      for (int64_t i = 0; i < count * kPanelWidth; i += kPanelWidth) {
-        _mm512_storeu_ps(out + i, _mm512_mul_ps(_mm512_loadu_ps(out + i), step));
-      }
-    }
-    generic::scale_sums<Avx512>(p, panel, count, first_row, end_row);
+    generic::finish_split<Avx512>(p, panel, count, first_row, end_row);
   }
 
  private:

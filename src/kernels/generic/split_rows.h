@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/generic/quantised.h"
 #include "kernels/table.h"
 
 namespace lacuna::generic {
 
-/// The most that two bytes with a sign can be; the least is below what a row ever holds.
+/// The most that two bytes with a sign can be (the least is below what a row ever holds): where a whole
+/// number stays one of 16 bits it would not have to, but rows are split alike everywhere.
 inline constexpr int32_t kGreatestWhole = 127 * 256 + 127;
 
 /// The unit of a row's whole numbers.
@@ -33,5 +35,20 @@ inline constexpr int kNoNumberExponent = 255;
 /// Of a row that holds infinity or NaN: every output becomes NaN by the step.
 inline constexpr SplitRow kNoNumberRow = {std::numeric_limits<float>::quiet_NaN(),
                                           std::numeric_limits<float>::quiet_NaN()};
+
+/// Turns sums of rows [first_row, end_row) by `count` panels from whole numbers into numbers, and scales them
+/// where the quantisation does.
+template <typename Isa>
+void finish_split(const PanelProduct& p, int64_t first_panel, int64_t count, int64_t first_row,
+                  int64_t end_row) {
+  for (int64_t row = first_row; row < end_row; ++row) {
+    const auto step = Isa::broadcast(p.row_steps[row]);
+    float* const sums = p.out + row * p.out_stride + first_panel * kPanelWidth;
+    for (int64_t i = 0; i < count * kPanelWidth; i += Isa::kLanes) {
+      Isa::store(sums + i, Isa::multiply(Isa::load(sums + i), step));
+    }
+  }
+  scale_sums<Isa>(p, first_panel, count, first_row, end_row);
+}
 
 }  // namespace lacuna::generic
