@@ -63,7 +63,7 @@ function(lacuna_kernel_flags)
     # g++ 12 warns about its own AVX-512 header (GCC bug 105593).
     list(APPEND avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
   endif()
-  set(amx ${avx512} -mavx512fp16 -mamx-tile -mamx-bf16)
+  set(amx ${avx512} -mavx512fp16 -mamx-tile -mamx-bf16 -mamx-int8)
   # g++ unrolls the tiles, and so keeps their sums in registers, from -O3 on only: 5 times as fast.
   set(optimise $<$<NOT:$<CONFIG:Debug>>:-O3>)
   foreach(isa scalar avx2 avx512 amx)

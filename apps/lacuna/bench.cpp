@@ -207,6 +207,7 @@ void add_block_bench(CLI::App& bench) {
 struct MatmulFlags {
   std::vector<std::string> shapes;
   std::vector<std::string> dtypes;
+  std::string activations = "auto";
   MatmulBenchOptions options;
   int threads = 0;
   bool pin = false;
@@ -248,7 +249,7 @@ void bench_matmul(const MatmulFlags& flags) {
   if (!flags.dtypes.empty()) options.formats.clear();
   for (const std::string& name : flags.dtypes) options.formats.push_back(*weight_format(name));
   const auto threads = make_threads(flags.threads, flags.pin);
-  const KernelContext context{default_table(), *threads};
+  const KernelContext context{default_table(), *threads, flags.activations == "int8"};
   const nlohmann::ordered_json report = to_json(bench_matmul(context, options), context, options);
   if (flags.json) {
     fmt::print("{}\n", report.dump());
@@ -276,6 +277,7 @@ void add_matmul_bench(CLI::App& bench) {
       ->check(CLI::IsMember(weight_format_names()));
   command->add_flag("--in-cache", flags->options.in_cache,
                     "Multiply with one copy of the weights, instead of going round at least 1 GiB of them");
+  add_activations_flag(*command, flags->activations);
   command->add_option("--repeat", flags->options.repeat, "Timed products of each kind (default 9)")
       ->check(CLI::Range(1, 10'000));
   add_threads_flag(*command, flags->threads);

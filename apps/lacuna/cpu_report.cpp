@@ -81,7 +81,7 @@ CpuGrid grid_of(const CpuReportFlags& flags) {
 }
 
 std::vector<Json> measure(const CpuReportFlags& flags, const std::string& commit) {
-  const CpuGrid grid = grid_of(flags);
+  CpuGrid grid = grid_of(flags);
   const KernelTable& kernels = default_table();
   ThreadPool threads(*std::max_element(flags.threads.begin(), flags.threads.end()));
   const KernelContext context{kernels, threads};
@@ -102,6 +102,14 @@ std::vector<Json> measure(const CpuReportFlags& flags, const std::string& commit
   add("matmul", to_json(bench_matmul(context, grid.dense), context, grid.dense));
   say("products with quantised weights");
   add("quantised", to_json(bench_matmul(context, grid.quantised), context, grid.quantised));
+  say("products with quantised weights and rows of bytes");
+  MatmulBenchOptions& coded = grid.quantised;
+  std::erase_if(coded.formats, [&](const WeightFormat& format) {
+    return kernels.whole_rows(format.quantisation, true) != &kernels.byte_rows;
+  });
+  const KernelContext byte_rows{kernels, threads, true};
+  if (!coded.formats.empty())
+    add("int8_activations", to_json(bench_matmul(byte_rows, coded), byte_rows, coded));
   say("attention");
   add("attention", to_json(bench_attention(context, grid.attention), context, grid.attention));
   say("whole steps");
@@ -132,10 +140,15 @@ std::vector<Json> read_rows(const std::string& path) {
   return rows;
 }
 
-const Json& of_kind(const std::vector<Json>& rows, std::string_view kind) {
+const Json* find_kind(const std::vector<Json>& rows, std::string_view kind) {
   const auto found =
       std::find_if(rows.begin(), rows.end(), [&](const Json& row) { return row.at("kind") == kind; });
-  if (found == rows.end()) throw InputError("the raw rows have none of the kind {}", kind);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+const Json& of_kind(const std::vector<Json>& rows, std::string_view kind) {
+  const Json* const found = find_kind(rows, kind);
+  if (found == nullptr) throw InputError("the raw rows have none of the kind {}", kind);
   return *found;
 }
 
@@ -256,7 +269,12 @@ of a product. No bracket: oneDNN has only plain loops for it here.
       dense, [&](const Json& result) { return percent(result.at("gbps").get<double>() / bandwidth); });
   text += fmt::format("\n![roofline]({}_roofline.svg)\n\n## Products with quantised weights\n\n", name);
   text += "The time of the same product with bf16 weights by theirs, in turns: above 1 is faster.\n\n";
-  text += grid_table(quantised, [](const Json& result) { return ratio(result.at("ratio_to_bf16")); });
+  const auto by_bf16 = [](const Json& result) { return ratio(result.at("ratio_to_bf16")); };
+  text += grid_table(quantised, by_bf16);
+  if (const Json* const coded = find_kind(rows, "int8_activations"); coded != nullptr) {
+    text += "\nThe same with `--activations int8`, which other formats do not gain from here:\n\n";
+    text += grid_table(*coded, by_bf16);
+  }
   text += fmt::format("\n## Attention\n\n{} heads of {}, {} K/V heads, {} cells.\n\n",
                       attention.at("heads").get<int>(), attention.at("head_dim").get<int>(),
                       attention.at("kv_heads").get<int>(), attention.at("cells").get<int>());

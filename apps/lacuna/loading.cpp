@@ -67,6 +67,10 @@ WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source)
     throw InputError("--kv-cache is {}, and rows are {}; expected the same, or int8", flags.kv_cache,
                      name_of(formats.dtype));
   }
+  formats.int8_activations = flags.activations == "int8";
+  if (formats.int8_activations && formats.dtype != DType::kBF16) {
+    throw InputError("--activations is int8, and rows are {}; expected --dtype bf16", name_of(formats.dtype));
+  }
   return formats;
 }
 
@@ -106,6 +110,14 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember(choices_of_format()));
 }
 
+void add_activations_flag(CLI::App& command, std::string& activations) {
+  command
+      .add_option("--activations", activations,
+                  "What rows are rounded to for quantised weights: auto (as bf16, or closer), or int8, where "
+                  "that is faster on this CPU")
+      ->check(CLI::IsMember({"auto", "int8"}));
+}
+
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   add_model_flag(command, flags.model);
   add_format_flags(command, flags);
@@ -114,6 +126,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
           "--kv-cache", flags.kv_cache,
           "What keys and values are kept as: auto (--dtype), f32, bf16, or int8 with a scale per head")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+  add_activations_flag(command, flags.activations);
   add_threads_flag(command, flags.threads);
   add_pin_flag(command, flags.pin);
   command

@@ -21,6 +21,7 @@ struct ModelFlags {
   std::string weights = "auto";       ///< of layers
   std::string head_weights = "auto";  ///< of embedding and head
   std::string kv_cache = "auto";
+  std::string activations = "auto";
   int threads = 0;
   bool pin = false;
   uint64_t random_seed = 0;
@@ -36,7 +37,9 @@ void add_threads_flag(CLI::App& command, int& threads);
 void add_pin_flag(CLI::App& command, bool& pin);
 /// --dtype, --weights, --head-weights.
 void add_format_flags(CLI::App& command, ModelFlags& flags);
-/// --model, --dtype, --weights, --head-weights, --kv-cache, --threads, --pin, --rope-scale.
+/// --activations.
+void add_activations_flag(CLI::App& command, std::string& activations);
+/// --model, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// What is known of a model before its weights are read.

@@ -19,14 +19,15 @@ bool system_grants_amx() {
 }
 
 /// With the 16-bit floats that every CPU with AMX has.
-bool cpu_has_amx_bf16() {
-  // Leaf 7: EDX bit 22 is AMX-BF16, bit 23 AVX512-FP16, bit 24 AMX-TILE. g++ 12 knows no names for them.
+bool cpu_has_amx() {
+  // Leaf 7: EDX bit 22 is AMX-BF16, bit 23 AVX512-FP16, bit 24 AMX-TILE, bit 25 AMX-INT8. g++ 12 knows no
+  // names for them.
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  return (edx >> 22 & 7U) == 7U;
+  return (edx >> 22 & 15U) == 15U;
 }
 
 bool cpu_has_f16c() {
@@ -61,7 +62,7 @@ CpuFeatures detect_cpu() {
                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16") &&
                     __builtin_cpu_supports("avx512vnni");
-  static const bool amx = cpu_has_amx_bf16() && system_grants_amx();
+  static const bool amx = cpu_has_amx() && system_grants_amx();
   features.amx = features.avx512 && amx;
   return features;
 }

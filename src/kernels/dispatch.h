@@ -12,7 +12,7 @@ namespace lacuna {
 struct CpuFeatures {
   bool avx2 = false;    ///< with FMA and F16C
   bool avx512 = false;  ///< F, BW, DQ, VL and BF16
-  bool amx = false;     ///< TILE and BF16, with the system's permission to use tile data
+  bool amx = false;     ///< TILE, BF16 and INT8, with the system's permission to use tile data
 };
 
 /// Asks the CPU; on Linux also asks the system for AMX tile data, once per process.

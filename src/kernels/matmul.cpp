@@ -18,9 +18,11 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
                  : RowStrides::in_rows(padded_depth_ + kCacheLine / element_bytes_);  // as output_stride()
   const int64_t elements =
       in_tiles_ ? round_up(num_rows_, kRowTile) / kRowTile * strides_.tile : num_rows_ * strides_.row;
-  packed_.data.reserve(elements * element_bytes_);
+  data_bytes_ = elements * element_bytes_;
+  packed_.data.reserve(data_bytes_);
   packed_.sums.reserve(num_rows_);
-  is_split_ = false;
+  split_.is_made = false;
+  bytes_.is_made = false;
 }
 
 PackedRows::RowsOfTile PackedRows::rows_of_tile(int64_t tile) {
@@ -60,20 +62,22 @@ void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::s
   });
 }
 
-const PackedRows::Form& PackedRows::split(const KernelContext& context) {
-  if (is_split_) return split_;
-  split_.data.reserve(offset_bytes(num_rows_));
-  split_.sums.reserve(num_rows_);
-  split_.steps.reserve(num_rows_);
+const PackedRows::Form& PackedRows::as_whole_numbers(const KernelContext& context,
+                                                     const WholeRows& whole_rows) {
+  WholeForm& form = &whole_rows == &context.kernels.byte_rows ? bytes_ : split_;
+  if (form.is_made) return form;
+  const int64_t steps_per_row = whole_rows.steps_per_row(padded_depth_);
+  form.data.reserve(data_bytes_);
+  form.sums.reserve(num_rows_);
+  form.steps.reserve(num_rows_ * steps_per_row);
   context.threads.parallel_for(num_rows_, [&](int64_t row, int) {
     const int64_t begin = offset_bytes(row);
-    const SplitRow split = context.kernels.split_row_bf16(packed_.data.data() + begin, padded_depth_,
-                                                          split_.data.data() + begin);
-    split_.sums.data()[row] = split.sum;
-    split_.steps.data()[row] = split.step;
+    form.sums.data()[row] =
+        whole_rows.round_row(packed_.data.data() + begin, strides_, padded_depth_, form.data.data() + begin,
+                             form.steps.data() + row * steps_per_row);
   });
-  is_split_ = true;
-  return split_;
+  form.is_made = true;
+  return form;
 }
 
 void multiply(const KernelContext& context, PackedRows& rows, const PanelView& weights, const float* bias,
@@ -95,12 +99,15 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
 
   const KernelTable& kernels = context.kernels;
   const bool is_bf16 = rows.dtype() == DType::kBF16;
-  const bool splits_rows = is_bf16 && kernels.splits_rows_for(weights.quantisation);
-  const PackedRows::Form& form = splits_rows ? rows.split(context) : rows.packed();
+  const WholeRows* const whole_rows =
+      is_bf16 ? kernels.whole_rows(weights.quantisation, context.int8_activations) : nullptr;
+  const PackedRows::Form& form =
+      whole_rows != nullptr ? rows.as_whole_numbers(context, *whole_rows) : rows.packed();
+  const int64_t steps_per_row = whole_rows != nullptr ? whole_rows->steps_per_row(rows.padded_depth()) : 1;
   const auto dense = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
-  const auto quantised = splits_rows ? kernels.panel_product_split
-                         : is_bf16   ? kernels.panel_product_bf16_quantised
-                                     : kernels.panel_product_f32_quantised;
+  const auto quantised = whole_rows != nullptr ? whole_rows->panel_product
+                         : is_bf16             ? kernels.panel_product_bf16_quantised
+                                               : kernels.panel_product_f32_quantised;
   const auto panel_product = weights.is_quantised() ? quantised : dense;
 
   const int64_t tasks = (panels + panels_per_task - 1) / panels_per_task * row_blocks;
@@ -120,7 +127,8 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
     product.out_stride = out.stride;
     product.quantisation = weights.quantisation;
     product.row_sums = form.sums.data() + first_row;
-    if (splits_rows) product.row_steps = form.steps.data() + first_row;
+    if (whole_rows != nullptr) product.row_steps = form.steps.data() + first_row * steps_per_row;
+    product.steps_per_row = steps_per_row;
     panel_product(product);
     if (bias == nullptr) return;
     const int64_t begin = first * kPanelWidth;

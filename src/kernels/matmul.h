@@ -16,6 +16,7 @@ namespace lacuna {
 struct KernelContext {
   const KernelTable& kernels;
   ThreadPool& threads;
+  bool int8_activations = false;  ///< rows of KernelTable::byte_rows, where weights gain from them
 };
 
 /// Rows laid out for products with matrices of one dtype. Pack once, multiply with several matrices (q, k and
@@ -49,13 +50,14 @@ class PackedRows {
   struct Form {
     Buffer<std::byte> data;  ///< laid out by strides()
     Buffer<float> sums;      ///< of the numbers of each row, as they are here
-    Buffer<float> steps;     ///< of split rows
+    Buffer<float> steps;     ///< of whole numbers, [num_rows, steps of a row]
   };
   const Form& packed() const { return packed_; }
-  /// KernelTable::split_row_bf16 of the packed rows, which are bf16; made when it is first asked for.
-  const Form& split(const KernelContext& context);
+  /// The packed rows, which are bf16, as whole numbers; made when they are first asked for.
+  ///   whole_rows  of the kernels that the rows were packed for
+  const Form& as_whole_numbers(const KernelContext& context, const WholeRows& whole_rows);
   const RowStrides& strides() const { return strides_; }
-  /// From the first row to `row`; of rows in tiles, a multiple of 16.
+  /// From the begin of the first row to that of `row`.
   int64_t offset_bytes(int64_t row) const { return strides_.offset(row, 0) * element_bytes_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t padded_depth() const { return padded_depth_; }
@@ -77,21 +79,26 @@ class PackedRows {
   float pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const;
   void lay_out_tile(int64_t tile, const RowsOfTile& rows);
 
+  struct WholeForm : Form {
+    bool is_made = false;
+  };
+
   Form packed_;
-  Form split_;
-  bool is_split_ = false;
+  WholeForm split_;
+  WholeForm bytes_;
   int64_t num_rows_ = 0;
   int64_t depth_ = 0;
   int64_t padded_depth_ = 0;
   RowStrides strides_;
   int64_t element_bytes_ = 0;
+  int64_t data_bytes_ = 0;
   bool in_tiles_ = false;
   DType dtype_ = DType::kF32;
 };
 
 /// out[i, n] = sum over k of rows[i, k] * weights[n, k] + bias[n]
 /// Weights have the dtype of the rows, or are quantised.
-///   rows  are split where the table wants that for such weights; their packed form stays
+///   rows  become whole numbers where the table wants that for such weights; their packed form stays
 ///   out   [num_rows, outputs] with stride >= outputs rounded up to 16: the padding is written too
 ///   bias  [outputs] or null
 /// The bits of out[i, :] depend on row i alone.

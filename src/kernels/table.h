@@ -4,8 +4,8 @@
 // Promise of every function: the bits of a row's result depend on that row's inputs alone, never on how many
 // rows share the call. Each output element of a product is added up over k = 0, 1, 2, ... in one order, which
 // an instruction set chooses within every 32 inputs; a sum may be put aside at each multiple of 32 and taken
-// up again. Products of split rows are exact within each group, or, where the quantisation scales sums,
-// within as many inputs as the instruction set chooses; these sums are then added up in order.
+// up again. Products of rows of whole numbers are exact within each group, or, where the quantisation scales
+// sums, within as many inputs as the instruction set chooses; these sums are then added up in order.
 #pragma once
 
 #include <algorithm>
@@ -45,27 +45,42 @@ struct RowStrides {
 
 /// out[r, n] = sum over k of a[r, k] * w[n, k], for whole panels of 16 outputs (see panels.h).
 struct PanelProduct {
-  const void* a = nullptr;    ///< packed (or split) rows [num_rows, depth]; float for f32, see pack_row_bf16
+  const void* a = nullptr;    ///< rows [num_rows, depth], packed or as whole numbers; float for f32
   RowStrides a_strides = {};  ///< in rows, or, for bf16 where the table takes them, in tiles
   int64_t num_rows = 0;
   const void* panels = nullptr;
   int64_t panel_stride = 0;  ///< elements, or bytes of quantised panels, from one panel to the next
   int64_t num_panels = 0;
-  int64_t depth = 0;     ///< K; for bf16 a multiple of 32; of split rows all that was split
+  int64_t depth = 0;     ///< K; for bf16 a multiple of 32; of rows of whole numbers all that they hold
   float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
   int64_t out_stride = 0;
   bool accumulate = false;           ///< continue the chains from what out holds instead of from zero; not
-                                     ///< of split rows, nor where the quantisation scales sums
+                                     ///< of whole numbers, nor where the quantisation scales sums
   Quantisation quantisation = {};    ///< of the panels, for products with quantised weights
-  const float* row_sums = nullptr;   ///< [num_rows] of the packed (or split) numbers, where the quantisation
+  const float* row_sums = nullptr;   ///< [num_rows] of the numbers as they are here, where the quantisation
                                      ///< scales sums
-  const float* row_steps = nullptr;  ///< [num_rows] of split rows
+  const float* row_steps = nullptr;  ///< [num_rows, steps_per_row] of rows of whole numbers
+  int64_t steps_per_row = 1;
 };
 
-/// A row that was split.
-struct SplitRow {
-  float step;  ///< of its whole numbers: a power of two, or no number
-  float sum;   ///< of all its numbers
+/// Rows of bf16 as whole numbers of steps, for products with quantised weights.
+struct WholeRows {
+  /// Rounds the numbers of a packed row to whole numbers x / step.
+  ///   packed  as pack_row_bf16 wrote it and `strides` place it
+  ///   out     as many bytes, placed alike; how whole numbers lie there is the table's matter
+  ///   steps   [steps_per_row(padded_count)]; no numbers where the row holds infinity or NaN, and so are then
+  ///           all its outputs
+  /// Returns the sum of the numbers that they stand for.
+  float (*round_row)(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
+                     float* steps) = nullptr;
+  void (*panel_product)(const PanelProduct&) = nullptr;
+  bool (*takes)(const Quantisation&) = nullptr;  ///< whether products with such weights gain from these rows
+  int64_t inputs_per_step = 0;                   ///< a multiple of 32; 0: one step for the row
+
+  explicit operator bool() const { return round_row != nullptr; }
+  int64_t steps_per_row(int64_t padded_count) const {
+    return inputs_per_step == 0 ? 1 : (padded_count + inputs_per_step - 1) / inputs_per_step;
+  }
 };
 
 struct MaxIndex {
@@ -92,21 +107,19 @@ struct KernelTable {
   /// what it wrote.
   float (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
 
-  /// Splits a row that pack_row_bf16 packed into whole numbers x / step of 16 bits; null where products with
-  /// quantised weights take rows as they are packed, and where rows lie in tiles. Numbers of at least 1/128
-  /// of the row's greatest keep their value (but the greatest may lose one step of 32,640), unless that is
-  /// below 2^-112; smaller ones are rounded to whole steps. How whole numbers lie is the table's matter. A
-  /// row that holds infinity or NaN has NaN as step, and so have all its outputs.
-  ///   out  as many bytes as `packed`
-  SplitRow (*split_row_bf16)(const void* packed, int64_t padded_count, void* out);
-  /// Products of split rows with quantised weights; null where split_row_bf16 is.
-  void (*panel_product_split)(const PanelProduct&);
-  /// Whether panel_product_split also takes weights whose quantisation does not scale sums.
-  bool splits_rows_for_groups;
+  /// Whole numbers of 16 bits, in steps of a power of two. Numbers of at least 1/128 of the row's greatest
+  /// keep their value (but the greatest may lose one step of 32,640), unless that is below 2^-112; smaller
+  /// ones are rounded to whole steps.
+  WholeRows split_rows;
+  /// Whole numbers of 8 bits: every 256 inputs have the 127th part of their greatest number as step, or are
+  /// zeros where that number is below 2^-112. Faster, and coarser than bf16: only on request.
+  WholeRows byte_rows;
 
-  bool splits_rows_for(const Quantisation& quantisation) const {
-    return split_row_bf16 != nullptr && quantisation.bits > 0 &&
-           (splits_rows_for_groups || quantisation.scales_sums());
+  /// What rows of bf16 become for weights with this quantisation; null: they stay as they are packed.
+  const WholeRows* whole_rows(const Quantisation& quantisation, bool int8_activations) const {
+    if (quantisation.bits == 0) return nullptr;
+    if (int8_activations && byte_rows && byte_rows.takes(quantisation)) return &byte_rows;
+    return split_rows && split_rows.takes(quantisation) ? &split_rows : nullptr;
   }
 
   void (*panel_product_f32)(const PanelProduct&);

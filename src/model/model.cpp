@@ -51,7 +51,7 @@ class Model::Pass {
         parameters_(model.parameters_),
         frequencies_(model.rope_frequencies_),
         dtype_(model.dtype_),
-        context_(context),
+        context_{context.kernels, context.threads, model.int8_activations_},
         kernels_(context.kernels),
         plan_(plan),
         caches_(caches),
@@ -647,7 +647,7 @@ class Model::Pass {
   const Parameters& parameters_;
   const std::vector<float>& frequencies_;
   DType dtype_;
-  const KernelContext& context_;
+  const KernelContext context_;
   const KernelTable& kernels_;
   const StepPlan& plan_;
   std::span<KvCache* const> caches_;
@@ -659,10 +659,11 @@ class Model::Pass {
   Stopwatch watch_;
 };
 
-Model::Model(ModelConfig config, DType dtype, Parameters parameters, bool kv_in_codes)
+Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parameters)
     : config_(std::move(config)),
-      dtype_(dtype),
-      kv_in_codes_(kv_in_codes),
+      dtype_(formats.dtype),
+      kv_in_codes_(formats.kv_in_codes),
+      int8_activations_(formats.int8_activations),
       parameters_(std::move(parameters)),
       rope_frequencies_(lacuna::rope_frequencies(
           config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {}
@@ -676,17 +677,15 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, co
                                          const WeightFormats& formats, ThreadPool& threads,
                                          const LoadProgress& progress) {
   const std::unique_ptr<WeightSource> weights = open_weights(folder, config);
-  return std::make_shared<const Model>(config, formats.dtype,
-                                       load_parameters(config, *weights, formats, threads, progress),
-                                       formats.kv_in_codes);
+  return std::make_shared<const Model>(config, formats,
+                                       load_parameters(config, *weights, formats, threads, progress));
 }
 
 std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t seed,
                                            const WeightFormats& formats, ThreadPool& threads,
                                            const LoadProgress& progress) {
-  return std::make_shared<const Model>(config, formats.dtype,
-                                       random_parameters(config, seed, formats, threads, progress),
-                                       formats.kv_in_codes);
+  return std::make_shared<const Model>(config, formats,
+                                       random_parameters(config, seed, formats, threads, progress));
 }
 
 KvCache Model::make_cache(int64_t num_cells) const {

@@ -82,7 +82,7 @@ class Model {
                                              const WeightFormats& formats, ThreadPool& threads,
                                              const LoadProgress& progress = {});
 
-  Model(ModelConfig config, DType dtype, Parameters parameters, bool kv_in_codes = false);
+  Model(ModelConfig config, const WeightFormats& formats, Parameters parameters);
 
   const ModelConfig& config() const { return config_; }
   /// Of rows and K/V, and of weights that are not quantised.
@@ -132,6 +132,7 @@ class Model {
   ModelConfig config_;
   DType dtype_;
   bool kv_in_codes_;
+  bool int8_activations_;
   Parameters parameters_;
   std::vector<float> rope_frequencies_;
 };

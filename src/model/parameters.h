@@ -67,6 +67,7 @@ struct WeightFormats {
   std::optional<WeightFormat> layers = {};  ///< projections and feed-forward layers, experts included
   std::optional<WeightFormat> embedding = {};  ///< embedding and head
   bool kv_in_codes = false;                    ///< K/V cells of 8 bits; see KvShape
+  bool int8_activations = false;  ///< rows of 8 bits where weights are quantised; see KernelContext
 
   WeightFormats(DType all) : dtype(all) {}  // NOLINT: that is what a dtype says
 };

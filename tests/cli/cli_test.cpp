@@ -508,6 +508,24 @@ TEST_F(Cli, KeepsKeysAndValuesInEightBitsOnRequest) {
   EXPECT_THAT(outcome.err, HasSubstr("--kv-cache is bf16, and rows are f32; expected the same, or int8"));
 }
 
+TEST_F(Cli, RoundsActivationsToEightBitsOnRequest) {
+  write("request.json", R"({"tokens": [1, 2, 3, 4]})");
+  const auto logits = [&](const std::string& flags) {
+    const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " +
+                               golden("llada") + " --dtype bf16 " + flags);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return slurp(folder_ / "out.npy");
+  };
+  EXPECT_EQ(logits("--activations int8"), logits(""));  // dense weights are multiplied with bf16
+  if (lacuna("--version").out.find("scalar") == std::string::npos) {
+    EXPECT_NE(logits("--weights int4 --activations int8"), logits("--weights int4"));
+  }
+
+  const Outcome outcome = run("llada", "--dtype f32 --weights int4 --activations int8");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--activations is int8, and rows are f32; expected --dtype bf16"));
+}
+
 TEST_F(Cli, RefusesWeightsThatRowsCannotMeet) {
   const Outcome outcome = run("llada", "--dtype f32 --weights bf16");
   EXPECT_EQ(outcome.exit_code, 2);
@@ -817,6 +835,8 @@ TEST_F(Cli, WritesAPageAboutTheKernels) {
   std::istringstream lines(slurp(folder_ / "cpu" / "cpu.jsonl"));
   std::set<std::string> kinds;
   for (std::string line; std::getline(lines, line);) kinds.insert(json::parse(line)["kind"]);
+  const bool has_rows_of_bytes = kinds.erase("int8_activations") == 1;  // scalar code has none
+  EXPECT_EQ(page.find("--activations int8") != std::string::npos, has_rows_of_bytes);
   EXPECT_THAT(kinds, testing::ElementsAre("attention", "load", "matmul", "quantised", "setting", "steps"));
 }
 

@@ -126,10 +126,16 @@ class RandomPanels {
   std::vector<double> greatest_parts_;
 };
 
-class QuantisedProducts : public testing::TestWithParam<KernelTable> {
+struct TableAndRows {
+  KernelTable table;
+  bool int8_activations;
+};
+
+class QuantisedProducts : public testing::TestWithParam<TableAndRows> {
  protected:
+  const KernelTable& table_ = GetParam().table;
   ThreadPool threads_{2};
-  KernelContext context_{GetParam(), threads_};
+  KernelContext context_{table_, threads_, GetParam().int8_activations};
 
   std::vector<float> product(ConstMatrix<float> x, std::span<const int32_t> row_list, DType rows_dtype,
                              const PanelView& w) {
@@ -141,24 +147,33 @@ class QuantisedProducts : public testing::TestWithParam<KernelTable> {
     return out;
   }
 
-  bool splits_rows(DType dtype, const Quantisation& quantisation) const {
-    return dtype == DType::kBF16 && GetParam().splits_rows_for(quantisation);
+  /// What rows become for such weights, or null.
+  const WholeRows* whole_rows(DType dtype, const Quantisation& quantisation) const {
+    return dtype == DType::kBF16 ? table_.whole_rows(quantisation, GetParam().int8_activations) : nullptr;
   }
 
   /// Whether the table rounds weights to bf16 on their way.
   bool rounds_weights(DType rows_dtype) const {
-    return rows_dtype == DType::kBF16 && GetParam().bf16_row_element_bytes == sizeof(bf16);
+    return rows_dtype == DType::kBF16 && table_.bf16_row_element_bytes == sizeof(bf16);
   }
 
   /// What products with such weights see of a row whose numbers the dtype holds.
   std::vector<float> seen(DType rows_dtype, const Quantisation& quantisation, const float* x,
                           int64_t depth) const {
     std::vector<float> row(x, x + depth);
-    if (!splits_rows(rows_dtype, quantisation)) return row;
-    float greatest = 0;
-    for (const float value : row) greatest = std::max(greatest, std::abs(value));
-    const float step = std::ldexp(1.0F, std::ilogb(greatest) - 14);
-    for (float& value : row) value = std::min(std::nearbyint(value / step), 32639.0F) * step;
+    const WholeRows* const whole = whole_rows(rows_dtype, quantisation);
+    if (whole == nullptr) return row;
+    const int64_t run = whole->inputs_per_step == 0 ? depth : whole->inputs_per_step;
+    for (int64_t begin = 0; begin < depth; begin += run) {
+      const std::span<float> numbers(row.data() + begin, static_cast<size_t>(std::min(run, depth - begin)));
+      float greatest = 0;
+      for (const float value : numbers) greatest = std::max(greatest, std::abs(value));
+      const bool is_byte = whole == &table_.byte_rows;
+      const float step = is_byte ? greatest / 127 : std::ldexp(1.0F, std::ilogb(greatest) - 14);
+      const float steps_in_one = is_byte ? 127 / greatest : 1 / step;
+      for (float& value : numbers)
+        value = std::min(std::nearbyint(value * steps_in_one), is_byte ? 127.0F : 32639.0F) * step;
+    }
     return row;
   }
 
@@ -167,18 +182,18 @@ class QuantisedProducts : public testing::TestWithParam<KernelTable> {
     const float* w = panels.weights(n);
     Expected expected = test::dot(x, w, depth);
     const bool scales_sums = panels.view().quantisation.scales_sums();
-    const bool splits = splits_rows(rows_dtype, panels.view().quantisation);
-    // Of split rows, sums of groups, or of at least 256 inputs, are exact; each is made a float, scaled, and
-    // added with its minimum.
+    const bool is_whole = whole_rows(rows_dtype, panels.view().quantisation) != nullptr;
+    // Of whole numbers, sums of groups, or of at least 256 inputs, are exact; each is made a float, scaled,
+    // and added with its minimum.
     const int64_t exact = scales_sums ? 256 : panels.view().quantisation.group;
-    const int64_t roundings = splits ? 4 + 3 * (depth / exact + 1) : depth + 2;
+    const int64_t roundings = is_whole ? 4 + 3 * (depth / exact + 1) : depth + 2;
     for (int64_t k = 0; k < depth; ++k) {
       // Sums of rows times values are exact, but the values may be larger than weights.
-      if (scales_sums || splits) {
+      if (scales_sums || is_whole) {
         expected.bound +=
             static_cast<double>(roundings) * test::kEpsilon * std::abs(x[k]) * panels.greatest_part(n);
       }
-      if (rounds_weights(rows_dtype) && !scales_sums && !splits)
+      if (rounds_weights(rows_dtype) && !scales_sums && !is_whole)
         expected.bound += 0x1p-8 * std::abs(double{x[k]} * w[k]);
     }
     return expected;
@@ -275,8 +290,12 @@ TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       for (const int64_t rows : {int64_t{1}, int64_t{20}, inputs}) {
         const auto out = product({unit_rows.data(), rows, inputs}, {}, dtype, view);
+        // One is 127 steps of a byte, which are not quite one.
+        const bool is_whole_step = whole_rows(dtype, quantisation) != &table_.byte_rows;
         for (int64_t k = 0; k < rows; ++k) {
-          ASSERT_EQ(out[static_cast<size_t>(k * kPanelWidth + 5)], values[static_cast<size_t>(k)])
+          const float value = values[static_cast<size_t>(k)];
+          ASSERT_NEAR(out[static_cast<size_t>(k * kPanelWidth + 5)], value,
+                      is_whole_step ? 0 : 2 * test::kEpsilon * value)
               << name_of(quantisation) << ", input " << k << " of " << rows << " rows";
         }
       }
@@ -286,23 +305,34 @@ TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
 
 TEST_P(QuantisedProducts, OfTheGreatestNumbersDoNotOverflow) {
   constexpr int64_t kInputs = 1600;
-  for (const int32_t group : {0, 16, 32}) {
-    const Quantisation quantisation{8, group, true, true};
+  for (const Quantisation& quantisation :
+       {Quantisation{8, 0, true, true}, Quantisation{8, 16, true, true}, Quantisation{8, 32, true, true},
+        Quantisation{4, 0, true, true}, Quantisation{4, 16, true, true}, Quantisation{4, 32, true, true},
+        kTwoLevels}) {
     const QuantisedLayout layout(quantisation, kInputs);
     Buffer<std::byte> panel(layout.bytes());
     std::fill(panel.data() + layout.word(0, 0), panel.data() + layout.bytes(), std::byte{255});
-    for (int64_t k = 0; k < kInputs; k += 16) {
-      const float one = 1;
-      for (int64_t lane = 0; lane < kPanelWidth; ++lane)
-        std::memcpy(panel.data() + layout.scale(lane, layout.group_of(k)), &one, sizeof one);
+    const float one = 1;
+    for (int64_t lane = 0; lane < kPanelWidth; ++lane) {
+      for (int64_t group = 0; group < layout.groups(); ++group) {
+        std::byte* const scale = panel.data() + layout.scale(lane, group);
+        if (quantisation.two_levels) {
+          *scale = std::byte{17};
+        } else {
+          std::memcpy(scale, &one, sizeof one);
+        }
+      }
+      if (quantisation.two_levels)
+        std::memcpy(panel.data() + QuantisedLayout::output_scale(lane), &one, sizeof one);
     }
+    const int value = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
     const PanelView view{panel.data(), DType::kF32, kPanelWidth, kInputs, layout.bytes(), quantisation};
     // The least that a row holds in whole numbers, and, but for what the greatest loses, the greatest.
     for (const float number : {-1.9921875F, 1.984375F}) {
       const std::vector<float> x(5 * kInputs, number);
       for (const int64_t rows : {1, 2, 5}) {
         const std::vector<float> out = product({x.data(), rows, kInputs}, {}, DType::kBF16, view);
-        const double expected = double{number} * 255 * kInputs;
+        const double expected = double{number} * value * kInputs;
         for (const float sum : out)
           ASSERT_NEAR(sum, expected, kInputs * test::kEpsilon * std::abs(expected))
               << name_of(quantisation) << ", " << rows;
@@ -326,13 +356,15 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
         PackedRows rows;
         rows.pack(context_, all, {}, DType::kBF16);
         std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
-        const bool splits = splits_rows(DType::kBF16, quantisation);
-        const PackedRows::Form& form = splits ? rows.split(context_) : rows.packed();
+        const WholeRows* const whole_rows = this->whole_rows(DType::kBF16, quantisation);
+        const PackedRows::Form& form =
+            whole_rows != nullptr ? rows.as_whole_numbers(context_, *whole_rows) : rows.packed();
         PanelProduct whole = test::product_of(form.data.data(), 0, num_rows, w.view(), out.data(), kOutputs);
         whole.a_strides = rows.strides();
         whole.row_sums = form.sums.data();
         whole.row_steps = form.steps.data();
-        (splits ? GetParam().panel_product_split : GetParam().panel_product_bf16_quantised)(whole);
+        whole.steps_per_row = whole_rows != nullptr ? whole_rows->steps_per_row(inputs) : 1;
+        (whole_rows != nullptr ? whole_rows->panel_product : table_.panel_product_bf16_quantised)(whole);
         for (int64_t row = 0; row < num_rows; row += num_rows < 50 ? 1 : 17) {
           const std::vector<float> alone =
               product({x.data() + row * inputs, 1, inputs}, {}, DType::kBF16, w.view());
@@ -350,7 +382,8 @@ TEST_P(QuantisedProducts, TakeRowsThatOtherWeightsHaveTaken) {
   constexpr int64_t kInputs = 70;
   constexpr int64_t kOutputs = 40;
   const std::vector<float> x = test::random_values(5, 9 * kInputs);
-  const RandomPanels coded({8, 0}, kOutputs, kInputs);
+  const RandomPanels of_8_bits({8, 0}, kOutputs, kInputs);
+  const RandomPanels of_4_bits({4, 32}, kOutputs, kInputs);
   const test::Panels dense(DType::kBF16, test::random_values(6, kOutputs * kInputs), kOutputs, kInputs);
   const auto take = [&](PackedRows& rows, const PanelView& w) {
     std::vector<float> out(static_cast<size_t>(rows.num_rows() * 48));
@@ -364,10 +397,12 @@ TEST_P(QuantisedProducts, TakeRowsThatOtherWeightsHaveTaken) {
     PackedRows fresh;
     fresh.pack(context_, some, {}, DType::kBF16);
     const std::vector<float> of_dense = take(fresh, dense.view());
-    const std::vector<float> of_codes = take(rows, coded.view());
-    EXPECT_EQ(take(rows, dense.view()), of_dense);
-    EXPECT_EQ(take(rows, coded.view()), of_codes);
-    EXPECT_EQ(product(some, {}, DType::kBF16, coded.view()), of_codes);
+    for (const RandomPanels* const coded : {&of_8_bits, &of_4_bits, &of_8_bits}) {
+      const std::vector<float> of_codes = take(rows, coded->view());
+      EXPECT_EQ(take(rows, dense.view()), of_dense);
+      EXPECT_EQ(take(rows, coded->view()), of_codes);
+      EXPECT_EQ(product(some, {}, DType::kBF16, coded->view()), of_codes);
+    }
   }
 }
 
@@ -421,7 +456,7 @@ TEST_P(QuantisedProducts, ContinueFromWhatOutHolds) {
     std::vector<float> out(static_cast<size_t>(rows * 16), 3.0F);
     PanelProduct product = test::product_of(x.data(), kInputs, rows, w.view(), out.data(), 16);
     product.accumulate = true;
-    GetParam().panel_product_f32_quantised(product);
+    table_.panel_product_f32_quantised(product);
     std::vector<Expected> expected;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t n = 0; n < 16; ++n)
@@ -431,8 +466,22 @@ TEST_P(QuantisedProducts, ContinueFromWhatOutHolds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, QuantisedProducts, testing::ValuesIn(supported_tables()),
-                         test::table_name);
+/// Every table, and again with rows of bytes where it has them.
+std::vector<TableAndRows> tables_and_rows() {
+  std::vector<TableAndRows> all;
+  for (const KernelTable& table : supported_tables()) {
+    all.push_back({table, false});
+    if (table.byte_rows) all.push_back({table, true});
+  }
+  return all;
+}
+
+std::string name_of_table_and_rows(const testing::TestParamInfo<TableAndRows>& info) {
+  return std::string(info.param.table.name) + (info.param.int8_activations ? "WithRowsOfBytes" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTable, QuantisedProducts, testing::ValuesIn(tables_and_rows()),
+                         name_of_table_and_rows);
 
 }  // namespace
 }  // namespace lacuna

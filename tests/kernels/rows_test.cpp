@@ -395,31 +395,44 @@ float from_bits(uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
-struct Split {
-  SplitRow row;
-  std::vector<int32_t> whole;
+/// A row of whole numbers.
+struct Whole {
+  float sum;
+  std::vector<float> steps;
+  std::vector<int32_t> numbers;
 };
 
-/// From four high and then four low bytes of four inputs, in the order 0, 2, 1, 3.
-int32_t whole_of_bytes(const std::byte* row, int64_t k) {
-  constexpr std::array<int64_t, 4> kPlaces = {0, 2, 1, 3};
+// Inputs lie in the order 0, 2, 1, 3.
+constexpr std::array<int64_t, 4> kPlaces = {0, 2, 1, 3};
+
+/// From four high and then four low bytes of four inputs.
+int32_t whole_of_two_bytes(const std::byte* row, int64_t k) {
   const std::byte* high = row + k / 4 * 8 + kPlaces[static_cast<size_t>(k % 4)];
   return 256 * static_cast<int8_t>(high[0]) + static_cast<int8_t>(high[4]);
 }
 
 /// Of a multiple of 32 numbers that bf16 holds.
-Split split(const KernelTable& table, const std::vector<float>& x) {
+Whole as_whole_numbers(const KernelTable& table, const WholeRows& whole_rows, const std::vector<float>& x) {
   const auto count = static_cast<int64_t>(x.size());
+  const RowStrides strides = RowStrides::in_rows(count);
   Buffer<std::byte> packed(count * table.bf16_row_element_bytes);
-  Buffer<std::byte> parts(count * table.bf16_row_element_bytes);
+  Buffer<std::byte> whole(count * table.bf16_row_element_bytes);
   table.pack_row_bf16(x.data(), count, count, packed.data());
-  Split result;
-  result.row = table.split_row_bf16(packed.data(), count, parts.data());
+  Whole result;
+  result.steps.resize(static_cast<size_t>(whole_rows.steps_per_row(count)));
+  result.sum = whole_rows.round_row(packed.data(), strides, count, whole.data(), result.steps.data());
   for (int64_t k = 0; k < count; ++k) {
-    result.whole.push_back(table.name == "avx2" ? reinterpret_cast<const int16_t*>(parts.data())[k]
-                                                : whole_of_bytes(parts.data(), k));
+    result.numbers.push_back(
+        &whole_rows == &table.byte_rows
+            ? static_cast<int8_t>(whole.data()[k / 4 * 4 + kPlaces[static_cast<size_t>(k % 4)]])
+        : table.name == "avx2" ? reinterpret_cast<const int16_t*>(whole.data())[k]
+                               : whole_of_two_bytes(whole.data(), k));
   }
   return result;
+}
+
+Whole split(const KernelTable& table, const std::vector<float>& x) {
+  return as_whole_numbers(table, table.split_rows, x);
 }
 
 /// Of the tables that split rows.
@@ -432,22 +445,22 @@ TEST_P(SplitRows, AreWholeNumbersThatMeanTheSame) {
       test::round_all(DType::kBF16, x);
       float greatest = 0;
       for (const float value : x) greatest = std::max(greatest, std::abs(value));
-      const Split split = lacuna::split(table_, x);
+      const Whole split = lacuna::split(table_, x);
       int exponent = 0;
-      EXPECT_EQ(std::frexp(split.row.step, &exponent), 0.5F) << scale;
+      EXPECT_EQ(std::frexp(split.steps[0], &exponent), 0.5F) << scale;
       double sum = 0;
       for (size_t k = 0; k < x.size(); ++k) {
-        const double value = static_cast<double>(split.row.step) * split.whole[k];
+        const double value = static_cast<double>(split.steps[0]) * split.numbers[k];
         sum += value;
         if (std::abs(x[k]) >= greatest / 128 && scale >= 1e-30) {
           EXPECT_EQ(value, x[k]) << "input " << k << " of " << count << ", scale " << scale;
         } else {
           // Packing may take what is below the normal numbers as zero.
-          EXPECT_LE(std::abs(value - x[k]), std::max(split.row.step / 2, 0x1p-126F))
+          EXPECT_LE(std::abs(value - x[k]), std::max(split.steps[0] / 2, 0x1p-126F))
               << "input " << k << ", scale " << scale;
         }
       }
-      EXPECT_NEAR(split.row.sum, sum, test::kEpsilon * std::abs(sum));
+      EXPECT_NEAR(split.sum, sum, test::kEpsilon * std::abs(sum));
     }
   }
 }
@@ -455,10 +468,10 @@ TEST_P(SplitRows, AreWholeNumbersThatMeanTheSame) {
 TEST_P(SplitRows, WithTheGreatestOfMantissasLoseNoMoreThanAStep) {
   std::vector<float> x(32, 1.9921875F);
   x[7] = -1.9921875F;
-  const Split split = lacuna::split(table_, x);
-  EXPECT_EQ(split.row.step, 0x1p-14F);
-  EXPECT_EQ(split.whole[3], 32639);
-  EXPECT_EQ(split.whole[7], -32640);
+  const Whole split = lacuna::split(table_, x);
+  EXPECT_EQ(split.steps[0], 0x1p-14F);
+  EXPECT_EQ(split.numbers[3], 32639);
+  EXPECT_EQ(split.numbers[7], -32640);
 }
 
 TEST_P(SplitRows, ThatHoldNoNumberHaveNoneAsStep) {
@@ -466,9 +479,55 @@ TEST_P(SplitRows, ThatHoldNoNumberHaveNoneAsStep) {
                           std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> x(64, 1.0F);
     x[40] = bad;
-    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).row.step)) << bad;
+    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).steps[0])) << bad;
     x.assign(64, bad);
-    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).row.step)) << bad;
+    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).steps[0])) << bad;
+  }
+}
+
+/// Of the tables that round rows to bytes.
+class ByteRows : public Rows {};
+
+TEST_P(ByteRows, AreRoundedToTheNearestOf127StepsForEvery256Inputs) {
+  for (const double scale : {1.0, 1e34, 1e-30, 1e-37, 0.0}) {
+    for (const int64_t count : {32, 256, 288, 4096}) {
+      std::vector<float> x = test::random_values(22, count, scale);
+      x[static_cast<size_t>(count / 2)] *= 1000;  // spoils its own 256 only
+      test::round_all(DType::kBF16, x);
+      const Whole row = as_whole_numbers(table_, table_.byte_rows, x);
+      double sum = 0;
+      for (int64_t begin = 0; begin < count; begin += 256) {
+        const auto first = x.begin() + begin;
+        const auto end = x.begin() + std::min(begin + 256, count);
+        float greatest = 0;
+        for (auto at = first; at != end; ++at) greatest = std::max(greatest, std::abs(*at));
+        const float step = row.steps[static_cast<size_t>(begin / 256)];
+        EXPECT_EQ(step, greatest < 0x1p-112F ? 0 : greatest / 127) << scale;
+        for (auto at = first; at != end; ++at) {
+          const int32_t number = row.numbers[static_cast<size_t>(at - x.begin())];
+          const double value = double{step} * number;
+          sum += value;
+          ASSERT_LE(std::abs(number), 127);
+          if (step == 0) {
+            EXPECT_EQ(number, 0);
+          } else {
+            EXPECT_LE(std::abs(value - *at), step * (0.5 + 300 * kEpsilon)) << "input " << at - x.begin();
+          }
+        }
+      }
+      EXPECT_NEAR(row.sum, sum, kEpsilon * std::abs(sum));
+    }
+  }
+}
+
+TEST_P(ByteRows, ThatHoldNoNumberHaveNoneAsStepThere) {
+  for (const float bad : {kInfinity, -kInfinity, kNan}) {
+    std::vector<float> x(544, 1.0F);
+    x[300] = bad;
+    const Whole row = as_whole_numbers(table_, table_.byte_rows, x);
+    EXPECT_EQ(row.steps[0], 1.0F / 127);
+    EXPECT_TRUE(std::isnan(row.steps[1])) << bad;
+    EXPECT_TRUE(std::isnan(row.sum)) << bad;
   }
 }
 
@@ -531,15 +590,19 @@ TEST_P(Rows, PackingToBf16TakesRandomValuesToTheNearestAndMayFlushSubnormals) {
 
 INSTANTIATE_TEST_SUITE_P(EveryTable, Rows, testing::ValuesIn(supported_tables()), test::table_name);
 
-std::vector<KernelTable> tables_that_split() {
+std::vector<KernelTable> tables_with(WholeRows KernelTable::*whole_rows) {
   std::vector<KernelTable> tables = supported_tables();
-  std::erase_if(tables, [](const KernelTable& table) { return table.split_row_bf16 == nullptr; });
+  std::erase_if(tables, [&](const KernelTable& table) { return !(table.*whole_rows); });
   return tables;
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, SplitRows, testing::ValuesIn(tables_that_split()), test::table_name);
+INSTANTIATE_TEST_SUITE_P(EveryTable, SplitRows, testing::ValuesIn(tables_with(&KernelTable::split_rows)),
+                         test::table_name);
+INSTANTIATE_TEST_SUITE_P(EveryTable, ByteRows, testing::ValuesIn(tables_with(&KernelTable::byte_rows)),
+                         test::table_name);
 // A CPU without AVX2 has none.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SplitRows);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ByteRows);
 
 }  // namespace
 }  // namespace lacuna

@@ -11,6 +11,7 @@
 #include "kernels/panels.h"
 #include "model/random_spec.h"
 #include "tiny_models.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 namespace {
@@ -498,6 +499,28 @@ TEST_P(TinyModel, ComesCloseWithCellsInCodesWhateverTheThreads) {
   double sum = 0;  // of single logits a router's change of mind may move some far
   for (size_t i = 0; i < plain.size(); ++i) sum += std::abs(logits[i] - plain[i]);
   EXPECT_GT(sum, 0);
+  EXPECT_LT(sum / static_cast<double>(plain.size()), 0.05);
+}
+
+TEST_P(TinyModel, ComesCloseWithRowsOfBytesWhateverTheThreads) {
+  const auto logits = [&](bool int8_activations, int threads) {
+    ThreadPool pool(1);
+    WeightFormats formats(DType::kBF16);
+    formats.layers = formats.embedding = weight_format("int4");
+    formats.int8_activations = int8_activations;
+    const auto model = Model::random(config_, 5, formats, pool);
+    return Runner(model, default_table(), threads).logits(plan_);
+  };
+  const std::vector<float> of_bytes = logits(true, 1);
+  EXPECT_EQ(logits(true, 3), of_bytes);
+  const std::vector<float> plain = logits(false, 1);
+  double sum = 0;  // as above
+  for (size_t i = 0; i < plain.size(); ++i) sum += std::abs(of_bytes[i] - plain[i]);
+  if (default_table().byte_rows) {
+    EXPECT_GT(sum, 0);
+  } else {
+    EXPECT_EQ(sum, 0);
+  }
   EXPECT_LT(sum / static_cast<double>(plain.size()), 0.05);
 }
 

@@ -1,5 +1,5 @@
-// AMX multiplies tiles of 16 rows by 16 outputs over 32 bf16 inputs. A panel's 32 inputs are 16 rows of 64
-// bytes, which is a tile as it lies; so are 16 packed rows.
+// AMX multiplies tiles of 16 rows by 16 outputs over 32 inputs of bf16, or 64 of bytes: a step. A panel's
+// inputs of a step are 16 rows of 64 bytes, which is a tile as it lies; so are 16 packed rows.
 #include "kernels/amx/products.h"
 
 #include <immintrin.h>
@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/amx/widen.h"
+#include "kernels/avx512/round_row.h"
 #include "kernels/avx512/vectors.h"
+#include "kernels/generic/byte_rows.h"
 #include "kernels/generic/quantised.h"
 #include "kernels/panels.h"
 
@@ -17,14 +20,46 @@ namespace lacuna::amx {
 namespace {
 
 constexpr int kTileRows = static_cast<int>(kRowTile);
-constexpr int64_t kTileInputs = kBf16DepthStep;
 constexpr int64_t kBlockRows = 2 * kTileRows;  // of the tiles that hold sums
-constexpr int64_t kPanelRowBytes = 2 * kPanelWidth * static_cast<int64_t>(sizeof(bf16));
+constexpr int64_t kTileRowBytes = 64;
+constexpr int64_t kTileBytes = kTileRows * kTileRowBytes;
 
-// 256 inputs of two panels are 16 KiB: they stay in the first-level cache while all rows pass over them.
-constexpr int64_t kDepthBlock = 256;
-// Those rows' 256 inputs, 256 KiB, stay in the second-level cache for all panels.
+// Eight steps of two panels are 16 KiB: they stay in the first-level cache while all rows pass over them.
+constexpr int64_t kStepsOfSlice = 8;
+// Those rows' eight steps, 256 KiB, stay in the second-level cache for all panels.
 constexpr int64_t kRowBlock = 512;
+
+/// What tiles hold, and the product that adds to sum kSum: rows 4 or 5 by panel 6 or 7.
+struct Bf16Tiles {
+  static constexpr int64_t kInputsOfStep = 32;
+
+  template <int kSum>
+  static void multiply() {
+    if constexpr (kSum == 0) _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kSum == 1) _tile_dpbf16ps(1, 4, 7);
+    if constexpr (kSum == 2) _tile_dpbf16ps(2, 5, 6);
+    if constexpr (kSum == 3) _tile_dpbf16ps(3, 5, 7);
+  }
+};
+
+/// Whole numbers: rows with a sign, values of panels without.
+struct ByteTiles {
+  static constexpr int64_t kInputsOfStep = 64;
+  static constexpr int64_t kStepsOfRun = generic::kInputsOfByteStep / kInputsOfStep;
+
+  template <int kSum>
+  static void multiply() {
+    if constexpr (kSum == 0) _tile_dpbsud(0, 4, 6);
+    if constexpr (kSum == 1) _tile_dpbsud(1, 4, 7);
+    if constexpr (kSum == 2) _tile_dpbsud(2, 5, 6);
+    if constexpr (kSum == 3) _tile_dpbsud(3, 5, 7);
+  }
+};
+
+template <typename Tiles>
+int64_t num_steps(const PanelProduct& p) {
+  return (p.depth + Tiles::kInputsOfStep - 1) / Tiles::kInputsOfStep;
+}
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -40,7 +75,7 @@ void configure(int upper_rows, int lower_rows) {
   TileConfig config;
   const auto set = [&](int tile, int rows) {
     config.rows[tile] = static_cast<uint8_t>(rows);
-    config.row_bytes[tile] = 64;
+    config.row_bytes[tile] = kTileRowBytes;
   };
   set(0, upper_rows);
   set(1, upper_rows);
@@ -56,33 +91,33 @@ void configure(int upper_rows, int lower_rows) {
   asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
 }
 
-/// Where inputs [k, k + depth) of the panels from `panel` on are multiplied.
+/// Where steps [step, step + count) of the panels from `panel` on are multiplied.
 struct Place {
   int64_t panel;
-  int64_t k;
-  int64_t depth;
+  int64_t step;
+  int64_t count;
 };
 
 /// The slices of two panels that rows pass over, in order. Few rows take several of the same panels in a row,
 /// so that weights are read in long runs.
 class SliceWalk {
  public:
-  explicit SliceWalk(const PanelProduct& p)
+  SliceWalk(const PanelProduct& p, int64_t num_steps)
       : num_panels_(p.num_panels),
-        depth_(p.depth),
-        pass_depth_(kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows))) {}
+        num_steps_(num_steps),
+        steps_of_pass_(kStepsOfSlice * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows))) {}
 
-  bool done() const { return pass_ >= depth_ || num_panels_ == 0; }
-  Place place() const { return {panel_, k_, std::min(kDepthBlock, pass_end() - k_)}; }
+  bool done() const { return pass_ >= num_steps_ || num_panels_ == 0; }
+  Place place() const { return {panel_, step_, std::min(kStepsOfSlice, pass_end() - step_)}; }
   void advance() {
-    k_ += kDepthBlock;
-    if (k_ < pass_end()) return;
+    step_ += kStepsOfSlice;
+    if (step_ < pass_end()) return;
     panel_ += 2;
     if (panel_ >= num_panels_) {
       panel_ = 0;
       pass_ = pass_end();
     }
-    k_ = pass_;
+    step_ = pass_;
   }
   SliceWalk next() const {
     SliceWalk walk = *this;
@@ -91,14 +126,14 @@ class SliceWalk {
   }
 
  private:
-  int64_t pass_end() const { return std::min(pass_ + pass_depth_, depth_); }
+  int64_t pass_end() const { return std::min(pass_ + steps_of_pass_, num_steps_); }
 
   int64_t num_panels_;
-  int64_t depth_;
-  int64_t pass_depth_;
+  int64_t num_steps_;
+  int64_t steps_of_pass_;
   int64_t pass_ = 0;
   int64_t panel_ = 0;
-  int64_t k_ = 0;
+  int64_t step_ = 0;
 };
 
 /// Pieces of work done beside the steps that multiply a slice, as many with each step.
@@ -126,87 +161,106 @@ class WorkBeside {
 class PanelSlices {
  public:
   bool has_two() const { return second_ != nullptr; }
-  const bf16* first(int64_t k) const { return first_ + k * kPanelWidth; }
-  const bf16* second(int64_t k) const { return second_ + k * kPanelWidth; }
+  const std::byte* first(int64_t step) const { return first_ + step * kTileBytes; }
+  const std::byte* second(int64_t step) const { return second_ + step * kTileBytes; }
 
  protected:
-  const bf16* first_ = nullptr;
-  const bf16* second_ = nullptr;
+  const std::byte* first_ = nullptr;
+  const std::byte* second_ = nullptr;
 };
 
-constexpr int64_t kLine = kCacheLine / int64_t{sizeof(bf16)};
+/// Where a panel's tiles begin that are multiplied as they lie.
+struct DensePanels {
+  using Tiles = Bf16Tiles;
+  static const std::byte* begin(const PanelProduct& p, int64_t panel) {
+    return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride * int64_t{sizeof(bf16)};
+  }
+};
+struct PanelsOfBytes {
+  using Tiles = ByteTiles;
+  static const std::byte* begin(const PanelProduct& p, int64_t panel) {
+    return generic::begin_of(p, panel) + QuantisedLayout(p.quantisation, p.depth).word(0, 0);
+  }
+};
 
-const bf16* weights_at(const PanelProduct& p, int64_t panel, int64_t k) {
-  return static_cast<const bf16*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
-}
-
-/// bf16 panels are multiplied as they lie, while what follows is fetched.
-class DenseSlices : public PanelSlices {
+/// Panels are multiplied as they lie, while what follows is fetched.
+template <typename Panels>
+class SlicesInPlace : public PanelSlices {
  public:
-  DenseSlices(const PanelProduct& p, const SliceWalk&) : p_(p) {}
+  using Tiles = typename Panels::Tiles;
+
+  SlicesInPlace(const PanelProduct& p, const SliceWalk&) : p_(p) {}
 
   /// To the slice where `walk` is, which `num_blocks` blocks of rows pass over.
   void move_to(const SliceWalk& walk, int64_t num_blocks) {
     const Place place = walk.place();
-    first_ = weights_at(p_, place.panel, place.k);
-    second_ = place.panel + 1 < p_.num_panels ? weights_at(p_, place.panel + 1, place.k) : nullptr;
+    first_ = at(place.panel, place.step);
+    second_ = place.panel + 1 < p_.num_panels ? at(place.panel + 1, place.step) : nullptr;
     if (walk.next().done()) return fetching_.begin(0, 1);
     const Place next = walk.next().place();
-    next_ = weights_at(p_, next.panel, next.k);
-    beside_next_ = weights_at(p_, std::min(next.panel + 1, p_.num_panels - 1), next.k);
-    fetching_.begin(next.depth * kPanelWidth / kLine, 2 * num_blocks * place.depth / kTileInputs);
+    next_ = at(next.panel, next.step);
+    beside_next_ = at(std::min(next.panel + 1, p_.num_panels - 1), next.step);
+    fetching_.begin(next.count * kTileBytes / kCacheLine, 2 * num_blocks * place.count);
   }
-  void prepare(int64_t /*k*/, int64_t /*half*/) {
+  void prepare(int64_t /*step*/, int64_t /*half*/) {
     fetching_.step([this](int64_t line) {
-      __builtin_prefetch(next_ + line * kLine, 0, 2);
-      __builtin_prefetch(beside_next_ + line * kLine, 0, 2);
+      __builtin_prefetch(next_ + line * kCacheLine, 0, 2);
+      __builtin_prefetch(beside_next_ + line * kCacheLine, 0, 2);
     });
   }
 
  private:
+  const std::byte* at(int64_t panel, int64_t step) const {
+    return Panels::begin(p_, panel) + step * kTileBytes;
+  }
+
   const PanelProduct& p_;
   WorkBeside fetching_;
-  const bf16* next_ = nullptr;
-  const bf16* beside_next_ = nullptr;
+  const std::byte* next_ = nullptr;
+  const std::byte* beside_next_ = nullptr;
 };
 
-/// One bf16 panel, or two neighbours, of the whole depth: a single block of rows multiplies faster than
-/// memory brings weights, and asks for what is a little ahead.
-class DenseOnTheWay : public PanelSlices {
+/// One panel, or two neighbours, of the whole depth: a single block of rows multiplies faster than memory
+/// brings weights, and asks for what is a little ahead.
+template <typename Panels>
+class InPlaceOnTheWay : public PanelSlices {
  public:
-  DenseOnTheWay(const PanelProduct& p, int64_t panel) {
-    first_ = weights_at(p, panel, 0);
-    second_ = panel + 1 < p.num_panels ? weights_at(p, panel + 1, 0) : nullptr;
+  using Tiles = typename Panels::Tiles;
+
+  InPlaceOnTheWay(const PanelProduct& p, int64_t panel) {
+    first_ = Panels::begin(p, panel);
+    second_ = panel + 1 < p.num_panels ? Panels::begin(p, panel + 1) : nullptr;
   }
-  void prepare(int64_t k, int64_t half) {
+  void prepare(int64_t step, int64_t half) {
     // Lines come in pairs. Further ahead, bursts of questions overtake what the hardware fetches by itself.
-    constexpr int64_t kInputsAhead = kTileInputs;
+    constexpr int64_t kAhead = 1;
     if (half == 1 && !has_two()) return;
-    const bf16* ahead = half == 0 ? first(k + kInputsAhead) : second(k + kInputsAhead);
-    for (int64_t i = 0; i < kPanelWidth * kTileInputs; i += 2 * kLine) __builtin_prefetch(ahead + i, 0, 2);
+    const std::byte* ahead = half == 0 ? first(step + kAhead) : second(step + kAhead);
+    for (int64_t i = 0; i < kTileBytes; i += 2 * kCacheLine) __builtin_prefetch(ahead + i, 0, 2);
   }
 };
 
-/// Makes steps of 32 inputs of coded panels what the tiles multiply.
+/// Makes steps of coded panels what the tiles multiply.
 template <typename Codes>
 class Widener {
  public:
   explicit Widener(const PanelProduct& p) : p_(p), layout_(p.quantisation, p.depth) {}
 
-  void widen(int64_t panel, int64_t k, bf16* out) const {
+  void widen(int64_t panel, int64_t step, std::byte* out) const {
     // g++ 12 does not know that tile loads read: no store may pass those before or after.
     asm volatile("" : : : "memory");
-    Codes::widen(p_, layout_, panel, k, out);
+    Codes::widen(p_, layout_, panel, step * kInputs, out);
     asm volatile("" : : : "memory");
   }
 
   /// Of codes.
-  int64_t step_bytes() const { return layout_.word(0, kTileInputs) - layout_.word(0, 0); }
-  const std::byte* codes_at(int64_t panel, int64_t k) const {
-    return begin_of(p_, panel) + layout_.word(0, k);
+  int64_t step_bytes() const { return layout_.word(0, kInputs) - layout_.word(0, 0); }
+  const std::byte* codes_at(int64_t panel, int64_t step) const {
+    return begin_of(p_, panel) + layout_.word(0, step * kInputs);
   }
 
  private:
+  static constexpr int64_t kInputs = Codes::kInputs;
   const PanelProduct& p_;
   QuantisedLayout layout_;
 };
@@ -215,13 +269,13 @@ class Widener {
 template <int64_t kSteps>
 class WidenedSteps {
  public:
-  bf16* operator()(int64_t half, int64_t step) { return space_[half] + place(step); }
-  const bf16* operator()(int64_t half, int64_t step) const { return space_[half] + place(step); }
+  std::byte* operator()(int64_t half, int64_t step) { return space_[half] + place(step); }
+  const std::byte* operator()(int64_t half, int64_t step) const { return space_[half] + place(step); }
 
  private:
-  static int64_t place(int64_t step) { return step % kSteps * kTileInputs * kPanelWidth; }
+  static int64_t place(int64_t step) { return step % kSteps * kTileBytes; }
 
-  alignas(64) bf16 space_[2][kSteps * kTileInputs * kPanelWidth];
+  alignas(64) std::byte space_[2][kSteps * kTileBytes];
 };
 
 // Steps are widened so far ahead of the products with them that these need not wait for the stores.
@@ -229,9 +283,11 @@ constexpr int64_t kStepsAhead = 2;
 
 /// Codes are widened once for all rows, beside the products of the first block. Few at a time, because
 /// vectors and tiles then work at once.
-template <typename Codes>
+template <typename TilesOfCodes, typename Codes>
 class CodedSlices {
  public:
+  using Tiles = TilesOfCodes;
+
   CodedSlices(const PanelProduct& p, const SliceWalk& walk)
       : num_panels_(p.num_panels), widener_(p), next_(walk.place()) {
     for (const int64_t half : {0, 1}) widen(next_, next_begin_, half, kStepsAhead);
@@ -240,26 +296,25 @@ class CodedSlices {
   void move_to(const SliceWalk& walk, int64_t num_blocks) {
     current_ = walk.place();
     begin_ = next_begin_;
-    next_begin_ += steps(current_);
+    next_begin_ += current_.count;
     blocks_left_ = num_blocks;
     is_first_block_ = true;
     has_next_ = !walk.next().done();
     if (!has_next_) return fetching_.begin(0, 1);
     next_ = walk.next().place();
     for (const int64_t half : {0, 1})
-      fetched_[half] = widener_.codes_at(std::min(next_.panel + half, num_panels_ - 1), next_.k);
-    fetching_.begin(steps(next_) * widener_.step_bytes() / kCacheLine, 2 * num_blocks * steps(current_));
+      fetched_[half] = widener_.codes_at(std::min(next_.panel + half, num_panels_ - 1), next_.step);
+    fetching_.begin(next_.count * widener_.step_bytes() / kCacheLine, 2 * num_blocks * current_.count);
   }
 
   bool has_two() const { return has_two(current_); }
-  const bf16* first(int64_t k) const { return widened_(0, begin_ + k / kTileInputs); }
-  const bf16* second(int64_t k) const { return widened_(1, begin_ + k / kTileInputs); }
-  void prepare(int64_t k, int64_t half) {
-    const int64_t step = k / kTileInputs;
-    const bool is_last_step = step + 1 == steps(current_);
+  const std::byte* first(int64_t step) const { return widened_(0, begin_ + step); }
+  const std::byte* second(int64_t step) const { return widened_(1, begin_ + step); }
+  void prepare(int64_t step, int64_t half) {
+    const bool is_last_step = step + 1 == current_.count;
     if (is_first_block_) widen(current_, begin_, half, step + 1 + kStepsAhead);
     if (blocks_left_ == 1 && has_next_)
-      widen(next_, next_begin_, half, step + 1 + kStepsAhead - steps(current_));
+      widen(next_, next_begin_, half, step + 1 + kStepsAhead - current_.count);
     if (is_last_step && half == 1) {
       is_first_block_ = false;
       --blocks_left_;
@@ -271,7 +326,6 @@ class CodedSlices {
   }
 
  private:
-  static int64_t steps(const Place& slice) { return slice.depth / kTileInputs; }
   bool has_two(const Place& slice) const { return slice.panel + 1 < num_panels_; }
 
   /// Goes on until `end` steps of the slice are widened.
@@ -279,9 +333,8 @@ class CodedSlices {
     if (half == 1 && !has_two(slice)) return;
     int64_t& step = num_widened_[half];
     if (step < begin) step = begin;
-    for (; step < begin + std::min(end, steps(slice)); ++step) {
-      widener_.widen(slice.panel + half, slice.k + (step - begin) * kTileInputs, widened_(half, step));
-    }
+    for (; step < begin + std::min(end, slice.count); ++step)
+      widener_.widen(slice.panel + half, slice.step + step - begin, widened_(half, step));
   }
 
   int64_t num_panels_;
@@ -296,43 +349,45 @@ class CodedSlices {
   bool is_first_block_ = true;
   WorkBeside fetching_;
   const std::byte* fetched_[2] = {nullptr, nullptr};  // codes of the next slice
-  WidenedSteps<kDepthBlock / kTileInputs + kStepsAhead> widened_;
+  WidenedSteps<kStepsOfSlice + kStepsAhead> widened_;
 };
 
 /// One panel of codes, or two neighbours, widened just ahead of the products: few rows leave the tiles idle
 /// while codes are widened, unless the two take turns within each step.
-template <typename Codes>
+template <typename TilesOfCodes, typename Codes>
 class WidenedOnTheWay {
  public:
+  using Tiles = TilesOfCodes;
+
   WidenedOnTheWay(const PanelProduct& p, int64_t panel)
-      : depth_(p.depth), panel_(panel), num_panels_(p.num_panels), widener_(p) {
+      : num_steps_(num_steps<Tiles>(p)), panel_(panel), num_panels_(p.num_panels), widener_(p) {
     for (int64_t step = -kStepsAhead; step < 0; ++step) {
-      for (const int64_t half : {0, 1}) prepare(step * kTileInputs, half);
+      for (const int64_t half : {0, 1}) prepare(step, half);
     }
   }
 
   bool has_two() const { return panel_ + 1 < num_panels_; }
-  const bf16* first(int64_t k) const { return widened_(0, k / kTileInputs); }
-  const bf16* second(int64_t k) const { return widened_(1, k / kTileInputs); }
+  const std::byte* first(int64_t step) const { return widened_(0, step); }
+  const std::byte* second(int64_t step) const { return widened_(1, step); }
   /// Each half of a step widens for one panel.
-  void prepare(int64_t k, int64_t half) {
-    const int64_t widened = k + kStepsAhead * kTileInputs;
-    if (widened >= depth_ || (half == 1 && !has_two())) return;
-    const std::byte* ahead = codes_ahead(panel_ + half, widened + kInputsAhead);
+  void prepare(int64_t step, int64_t half) {
+    const int64_t widened = step + kStepsAhead;
+    if (widened >= num_steps_ || (half == 1 && !has_two())) return;
+    const std::byte* ahead = codes_ahead(panel_ + half, widened + kCodesAhead);
     for (int64_t i = 0; i < widener_.step_bytes(); i += kCacheLine) __builtin_prefetch(ahead + i);
-    widener_.widen(panel_ + half, widened, widened_(half, widened / kTileInputs));
+    widener_.widen(panel_ + half, widened, widened_(half, widened));
   }
 
  private:
-  static constexpr int64_t kInputsAhead = 128;
+  static constexpr int64_t kCodesAhead = 4;  // steps
 
   /// What is beyond a panel belongs to the one after the next.
-  const std::byte* codes_ahead(int64_t panel, int64_t k) const {
-    return k < depth_ ? widener_.codes_at(panel, k)
-                      : widener_.codes_at(std::min(panel + 2, num_panels_ - 1), k - depth_);
+  const std::byte* codes_ahead(int64_t panel, int64_t step) const {
+    return step < num_steps_ ? widener_.codes_at(panel, step)
+                             : widener_.codes_at(std::min(panel + 2, num_panels_ - 1), step - num_steps_);
   }
 
-  int64_t depth_;
+  int64_t num_steps_;
   int64_t panel_;
   int64_t num_panels_;
   Widener<Codes> widener_;
@@ -372,17 +427,20 @@ class Sums {
 
   template <typename Tile>
   void load(Tile tile, int64_t block) const {
-    data_ == nullptr ? tile.clear() : tile.load(place(tile, block), row_bytes());
+    is_zero() ? tile.clear() : tile.load(place(tile, block), row_bytes());
   }
   template <typename Tile>
   void store(Tile tile, int64_t block) const {
     tile.store(place(tile, block), row_bytes());
   }
 
+  bool is_zero() const { return data_ == nullptr; }
+  float* row(int64_t block, int64_t index) const { return data_ + (block * kBlockRows + index) * stride_; }
+
  private:
   template <int kIndex>
   float* place(SumTile<kIndex>, int64_t block) const {
-    return data_ + (block * kBlockRows + kIndex / 2 * kTileRows) * stride_ + kIndex % 2 * kPanelWidth;
+    return row(block, kIndex / 2 * kTileRows) + kIndex % 2 * kPanelWidth;
   }
   int64_t row_bytes() const { return stride_ * static_cast<int64_t>(sizeof(float)); }
 
@@ -411,15 +469,21 @@ class Finish {
 
 /// Blocks of equal height that one slice of panels is multiplied with.
 struct BlocksOfRows {
-  const bf16* a;
+  const std::byte* a;
   RowStrides strides;
   int64_t first;
   int64_t end;
   int64_t height;
-  int64_t depth;
-  Sums from;  // what the products are added to
+  int64_t count;  // of steps
+  Sums from;      // what the products are added to
   Sums to;
   std::optional<Finish> finish;  // where sums are complete then
+  const float* row_steps;        // of rows of bytes, from the slice's first on
+  int64_t steps_per_row;
+
+  const std::byte* block(int64_t index) const {
+    return a + strides.offset(index * kBlockRows, 0) * int64_t{sizeof(bf16)};
+  }
 };
 
 /// Calls use() with each tile of sums that a block has.
@@ -431,26 +495,31 @@ void for_each_sum(const Use& use) {
   if constexpr (kTwoRowTiles && kTwoPanels) use(SumTile<3>());
 }
 
-/// Up to 32 rows by up to 2 panels. Every sum runs over the inputs in the same order, whichever tile holds
-/// it.
+/// Up to 32 rows by up to 2 panels, steps [first, end). Every sum runs over the inputs in the same order,
+/// whichever tile holds it.
 template <bool kTwoRowTiles, bool kTwoPanels, typename Panels>
-void multiply_tiles(const bf16* a, const RowStrides& strides, int64_t depth, Panels& panels) {
-  const int64_t row_bytes = strides.row * static_cast<int64_t>(sizeof(bf16));
-  for (int64_t k = 0; k < depth; k += kTileInputs, a += strides.step) {
-    _tile_loadd(6, panels.first(k), kPanelRowBytes);
+void multiply_tiles(const std::byte* a, const RowStrides& strides, int64_t first, int64_t end,
+                    Panels& panels) {
+  using Tiles = typename Panels::Tiles;
+  const int64_t row_bytes = strides.row * int64_t{sizeof(bf16)};
+  const int64_t step_bytes = strides.step * int64_t{sizeof(bf16)};
+  const int64_t tile_bytes = strides.tile * int64_t{sizeof(bf16)};
+  a += first * step_bytes;
+  for (int64_t step = first; step < end; ++step, a += step_bytes) {
+    _tile_loadd(6, panels.first(step), kTileRowBytes);
     _tile_loadd(4, a, row_bytes);
-    _tile_dpbf16ps(0, 4, 6);
+    Tiles::template multiply<0>();
     if constexpr (kTwoPanels) {
-      _tile_loadd(7, panels.second(k), kPanelRowBytes);
-      _tile_dpbf16ps(1, 4, 7);
+      _tile_loadd(7, panels.second(step), kTileRowBytes);
+      Tiles::template multiply<1>();
     }
-    panels.prepare(k, 0);
+    panels.prepare(step, 0);
     if constexpr (kTwoRowTiles) {
-      _tile_loadd(5, a + strides.tile, row_bytes);
-      _tile_dpbf16ps(2, 5, 6);
-      if constexpr (kTwoPanels) _tile_dpbf16ps(3, 5, 7);
+      _tile_loadd(5, a + tile_bytes, row_bytes);
+      Tiles::template multiply<2>();
+      if constexpr (kTwoPanels) Tiles::template multiply<3>();
     }
-    panels.prepare(k, 1);
+    panels.prepare(step, 1);
   }
 }
 
@@ -458,8 +527,7 @@ template <bool kTwoRowTiles, bool kTwoPanels, typename Panels>
 void multiply_blocks_of(const BlocksOfRows& rows, Panels& panels) {
   for_each_sum<kTwoRowTiles, kTwoPanels>([&](auto tile) { rows.from.load(tile, rows.first); });
   for (int64_t block = rows.first; block < rows.end; ++block) {
-    multiply_tiles<kTwoRowTiles, kTwoPanels>(rows.a + rows.strides.offset(block * kBlockRows, 0),
-                                             rows.strides, rows.depth, panels);
+    multiply_tiles<kTwoRowTiles, kTwoPanels>(rows.block(block), rows.strides, 0, rows.count, panels);
     // A tile's next sums are loaded right after its last ones are stored: all four stores first, and the
     // products would wait for all of them.
     for_each_sum<kTwoRowTiles, kTwoPanels>([&](auto tile) {
@@ -470,15 +538,50 @@ void multiply_blocks_of(const BlocksOfRows& rows, Panels& panels) {
   }
 }
 
+/// The same with bytes: what a run of steps adds up to is whole numbers of the rows' steps.
+template <bool kTwoRowTiles, bool kTwoPanels, typename Panels>
+void multiply_blocks_of_bytes(const BlocksOfRows& rows, Panels& panels) {
+  alignas(64) float whole[kBlockRows * 2 * kPanelWidth];  // the bits of whole numbers
+  const Sums aside(whole, 2 * kPanelWidth);
+  for (int64_t block = rows.first; block < rows.end; ++block) {
+    const float* row_steps = rows.row_steps + block * kBlockRows * rows.steps_per_row;
+    for (int64_t run = 0; run < rows.count; run += ByteTiles::kStepsOfRun, ++row_steps) {
+      for_each_sum<kTwoRowTiles, kTwoPanels>([](auto tile) { tile.clear(); });
+      multiply_tiles<kTwoRowTiles, kTwoPanels>(rows.block(block), rows.strides, run,
+                                               std::min(run + ByteTiles::kStepsOfRun, rows.count), panels);
+      for_each_sum<kTwoRowTiles, kTwoPanels>([&](auto tile) { aside.store(tile, 0); });
+      const Sums& from = run == 0 ? rows.from : rows.to;
+      for (int64_t row = 0; row < rows.height; ++row) {
+        const __m512 step = _mm512_set1_ps(row_steps[row * rows.steps_per_row]);
+        float* const to = rows.to.row(block, row);
+        for (int64_t i = 0; i < (kTwoPanels ? 2 : 1) * kPanelWidth; i += kPanelWidth) {
+          const __m512 before =
+              from.is_zero() ? _mm512_setzero_ps() : _mm512_loadu_ps(from.row(block, row) + i);
+          const __m512i sums = _mm512_load_si512(aside.row(0, row) + i);
+          _mm512_storeu_ps(to + i, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), step, before));
+        }
+      }
+    }
+    if (rows.finish) (*rows.finish)(block, rows.height);
+  }
+}
+
 /// Multiplies blocks for whose height the tiles are configured.
 template <typename Panels>
 void multiply_blocks(const BlocksOfRows& rows, Panels& panels) {
+  const auto multiply = [&]<bool kTwoRowTiles, bool kTwoPanels>() {
+    if constexpr (std::is_same_v<typename Panels::Tiles, ByteTiles>) {
+      multiply_blocks_of_bytes<kTwoRowTiles, kTwoPanels>(rows, panels);
+    } else {
+      multiply_blocks_of<kTwoRowTiles, kTwoPanels>(rows, panels);
+    }
+  };
   if (rows.height > kTileRows) {
-    panels.has_two() ? multiply_blocks_of<true, true>(rows, panels)
-                     : multiply_blocks_of<true, false>(rows, panels);
+    panels.has_two() ? multiply.template operator()<true, true>()
+                     : multiply.template operator()<true, false>();
   } else {
-    panels.has_two() ? multiply_blocks_of<false, true>(rows, panels)
-                     : multiply_blocks_of<false, false>(rows, panels);
+    panels.has_two() ? multiply.template operator()<false, true>()
+                     : multiply.template operator()<false, false>();
   }
 }
 
@@ -487,13 +590,20 @@ void configure_for(int64_t num_rows) {
   configure(upper, static_cast<int>(num_rows) - upper);
 }
 
+/// Of rows of bytes; null of others.
+const float* row_steps_of(const PanelProduct& p, int64_t row, int64_t input) {
+  if (p.row_steps == nullptr) return nullptr;
+  return p.row_steps + row * p.steps_per_row + input / generic::kInputsOfByteStep;
+}
+
 /// Rows [first_row, end_row) in blocks of two tiles; only the last block may be lower. Between slices, sums
 /// are put aside block by block: in `out` each of their rows would lie in a page of its own.
 class RowBlocks {
  public:
-  RowBlocks(const PanelProduct& p, int64_t first_row, int64_t end_row)
-      : p_(p), first_(first_row), num_rows_(end_row - first_row) {
-    if (p_.depth > kDepthBlock)
+  ///   num_steps  of the whole depth
+  RowBlocks(const PanelProduct& p, int64_t num_steps, int64_t first_row, int64_t end_row)
+      : p_(p), num_steps_(num_steps), first_(first_row), num_rows_(end_row - first_row) {
+    if (num_steps_ > kStepsOfSlice)
       aside_ = space_of_thread(round_up(p_.num_panels, 2) / 2 * sums_of_two_panels());
     configure_for(std::min(kBlockRows, num_rows_));
   }
@@ -502,18 +612,23 @@ class RowBlocks {
 
   template <typename Slices>
   void multiply(const Place& place, Slices& slices) const {
-    BlocksOfRows rows = {.a = static_cast<const bf16*>(p_.a) + p_.a_strides.offset(first_, place.k),
-                         .strides = p_.a_strides,
-                         .first = 0,
-                         .end = num_rows_ / kBlockRows,
-                         .height = kBlockRows,
-                         .depth = place.depth,
-                         .from = place.k > 0     ? aside(place.panel)
-                                 : p_.accumulate ? out(place.panel)
-                                                 : Sums::zeros(),
-                         .to = out(place.panel),
-                         .finish = {}};
-    if (place.k + place.depth < p_.depth) {
+    const int64_t first_input = place.step * Slices::Tiles::kInputsOfStep;
+    BlocksOfRows rows = {
+        .a = static_cast<const std::byte*>(p_.a) +
+             (p_.a_strides.offset(first_, 0) + place.step * p_.a_strides.step) * int64_t{sizeof(bf16)},
+        .strides = p_.a_strides,
+        .first = 0,
+        .end = num_rows_ / kBlockRows,
+        .height = kBlockRows,
+        .count = place.count,
+        .from = place.step > 0  ? aside(place.panel)
+                : p_.accumulate ? out(place.panel)
+                                : Sums::zeros(),
+        .to = out(place.panel),
+        .finish = {},
+        .row_steps = row_steps_of(p_, first_, first_input),
+        .steps_per_row = p_.steps_per_row};
+    if (place.step + place.count < num_steps_) {
       rows.to = aside(place.panel);
     } else if (p_.quantisation.scales_sums()) {
       rows.finish.emplace(p_, place.panel, first_);
@@ -537,6 +652,7 @@ class RowBlocks {
   }
 
   const PanelProduct& p_;
+  int64_t num_steps_;
   int64_t first_;
   int64_t num_rows_;
   float* aside_ = nullptr;
@@ -545,8 +661,9 @@ class RowBlocks {
 template <typename Slices>
 void panel_product(const PanelProduct& p) {
   for (int64_t first = 0; first < p.num_rows; first += kRowBlock) {
-    const RowBlocks rows(p, first, std::min(first + kRowBlock, p.num_rows));
-    SliceWalk walk(p);
+    const int64_t steps = num_steps<typename Slices::Tiles>(p);
+    const RowBlocks rows(p, steps, first, std::min(first + kRowBlock, p.num_rows));
+    SliceWalk walk(p, steps);
     if (walk.done()) break;
     for (Slices slices(p, walk); !walk.done(); walk.advance()) {
       slices.move_to(walk, rows.num_blocks());
@@ -564,39 +681,59 @@ void panel_product_of_block(const PanelProduct& p) {
   for (int64_t panel = 0; panel < p.num_panels; panel += 2) {
     Panels panels(p, panel);
     const Sums out(p.out + panel * kPanelWidth, p.out_stride);
-    BlocksOfRows rows = {.a = static_cast<const bf16*>(p.a),
+    BlocksOfRows rows = {.a = static_cast<const std::byte*>(p.a),
                          .strides = p.a_strides,
                          .first = 0,
                          .end = 1,
                          .height = p.num_rows,
-                         .depth = p.depth,
+                         .count = num_steps<typename Panels::Tiles>(p),
                          .from = p.accumulate ? out : Sums::zeros(),
                          .to = out,
-                         .finish = {}};
+                         .finish = {},
+                         .row_steps = p.row_steps,
+                         .steps_per_row = p.steps_per_row};
     if (p.quantisation.scales_sums()) rows.finish.emplace(p, panel, 0);
     multiply_blocks(rows, panels);
   }
   _tile_release();
 }
 
-template <typename Codes>
+template <typename Panels>
+void panel_product_in_place(const PanelProduct& p) {
+  p.num_rows <= kBlockRows ? panel_product_of_block<InPlaceOnTheWay<Panels>>(p)
+                           : panel_product<SlicesInPlace<Panels>>(p);
+}
+
+template <typename Tiles, typename Codes>
 void coded_panel_product_of(const PanelProduct& p) {
-  p.num_rows <= kBlockRows ? panel_product_of_block<WidenedOnTheWay<Codes>>(p)
-                           : panel_product<CodedSlices<Codes>>(p);
+  p.num_rows <= kBlockRows ? panel_product_of_block<WidenedOnTheWay<Tiles, Codes>>(p)
+                           : panel_product<CodedSlices<Tiles, Codes>>(p);
 }
 
 }  // namespace
 
 void dense_panel_product(const PanelProduct& p) {
-  p.num_rows <= kBlockRows ? panel_product_of_block<DenseOnTheWay>(p) : panel_product<DenseSlices>(p);
+  panel_product_in_place<DensePanels>(p);
 }
 
 void coded_panel_product(const PanelProduct& p) {
   const Quantisation& quantisation = p.quantisation;
-  if (quantisation.two_levels) return coded_panel_product_of<TwoLevels>(p);
-  if (quantisation.bits == 4) return coded_panel_product_of<Weights<4>>(p);
-  if (quantisation.group == 0) return coded_panel_product_of<CodesOf8Bits>(p);
-  coded_panel_product_of<Weights<8>>(p);
+  if (quantisation.two_levels) return coded_panel_product_of<Bf16Tiles, TwoLevels>(p);
+  if (quantisation.bits == 4) return coded_panel_product_of<Bf16Tiles, Weights<4>>(p);
+  if (quantisation.group == 0) return coded_panel_product_of<Bf16Tiles, CodesOf8Bits>(p);
+  coded_panel_product_of<Bf16Tiles, Weights<8>>(p);
+}
+
+float round_row_to_bytes(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
+                         float* steps) {
+  return round_row<true>(packed, strides, padded_count, out, steps);
+}
+
+void byte_panel_product(const PanelProduct& p) {
+  const bool has_whole_steps = p.depth % ByteTiles::kInputsOfStep == 0;
+  if (p.quantisation.bits == 4) return coded_panel_product_of<ByteTiles, BytesOf4Bits>(p);
+  has_whole_steps ? panel_product_in_place<PanelsOfBytes>(p)
+                  : coded_panel_product_of<ByteTiles, BytesOf8Bits>(p);
 }
 
 }  // namespace lacuna::amx

@@ -1,5 +1,6 @@
 #include "base/buffer.h"
 #include "kernels/amx/products.h"
+#include "kernels/generic/byte_rows.h"
 #include "kernels/tables.h"
 
 namespace lacuna {
@@ -17,8 +18,9 @@ const KernelTable& amx_table() {
     wider.takes_bf16_rows_in_tiles = true;
     wider.panel_product_bf16 = amx::dense_panel_product;
     wider.panel_product_bf16_quantised = amx::coded_panel_product;
-    wider.split_row_bf16 = nullptr;
-    wider.panel_product_split = nullptr;
+    wider.split_rows = {};
+    wider.byte_rows = {amx::round_row_to_bytes, amx::byte_panel_product, amx::takes_byte_rows,
+                       generic::kInputsOfByteStep};
     return wider;
   }();
   return table;

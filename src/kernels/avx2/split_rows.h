@@ -1,4 +1,4 @@
-// Products of rows that are split into whole numbers (KernelTable::split_row_bf16) with quantised weights,
+// Products of rows that are split into whole numbers (KernelTable::split_rows) with quantised weights,
 // whose values become pairs of 16 bits: one instruction multiplies and adds up sixteen of them where that for
 // floats takes eight.
 #pragma once
@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/avx2/vectors.h"
@@ -65,6 +66,10 @@ class SplitPanels {
   static constexpr int64_t kPairsPerWord = 16 / kBits;
   static constexpr int64_t kStep = kGroup == 16 ? 16 : 32;  // inputs of one group
 
+  /// Words of four codes, one in each byte, of inputs 0 to 3 or 4 to 7 of words of eight.
+  static __m256i lower_codes(__m256i words) { return _mm256_and_si256(words, _mm256_set1_epi8(15)); }
+  static __m256i upper_codes(__m256i words) { return lower_codes(_mm256_srli_epi16(words, 4)); }
+
   explicit SplitPanels(const PanelProduct& p) : p_(p), layout_(p.quantisation, p.depth) {}
 
   const std::byte* words(int64_t panel, int64_t k) const {
@@ -77,9 +82,8 @@ class SplitPanels {
     const auto* from = reinterpret_cast<const __m256i*>(words(panel, k));
     [[maybe_unused]] StepsAndOffsets lower_levels, upper_levels;
     if constexpr (kTwoLevels) {
-      const int64_t group = layout_.group_of(k);
-      const std::byte* const steps = generic::begin_of(p_, panel) + layout_.scale(0, group);
-      const std::byte* const offsets = generic::begin_of(p_, panel) + layout_.minimum(0, group);
+      const std::byte* const steps = scales_begin(panel, k);
+      const std::byte* const offsets = minimums_begin(panel, k);
       lower_levels = StepsAndOffsets::read(steps, offsets);
       upper_levels = StepsAndOffsets::read(steps + Avx2::kLanes, offsets + Avx2::kLanes);
     }
@@ -104,21 +108,33 @@ class SplitPanels {
 
   /// Of the group of input k.
   Floats scales(int64_t panel, int64_t k) const {
-    return load(generic::begin_of(p_, panel) + layout_.scale(0, layout_.group_of(k)));
+    return floats(scales_begin(panel, k));
   }
   Floats minimums(int64_t panel, int64_t k) const {
-    return load(generic::begin_of(p_, panel) + layout_.minimum(0, layout_.group_of(k)));
+    return floats(minimums_begin(panel, k));
+  }
+
+  /// Where those of sixteen outputs lie; group_bytes() further, those of the next group.
+  const std::byte* scales_begin(int64_t panel, int64_t k) const {
+    return generic::begin_of(p_, panel) + layout_.scale(0, layout_.group_of(k));
+  }
+  const std::byte* minimums_begin(int64_t panel, int64_t k) const {
+    return generic::begin_of(p_, panel) + layout_.minimum(0, layout_.group_of(k));
+  }
+  int64_t group_bytes() const {
+    return layout_.scale(0, 1) - layout_.scale(0, 0);
+  }
+
+  Floats floats(const std::byte* from) const {
+    if (p_.quantisation.wide_scales) {
+      const auto* const wide = reinterpret_cast<const float*>(from);
+      return {Avx2::load(wide), Avx2::load(wide + Avx2::kLanes)};
+    }
+    const auto* const narrow = reinterpret_cast<const f16*>(from);
+    return {Avx2::load_f16(narrow), Avx2::load_f16(narrow + Avx2::kLanes)};
   }
 
  private:
-  /// Words of four codes, one in each byte, of inputs 0 to 3 or 4 to 7 of words of eight.
-  static __m256i lower_codes(__m256i words) {
-    return _mm256_and_si256(words, _mm256_set1_epi8(15));
-  }
-  static __m256i upper_codes(__m256i words) {
-    return lower_codes(_mm256_srli_epi16(words, 4));
-  }
-
   /// Of inputs 0, 1 and 2, 3, from bytes in the order 0, 2, 1, 3.
   template <typename Body>
   static void pass_pairs(const Pairs& bytes, int64_t pair, Body&& body) {
@@ -129,15 +145,6 @@ class SplitPanels {
     const auto odd = [&](__m256i x) { return _mm256_sub_epi16(_mm256_srli_epi16(x, 8), middle); };
     body(pair, Pairs{even(bytes.lower), even(bytes.upper)});
     body(pair + 1, Pairs{odd(bytes.lower), odd(bytes.upper)});
-  }
-
-  Floats load(const std::byte* from) const {
-    if (p_.quantisation.wide_scales) {
-      const auto* const wide = reinterpret_cast<const float*>(from);
-      return {Avx2::load(wide), Avx2::load(wide + Avx2::kLanes)};
-    }
-    const auto* const narrow = reinterpret_cast<const f16*>(from);
-    return {Avx2::load_f16(narrow), Avx2::load_f16(narrow + Avx2::kLanes)};
   }
 
   const PanelProduct& p_;
@@ -323,24 +330,33 @@ void split_product(const PanelProduct& p) {
   p.quantisation.bits == 4 ? split_product_of<4>(p) : split_product_of<8>(p);
 }
 
-SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
-  const auto* x = static_cast<const float*>(packed);
+bool takes_split_rows(const Quantisation& quantisation) {
+  return quantisation.bits > 0;
+}
+
+/// Of `count` numbers, a multiple of 8; infinity or no number if one of them is.
+float greatest_magnitude(const float* x, int64_t count) {
   __m256i greatest = _mm256_setzero_si256();
-  for (int64_t i = 0; i < padded_count; i += 8) {
+  for (int64_t i = 0; i < count; i += 8) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
     greatest = _mm256_max_epi32(greatest, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
   }
   const __m128i of_four =
       _mm_max_epi32(_mm256_castsi256_si128(greatest), _mm256_extracti128_si256(greatest, 1));
   const __m128i of_two = _mm_max_epi32(of_four, _mm_unpackhi_epi64(of_four, of_four));
-  const __m128i of_one = _mm_max_epi32(of_two, _mm_srli_epi64(of_two, 32));
-  const int exponent = _mm_cvtsi128_si32(of_one) >> 23;
+  return std::bit_cast<float>(_mm_cvtsi128_si32(_mm_max_epi32(of_two, _mm_srli_epi64(of_two, 32))));
+}
+
+float split_row(const void* packed, const RowStrides& /*strides*/, int64_t padded_count, void* out,
+                float* steps) {
+  const auto* x = static_cast<const float*>(packed);
+  const int exponent = std::bit_cast<int>(greatest_magnitude(x, padded_count)) >> 23;
   if (exponent == generic::kNoNumberExponent) {
     std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(float));
-    return generic::kNoNumberRow;
+    return *steps = generic::kNoNumber;
   }
-  const generic::WholeStep steps = generic::whole_step(exponent);
-  const __m256 steps_in_one = _mm256_set1_ps(steps.steps_in_one);
+  const generic::WholeStep step = generic::whole_step(exponent);
+  const __m256 steps_in_one = _mm256_set1_ps(step.steps_in_one);
   const auto whole_of = [&](const float* eight) {
     const __m256i rounded = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(eight), steps_in_one));
     return _mm256_min_epi32(rounded, _mm256_set1_epi32(generic::kGreatestWhole));
@@ -358,7 +374,8 @@ SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
     sums[i / kInputsOfSum] = of_run;
     sum += of_run;
   }
-  return {steps.step, steps.step * static_cast<float>(sum)};
+  *steps = step.step;
+  return step.step * static_cast<float>(sum);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "kernels/avx2/byte_rows.h"
 #include "kernels/avx2/split_rows.h"
 #include "kernels/avx2/vectors.h"
 #include "kernels/generic/product.h"
@@ -18,9 +19,8 @@ constexpr KernelTable make_table() {
   table.panel_product_bf16 = generic::panel_product<generic::WidenedBf16Step<Avx2>>;
   table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Avx2>>;
   table.panel_product_bf16_quantised = table.panel_product_f32_quantised;
-  table.split_row_bf16 = split_row;
-  table.splits_rows_for_groups = true;
-  table.panel_product_split = split_product;
+  table.split_rows = {split_row, split_product, takes_split_rows, 0};
+  table.byte_rows = {round_row, byte_product, takes_byte_rows, generic::kInputsOfByteStep};
   return table;
 }
 

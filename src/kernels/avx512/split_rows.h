@@ -1,11 +1,13 @@
-// Products of rows that are split into whole numbers (KernelTable::split_row_bf16) with weights whose
+// Products of rows that are split into whole numbers (KernelTable::split_rows) with weights whose
 // quantisation scales sums: their values are multiplied as they lie, or nearly so.
 #pragma once
 
 #include <immintrin.h>
 
+#include <bit>
 #include <cstring>
 
+#include "kernels/avx512/round_row.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/quantised.h"
 #include "kernels/generic/split_rows.h"
@@ -137,24 +139,22 @@ void split_product(const PanelProduct& p) {
                            : generic::panel_product<SplitStep<8>>(p);
 }
 
+bool takes_split_rows(const Quantisation& quantisation) {
+  return quantisation.scales_sums();
+}
+
 /// Each whole number is 256 * high + low, bytes with a sign: four inputs are four highs and then four lows,
 /// either in the order 0, 2, 1, 3 in which codes lie.
-SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
+float split_row(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
+                float* steps) {
   const auto* bits = static_cast<const uint16_t*>(packed);
-  __m512i greatest = _mm512_setzero_si512();
-  for (int64_t i = 0; i < padded_count; i += 32) {
-    const __m512i magnitudes = _mm512_and_si512(_mm512_loadu_si512(bits + i), _mm512_set1_epi16(0x7fff));
-    greatest = _mm512_max_epu16(greatest, magnitudes);
-  }
-  const __m512i of_pairs = _mm512_max_epu32(_mm512_and_si512(greatest, _mm512_set1_epi32(0xffff)),
-                                            _mm512_srli_epi32(greatest, 16));
-  const int exponent = static_cast<int>(_mm512_reduce_max_epu32(of_pairs) >> 7);
+  const int exponent = std::bit_cast<int>(greatest_magnitude(bits, strides.step, padded_count)) >> 23;
   if (exponent == generic::kNoNumberExponent) {
     std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(bf16));
-    return generic::kNoNumberRow;
+    return *steps = generic::kNoNumber;
   }
-  const generic::WholeStep steps = generic::whole_step(exponent);
-  const __m512 steps_in_one = _mm512_set1_ps(steps.steps_in_one);
+  const generic::WholeStep step = generic::whole_step(exponent);
+  const __m512 steps_in_one = _mm512_set1_ps(step.steps_in_one);
   const __m512i most = _mm512_set1_epi32(generic::kGreatestWhole);
   const __m128i order = _mm_set_epi8(15, 13, 14, 12, 11, 9, 10, 8, 7, 5, 6, 4, 3, 1, 2, 0);
   auto* parts = static_cast<__m128i*>(out);
@@ -171,7 +171,8 @@ SplitRow split_row(const void* packed, int64_t padded_count, void* out) {
     for (const __m256i half : {_mm512_castsi512_si256(whole), _mm512_extracti64x4_epi64(whole, 1)})
       sums = _mm512_add_epi64(sums, _mm512_cvtepi32_epi64(half));
   }
-  return {steps.step, steps.step * static_cast<float>(_mm512_reduce_add_epi64(sums))};
+  *steps = step.step;
+  return step.step * static_cast<float>(_mm512_reduce_add_epi64(sums));
 }
 
 }  // namespace

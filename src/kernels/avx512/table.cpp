@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/avx512/byte_rows.h"
 #include "kernels/avx512/split_rows.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/product.h"
@@ -49,8 +50,8 @@ constexpr KernelTable make_table() {
   table.panel_product_bf16 = generic::panel_product<Bf16Panels>;
   table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Avx512>>;
   table.panel_product_bf16_quantised = generic::quantised_product<PairCodes>;
-  table.split_row_bf16 = split_row;
-  table.panel_product_split = split_product;
+  table.split_rows = {split_row, split_product, takes_split_rows, 0};
+  table.byte_rows = {round_row<false>, byte_product, takes_byte_rows, generic::kInputsOfByteStep};
   return table;
 }
 

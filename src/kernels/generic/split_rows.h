@@ -1,4 +1,4 @@
-// What rows become that are split into whole numbers (KernelTable::split_row_bf16), on every instruction set.
+// What split rows (KernelTable::split_rows) and their products have in common on every instruction set.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace lacuna::generic {
 
-/// The most that two bytes with a sign can be (the least is below what a row ever holds): where a whole
-/// number stays one of 16 bits it would not have to, but rows are split alike everywhere.
+/// The greatest number that two bytes, each with a sign, make up. Where a whole number stays one of 16 bits,
+/// more would fit, but rows are split alike everywhere.
 inline constexpr int32_t kGreatestWhole = 127 * 256 + 127;
 
 /// The unit of a row's whole numbers.
@@ -32,9 +32,8 @@ inline constexpr int kNoNumberExponent = 255;
   return {std::bit_cast<float>(of_step << 23), std::bit_cast<float>((254 - of_step) << 23)};
 }
 
-/// Of a row that holds infinity or NaN: every output becomes NaN by the step.
-inline constexpr SplitRow kNoNumberRow = {std::numeric_limits<float>::quiet_NaN(),
-                                          std::numeric_limits<float>::quiet_NaN()};
+/// The step, and the sum, of a row that holds infinity or NaN: every output becomes NaN by it.
+inline constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();
 
 /// Turns sums of rows [first_row, end_row) by `count` panels from whole numbers into numbers, and scales them
 /// where the quantisation does.

@@ -1,0 +1,172 @@
+// Products of rows of bytes (KernelTable::byte_rows) with quantised weights, whose codes or values are
+// multiplied as they lie in memory, or nearly so: one instruction takes 64 of them.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/avx512/round_row.h"
+#include "kernels/avx512/split_rows.h"
+#include "kernels/avx512/vectors.h"
+#include "kernels/generic/byte_rows.h"
+#include "kernels/generic/quantised.h"
+#include "kernels/panels.h"
+#include "kernels/table.h"
+
+namespace lacuna {
+namespace {  // NOLINT: as in vectors.h
+
+/// Sums of groups, or, where sums are scaled, of all inputs that share a step of the row, are exact; they are
+/// then scaled and added up as floats.
+///   kGroup  inputs that share a scale; 0 where sums are scaled
+template <int kBits, int kGroup, bool kHasMinimum>
+struct ByteStep {
+  using Vectors = Avx512;
+  using TileElement = uint8_t;
+  static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
+  // 7 x 2 sums, 2 weights and 1 input, or 6 x 4 with those of groups.
+  static constexpr int kTileRows = kGroup == 0 ? 7 : 6;
+  static constexpr int64_t kDepthBlock = 3 * generic::kInputsOfByteStep;  // 12 KiB of a panel
+  static constexpr int64_t kPanelsOfFewRows = 2;                          // as SplitStep
+
+  static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
+    return SplitStep<kBits>::place(p, panel, k);
+  }
+  static const uint8_t* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
+                              uint8_t* space) {
+    return SplitStep<kBits>::slice(p, panel, k, depth, space);
+  }
+
+  template <int kPanels, int kRows>
+  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<ByteStep>& slices) {
+    const QuantisedLayout layout(p.quantisation, p.depth);
+    const int64_t row_bytes = p.a_strides.row * int64_t{sizeof(bf16)};
+    const auto* const rows = static_cast<const std::byte*>(p.a) + first_row * row_bytes;
+    float* const out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
+    const int64_t out_stride = p.out_stride;
+    const int64_t steps_per_row = p.steps_per_row;
+    const float* steps = p.row_steps + first_row * steps_per_row + slices.k / generic::kInputsOfByteStep;
+    for (int64_t begin = 0; begin < slices.depth; begin += generic::kInputsOfByteStep, ++steps) {
+      const int64_t end = std::min(begin + generic::kInputsOfByteStep, slices.depth);
+      __m512 all[kRows][kPanels];
+      for (int64_t run = begin; run < end; run += kRun) {
+        Sum sums[kRows][kPanels];
+#pragma GCC unroll 16
+        for (auto& of_row : sums) {
+#pragma GCC unroll 2
+          for (Sum& sum : of_row) sum = Sum();
+        }
+        for (int64_t k = run; k < std::min(run + kRun, end); k += 4) {
+          __m512i words[kPanels];
+          for (int i = 0; i < kPanels; ++i) {
+            __builtin_prefetch(slices.next[i] + k * kBytesPerInput, 0, 2);
+            words[i] = _mm512_loadu_si512(slices.begin[i] + k * kPanelWidth);
+          }
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r) {
+            const __m512i x = broadcast(rows + r * row_bytes + slices.k + k);
+#pragma GCC unroll 2
+            for (int i = 0; i < kPanels; ++i)
+              sums[r][i] = (Sum)_mm512_dpbusd_epi32((__m512i)sums[r][i], words[i], x);
+          }
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < kPanels; ++i) {
+          const Scales scales(p, layout, slices.panel + i, slices.k + run);
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r) {
+            const __m512 before = run > begin ? all[r][i] : _mm512_setzero_ps();
+            const std::byte* const row_sums = rows + r * row_bytes + p.depth;
+            all[r][i] = add_run(before, sums[r][i], scales, row_sums + (slices.k + run) / 4);
+          }
+        }
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const __m512 step = _mm512_set1_ps(steps[r * steps_per_row]);
+#pragma GCC unroll 2
+        for (int i = 0; i < kPanels; ++i) {
+          float* const at = out + r * out_stride + i * kPanelWidth;
+          const __m512 before = slices.k + begin > 0 ? _mm512_loadu_ps(at) : _mm512_setzero_ps();
+          _mm512_storeu_ps(at, _mm512_fmadd_ps(all[r][i], step, before));
+        }
+      }
+    }
+  }
+
+  static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
+                     int64_t end_row) {
+    generic::scale_sums<Avx512>(p, panel, count, first_row, end_row);
+  }
+
+ private:
+  // Not __m512i, as in SplitStep.
+  using Sum [[gnu::vector_size(64)]] = int32_t;
+  static constexpr int64_t kRun = kGroup == 0 ? generic::kInputsOfByteStep : kGroup;
+  static constexpr int64_t kInputsOfSum = 16;
+
+  /// Of a group of sixteen outputs.
+  struct Scales {
+    __m512 scale, minimum;
+
+    Scales(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k)
+        : scale(_mm512_setzero_ps()), minimum(scale) {
+      if constexpr (kGroup == 0) return;
+      const std::byte* const begin = generic::begin_of(p, panel);
+      const bool is_wide = p.quantisation.wide_scales;
+      scale = load(begin + layout.scale(0, layout.group_of(k)), is_wide);
+      minimum = kHasMinimum ? load(begin + layout.minimum(0, layout.group_of(k)), is_wide)
+                            : _mm512_mul_ps(scale, _mm512_set1_ps(-(1 << (kBits - 1))));
+    }
+
+   private:
+    static __m512 load(const std::byte* at, bool is_wide) {
+      return is_wide ? Avx512::load(reinterpret_cast<const float*>(at))
+                     : Avx512::load_f16(reinterpret_cast<const f16*>(at));
+    }
+  };
+
+  /// Four inputs, or a sum, for each output.
+  static __m512i broadcast(const std::byte* from) {
+    int32_t word = 0;
+    std::memcpy(&word, from, sizeof word);
+    return _mm512_set1_epi32(word);
+  }
+
+  ///   row_sums  from the run's first on
+  static __m512 add_run(__m512 all, Sum sum, const Scales& scales, const std::byte* row_sums) {
+    const __m512 numbers = _mm512_cvtepi32_ps((__m512i)sum);
+    if constexpr (kGroup == 0) return numbers;
+    __m512i row_sum = broadcast(row_sums);
+    if constexpr (kGroup == 2 * kInputsOfSum)
+      row_sum = _mm512_add_epi32(row_sum, broadcast(row_sums + sizeof(int32_t)));
+    const __m512 scaled = _mm512_fmadd_ps(numbers, scales.scale, all);
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(row_sum), scales.minimum, scaled);
+  }
+};
+
+template <int kBits, int kGroup>
+void byte_product_of_groups(const PanelProduct& p) {
+  p.quantisation.has_minimum ? generic::panel_product<ByteStep<kBits, kGroup, true>>(p)
+                             : generic::panel_product<ByteStep<kBits, kGroup, false>>(p);
+}
+
+template <int kBits>
+void byte_product_of(const PanelProduct& p) {
+  if (p.quantisation.scales_sums()) return generic::panel_product<ByteStep<kBits, 0, false>>(p);
+  p.quantisation.group == 16 ? byte_product_of_groups<kBits, 16>(p) : byte_product_of_groups<kBits, 32>(p);
+}
+
+void byte_product(const PanelProduct& p) {
+  p.quantisation.bits == 4 ? byte_product_of<4>(p) : byte_product_of<8>(p);
+}
+
+bool takes_byte_rows(const Quantisation& quantisation) {
+  return quantisation.bits > 0;
+}
+
+}  // namespace
+}  // namespace lacuna
