@@ -65,17 +65,21 @@ class ZooPage : private PageWriter {
   void write_formats() {
     heading("With weights of fewer bits");
     const int64_t samples = grid_.format_samples();
-    paragraph(fmt::format(
-        "The first task of each model again, `--weights FORMAT` or `--kv-cache int8` behind its command "
-        "([quantisation.md](quantisation.md)), and `--samples {}`, as formats differ by little; the first "
-        "{} are those of the table above.",
-        samples, grid_.samples));
+    paragraph(
+        fmt::format("The first task of each model again, `--weights FORMAT`, also with `--activations int8`, "
+                    "or `--kv-cache int8` "
+                    "behind its command ([quantisation.md](quantisation.md)), and `--samples {}`, as formats "
+                    "differ by little; the first "
+                    "{} are those of the table above.",
+                    samples, grid_.samples));
     std::vector<std::string> settings, accuracy_head = {"model", "bf16"}, error_head = {"model"};
     for (const std::string& format : quantised_format_names()) {
       settings.push_back(fmt::format("--weights {}", format));
       accuracy_head.emplace_back(format);
       error_head.insert(error_head.end(), {fmt::format("{}: error", format), "KL"});
     }
+    settings.emplace_back("--weights int4 --activations int8");
+    accuracy_head.emplace_back("int4, int8 activations");
     settings.emplace_back("--kv-cache int8");
     accuracy_head.emplace_back("int8 keys and values");
     Table accuracies(accuracy_head);

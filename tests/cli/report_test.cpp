@@ -340,7 +340,7 @@ TEST(ZooPage, HasARowForEachModelAndACommandForEachOfItsTasks) {
                                     "lacuna eval -m mini-a --task retrieval --length 4096 --unmask "
                                     "threshold=1 --seed 7 --samples 200",
                                     "lacuna eval -m mini-b --task stories --seed 7 --samples 200"));
-  EXPECT_EQ(of_formats.size(), 2 * 7);
+  EXPECT_EQ(of_formats.size(), 2 * 8);
   EXPECT_THAT(of_formats,
               Contains("lacuna eval -m mini-b --task stories --seed 7 --samples 1000 --weights int4-min"));
   EXPECT_THAT(page, HasSubstr("| mini-b | 50.0% (25.0 to 75.0) | 50.0% (25.0 to 75.0) |"));
