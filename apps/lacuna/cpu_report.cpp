@@ -45,7 +45,7 @@ std::string page_name(const CpuReportFlags& flags) {
 struct CpuGrid {
   MatmulBenchOptions dense, quantised;
   AttentionBenchOptions attention;
-  StepBenchOptions steps;
+  StepBenchOptions steps, quantised_steps;
   LoadBenchOptions load;
 };
 
@@ -63,7 +63,8 @@ CpuGrid grid_of(const CpuReportFlags& flags) {
   grid.attention.rows = {1, 32, 256, 1024};
   grid.attention.repeat = 5;
   grid.steps.rows = {1024, 256};
-  grid.steps.repeat = 3;
+  grid.quantised_steps.rows = {256, 32};
+  grid.steps.repeat = grid.quantised_steps.repeat = 3;
   if (flags.quick) {
     grid.dense.shapes = grid.quantised.shapes = {{64, 64}};
     grid.dense.rows = grid.quantised.rows = {1, 8};
@@ -72,12 +73,32 @@ CpuGrid grid_of(const CpuReportFlags& flags) {
     grid.attention.shape = {2, 1, 16};
     grid.attention.cells = 64;
     grid.attention.rows = {1, 8};
-    grid.steps.canvas = 64;
+    grid.steps.canvas = grid.quantised_steps.canvas = 64;
     grid.steps.rows = {64, 16};
-    grid.dense.repeat = grid.quantised.repeat = grid.attention.repeat = grid.steps.repeat = 1;
+    grid.quantised_steps.rows = {16, 1};
+    grid.dense.repeat = grid.quantised.repeat = grid.attention.repeat = 1;
+    grid.steps.repeat = grid.quantised_steps.repeat = 1;
     grid.load.repeat = 1;
   }
   return grid;
+}
+
+/// What weights of layers and rows are kept as in whole steps, bf16 first.
+std::vector<ModelFlags> quantised_settings(const ModelFlags& flags, const KernelTable& kernels) {
+  std::vector<ModelFlags> settings;
+  for (const char* weights : {"bf16", "int8", "int4"}) {
+    for (const char* activations : {"auto", "int8"}) {
+      const Quantisation quantisation = weight_format(weights)->quantisation;
+      if (activations != std::string_view("auto") &&
+          kernels.whole_rows(quantisation, true) == kernels.whole_rows(quantisation, false))
+        continue;
+      settings.push_back(flags);
+      settings.back().dtype = "bf16";
+      settings.back().weights = weights;
+      settings.back().activations = activations;
+    }
+  }
+  return settings;
 }
 
 std::vector<Json> measure(const CpuReportFlags& flags, const std::string& commit) {
@@ -122,6 +143,16 @@ std::vector<Json> measure(const CpuReportFlags& flags, const std::string& commit
     add("steps", {{"threads", count},
                   {"canvas", grid.steps.canvas},
                   {"results", to_json(bench_steps(*loaded.model, {kernels, pool}, grid.steps))}});
+  }
+  say("whole steps with quantised weights");
+  for (const ModelFlags& setting : quantised_settings(model_flags, kernels)) {
+    const LoadedModel quantised = load_model(setting, find_model(setting));
+    add("quantised_steps",
+        {{"weights", setting.weights},
+         {"activations", setting.activations},
+         {"threads", threads.size()},
+         {"weight_bytes", quantised.model->weight_bytes()},
+         {"results", to_json(bench_steps(*quantised.model, context, grid.quantised_steps))}});
   }
   say("loading");
   ModelFlags load_flags;
@@ -229,6 +260,29 @@ std::string steps_text(const std::vector<Json>& rows) {
   return table.text();
 }
 
+/// Empty where none were measured.
+std::string quantised_steps_text(const std::vector<Json>& rows) {
+  Table table({"weights", "rows", "ms", "of that products", "head", "bf16's time by this"});
+  std::map<int32_t, double> yardstick;
+  for (const Json& row : rows) {
+    if (row.at("kind") != "quantised_steps") continue;
+    auto setting = fmt::format("`--weights {}`", row.at("weights").get<std::string>());
+    if (row.at("activations") != "auto")
+      setting = fmt::format("`--weights {} --activations int8`", row.at("weights").get<std::string>());
+    for (const Json& result : row.at("results")) {
+      const auto value = [&](const char* key) { return result.at(key).get<double>(); };
+      const double seconds = value("seconds_median");
+      const auto count = result.at("rows").get<int32_t>();
+      table.row({setting, fmt::format("{}", count), fmt::format("{:.1f}", 1e3 * seconds),
+                 fmt::format("{:.1f}", 1e3 * value("products")), fmt::format("{:.1f}", 1e3 * value("head")),
+                 fmt::format("{:.2f}", yardstick.try_emplace(count, seconds).first->second / seconds)});
+    }
+  }
+  if (yardstick.empty()) return "";
+  return "\nThe same with quantised layers, on all threads; the head stays bf16. Above 1 is faster.\n\n" +
+         table.text();
+}
+
 }  // namespace
 
 std::vector<PageFile> write_cpu_page(const std::string& name, const std::vector<Json>& rows) {
@@ -291,6 +345,7 @@ of a product. No bracket: oneDNN has only plain loops for it here.
       "\n## Whole steps\n\n`{}`; shares of a step's time. Speed-up: beside the first number of threads.\n\n",
       setting.at("model").get<std::string>());
   text += steps_text(rows);
+  text += quantised_steps_text(rows);
   text += fmt::format(
       "\n## Loading\n\n`{}`, with its files in the system's cache: {:.3f} s, {:.2f} GB/s; {:.1f} MiB of "
       "weights, {:.1f} "

@@ -157,12 +157,15 @@ class FrontierPage : private PageWriter {
     heading("Which flags should I use?");
     paragraph(
         "Begin with `--preset balanced`; `lacuna inspect -m MODEL` prints what it stands for in the model's "
-        "family, and any flag that is given beside it counts instead. `exact` changes no token, `fast` saves "
-        "more and is wrong more often. Presets leave lengths and guides to you:");
+        "family, and any flag that is given beside it counts instead. `exact` changes no token; `fast` is "
+        "another setting than `balanced` for GIDD alone, where it saves more and is wrong more often. "
+        "Presets "
+        "leave lengths and guides to you:");
     paragraph(
         "- **Masked models** (LLaDA, Dream): denoise in blocks that the model knows (`--block-length 32` for "
-        "published checkpoints), unmask whatever is sure (`--unmask threshold=0.9`), compute the block alone "
-        "(`--cache dual` or `free`) and leave when the answer has ended (`--eos-exit`). Where one token at a "
+        "published checkpoints), unmask whatever is sure (`--unmask threshold=0.9`), compute what is not "
+        "settled alone (`--cache dkv`, or `dual`, the block alone) and leave when the answer has ended "
+        "(`--eos-exit`). Where one token at a "
         "time "
         "must stay, `--lock` halves the rows. Where there is an autoregressive model with the same "
         "tokenizer, "

@@ -831,13 +831,15 @@ TEST_F(Cli, WritesAPageAboutTheKernels) {
   }
   EXPECT_THAT(page, HasSubstr("| 64x64 | int4-min |"));
   EXPECT_THAT(page, HasSubstr("| 2 | 16 |"));
+  EXPECT_THAT(page, HasSubstr("| `--weights int8` | 16 |"));
   EXPECT_THAT(slurp(folder_ / "cpu" / "cpu_roofline.svg"), HasSubstr("<svg"));
   std::istringstream lines(slurp(folder_ / "cpu" / "cpu.jsonl"));
   std::set<std::string> kinds;
   for (std::string line; std::getline(lines, line);) kinds.insert(json::parse(line)["kind"]);
   const bool has_rows_of_bytes = kinds.erase("int8_activations") == 1;  // scalar code has none
   EXPECT_EQ(page.find("--activations int8") != std::string::npos, has_rows_of_bytes);
-  EXPECT_THAT(kinds, testing::ElementsAre("attention", "load", "matmul", "quantised", "setting", "steps"));
+  EXPECT_THAT(kinds, testing::ElementsAre("attention", "load", "matmul", "quantised", "quantised_steps",
+                                          "setting", "steps"));
 }
 
 TEST_F(Cli, ComparesStepsByThreads) {
