@@ -113,8 +113,8 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
 void add_activations_flag(CLI::App& command, std::string& activations) {
   command
       .add_option("--activations", activations,
-                  "What rows are rounded to for quantised weights: auto (as bf16, or closer), or int8, where "
-                  "that is faster on this CPU")
+                  "What quantised weights are multiplied with: rows as --dtype (auto), or rounded to int8 "
+                  "where that is faster on this CPU")
       ->check(CLI::IsMember({"auto", "int8"}));
 }
 
