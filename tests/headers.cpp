@@ -1,0 +1,1 @@
+// Nothing: what CMakeLists.txt precompiles for the tests needs a target to belong to.
