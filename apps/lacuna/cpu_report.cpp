@@ -283,6 +283,11 @@ std::string quantised_steps_text(const std::vector<Json>& rows) {
          table.text();
 }
 
+/// What was found out about these rows after they were measured.
+std::string note_of(const Json& setting) {
+  return setting.contains("note") ? fmt::format("- {}\n", setting.at("note").get<std::string>()) : "";
+}
+
 }  // namespace
 
 std::vector<PageFile> write_cpu_page(const std::string& name, const std::vector<Json>& rows) {
@@ -300,7 +305,7 @@ Written by `lacuna report cpu`, which measures everything in one run, from the r
 - Machine: {}, {} cores, {}. Peak {:.0f} GFLOP/s in f32, {:.0f} in bf16; memory {:.1f} GB/s; {} threads.
 - Commit: {}. oneDNN: {}.
 - {}
-
+{}
 ## Products with dense weights
 
 GFLOP/s, and in brackets the time of oneDNN's product by ours, in turns: above 1, ours is faster. Packing the rows is part
@@ -311,7 +316,8 @@ of a product. No bracket: oneDNN has only plain loops for it here.
       setting.at("instructions").get<std::string>(), number(dense, "peak_gflops_f32"),
       number(dense, "peak_gflops_bf16"), number(dense, "read_gbps"), dense.at("threads").get<int>(),
       setting.at("commit").get<std::string>(), dense.at("onednn").get<std::string>(),
-      dense.at("in_cache").get<bool>() ? "Weights stay in the cache." : "Weights rotate over 1 GiB.");
+      dense.at("in_cache").get<bool>() ? "Weights stay in the cache." : "Weights rotate over 1 GiB.",
+      note_of(setting));
   text += grid_table(dense, [](const Json& result) {
     const std::string gflops = fmt::format("{:.0f}", result.at("gflops").get<double>());
     const Json& by_onednn = result.at("ratio_to_onednn");
