@@ -17,6 +17,35 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kControlToken = 3;
+constexpr int64_t kSigmoidGating = 2;
+
+LayerTensorNames name_gguf_layer(int64_t layer) {
+  const std::string block = fmt::format("blk.{}.", layer);
+  LayerTensorNames names;
+  names.attn_norm = block + "attn_norm";
+  names.q = block + "attn_q";
+  names.k = block + "attn_k";
+  names.v = block + "attn_v";
+  names.o = block + "attn_output";
+  names.q_norm = block + "attn_q_norm";
+  names.k_norm = block + "attn_k_norm";
+  names.ffn_norm = block + "ffn_norm";
+  names.gate = block + "ffn_gate";
+  names.up = block + "ffn_up";
+  names.down = block + "ffn_down";
+  names.router = block + "ffn_gate_inp";
+  names.expert_bias = block + "exp_probs_b.bias";
+  names.shared = {block + "ffn_gate_shexp", block + "ffn_up_shexp", block + "ffn_down_shexp"};
+  names.stacked_experts = {block + "ffn_gate_exps", block + "ffn_up_exps", block + "ffn_down_exps"};
+  return names;
+}
+
+LayerTensorNames name_gguf_layer_of_llada2(int64_t layer) {
+  LayerTensorNames names = name_gguf_layer(layer);
+  names.q = names.k = names.v = "";
+  names.qkv = fmt::format("blk.{}.attn_qkv", layer);
+  return names;
+}
 
 /// A file's keys under its architecture's prefix.
 class ArchitectureKeys {
@@ -107,6 +136,44 @@ Json llada_moe_config(const GgufFile& file, const ArchitectureKeys& keys) {
   return config;
 }
 
+/// Ling 2.0's keys (llama.cpp's bailingmoe2), which LLaDA 2 shares but for the name of the architecture.
+Json llada2_config(const GgufFile& file, const ArchitectureKeys& keys) {
+  Json config = transformers_sizes(file, keys);
+  const auto head_dim = config["head_dim"].get<int64_t>();
+  const int64_t rotary_dim = keys.integer("rope.dimension_count", {1, head_dim}, head_dim / 2);
+  config["architectures"] = Json::array({"LLaDA2MoeModelLM"});
+  config["rotary_dim"] = rotary_dim;
+  // The half more is cut off again, and makes up for rounding.
+  config["partial_rotary_factor"] =
+      std::min(1.0, (static_cast<double>(rotary_dim) + 0.5) / static_cast<double>(head_dim));
+  config["intermediate_size"] = keys.integer("feed_forward_length", kWidth);
+
+  const int64_t experts = keys.integer("expert_count", kExpertCount);
+  const int64_t expert_width = keys.integer("expert_feed_forward_length", kWidth);
+  const int64_t shared = keys.integer("expert_shared_count", {0, kExpertCount.last}, 0);
+  const int64_t dense_layers = keys.integer("leading_dense_block_count", {0, kLayerCount.last}, 0);
+  const int64_t shared_width = shared * expert_width;
+  keys.integer("expert_shared_feed_forward_length", {shared_width, shared_width}, shared_width);
+  keys.integer("expert_gating_func", {kSigmoidGating, kSigmoidGating}, kSigmoidGating);
+  keys.expect("expert_weights_norm", true);
+  keys.integer("nextn_predict_layers", {0, 0}, 0);
+  config["num_experts"] = experts;
+  config["num_experts_per_tok"] = keys.integer("expert_used_count", {1, experts});
+  config["moe_intermediate_size"] = expert_width;
+  config["num_shared_experts"] = shared;
+  config["first_k_dense_replace"] = dense_layers;
+  config["n_group"] = keys.integer("expert_group_count", {1, experts}, 1);
+  config["topk_group"] = keys.integer("expert_group_used_count", {1, experts}, 1);
+  config["routed_scaling_factor"] = keys.number("expert_weights_scale");
+  const std::string bias = name_gguf_layer(dense_layers).expert_bias;
+  config["moe_router_enable_expert_bias"] = file.find(bias) != nullptr;
+  config["use_qkv_bias"] = file.find("blk.0.attn_qkv.bias") != nullptr;
+  config["use_bias"] = file.find("blk.0.attn_output.bias") != nullptr;
+  if (file.has("diffusion.block_length"))
+    config["block_length"] = file.integer("diffusion.block_length", kPositionCount);
+  return config;
+}
+
 Json dense_config(const GgufFile& file, const ArchitectureKeys& keys, const char* architecture) {
   Json config = transformers_sizes(file, keys);
   config["architectures"] = Json::array({architecture});
@@ -125,6 +192,7 @@ struct Architecture {
 const std::array kArchitectures = {
     Architecture{"llada", false, false, 126336, llada_config},
     Architecture{"llada-moe", false, false, 156895, llada_moe_config},
+    Architecture{"llada2", false, false, 156895, llada2_config},
     Architecture{"dream", false, true, 151666,
                  [](const GgufFile& file, const ArchitectureKeys& keys) {
                    return dense_config(file, keys, "DreamModel");
@@ -144,7 +212,7 @@ const Architecture& architecture_of(const GgufFile& file) {
   const auto* found = std::find_if(kArchitectures.begin(), kArchitectures.end(),
                                    [&](const Architecture& known) { return known.name == name; });
   if (found == kArchitectures.end())
-    file.refuse("general.architecture", "llada, llada-moe, dream, qwen2 or qwen3");
+    file.refuse("general.architecture", "llada, llada-moe, llada2, dream, qwen2 or qwen3");
   return *found;
 }
 
@@ -184,25 +252,6 @@ std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-LayerTensorNames name_gguf_layer(int64_t layer) {
-  const std::string block = fmt::format("blk.{}.", layer);
-  LayerTensorNames names;
-  names.attn_norm = block + "attn_norm";
-  names.q = block + "attn_q";
-  names.k = block + "attn_k";
-  names.v = block + "attn_v";
-  names.o = block + "attn_output";
-  names.q_norm = block + "attn_q_norm";
-  names.k_norm = block + "attn_k_norm";
-  names.ffn_norm = block + "ffn_norm";
-  names.gate = block + "ffn_gate";
-  names.up = block + "ffn_up";
-  names.down = block + "ffn_down";
-  names.router = block + "ffn_gate_inp";
-  names.stacked_experts = {block + "ffn_gate_exps", block + "ffn_up_exps", block + "ffn_down_exps"};
-  return names;
-}
-
 }  // namespace
 
 std::string gguf_config_text(const GgufFile& file) {
@@ -214,7 +263,7 @@ std::string gguf_config_text(const GgufFile& file) {
     file.refuse(shift, architecture.shifts_logits ? "true" : "false");
   }
   Json config = architecture.config(file, keys);
-  if (keys.has("rope.dimension_count")) {
+  if (keys.has("rope.dimension_count") && !config.contains("rotary_dim")) {
     const auto head_dim = config["head_dim"].get<int64_t>();
     keys.integer("rope.dimension_count", {head_dim, head_dim});
   }
@@ -232,13 +281,12 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   return config;
 }
 
-const TensorNames& gguf_tensor_names() {
-  static const TensorNames names = {.embedding = "token_embd",
-                                    .final_norm = "output_norm",
-                                    .head = "output",
-                                    .layer = name_gguf_layer,
-                                    .expert = nullptr};
-  return names;
+TensorNames gguf_tensor_names(Family family) {
+  return {.embedding = "token_embd",
+          .final_norm = "output_norm",
+          .head = "output",
+          .layer = family == Family::kLlada2 ? name_gguf_layer_of_llada2 : name_gguf_layer,
+          .expert = nullptr};
 }
 
 GgufWeights gguf_weights(const GgufFile& file, const ModelConfig& config) {

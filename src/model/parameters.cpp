@@ -39,7 +39,7 @@ class Builder {
   Builder(const ModelConfig& config, Source& source, const WeightFormats& formats,
           const LoadProgress& progress)
       : config_(config),
-        names_(config.gguf_names ? gguf_tensor_names() : family_entry(config.family).tensors),
+        names_(config.gguf_names ? gguf_tensor_names(config.family) : family_entry(config.family).tensors),
         source_(source),
         formats_(formats),
         progress_(progress),
@@ -167,7 +167,7 @@ class Builder {
   }
 
   const ModelConfig& config_;
-  const TensorNames& names_;
+  const TensorNames names_;
   Source& source_;
   const WeightFormats& formats_;
   const LoadProgress& progress_;

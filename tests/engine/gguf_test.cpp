@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -61,6 +62,7 @@ class GgufWriter {
     number("attention.head_count_kv", config_.num_kv_heads);
     number("attention.key_length", config_.head_dim);
     number("context_length", config_.max_positions);
+    if (config_.has_experts()) add_expert_keys(number);
     file_.real(key("rope.freq_base"), config_.rope.theta);
     file_.real(key("attention.layer_norm_rms_epsilon"), config_.norm_eps);
     if (!config_.causal) file_.flag(key("attention.causal"), false);
@@ -77,9 +79,26 @@ class GgufWriter {
       file_.text("tokenizer.chat_template", tokenizer["chat_template"].get<std::string>());
   }
 
+  void add_expert_keys(const auto& number) {
+    const MoeConfig& moe = config_.moe;
+    number("rope.dimension_count", config_.rotary_dim);
+    number("leading_dense_block_count", moe.first_dense_layers);
+    number("expert_count", moe.num_experts);
+    number("expert_used_count", moe.experts_per_token);
+    number("expert_feed_forward_length", moe.expert_ffn_dim);
+    number("expert_shared_feed_forward_length", moe.shared_ffn_dim);
+    number("expert_shared_count", moe.shared_ffn_dim / moe.expert_ffn_dim);
+    number("expert_group_count", moe.num_groups);
+    number("expert_group_used_count", moe.groups_per_token);
+    number("expert_gating_func", 2);
+    file_.real(architecture_ + ".expert_weights_scale", moe.routed_scale);
+    file_.flag(architecture_ + ".expert_weights_norm", true);
+    file_.number("diffusion.block_length", static_cast<uint32_t>(config_.block_length));
+  }
+
   void add_tensors() {
     const TensorNames from = family_entry(config_.family).tensors;
-    const TensorNames& to = gguf_tensor_names();
+    const TensorNames to = gguf_tensor_names(config_.family);
     const int64_t hidden = config_.hidden_dim;
     matrix(from.embedding, to.embedding, config_.vocab_size, hidden);
     vector(from.final_norm, to.final_norm, ".weight", hidden);
@@ -90,13 +109,19 @@ class GgufWriter {
       const LayerTensorNames b = to.layer(layer);
       vector(a.attn_norm, b.attn_norm, ".weight", hidden);
       vector(a.ffn_norm, b.ffn_norm, ".weight", hidden);
-      matrix(a.q, b.q, config_.q_dim(), hidden, is_llada ? config_.num_heads : 0);
-      matrix(a.k, b.k, config_.kv_dim(), hidden, is_llada ? config_.num_kv_heads : 0);
-      matrix(a.v, b.v, config_.kv_dim(), hidden);
+      if (a.qkv.empty()) {
+        matrix(a.q, b.q, config_.q_dim(), hidden, is_llada ? config_.num_heads : 0);
+        matrix(a.k, b.k, config_.kv_dim(), hidden, is_llada ? config_.num_kv_heads : 0);
+        matrix(a.v, b.v, config_.kv_dim(), hidden);
+      } else {
+        matrix(a.qkv, b.qkv, config_.q_dim() + 2 * config_.kv_dim(), hidden);
+      }
       matrix(a.o, b.o, hidden, config_.q_dim());
-      matrix(a.gate, b.gate, config_.ffn_dim, hidden);
-      matrix(a.up, b.up, config_.ffn_dim, hidden);
-      matrix(a.down, b.down, hidden, config_.ffn_dim);
+      if (config_.layer_has_experts(layer)) {
+        add_experts(layer, a, b);
+      } else {
+        feed_forward({a.gate, a.up, a.down}, {b.gate, b.up, b.down}, config_.ffn_dim);
+      }
       if (config_.qkv_bias) {
         vector(a.q, b.q, ".bias", config_.q_dim());
         vector(a.k, b.k, ".bias", config_.kv_dim());
@@ -109,28 +134,63 @@ class GgufWriter {
     }
   }
 
+  void add_experts(int64_t layer, const LayerTensorNames& from, const LayerTensorNames& to) {
+    const MoeConfig& moe = config_.moe;
+    const auto experts = static_cast<uint64_t>(moe.num_experts);
+    const auto hidden = static_cast<uint64_t>(config_.hidden_dim);
+    const auto width = static_cast<uint64_t>(moe.expert_ffn_dim);
+    vector(from.expert_bias, to.expert_bias, "", moe.num_experts);
+    feed_forward(from.shared, to.shared, moe.shared_ffn_dim);
+    std::string router;
+    for (const float value :
+         checkpoint_.values(from.router + ".weight", std::array{moe.num_experts, config_.hidden_dim}))
+      GgufBytes::append(router, value);
+    file_.tensor(to.router + ".weight", kGgmlF32, {experts, hidden}, router);
+    std::string gate, up, down;
+    for (int64_t e = 0; e < moe.num_experts; ++e) {
+      const ExpertTensorNames expert = family_entry(config_.family).tensors.expert(layer, e);
+      gate += rows(expert.gate, moe.expert_ffn_dim, config_.hidden_dim);
+      up += rows(expert.up, moe.expert_ffn_dim, config_.hidden_dim);
+      down += rows(expert.down, config_.hidden_dim, moe.expert_ffn_dim);
+    }
+    file_.tensor(to.stacked_experts.gate + ".weight", type_, {experts, width, hidden}, gate);
+    file_.tensor(to.stacked_experts.up + ".weight", type_, {experts, width, hidden}, up);
+    file_.tensor(to.stacked_experts.down + ".weight", type_, {experts, hidden, width}, down);
+  }
+
+  void feed_forward(const ExpertTensorNames& from, const ExpertTensorNames& to, int64_t width) {
+    matrix(from.gate, to.gate, width, config_.hidden_dim);
+    matrix(from.up, to.up, width, config_.hidden_dim);
+    matrix(from.down, to.down, config_.hidden_dim, width);
+  }
+
   void vector(std::string_view from, std::string_view to, const std::string& suffix, int64_t count) {
     const std::vector<float> values = checkpoint_.values(std::string(from) + suffix, std::array{count});
     std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
     file_.tensor(std::string(to) + suffix, kGgmlF32, {static_cast<uint64_t>(count)}, bytes);
   }
 
+  void matrix(std::string_view from, std::string_view to, int64_t count, int64_t inputs, int64_t heads = 0) {
+    file_.tensor(std::string(to) + ".weight", type_,
+                 {static_cast<uint64_t>(count), static_cast<uint64_t>(inputs)},
+                 rows(from, count, inputs, heads));
+  }
+
   /// With heads, row j + s * half of each goes to row 2j + s.
-  void matrix(std::string_view from, std::string_view to, int64_t rows, int64_t inputs, int64_t heads = 0) {
-    const auto stored = checkpoint_.matrix(from, rows, inputs);
+  std::string rows(std::string_view from, int64_t count, int64_t inputs, int64_t heads = 0) {
+    const auto stored = checkpoint_.matrix(from, count, inputs);
     std::vector<float> row(static_cast<size_t>(inputs));
     std::string bytes;
-    for (int64_t n = 0; n < rows; ++n) {
+    for (int64_t n = 0; n < count; ++n) {
       int64_t source = n;
       if (heads > 0) {
-        const int64_t width = rows / heads;
+        const int64_t width = count / heads;
         source = n / width * width + n % width % 2 * (width / 2) + n % width / 2;
       }
       stored->read(source, row.data());
       append_row(row, bytes);
     }
-    file_.tensor(std::string(to) + ".weight", type_,
-                 {static_cast<uint64_t>(rows), static_cast<uint64_t>(inputs)}, bytes);
+    return bytes;
   }
 
   void append_row(const std::vector<float>& row, std::string& bytes) const {
@@ -192,6 +252,7 @@ TEST_P(GgufModels, OfBf16AreTheFoldersModel) {
   EXPECT_EQ(file.mask_id, folder.mask_id);
   EXPECT_EQ(file.end_ids, folder.end_ids);
   EXPECT_EQ(file.max_positions, folder.max_positions);
+  EXPECT_EQ(file.block_length, folder.block_length);
   EXPECT_EQ(logits(path_, DType::kBF16), logits(zoo_folder(GetParam().model), DType::kBF16));
 }
 
@@ -230,7 +291,8 @@ TEST_P(GgufModels, BringTheirTokenizer) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, GgufModels,
                          testing::Values(Case{"mini-llada", "llada"}, Case{"mini-dream", "dream"},
-                                         Case{"mini-qwen", "qwen2"}, Case{"mini-qwen3", "qwen3"}),
+                                         Case{"mini-qwen", "qwen2"}, Case{"mini-qwen3", "qwen3"},
+                                         Case{"mini-llada2", "llada2"}),
                          [](const auto& test) { return test.param.architecture; });
 
 TEST(GgufModel, OfAnotherArchitectureIsRefused) {
@@ -241,6 +303,88 @@ TEST(GgufModel, OfAnotherArchitectureIsRefused) {
   EXPECT_THAT([&] { read_config(path); },
               ThrowsMessage<InputError>(HasSubstr("\"general.architecture\" is \"mamba\"; expected llada")));
   std::filesystem::remove(path);
+}
+
+/// The config of a file of architecture llada2 with Ling 2.0's keys, but for `changed` ones.
+class GgufLlada2 : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  ModelConfig read(const std::map<std::string, uint32_t>& changed = {}) {
+    std::map<std::string, uint32_t> numbers = {{"block_count", 3},
+                                               {"embedding_length", 48},
+                                               {"feed_forward_length", 64},
+                                               {"attention.head_count", 6},
+                                               {"attention.head_count_kv", 2},
+                                               {"attention.key_length", 10},
+                                               {"context_length", 128},
+                                               {"rope.dimension_count", 6},
+                                               {"expert_count", 8},
+                                               {"expert_used_count", 2},
+                                               {"expert_group_count", 4},
+                                               {"expert_group_used_count", 2},
+                                               {"expert_feed_forward_length", 32},
+                                               {"expert_shared_count", 2},
+                                               {"expert_shared_feed_forward_length", 64},
+                                               {"leading_dense_block_count", 1},
+                                               {"expert_gating_func", 2}};
+    for (const auto& [key, value] : changed) numbers[key] = value;
+    GgufBytes file;
+    file.text("general.architecture", "llada2");
+    for (const auto& [key, value] : numbers) file.number("llada2." + key, value);
+    file.real("llada2.attention.layer_norm_rms_epsilon", 1e-6F);
+    file.real("llada2.rope.freq_base", 600000);
+    file.real("llada2.expert_weights_scale", 2.5F);
+    file.number("tokenizer.ggml.mask_token_id", 63);
+    file.number("tokenizer.ggml.eos_token_id", 62);
+    file.tensor("token_embd.weight", kGgmlF32, {64, 48}, std::string(64 * 48 * sizeof(float), '\0'));
+    file.tensor("blk.1.exp_probs_b.bias", kGgmlF32, {8}, std::string(8 * sizeof(float), '\0'));
+    file.write(path_);
+    return read_config(path_);
+  }
+
+  std::filesystem::path path_ = std::filesystem::path(testing::TempDir()) / "gguf_llada2.gguf";
+};
+
+TEST_F(GgufLlada2, HasTheExpertsThatItsKeysName) {
+  const ModelConfig config = read();
+  EXPECT_EQ(config.family, Family::kLlada2);
+  EXPECT_EQ(config.rotary_dim, 6);
+  EXPECT_EQ(config.block_length, 32);
+  EXPECT_EQ(config.mask_id, 63);
+  EXPECT_EQ(config.end_ids, std::vector<TokenId>{62});
+  EXPECT_EQ(config.ffn_dim, 64);
+  EXPECT_FALSE(config.qkv_bias);
+  EXPECT_FALSE(config.attn_output_bias);
+  EXPECT_EQ(config.moe.num_experts, 8);
+  EXPECT_EQ(config.moe.experts_per_token, 2);
+  EXPECT_EQ(config.moe.expert_ffn_dim, 32);
+  EXPECT_EQ(config.moe.shared_ffn_dim, 64);
+  EXPECT_EQ(config.moe.first_dense_layers, 1);
+  EXPECT_EQ(config.moe.num_groups, 4);
+  EXPECT_EQ(config.moe.groups_per_token, 2);
+  EXPECT_EQ(config.moe.routed_scale, 2.5F);
+  EXPECT_TRUE(config.moe.selection_bias);
+  EXPECT_TRUE(config.moe.sigmoid_scores);
+}
+
+TEST_F(GgufLlada2, TurnsAsManyDimensionsAsItsKeySays) {
+  for (uint32_t rotary_dim = 2; rotary_dim <= 82; rotary_dim += 2) {
+    const ModelConfig config = read({{"attention.key_length", 82}, {"rope.dimension_count", rotary_dim}});
+    EXPECT_EQ(config.rotary_dim, rotary_dim);
+  }
+}
+
+TEST_F(GgufLlada2, WhoseLayersWouldBeComputedOtherwiseIsRefused) {
+  const auto refused = [&](const char* key, uint32_t value) {
+    EXPECT_THAT([&] { read({{key, value}}); }, ThrowsMessage<InputError>(HasSubstr(key))) << value;
+  };
+  refused("expert_gating_func", 1);
+  refused("expert_shared_feed_forward_length", 32);
+  refused("nextn_predict_layers", 1);
+  refused("rope.dimension_count", 12);
+  refused("expert_used_count", 9);
+  refused("expert_group_count", 9);
 }
 
 }  // namespace
