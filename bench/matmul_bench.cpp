@@ -110,7 +110,11 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
   // Of weights on their way to bf16, or of rows that are split; of rows of bytes, where the numbers' mean is
   // half the greatest.
   const bool rounds = is_quantised && context.kernels.bf16_row_element_bytes == sizeof(bf16);
-  const double rounding = is_quantised && context.int8_activations ? 0x1p-6 : rounds ? 0x1p-8 : 0;
+  const KernelTable& kernels = context.kernels;
+  timing.rows_of_bytes =
+      product.dtype == DType::kBF16 &&
+      kernels.whole_rows(timing.format.quantisation, context.int8_activations) == &kernels.byte_rows;
+  const double rounding = timing.rows_of_bytes ? 0x1p-6 : rounds ? 0x1p-8 : 0;
   check(product, out.data(), out_stride, rounding, "bench matmul: the product is right");
 
   std::unique_ptr<OneDnnProduct> onednn;
@@ -151,6 +155,7 @@ nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& r
       {"shape", fmt::format("{}x{}", timing.shape.inputs, timing.shape.outputs)},
       {"rows", timing.rows},
       {"dtype", describe(timing.format)},
+      {"rows_of_bytes", timing.rows_of_bytes},
       {"seconds_median", seconds},
       {"seconds_min", *least},
       {"seconds_max", *most},

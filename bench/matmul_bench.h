@@ -34,6 +34,7 @@ struct MatmulTiming {
   int64_t rows = 0;
   WeightFormat format;
   int64_t weight_bytes = 0;  ///< of one copy, as packed
+  bool rows_of_bytes = false;
   std::vector<double> seconds;
   std::string onednn_implementation;   ///< empty where oneDNN has none
   std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty where oneDNN was not timed

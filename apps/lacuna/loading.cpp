@@ -112,9 +112,10 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
 
 void add_activations_flag(CLI::App& command, std::string& activations) {
   command
-      .add_option("--activations", activations,
-                  "What quantised weights are multiplied with: rows as --dtype (auto), or rounded to int8 "
-                  "where that is faster on this CPU")
+      .add_option(
+          "--activations", activations,
+          "What quantised weights are multiplied with: rows of bf16 or about as exact (auto), or rounded "
+          "to int8, for formats that the CPU's instructions suit")
       ->check(CLI::IsMember({"auto", "int8"}));
 }
 

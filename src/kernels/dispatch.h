@@ -11,7 +11,7 @@ namespace lacuna {
 /// What the kernels may use: instructions that the CPU has and the system lets programs use.
 struct CpuFeatures {
   bool avx2 = false;    ///< with FMA and F16C
-  bool avx512 = false;  ///< F, BW, DQ, VL and BF16
+  bool avx512 = false;  ///< F, BW, DQ, VL, BF16 and VNNI
   bool amx = false;     ///< TILE, BF16 and INT8, with the system's permission to use tile data
 };
 

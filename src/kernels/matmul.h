@@ -16,7 +16,9 @@ namespace lacuna {
 struct KernelContext {
   const KernelTable& kernels;
   ThreadPool& threads;
-  bool int8_activations = false;  ///< rows of KernelTable::byte_rows, where weights gain from them
+  /// Rows of KernelTable::byte_rows for weights that it takes. Of multiply(): a Model has a setting of its
+  /// own.
+  bool int8_activations = false;
 };
 
 /// Rows laid out for products with matrices of one dtype. Pack once, multiply with several matrices (q, k and

@@ -68,13 +68,13 @@ struct WholeRows {
   /// Rounds the numbers of a packed row to whole numbers x / step.
   ///   packed  as pack_row_bf16 wrote it and `strides` place it
   ///   out     as many bytes, placed alike; how whole numbers lie there is the table's matter
-  ///   steps   [steps_per_row(padded_count)]; no numbers where the row holds infinity or NaN, and so are then
-  ///           all its outputs
-  /// Returns the sum of the numbers that they stand for.
+  ///   steps   [steps_per_row(padded_count)]; no number for inputs that hold infinity or NaN, and so are then
+  ///           all the row's outputs
+  /// Returns the sum of the numbers that they stand for; no number if a step is none.
   float (*round_row)(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
                      float* steps) = nullptr;
   void (*panel_product)(const PanelProduct&) = nullptr;
-  bool (*takes)(const Quantisation&) = nullptr;  ///< whether products with such weights gain from these rows
+  bool (*takes)(const Quantisation&) = nullptr;  ///< whether there is a product with such weights
   int64_t inputs_per_step = 0;                   ///< a multiple of 32; 0: one step for the row
 
   explicit operator bool() const { return round_row != nullptr; }

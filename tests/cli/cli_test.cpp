@@ -59,6 +59,9 @@ class Cli : public testing::Test {
             slurp(folder_ / "stderr")};
   }
 
+  /// Whether the kernels are those of no instruction set.
+  bool is_scalar() { return lacuna("--version").out.find("scalar") != std::string::npos; }
+
   /// `lacuna run` on a golden checkpoint; on one thread, because on a busy machine waking another takes
   /// longer than these models.
   Outcome run(const std::string& family, const std::string& arguments,
@@ -517,7 +520,7 @@ TEST_F(Cli, RoundsActivationsToEightBitsOnRequest) {
     return slurp(folder_ / "out.npy");
   };
   EXPECT_EQ(logits("--activations int8"), logits(""));  // dense weights are multiplied with bf16
-  if (lacuna("--version").out.find("scalar") == std::string::npos) {
+  if (!is_scalar()) {
     EXPECT_NE(logits("--weights int4 --activations int8"), logits("--weights int4"));
   }
 
@@ -836,10 +839,25 @@ TEST_F(Cli, WritesAPageAboutTheKernels) {
   std::istringstream lines(slurp(folder_ / "cpu" / "cpu.jsonl"));
   std::set<std::string> kinds;
   for (std::string line; std::getline(lines, line);) kinds.insert(json::parse(line)["kind"]);
-  const bool has_rows_of_bytes = kinds.erase("int8_activations") == 1;  // scalar code has none
-  EXPECT_EQ(page.find("--activations int8") != std::string::npos, has_rows_of_bytes);
+  const bool has_rows_of_bytes = !is_scalar();
+  EXPECT_EQ(kinds.erase("int8_activations"), has_rows_of_bytes ? 1 : 0);
+  for (const char* text :
+       {"The same with `--activations int8`", "| `--weights int4 --activations int8` | 16 |"})
+    EXPECT_EQ(page.find(text) != std::string::npos, has_rows_of_bytes) << text;
   EXPECT_THAT(kinds, testing::ElementsAre("attention", "load", "matmul", "quantised", "quantised_steps",
                                           "setting", "steps"));
+}
+
+TEST_F(Cli, SaysWhichProductsTookRowsOfBytes) {
+  const Outcome outcome = lacuna(
+      "bench matmul --shape 64x64 --rows 2 --weights bf16,int4 --activations int8 --in-cache --repeat 1 "
+      "--threads 1 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report["activations"], "int8");
+  ASSERT_EQ(report["results"].size(), 2);
+  EXPECT_EQ(report["results"][0]["rows_of_bytes"], false);
+  EXPECT_EQ(report["results"][1]["rows_of_bytes"], !is_scalar());
 }
 
 TEST_F(Cli, ComparesStepsByThreads) {

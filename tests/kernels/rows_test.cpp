@@ -418,6 +418,7 @@ Whole as_whole_numbers(const KernelTable& table, const WholeRows& whole_rows, co
   Buffer<std::byte> packed(count * table.bf16_row_element_bytes);
   Buffer<std::byte> whole(count * table.bf16_row_element_bytes);
   table.pack_row_bf16(x.data(), count, count, packed.data());
+  std::memset(whole.data(), 0xff, static_cast<size_t>(whole.size()));
   Whole result;
   result.steps.resize(static_cast<size_t>(whole_rows.steps_per_row(count)));
   result.sum = whole_rows.round_row(packed.data(), strides, count, whole.data(), result.steps.data());
@@ -520,6 +521,46 @@ TEST_P(ByteRows, AreRoundedToTheNearestOf127StepsForEvery256Inputs) {
   }
 }
 
+TEST_P(ByteRows, AreZerosWhereTheGreatestIsBelowTheLeast) {
+  std::vector<float> x(32, 0x1p-120F);
+  x[5] = -0x1p-112F;
+  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).steps[0], 0x1p-112F / 127);
+  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).numbers[5], -127);
+  x[5] = -0x1.fep-113F;
+  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).steps[0], 0);
+  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).numbers[5], 0);
+}
+
+TEST_P(ByteRows, InTilesLieByStepsOf64FilledUpWithZeros) {
+  if (!table_.takes_bf16_rows_in_tiles) GTEST_SKIP() << "no tiles";
+  constexpr int64_t kRows = 3;
+  for (const int64_t count : {32, 64, 96, 288}) {
+    const RowStrides strides = RowStrides::in_tiles(kRows, count);
+    Buffer<bf16> packed(strides.tile);
+    Buffer<std::byte> whole(strides.tile * int64_t{sizeof(bf16)});
+    std::memset(whole.data(), 0xff, static_cast<size_t>(whole.size()));
+    for (int64_t row = 0; row < kRows; ++row) {
+      std::vector<float> x = test::random_values(23 + static_cast<uint64_t>(row), count);
+      test::round_all(DType::kBF16, x);
+      for (int64_t k = 0; k < count; ++k)
+        packed.data()[strides.offset(row, k)] = bf16(x[static_cast<size_t>(k)]);
+      const Whole expected = as_whole_numbers(table_, table_.byte_rows, x);
+      std::vector<float> steps(expected.steps.size());
+      const int64_t begin = strides.offset(row, 0);
+      std::byte* const out = whole.data() + begin * int64_t{sizeof(bf16)};
+      table_.byte_rows.round_row(packed.data() + begin, strides, count, out, steps.data());
+      EXPECT_EQ(steps, expected.steps);
+      const auto* const bytes = reinterpret_cast<const int8_t*>(out);
+      for (int64_t k = 0; k < round_up(count, 64); ++k) {
+        const int64_t place = k / 4 * 4 + kPlaces[static_cast<size_t>(k % 4)];
+        const int32_t number = k < count ? expected.numbers[static_cast<size_t>(k)] : 0;
+        EXPECT_EQ(bytes[place / 64 * strides.step * 2 + place % 64], number)
+            << "input " << k << " of " << count;
+      }
+    }
+  }
+}
+
 TEST_P(ByteRows, ThatHoldNoNumberHaveNoneAsStepThere) {
   for (const float bad : {kInfinity, -kInfinity, kNan}) {
     std::vector<float> x(544, 1.0F);
@@ -528,6 +569,7 @@ TEST_P(ByteRows, ThatHoldNoNumberHaveNoneAsStepThere) {
     EXPECT_EQ(row.steps[0], 1.0F / 127);
     EXPECT_TRUE(std::isnan(row.steps[1])) << bad;
     EXPECT_TRUE(std::isnan(row.sum)) << bad;
+    EXPECT_TRUE(std::isnan(as_whole_numbers(table_, table_.byte_rows, std::vector<float>(64, bad)).sum));
   }
 }
 

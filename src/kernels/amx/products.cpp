@@ -46,6 +46,7 @@ struct Bf16Tiles {
 struct ByteTiles {
   static constexpr int64_t kInputsOfStep = 64;
   static constexpr int64_t kStepsOfRun = generic::kInputsOfByteStep / kInputsOfStep;
+  static_assert(kStepsOfSlice % kStepsOfRun == 0);  // or slices would begin within what shares a step
 
   template <int kSum>
   static void multiply() {
@@ -287,6 +288,7 @@ template <typename TilesOfCodes, typename Codes>
 class CodedSlices {
  public:
   using Tiles = TilesOfCodes;
+  static_assert(Codes::kInputs == Tiles::kInputsOfStep);
 
   CodedSlices(const PanelProduct& p, const SliceWalk& walk)
       : num_panels_(p.num_panels), widener_(p), next_(walk.place()) {
@@ -358,6 +360,7 @@ template <typename TilesOfCodes, typename Codes>
 class WidenedOnTheWay {
  public:
   using Tiles = TilesOfCodes;
+  static_assert(Codes::kInputs == Tiles::kInputsOfStep);
 
   WidenedOnTheWay(const PanelProduct& p, int64_t panel)
       : num_steps_(num_steps<Tiles>(p)), panel_(panel), num_panels_(p.num_panels), widener_(p) {

@@ -139,7 +139,8 @@ struct ByteStep {
     return x;
   }
 
-  /// Eight products of codes below 16 and bytes up to 128 add up to less than 2^15.
+  /// For the inputs of a group: sixteen products of codes below 16 and bytes up to 128 add up to less than
+  /// 2^15.
   static void add_products(const Pairs& codes, const std::byte* four, Halves& sum) {
     const __m256i x = broadcast(four);
     sum.lower += (typename Halves::Vec)_mm256_maddubs_epi16(codes.lower, x);
@@ -236,7 +237,7 @@ float round_row(const void* packed, const RowStrides& /*strides*/, int64_t padde
                 float* steps) {
   const auto* x = static_cast<const float*>(packed);
   auto* const numbers = static_cast<int8_t*>(out);
-  auto* const pair_sums = reinterpret_cast<int32_t*>(numbers + padded_count);
+  auto* const sums = reinterpret_cast<int32_t*>(numbers + padded_count);
   double sum = 0;
   for (int64_t begin = 0; begin < padded_count; begin += generic::kInputsOfByteStep) {
     const int64_t end = std::min(begin + generic::kInputsOfByteStep, padded_count);
@@ -260,8 +261,8 @@ float round_row(const void* packed, const RowStrides& /*strides*/, int64_t padde
       __m128i of_four = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
       of_four = _mm_add_epi16(of_four, _mm_unpackhi_epi64(of_four, of_four));
       const int32_t both = _mm_cvtsi128_si32(_mm_add_epi16(of_four, _mm_srli_epi64(of_four, 32)));
-      pair_sums[i / 32] = static_cast<int16_t>(both) + (both >> 16);
-      of_step += pair_sums[i / 32];
+      sums[i / 32] = static_cast<int16_t>(both) + (both >> 16);
+      of_step += sums[i / 32];
     }
     steps[begin / generic::kInputsOfByteStep] = step.step;
     sum += double{step.step} * static_cast<double>(of_step);

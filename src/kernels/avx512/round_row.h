@@ -1,4 +1,5 @@
-// Rows of bf16 become rows of bytes (KernelTable::byte_rows).
+// Rows of bf16 become rows of bytes (KernelTable::byte_rows); the greatest of a row, which whole numbers of
+// any width ask for.
 #pragma once
 
 #include <immintrin.h>
@@ -50,7 +51,10 @@ float round_row(const void* packed, const RowStrides& strides, int64_t padded_co
       const uint16_t* const from = bits + i / kBf16DepthStep * strides.step + i % kBf16DepthStep;
       const __m256i sixteen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
       const __m512 x = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(sixteen), 16));
-      const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(x, steps_in_one));
+      const __m512 of_steps = _mm512_mul_ps(x, steps_in_one);
+      // What is no number becomes zero: INT_MIN, which it would be otherwise, overflows sums.
+      const __mmask16 is_number = _mm512_cmp_ps_mask(of_steps, of_steps, _CMP_ORD_Q);
+      const __m512i whole = _mm512_maskz_cvtps_epi32(is_number, of_steps);
       const __m128i bytes = _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(whole), order);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(number(i)), bytes);
       const int32_t of_sixteen = _mm512_reduce_add_epi32(whole);

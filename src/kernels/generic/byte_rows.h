@@ -15,7 +15,7 @@ inline constexpr int64_t kInputsOfByteStep = 256;
 /// Of inputs whose greatest magnitude is given. Always inlined, as QuantisedLayout.
 [[gnu::always_inline]] inline WholeStep byte_step(float greatest) {
   constexpr float kGreatestByte = 127;
-  // Below this a step has no reciprocal: such inputs are zeros.
+  // As for split rows, far above where steps or their reciprocals leave the normal numbers.
   constexpr float kLeast = 0x1p-112F;
   if (greatest < kLeast) return {0, 0};
   // Infinity or no number: so is then every output.
