@@ -17,7 +17,8 @@ slow-test: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -j $(JOBS)
 
-# The official OpenAI client and a browser against the server; their Python packages come from PyPI.
+# The official OpenAI client and a browser against the server, llama.cpp's writer of GGUF files against the loader;
+# their Python packages come from PyPI.
 clients: build/dev/build.ninja
 	scripts/bootstrap clients
 	tests/reference/make_venv.sh build/clients --small
