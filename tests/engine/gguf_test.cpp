@@ -229,8 +229,6 @@ void PrintTo(const Case& value, std::ostream* out) {
 
 class GgufModels : public testing::TestWithParam<Case> {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
-
   std::vector<float> logits(const std::filesystem::path& model, const WeightFormats& formats) {
     ThreadPool threads(2);
     Runner runner(Model::load(model, formats, threads), default_table(), 2);
@@ -240,8 +238,8 @@ class GgufModels : public testing::TestWithParam<Case> {
 
   void write(uint32_t type) { GgufWriter(GetParam().model, GetParam().architecture, type).write(path_); }
 
-  std::filesystem::path path_ =
-      std::filesystem::path(testing::TempDir()) / ("gguf_models_" + GetParam().architecture + ".gguf");
+  const TemporaryFolder folder_;
+  const std::filesystem::path path_ = folder_.path() / "model.gguf";
 };
 
 TEST_P(GgufModels, OfBf16AreTheFoldersModel) {
@@ -308,8 +306,6 @@ TEST(GgufModel, OfAnotherArchitectureIsRefused) {
 /// The config of a file of architecture llada2 with Ling 2.0's keys, but for `changed` ones.
 class GgufLlada2 : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
-
   ModelConfig read(const std::map<std::string, uint32_t>& changed = {}) {
     std::map<std::string, uint32_t> numbers = {{"block_count", 3},
                                                {"embedding_length", 48},
@@ -343,7 +339,8 @@ class GgufLlada2 : public testing::Test {
     return read_config(path_);
   }
 
-  std::filesystem::path path_ = std::filesystem::path(testing::TempDir()) / "gguf_llada2.gguf";
+  const TemporaryFolder folder_;
+  const std::filesystem::path path_ = folder_.path() / "model.gguf";
 };
 
 TEST_F(GgufLlada2, HasTheExpertsThatItsKeysName) {
