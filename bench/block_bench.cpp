@@ -158,7 +158,8 @@ class BlockBench {
 
   BlockPassTiming timing_of(const PassKind& kind, int32_t prefix) {
     const Runs& runs = find(kind)->second;
-    const StepCost work = cost(model_.config(), model_.dtype(), work_of(plan_of(kind, prefix, options_)));
+    const StepCost work =
+        cost(model_.config(), model_.bytes_of_passes(), work_of(plan_of(kind, prefix, options_)));
     return {median(runs.seconds), median(runs.attention), median(runs.selection), work.flops()};
   }
 

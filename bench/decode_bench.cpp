@@ -233,7 +233,7 @@ class Run {
     const Model& model = *models_[static_cast<size_t>(pass.role)];
     PassWork work = work_of(pass.plan);
     work.logit_rows += logit_rows_of(pass.probes) + static_cast<double>(pass.further.size());
-    const StepCost cost = lacuna::cost(model.config(), model.dtype(), work);
+    const StepCost cost = lacuna::cost(model.config(), model.bytes_of_passes(), work);
     ++timing_.passes;
     timing_.rows += cost.rows;
     timing_.layer_flops += cost.layer_flops;
@@ -285,26 +285,44 @@ std::vector<double> record(Run& run, int32_t wanted) {
   return weights;
 }
 
-void estimate_total(const std::vector<double>& weights, DecodeTiming& timing) {
-  timing.total_seconds = std::inner_product(weights.begin(), weights.end(), timing.seconds.begin(), 0.0);
+/// Touches weights and all the memory that passes will want, by the largest of those kept.
+void warm_up(Run& run, const KernelContext& context) {
+  size_t largest = 0;
+  for (size_t i = 0; i < run.num_kept(); ++i) {
+    if (run.rows_of_kept(i) > run.rows_of_kept(largest)) largest = i;
+  }
+  run.compute(context, largest);
 }
 
-/// Touches weights and memory once before anything is timed, by the smallest pass.
-void warm_up(Run& run, const KernelContext& context) {
-  size_t smallest = 0;
-  for (size_t i = 0; i < run.num_kept(); ++i) {
-    if (run.rows_of_kept(i) < run.rows_of_kept(smallest)) smallest = i;
+/// Of each timed pass.
+std::vector<double> median_pass_seconds(const DecodeTiming& timing) {
+  std::vector<double> medians;
+  for (size_t pass = 0; pass < timing.pass_seconds.front().size(); ++pass) {
+    std::vector<double> of_pass;
+    for (const std::vector<double>& round : timing.pass_seconds) of_pass.push_back(round[pass]);
+    medians.push_back(median(std::move(of_pass)));
   }
-  run.compute(context, smallest);
+  return medians;
 }
 
 nlohmann::ordered_json to_json(const DecodeTiming& timing) {
-  return {{"passes", timing.passes},           {"rows", timing.rows},
-          {"layer_flops", timing.layer_flops}, {"flops", timing.flops},
-          {"pass_seconds", timing.seconds},    {"seconds", timing.total_seconds}};
+  const auto [least, most] = std::minmax_element(timing.total_seconds.begin(), timing.total_seconds.end());
+  return {{"passes", timing.passes},
+          {"rows", timing.rows},
+          {"layer_flops", timing.layer_flops},
+          {"flops", timing.flops},
+          {"pass_seconds", median_pass_seconds(timing)},
+          {"seconds", median(timing.total_seconds)},
+          {"seconds_min", *least},
+          {"seconds_max", *most}};
 }
 
 }  // namespace
+
+void DecodeTiming::add_round(std::vector<double> seconds, const std::vector<double>& weights) {
+  total_seconds.push_back(std::inner_product(weights.begin(), weights.end(), seconds.begin(), 0.0));
+  pass_seconds.push_back(std::move(seconds));
+}
 
 std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Model* guide,
                                                    const KernelContext& context,
@@ -327,26 +345,30 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Mod
     plain_generation.block_exit = "steps";
     plain_generation.last_layer = "all";
   } else {
-    plain_generation.suppress_mask = !model.config().causal;
+    plain_generation.suppress_mask = !model.config().causal && !model.config().block_causal;
   }
   Run plain(model, nullptr, plain_generation, options);
   Run run(model, guide, generation, options);
   const std::vector<double> plain_weights = record(plain, options.timed_passes);
   const std::vector<double> weights = record(run, options.timed_passes);
 
+  warm_up(plain, context);
   warm_up(run, context);
   const size_t turns = std::max(plain.num_kept(), run.num_kept());
-  for (size_t i = 0; i < turns; ++i) {
-    if (i < plain.num_kept()) plain.timing().seconds.push_back(plain.compute(context, i));
-    if (i < run.num_kept()) run.timing().seconds.push_back(run.compute(context, i));
+  for (int32_t round = 0; round < options.repeat; ++round) {
+    std::vector<double> plain_seconds, seconds;
+    for (size_t i = 0; i < turns; ++i) {
+      if (i < plain.num_kept()) plain_seconds.push_back(plain.compute(context, i));
+      if (i < run.num_kept()) seconds.push_back(run.compute(context, i));
+    }
+    plain.timing().add_round(std::move(plain_seconds), plain_weights);
+    run.timing().add_round(std::move(seconds), weights);
   }
-  estimate_total(plain_weights, plain.timing());
-  estimate_total(weights, run.timing());
   return {plain.timing(), run.timing()};
 }
 
 nlohmann::ordered_json to_json(const DecodeTiming& plain, const DecodeTiming& timing) {
-  const double time_ratio = timing.total_seconds / plain.total_seconds;
+  const double time_ratio = median_ratio(timing.total_seconds, plain.total_seconds);
   const double flops_ratio = timing.flops / plain.flops;
   return {{"plain", to_json(plain)},
           {"setting", to_json(timing)},

@@ -18,6 +18,7 @@ struct DecodeBenchOptions {
   /// Of each setting, spread evenly over the run. Where the passes are of no more kinds than this (as many
   /// rows and logits), each kind is timed once, or once for every eight of these.
   int32_t timed_passes = 8;
+  int32_t repeat = 1;  ///< times that each of these is computed
   /// Random weights neither converge nor agree, so that both are simulated: a row settles (its drift falls to
   /// 0) when so many passes have read its token,
   int32_t settle_passes = 2;
@@ -33,8 +34,11 @@ struct DecodeTiming {
   int64_t rows = 0;    ///< of the whole run
   double layer_flops = 0;
   double flops = 0;
-  std::vector<double> seconds;  ///< of the timed passes
-  double total_seconds = 0;     ///< estimate for the whole run
+  std::vector<std::vector<double>> pass_seconds;  ///< [repeat][timed passes]
+  std::vector<double> total_seconds;              ///< [repeat] estimates for the whole run
+
+  /// weights  how many passes of the run each timed one stands for
+  void add_round(std::vector<double> seconds, const std::vector<double>& weights);
 };
 
 /// Decodes twice with simulated posteriors, with the options and with the plain decoder of the same lengths

@@ -11,7 +11,6 @@
 #include "bench/timing.h"
 #include "model/parameters.h"
 #include "weights/checkpoint.h"
-#include "weights/panel_tensors.h"
 
 namespace lacuna {
 namespace {
@@ -24,17 +23,10 @@ int64_t bytes_of_tensors(const std::filesystem::path& folder) {
   return bytes;
 }
 
-/// Keeps what formats say nothing about, as a packed copy has it.
-bool keeps_stored_formats(const ModelConfig& config, const WeightFormats& formats) {
-  return config.packed_for == formats.dtype && !formats.layers && !formats.embedding;
-}
-
 int64_t predict(const std::filesystem::path& folder, const ModelConfig& config,
                 const WeightFormats& formats) {
-  if (!keeps_stored_formats(config, formats)) return predicted_bytes(config, formats);
-  int64_t bytes = 0;
-  for (const auto& [format, panel_bytes] : panel_formats(Checkpoint::open(folder))) bytes += panel_bytes;
-  return bytes;
+  if (folder.empty()) return predicted_bytes(config, formats);
+  return predicted_bytes(config, formats, open_weights(folder, config).get());
 }
 
 /// Reads a byte of each page.

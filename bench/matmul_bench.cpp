@@ -161,11 +161,12 @@ nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& r
       {"seconds_max", *most},
       {"gflops", timing.flops() / seconds / 1e9},
       {"gbps", static_cast<double>(timing.weight_bytes) / seconds / 1e9},
-      {"peak_share", timing.flops() / seconds / peak},
+      {"peak_share", nullptr},  // of products of floats, whose peak it is
       {"onednn", nullptr},
       {"ratio_to_onednn", nullptr},
       {"ratio_to_bf16", nullptr},
   };
+  if (!timing.rows_of_bytes) json["peak_share"] = timing.flops() / seconds / peak;
   if (!timing.onednn_implementation.empty()) {
     json["onednn"]["implementation"] = timing.onednn_implementation;
   }

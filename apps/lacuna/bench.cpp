@@ -28,11 +28,13 @@ struct StepFlags : ModelFlags {
   bool json = false;
 };
 
-void print_step_table(const nlohmann::ordered_json& results) {
+void print_step_table(const nlohmann::ordered_json& report) {
+  fmt::print("{}, {} threads, {} cells\n", report["isa"].get<std::string>(), report["threads"].get<int>(),
+             report["canvas"].get<int64_t>());
   fmt::print("{:>6} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8} {:>7} {:>7}\n",
-             "rows", "median ms", "min", "max", "products", "attention", "head", "draws", "other", "other %",
+             "rows", "median ms", "min", "max", "products", "attention", "head", "draws", "rest", "other %",
              "rows/s", "GFLOP/s", "of best", "FLOPs", "time");
-  for (const auto& result : results) {
+  for (const auto& result : report["results"]) {
     const auto number = [&](const char* key) { return result[key].get<double>(); };
     fmt::print(
         "{:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7.1f} {:>9.0f} "
@@ -84,7 +86,6 @@ void bench_step(const StepFlags& flags) {
   const LoadedModel loaded = load_model(flags, source);
   if (!flags.by_threads.empty()) return bench_scaling(flags, loaded);
   const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, loaded.context(), flags.options));
-  if (!flags.json) return print_step_table(results);
   const nlohmann::ordered_json report{{"bench", "step"},
                                       {"model", flags.model},
                                       {"isa", loaded.kernels->name},
@@ -94,6 +95,7 @@ void bench_step(const StepFlags& flags) {
                                       {"repeat", flags.options.repeat},
                                       {"most_resident_bytes", most_resident_bytes()},
                                       {"results", results}};
+  if (!flags.json) return print_step_table(report);
   fmt::print("{}\n", report.dump());
 }
 
@@ -108,12 +110,12 @@ void add_step_bench(CLI::App& bench) {
       ->add_option("--rows", flags->options.rows,
                    "Row counts, separated by commas (default: the canvas and its half, quarter and eighth)")
       ->delimiter(',')
-      ->check(number<int32_t>());
+      ->check(number_in<int32_t>(1, 1 << 20));
   command
       ->add_option("--by-threads", flags->by_threads,
                    "Thread counts to compare, such as 1,2; speed-ups are the first's time by each")
       ->delimiter(',')
-      ->check(number<int>() & CLI::Range(1, 1024));
+      ->check(number_in<int>(1, 1024));
   command->add_option("--repeat", flags->options.repeat, "Timed passes per row count (default 5)")
       ->check(CLI::Range(1, 10'000));
   command->add_flag("--json", flags->json, "Print one JSON object");
@@ -125,18 +127,23 @@ struct DecodeFlags : DecodeTimingFlags {
 };
 
 void print_decode_table(const nlohmann::ordered_json& report) {
-  fmt::print("{:<8} {:>8} {:>12} {:>14} {:>12}\n", "", "passes", "rows", "TFLOP", "seconds");
+  fmt::print("{}, {} threads\n", report["isa"].get<std::string>(), report["threads"].get<int>());
+  fmt::print("{:<8} {:>8} {:>12} {:>14} {:>12} {:>12} {:>12}\n", "", "passes", "rows", "TFLOP", "seconds",
+             "min", "max");
   for (const char* name : {"plain", "setting"}) {
     const auto& run = report[name];
-    fmt::print("{:<8} {:>8} {:>12} {:>14.3f} {:>12.2f}\n", name, run["passes"].get<int64_t>(),
-               run["rows"].get<int64_t>(), run["flops"].get<double>() / 1e12, run["seconds"].get<double>());
+    const auto seconds = [&](const char* key) { return run[key].get<double>(); };
+    fmt::print("{:<8} {:>8} {:>12} {:>14.3f} {:>12.4f} {:>12.4f} {:>12.4f}\n", name,
+               run["passes"].get<int64_t>(), run["rows"].get<int64_t>(), run["flops"].get<double>() / 1e12,
+               seconds("seconds"), seconds("seconds_min"), seconds("seconds_max"));
   }
   const auto value = [&](const char* key) { return report[key].get<double>(); };
-  fmt::print(
-      "ratios: rows {:.3f}, FLOPs {:.3f}, time {:.3f} (speed-up {:.2f}); {:.0f}% of the FLOPs saved is time "
-      "saved\n",
-      value("row_ratio"), value("flops_ratio"), value("time_ratio"), value("speedup"),
-      100 * value("saved_flops_turned_into_time"));
+  fmt::print("ratios: rows {:.3f}, FLOPs {:.3f}, time {:.3f} (speed-up {:.2f})", value("row_ratio"),
+             value("flops_ratio"), value("time_ratio"), value("speedup"));
+  if (value("flops_ratio") < 1) {
+    fmt::print("; {:.0f}% of the FLOPs saved is time saved", 100 * value("saved_flops_turned_into_time"));
+  }
+  fmt::print("\n");
 }
 
 void run_decode_bench(const DecodeFlags& flags) {
@@ -154,6 +161,7 @@ void add_decode_bench(CLI::App& bench) {
                                            "Estimate the time of a whole decode at any shape, beside the "
                                            "plain decoder's (ReFusion: beside the released "
                                            "code's rules)");
+  flags->options.repeat = 3;
   add_decode_timing_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer(
@@ -234,11 +242,12 @@ void print_matmul_table(const nlohmann::ordered_json& report) {
              "weights", "median ms", "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN", "by bf16");
   for (const auto& result : report["results"]) {
     const auto value = [&](const char* key) { return result[key].get<double>(); };
-    fmt::print("{:>13} {:>6} {:>12} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10} {:>8}\n",
+    fmt::print("{:>13} {:>6} {:>12} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7} {:>10} {:>8}\n",
                result["shape"].get<std::string>(), result["rows"].get<int64_t>(),
                result["dtype"].get<std::string>(), 1e3 * value("seconds_median"), 1e3 * value("seconds_min"),
-               1e3 * value("seconds_max"), value("gflops"), value("gbps"), value("peak_share"),
-               ratio_or_dash(result["ratio_to_onednn"]), ratio_or_dash(result["ratio_to_bf16"]));
+               1e3 * value("seconds_max"), value("gflops"), value("gbps"),
+               ratio_or_dash(result["peak_share"]), ratio_or_dash(result["ratio_to_onednn"]),
+               ratio_or_dash(result["ratio_to_bf16"]));
   }
 }
 
@@ -269,9 +278,9 @@ void add_matmul_bench(CLI::App& bench) {
   command
       ->add_option("--rows", flags->options.rows, "Row counts, separated by commas (default 1,8,32,...,2048)")
       ->delimiter(',')
-      ->check(number<int64_t>() & CLI::Range(1, 1 << 20));
+      ->check(number_in<int64_t>(1, 1 << 20));
   command
-      ->add_option("--dtype,--weights", flags->dtypes,
+      ->add_option("--weights,--dtype", flags->dtypes,
                    "Formats of weights, separated by commas (default bf16,f32)")
       ->delimiter(',')
       ->check(CLI::IsMember(weight_format_names()));
@@ -336,7 +345,7 @@ void add_attention_bench(CLI::App& bench) {
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--rows", options.rows, "Row counts, separated by commas (default 1,32,256,1024)")
       ->delimiter(',')
-      ->check(number<int32_t>() & CLI::Range(1, 1 << 16));
+      ->check(number_in<int32_t>(1, 1 << 16));
   command
       ->add_option("--kv-cache", options.cell_formats,
                    "What keys and values are kept as, separated by commas (default bf16,f32,int8)")
@@ -373,11 +382,13 @@ void run_load_bench(const LoadFlags& flags) {
     fmt::print(" and {:.3f} s to bring in {:.1f} MiB of mapped matrices at first use",
                value("first_use_seconds_median"), value("mapped_bytes") / kMiB);
   }
-  fmt::print(", {:.2f} GB/s of the checkpoint's {:.1f} MiB\n", value("gbps"), value("file_bytes") / kMiB);
-  fmt::print("memory: {:.1f} MiB of weights, {:.1f} predicted{}, {:.1f} at the most\n",
-             value("weight_bytes") / kMiB, value("predicted_bytes") / kMiB,
-             report["mapped_bytes"] == report["predicted_bytes"] ? "" : " for a dense checkpoint",
-             value("peak_bytes") / kMiB);
+  if (source.folder.empty()) {
+    fmt::print(" to make {:.1f} MiB of random weights\n", value("weight_bytes") / kMiB);
+  } else {
+    fmt::print(", {:.2f} GB/s of the checkpoint's {:.1f} MiB\n", value("gbps"), value("file_bytes") / kMiB);
+  }
+  fmt::print("memory: {:.1f} MiB of weights, {:.1f} predicted, {:.1f} at the most\n",
+             value("weight_bytes") / kMiB, value("predicted_bytes") / kMiB, value("peak_bytes") / kMiB);
 }
 
 void add_load_bench(CLI::App& bench) {

@@ -14,7 +14,7 @@ void add_block_timing_flags(CLI::App& command, BlockTimingFlags& flags) {
   command
       .add_option("--prefix", options.prefixes, "Cells before the block, separated by commas (default 8192)")
       ->delimiter(',')
-      ->check(number<int32_t>() & CLI::Range(1, 1 << 20));
+      ->check(number_in<int32_t>(1, 1 << 20));
   command
       .add_option("--sparse", flags.sparse,
                   "A policy; may be given several times (default: exact, mage=512, quest=512, sparsed=512)")

@@ -11,6 +11,7 @@
 #include "evaluation.h"
 #include "generation_flags.h"
 #include "loading.h"
+#include "numbers.h"
 #include "progress_bar.h"
 
 namespace lacuna {
@@ -126,11 +127,13 @@ void add_compare_command(CLI::App& program) {
       ->check(CLI::Range(1, 1'000'000));
   command->add_option("--batch", flags->settings.batch, "Samples that share each forward pass (default 8)")
       ->check(CLI::Range(1, 4096));
-  command->add_option("-s,--seed", flags->settings.seed,
-                      "Chooses the samples; sample i draws with seed + i (default 0)");
+  command
+      ->add_option("-s,--seed", flags->settings.seed,
+                   "Chooses the samples; sample i draws with seed + i (default 0)")
+      ->check(number<uint64_t>());
   command->add_option("--a", flags->a,
-                      "Flags of the first setting, as for lacuna eval: \"--cache dual\"; empty: defaults");
-  command->add_option("--b", flags->b, "Flags of the second setting")->required();
+                      "Generation flags of the first setting, such as \"--cache dual\"; empty: defaults");
+  command->add_option("--b", flags->b, "Generation flags of the second setting")->required();
   command->add_flag("--raw", flags->raw, "Apply no chat template");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer("Batches of the two settings take turns, so that both meet the same machine.");

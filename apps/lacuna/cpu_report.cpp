@@ -21,6 +21,7 @@
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "numbers.h"
+#include "written_model.h"
 
 namespace lacuna {
 namespace {
@@ -102,6 +103,8 @@ std::vector<ModelFlags> quantised_settings(const ModelFlags& flags, const Kernel
 }
 
 std::vector<Json> measure(const CpuReportFlags& flags, const std::string& commit) {
+  for (const std::string& model : {flags.model, flags.load}) find_model(model);  // before anything takes long
+  make_folder(flags.out);
   CpuGrid grid = grid_of(flags);
   const KernelTable& kernels = default_table();
   ThreadPool threads(*std::max_element(flags.threads.begin(), flags.threads.end()));
@@ -372,7 +375,7 @@ void add_cpu_report(CLI::App& report, std::string (*commit)()) {
   command->add_option("--load", flags->load, "What is loaded (default mini-llada)");
   command->add_option("-t,--threads", flags->threads, "Thread counts, separated by commas (default 1,2)")
       ->delimiter(',')
-      ->check(number<int>() & CLI::Range(1, 1024));
+      ->check(number_in<int>(1, 1024));
   command
       ->add_option("--isa", flags->isa,
                    "Instructions to use; the page is then called cpu_ISA (default: the machine's widest, or "

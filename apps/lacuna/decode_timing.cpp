@@ -1,6 +1,7 @@
 #include "decode_timing.h"
 
 #include <memory>
+#include <optional>
 
 #include "base/dtype.h"
 #include "decode/make_decoder.h"
@@ -19,6 +20,8 @@ void add_decode_timing_flags(CLI::App& command, DecodeTimingFlags& flags) {
       ->check(CLI::Range(1, 4096));
   command.add_option("--timed-passes", options.timed_passes, "Passes to compute of each run (default 8)")
       ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--repeat", options.repeat, "Times to compute each of them (default 3)")
+      ->check(CLI::Range(1, 10'000));
   command
       .add_option(
           "--settle-passes", options.settle_passes,
@@ -38,7 +41,8 @@ void add_decode_timing_flags(CLI::App& command, DecodeTimingFlags& flags) {
 
 nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
   const ModelSource source = find_model(flags);
-  const std::unique_ptr<GuideSource> guide = find_guide(flags, {source.config});
+  const std::optional<Tokenizer> tokenizer = tokenizer_of(source);
+  const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model(source, tokenizer));
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
   const auto [plain, timing] =
@@ -52,8 +56,8 @@ nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
                                 {"batch", flags.options.batch}};
   report.update(to_json(plain, timing));
   const double tokens = flags.options.batch * flags.generation.gen_length.value_or(kDefaultGenLength);
-  report["plain"]["tokens_per_second"] = tokens / plain.total_seconds;
-  report["setting"]["tokens_per_second"] = tokens / timing.total_seconds;
+  report["plain"]["tokens_per_second"] = tokens / report["plain"]["seconds"].get<double>();
+  report["setting"]["tokens_per_second"] = tokens / report["setting"]["seconds"].get<double>();
   return report;
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "model/families.h"
+#include "model/model.h"
 #include "model/parameters.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -31,8 +32,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct InspectFlags {
-  std::string model;
+struct InspectFlags : ModelFlags {
   int64_t canvas = 1024;
   bool json = false;
 };
@@ -42,6 +42,7 @@ struct Findings {
   ModelSource source;
   std::optional<Tokenizer> tokenizer;
   std::optional<Json> checkpoint;  ///< what holds the weights
+  std::optional<Json> memory;      ///< of a run with the same flags
   ChatTemplate chat_template{.reason = "there is no tokenizer"};
   std::vector<std::string> warnings;
 };
@@ -115,9 +116,35 @@ void check_special_tokens(Findings& findings) {
   }
 }
 
-Findings examine(const std::string& model) {
+/// As `run` with these flags will have it. A model without weights is taken for a dense one.
+Json run_memory_json(const ModelSource& source, const WeightFormats& formats, int64_t canvas) {
+  const ModelConfig& config = source.config;
+  const auto stored = source.folder.empty() ? nullptr : open_weights(source.folder, config);
+  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
+                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
+  const int64_t weights = predicted_bytes(config, formats, stored.get());
+  const int64_t kv = KvCache::bytes_for(shape, canvas);
+  const int64_t buffers = predicted_workspace_bytes(config, formats, default_table(), canvas);
+  return {{"dtype", lacuna::name_of(formats.dtype)},
+          {"weights_bytes", weights},
+          {"kv_bytes_canvas", kv},
+          {"buffer_bytes_canvas", buffers},
+          {"total_bytes", weights + kv + buffers}};
+}
+
+void predict_memory(const InspectFlags& flags, Findings& findings) {
+  ModelSource source = findings.source;
+  if (!findings.checkpoint) source.folder.clear();
+  const WeightFormats formats = weight_formats(flags, source);
+  attempt(findings.warnings, [&] { findings.memory = run_memory_json(source, formats, flags.canvas); });
+  if (flags.canvas <= source.config.max_positions) return;
+  findings.warnings.push_back(fmt::format("the model has {} positions, fewer than the canvas of {}",
+                                          source.config.max_positions, flags.canvas));
+}
+
+Findings examine(const InspectFlags& flags) {
   Findings findings;
-  findings.source = find_model(model);
+  findings.source = find_model(flags.model);
   const std::filesystem::path& folder = findings.source.folder;
   if (!folder.empty()) {
     if (has_tokenizer(folder)) {
@@ -136,6 +163,7 @@ Findings examine(const std::string& model) {
     }
   }
   check_special_tokens(findings);
+  predict_memory(flags, findings);
   return findings;
 }
 
@@ -159,8 +187,9 @@ Json memory_json(const ModelConfig& config, const WeightFormat& format, int64_t 
       {"kv_int8_bytes_canvas", KvCache::bytes_for(codes, canvas)}};
 }
 
-Json all_memory_json(const ModelConfig& config, int64_t canvas) {
-  Json memory{{"canvas_tokens", canvas}};
+Json all_memory_json(const Findings& findings, int64_t canvas) {
+  const ModelConfig& config = findings.source.config;
+  Json memory{{"canvas_tokens", canvas}, {"run", findings.memory ? *findings.memory : Json()}};
   for (const NamedWeightFormat& known : kWeightFormats)
     memory[std::string(known.name)] = memory_json(config, known.format, canvas);
   return memory;
@@ -239,7 +268,7 @@ Json report(const Findings& findings, int64_t canvas) {
                                                 : "none"},
             {"qkv_bias", config.qkv_bias},
             {"attention_output_bias", config.attn_output_bias}};
-  json["memory"] = all_memory_json(config, canvas);
+  json["memory"] = all_memory_json(findings, canvas);
   json["special_tokens"] = special_tokens_json(findings);
   json["tokenizer"] = findings.tokenizer ? Json{{"size", findings.tokenizer->size()}} : Json();
   json["chat_template"] = {{"format", name_of(findings.chat_template.format)},
@@ -270,8 +299,11 @@ std::string human_count(int64_t count) {
 
 std::string token_text(const Json& token) {
   if (token.is_null()) return "none";
-  const std::string id = token["id"].dump();
-  return token.contains("text") ? fmt::format("{} {}", id, token["text"].dump()) : id;
+  std::string text = token["id"].dump();
+  // A token may be a part of a character.
+  if (token.contains("text"))
+    text += ' ' + token["text"].dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text;
 }
 
 void print_line(std::string_view label, std::string_view value) {
@@ -350,6 +382,12 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   if (config.attn_output_bias) traits.emplace_back("attention output bias");
   if (!traits.empty()) print_line("traits", fmt::format("{}", fmt::join(traits, ", ")));
 
+  if (const Json& memory = json["memory"]["run"]; !memory.is_null()) {
+    const auto bytes = [&](const char* key) { return human_bytes(memory[key].get<int64_t>()); };
+    print_line("memory", fmt::format("{} for a canvas of {}: weights {}, K/V {}, buffers of a pass {}",
+                                     bytes("total_bytes"), canvas, bytes("weights_bytes"),
+                                     bytes("kv_bytes_canvas"), bytes("buffer_bytes_canvas")));
+  }
   for (const NamedWeightFormat& known : kWeightFormats) {
     const Json& memory = json["memory"][std::string(known.name)];
     print_line(fmt::format("memory {}", known.name),
@@ -384,7 +422,7 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
 }
 
 void inspect(const InspectFlags& flags) {
-  const Findings findings = examine(flags.model);
+  const Findings findings = examine(flags);
   const Json json = report(findings, flags.canvas);
   if (flags.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
@@ -400,8 +438,12 @@ void add_inspect_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("inspect", "Say what a checkpoint is and needs, without loading its weights");
   add_model_flag(*command, flags->model);
-  command->add_option("--canvas", flags->canvas, "Tokens to predict the memory of K/V for (default 1024)")
+  command->add_option("--canvas", flags->canvas, "Tokens to predict the memory of a run for (default 1024)")
       ->check(CLI::Range(1, 1 << 20));
+  add_format_flags(*command, *flags);
+  add_kv_cache_flag(*command, flags->kv_cache);
+  add_activations_flag(*command, flags->activations);
+  command->footer("Memory is predicted as `lacuna run` with the same flags will have it.");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { inspect(*flags); });
 }

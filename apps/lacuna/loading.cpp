@@ -83,11 +83,14 @@ void add_model_flag(CLI::App& command, std::string& model) {
 }
 
 void add_threads_flag(CLI::App& command, int& threads) {
-  command.add_option("-t,--threads", threads, "Threads (default: all)")->check(CLI::Range(0, 1024));
+  command
+      .add_option("-t,--threads", threads, "Threads (default 0: one for each core that the process may use)")
+      ->check(CLI::Range(0, 1024));
 }
 
 void add_pin_flag(CLI::App& command, bool& pin) {
-  command.add_flag("--pin", pin, "Bind threads to cores of their own");
+  command.add_flag("--pin", pin,
+                   "Bind all threads but the first, which stays free to move, to cores of their own");
 }
 
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin) {
@@ -110,6 +113,14 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember(choices_of_format()));
 }
 
+void add_kv_cache_flag(CLI::App& command, std::string& kv_cache) {
+  command
+      .add_option(
+          "--kv-cache", kv_cache,
+          "What keys and values are kept as: auto (--dtype), f32, bf16, or int8 with a scale per head")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+}
+
 void add_activations_flag(CLI::App& command, std::string& activations) {
   command
       .add_option(
@@ -122,11 +133,7 @@ void add_activations_flag(CLI::App& command, std::string& activations) {
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   add_model_flag(command, flags.model);
   add_format_flags(command, flags);
-  command
-      .add_option(
-          "--kv-cache", flags.kv_cache,
-          "What keys and values are kept as: auto (--dtype), f32, bf16, or int8 with a scale per head")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+  add_kv_cache_flag(command, flags.kv_cache);
   add_activations_flag(command, flags.activations);
   add_threads_flag(command, flags.threads);
   add_pin_flag(command, flags.pin);
@@ -167,10 +174,8 @@ void add_guide_flag(CLI::App& command, std::string& guide) {
       "An autoregressive model that confirms what a diffusion model drafts (guided diffusion)");
 }
 
-namespace {
-
 std::optional<Tokenizer> tokenizer_of(const ModelSource& source) {
-  if (!has_tokenizer(source.folder)) return {};
+  if (source.folder.empty() || !has_tokenizer(source.folder)) return {};
   return Tokenizer::load(source.folder);
 }
 
@@ -178,8 +183,6 @@ TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& 
   if (!tokenizer) return {source.config};
   return {source.config, &*tokenizer, load_chat_template(source.folder)};
 }
-
-}  // namespace
 
 GuideSource::GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag)
     : model(model_name),

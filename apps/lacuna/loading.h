@@ -37,6 +37,8 @@ void add_threads_flag(CLI::App& command, int& threads);
 void add_pin_flag(CLI::App& command, bool& pin);
 /// --dtype, --weights, --head-weights.
 void add_format_flags(CLI::App& command, ModelFlags& flags);
+/// --kv-cache.
+void add_kv_cache_flag(CLI::App& command, std::string& kv_cache);
 /// --activations.
 void add_activations_flag(CLI::App& command, std::string& activations);
 /// --model, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale.
@@ -70,6 +72,11 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
 /// Loads with a progress bar on standard error, if that is a terminal.
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
+
+/// Empty where the model brings none.
+std::optional<Tokenizer> tokenizer_of(const ModelSource& source);
+/// Both must outlive it.
+TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& tokenizer);
 
 /// --guide.
 void add_guide_flag(CLI::App& command, std::string& guide);

@@ -170,7 +170,8 @@ void add_logits_command(CLI::App& program) {
   command
       ->add_option(
           "--request", flags->request,
-          "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion}")
+          "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion, "
+          "\"clean_prefix\": N rows that see none behind them, for GIDD}")
       ->required();
   command
       ->add_option("--out", flags->out, "NumPy file: float32 [rows, vocabulary], nothing shifted or left out")

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -74,7 +75,9 @@ int main(int argc, char** argv) {
   lacuna::add_report_command(program);
   try {
     program.parse(normalised_arguments(argc, argv));
-    return 0;
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+    fmt::print(stderr, "lacuna: standard output cannot be written\n");
+    return 1;
   } catch (const CLI::Success& wanted) {  // --help, --version
     return program.exit(wanted);
   } catch (const CLI::ParseError& error) {
@@ -83,6 +86,9 @@ int main(int argc, char** argv) {
   } catch (const lacuna::InputError& error) {
     fmt::print(stderr, "lacuna: {}\n", error.what());
     return 2;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "lacuna: there is not enough memory for what was asked\n");
+    return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "lacuna: {}\n", error.what());
     return 1;

@@ -191,19 +191,18 @@ LogitReport compare_logits(const Buffer<float>& original, const Buffer<float>& q
 }
 
 LogitReport check_logits(const QuantizeFlags& flags, const ModelSource& source) {
-  const auto limit = static_cast<int32_t>(std::min<int64_t>(flags.tokens, source.config.max_positions));
-  const std::vector<TokenId> tokens = seeded_prompt(source.config, flags.seed, limit);
+  const std::vector<TokenId> tokens = seeded_prompt(source.config, flags.seed, flags.tokens);
   ModelFlags plain = flags;
   plain.weights = "auto";
   plain.head_weights = "auto";
   // One model at a time: both may be large.
-  const auto run = [&](const std::string& model) {
-    plain.model = model;
-    return logits_of(load_model(plain, find_model(plain)), tokens);
+  const auto run = [&](const std::string& name, const ModelSource& model) {
+    plain.model = name;
+    return logits_of(load_model(plain, model), tokens);
   };
-  const Buffer<float> original = run(flags.model);
-  const Buffer<float> quantised = run(flags.out);
-  return compare_logits(original, quantised, limit, source.config.vocab_size);
+  const Buffer<float> original = run(flags.model, source);
+  const Buffer<float> quantised = run(flags.out, {flags.out, read_config(flags.out)});
+  return compare_logits(original, quantised, flags.tokens, source.config.vocab_size);
 }
 
 void quantize(QuantizeFlags flags) {
@@ -212,6 +211,7 @@ void quantize(QuantizeFlags flags) {
     throw InputError("--model {}: expected a folder with config.json and *.safetensors", flags.model);
   }
   flags.weights = flags.to;
+  flags.tokens = static_cast<int32_t>(std::min<int64_t>(flags.tokens, source.config.max_positions));
   const WeightFormats formats = weight_formats(flags, source);
   expect_new_folder(flags.out);
   const Checkpoint checkpoint = Checkpoint::open(source.folder);
@@ -278,8 +278,12 @@ void add_quantize_command(CLI::App& program) {
                    "Format of embedding and head (default auto: they stay as they are)")
       ->check(CLI::IsMember(for_head));
   command->add_option("-o,--out", flags->out, "A new folder")->required();
-  command->add_option("--seed", flags->seed, "Of the random tokens that logits are compared on (default 0)");
-  command->add_option("--tokens", flags->tokens, "How many of them (default 64)")->check(CLI::Range(1, 4096));
+  command->add_option("--seed", flags->seed, "Of the random tokens that logits are compared on (default 0)")
+      ->check(number<uint64_t>());
+  command
+      ->add_option("--tokens", flags->tokens,
+                   "How many of them, at most as many as the model has positions (default 64)")
+      ->check(CLI::Range(1, 4096));
   add_threads_flag(*command, flags->threads);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { quantize(*flags); });

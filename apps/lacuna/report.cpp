@@ -35,6 +35,7 @@
 #include "loading.h"
 #include "mage_report.h"
 #include "masked_report.h"
+#include "numbers.h"
 #include "refusion_report.h"
 #include "report_page.h"
 #include "server_report.h"
@@ -640,7 +641,7 @@ void add_zoo_report(CLI::App& report) {
   std::vector<std::string> names;
   for (const ZooModel& model : zoo_models()) names.push_back(model.name);
   command->add_option("--models", flags->models, "Which of them (default all)")->check(CLI::IsMember(names));
-  command->add_option("--seed", flags->seed, "Which samples (default 0)");
+  command->add_option("--seed", flags->seed, "Which samples (default 0)")->check(number<uint64_t>());
   add_report_flags(*command, *flags, "zoo");
   command->callback([flags] { report_zoo(*flags); });
 }

@@ -1,5 +1,6 @@
 #include "written_model.h"
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -13,14 +14,22 @@ namespace fs = std::filesystem;
 
 void expect_new_folder(const std::string& out) {
   std::error_code ignored;
-  if (fs::exists(out, ignored) && !fs::is_empty(out, ignored))
-    throw InputError("--out {}: is there already; expected a new or an empty folder", out);
+  if (!fs::exists(out, ignored)) return;
+  // What an interrupted run was about to write will be written over.
+  const auto is_left_over = [](const fs::directory_entry& entry) {
+    return entry.path().extension() == ".partial";
+  };
+  const fs::directory_iterator entries(out, ignored);
+  if (fs::is_directory(out, ignored) && std::all_of(begin(entries), end(entries), is_left_over)) return;
+  throw InputError("--out {}: is there already; expected a new or an empty folder", out);
 }
 
 void make_folder(const std::string& out) {
-  std::error_code ignored;
-  fs::create_directories(out, ignored);
-  if (!fs::is_directory(out, ignored)) throw InputError("--out {}: cannot be made a folder", out);
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error || !fs::is_directory(out)) {
+    throw InputError("--out {}: cannot be made a folder{}", out, error ? ": " + error.message() : "");
+  }
 }
 
 void copy_companions(const fs::path& from, const fs::path& to) {

@@ -7,7 +7,7 @@
 
 namespace lacuna {
 
-/// Throws InputError where --out is there already and is not an empty folder.
+/// Throws InputError where --out is there already and holds more than an interrupted run left.
 void expect_new_folder(const std::string& out);
 /// Makes it. Throws InputError where it cannot.
 void make_folder(const std::string& out);

@@ -30,8 +30,9 @@ int num_usable_cores() {
 void pin_workers(ThreadPool& threads) {
   const std::vector<int> cores = usable_cores();
   if (threads.size() > static_cast<int>(cores.size())) {
-    throw InputError("--pin binds {} threads to cores of their own; expected at most {}, the cores there are",
-                     threads.size(), cores.size());
+    throw InputError(
+        "--pin binds {} threads to cores of their own; expected at most {}, the cores that it may use",
+        threads.size(), cores.size());
   }
   // As many indices as threads, and none returns before all are taken: each thread takes one.
   std::latch all_taken(threads.size());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/affinity.h"
+
 namespace lacuna {
 namespace {
 
@@ -22,7 +24,7 @@ void look_out_for(Happened&& happened) {
 }  // namespace
 
 ThreadPool::ThreadPool(int num_threads) {
-  if (num_threads <= 0) num_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (num_threads <= 0) num_threads = std::max(1, num_usable_cores());
   for (int thread = 1; thread < num_threads; ++thread) {
     workers_.emplace_back([this, thread] { work(thread); });
   }

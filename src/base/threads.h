@@ -17,7 +17,8 @@ namespace lacuna {
 /// each other, and then sleep.
 class ThreadPool {
  public:
-  /// `num_threads` counts the caller, so 1 starts no thread. 0 means all hardware threads.
+  /// `num_threads` counts the caller, so 1 starts no thread. 0 means as many as there are cores that
+  /// the process may use.
   explicit ThreadPool(int num_threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

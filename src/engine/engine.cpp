@@ -201,6 +201,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   if (parts_.empty()) return;
   const Model& model = *models_[static_cast<size_t>(role)];
   const ModelConfig& config = model.config();
+  const ModelBytes bytes = model.bytes_of_passes();
   Workspace& workspace = workspaces_[static_cast<size_t>(role)];
   drawn_.resize(plan_.logits.size());
   const Stopwatch clock;
@@ -209,7 +210,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   std::span<const RowStatistics> rest(drawn_);
   for (Part& part : parts_) {
     Request& request = requests_.at(part.request);
-    request.statistics.baseline += cost(config, model.dtype(), request.decoder->uncached_work());
+    request.statistics.baseline += cost(config, bytes, request.decoder->uncached_work());
     if (part.plan.measures_kv_drift) {
       request.decoder->apply_kv_drift(
           kv_drift_of_rows(workspace, part.first_row, part.plan.num_rows(), config.num_layers));
@@ -225,7 +226,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
     Request& request = requests_.at(part.request);
     PassWork work = work_of(part.plan);
     work.logit_rows += part.further_logit_rows;
-    const StepCost pass_cost = cost(config, model.dtype(), work);
+    const StepCost pass_cost = cost(config, bytes, work);
     RunStatistics& statistics = request.statistics;
     statistics.cost += pass_cost;
     statistics.steps += role == ModelRole::kMain ? 1 : 0;

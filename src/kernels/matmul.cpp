@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 namespace lacuna {
-void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype) {
+void PackedRows::lay_out(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype) {
   num_rows_ = num_rows;
   depth_ = depth;
   padded_depth_ = lacuna::padded_depth(dtype, depth);
@@ -19,6 +19,16 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
   const int64_t elements =
       in_tiles_ ? round_up(num_rows_, kRowTile) / kRowTile * strides_.tile : num_rows_ * strides_.row;
   data_bytes_ = elements * element_bytes_;
+}
+
+int64_t PackedRows::bytes_for(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype) {
+  PackedRows rows;
+  rows.lay_out(kernels, num_rows, depth, dtype);
+  return rows.data_bytes_;
+}
+
+void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype) {
+  lay_out(kernels, num_rows, depth, dtype);
   packed_.data.reserve(data_bytes_);
   packed_.sums.reserve(num_rows_);
   split_.is_made = false;

@@ -48,6 +48,11 @@ class PackedRows {
     });
   }
 
+  /// Memory of so many rows once packed.
+  static int64_t bytes_for(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
+  /// Memory that uses so far have left, of packed rows and of whole numbers.
+  int64_t bytes() const { return packed_.data.size() + split_.data.size() + bytes_.data.size(); }
+
   /// What products read of the rows.
   struct Form {
     Buffer<std::byte> data;  ///< laid out by strides()
@@ -74,6 +79,7 @@ class PackedRows {
     int64_t count;
   };
 
+  void lay_out(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
   void resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
   /// Where they lie at last, or, if that is in tiles, space of this thread.
   RowsOfTile rows_of_tile(int64_t tile);

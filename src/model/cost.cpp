@@ -6,30 +6,24 @@ namespace lacuna {
 
 namespace {
 
-/// Elements of a layer's matrices, with so many experts that are not shared.
-double weights_of_layer(const ModelConfig& config, int64_t layer, int64_t experts) {
+/// Elements of a layer's matrices that a row passes through: of experts, the chosen ones.
+double weights_of_layer(const ModelConfig& config, int64_t layer) {
   const auto hidden = static_cast<double>(config.hidden_dim);
   const double attention = hidden * static_cast<double>(2 * config.q_dim() + 2 * config.kv_dim());
   if (!config.layer_has_experts(layer)) {
     return attention + (config.squared_relu ? 2 : 3) * hidden * static_cast<double>(config.ffn_dim);
   }
   const MoeConfig& moe = config.moe;
-  return attention + hidden * static_cast<double>(moe.num_experts +
-                                                  3 * (experts * moe.expert_ffn_dim + moe.shared_ffn_dim));
-}
-
-double layer_weights(const ModelConfig& config, int64_t experts) {
-  double weights = 0;
-  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    weights += weights_of_layer(config, layer, experts);
-  }
-  return weights;
+  const int64_t width = moe.experts_per_token * moe.expert_ffn_dim + moe.shared_ffn_dim;
+  return attention + hidden * static_cast<double>(moe.num_experts + 3 * width);
 }
 
 }  // namespace
 
 double flops_per_row(const ModelConfig& config) {
-  return 2 * layer_weights(config, config.moe.experts_per_token);
+  double weights = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) weights += weights_of_layer(config, layer);
+  return 2 * weights;
 }
 
 double flops_per_cell(const ModelConfig& config) {
@@ -72,26 +66,21 @@ double logit_rows_of(std::span<const DriftProbe> probes) {
   return rows;
 }
 
-StepCost cost(const ModelConfig& config, DType dtype, const PassWork& work) {
+StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork& work) {
   const auto rows = static_cast<double>(work.rows);
-  const double kv_cell = 2 * static_cast<double>(config.num_layers * config.kv_dim());
-  // All experts: a pass of many rows reads nearly all of them.
-  double elements = layer_weights(config, config.moe.num_experts) + kv_cell * (work.cells + rows);
-  if (work.logit_rows > 0) elements += flops_per_logits(config) / 2;
   StepCost cost;
   cost.rows = work.rows;
   cost.layer_flops = rows * flops_per_row(config) + work.pairs * flops_per_cell(config);
   const auto layers = static_cast<double>(config.num_layers);
   const double kv_flops = 4 * static_cast<double>(config.hidden_dim * config.kv_dim());
-  const double last_layer_flops =
-      2 * weights_of_layer(config, config.num_layers - 1, config.moe.experts_per_token);
+  const double last_layer_flops = 2 * weights_of_layer(config, config.num_layers - 1);
   cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (last_layer_flops - kv_flops);
   cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;
   const double sparse_share = std::max(0.0, layers - kDenseLayers) / layers;
   cost.layer_flops -= work.unchosen_pairs * flops_per_cell(config) * sparse_share;
-  elements -= kv_cell * work.unchosen_cells * sparse_share;
   cost.head_flops = work.logit_rows * flops_per_logits(config);
-  cost.bytes = elements * static_cast<double>(size_of(dtype));
+  const double cells = work.cells + rows - work.unchosen_cells * sparse_share;
+  cost.bytes = bytes.layers + bytes.cell * cells + (work.logit_rows > 0 ? bytes.head : 0);
   return cost;
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "base/dtype.h"
 #include "model/config.h"
 #include "model/drift.h"
 #include "model/plan.h"
@@ -54,6 +53,14 @@ struct PassWork {
 PassWork work_of(const StepPlan& plan);
 /// Logits that measure_drift() computes.
 double logit_rows_of(std::span<const DriftProbe> probes);
-StepCost cost(const ModelConfig& config, DType dtype, const PassWork& work);
+
+/// What passes read of a model, as it is kept, in bytes.
+struct ModelBytes {
+  double layers = 0;  ///< weights of all layers and of all their experts: many rows read nearly all of these
+  double head = 0;
+  double cell = 0;  ///< keys and values of one token in all layers
+};
+
+StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork& work);
 
 }  // namespace lacuna

@@ -659,6 +659,37 @@ class Model::Pass {
   Stopwatch watch_;
 };
 
+int64_t Workspace::bytes() const {
+  int64_t floats = 0;
+  for (const auto* buffer : {&residual, &q, &k, &v, &attended, &projected, &gate, &up, &head_rows, &logits,
+                             &normed, &router_logits})
+    floats += buffer->size();
+  return floats * static_cast<int64_t>(sizeof(float)) + packed.bytes();
+}
+
+int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats& formats,
+                                  const KernelTable& kernels, int64_t rows) {
+  const MoeConfig& moe = config.moe;
+  int64_t widest = config.num_expert_layers() < config.num_layers ? config.ffn_dim : 0;
+  int64_t row = 2 * output_stride(config.hidden_dim) + 2 * output_stride(config.q_dim()) +
+                2 * output_stride(config.kv_dim());
+  if (config.has_experts()) {
+    widest = std::max({widest, moe.expert_ffn_dim, moe.shared_ffn_dim});
+    row += output_stride(config.hidden_dim) + output_stride(moe.num_experts);
+  }
+  row += (config.squared_relu ? 1 : 2) * output_stride(widest);
+  const int64_t logits =
+      std::min(rows, head_chunk_rows(config.vocab_size)) * output_stride(config.vocab_size);
+
+  const int64_t deepest = std::max({config.hidden_dim, config.q_dim(), widest});
+  int64_t packed = PackedRows::bytes_for(kernels, rows, deepest, formats.dtype);
+  const WeightFormat layers = formats.layers.value_or(formats.dtype);
+  if (formats.dtype == DType::kBF16 &&
+      kernels.whole_rows(layers.quantisation, formats.int8_activations) != nullptr)
+    packed *= 2;
+  return (rows * row + logits) * static_cast<int64_t>(sizeof(float)) + packed;
+}
+
 Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parameters)
     : config_(std::move(config)),
       dtype_(formats.dtype),
@@ -686,6 +717,13 @@ std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t s
                                            const LoadProgress& progress) {
   return std::make_shared<const Model>(config, formats,
                                        random_parameters(config, seed, formats, threads, progress));
+}
+
+ModelBytes Model::bytes_of_passes() const {
+  constexpr int64_t kCells = 1024;
+  const int64_t ends = parameters_.embedding.bytes() + parameters_.own_head.bytes();
+  return {static_cast<double>(parameters_.bytes() - ends), static_cast<double>(parameters_.head().bytes()),
+          static_cast<double>(KvCache::bytes_for(kv_shape(), kCells)) / kCells};
 }
 
 KvCache Model::make_cache(int64_t num_cells) const {

@@ -14,6 +14,7 @@
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "model/config.h"
+#include "model/cost.h"
 #include "model/drift.h"
 #include "model/parameters.h"
 #include "model/plan.h"
@@ -62,10 +63,18 @@ struct Workspace {
   /// [rows, layers, 2] of the last pass that measured it: 1 - cosine between the key (0) and value (1) that a
   /// row wrote and what its cell held before, all heads as one vector. 0 where both are zero.
   std::vector<float> kv_drift;
+  /// Memory of rows and of logits. What attention keeps, which is little, is not counted.
+  int64_t bytes() const;
+
   AttentionProbe attention_probe;  ///< sees every row's attention, if set
   int64_t layer = 0;               ///< that the probe is called for
   PassTimes times;                 ///< of the last pass
 };
+
+/// What Workspace::bytes() grows to, or a little less where experts share the rows.
+///   rows  of one pass, all of which may be drawn from
+int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats& formats,
+                                  const KernelTable& kernels, int64_t rows);
 
 /// Weights and config; immutable, so any number of passes may share it, each with its own Workspace, caches
 /// and threads.
@@ -89,6 +98,7 @@ class Model {
   DType dtype() const { return dtype_; }
   WeightFormat layer_format() const { return parameters_.layers.front().q.weight.format(); }
   int64_t weight_bytes() const { return parameters_.bytes(); }
+  ModelBytes bytes_of_passes() const;
   /// See Parameters.
   std::vector<std::span<const std::byte>> mapped_panels() const { return parameters_.mapped_panels(); }
   KvShape kv_shape() const {

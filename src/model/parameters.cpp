@@ -175,6 +175,12 @@ class Builder {
   int64_t done_ = 0;
 };
 
+/// Empty where it is dense.
+std::optional<WeightFormat> stored_format(const StoredMatrix& stored) {
+  const std::optional<Quantisation> quantisation = stored.quantisation();
+  return quantisation ? std::optional<WeightFormat>(*quantisation) : std::nullopt;
+}
+
 class CheckpointSource {
  public:
   CheckpointSource(const WeightSource& weights, DType dtype, ThreadPool& threads)
@@ -190,8 +196,7 @@ class CheckpointSource {
     // The one before is packed by now: its pages would be a second copy of it.
     weights_.release_pages();
     const std::unique_ptr<StoredMatrix> stored = weights_.matrix(rows.module, rows.total, inputs);
-    const std::optional<Quantisation> quantisation = stored->quantisation();
-    const WeightFormat otherwise = quantisation ? WeightFormat(*quantisation) : WeightFormat(dtype_);
+    const WeightFormat otherwise = stored_format(*stored).value_or(dtype_);
     return pack(threads_, wanted.value_or(otherwise), *stored, rows.first, rows.count, inputs);
   }
 
@@ -227,6 +232,33 @@ class PackingSource {
   const CheckpointSource& source_;
   const PackedTensorSink& write_;
   std::set<std::string> written_;
+};
+
+/// Adds up what matrices will take, and reads none.
+class MeasuringSource {
+ public:
+  /// stored  null: a dense checkpoint
+  MeasuringSource(const WeightSource* stored, DType dtype) : stored_(stored), dtype_(dtype) {}
+
+  int64_t bytes() const { return bytes_; }
+
+  std::vector<float> values(const std::string& /*name*/, const std::vector<int64_t>& shape, Role) const {
+    return std::vector<float>(static_cast<size_t>(count_of(shape)));
+  }
+
+  PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role,
+                      const std::optional<WeightFormat>& wanted) {
+    std::optional<WeightFormat> format = wanted;
+    if (!format && stored_ != nullptr)
+      format = stored_format(*stored_->matrix(rows.module, rows.total, inputs));
+    bytes_ += packed_bytes(format.value_or(dtype_), rows.count, inputs);
+    return {};
+  }
+
+ private:
+  const WeightSource* stored_;
+  DType dtype_;
+  int64_t bytes_ = 0;
 };
 
 class RandomSource {
@@ -354,27 +386,10 @@ int64_t count_parameters(const ModelConfig& config) {
   return embeddings + config.num_layers * layer + ffns + hidden;
 }
 
-int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats) {
-  const MoeConfig& moe = config.moe;
-  const int64_t hidden = config.hidden_dim;
-  const WeightFormat layers = formats.layers.value_or(formats.dtype);
-  const WeightFormat embedding = formats.embedding.value_or(formats.dtype);
-  const auto feed_forward = [&](int64_t dim) {
-    return (config.squared_relu ? 1 : 2) * packed_bytes(layers, dim, hidden) +
-           packed_bytes(layers, hidden, dim);
-  };
-  const int64_t attention = packed_bytes(layers, config.q_dim(), hidden) +
-                            2 * packed_bytes(layers, config.kv_dim(), hidden) +
-                            packed_bytes(layers, hidden, config.q_dim());
-  const WeightFormat router = moe.router_in_f32 ? DType::kF32 : formats.dtype;
-  const int64_t dense = feed_forward(config.ffn_dim);
-  const int64_t experts = moe.num_experts * feed_forward(moe.expert_ffn_dim) +
-                          (moe.shared_ffn_dim > 0 ? feed_forward(moe.shared_ffn_dim) : 0) +
-                          (moe.num_experts > 0 ? packed_bytes(router, moe.num_experts, hidden) : 0);
-  const int64_t expert_layers = config.num_expert_layers();
-  return config.num_layers * attention + expert_layers * experts +
-         (config.num_layers - expert_layers) * dense +
-         (config.tied_embeddings ? 1 : 2) * packed_bytes(embedding, config.vocab_size, hidden);
+int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored) {
+  MeasuringSource measuring(stored, formats.dtype);
+  Builder(config, measuring, formats, {}).build();
+  return measuring.bytes();
 }
 
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config) {

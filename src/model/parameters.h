@@ -78,8 +78,10 @@ using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 /// Weights and biases as numbers; norms and biases are not counted into bytes.
 int64_t count_parameters(const ModelConfig& config);
 
-/// Bytes of the matrices once packed, as load_parameters() will have them of a dense checkpoint.
-int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats);
+/// Bytes of the matrices once packed, as load_parameters() will have them.
+///   stored  the checkpoint, whose formats stay where `formats` names no other; null: a dense one
+int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats,
+                        const WeightSource* stored = nullptr);
 
 /// The weights of a checkpoint folder or a GGUF file. Throws InputError.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config);

@@ -4,12 +4,24 @@
 #include <sched.h>
 
 #include <latch>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 
 namespace lacuna {
 namespace {
+
+TEST(ThreadPool, HasAThreadForEachCoreThatTheProcessMayUse) {
+  EXPECT_EQ(ThreadPool(0).size(), num_usable_cores());
+  std::thread([] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(sched_getcpu(), &set);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);  // of this thread alone
+    EXPECT_EQ(ThreadPool(0).size(), 1);
+  }).join();
+}
 
 TEST(PinWorkers, BindsEachWorkerToOneCoreAndLeavesTheCallerFree) {
   const int cores = num_usable_cores();

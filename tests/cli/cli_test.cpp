@@ -27,6 +27,8 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
+const std::string kZoo = LACUNA_SOURCE_DIR "/models/";
+
 struct Outcome {
   int exit_code = -1;
   std::string out;
@@ -208,6 +210,8 @@ TEST_F(Cli, RefusesWrongUsageInOneSentence) {
   expect_refused(run("llada", "--frobnicate"), "'--frobnicate'");
   expect_refused(run("llada", "--steps"), "--steps");
   expect_refused(run("llada", "--steps many"), "'many' is not a whole number");
+  expect_refused(run("llada", "--seed -1"), "'-1' is not a whole number from 0 to 18446744073709551615");
+  expect_refused(run("llada", "--seed 18446744073709551616"), "is not a whole number");
   expect_refused(run("llada", "--temperature warm"), "'warm' is not a number");
   expect_refused(run("llada", "--threads -1"), "--threads");
   expect_refused(run("llada", "--dtype f8"), "--dtype");
@@ -444,12 +448,60 @@ TEST_F(Cli, QuantizesAModelThatThenLoadsAsItIs) {
   EXPECT_EQ(logits(out), logits(golden("llada2") + " --weights int8"));
   EXPECT_NE(logits(out), logits(golden("llada2")));
 
+  const json inspected = json::parse(lacuna("inspect --json -m " + out).out);
+  const json loading = json::parse(lacuna("bench load --threads 1 --repeat 1 --json -m " + out).out);
+  EXPECT_EQ(inspected["memory"]["run"]["weights_bytes"], loading["weight_bytes"]);
+  EXPECT_EQ(inspected["memory"]["run"]["weights_bytes"], inspected["memory"]["int8"]["weights_bytes"]);
+
   const Outcome again = lacuna("quantize -m " + golden("llada2") + " --to int8 -o " + out);
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_THAT(again.err, HasSubstr("is there already"));
   const Outcome twice = lacuna("quantize -m " + out + " --to int8 -o " + out + "2");
   EXPECT_EQ(twice.exit_code, 2);
   EXPECT_THAT(twice.err, HasSubstr("is quantised already"));
+}
+
+TEST_F(Cli, QuantizesBesideAModelOfTheSameName) {
+  fs::create_directories(folder_ / "models");
+  fs::copy(golden("llada2"), folder_ / "models" / "tiny", fs::copy_options::recursive);
+  const auto quantize = [&](const std::string& flags) {
+    const Outcome outcome = lacuna("quantize --to int4 --threads 1 --json " + flags);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json elsewhere = quantize("-m tiny -o copy");
+  const json beside = quantize("-m tiny -o tiny");
+  EXPECT_GT(beside["kl_mean"], 0);
+  EXPECT_EQ(beside["kl_mean"], elsewhere["kl_mean"]);
+  fs::create_directories(folder_ / "long");
+  write("long/model.safetensors.partial", "an interrupted run left this");
+  EXPECT_EQ(quantize("-m " + kZoo + "mini-llada -o long --tokens 4096")["tokens"], 1024);  // its positions
+}
+
+TEST_F(Cli, PredictsTheMemoryOfARunWithItsFlags) {
+  const auto memory = [&](const std::string& flags) {
+    const Outcome outcome = lacuna("inspect --json -m random:llada-8b --canvas 64 " + flags);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out)["memory"];
+  };
+  const json plain = memory("");
+  EXPECT_EQ(plain["run"]["weights_bytes"], plain["bf16"]["weights_bytes"]);
+  EXPECT_EQ(plain["run"]["total_bytes"], plain["run"]["weights_bytes"].get<int64_t>() +
+                                             plain["run"]["kv_bytes_canvas"].get<int64_t>() +
+                                             plain["run"]["buffer_bytes_canvas"].get<int64_t>());
+  const json small = memory("--weights int4 --head-weights int4 --kv-cache int8");
+  EXPECT_LT(small["run"]["weights_bytes"], small["int4"]["weights_bytes"]);
+  EXPECT_EQ(small["run"]["kv_bytes_canvas"], small["bf16"]["kv_int8_bytes_canvas"]);
+  EXPECT_THAT(lacuna("inspect -m " + golden("llada") + " --canvas 100000").out, HasSubstr("warning"));
+  expect_refused(lacuna("inspect -m " + golden("llada") + " --dtype f32 --weights bf16"), "--weights");
+}
+
+TEST_F(Cli, FailsWhereItsOutputCannotBeWritten) {
+  EXPECT_EQ(std::system(("cd " + folder_.string() + " && " LACUNA_BINARY " inspect -m " + golden("llada") +
+                         " >/dev/full 2>stderr")
+                            .c_str()),
+            1 << 8);
+  EXPECT_THAT(slurp(folder_ / "stderr"), HasSubstr("standard output cannot be written"));
 }
 
 TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {
@@ -566,8 +618,6 @@ TEST_F(Cli, EvaluatesATask) {
   expect_refused(lacuna("eval -m " + golden("llada") + " --task stories"), "tokenizer");
   expect_refused(lacuna("eval -m " + model + " --task stories --out no/such/file"), "no/such/file");
 }
-
-const std::string kZoo = LACUNA_SOURCE_DIR "/models/";
 
 TEST_F(Cli, ReportsAllThatAnEvaluationCosts) {
   const Outcome outcome = lacuna(
@@ -799,6 +849,21 @@ TEST_F(Cli, DrawsTheRecallOfAControl) {
   expect_refused(lacuna(command + "--as-blocks 4 --length 64"), "--length 64");
   expect_refused(lacuna("analyze recall -m " + golden("llada2") + " --prompt-length 40 --as-blocks 4"),
                  "no autoregressive model");
+}
+
+TEST_F(Cli, TimesADecodeOfBlockDiffusionAndOfAGuidedModel) {
+  const auto time = [&](const std::string& flags) {
+    const Outcome outcome =
+        lacuna("bench decode --prompt-length 8 -n 8 --timed-passes 1 --repeat 3 --threads 1 --json -m " +
+               kZoo + flags);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json blocks = time("mini-sdar");
+  EXPECT_EQ(blocks["row_ratio"], 1);
+  EXPECT_LE(blocks["plain"]["seconds_min"], blocks["plain"]["seconds"]);
+  EXPECT_LE(blocks["plain"]["seconds"], blocks["plain"]["seconds_max"]);
+  EXPECT_LT(time("mini-llada --guide " + kZoo + "mini-qwen")["row_ratio"], 1);
 }
 
 TEST_F(Cli, TimesAttentionInEveryFormatOfCells) {

@@ -101,7 +101,7 @@ TEST(Engine, ShowsEveryStepOfEveryRequestOnce) {
     EXPECT_EQ(event.plan.groups.at(0).sequence, 0);  // the request's own part
     EXPECT_GE(event.pass_seconds, 0);
     costs[event.request] += event.cost;
-    EXPECT_EQ(event.cost.flops(), cost(config, DType::kF32, work_of(event.plan)).flops());
+    EXPECT_EQ(event.cost.flops(), cost(config, ModelBytes(), work_of(event.plan)).flops());
     for (const Commit& commit : event.report.committed) {
       canvases[event.request][static_cast<size_t>(commit.position)] = commit.token;
     }

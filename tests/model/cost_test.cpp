@@ -38,9 +38,9 @@ TEST(Cost, OfGroupedExpertsCountsDenseLayersAndTheSharedExpert) {
 TEST(Cost, OfRowsThatOnlyWriteTheirKeysLeavesOutTheLastLayerAndNoOther) {
   const ModelConfig config = tiny_configs()[7];
   PassWork work{.rows = 1};
-  const double whole = cost(config, DType::kF32, work).layer_flops;
+  const double whole = cost(config, ModelBytes(), work).layer_flops;
   work.only_kv_rows = 1;
-  const double spared = whole - cost(config, DType::kF32, work).layer_flops;
+  const double spared = whole - cost(config, ModelBytes(), work).layer_flops;
   const double hidden = 40;
   EXPECT_EQ(spared, 2 * hidden * (2 * 4 * 14 + 12 + 3 * (3 * 21 + 17)));
 }
@@ -59,16 +59,17 @@ TEST(Cost, OfAPlanAddsRowsPairsAndLogits) {
                  {1, {4, 7}, {{0, 2}}, OwnRows::kCausal}};
   plan.logits.resize(3);
   plan.logits[1].unconditional_row = 2;
-  const StepCost result = cost(config, DType::kBF16, work_of(plan));
+  const ModelBytes bytes = {1000, 200, 3};
+  const StepCost result = cost(config, bytes, work_of(plan));
   EXPECT_EQ(result.rows, 7);
   const double pairs = 4 * (6 + 4) + 3 * 2 + (1 + 2 + 3);
   EXPECT_EQ(result.layer_flops, 7 * flops_per_row(config) + pairs * flops_per_cell(config));
   EXPECT_EQ(result.head_flops, 4 * flops_per_logits(config));
   EXPECT_EQ(result.flops(), result.layer_flops + result.head_flops);
-  // Weights once, the cells that the groups read (6 + 4, 2 + 3), the K/V of 7 rows; two bytes each.
-  const double kv = 2.0 * static_cast<double>(config.num_layers * config.kv_dim());
-  EXPECT_EQ(result.bytes,
-            2 * (flops_per_row(config) / 2 + flops_per_logits(config) / 2 + kv * (6 + 4 + 2 + 3 + 7)));
+  // Weights once, the cells that the groups read (6 + 4, 2 + 3), the K/V of 7 rows.
+  EXPECT_EQ(result.bytes, 1000 + 200 + 3 * (6 + 4 + 2 + 3 + 7));
+  plan.logits.clear();
+  EXPECT_EQ(cost(config, bytes, work_of(plan)).bytes, 1000 + 3 * (6 + 4 + 2 + 3 + 7));
 }
 
 TEST(Cost, OfRowsThatSeeNamedCellsAloneCountsNoOthers) {
@@ -93,10 +94,10 @@ TEST(Cost, OfChunksAddsUpToTheCostOfTheWhole) {
     part.add_row(1, row, row);
     part.groups = {{0, {0, 1}, {{0, row}}, OwnRows::kCausal}};
     part.logits.resize(1);
-    sum += cost(config, DType::kF32, work_of(part));
+    sum += cost(config, ModelBytes(), work_of(part));
   }
   EXPECT_EQ(sum.rows, 9);
-  EXPECT_EQ(sum.flops(), cost(config, DType::kF32, work_of(whole)).flops());
+  EXPECT_EQ(sum.flops(), cost(config, ModelBytes(), work_of(whole)).flops());
 }
 
 TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
@@ -105,14 +106,15 @@ TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
   StepPlan plan;
   for (int32_t row = 0; row < 4; ++row) plan.add_row(1, 100 + row, 100 + row);
   plan.groups = {{0, {0, 4}, {{0, 100}}, OwnRows::kBidirectional}};
-  const StepCost exact = cost(config, DType::kF32, work_of(plan));
+  const ModelBytes bytes = {1000, 200, 50};
+  const StepCost exact = cost(config, bytes, work_of(plan));
   plan.groups[0].sparse = {SparseAttention::Choice::kRemembered, {0, 100}, 30, 16};
-  const StepCost sparse = cost(config, DType::kF32, work_of(plan));
+  const StepCost sparse = cost(config, bytes, work_of(plan));
   const double per_layer = flops_per_cell(config) / 5;
   EXPECT_DOUBLE_EQ(exact.layer_flops - sparse.layer_flops, 3 * 4 * 70 * per_layer);
-  EXPECT_DOUBLE_EQ(exact.bytes - sparse.bytes, 3 * 70 * 2 * static_cast<double>(config.kv_dim()) * 4);
+  EXPECT_DOUBLE_EQ(exact.bytes - sparse.bytes, 70 * 50 * 3 / 5);
   plan.groups[0].sparse.choice = SparseAttention::Choice::kAllAndRemember;
-  EXPECT_EQ(cost(config, DType::kF32, work_of(plan)).flops(), exact.flops());
+  EXPECT_EQ(cost(config, ModelBytes(), work_of(plan)).flops(), exact.flops());
 }
 
 }  // namespace

@@ -94,6 +94,24 @@ TEST_P(Golden, LogitsInBf16AreAsCloseAsItsEightBitsAllow) {
   }
 }
 
+// Attention's own memory is not counted, and experts that share the rows need less than one that has all.
+TEST_P(Golden, MemoryOfAPassIsAsPredicted) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const KernelTable& kernels : supported_tables()) {
+      const auto model = load(dtype);
+      const StepPlan all_rows = plan(*model);
+      Runner runner(model, kernels, 1);
+      const int64_t before = runner.workspace().bytes();
+      runner.logits(all_rows);
+      const int64_t predicted =
+          predicted_workspace_bytes(model->config(), dtype, kernels, all_rows.num_rows());
+      EXPECT_EQ(before, 0);
+      EXPECT_LE(runner.workspace().bytes(), predicted) << kernels.name;
+      EXPECT_GE(runner.workspace().bytes(), model->config().has_experts() ? predicted / 2 : predicted);
+    }
+  }
+}
+
 TEST_P(Golden, BytesOfWeightsHalveInBf16) {
   const auto full = load(DType::kF32);
   const auto half = load(DType::kBF16);

@@ -11,6 +11,7 @@
 #include "model/families.h"
 #include "model/random_spec.h"
 #include "tiny_models.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 namespace {
@@ -108,6 +109,20 @@ TEST(Parameters, CountIsThePublishedOne) {
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-3b")), 2'957'629'440);
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-mask-3b")), 2'844'349'440);
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-10b")), 9'873'022'464);
+}
+
+TEST(PredictedBytes, AreThoseOfTheMatricesOnceLoaded) {
+  ThreadPool threads(1);
+  for (ModelConfig config : tiny_configs()) {
+    config.qkv_bias = config.attn_output_bias = config.ffn_bias = false;  // biases are not counted
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      WeightFormats formats(dtype);
+      EXPECT_EQ(predicted_bytes(config, formats), random_parameters(config, 3, formats, threads, {}).bytes());
+      formats.layers = weight_format("int4");
+      formats.embedding = weight_format("int8");
+      EXPECT_EQ(predicted_bytes(config, formats), random_parameters(config, 3, formats, threads, {}).bytes());
+    }
+  }
 }
 
 // As FluxServe found them in the published files: 14813.

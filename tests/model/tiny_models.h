@@ -264,6 +264,7 @@ class Runner {
   int64_t vocab() const { return model_->config().vocab_size; }
   const Model& model() const { return *model_; }
   const KernelContext& context() const { return context_; }
+  const Workspace& workspace() const { return workspace_; }
 
  private:
   std::shared_ptr<const Model> model_;
