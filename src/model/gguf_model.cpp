@@ -140,7 +140,7 @@ Json llada_moe_config(const GgufFile& file, const ArchitectureKeys& keys) {
 Json llada2_config(const GgufFile& file, const ArchitectureKeys& keys) {
   Json config = transformers_sizes(file, keys);
   const auto head_dim = config["head_dim"].get<int64_t>();
-  const int64_t rotary_dim = keys.integer("rope.dimension_count", {1, head_dim}, head_dim / 2);
+  const int64_t rotary_dim = keys.integer("rope.dimension_count", {1, head_dim}, head_dim);
   config["architectures"] = Json::array({"LLaDA2MoeModelLM"});
   config["rotary_dim"] = rotary_dim;
   // The half more is cut off again, and makes up for rounding.

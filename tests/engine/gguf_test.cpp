@@ -303,7 +303,8 @@ TEST(GgufModel, OfAnotherArchitectureIsRefused) {
   std::filesystem::remove(path);
 }
 
-/// The config of a file of architecture llada2 with Ling 2.0's keys, but for `changed` ones.
+/// The config of a file of architecture llada2 with Ling 2.0's keys, but for `changed` ones and those that
+/// are 0.
 class GgufLlada2 : public testing::Test {
  protected:
   ModelConfig read(const std::map<std::string, uint32_t>& changed = {}) {
@@ -327,7 +328,9 @@ class GgufLlada2 : public testing::Test {
     for (const auto& [key, value] : changed) numbers[key] = value;
     GgufBytes file;
     file.text("general.architecture", "llada2");
-    for (const auto& [key, value] : numbers) file.number("llada2." + key, value);
+    for (const auto& [key, value] : numbers) {
+      if (value != 0) file.number("llada2." + key, value);
+    }
     file.real("llada2.attention.layer_norm_rms_epsilon", 1e-6F);
     file.real("llada2.rope.freq_base", 600000);
     file.real("llada2.expert_weights_scale", 2.5F);
@@ -370,6 +373,11 @@ TEST_F(GgufLlada2, TurnsAsManyDimensionsAsItsKeySays) {
     const ModelConfig config = read({{"attention.key_length", 82}, {"rope.dimension_count", rotary_dim}});
     EXPECT_EQ(config.rotary_dim, rotary_dim);
   }
+}
+
+// As llama.cpp reads it.
+TEST_F(GgufLlada2, TurnsWholeHeadsWithoutThatKey) {
+  EXPECT_EQ(read({{"rope.dimension_count", 0}}).rotary_dim, 10);
 }
 
 TEST_F(GgufLlada2, WhoseLayersWouldBeComputedOtherwiseIsRefused) {

@@ -256,7 +256,7 @@ def leave_out_defaults(writer, config, rng):
         gguf.Keys.Attention.HEAD_COUNT_KV: shape.heads,
         gguf.Keys.Attention.KEY_LENGTH: shape.hidden // shape.heads,
         gguf.Keys.Attention.VALUE_LENGTH: shape.hidden // shape.heads,
-        gguf.Keys.Rope.DIMENSION_COUNT: None if shape.family == "llada2" else shape.head_dim,  # llada2 always has it
+        gguf.Keys.Rope.DIMENSION_COUNT: shape.head_dim,
         gguf.Keys.Rope.FREQ_BASE: 10000.0,
         BLOCK_LENGTH: 32,
     }
