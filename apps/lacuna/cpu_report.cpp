@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -20,6 +21,7 @@
 #include "eval/chart.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
+#include "model/random_spec.h"
 #include "numbers.h"
 #include "written_model.h"
 
@@ -244,8 +246,48 @@ Chart roofline(const Json& dense, const Json& quantised) {
   return chart;
 }
 
+/// Medians of the benches above, for as many rows as a step has.
+struct BenchSeconds {
+  double products = 0;  ///< of all layers
+  double attention = 0;
+};
+
+/// Empty where the benches were of other shapes or other threads than the step.
+std::optional<BenchSeconds> bench_seconds(const std::vector<Json>& rows, const ModelConfig& config,
+                                          const Json& steps, int32_t count) {
+  const Json& dense = of_kind(rows, "matmul");
+  const Json& attention = of_kind(rows, "attention");
+  if (dense.at("threads") != steps.at("threads") || attention.at("cells") != steps.at("canvas") ||
+      attention.at("heads") != config.num_heads || attention.at("kv_heads") != config.num_kv_heads ||
+      attention.at("head_dim") != config.head_dim || config.has_experts())
+    return {};
+  const auto find = [&](const Json& bench, auto&& is_wanted) -> std::optional<double> {
+    for (const Json& result : bench.at("results")) {
+      if (result.at("rows") == count && is_wanted(result)) return result.at("seconds_median").get<double>();
+    }
+    return {};
+  };
+  const auto product = [&](int64_t inputs, int64_t outputs) {
+    const std::string shape = fmt::format("{}x{}", inputs, outputs);
+    return find(dense, [&](const Json& result) {
+      return result.at("shape") == shape && result.at("dtype") == "bf16";
+    });
+  };
+  const int64_t hidden = config.hidden_dim;
+  const auto q = product(hidden, config.q_dim()), kv = product(hidden, config.kv_dim());
+  const auto output = product(config.q_dim(), hidden);
+  const auto up = product(hidden, config.ffn_dim), down = product(config.ffn_dim, hidden);
+  const auto attended = find(attention, [](const Json& result) { return result.at("cells_as") == "bf16"; });
+  if (!q || !kv || !output || !up || !down || !attended) return {};
+  const auto layers = static_cast<double>(config.num_layers);
+  return BenchSeconds{layers * (*q + 2 * *kv + *output + 2 * *up + *down), layers * *attended};
+}
+
 std::string steps_text(const std::vector<Json>& rows) {
-  Table table({"threads", "rows", "ms", "GFLOP/s", "products and head", "attention", "other", "speed-up"});
+  Table table({"threads", "rows", "ms", "GFLOP/s", "products and head", "attention", "other", "speed-up",
+               "products' speed", "attention's speed"});
+  const auto model = of_kind(rows, "setting").at("model").get<std::string>();
+  const auto config = is_random_spec(model) ? std::optional(parse_random_spec(model)) : std::nullopt;
   std::map<int32_t, double> yardstick;
   for (const Json& row : rows) {
     if (row.at("kind") != "steps") continue;
@@ -253,11 +295,14 @@ std::string steps_text(const std::vector<Json>& rows) {
       const auto value = [&](const char* key) { return result.at(key).get<double>(); };
       const double seconds = value("seconds_median");
       const auto count = result.at("rows").get<int32_t>();
+      const auto bench = config ? bench_seconds(rows, *config, row, count) : std::nullopt;
       table.row({fmt::format("{}", row.at("threads").get<int>()), fmt::format("{}", count),
                  fmt::format("{:.1f}", 1e3 * seconds), fmt::format("{:.1f}", value("gflops")),
                  percent((value("products") + value("head")) / seconds),
                  percent(value("attention") / seconds), percent(value("other_share")),
-                 times(yardstick.try_emplace(count, seconds).first->second / seconds)});
+                 times(yardstick.try_emplace(count, seconds).first->second / seconds),
+                 bench ? percent(bench->products / value("products")) : "-",
+                 bench ? percent(bench->attention / value("attention")) : "-"});
     }
   }
   return table.text();
@@ -351,7 +396,11 @@ of a product. No bracket: oneDNN has only plain loops for it here.
   }
   text += of_attention.text();
   text += fmt::format(
-      "\n## Whole steps\n\n`{}`; shares of a step's time. Speed-up: beside the first number of threads.\n\n",
+      "\n## Whole steps\n\n`{}`; shares of a step's time. Speed-up: beside the first number of threads. The "
+      "last "
+      "columns are the speeds\nof the layers' products and of attention as a part of what the same reach by "
+      "themselves, "
+      "in the tables above.\n\n",
       setting.at("model").get<std::string>());
   text += steps_text(rows);
   text += quantised_steps_text(rows);
