@@ -46,7 +46,7 @@ std::string page_name(const CpuReportFlags& flags) {
 
 /// What is measured.
 struct CpuGrid {
-  MatmulBenchOptions dense, quantised;
+  MatmulBenchOptions dense, in_cache, quantised;
   AttentionBenchOptions attention;
   StepBenchOptions steps, quantised_steps;
   LoadBenchOptions load;
@@ -56,6 +56,9 @@ CpuGrid grid_of(const CpuReportFlags& flags) {
   CpuGrid grid;
   grid.dense.rows = {1, 8, 32, 64, 128, 256, 512, 1024, 2048};
   grid.dense.repeat = 5;
+  grid.in_cache = grid.dense;
+  grid.in_cache.shapes = {{1024, 1024}};
+  grid.in_cache.in_cache = true;
   grid.quantised.shapes = {{4096, 4096}};
   grid.quantised.rows = {1, 2, 4, 8, 16, 32, 64, 512};
   grid.quantised.repeat = 9;
@@ -69,17 +72,18 @@ CpuGrid grid_of(const CpuReportFlags& flags) {
   grid.quantised_steps.rows = {256, 32};
   grid.steps.repeat = grid.quantised_steps.repeat = 3;
   if (flags.quick) {
-    grid.dense.shapes = grid.quantised.shapes = {{64, 64}};
-    grid.dense.rows = grid.quantised.rows = {1, 8};
+    grid.dense.shapes = grid.in_cache.shapes = grid.quantised.shapes = {{64, 64}};
+    grid.dense.rows = grid.in_cache.rows = grid.quantised.rows = {1, 8};
     grid.dense.in_cache = grid.quantised.in_cache = true;
-    grid.dense.rough_roof = grid.quantised.rough_roof = grid.attention.rough_roof = true;
+    grid.dense.rough_roof = grid.in_cache.rough_roof = true;
+    grid.quantised.rough_roof = grid.attention.rough_roof = true;
     grid.attention.shape = {2, 1, 16};
     grid.attention.cells = 64;
     grid.attention.rows = {1, 8};
     grid.steps.canvas = grid.quantised_steps.canvas = 64;
     grid.steps.rows = {64, 16};
     grid.quantised_steps.rows = {16, 1};
-    grid.dense.repeat = grid.quantised.repeat = grid.attention.repeat = 1;
+    grid.dense.repeat = grid.in_cache.repeat = grid.quantised.repeat = grid.attention.repeat = 1;
     grid.steps.repeat = grid.quantised_steps.repeat = 1;
     grid.load.repeat = 1;
   }
@@ -126,6 +130,8 @@ std::vector<Json> measure(const CpuReportFlags& flags, const std::string& commit
                   {"quick", flags.quick}});
   say("products with dense weights");
   add("matmul", to_json(bench_matmul(context, grid.dense), context, grid.dense));
+  say("the same with weights in the cache");
+  add("in_cache", to_json(bench_matmul(context, grid.in_cache), context, grid.in_cache));
   say("products with quantised weights");
   add("quantised", to_json(bench_matmul(context, grid.quantised), context, grid.quantised));
   say("products with quantised weights and rows of bytes");
@@ -366,11 +372,14 @@ of a product. No bracket: oneDNN has only plain loops for it here.
       setting.at("commit").get<std::string>(), dense.at("onednn").get<std::string>(),
       dense.at("in_cache").get<bool>() ? "Weights stay in the cache." : "Weights rotate over 1 GiB.",
       note_of(setting));
-  text += grid_table(dense, [](const Json& result) {
+  const auto speed = [](const Json& result) {
     const std::string gflops = fmt::format("{:.0f}", result.at("gflops").get<double>());
     const Json& by_onednn = result.at("ratio_to_onednn");
     return by_onednn.is_null() ? gflops : fmt::format("{} ({})", gflops, ratio(by_onednn));
-  });
+  };
+  text += grid_table(dense, speed);
+  if (const Json* const in_cache = find_kind(rows, "in_cache"); in_cache != nullptr)
+    text += "\nThe same with weights that stay in the cache:\n\n" + grid_table(*in_cache, speed);
   text += "\nThe share of the measured memory bandwidth that reading the weights takes:\n\n";
   const double bandwidth = number(dense, "read_gbps");
   text += grid_table(

@@ -893,8 +893,9 @@ TEST_F(Cli, WritesAPageAboutTheKernels) {
                                  " --load " + golden("llada"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::string page = slurp(folder_ / "cpu" / "cpu.md");
-  for (const char* heading : {"## Products with dense weights", "## Products with quantised weights",
-                              "## Attention", "## Whole steps", "## Loading"}) {
+  for (const char* heading :
+       {"## Products with dense weights", "The same with weights that stay in the cache",
+        "## Products with quantised weights", "## Attention", "## Whole steps", "## Loading"}) {
     EXPECT_THAT(page, HasSubstr(heading));
   }
   EXPECT_THAT(page, HasSubstr("| 64x64 | int4-min |"));
@@ -909,8 +910,8 @@ TEST_F(Cli, WritesAPageAboutTheKernels) {
   for (const char* text :
        {"The same with `--activations int8`", "| `--weights int4 --activations int8` | 16 |"})
     EXPECT_EQ(page.find(text) != std::string::npos, has_rows_of_bytes) << text;
-  EXPECT_THAT(kinds, testing::ElementsAre("attention", "load", "matmul", "quantised", "quantised_steps",
-                                          "setting", "steps"));
+  EXPECT_THAT(kinds, testing::ElementsAre("attention", "in_cache", "load", "matmul", "quantised",
+                                          "quantised_steps", "setting", "steps"));
 }
 
 TEST_F(Cli, SaysWhichProductsTookRowsOfBytes) {
