@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -17,47 +17,78 @@ using nlohmann::json;
 
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxValues = size_t{1} << 22;  // several times the largest published vocabulary and merges
+constexpr size_t kMaxBytes = size_t{1} << 28;
 constexpr size_t kMaxQuoted = 100;
 
-/// Sees every value while it is parsed, so that a hostile text is refused before it has been built.
-class Limits {
+/// Builds the value while it is parsed, in one pass, and refuses what is beyond the limits before it is
+/// built.
+class Builder : public nlohmann::json_sax<json> {
  public:
-  explicit Limits(std::string_view file) : file_(file) {}
+  Builder(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
-  bool operator()(int /*depth*/, json::parse_event_t event, json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        open_.emplace_back();
-        if (open_.size() > kMaxDepth)
-          throw InputError("{}: JSON nests deeper than {} levels", file_, kMaxDepth);
-        count_value();
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end:
-        open_.pop_back();
-        break;
-      case json::parse_event_t::key: {
-        const auto& key = parsed.get_ref<const std::string&>();
-        if (!open_.back().insert(key).second) {
-          throw InputError("{}: key {} appears twice in one JSON object", file_, in_quotes(key));
-        }
-        break;
-      }
-      case json::parse_event_t::value:
-        count_value();
-        break;
-    }
+  json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& /*digits*/) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& /*value*/) override { return false; }  // JSON text has none
+
+  bool start_object(size_t /*elements*/) override { return open(json::value_t::object); }
+  bool start_array(size_t /*elements*/) override { return open(json::value_t::array); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& key) override {
+    auto& members = open_.back()->get_ref<json::object_t&>();
+    const auto [member, is_new] = members.try_emplace(std::move(key));
+    if (!is_new)
+      throw InputError("{}: key {} appears twice in one JSON object", file_, in_quotes(member->first));
+    member_ = &member->second;
     return true;
   }
 
- private:
-  void count_value() {
-    if (++num_values_ > kMaxValues) throw InputError("{}: JSON holds more than {} values", file_, kMaxValues);
+  bool parse_error(size_t position, const std::string& /*token*/, const json::exception& error) override {
+    if (dynamic_cast<const json::parse_error*>(&error) == nullptr)
+      throw InputError("{}: not valid JSON: a number is too large", file_);
+    const std::string_view before = text_.substr(0, position == 0 ? 0 : position - 1);
+    const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+    throw InputError("{}: not valid JSON at line {}, column {}", file_,
+                     std::count(before.begin(), before.end(), '\n') + 1, before.size() - line_start + 1);
   }
 
+ private:
+  bool add(json value) {
+    place(std::move(value));
+    return true;
+  }
+
+  bool open(json::value_t type) {
+    if (open_.size() == kMaxDepth) throw InputError("{}: JSON nests deeper than {} levels", file_, kMaxDepth);
+    open_.push_back(&place(json(type)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  /// Moves a value to where the text has it.
+  json& place(json value) {
+    if (++num_values_ > kMaxValues) throw InputError("{}: JSON holds more than {} values", file_, kMaxValues);
+    if (open_.empty()) return root_ = std::move(value);
+    if (open_.back()->is_object()) return *member_ = std::move(value);
+    return open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
+  }
+
+  std::string_view text_;
   std::string_view file_;
-  std::vector<std::set<std::string>> open_;  // the keys so far of each object around the current value
+  json root_;
+  std::vector<json*> open_;  // objects and arrays around the current value
+  json* member_ = nullptr;   // of the innermost object, whose key was parsed last
   size_t num_values_ = 0;
 };
 
@@ -82,17 +113,11 @@ std::string in_quotes(std::string_view text) {
 }
 
 json parse_json(std::string_view text, std::string_view file) {
-  try {
-    Limits limits(file);
-    return json::parse(text, std::ref(limits));
-  } catch (const json::parse_error& error) {
-    const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
-    const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
-    throw InputError("{}: not valid JSON at line {}, column {}", file,
-                     std::count(before.begin(), before.end(), '\n') + 1, before.size() - line_start + 1);
-  } catch (const json::exception&) {
-    throw InputError("{}: not valid JSON: a number is too large", file);
-  }
+  if (text.size() > kMaxBytes)
+    throw InputError("{}: JSON has {} bytes; expected at most {}", file, text.size(), kMaxBytes);
+  Builder builder(text, file);
+  json::sax_parse(text, &builder);
+  return builder.take();
 }
 
 JsonObject::JsonObject(const json& object, std::string file, std::string prefix)

@@ -15,7 +15,8 @@ namespace lacuna {
 std::string in_quotes(std::string_view text);
 
 /// Throws InputError naming `file` if `text` is not JSON, names a key of one object twice, nests deeper than
-/// any file of ours does, or holds so many values that their memory would be out of proportion.
+/// any file of ours does, or holds so many bytes or values that their memory would be out of proportion. Time
+/// and memory in proportion to the text.
 nlohmann::json parse_json(std::string_view text, std::string_view file);
 
 template <typename T>

@@ -7,35 +7,83 @@
 namespace lacuna {
 
 AddedTokenFinder::AddedTokenFinder(std::vector<Pattern> patterns) : patterns_(std::move(patterns)) {
+  size_t total = 0;
   for (const Pattern& pattern : patterns_) {
-    expects(!pattern.text.empty() && pattern.text.size() <= kPatternBytesMax, "patterns have a sane length");
+    expects(!pattern.text.empty(), "an added token has a text");
+    total += pattern.text.size();
   }
-  std::stable_sort(patterns_.begin(), patterns_.end(),
-                   [](const Pattern& left, const Pattern& right) { return left.text < right.text; });
+  expects(total <= kTotalBytesMax, "added tokens are not too long together");
+  std::stable_sort(patterns_.begin(), patterns_.end(), [](const Pattern& left, const Pattern& right) {
+    return std::lexicographical_compare(
+        left.text.rbegin(), left.text.rend(), right.text.rbegin(), right.text.rend(),
+        [](char a, char b) { return static_cast<unsigned char>(a) < static_cast<unsigned char>(b); });
+  });
   // Normalisation can make two contents equal; the first one listed counts.
   const auto same_text = [](const Pattern& left, const Pattern& right) { return left.text == right.text; };
   patterns_.erase(std::unique(patterns_.begin(), patterns_.end(), same_text), patterns_.end());
-  for (const Pattern& pattern : patterns_)
-    begins_pattern_[static_cast<unsigned char>(pattern.text[0])] = true;
+  build();
 }
 
-// Narrows the sorted patterns byte by byte to those that begin like the text.
-const AddedTokenFinder::Pattern* AddedTokenFinder::longest_at(std::string_view text) const {
-  const Pattern* longest = nullptr;
-  auto begin = patterns_.begin();
-  auto end = patterns_.end();
-  for (size_t length = 0; begin != end; ++length) {
-    // The shortest of the patterns that share a prefix sorts first.
-    if (begin->text.size() == length) longest = &*begin++;
-    if (length == text.size()) break;
-    const auto byte_at = [length](const Pattern& pattern) {
-      return static_cast<unsigned char>(pattern.text[length]);
+// Nodes are made breadth first, each from the range of sorted patterns that have its bytes as their end.
+void AddedTokenFinder::build() {
+  struct Reach {
+    size_t begin;
+    size_t end;
+    size_t depth;
+  };
+  std::vector<Reach> reaches = {{0, patterns_.size(), 0}};
+  nodes_.emplace_back();
+  for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    const size_t end = reaches[node].end, depth = reaches[node].depth;
+    size_t begin = reaches[node].begin;
+    if (begin < end && patterns_[begin].text.size() == depth) {
+      nodes_[node].longest = static_cast<int32_t>(begin++);
+    } else if (node > 0) {
+      nodes_[node].longest = nodes_[nodes_[node].shorter].longest;
+    }
+    nodes_[node].first_child = static_cast<uint32_t>(nodes_.size());
+    const auto byte_of = [&](size_t pattern) {
+      const std::string& text = patterns_[pattern].text;
+      return static_cast<unsigned char>(text[text.size() - 1 - depth]);
     };
-    const auto byte = static_cast<unsigned char>(text[length]);
-    begin = std::partition_point(begin, end, [&](const Pattern& pattern) { return byte_at(pattern) < byte; });
-    end = std::partition_point(begin, end, [&](const Pattern& pattern) { return byte_at(pattern) == byte; });
+    while (begin < end) {
+      const unsigned char byte = byte_of(begin);
+      const size_t first = begin;
+      while (begin < end && byte_of(begin) == byte) ++begin;
+      const uint32_t shorter = node == 0 ? 0 : next(nodes_[node].shorter, byte);
+      nodes_.push_back({.shorter = shorter, .byte = byte});
+      reaches.push_back({first, begin, depth + 1});
+    }
+    nodes_[node].end_child = static_cast<uint32_t>(nodes_.size());
   }
-  return longest;
+}
+
+// The child of `node` for `byte`, or the root (0) if the node has no such child.
+uint32_t AddedTokenFinder::child(uint32_t node, unsigned char byte) const {
+  const auto begin = nodes_.begin() + nodes_[node].first_child;
+  const auto end = nodes_.begin() + nodes_[node].end_child;
+  const auto found = std::lower_bound(
+      begin, end, byte, [](const Node& candidate, unsigned char wanted) { return candidate.byte < wanted; });
+  return found != end && found->byte == byte ? static_cast<uint32_t>(found - nodes_.begin()) : 0;
+}
+
+uint32_t AddedTokenFinder::next(uint32_t node, unsigned char byte) const {
+  while (true) {
+    const uint32_t longer = child(node, byte);
+    if (longer != 0 || node == 0) return longer;
+    node = nodes_[node].shorter;
+  }
+}
+
+std::vector<AddedTokenFinder::Match> AddedTokenFinder::find_all(std::string_view text) const {
+  std::vector<Match> matches;
+  uint32_t node = 0;
+  for (size_t position = text.size(); !patterns_.empty() && position-- > 0;) {
+    node = next(node, static_cast<unsigned char>(text[position]));
+    if (nodes_[node].longest < 0) continue;
+    matches.push_back({position, &patterns_[static_cast<size_t>(nodes_[node].longest)]});
+  }
+  return matches;
 }
 
 std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, SpecialTokens special) const {
@@ -44,26 +92,23 @@ std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, Speci
     if (!range.empty()) spans.push_back({range, token});
   };
   size_t done = 0;
-  for (size_t position = 0; position < text.size();) {
-    const bool may_begin = begins_pattern_[static_cast<unsigned char>(text[position])];
-    const Pattern* pattern = may_begin ? longest_at(text.substr(position)) : nullptr;
-    if (pattern == nullptr) {
-      ++position;
-      continue;
-    }
-    TextRange range{position, position + pattern->text.size()};
+  size_t position = 0;
+  const std::vector<Match> matches = find_all(text);
+  for (auto match = matches.rbegin(); match != matches.rend(); ++match) {
+    if (match->begin < position) continue;
+    TextRange range{match->begin, match->begin + match->pattern->text.size()};
     position = range.end;
-    const AddedToken& token = pattern->token;
+    const AddedToken& token = match->pattern->token;
     // A match that does not count still hides shorter ones inside it, as in the reference.
     if (token.special && special == SpecialTokens::kAsText) continue;
-    std::string_view before = text.substr(0, range.begin);
-    std::string_view after = text.substr(range.end);
+    const std::string_view before = text.substr(0, range.begin);
+    const std::string_view after = text.substr(range.end);
     const bool in_word = (!before.empty() && is_word(last_character(before))) ||
                          (!after.empty() && is_word(first_character(after)));
     if (token.single_word && in_word) continue;
-    if (token.lstrip) range.begin = trim_end(before).size();
-    if (token.rstrip) range.end = text.size() - trim_start(after).size();
     // Another token may have taken in the same white space already.
+    if (token.lstrip) range.begin = done + trim_end(before.substr(std::min(done, before.size()))).size();
+    if (token.rstrip) range.end = text.size() - trim_start(after).size();
     range.begin = std::max(range.begin, done);
     range.end = std::max(range.end, range.begin);
     position = std::max(position, range.end);

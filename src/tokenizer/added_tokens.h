@@ -1,7 +1,7 @@
 // Tokens that are found in the text as written, before any merging: special tokens and other added ones.
 #pragma once
 
-#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +31,8 @@ struct AddedTokenSpan {
   const AddedToken* token = nullptr;
 };
 
-/// Finds added tokens: leftmost first, longest of those.
+/// Finds added tokens: leftmost first, longest of those. Splitting takes time in proportion to the text,
+/// whatever the patterns.
 class AddedTokenFinder {
  public:
   struct Pattern {
@@ -39,18 +40,35 @@ class AddedTokenFinder {
     AddedToken token;
   };
 
-  /// Patterns are not empty and at most kPatternBytesMax long, which bounds the time of split().
+  /// Patterns are not empty and have at most kTotalBytesMax bytes together, which bounds memory.
   explicit AddedTokenFinder(std::vector<Pattern> patterns);
-  static constexpr size_t kPatternBytesMax = 1024;
+  static constexpr size_t kTotalBytesMax = size_t{1} << 22;
 
   /// The spans of well-formed `text`, in order, none empty.
   std::vector<AddedTokenSpan> split(std::string_view text, SpecialTokens special) const;
 
  private:
-  const Pattern* longest_at(std::string_view text) const;
+  // Aho and Corasick's automaton of the patterns read backwards. A node stands for the end of a pattern.
+  struct Node {
+    uint32_t first_child = 0;  // children lie one after the other, bytes ascending
+    uint32_t end_child = 0;
+    uint32_t shorter = 0;  // the longest proper prefix of what this node stands for that is a node too
+    int32_t longest = -1;  // index of the longest pattern that is a prefix of it; -1: none is
+    unsigned char byte = 0;
+  };
+  struct Match {
+    size_t begin;
+    const Pattern* pattern;
+  };
 
-  std::vector<Pattern> patterns_;  // sorted by text, so that a prefix selects a range
-  std::array<bool, 256> begins_pattern_{};
+  void build();
+  uint32_t child(uint32_t node, unsigned char byte) const;
+  uint32_t next(uint32_t node, unsigned char byte) const;
+  /// The longest pattern at each position where any begins, last position first.
+  std::vector<Match> find_all(std::string_view text) const;
+
+  std::vector<Pattern> patterns_;  // sorted by text read backwards
+  std::vector<Node> nodes_;        // parents before children; the first is the root
 };
 
 }  // namespace lacuna

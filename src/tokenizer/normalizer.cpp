@@ -3,8 +3,8 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
+#include <array>
+#include <vector>
 
 #include "base/error.h"
 #include "tokenizer/unicode.h"
@@ -30,25 +30,43 @@ bool is_ascii(std::string_view text) {
                      [](char byte) { return static_cast<unsigned char>(byte) < 0x80; });
 }
 
-void refuse_long_mark_runs(std::string_view text) {
-  constexpr int kMarksMax = 1000;
-  int marks = 0;
+// Decomposes and brings marks into order in n log n steps. utf8proc_map() does both too, but sorts by
+// swapping neighbours, which takes quadratic time for long runs of marks.
+std::vector<utf8proc_int32_t> decompose(std::string_view text, utf8proc_option_t options) {
+  constexpr size_t kLongest = 18;  // characters that one decomposes into (U+FDFA)
+  std::vector<utf8proc_int32_t> characters;
+  characters.reserve(text.size() + 1);
   for_each_character(text, [&](utf8proc_int32_t character) {
-    marks = utf8proc_get_property(character)->combining_class > 0 ? marks + 1 : 0;
-    if (marks > kMarksMax) throw InputError("the text has more than {} combining marks in a row", kMarksMax);
+    std::array<utf8proc_int32_t, kLongest> parts{};
+    int boundary = 0;
+    const auto count = utf8proc_decompose_char(character, parts.data(), kLongest, options, &boundary);
+    expects(count >= 0 && count <= static_cast<utf8proc_ssize_t>(kLongest),
+            "decompositions have at most kLongest characters");
+    characters.insert(characters.end(), parts.begin(), parts.begin() + count);
   });
+  const auto mark_class = [](utf8proc_int32_t character) {
+    return utf8proc_get_property(character)->combining_class;
+  };
+  const auto is_mark = [&](utf8proc_int32_t character) { return mark_class(character) > 0; };
+  for (auto end = characters.begin(); end != characters.end();) {
+    const auto begin = std::find_if(end, characters.end(), is_mark);
+    end = std::find_if_not(begin, characters.end(), is_mark);
+    std::stable_sort(begin, end, [&](utf8proc_int32_t left, utf8proc_int32_t right) {
+      return mark_class(left) < mark_class(right);
+    });
+  }
+  return characters;
 }
 
-std::string to_normal_form(std::string_view text, int options) {
+std::string to_normal_form(std::string_view text, int steps) {
   if (is_ascii(text)) return std::string(text);
-  refuse_long_mark_runs(text);
-  utf8proc_uint8_t* mapped = nullptr;
-  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                 static_cast<utf8proc_ssize_t>(text.size()), &mapped,
-                                 static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE));
+  const auto options = static_cast<utf8proc_option_t>(steps | UTF8PROC_STABLE);
+  std::vector<utf8proc_int32_t> characters = decompose(text, options);
+  const auto count = static_cast<utf8proc_ssize_t>(characters.size());
+  characters.push_back(0);  // the text is written over the characters, and a zero behind it
+  const auto size = utf8proc_reencode(characters.data(), count, options);
   if (size < 0) throw InputError("the text cannot be normalised ({})", utf8proc_errmsg(size));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
-  return {reinterpret_cast<const char*>(mapped), static_cast<size_t>(size)};
+  return {reinterpret_cast<const char*>(characters.data()), static_cast<size_t>(size)};
 }
 
 std::string to_lower_case(std::string_view text) {

@@ -10,8 +10,8 @@ namespace lacuna {
 
 enum class Normalization : uint8_t { kNfc, kNfd, kNfkc, kNfkd, kLowercase };
 
-/// Applies `steps` in order. `text` is well-formed UTF-8. Throws InputError for text with more than a
-/// thousand combining marks in a row, which would take quadratic time to bring into order.
+/// Applies `steps` in order. `text` is well-formed UTF-8. Takes time n log n, however many combining marks
+/// follow one another.
 std::string normalize(std::string_view text, std::span<const Normalization> steps);
 
 }  // namespace lacuna

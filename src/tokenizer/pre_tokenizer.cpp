@@ -23,10 +23,11 @@ struct Stretch {
 };
 
 // Covers the whole text, in order. Empty matches are kept: they keep neighbours from joining.
-std::vector<Stretch> stretches_of(const Regex& regex, std::string_view text, bool invert) {
+std::vector<Stretch> stretches_of(const Regex& regex, std::string_view text, bool invert,
+                                  int64_t& work_left) {
   std::vector<Stretch> stretches;
   size_t end = 0;
-  for (const TextRange match : regex.find_all(text)) {
+  for (const TextRange match : regex.find_all(text, work_left)) {
     if (end != match.begin) stretches.push_back({{end, match.begin}, invert});
     stretches.push_back({match, !invert});
     end = match.end;
@@ -61,6 +62,9 @@ void append_piece(std::string_view piece, Pieces& pieces) {
 }  // namespace
 
 PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, const std::string& name) {
+  constexpr size_t kMostRules = 64;
+  if (rules.size() > kMostRules)
+    throw InputError("{} has {} steps; expected at most {}", name, rules.size(), kMostRules);
   const auto is_byte_level = [](const PreTokenizerRule& rule) {
     return std::holds_alternative<ByteLevelRule>(rule);
   };
@@ -88,6 +92,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, const std
 
 Pieces PreTokenizer::split(std::string_view text) const {
   Pieces pieces;
+  pieces.work_left = Regex::work_for(text);
   if (!text.empty()) append_piece(text, pieces);
   for (const Step& step : steps_) {
     pieces = std::visit([&](const auto& kind) { return apply(kind, std::move(pieces)); }, step);
@@ -98,7 +103,8 @@ Pieces PreTokenizer::split(std::string_view text) const {
 Pieces PreTokenizer::apply(const Split& step, Pieces pieces) {
   std::vector<TextRange> ranges;
   for (const TextRange whole : pieces.ranges) {
-    const std::vector<Stretch> stretches = stretches_of(step.regex, whole.of(pieces.text), step.invert);
+    const std::vector<Stretch> stretches =
+        stretches_of(step.regex, whole.of(pieces.text), step.invert, pieces.work_left);
     const size_t first_range = ranges.size();
     for (size_t index = 0; index < stretches.size(); ++index) {
       const auto [range, is_match] = stretches[index];
@@ -118,7 +124,7 @@ Pieces PreTokenizer::apply(const Split& step, Pieces pieces) {
 }
 
 Pieces PreTokenizer::apply(PrefixSpace /*step*/, const Pieces& pieces) {
-  Pieces result;
+  Pieces result{{}, {}, pieces.work_left};
   for (const TextRange range : pieces.ranges) {
     const std::string_view piece = range.of(pieces.text);
     append_piece(piece.starts_with(' ') ? std::string(piece) : fmt::format(" {}", piece), result);
@@ -127,13 +133,13 @@ Pieces PreTokenizer::apply(PrefixSpace /*step*/, const Pieces& pieces) {
 }
 
 Pieces PreTokenizer::apply(ToByteCharacters /*step*/, const Pieces& pieces) {
-  Pieces result;
+  Pieces result{{}, {}, pieces.work_left};
   for (const TextRange range : pieces.ranges) append_piece(to_byte_characters(range.of(pieces.text)), result);
   return result;
 }
 
 Pieces PreTokenizer::apply(ToBytes /*step*/, const Pieces& pieces) {
-  Pieces result;
+  Pieces result{{}, {}, pieces.work_left};
   for (const TextRange range : pieces.ranges) {
     const auto bytes = from_byte_characters(range.of(pieces.text));
     expects(bytes.has_value(), "pieces are cut between byte characters");

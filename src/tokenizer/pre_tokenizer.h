@@ -38,6 +38,7 @@ extern const std::string_view kQwen2Pattern;
 struct Pieces {
   std::string text;
   std::vector<TextRange> ranges;
+  int64_t work_left = 0;  ///< that regular expressions may still cost, all rules together
 };
 
 class PreTokenizer {

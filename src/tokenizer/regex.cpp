@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -11,10 +12,25 @@
 namespace lacuna {
 namespace {
 
-// Tokenizers' expressions never come near these; they stop the ones that would run for hours.
+// Tokenizers' expressions never come near these.
 constexpr size_t kPatternBytesMax = size_t{1} << 16;
-constexpr uint32_t kMatchLimit = 10'000'000;  // calls of PCRE2's internal match() for one match
 constexpr uint32_t kHeapLimitKib = 64 * 1024;
+
+/// Counts the work of matching. PCRE2's own match limit counts for each place where a match may begin, and
+/// its compiled code leaves most steps out; callouts come before every item of the expression, compiled or
+/// not.
+struct WorkMeter {
+  int64_t& left;
+  PCRE2_SIZE position = 0;  // where the last callout was
+
+  static int count(pcre2_callout_block* block, void* data) {
+    auto& meter = *static_cast<WorkMeter*>(data);
+    const PCRE2_SIZE now = block->current_position;
+    meter.left -= 1 + static_cast<int64_t>(std::max(now, meter.position) - std::min(now, meter.position));
+    meter.position = now;
+    return meter.left < 0 ? PCRE2_ERROR_CALLOUT : 0;
+  }
+};
 
 template <auto release>
 struct Releases {
@@ -120,8 +136,8 @@ Regex::Regex(std::string_view pattern, Syntax syntax, std::string name) : name_(
   if (!context) throw std::bad_alloc();
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   pcre2_set_max_pattern_length(context.get(), kPatternBytesMax);
-  const uint32_t options =
-      PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
+  const uint32_t options = PCRE2_UTF | PCRE2_AUTO_CALLOUT |
+                           (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
   int error = 0;
   PCRE2_SIZE offset = 0;
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(source.data()), source.size(), options, &error,
@@ -131,12 +147,19 @@ Regex::Regex(std::string_view pattern, Syntax syntax, std::string name) : name_(
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
 }
 
-std::vector<TextRange> Regex::find_all(std::string_view text) const {
+int64_t Regex::work_for(std::string_view text) {
+  constexpr int64_t kAnyText = 10'000;
+  constexpr int64_t kEachByte = 256;
+  return kAnyText + kEachByte * static_cast<int64_t>(text.size());
+}
+
+std::vector<TextRange> Regex::find_all(std::string_view text, int64_t& work_left) const {
   const MatchContext context(pcre2_match_context_create(nullptr));
   const MatchData data(pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
   if (!context || !data) throw std::bad_alloc();
-  pcre2_set_match_limit(context.get(), kMatchLimit);
   pcre2_set_heap_limit(context.get(), kHeapLimitKib);
+  WorkMeter meter{work_left};
+  pcre2_set_callout(context.get(), &WorkMeter::count, &meter);
 
   const auto match = [&](size_t start, uint32_t options) {
     return pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), start,
@@ -149,6 +172,7 @@ std::vector<TextRange> Regex::find_all(std::string_view text) const {
     // Compiled code has a small stack of its own; the interpreter's lies on the heap.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(start, PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) break;
+    if (found == PCRE2_ERROR_CALLOUT) throw InputError("{} takes too many steps to split the text", name_);
     if (found < 0) throw InputError("{} cannot split the text: {}", name_, message_of(found));
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(data.get());
     const TextRange range{offsets[0], offsets[1]};

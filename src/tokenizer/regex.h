@@ -6,6 +6,7 @@
 // are those of the installed PCRE2, so letters younger than it may be classed as unassigned.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,9 +27,13 @@ class Regex {
   Regex(std::string_view pattern, Syntax syntax, std::string name);
 
   /// All matches in well-formed `text`, left to right, without overlaps. As in Oniguruma's iteration, an
-  /// empty match right behind the previous one does not count. Throws InputError where a match costs more
-  /// than its budget, so that no expression hangs.
-  std::vector<TextRange> find_all(std::string_view text) const;
+  /// empty match right behind the previous one does not count. Takes what the matches cost, items of the
+  /// expression tried and bytes moved over, from `work_left`, and throws InputError where that is not enough,
+  /// so that no expression hangs.
+  std::vector<TextRange> find_all(std::string_view text, int64_t& work_left) const;
+
+  /// Work that is allowed for a text: far more than any published expression needs.
+  static int64_t work_for(std::string_view text);
 
  private:
   struct CodeDeleter {

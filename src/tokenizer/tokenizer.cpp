@@ -14,11 +14,16 @@ namespace {
 
 // What each id decodes to. Checks that every id is in range and stands for one text.
 std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
+  constexpr size_t kTokenBytesMax = size_t{1} << 14;  // several times the longest published
   std::vector<const std::string*> texts;
   const auto claim = [&](TokenId id, const std::string& text) {
     if (id < 0 || id > Tokenizer::kTokenIdMax) {
       throw InputError("{}: token '{}' has id {}, outside [0, {}]", parts.name, text, id,
                        Tokenizer::kTokenIdMax);
+    }
+    if (text.size() > kTokenBytesMax) {
+      throw InputError("{}: token {} has {} bytes, more than the {} allowed", parts.name, id, text.size(),
+                       kTokenBytesMax);
     }
     if (static_cast<size_t>(id) >= texts.size()) texts.resize(static_cast<size_t>(id) + 1);
     if (texts[id] != nullptr && *texts[id] != text) {
@@ -55,14 +60,21 @@ std::unordered_map<std::string, TokenId> added_ids(const TokenizerParts& parts) 
 }
 
 AddedTokenFinder finder(const TokenizerParts& parts, bool normalized) {
+  constexpr size_t kAddedTokenBytesMax = 1024;
+  size_t total = 0;
   std::vector<AddedTokenFinder::Pattern> patterns;
   for (const AddedToken& token : parts.added_tokens) {
     if (token.normalized != normalized) continue;
-    if (token.content.size() > AddedTokenFinder::kPatternBytesMax) {
+    if (token.content.size() > kAddedTokenBytesMax) {
       throw InputError("{}: added token {} has {} bytes, more than the {} allowed", parts.name, token.id,
-                       token.content.size(), AddedTokenFinder::kPatternBytesMax);
+                       token.content.size(), kAddedTokenBytesMax);
     }
     std::string text = normalized ? normalize(token.content, parts.normalization) : token.content;
+    total += text.size();
+    if (total > AddedTokenFinder::kTotalBytesMax) {
+      throw InputError("{}: added tokens have more than the {} bytes allowed for all of them", parts.name,
+                       AddedTokenFinder::kTotalBytesMax);
+    }
     if (!text.empty()) patterns.push_back({std::move(text), token});
   }
   return AddedTokenFinder(std::move(patterns));

@@ -42,7 +42,12 @@ Value read_choice(const JsonValue& value, const std::array<Named<Value>, count>&
 void read_normalizer(const JsonValue& value, std::vector<Normalization>& steps) {
   const JsonValue type = value.at("type");
   if (type.string() == "Sequence") {
-    for (const JsonValue& element : value.at("normalizers").elements()) {
+    constexpr size_t kMostSteps = 64;
+    const JsonValue list = value.at("normalizers");
+    if (list.array().size() > kMostSteps) {
+      throw InputError("{} has {} steps; expected at most {}", list.name(), list.array().size(), kMostSteps);
+    }
+    for (const JsonValue& element : list.elements()) {
       // A sequence inside a sequence is never written, and would let a file nest without end.
       steps.push_back(read_choice(element.at("type"), kNormalizations));
     }

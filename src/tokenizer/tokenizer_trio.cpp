@@ -2,6 +2,8 @@
 #include <array>
 #include <charconv>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "tokenizer/tokenizer_files.h"
@@ -115,6 +117,9 @@ TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder) {
 void add_config_tokens(const JsonValue& config, TokenizerParts& parts) {
   const auto decoder = config.find("added_tokens_decoder");
   if (!decoder) return;
+  std::unordered_map<std::string, size_t> known;  // indices of added tokens by content; the first one counts
+  size_t index = 0;
+  for (const AddedToken& token : parts.added_tokens) known.emplace(token.content, index++);
   for (const auto& item : decoder->object().items()) {
     const std::string& key = item.key();
     const JsonValue value = decoder->at(key);
@@ -124,15 +129,15 @@ void add_config_tokens(const JsonValue& config, TokenizerParts& parts) {
       throw InputError("{}: the key must be an id in [0, {}]", value.name(), Tokenizer::kTokenIdMax);
     }
     const AddedToken token = read_added_token(value, id);
-    const auto known = std::find_if(parts.added_tokens.begin(), parts.added_tokens.end(),
-                                    [&](const AddedToken& other) { return other.content == token.content; });
-    if (known == parts.added_tokens.end()) {
+    const auto [entry, is_new] = known.emplace(token.content, parts.added_tokens.size());
+    if (is_new) {
       parts.added_tokens.push_back(token);
-    } else if (known->id == token.id) {
-      *known = token;
-    } else {
-      throw InputError("{}: '{}' already has id {}", value.name(), token.content, known->id);
+      continue;
     }
+    AddedToken& other = parts.added_tokens[entry->second];
+    if (other.id != token.id)
+      throw InputError("{}: '{}' already has id {}", value.name(), token.content, other.id);
+    other = token;
   }
 }
 

@@ -1,0 +1,76 @@
+// The local cache of models from the Hugging Face hub, in the layout that its Python client uses:
+//
+//   models--ORG--NAME/blobs/ID                     a file's content, under its git SHA-1 or, for large files,
+//                                                  its SHA-256; ID.incomplete while it is downloaded
+//                    /snapshots/COMMIT/FILE        a link to its blob
+//                    /refs/REVISION                the commit that a branch or tag meant when it was
+//                    downloaded
+//   .locks/models--ORG--NAME/ID.lock               held (flock) while the blob is written
+//
+// This part reads; hub/ downloads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+/// A model on the hub as a person names it: "ORG/NAME[@REVISION][:QUANT]".
+struct HubModel {
+  std::string owner, name;
+  std::string revision = "main";  ///< a branch, tag or commit
+  std::string quant;              ///< which of several GGUF files, "Q4_K_M"; may be empty
+
+  /// Empty unless `text` has this form, in the characters that the hub allows.
+  static std::optional<HubModel> parse(std::string_view text);
+
+  /// The model whose repository has this folder name: "models--ORG--NAME".
+  static std::optional<HubModel> of_repository(std::string_view folder_name);
+
+  std::string id() const { return owner + "/" + name; }
+  /// As parse() reads it.
+  std::string text() const;
+};
+
+/// A branch, tag or commit that can be part of a path and of a URL.
+bool is_hub_revision(std::string_view text);
+/// 40 lower-case hexadecimal digits.
+bool is_commit(std::string_view text);
+/// The path of a file below a folder: no empty, "." or ".." component, nothing absolute, no control
+/// characters or backslashes.
+bool is_relative_file(std::string_view path);
+
+class HubCache {
+ public:
+  explicit HubCache(std::filesystem::path root) : root_(std::move(root)) {}
+  /// $HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub; empty where none is set.
+  static HubCache from_environment();
+  /// $HF_HOME, else ~/.cache/huggingface; empty where neither is set.
+  static std::filesystem::path home();
+
+  bool empty() const { return root_.empty(); }
+  const std::filesystem::path& root() const { return root_; }
+  std::filesystem::path repository(const HubModel& model) const;
+  std::filesystem::path blob(const HubModel& model, std::string_view blob_id) const;
+  std::filesystem::path partial_blob(const HubModel& model, std::string_view blob_id) const;
+  std::filesystem::path lock_file(const HubModel& model, std::string_view blob_id) const;
+
+  /// The commit that the model's revision means here; empty where it was not downloaded. Throws InputError
+  /// where a reference does not hold the name of a commit.
+  std::optional<std::string> commit(const HubModel& model) const;
+  std::filesystem::path snapshot(const HubModel& model, std::string_view commit) const;
+  /// Whether the download of some file was interrupted or is under way.
+  bool has_partial_blobs(const HubModel& model) const;
+
+  /// One for each model and downloaded branch or tag, in the order of names. At most `most`.
+  std::vector<HubModel> models(size_t most) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace lacuna

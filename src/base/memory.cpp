@@ -1,0 +1,79 @@
+#include "base/memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The number behind `key` in a file of lines "key number", or the file's first number where `key` is empty.
+std::optional<int64_t> number_in(const fs::path& path, std::string_view key = {}) {
+  std::ifstream file(path);
+  int64_t number = 0;
+  if (key.empty()) return file >> number ? std::optional(number) : std::nullopt;
+  std::string word;
+  for (std::string rest; file >> word >> number; std::getline(file, rest)) {
+    if (word == key) return number;
+  }
+  return {};
+}
+
+/// Names of one version's files.
+struct GroupFiles {
+  const char *limit, *usage, *reclaimable;
+};
+
+constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
+
+/// Bytes that a control group and its ancestors still allow. The limit "max" is not a number and is skipped.
+int64_t left_in_groups(const fs::path& mount, const fs::path& group, const GroupFiles& files) {
+  int64_t left = std::numeric_limits<int64_t>::max();
+  for (fs::path inner = group.relative_path();; inner = inner.parent_path()) {
+    const fs::path folder = mount / inner;
+    if (const std::optional<int64_t> limit = number_in(folder / files.limit)) {
+      const int64_t used = number_in(folder / files.usage).value_or(0) -
+                           number_in(folder / "memory.stat", files.reclaimable).value_or(0);
+      left = std::min(left, std::max<int64_t>(*limit - std::max<int64_t>(used, 0), 0));
+    }
+    if (inner.empty()) return left;
+  }
+}
+
+int64_t left_in_groups(const fs::path& root) {
+  int64_t left = std::numeric_limits<int64_t>::max();
+  const fs::path mount = root / "sys/fs/cgroup";
+  std::ifstream file(root / "proc/self/cgroup");  // lines "4:memory:/path" and "0::/path"
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const fs::path group = line.substr(second + 1);
+    if (controllers.empty()) {
+      left = std::min(left, left_in_groups(mount, group, kVersion2));
+    } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
+      left = std::min(left, left_in_groups(mount / "memory", group, kVersion1));
+    }
+  }
+  return left;
+}
+
+}  // namespace
+
+AvailableMemory available_memory(const fs::path& root) {
+  const std::optional<int64_t> kibibytes = number_in(root / "proc/meminfo", "MemAvailable:");
+  const int64_t machine =
+      kibibytes ? *kibibytes << 10 : int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const int64_t group = left_in_groups(root);
+  return {std::min(machine, group), group < machine};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,22 @@
+// How much memory this process may still take.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace lacuna {
+
+struct AvailableMemory {
+  int64_t bytes = 0;
+  /// Whether a control group (a container, a systemd unit) allows less than the machine has.
+  bool limited_by_group = false;
+};
+
+/// What Linux estimates can be allocated without swapping (MemAvailable), or what the tightest memory limit
+/// of the process's control groups (versions 1 and 2) leaves, whichever is less. Page cache that can be
+/// dropped counts as free in both.
+///   root  the folder that holds proc and sys/fs/cgroup
+AvailableMemory available_memory(const std::filesystem::path& root = "/");
+
+}  // namespace lacuna

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lacuna {
+
+/// Number of characters to insert, delete, replace or swap with their neighbour to turn one text into the
+/// other (optimal string alignment). Upper and lower case are the same.
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The known name that `typed` is most likely a misspelling of; empty where none is within a third of its
+/// length. Long names and long lists are not searched.
+std::string nearest_name(std::string_view typed, std::span<const std::string> known);
+
+}  // namespace lacuna

@@ -1,0 +1,65 @@
+#include "base/json.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+void expect_refused(const std::string& text, const std::string& part) {
+  EXPECT_THAT([&] { parse_json(text, "F"); }, ThrowsMessage<InputError>(HasSubstr(part)));
+}
+
+/// The same element so many times, with commas between.
+std::string list_of(size_t count, std::string_view element) {
+  std::string text = "[";
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0) text += ',';
+    text += element;
+  }
+  return text + "]";
+}
+
+TEST(ParseJson, BuildsWhatTheTextSays) {
+  const std::string text = R"({"a": [1, -2, 2.5, true, null, "x\u00e9"], "b": {"c": {}, "d": []}, "e": ""})";
+  EXPECT_EQ(parse_json(text, "F"), nlohmann::json::parse(text));
+  EXPECT_EQ(parse_json("18446744073709551615", "F"), nlohmann::json(UINT64_MAX));
+  EXPECT_EQ(parse_json(" \"text\" ", "F"), nlohmann::json("text"));
+}
+
+TEST(ParseJson, SaysWhereTheTextIsNoJson) {
+  expect_refused("", "F: not valid JSON at line 1");
+  expect_refused("{\"a\": 1,\n \"b\" 2}", "F: not valid JSON at line 2, column 6");
+  expect_refused("[1] 2", "not valid JSON at line 1, column 5");
+  expect_refused("[\"\xff\"]", "not valid JSON");
+  expect_refused("[1e999]", "a number is too large");
+}
+
+TEST(ParseJson, RefusesTwoMembersWithOneKey) {
+  expect_refused(R"({"x": {"a": 1, "b": 2, "a": 3}})", R"(key "a" appears twice)");
+  EXPECT_NO_THROW(parse_json(R"([{"a": 1}, {"a": 1}])", "F"));
+}
+
+TEST(ParseJson, RefusesNestingAndCountsBeyondItsLimits) {
+  EXPECT_NO_THROW(parse_json(std::string(32, '[') + std::string(32, ']'), "F"));
+  expect_refused(std::string(33, '[') + std::string(33, ']'), "nests deeper than 32 levels");
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  expect_refused(objects, "nests deeper");
+  expect_refused(list_of((size_t{1} << 22) + 1, "0"), "more than 4194304 values");
+}
+
+// A parser that looks at all elements of a list whenever one more ends takes hours for this text.
+TEST(ParseJson, TakesLongListsOfListsInOnePass) {
+  EXPECT_EQ(parse_json(list_of(4'000'000, "[]"), "F").size(), 4'000'000);
+}
+
+}  // namespace
+}  // namespace lacuna
