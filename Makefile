@@ -7,7 +7,7 @@ STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shell
 .PHONY: run test slow-test clients bench results asan tsan lint format train train-test clean
 
 run: build/release/lacuna
-	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32
+	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
 
 test: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)

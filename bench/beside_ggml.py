@@ -23,13 +23,11 @@ import pathlib
 import re
 import statistics
 import subprocess
-import urllib.request
+import sys
 
 from serving import LACUNA
 
 PACKAGE = "llama_cpp_python-0.3.36"
-PACKAGE_URL = ("https://files.pythonhosted.org/packages/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/"
-               f"{PACKAGE}.tar.gz")
 PACKAGE_SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 WRITER_PACKAGES = ["gguf==0.19.0", "numpy==2.4.6"]
 CMAKE_OPTIONS = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_CXX_FLAGS": "-w", "GGML_NATIVE": "ON", "BUILD_SHARED_LIBS": "OFF",
@@ -68,12 +66,21 @@ def mend_tile_configuration(file):
     file.write_text(text.replace(call, 'asm volatile("ldtilecfg %0" : : "m"(tc));'))
 
 
+def fetch_package(folder):
+    """Downloads the source distribution by name and version; pip compares it with the hash."""
+    name, version = PACKAGE.rsplit("-", 1)
+    requirements = folder / f"{PACKAGE}.txt"
+    requirements.write_text(f"{name}=={version} --hash=sha256:{PACKAGE_SHA256}\n")
+    run(sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--require-hashes",
+        "-r", requirements, "-d", folder)
+
+
 def build_programs(arguments):
     if all(program(arguments, name).exists() for name in PROGRAMS):
         return
     archive = arguments.build / f"{PACKAGE}.tar.gz"
     if not archive.exists():
-        urllib.request.urlretrieve(PACKAGE_URL, archive)
+        fetch_package(arguments.build)
     if hashlib.sha256(archive.read_bytes()).hexdigest() != PACKAGE_SHA256:
         raise SystemExit(f"{archive}: not the package that was published; remove it to fetch it again")
     run("tar", "-xzf", archive, "-C", arguments.build)

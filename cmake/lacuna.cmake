@@ -44,6 +44,21 @@ function(lacuna_module name)
   target_link_libraries(lacuna_${name} ${scope} ${ARG_LIBRARIES})
 endfunction()
 
+# Downloads: with libcurl, or the twin that says that there is none.
+function(lacuna_hub_module)
+  file(GLOB left_out ${CMAKE_SOURCE_DIR}/src/hub/*.cpp)
+  list(FILTER left_out EXCLUDE REGEX "/(no_curl|hub_files)\\.cpp$")
+  set(libraries)
+  if(LACUNA_CURL)
+    find_package(CURL REQUIRED)
+    find_package(OpenSSL REQUIRED)
+    set(libraries CURL::libcurl OpenSSL::Crypto)
+    set(left_out ${CMAKE_SOURCE_DIR}/src/hub/no_curl.cpp)
+  endif()
+  lacuna_module(hub USES base LIBRARIES ${libraries})
+  set_source_files_properties(${left_out} PROPERTIES HEADER_FILE_ONLY ON)
+endfunction()
+
 # The files of the server's page become a part of its library (server/page/page.h).
 function(lacuna_embed_page)
   set(folder ${CMAKE_SOURCE_DIR}/src/server/page)

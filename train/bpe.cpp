@@ -22,7 +22,8 @@ std::map<std::string, int64_t> count_pieces(const std::vector<std::string>& corp
   const Regex expression(kPieceExpression, Regex::Syntax::kExpression, "the piece expression");
   std::map<std::string, int64_t> counts;
   for (const std::string& text : corpus) {
-    for (const TextRange& piece : expression.find_all(text))
+    int64_t work = Regex::work_for(text);
+    for (const TextRange& piece : expression.find_all(text, work))
       ++counts[text.substr(piece.begin, piece.end - piece.begin)];
   }
   return counts;
@@ -43,8 +44,12 @@ nlohmann::ordered_json added_token(std::string_view content) {
           {"rstrip", false},    {"normalized", false},  {"special", true}};
 }
 
-std::array<std::pair<int32_t, std::string_view>, 3> special_tokens(const Bpe& bpe) {
-  return {{{bpe.start_id(), kStartToken}, {bpe.end_id(), kEndToken}, {bpe.mask_id(), kMaskToken}}};
+std::array<std::pair<int32_t, std::string_view>, kSpecialTokens> special_tokens(const Bpe& bpe) {
+  return {{{bpe.start_id(), kStartToken},
+           {bpe.end_id(), kEndToken},
+           {bpe.end_id() + 1, kTurnStartToken},
+           {bpe.end_id() + 2, kTurnEndToken},
+           {bpe.mask_id(), kMaskToken}}};
 }
 
 }  // namespace
@@ -132,6 +137,7 @@ nlohmann::ordered_json tokenizer_config_json(const Bpe& bpe) {
           {"add_eos_token", false},
           {"added_tokens_decoder", decoder},
           {"bos_token", kStartToken},
+          {"chat_template", kChatTemplate},
           {"clean_up_tokenization_spaces", false},
           {"eos_token", kEndToken},
           {"mask_token", kMaskToken},

@@ -20,7 +20,16 @@ inline constexpr std::string_view kPieceExpression = R"( ?\p{L}+|\p{N}+| ?[^\s\p
 /// Special tokens; their ids follow the vocabulary in this order.
 inline constexpr std::string_view kStartToken = "<|startoftext|>";
 inline constexpr std::string_view kEndToken = "<|endoftext|>";  // also pads
+inline constexpr std::string_view kTurnStartToken = "<|im_start|>";
+inline constexpr std::string_view kTurnEndToken = "<|im_end|>";
 inline constexpr std::string_view kMaskToken = "<|mdm_mask|>";
+inline constexpr int32_t kSpecialTokens = 5;
+
+/// ChatML, as the tokenizer's configuration carries it.
+inline constexpr std::string_view kChatTemplate =
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "'<|im_end|>' + "
+    "'\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 struct Bpe {
   std::vector<std::string> vocabulary;  ///< bytes of each token; the first 256 are the single bytes
@@ -28,8 +37,8 @@ struct Bpe {
 
   int32_t start_id() const { return static_cast<int32_t>(vocabulary.size()); }
   int32_t end_id() const { return start_id() + 1; }
-  int32_t mask_id() const { return start_id() + 2; }
-  int32_t total_size() const { return start_id() + 3; }  ///< vocabulary and special tokens
+  int32_t mask_id() const { return start_id() + kSpecialTokens - 1; }
+  int32_t total_size() const { return start_id() + kSpecialTokens; }  ///< vocabulary and special tokens
 };
 
 /// Merges the most frequent pair of neighbours (ties: the pair with the lower ids) until the vocabulary has

@@ -4,12 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <span>
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "eval/evaluate.h"
+#include "eval/word_problems.h"
+#include "tokenizer/chat_template.h"
+#include "train/bpe.h"
 
 namespace lacuna::train {
 namespace {
@@ -21,15 +27,19 @@ enum Purpose : uint8_t {
   kBatchOrder,
   kLength = 64,  // and of evaluate.cpp
   kFactOrder,
-  kGap
+  kGap,
+  kRoom,
+  kForm,
+  kInfill,
+  kTail
 };  // apart from those of the objective
 
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
 constexpr double kSpreadShare = 0.75;  // of the rows that could be
 
-// Never extended: the zoo's models share the vocabulary that these two gave, and any text can be written in
-// it.
-constexpr std::array<std::string_view, 2> kVocabularyTasks = {"arithmetic", "stories"};
+constexpr int64_t kFullEndTokens = 4;  // of a row: the others weigh kTailWeight
+
+constexpr std::array<std::string_view, 3> kVocabularyTasks = {"arithmetic", "stories", "chat"};
 
 struct Equation {
   std::string question;  // "12+7="
@@ -74,7 +84,55 @@ Batch BatchSource::batch(uint64_t step) {
   return pool_[step % kPoolBatches];
 }
 
+std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer) {
+  static const ChatTemplate kTemplate = recognise_chat_template(kChatTemplate);
+  return render(kTemplate, tokenizer, messages_of(sample));
+}
+
+BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
+  constexpr int kMostSpans = 4;
+  constexpr int kLongestSpan = 3;
+  Draws draws(RngStream(options_.seed, kInfill, index, 1));
+  std::string text = draw_infill_story(draws).text;
+  if (draws.below(3) == 0) {  // a question with its answer
+    const Sample sample = find_task("phrasings").generate(Split::kTrain, options_.seed, index);
+    text = sample.prompt + " " + sample.answer;
+  }
+  Row row;
+  row.prompt = tokenizer_->encode(text);
+  row.blanks.assign(row.prompt.size(), false);
+  const auto blank = [&](size_t begin, size_t size) {
+    std::fill_n(row.blanks.begin() + static_cast<std::ptrdiff_t>(begin),
+                std::min(size, row.blanks.size() - begin), true);
+  };
+  const auto random_start = [&] {
+    return 1 + draws.below(row.prompt.size() - 1);
+  };  // the first token is given
+  for (int spans = draws.between(1, kMostSpans); spans > 0; --spans) {
+    const size_t begin = random_start();
+    blank(begin, static_cast<size_t>(draws.between(1, kLongestSpan)));
+  }
+  if (draws.below(4) == 0) {  // a whole sentence
+    const auto begin = row.prompt.begin() + static_cast<std::ptrdiff_t>(random_start());
+    const auto period = std::find(begin, row.prompt.end(), period_);
+    const auto from = static_cast<size_t>(period - row.prompt.begin());
+    if (from + 1 < row.prompt.size()) {
+      const auto end = std::find(period + 1, row.prompt.end(), period_);
+      blank(from + 1, static_cast<size_t>(end - period));
+    }
+  }
+  return row;
+}
+
+int64_t BatchSource::draw_room(uint64_t index) const {
+  if (options_.longest_canvas <= options_.canvas) return options_.canvas;
+  const double u = RngStream(options_.seed, kRoom).uniform(index);
+  const double ratio = static_cast<double>(options_.longest_canvas) / static_cast<double>(options_.canvas);
+  return std::llround(static_cast<double>(options_.canvas) * std::pow(ratio, u * u));
+}
+
 BatchSource::Row BatchSource::draw_row(uint64_t index) const {
+  if (RngStream(options_.seed, kInfill).uniform(index) < options_.infill_share) return draw_infill_row(index);
   double stories = 0;
   for (const TaskShare& share : options_.tasks) stories += share.share;
   double kind = (stories + options_.drill_share) * RngStream(options_.seed, kRowKind).uniform(index);
@@ -86,8 +144,17 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
   const bool spread =
       task.has_lengths && options_.spread > 0 && RngStream(options_.seed, kGap).uniform(index) < kSpreadShare;
   const Sample sample = draw_sample(task, index, spread);
-  Row row{tokenizer_->encode(sample.prompt), {}, drill, {}, {}, spread};
-  const std::string answer = task.continuation(sample);
+  // A retrieval row is raw text: its facts lie at multiples of their length, and its values begin with a
+  // space.
+  const bool chat =
+      !sample.history.empty() ||
+      (!task.has_lengths && RngStream(options_.seed, kForm).uniform(index) < options_.chat_share);
+  Row row;
+  row.prompt = chat ? chat_prompt(sample, *tokenizer_) : tokenizer_->encode(sample.prompt);
+  row.room = drill && options_.drill_canvas > 0 ? options_.drill_canvas : draw_room(index);
+  row.drill = drill;
+  row.spread = spread;
+  const std::string answer = chat ? sample.answer : task.continuation(sample);
   if (!drill) {
     row.answer = tokenizer_->encode(answer);
   } else if (task.has_lengths) {
@@ -133,10 +200,18 @@ int64_t BatchSource::length(const Row& row) const {
   const auto prompt = static_cast<int64_t>(row.prompt.size());
   const auto answer = static_cast<int64_t>(row.answer.size());
   if (options_.one_end_token) return prompt + answer + 1;
-  const int64_t room = row.drill && options_.drill_canvas > 0 ? options_.drill_canvas : options_.canvas;
   const int64_t blocks =
-      (prompt + std::max(room, answer) + options_.block_length - 1) / options_.block_length;
+      (prompt + std::max(row.room, answer) + options_.block_length - 1) / options_.block_length;
   return blocks * options_.block_length;
+}
+
+BatchSource::Row BatchSource::draw_fitting_row(uint64_t index) const {
+  constexpr int kAttempts = 64;
+  constexpr uint64_t kApart = uint64_t{1} << 40;  // of the attempts for one row
+  Row row = draw_row(index);
+  for (int i = 1; i < kAttempts && options_.context > 0 && length(row) > options_.context; ++i)
+    row = draw_row(index + static_cast<uint64_t>(i) * kApart);
+  return row;
 }
 
 void BatchSource::fill(uint64_t pool_number) {
@@ -144,7 +219,7 @@ void BatchSource::fill(uint64_t pool_number) {
   const uint64_t first = pool_number * kPoolBatches * rows_per_batch;
   std::vector<std::pair<uint64_t, Row>> rows;
   for (uint64_t i = 0; i < kPoolBatches * rows_per_batch; ++i)
-    rows.emplace_back(first + i, draw_row(first + i));
+    rows.emplace_back(first + i, draw_fitting_row(first + i));
   std::stable_sort(rows.begin(), rows.end(),
                    [this](const auto& a, const auto& b) { return length(a.second) < length(b.second); });
   const std::vector<size_t> batch_order =
@@ -165,13 +240,14 @@ void BatchSource::fill(uint64_t pool_number) {
         shuffled(rows_per_batch, RngStream(options_.seed, kRowOrder, pool_number, b));
     Batch batch{torch::empty({options_.batch_rows, length}, torch::kInt64),
                 torch::empty({options_.batch_rows, length}, torch::kBool),
-                {}};
+                {},
+                torch::ones({options_.batch_rows, length})};
     if (options_.spread > 0) batch.positions = torch::empty_like(batch.tokens);
     for (size_t r = 0; r < rows_per_batch; ++r) {
       const auto& [index, row] = members[order[r]];
       const auto offset = static_cast<int64_t>(r) * length;
       write_row(row, index, batch.tokens.data_ptr<int64_t>() + offset,
-                batch.response.data_ptr<bool>() + offset, length);
+                batch.response.data_ptr<bool>() + offset, batch.weights.data_ptr<float>() + offset, length);
       if (options_.spread > 0) {
         write_positions(row, index, batch.positions.data_ptr<int64_t>() + offset, length);
       }
@@ -181,17 +257,26 @@ void BatchSource::fill(uint64_t pool_number) {
   pool_number_ = pool_number;
 }
 
-void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response,
+void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, float* weights,
                             int64_t length) const {
   const auto prompt = static_cast<int64_t>(row.prompt.size());
   int64_t* end = std::copy(row.prompt.begin(), row.prompt.end(), tokens);
-  std::fill(response, response + prompt, false);
+  std::fill(response, response + length, false);
   if (row.drill) return write_drill(row, index, tokens, response, length);
   end = std::copy(row.answer.begin(), row.answer.end(), end);
   std::fill(end, tokens + length, static_cast<int64_t>(end_id_));
-  const int64_t learned = options_.one_end_token ? this->length(row) : length;
+  if (!row.blanks.empty()) {
+    std::copy(row.blanks.begin(), row.blanks.end(), response);
+    return;
+  }
+  int64_t learned = options_.one_end_token ? this->length(row) : length;
+  const int64_t tail = end - tokens;
+  std::fill(weights + std::min(tail + kFullEndTokens, length), weights + length,
+            static_cast<float>(kTailWeight));
+  const RngStream given(options_.seed, kTail);
+  if (given.uniform(2 * index) < options_.given_tail_share)
+    learned = tail + given.below(2 * index + 1, static_cast<uint32_t>(learned - tail) + 1);
   std::fill(response + prompt, response + learned, true);
-  std::fill(response + learned, response + length, false);
 }
 
 void BatchSource::write_drill(const Row& row, uint64_t index, int64_t* tokens, bool* response,
@@ -262,10 +347,16 @@ std::vector<std::string> vocabulary_corpus() {
   for (const std::string_view name : kVocabularyTasks) {
     for (uint64_t index = 0; index < kSamplesPerTask; ++index) {
       Sample sample = find_task(name).generate(Split::kTrain, kSeed, index);
+      if (!sample.history.empty() && sample.history[0].role == "system")
+        texts.push_back(sample.history[0].content);
+      // Number chats hold random words, which are not learned; word_problem_words() adds the others.
+      if (name == "chat" && std::isdigit(static_cast<unsigned char>(sample.answer[0])) != 0) continue;
       texts.push_back(std::move(sample.prompt));
       texts.push_back(std::move(sample.answer));
     }
   }
+  for (const std::string_view role : {"system", "user", "assistant"}) texts.emplace_back(role);
+  for (std::string& words : word_problem_words()) texts.push_back(std::move(words));
   return texts;
 }
 

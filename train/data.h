@@ -23,7 +23,15 @@ struct DataOptions {
   std::vector<TaskShare> tasks;  ///< shares of the rows; with that of the drills, they need not sum to 1
   double drill_share = 0.2;
   int64_t batch_rows = 32;
-  int64_t canvas = 32;       ///< least number of response tokens, end tokens included
+  int64_t canvas = 32;  ///< least number of response tokens, end tokens included
+  /// Rows draw their canvas from [canvas, longest_canvas], short ones more often; 0: all have `canvas`.
+  int64_t longest_canvas = 0;
+  double chat_share =
+      1;  ///< of the prompts: in the chat template instead of as raw text, which retrieval always is
+  double infill_share = 0;  ///< of the rows: told stories of which a few spans are to be restored
+  /// Of the rows: the end tokens from a random place on are given, as decoders that commit the most confident
+  /// tokens first come to see them.
+  double given_tail_share = 0;
   int64_t drill_canvas = 0;  ///< positions behind the prompt of a drill, at least; 0: as canvas
   /// Prompts of tasks that have lengths: drawn evenly from these.
   int32_t min_length = kDefaultLength;
@@ -45,6 +53,7 @@ struct DataOptions {
 /// as fit instead of the two of a story. Its equations are drawn evenly from all that a story can contain. A
 /// drill of retrieval goes on with more questions about its list, "fox lantern Mia. Ben drum Ada. ...", no
 /// fact a second time before all were asked, in which only the values belong to the response.
+/// End tokens that fill a row weigh little, but for the first ones: they are easy and many.
 class BatchSource {
  public:
   /// So many batches are drawn together and sorted by length; more would save little.
@@ -70,7 +79,9 @@ class BatchSource {
   struct Row {
     std::vector<TokenId> prompt;
     std::vector<TokenId> answer;
+    int64_t room = 0;  // canvas
     bool drill = false;
+    std::vector<bool> blanks;     // of infilling, whose text is the prompt: the tokens to restore
     std::vector<Question> facts;  // of a drill of retrieval
     std::string first_result;     // of the question that its prompt ends with
     bool spread = false;
@@ -78,10 +89,15 @@ class BatchSource {
 
   void fill(uint64_t pool_number);
   Row draw_row(uint64_t index) const;
+  /// The first of some rows that the context can hold.
+  Row draw_fitting_row(uint64_t index) const;
+  Row draw_infill_row(uint64_t index) const;
+  int64_t draw_room(uint64_t index) const;
   /// `spread`: with facts that begin at multiples of their length.
   Sample draw_sample(const Task& task, uint64_t index, bool spread) const;
   int64_t length(const Row& row) const;
-  void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
+  void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, float* weights,
+                 int64_t length) const;
   void write_drill(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
   void write_positions(const Row& row, uint64_t index, int64_t* positions, int64_t length) const;
   /// The lines whose thing no other line names.
@@ -94,6 +110,9 @@ class BatchSource {
   std::vector<Batch> pool_;
   uint64_t pool_number_ = UINT64_MAX;
 };
+
+/// The sample's conversation in the chat template.
+std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer);
 
 /// Prompts and answers of the train split of arithmetic and stories, enough for every word and number to
 /// occur. The same texts whatever tasks and seed a run has: all models share one vocabulary, so that one can

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "train/bpe.h"
+#include "train/data.h"
 
 namespace lacuna::train {
 namespace {
@@ -13,7 +15,6 @@ namespace {
 constexpr int64_t kSlot = 8;
 constexpr int64_t kNoiseBlock = 8;
 constexpr int64_t kNoiseSteps = 12;       // of a block: some for second thoughts
-constexpr int64_t kSpecialTokens = 3;     // the last of the vocabulary (bpe.h)
 constexpr uint64_t kContextPurpose = 48;  // apart from those of objective.cpp and data.cpp
 
 // They write the canvas of `tokens` [B, T], which begins at `first`.
@@ -143,14 +144,20 @@ std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_
     std::vector<std::vector<TokenId>> prompts;
   };
   std::map<size_t, Group> by_length;
+  std::vector<Mistake> mistakes;
   for (int64_t index = 0; index < count; ++index) {
     Sample sample = task.generate(Split::kTest, seed, static_cast<uint64_t>(index), task_options);
-    std::vector<TokenId> prompt = tokenizer.encode(sample.prompt);
+    std::vector<TokenId> prompt =
+        task.has_lengths ? tokenizer.encode(sample.prompt) : chat_prompt(sample, tokenizer);
+    const bool fits = static_cast<int64_t>(prompt.size()) + canvas <= model->shape().context;
+    if (model->shape().traits().interpolates() && !fits) {
+      mistakes.push_back({std::move(sample), "(the context cannot hold the prompt)"});
+      continue;
+    }
     Group& group = by_length[prompt.size()];
     group.samples.push_back(std::move(sample));
     group.prompts.push_back(std::move(prompt));
   }
-  std::vector<Mistake> mistakes;
   for (auto& [length, group] : by_length) {
     const auto canvases = decode(model, group.prompts, canvas, ids.mask);
     for (size_t i = 0; i < canvases.size(); ++i) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -365,8 +367,37 @@ torch::Tensor kept_rotations(const ModelShape& shape) {
   return torch::tensor(order);
 }
 
+/// For each token of a vocabulary, the tokens of another that spell it.
+struct WordRows {
+  int64_t vocabulary = 0;  ///< of the other
+  std::vector<std::vector<TokenId>> spelled;
+};
+
+WordRows match_words(const Tokenizer& from, const Tokenizer& to) {
+  WordRows rows{from.size(), {}};
+  for (TokenId id = 0; id < to.size(); ++id)
+    rows.spelled.push_back(
+        from.encode(to.decode(std::array{id}, /*skip_special=*/false), SpecialTokens::kAsAtoms));
+  return rows;
+}
+
+/// Rows of an embedding or a head: each is the mean of the rows that spell its token.
+void import_rows(const Checkpoint& checkpoint, const std::string& name, const WordRows& words,
+                 torch::Tensor out) {
+  const int64_t width = out.size(1);
+  const TensorView stored = checkpoint.tensor(name, std::vector<int64_t>{words.vocabulary, width});
+  torch::Tensor values = torch::empty({words.vocabulary, width});
+  widen(stored, 0, {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
+  for (int64_t row = 0; row < out.size(0); ++row) {
+    const std::vector<TokenId>& spelled = words.spelled[static_cast<size_t>(row)];
+    const std::vector<int64_t> indices(spelled.begin(), spelled.end());
+    if (!indices.empty()) out[row].copy_(values.index_select(0, torch::tensor(indices)).mean(0));
+  }
+}
+
 /// See import_weights().
-void import_dense_weights(const std::filesystem::path& folder, Transformer& model) {
+void import_dense_weights(const std::filesystem::path& folder, Transformer& model,
+                          const Tokenizer* tokenizer) {
   const ModelShape& shape = model->shape();
   const int64_t expert_width = shape.experts.ffn_width;
   const int64_t slices = shape.ffn_width / expert_width;
@@ -378,7 +409,7 @@ void import_dense_weights(const std::filesystem::path& folder, Transformer& mode
   dense_shape.family = Family::kQwen3;
   dense_shape.left_to_right = false;
   Transformer dense_model(dense_shape);
-  import_weights(folder, dense_model);
+  import_weights(folder, dense_model, tokenizer);
   const auto dense = dense_model->named_parameters();
   const torch::Tensor rotations = kept_rotations(shape);
   constexpr std::string_view kExperts = "moe.", kExpert = "moe.experts.", kShared = "moe.shared.";
@@ -439,17 +470,23 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
 
-void import_weights(const std::filesystem::path& folder, Transformer& model) {
+void import_weights(const std::filesystem::path& folder, Transformer& model, const Tokenizer* tokenizer) {
   const torch::NoGradGuard no_grad;
   const Checkpoint checkpoint = Checkpoint::open(folder);
+  std::optional<WordRows> words;
+  if (tokenizer != nullptr) words = match_words(Tokenizer::load(folder), *tokenizer);
   const ModelShape& shape = model->shape();
   const bool is_dense = checkpoint.contains(published_name(Family::kQwen3, "embedding.weight"));
-  if (shape.traits().experts && is_dense) return import_dense_weights(folder, model);
+  if (shape.traits().experts && is_dense) return import_dense_weights(folder, model, tokenizer);
   const bool has_more_norms = shape.traits().qkv_bias &&
                               checkpoint.contains(published_name(Family::kQwen3, "blocks.0.q_norm.weight"));
   for (const PublishedTensor& tensor : published_tensors(model)) {
     if (has_more_norms && tensor.name.ends_with("_proj.bias")) {
       for (torch::Tensor part : tensor.parts) part.zero_();
+      continue;
+    }
+    if (words && tensor.sizes().front() == shape.vocabulary) {
+      import_rows(checkpoint, tensor.name, *words, tensor.parts.front());
       continue;
     }
     const TensorView stored = checkpoint.tensor(tensor.name, tensor.sizes());

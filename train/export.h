@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tokenizer/tokenizer.h"
 #include "train/bpe.h"
 #include "train/model.h"
 
@@ -27,7 +28,10 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
 /// 2023, here in slices). Of each head the pairs whose frequencies the model has keep turning, the others
 /// stand still. The feed-forward part is cut into slices of an expert's width: the first serves every token,
 /// the others are shared out among the experts, and the router is random. Training has more to mend here.
-void import_weights(const std::filesystem::path& folder, Transformer& model);
+/// With a tokenizer, which is that of `model`, the checkpoint may have another vocabulary: a token's rows of
+/// the embedding and the head become the mean of those that spell it there.
+void import_weights(const std::filesystem::path& folder, Transformer& model,
+                    const Tokenizer* tokenizer = nullptr);
 
 /// Gives the weights the values that export_weights() writes.
 void round_weights(Transformer& model);

@@ -32,7 +32,7 @@ struct Arguments {
   std::string matmul = "auto";
   std::string device = "cpu";
   bool resume = false;
-  size_t max_vocabulary = 1024;
+  size_t max_vocabulary = 2048;
   int64_t final_samples = 200;
   std::vector<std::string> tasks = {"arithmetic=0.7", "stories=0.1"};
   std::optional<double> drill_share;
@@ -107,6 +107,22 @@ void add_options(CLI::App& app, Arguments& a) {
       ->capture_default_str();
   app.add_option("--canvas", a.data.canvas, "Response positions per row, end tokens included")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--longest-canvas", a.data.longest_canvas,
+                 "Rows draw their canvas from --canvas to this, short ones more often; 0: all have --canvas")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--chat-share", a.data.chat_share,
+                 "Share of the prompts in the chat template; the others are raw text")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--infill-share", a.data.infill_share,
+                 "llada, dream: share of rows that are told stories with a few spans to restore")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--given-tail-share", a.data.given_tail_share,
+                 "llada, dream: share of rows whose end tokens are given from a random place on")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--drill-canvas", a.data.drill_canvas,
                  "Positions behind the prompt of a drill; 0: as --canvas")
@@ -284,7 +300,7 @@ int run(Arguments arguments) {
 
   Transformer model(arguments.shape);
   model->to(find_device(arguments.device));
-  if (!arguments.start.empty()) import_weights(arguments.start, model);
+  if (!arguments.start.empty()) import_weights(arguments.start, model, &tokenizer);
   int64_t parameters = 0;
   for (const torch::Tensor& parameter : model->parameters()) parameters += parameter.numel();
   fmt::print(stderr, "{} parameters, {} tokens in the vocabulary, {} matrix products\n", parameters,

@@ -29,7 +29,12 @@ enum Purpose : uint8_t {
 };
 
 torch::Tensor response_lengths(const Batch& batch) {
-  return batch.response.sum(1).to(torch::kFloat32);
+  if (!batch.weights.defined()) return batch.response.sum(1).to(torch::kFloat32);
+  return (batch.response * batch.weights).sum(1);
+}
+
+double weight_of(const Batch& batch, int64_t row, int64_t at) {
+  return batch.weights.defined() ? batch.weights.data_ptr<float>()[row * batch.weights.size(1) + at] : 1;
 }
 
 /// One ratio per row.
@@ -55,7 +60,8 @@ Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torc
           {},
           shifted ? indices - 1 : indices,
           batch.tokens.masked_select(predicted),
-          weights.expand(predicted.sizes()).masked_select(predicted)};
+          (batch.weights.defined() ? weights * batch.weights : weights.expand(predicted.sizes()))
+              .masked_select(predicted)};
 }
 
 torch::Tensor to_tensor(const std::vector<int64_t>& values) {
@@ -113,7 +119,8 @@ Examples masked_examples(const FamilyTraits& family, const Batch& batch, int64_t
       tokens[row][at] = mask_id;
     }
   }
-  const torch::Tensor row_weights = 1 / (torch::tensor(ratios, torch::kFloat32) * response_lengths(batch));
+  const torch::Tensor bounded = torch::tensor(ratios, torch::kFloat32).clamp_min(kMinWeightRatio);
+  const torch::Tensor row_weights = 1 / (bounded * response_lengths(batch));
   return examples_of(batch, inputs, masks, row_weights, family.shifted_logits);
 }
 
@@ -226,7 +233,7 @@ Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t 
   std::vector<int64_t> predicting, targets;
   std::vector<float> weights;
   for (int64_t row = 0; row < rows; ++row) {
-    const double share = 1 / (static_cast<double>(rows) * lengths[row].item<double>());
+    const double whole_row = 1 / (static_cast<double>(rows) * lengths[row].item<double>());
     for (int64_t at = begin; at < length; ++at) {
       if (!response[row][at]) continue;
       const auto coordinate = [&](int64_t index) { return static_cast<uint64_t>(row * length + index); };
@@ -234,6 +241,7 @@ Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t 
       const bool masked = coins.uniform(coordinate(at)) < t;
       if (!masked && !family.complementary_masks) continue;
       const int64_t copy = masked ? 0 : 1;
+      const double share = whole_row * weight_of(batch, row, at);
       const int64_t masked_row = length + copy * masked_length + (at - begin);
       seen[row][masked_row] = mask_id;
       const bool opens_block = at % block_length == 0;
@@ -302,7 +310,6 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
       begin += begins.below(index, static_cast<uint32_t>(places));
       end = std::min<int64_t>(length, begin + (kShortestWindow << windows.below(index, kWindowSizes)));
     }
-    const bool is_drill = std::find(response + first, response + length, false) != response + length;
     bool* const is_clean = clean.data_ptr<bool>() + row * length;
     std::fill(is_clean, is_clean + begin, true);
     for (int64_t at = begin; at < length; ++at) {
@@ -317,7 +324,7 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
       const int64_t target = tokens[at];
       if (coins.uniform(coordinate) >= alpha) tokens[at] = noise(coordinate);
       if (at >= end || !response[at]) continue;
-      const double weight = is_drill || at < first + options.canvas ? 1 : kTailWeight;
+      const double weight = weight_of(batch, row, at);
       total += weight;
       const bool changed = tokens[at] != target;
       if (!family.uniform_noise && !changed) continue;  // no loss

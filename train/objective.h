@@ -5,13 +5,14 @@
 // is drawn uniformly from (0, 1]; each token of the response is replaced by the mask token with probability
 // t, independently; the prompt never is. The model predicts the masked tokens, and the loss of one sample is
 //
-//   L = (1 / R) * sum over masked i of -log p(x_i | prompt, masked response) / t,    R = tokens of the
-//   response,
+//   L = (1 / R) * sum over masked i of -log p(x_i | prompt, masked response) / max(t, 0.05),    R = tokens of
+//   the response,
 //
-// in expectation an upper bound on the negative log-likelihood per response token. End tokens that fill the
-// canvas belong to the response. Dream (Ye et al. 2025, "Dream 7B", section 3) has the same loss with
-// p(x_i | ...) read from the row of position i - 1, the place where the left-to-right model that it starts
-// from predicts x_i. Its weights by the distance to unmasked tokens are left out: a token's weight is 1 / t.
+// but for the bound on 1 / t in expectation an upper bound on the negative log-likelihood per response token.
+// End tokens that fill the canvas belong to the response. Dream (Ye et al. 2025, "Dream 7B", section 3) has
+// the same loss with p(x_i | ...) read from the row of position i - 1, the place where the left-to-right
+// model that it starts from predicts x_i. Its weights by the distance to unmasked tokens are left out: a
+// token's weight is 1 / t.
 //
 // Next token (Qwen2.5, Qwen3; Yang et al. 2024 and 2025):
 //
@@ -78,6 +79,8 @@
 // values. L is the mean of L_i over noisy tokens to be learned, kept or not, and but for drills those behind
 // the first `canvas` positions of the response with weight 0.1: the row is filled to the whole context, and
 // easy end tokens would drown the answer.
+//
+// All sums over tokens of the response are weighted sums, and R is the sum of the weights (Batch::weights).
 #pragma once
 
 #include <torch/torch.h>
@@ -95,6 +98,7 @@ struct Batch {
   torch::Tensor tokens;          ///< int64
   torch::Tensor response;        ///< bool: tokens to learn; at least one per row, never the first
   torch::Tensor positions = {};  ///< int64: of the tokens; undefined: the index in the row
+  torch::Tensor weights = {};    ///< f32: of the tokens in the losses; undefined: 1
 };
 
 /// What a step asks of the model: M rows of the pass each predict a token.
@@ -110,10 +114,11 @@ struct Examples {
   torch::Tensor log_snr = {};  ///< [M] f32: of each token's uniform noise; undefined: the losses are -log p
 };
 
-inline constexpr double kMinRatio = 1e-3;        // bounds the weight 1 / t
-inline constexpr double kMinWeightRatio = 0.05;  // does so for masked slots, which come in larger lumps
-inline constexpr double kMaxLogSnr = 9;          // of either sign
-inline constexpr double kTailWeight = 0.1;       // of tokens behind the canvas
+inline constexpr double kMinRatio = 1e-3;  // of masked tokens
+inline constexpr double kMinWeightRatio =
+    0.05;  // bounds the weight 1 / t: few tokens may be masked, in a row of few to learn
+inline constexpr double kMaxLogSnr = 9;     // of either sign
+inline constexpr double kTailWeight = 0.1;  // of end tokens that only fill the row
 
 /// Masks a batch with random numbers that depend on seed and step alone. The ratios of a batch are spread
 /// evenly over [kMinRatio, 1] (one random offset, equal distances), which lowers the variance of the loss.

@@ -74,7 +74,8 @@ double measure_accuracy(Transformer& model, const Task& task, int64_t samples, i
                         const Tokenizer& tokenizer, SpecialIds ids, const TaskOptions& task_options) {
   constexpr uint64_t kSeed = 0;  // the same stories for every run
   constexpr size_t kShown = 2;
-  const auto mistakes = find_mistakes(model, task, kSeed, samples, canvas, tokenizer, ids, task_options);
+  const int64_t room = std::max<int64_t>(canvas, task.room(task_options));
+  const auto mistakes = find_mistakes(model, task, kSeed, samples, room, tokenizer, ids, task_options);
   for (size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
     fmt::print(stderr, "  {}\n  wanted: {}\n  got:    {}\n", mistakes[i].sample.prompt,
                mistakes[i].sample.answer, mistakes[i].text);

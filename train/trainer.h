@@ -35,7 +35,7 @@ struct TrainOptions {
 double schedule(int64_t step, int64_t warmup_steps, double done);
 
 /// The share of right answers among the first `samples` of the task's test split; prints some mistakes on
-/// standard error.
+/// standard error. The canvas has at least the task's room.
 double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
                         const Tokenizer& tokenizer, SpecialIds ids, const TaskOptions& task_options = {});
 

@@ -6,9 +6,14 @@
 namespace lacuna {
 
 void add_run_command(CLI::App& program);
+void add_chat_command(CLI::App& program);
+void add_infill_command(CLI::App& program);
+void add_replay_command(CLI::App& program);
 void add_logits_command(CLI::App& program);
 void add_tokenize_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
+void add_pull_command(CLI::App& program);
+void add_list_command(CLI::App& program);
 void add_quantize_command(CLI::App& program);
 void add_pack_command(CLI::App& program);
 void add_serve_command(CLI::App& program);
@@ -17,5 +22,9 @@ void add_compare_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 void add_analyze_command(CLI::App& program);
 void add_report_command(CLI::App& program);
+// Of the program itself:
+void add_help_command(CLI::App& program);
+void add_completion_command(CLI::App& program);
+void add_man_command(CLI::App& program);
 
 }  // namespace lacuna

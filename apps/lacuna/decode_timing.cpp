@@ -43,10 +43,14 @@ nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
   const ModelSource source = find_model(flags);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(source);
   const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model(source, tokenizer));
+  GenerationOptions generation = flags.generation;
+  if (!generation.gen_length) {
+    generation.gen_length = default_gen_length(source.config, generation, flags.options.prompt_length);
+  }
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
   const auto [plain, timing] =
-      bench_decode(*loaded.model, guide_model.get(), loaded.context(), flags.generation, flags.options);
+      bench_decode(*loaded.model, guide_model.get(), loaded.context(), generation, flags.options);
   nlohmann::ordered_json report{{"bench", "decode"},
                                 {"model", flags.model},
                                 {"isa", loaded.kernels->name},
@@ -55,7 +59,7 @@ nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
                                 {"prompt_length", flags.options.prompt_length},
                                 {"batch", flags.options.batch}};
   report.update(to_json(plain, timing));
-  const double tokens = flags.options.batch * flags.generation.gen_length.value_or(kDefaultGenLength);
+  const double tokens = flags.options.batch * *generation.gen_length;
   report["plain"]["tokens_per_second"] = tokens / report["plain"]["seconds"].get<double>();
   report["setting"]["tokens_per_second"] = tokens / report["setting"]["seconds"].get<double>();
   return report;

@@ -76,16 +76,13 @@ void show_failures(const Evaluation& evaluation, int32_t most) {
 
 void print_report(const Evaluation& evaluation) {
   const StepCost cost = evaluation.total_cost();
-  const StepCost baseline = evaluation.total_baseline();
-  const double saved =
-      baseline.rows > 0 ? 1 - static_cast<double>(cost.rows) / static_cast<double>(baseline.rows) : 0;
   fmt::print("task       {}\n", evaluation.settings.task);
   const Interval accuracy = evaluation.accuracy_interval();
   fmt::print("accuracy   {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", evaluation.accuracy(),
              evaluation.num_correct(), evaluation.records.size(), accuracy.low, accuracy.high);
   fmt::print("steps      {:.1f} per sample, {} forward passes\n", evaluation.mean_steps(),
              evaluation.forward_passes);
-  fmt::print("rows       {}, {:.1f}% saved\n", cost.rows, 100 * saved);
+  fmt::print("rows       {}\n", describe_rows(cost, evaluation.total_baseline()));
   fmt::print("seconds    {:.2f}\n", evaluation.seconds);
   fmt::print("tokens/s   {:.1f} of answers, {:.1f} of canvas\n", evaluation.tokens_per_second(),
              evaluation.canvas_tokens_per_second());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -32,6 +33,26 @@ std::string read_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream || std::filesystem::is_directory(path)) throw InputError("{}: cannot be read", path);
   return read_all(stream);
+}
+
+std::string read_prompt_from_standard_input() {
+  constexpr size_t kMostBytes = size_t{16} << 20;
+  std::string text;
+  char buffer[1 << 16];
+  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), stdin)) {
+    text.append(buffer, count);
+    if (text.size() > kMostBytes) {
+      throw InputError("standard input has more than {} bytes; expected a prompt", kMostBytes);
+    }
+  }
+  if (std::ferror(stdin) != 0) throw InputError("standard input cannot be read");
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  if (text.empty()) {
+    throw InputError(
+        "no prompt: standard input is empty; expected text there, or --prompt, --prompt-file, "
+        "--prompt-tokens or --prompts-file");
+  }
+  return text;
 }
 
 std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source) {

@@ -15,6 +15,13 @@ std::string read_all(std::istream& stream);
 /// The bytes of a file; InputError if it cannot be read.
 std::string read_file(const std::string& path);
 
+/// What names standard input where a file or a text is expected.
+inline constexpr std::string_view kStandardInput = "-";
+
+/// Standard input to its end as a prompt, without the line break that ends it. InputError if it is empty or
+/// longer than any prompt.
+std::string read_prompt_from_standard_input();
+
 /// Token ids from "1,2,3" or "[1, 2, 3]". InputErrors begin with `source`, a flag or a file.
 std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source);
 

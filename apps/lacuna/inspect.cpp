@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/gguf.h"
 #include "cache/kv_cache.h"
+#include "checkpoint_summary.h"
 #include "commands.h"
 #include "decode/presets.h"
 #include "kernels/dispatch.h"
@@ -23,8 +22,6 @@
 #include "model/parameters.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
-#include "weights/checkpoint.h"
-#include "weights/panel_tensors.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -46,47 +43,6 @@ struct Findings {
   ChatTemplate chat_template{.reason = "there is no tokenizer"};
   std::vector<std::string> warnings;
 };
-
-/// What most of the bytes are stored as.
-std::string most_of(const std::map<std::string, int64_t>& bytes_of) {
-  const auto most = std::max_element(bytes_of.begin(), bytes_of.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == bytes_of.end() ? "nothing" : most->first;
-}
-
-Json checkpoint_json(const Checkpoint& checkpoint) {
-  Json json{{"files", checkpoint.num_files()},
-            {"tensors", checkpoint.names().size()},
-            {"dtype", lacuna::name_of(checkpoint.dtype())},
-            {"bytes", checkpoint.total_bytes()}};
-  if (!checkpoint.is_packed()) return json;
-  std::map<std::string, int64_t> bytes_of;
-  for (const auto& [format, bytes] : panel_formats(checkpoint)) bytes_of[describe(format)] = bytes;
-  json["dtype"] = most_of(bytes_of);
-  json["panel_bytes"] = bytes_of;
-  return json;
-}
-
-Json checkpoint_json(const GgufFile& file) {
-  std::map<std::string, int64_t> bytes_of;
-  int64_t total = 0;
-  for (const auto& [name, tensor] : file.tensors()) {
-    const GgmlType* type = ggml_type(tensor.type);
-    bytes_of[type == nullptr ? fmt::format("type {}", tensor.type) : std::string(type->name)] +=
-        static_cast<int64_t>(tensor.bytes.size());
-    total += static_cast<int64_t>(tensor.bytes.size());
-  }
-  return {{"files", file.num_files()},
-          {"tensors", file.tensors().size()},
-          {"dtype", most_of(bytes_of)},
-          {"bytes", total}};
-}
-
-bool holds_weights(const std::filesystem::path& folder) {
-  const std::filesystem::directory_iterator files(folder);
-  return std::any_of(begin(files), end(files),
-                     [](const auto& file) { return file.path().extension() == ".safetensors"; });
-}
 
 /// Runs `open`; what it finds unusable becomes a warning.
 template <typename Open>
@@ -116,20 +72,13 @@ void check_special_tokens(Findings& findings) {
   }
 }
 
-/// As `run` with these flags will have it. A model without weights is taken for a dense one.
 Json run_memory_json(const ModelSource& source, const WeightFormats& formats, int64_t canvas) {
-  const ModelConfig& config = source.config;
-  const auto stored = source.folder.empty() ? nullptr : open_weights(source.folder, config);
-  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
-                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
-  const int64_t weights = predicted_bytes(config, formats, stored.get());
-  const int64_t kv = KvCache::bytes_for(shape, canvas);
-  const int64_t buffers = predicted_workspace_bytes(config, formats, default_table(), canvas);
+  const RunMemory memory = predict_run_memory(source, formats, canvas);
   return {{"dtype", lacuna::name_of(formats.dtype)},
-          {"weights_bytes", weights},
-          {"kv_bytes_canvas", kv},
-          {"buffer_bytes_canvas", buffers},
-          {"total_bytes", weights + kv + buffers}};
+          {"weights_bytes", memory.weights},
+          {"kv_bytes_canvas", memory.kv},
+          {"buffer_bytes_canvas", memory.buffers},
+          {"total_bytes", memory.total()}};
 }
 
 void predict_memory(const InspectFlags& flags, Findings& findings) {
@@ -156,11 +105,10 @@ Findings examine(const InspectFlags& flags) {
         render(findings.chat_template, *findings.tokenizer, std::array{Message{"user", "?"}});
       });
     }
-    if (GgufFile::is_gguf(folder)) {
-      attempt(findings.warnings, [&] { findings.checkpoint = checkpoint_json(GgufFile::open(folder)); });
-    } else if (holds_weights(folder)) {
-      attempt(findings.warnings, [&] { findings.checkpoint = checkpoint_json(Checkpoint::open(folder)); });
-    }
+    attempt(findings.warnings, [&] {
+      Json checkpoint = checkpoint_json(folder);
+      if (!checkpoint.is_null()) findings.checkpoint = std::move(checkpoint);
+    });
   }
   check_special_tokens(findings);
   predict_memory(flags, findings);
@@ -280,21 +228,6 @@ Json report(const Findings& findings, int64_t canvas) {
   json["isa"] = default_table().name;
   json["warnings"] = findings.warnings;
   return json;
-}
-
-std::string human_bytes(int64_t bytes) {
-  if (bytes < 1 << 10) return fmt::format("{} B", bytes);
-  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
-std::string human_count(int64_t count) {
-  if (count >= 1'000'000'000) return fmt::format("{:.2f} billion", static_cast<double>(count) / 1e9);
-  if (count >= 1'000'000) return fmt::format("{:.1f} million", static_cast<double>(count) / 1e6);
-  return fmt::format("{}", count);
 }
 
 std::string token_text(const Json& token) {

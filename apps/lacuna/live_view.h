@@ -1,44 +1,76 @@
 // The canvas filling in, on a terminal.
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "canvas_view.h"
 #include "engine/engine.h"
 #include "model/config.h"
+#include "terminal.h"
 #include "tokenizer/tokenizer.h"
 
 namespace lacuna {
 
-/// Draws the generated part of one request after each step, in place, on standard error: masks as shaded
-/// cells, committed tokens where they land (slots in a colour for each iteration), the newest in reverse,
-/// what follows the end of the answer dimmed, and a line with steps, tokens per second and rows. Nothing that
-/// a model writes reaches the terminal as a control character. One view at a time; where a signal ends the
-/// program, the cursor is shown again.
+struct LiveFlags {
+  bool no_live = false;
+  ColorChoice color = ColorChoice::kAuto;
+  ColorBy color_by = ColorBy::kAge;
+  std::optional<double> fps;  ///< passes shown a second, at most
+
+  /// Whether a canvas can be drawn on standard error, and is wanted.
+  bool can_draw() const { return !no_live && can_draw_on(stderr, color); }
+};
+
+/// --fps, --color, --color-by.
+void add_view_flags(CLI::App& command, LiveFlags& flags);
+/// The same, and --no-live.
+void add_live_flags(CLI::App& command, LiveFlags& flags);
+
+/// Draws frames in place on standard error, each as a whole where the terminal knows synchronized updates.
+/// One at a time. While it lives, the cursor is hidden and what is typed is not echoed; both are restored at
+/// its end and where a signal ends or stops the program. Signals that the program handles are left to it.
 class LiveView {
  public:
-  LiveView(const ModelConfig& config, const Tokenizer& tokenizer);
-  /// Leaves the terminal as it was: the view is erased and the cursor shown.
+  explicit LiveView(const LiveFlags& flags);
+  /// The last frame is erased.
   ~LiveView();
   LiveView(const LiveView&) = delete;
   LiveView& operator=(const LiveView&) = delete;
 
+  /// With --fps, waits until it is time for the next frame. Without, false where it is too early for one.
+  bool is_time();
+  void show(const CanvasFrame& frame);
+
+ private:
+  void draw(const std::vector<std::string>& lines, TerminalSize size);
+
+  LiveFlags flags_;
+  CanvasStyle style_;
+  std::optional<Stopwatch> since_frame_;
+  TerminalSize size_;        // of the last frame
+  std::vector<int> widths_;  // columns of each line of the last frame
+};
+
+/// Shows one request while it is decoded.
+class LiveRequest {
+ public:
+  ///   shows_prompt  an infill: everything is on the canvas, and no token ends it
+  ///   label         first part of the status; may be empty
+  LiveRequest(const LiveFlags& flags, const ModelConfig& config, const Tokenizer& tokenizer,
+              const Decoder& decoder, bool shows_prompt = false, std::string label = "");
+
   void update(const StepEvent& event);
 
  private:
-  std::vector<std::string> canvas_lines(const Decoder& decoder, int columns, size_t room) const;
-  std::string status_line(const StepEvent& event) const;
-  void draw(const std::vector<std::string>& lines);
+  std::vector<std::string> status(const StepEvent& event) const;
 
-  const ModelConfig& config_;
-  const Tokenizer& tokenizer_;
-  std::vector<int32_t> fresh_;             // positions committed since the last drawing
-  std::map<int32_t, int32_t> iterations_;  // by position: the iteration that wrote its slot
-  Stopwatch since_drawing_;
-  int lines_drawn_ = 0;
+  LiveView view_;
+  CanvasFollower follower_;
+  std::string label_;
 };
 
 }  // namespace lacuna

@@ -1,13 +1,22 @@
 #include "loading.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "base/affinity.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/gguf.h"
+#include "base/memory.h"
+#include "cache/kv_cache.h"
+#include "checkpoint_summary.h"
 #include "kernels/dispatch.h"
 #include "model/locate.h"
+#include "model/parameters.h"
 #include "model/random_spec.h"
 #include "progress_bar.h"
 #include "weights/weight_format.h"
@@ -34,11 +43,61 @@ std::vector<std::string> choices_of_format() {
   return choices;
 }
 
+RunMemory predict_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
+                         const WeightSource* stored) {
+  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
+                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
+  return {predicted_bytes(config, formats, stored), KvCache::bytes_for(shape, canvas),
+          predicted_workspace_bytes(config, formats, default_table(), canvas)};
+}
+
+std::unique_ptr<WeightSource> open_source(const ModelSource& source) {
+  return source.folder.empty() ? nullptr : open_weights(source.folder, source.config);
+}
+
+/// The values of --weights with which a run would take no more than `available` bytes.
+std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightFormats formats, int64_t canvas,
+                                          const WeightSource* stored, int64_t available) {
+  std::vector<std::string> fitting;
+  if (config.packed_for) return fitting;  // stays what it is
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    if (!known.format.is_quantised()) continue;
+    formats.layers = known.format;
+    const int64_t bytes = predict_memory(config, formats, canvas, stored).total();
+    if (bytes <= available) fitting.push_back(fmt::format("{} ({})", known.name, human_bytes(bytes)));
+  }
+  return fitting;
+}
+
+/// Throws InputError where the run cannot fit into the memory that is available now.
+void check_memory(const ModelFlags& flags, const ModelSource& source, const WeightFormats& formats) {
+  const ModelConfig& config = source.config;
+  const int64_t canvas = std::min<int64_t>(config.max_positions, 1024);
+  const AvailableMemory available = available_memory();
+  // No stored format takes more than the dense one: most models fit, and their files are opened once.
+  if (predict_memory(config, formats, canvas, nullptr).total() <= available.bytes) return;
+  const std::unique_ptr<WeightSource> stored = open_source(source);
+  const RunMemory needed = predict_memory(config, formats, canvas, stored.get());
+  if (needed.total() <= available.bytes) return;
+  const std::vector<std::string> fitting =
+      formats_that_fit(config, formats, canvas, stored.get(), available.bytes);
+  throw InputError(
+      "{} needs {} of memory (weights {}, K/V and buffers {} for {} tokens), and {} are available{}; {}; "
+      "--ignore-memory loads it nevertheless",
+      flags.model, human_bytes(needed.total()), human_bytes(needed.weights),
+      human_bytes(needed.kv + needed.buffers), canvas, human_bytes(available.bytes),
+      available.limited_by_group ? " in this control group" : "",
+      fitting.empty() ? "no format of --weights would fit"
+                      : fmt::format("--weights {} would fit", fmt::join(fitting, ", ")));
+}
+
 std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSource& source,
                                           ThreadPool& threads) {
+  if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
+  const WeightFormats formats = weight_formats(flags, source);
+  if (!flags.ignore_memory) check_memory(flags, source, formats);
   ProgressBar bar("Loading " + flags.model);
   const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
-  const WeightFormats formats = weight_formats(flags, source);
   if (source.folder.empty()) {
     return Model::random(source.config, flags.random_seed, formats, threads, progress);
   }
@@ -46,6 +105,10 @@ std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSo
 }
 
 }  // namespace
+
+RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas) {
+  return predict_memory(source.config, formats, canvas, open_source(source).get());
+}
 
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source) {
   const std::optional<WeightFormat> layers = chosen_format(flags.weights);
@@ -77,8 +140,8 @@ WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source)
 void add_model_flag(CLI::App& command, std::string& model) {
   command
       .add_option("-m,--model", model,
-                  "A checkpoint folder, a .gguf file, a name under models/, org/name in the local hub cache, "
-                  "or random:FAMILY-SIZE[,layers=N]")
+                  "Folder, .gguf file, name from lacuna list, org/name from lacuna pull, or "
+                  "random:FAMILY-SIZE")
       ->required();
 }
 
@@ -100,24 +163,24 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin) {
 }
 
 void add_format_flags(CLI::App& command, ModelFlags& flags) {
-  command.add_option("--dtype", flags.dtype, "Of weights, products and K/V: auto (as stored), f32 or bf16")
+  command
+      .add_option("--dtype", flags.dtype,
+                  "Element type of weights, matmuls and K/V: auto (as stored), f32 or bf16")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}));
   command
-      .add_option(
-          "--weights", flags.weights,
-          "What weights of layers are kept as (default auto: as stored where quantised, else --dtype)")
+      .add_option("--weights", flags.weights,
+                  "Format of the weights of layers (default auto: as stored where quantized, else --dtype)")
       ->check(CLI::IsMember(choices_of_format()));
   command
       .add_option("--head-weights", flags.head_weights,
-                  "The same for embedding and head, which stay finer unless this says otherwise")
+                  "Format of embedding and head, which stay finer unless this says otherwise")
       ->check(CLI::IsMember(choices_of_format()));
 }
 
 void add_kv_cache_flag(CLI::App& command, std::string& kv_cache) {
   command
-      .add_option(
-          "--kv-cache", kv_cache,
-          "What keys and values are kept as: auto (--dtype), f32, bf16, or int8 with a scale per head")
+      .add_option("--kv-cache", kv_cache,
+                  "Format of keys and values: auto (--dtype), f32, bf16, or int8 with a scale per head")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
 }
 
@@ -125,8 +188,7 @@ void add_activations_flag(CLI::App& command, std::string& activations) {
   command
       .add_option(
           "--activations", activations,
-          "What quantised weights are multiplied with: rows of bf16 or about as exact (auto), or rounded "
-          "to int8, for formats that the CPU's instructions suit")
+          "Activations that quantized weights meet: auto (bf16 or about as exact) or int8 (default auto)")
       ->check(CLI::IsMember({"auto", "int8"}));
 }
 
@@ -139,8 +201,10 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   add_pin_flag(command, flags.pin);
   command
       .add_option("--rope-scale", flags.rope_scale,
-                  "A context so many times longer than the model was trained for (NTK-aware RoPE); 1 or more")
+                  "Stretch the context this many times by NTK-aware RoPE, 1 to 1024 (default 1)")
       ->check(CLI::Range(1.0, 1024.0));
+  command.add_flag("--ignore-memory", flags.ignore_memory,
+                   "Load a model that needs more memory than is available");
 }
 
 ModelSource find_model(const std::string& model) {
@@ -171,7 +235,7 @@ LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
 void add_guide_flag(CLI::App& command, std::string& guide) {
   command.add_option(
       "--guide", guide,
-      "An autoregressive model that confirms what a diffusion model drafts (guided diffusion)");
+      "An autoregressive model that verifies the drafts of a diffusion model (guided diffusion)");
 }
 
 std::optional<Tokenizer> tokenizer_of(const ModelSource& source) {

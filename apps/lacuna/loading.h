@@ -26,6 +26,7 @@ struct ModelFlags {
   bool pin = false;
   uint64_t random_seed = 0;
   double rope_scale = 1;
+  bool ignore_memory = false;
 };
 
 struct GuidedModelFlags : ModelFlags {
@@ -41,7 +42,8 @@ void add_format_flags(CLI::App& command, ModelFlags& flags);
 void add_kv_cache_flag(CLI::App& command, std::string& kv_cache);
 /// --activations.
 void add_activations_flag(CLI::App& command, std::string& activations);
-/// --model, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale.
+/// --model, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
+/// --ignore-memory.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// What is known of a model before its weights are read.
@@ -67,10 +69,24 @@ struct LoadedModel {
 /// What the flags ask weights and K/V to be kept as. Throws InputError where they contradict each other.
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
 
+/// Memory of a run of one request, in bytes.
+struct RunMemory {
+  int64_t weights = 0;
+  int64_t kv = 0;       ///< keys and values of the canvas
+  int64_t buffers = 0;  ///< of a pass over it
+
+  int64_t total() const { return weights + kv + buffers; }
+};
+
+/// What a run over `canvas` tokens will take. Opens the files, reads no weights; a model without weights is
+/// taken for a dense one. Throws InputError.
+RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas);
+
 /// As many threads as --threads says, bound to cores where --pin is.
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
-/// Loads with a progress bar on standard error, if that is a terminal.
+/// Loads with a progress bar on standard error, if that is a terminal. Throws InputError before it reads
+/// weights where a download is not complete or memory does not suffice (unless --ignore-memory).
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
 
 /// Empty where the model brings none.

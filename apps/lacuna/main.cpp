@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "help.h"
 #include "kernels/dispatch.h"
+#include "suggest.h"
 
 namespace {
 
@@ -45,9 +47,11 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program) {
   }
   // Not understood comes first: a wrong subcommand is also a missing one.
   const std::vector<std::string> unknown = command->remaining();
-  const std::string problem =
-      unknown.empty() ? error.what() : fmt::format("unknown argument '{}'", unknown.front());
-  return fmt::format("{}; see {} --help", problem, name);
+  if (unknown.empty())
+    return fmt::format("{}; see {} --help", lacuna::with_nearest_value(error.what()), name);
+  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  return fmt::format("unknown argument '{}'{}; see {} --help", unknown.front(),
+                     lacuna::did_you_mean(word, lacuna::names_of(*command)), name);
 }
 
 }  // namespace
@@ -57,14 +61,20 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);
   CLI::App program("Lacuna runs diffusion language models: it fills a canvas of masked tokens, step by step.",
                    "lacuna");
+  lacuna::use_help(program);
   program.require_subcommand(1);
   program.set_version_flag("--version", [] {
     return fmt::format("lacuna {} ({})", LACUNA_VERSION, lacuna::default_table().name);
   });
   lacuna::add_run_command(program);
+  lacuna::add_chat_command(program);
+  lacuna::add_infill_command(program);
+  lacuna::add_replay_command(program);
   lacuna::add_logits_command(program);
   lacuna::add_tokenize_command(program);
   lacuna::add_inspect_command(program);
+  lacuna::add_pull_command(program);
+  lacuna::add_list_command(program);
   lacuna::add_quantize_command(program);
   lacuna::add_pack_command(program);
   lacuna::add_serve_command(program);
@@ -73,8 +83,12 @@ int main(int argc, char** argv) {
   lacuna::add_bench_command(program);
   lacuna::add_analyze_command(program);
   lacuna::add_report_command(program);
+  lacuna::add_help_command(program);
+  lacuna::add_completion_command(program);
+  lacuna::add_man_command(program);
   try {
-    program.parse(normalised_arguments(argc, argv));
+    if (argc == 1) fmt::print("{}", lacuna::help_page(program, false));
+    if (argc > 1) program.parse(normalised_arguments(argc, argv));
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
     fmt::print(stderr, "lacuna: standard output cannot be written\n");
     return 1;
@@ -84,7 +98,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "lacuna: {}\n", describe(error, program));
     return 2;
   } catch (const lacuna::InputError& error) {
-    fmt::print(stderr, "lacuna: {}\n", error.what());
+    fmt::print(stderr, "lacuna: {}\n", lacuna::with_nearest_value(error.what()));
     return 2;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "lacuna: there is not enough memory for what was asked\n");

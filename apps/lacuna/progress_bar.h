@@ -1,11 +1,18 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace lacuna {
 
-/// A bar on standard error, if that is a terminal; gone when destroyed.
+/// "Loading mini [#####.....]  50% 1.2 MB/s" in at most `columns` columns. Where they do not suffice the bar
+/// becomes shorter, then the detail is left out, then the bar, and last the label is cut.
+std::string progress_line(std::string_view label, int percent, std::string_view detail, int columns);
+
+/// A bar on standard error, if that is a terminal: one line, whatever the terminal's width, from half a
+/// second on; gone when destroyed.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
@@ -13,13 +20,17 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  void update(int64_t done, int64_t total);
+  /// Whether update() may draw.
+  bool shown() const { return shown_; }
+  /// Draws if the percentage or the detail changed.
+  void update(int64_t done, int64_t total, std::string_view detail = {});
   void clear();
 
  private:
   std::string label_;
   bool shown_;
-  int last_percent_ = -1;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::string last_line_;
 };
 
 }  // namespace lacuna

@@ -208,7 +208,7 @@ nlohmann::ordered_json measure_evaluation(const std::string& command) {
   for (const StepRows& step : evaluation.step_rows) {
     // A pass that only reads the prompt has no counterpart among those without a cache.
     row_ratio.push_back(
-        step.baseline > 0 ? static_cast<double>(step.rows) / static_cast<double>(step.baseline) : 1);
+        step.uncached > 0 ? static_cast<double>(step.rows) / static_cast<double>(step.uncached) : 1);
   }
   nlohmann::ordered_json row = row_of(command);
   row["seed"] = evaluation.settings.generation.seed.value_or(0);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,11 +13,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "chat.h"
 #include "commands.h"
 #include "decode/make_decoder.h"
 #include "engine/engine.h"
 #include "engine/result.h"
 #include "engine/stop.h"
+#include "engine/trace.h"
 #include "generation_flags.h"
 #include "input.h"
 #include "live_view.h"
@@ -28,19 +31,23 @@
 namespace lacuna {
 namespace {
 
-struct RunFlags : GuidedModelFlags {
+struct RunFlags : ChatFlags {
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_file;
   std::optional<std::string> prompt_tokens;
   std::optional<std::string> prompts_file;
   int32_t batch = 1;
-  std::string system;
-  std::string chat_template;
-  bool raw = false;
   bool json = false;
   std::string trace;
-  bool no_live = false;
-  GenerationOptions generation;
+
+  int num_sources() const {
+    return prompt.has_value() + prompt_file.has_value() + prompt_tokens.has_value() +
+           prompts_file.has_value();
+  }
+  /// Nothing is asked yet, and somebody is there to ask.
+  bool starts_chat() const {
+    return num_sources() == 0 && !json && trace.empty() && isatty(STDIN_FILENO) != 0;
+  }
 };
 
 struct Prompt {
@@ -54,7 +61,7 @@ class PromptReader {
  public:
   PromptReader(const RunFlags& flags, const std::filesystem::path& folder) : flags_(flags), folder_(folder) {
     if (has_tokenizer(folder_)) tokenizer_ = Tokenizer::load(folder_);
-    choose_template();
+    template_ = choose_template(flags_, folder_, tokenizer_.has_value());
   }
 
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
@@ -69,9 +76,8 @@ class PromptReader {
   TokenId end_of_turn() const { return tokenizer_ ? lacuna::end_of_turn(*tokenizer_).value_or(-1) : -1; }
 
   std::vector<Prompt> read() const {
-    const int sources = flags_.prompt.has_value() + flags_.prompt_file.has_value() +
-                        flags_.prompt_tokens.has_value() + flags_.prompts_file.has_value();
-    if (sources != 1) {
+    const int sources = flags_.num_sources();
+    if (sources > 1) {
       throw InputError(
           "expected one of --prompt, --prompt-file, --prompt-tokens and --prompts-file; found {}", sources);
     }
@@ -79,26 +85,12 @@ class PromptReader {
     if (flags_.prompt_tokens) {
       return {{parse_token_list(*flags_.prompt_tokens, "--prompt-tokens"), flags_.generation, {}}};
     }
-    return {encode(flags_.prompt ? *flags_.prompt : read_file(*flags_.prompt_file))};
+    if (flags_.prompt && *flags_.prompt != kStandardInput) return {encode(*flags_.prompt)};
+    const bool names_file = flags_.prompt_file && *flags_.prompt_file != kStandardInput;
+    return {encode(names_file ? read_file(*flags_.prompt_file) : read_prompt_from_standard_input())};
   }
 
  private:
-  void choose_template() {
-    if (!flags_.chat_template.empty()) {
-      const std::optional<ChatFormat> format = chat_format_named(flags_.chat_template);
-      if (!format) {
-        throw InputError("--chat-template is '{}'; expected llada, chatml or none", flags_.chat_template);
-      }
-      if (tokenizer_) template_ = load_chat_template(folder_);
-      template_.format = *format;
-    } else if (tokenizer_ && !flags_.raw) {
-      template_ = load_chat_template(folder_);
-    }
-    if (!flags_.system.empty() && template_.format == ChatFormat::kNone) {
-      throw InputError("--system needs a chat template; this run uses none");
-    }
-  }
-
   Prompt encode(const std::string& text) const {
     if (!tokenizer_) {
       throw InputError("{} has no tokenizer; give the prompt as --prompt-tokens \"1,2,3\"", flags_.model);
@@ -170,7 +162,7 @@ void print_result(const RunFlags& flags, const GenerationResult& result, bool ha
     // Tokens may end inside a character; JSON cannot.
     fmt::print("{}\n", to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else if (has_text) {
-    fmt::print("{}\n", result.text);
+    fmt::print("{}\n", for_standard_output(result.text));
   } else {
     fmt::print("{}\n", nlohmann::json(result.tokens).dump());
   }
@@ -178,23 +170,21 @@ void print_result(const RunFlags& flags, const GenerationResult& result, bool ha
 
 void print_summary(const GenerationResult& result) {
   const RunStatistics& statistics = result.statistics;
-  const double saved = statistics.baseline.rows > 0
-                           ? 100.0 * (1 - static_cast<double>(statistics.cost.rows) /
-                                              static_cast<double>(statistics.baseline.rows))
-                           : 0;
-  fmt::print(
-      stderr,
-      "{} steps, {} answer tokens in {:.2f} s ({:.1f} tokens/s), {} rows ({:.0f}% saved), {:.3g} GFLOP\n",
-      statistics.steps, result.answer_tokens, statistics.seconds, result.tokens_per_second(),
-      statistics.cost.rows, saved, statistics.cost.flops() / 1e9);
   if (result.drift_estimate) {
     const DriftEstimate& estimate = *result.drift_estimate;
     fmt::print(stderr, "lock: eps {:.3g} from contraction {:.3g} and gain {:.3g} ({} samples)\n",
                estimate.eps, estimate.contraction, estimate.gain, estimate.samples);
   }
+  fmt::print(stderr, "{} steps, {} answer tokens in {:.2f} s ({:.1f} tokens/s), {:.3g} GFLOP, {}\n",
+             statistics.steps, result.answer_tokens, statistics.seconds, result.tokens_per_second(),
+             statistics.cost.flops() / 1e9, describe_rows(statistics.cost, statistics.baseline));
 }
 
 void run(const RunFlags& flags) {
+  if (flags.starts_chat()) {
+    chat(flags);
+    return;
+  }
   // Whatever may be wrong with the flags is said before the weights are read.
   const ModelSource source = find_model(flags);
   const ModelConfig& config = source.config;
@@ -211,6 +201,7 @@ void run(const RunFlags& flags) {
     decoders.push_back(make_decoder(config, prompt.options, prompt.tokens, context));
   }
   std::optional<TraceFile> trace;
+  std::map<size_t, TraceLog> trace_logs;  // by request
   if (!flags.trace.empty()) trace.emplace(flags.trace);
 
   const LoadedModel loaded = load_model(flags, source);
@@ -218,17 +209,18 @@ void run(const RunFlags& flags) {
                 load_guide(flags, guide.get(), loaded));
   for (std::unique_ptr<Decoder>& made : decoders) {
     const size_t request = engine.add(std::move(made));
-    const Decoder& decoder = engine.decoder(request);
-    if (trace) trace->write(trace_start(request, decoder.canvas(), decoder.prompt_length()));
+    if (!trace) continue;
+    TraceLog& log = trace_logs.emplace(request, TraceLog(config, reader.tokenizer())).first->second;
+    trace->write(log.start(request, engine.decoder(request)));
   }
 
-  std::optional<LiveView> live;
+  std::optional<LiveRequest> live;
   const bool one_request = prompts.size() == 1;
-  if (one_request && !flags.json && !flags.no_live && reader.tokenizer() != nullptr && can_draw_on(stderr)) {
-    live.emplace(config, *reader.tokenizer());
+  if (one_request && !flags.json && reader.tokenizer() != nullptr && flags.live.can_draw()) {
+    live.emplace(flags.live, config, *reader.tokenizer(), engine.decoder(0));
   }
   engine.run([&](const StepEvent& event) {
-    if (trace) trace->write(trace_step(event));
+    if (trace) trace->write(trace_logs.at(event.request).step(event));
     if (live) live->update(event);
   });
   live.reset();
@@ -238,6 +230,10 @@ void run(const RunFlags& flags) {
         make_result(engine.decoder(request), engine.statistics(request), config, reader.tokenizer(),
                     prompts[request].options.seed.value_or(0), prompts[request].options.stop);
     print_result(flags, result, reader.tokenizer() != nullptr);
+    const std::string note =
+        explain_no_text(result, config, reader.tokenizer(), prompts[request].options.stop);
+    const bool is_told = flags.json && reader.tokenizer() == nullptr;  // "text" is empty, "tokens" are not
+    if (!note.empty() && !is_told) fmt::print(stderr, "lacuna: {}\n", note);
     if (!flags.json && isatty(STDERR_FILENO) != 0) print_summary(result);
   }
 }
@@ -247,10 +243,14 @@ void run(const RunFlags& flags) {
 void add_run_command(CLI::App& program) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = program.add_subcommand("run", "Answer a prompt by filling in the canvas");
-  add_model_flags(*command, *flags);
-  add_guide_flag(*command, flags->guide);
-  command->add_option("-p,--prompt", flags->prompt, "Text of the user's turn")->group("Prompt");
-  command->add_option("-f,--prompt-file,--file", flags->prompt_file, "Read the prompt from a file")
+  add_chat_flags(*command, *flags);
+  command
+      ->add_option("-p,--prompt", flags->prompt,
+                   "Text of the user's turn; \"-\", or no prompt at all: standard input")
+      ->group("Prompt");
+  command
+      ->add_option("-f,--prompt-file,--file", flags->prompt_file,
+                   "Read the prompt from a file; \"-\": standard input")
       ->group("Prompt");
   command->add_option("--prompt-tokens", flags->prompt_tokens, "Token ids, \"1,2,3\"; no template is applied")
       ->group("Prompt");
@@ -262,17 +262,11 @@ void add_run_command(CLI::App& program) {
   command->add_option("--batch", flags->batch, "Prompts that share each forward pass (default 1)")
       ->check(CLI::Range(1, 4096))
       ->group("Prompt");
-  command->add_option("--system,--sys", flags->system, "Text of the system turn")->group("Prompt");
-  command
-      ->add_option("--chat-template", flags->chat_template,
-                   "llada, chatml or none (default: the checkpoint's)")
-      ->group("Prompt");
-  command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Prompt");
   add_generation_flags(*command, flags->generation);
   command->add_flag("--json", flags->json, "Print one JSON object per prompt")->group("Output");
   command->add_option("--trace", flags->trace, "Write one JSON object per forward pass to this file")
       ->group("Output");
-  command->add_flag("--no-live", flags->no_live, "Do not draw the canvas on a terminal")->group("Output");
+  add_live_flags(*command, flags->live);
   command->callback([flags] { run(*flags); });
 }
 

@@ -7,13 +7,13 @@
 #include <atomic>
 #include <cctype>
 #include <csignal>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "commands.h"
 #include "decode/make_decoder.h"
 #include "engine/guide.h"
@@ -49,17 +49,6 @@ extern "C" void stop_serving(int /*signal*/) {
   sem_post(&wants_to_stop);
 }
 
-/// Bytes of memory that are free for the taking, as Linux estimates them.
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kibibytes = 0;
-  for (std::string unit; file >> key >> kibibytes; std::getline(file, unit)) {
-    if (key == "MemAvailable:") return kibibytes << 10;
-  }
-  return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-}
-
 /// The checkpoint's template, or the one that was asked for.
 ChatTemplate choose_template(const ServeFlags& flags, const ModelSource& source, bool has_tokenizer) {
   ChatTemplate chosen;
@@ -87,7 +76,7 @@ void serve(const ServeFlags& flags) {
   if (!guide) {
     GenerationOptions defaults = flags.generation;
     defaults.stop.clear();  // texts end answers of every family here
-    make_decoder(source.config, defaults, {0});
+    check_options(source.config, defaults);
   }
 
   ServiceSettings settings;
@@ -109,7 +98,7 @@ void serve(const ServeFlags& flags) {
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
   SchedulerLimits limits = flags.limits;
-  limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory() / 2;
+  limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory().bytes / 2;
   limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
   Scheduler scheduler(loaded.model, *loaded.kernels, *loaded.threads, guide_model, limits);
   ServiceParts parts;

@@ -2,23 +2,142 @@
 
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <string_view>
+#include <vector>
+
+#include "tokenizer/unicode.h"
 
 namespace lacuna {
+namespace {
 
-bool can_draw_on(std::FILE* stream) {
-  const char* const kind = std::getenv("TERM");
-  const char* const no_color = std::getenv("NO_COLOR");
-  return isatty(fileno(stream)) != 0 && kind != nullptr && std::string_view(kind) != "dumb" &&
-         (no_color == nullptr || *no_color == '\0');
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// A character as a terminal shows it.
+struct Glyph {
+  std::string text;
+  int width = 0;  // columns
+};
+
+constexpr char32_t kZeroWidthNonJoiner = 0x200C;
+constexpr char32_t kZeroWidthJoiner = 0x200D;
+
+/// Whether a terminal neither obeys the character nor hides or reorders text because of it.
+bool is_harmless(char32_t character) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(character))) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// Shows a character, whatever it is.
+Glyph glyph_of(char32_t character, std::string_view bytes) {
+  if (character < 0x20 || character == 0x7F) {
+    Glyph picture{"", 1};
+    append_utf8(character == 0x7F ? U'\u2421' : U'\u2400' + character, picture.text);
+    return picture;
+  }
+  if (!is_harmless(character)) return {"\uFFFD", 1};
+  return {std::string(bytes), utf8proc_charwidth(static_cast<utf8proc_int32_t>(character))};
+}
+
+/// Calls visit(character, bytes) for each character; ill-formed bytes count as U+FFFD, one each.
+template <typename Visit>
+void for_each_character(std::string_view text, Visit&& visit) {
+  while (!text.empty()) {
+    const size_t length = first_character_bytes(text);
+    if (length == 0) {
+      visit(U'\uFFFD', std::string_view("\uFFFD"));
+      text.remove_prefix(1);
+    } else {
+      visit(first_character(text), text.substr(0, length));
+      text.remove_prefix(length);
+    }
+  }
+}
+
+}  // namespace
+
+bool can_draw_on(std::FILE* stream, ColorChoice choice) {
+  const std::string_view kind = environment("TERM");
+  const bool is_forbidden = choice == ColorChoice::kAuto && !environment("NO_COLOR").empty();
+  return isatty(fileno(stream)) != 0 && !kind.empty() && kind != "dumb" && !is_forbidden;
+}
+
+ColorDepth color_depth(ColorChoice choice) {
+  if (choice == ColorChoice::kNever) return ColorDepth::kNone;
+  const std::string_view depth = environment("COLORTERM");
+  return depth == "truecolor" || depth == "24bit" ? ColorDepth::kTrue : ColorDepth::k256;
 }
 
 TerminalSize terminal_size(std::FILE* stream) {
   winsize size{};
   if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
   return {size.ws_col, size.ws_row};
+}
+
+std::string safe_for_terminal(std::string_view text) {
+  std::string safe;
+  for_each_character(text, [&](char32_t character, std::string_view bytes) {
+    const bool stays = character == '\n' || character == '\t' || character == kZeroWidthJoiner ||
+                       character == kZeroWidthNonJoiner;
+    safe += stays ? std::string(bytes) : glyph_of(character, bytes).text;
+  });
+  return safe;
+}
+
+std::string for_standard_output(std::string_view text) {
+  return isatty(STDOUT_FILENO) != 0 ? safe_for_terminal(text) : std::string(text);
+}
+
+std::string fit_to_columns(std::string_view text, int width) {
+  std::vector<Glyph> glyphs;
+  int total = 0;
+  bool is_cut = false;
+  for_each_character(text, [&](char32_t character, std::string_view bytes) {
+    if (is_cut) return;
+    Glyph glyph = glyph_of(character, bytes);
+    if (character == '\n') glyph = {"↵", 1};
+    if (character == '\t') glyph = {"⇥", 1};
+    // A mark needs something to stand on; a stack of many would leave the line.
+    constexpr int kMostMarks = 4;
+    const auto is_mark = [](const Glyph& each) { return each.width == 0; };
+    if (glyph.width == 0 && std::all_of(glyphs.begin(), glyphs.end(), is_mark)) {
+      glyphs.push_back({"◌", 1});
+      ++total;
+    }
+    const auto base = std::find_if_not(glyphs.rbegin(), glyphs.rend(), is_mark);
+    if (glyph.width == 0 && base - glyphs.rbegin() >= kMostMarks) return;
+    total += glyph.width;
+    glyphs.push_back(std::move(glyph));
+    is_cut = total > width;
+  });
+  if (is_cut) {
+    while (!glyphs.empty() && total > width - 1) {
+      total -= glyphs.back().width;
+      glyphs.pop_back();
+    }
+    if (width > 0) {
+      glyphs.push_back({"…", 1});
+      ++total;
+    }
+  }
+  std::string line;
+  for (const Glyph& glyph : glyphs) line += glyph.text;
+  return line.append(static_cast<size_t>(std::max(0, width - total)), ' ');
 }
 
 }  // namespace lacuna

@@ -1,18 +1,45 @@
+// What the program knows of the terminal that it runs on, and what text may go there.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <string>
+#include <string_view>
 
 namespace lacuna {
 
-/// Whether `stream` is a terminal that can be drawn on, and NO_COLOR is not set.
-bool can_draw_on(std::FILE* stream);
+/// --color.
+enum class ColorChoice : uint8_t { kAuto, kAlways, kNever };
+
+/// Colours that a terminal shows.
+enum class ColorDepth : uint8_t { kNone, k256, kTrue };
+
+/// Whether `stream` is a terminal that can be drawn on. With kAuto, NO_COLOR forbids it.
+bool can_draw_on(std::FILE* stream, ColorChoice choice = ColorChoice::kAuto);
+
+/// True colour where COLORTERM says so, else 256 colours; none with kNever.
+ColorDepth color_depth(ColorChoice choice);
 
 struct TerminalSize {
   int columns = 80;
   int lines = 24;
+
+  bool operator==(const TerminalSize&) const = default;
 };
 
-/// Now; the usual 80 by 24 where the terminal does not say.
+/// The present size; 80 by 24 where the terminal does not say.
 TerminalSize terminal_size(std::FILE* stream);
+
+/// `text` without anything that a terminal would obey: control characters become Unicode's pictures of them,
+/// ill-formed bytes and characters that reorder or hide text U+FFFD. Newlines and tabs stay, and so do the
+/// joiners that some scripts and emoji need.
+std::string safe_for_terminal(std::string_view text);
+
+/// `text` for standard output: as it is for a pipe or a file, safe for a terminal.
+std::string for_standard_output(std::string_view text);
+
+/// `text` cut or padded to exactly `width` columns of a terminal, on one line and safe. A text that is cut
+/// ends with an ellipsis.
+std::string fit_to_columns(std::string_view text, int width);
 
 }  // namespace lacuna

@@ -36,6 +36,9 @@ class AutoregressiveDecoder final : public Decoder {
   const StepPlan& plan() override;
   StepReport apply(std::span<const RowStatistics> drawn) override;
   PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override {
+    return BaselineRequest{prompt_length_, options_.gen_length, length() - prompt_length_};
+  }
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override { return length() - prompt_length_; }

@@ -53,6 +53,9 @@ class BlockDiffusionDecoder final : public Decoder {
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override {
+    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
+  }
   StepReport apply(std::span<const RowStatistics> drawn) override;
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }

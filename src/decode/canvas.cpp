@@ -21,6 +21,20 @@ int32_t Canvas::count_masked(int32_t begin, int32_t end) const {
   return static_cast<int32_t>(std::count(tokens_.begin() + begin, tokens_.begin() + end, mask_id_));
 }
 
+BaselineRequest Canvas::baseline_request(int32_t num_sequences) const {
+  const auto masks = [&](auto begin, auto end) {
+    return static_cast<int32_t>(std::count(begin, end, false));
+  };
+  const auto answer = given_.begin() + prompt_length_;
+  BaselineRequest request;
+  request.prompt_length = prompt_length_;
+  request.gen_length = request.answer_length = length() - prompt_length_;
+  request.prompt_masks = masks(given_.begin(), answer);
+  request.answer_masks = masks(answer, given_.end());
+  request.num_sequences = num_sequences;
+  return request;
+}
+
 std::vector<int32_t> Canvas::masked_positions(int32_t begin, int32_t end) const {
   std::vector<int32_t> positions;
   for (int32_t position = begin; position < end; ++position) {

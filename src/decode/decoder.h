@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/token.h"
+#include "decode/baseline.h"
 #include "kernels/attention.h"
 #include "model/cost.h"
 #include "model/drift.h"
@@ -100,6 +102,9 @@ class Decoder {
   virtual const StepPlan& plan() = 0;
   /// What the pass that plan() describes would compute without any cache or lock.
   virtual PassWork uncached_work() const = 0;
+  /// Inputs of the request's uncached baseline, with the current length of the answer. Empty for decoders
+  /// without a baseline, such as those that measure a likelihood.
+  virtual std::optional<BaselineRequest> baseline_request() const { return {}; }
   /// Before apply(), where the plan measures K/V drift: for each of its rows, the mean over layers of half
   /// the sum of 1 - cosine of its key and of its value.
   virtual void apply_kv_drift(std::span<const float> /*drifts*/) {}

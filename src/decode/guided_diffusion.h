@@ -77,6 +77,9 @@ class GuidedDiffusionDecoder final : public Decoder {
   ModelRole role() const override { return role_; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override {
+    return canvas_.baseline_request(num_sequences());
+  }
   StepReport apply(std::span<const RowStatistics> drawn) override;
   std::span<const DriftProbe> drift_probes() const override;
   void apply_drift(std::span<const Drift> drifts, StepReport& report) override;

@@ -1,5 +1,7 @@
 #include "decode/make_decoder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -15,6 +17,7 @@
 #include "decode/presets.h"
 #include "decode/refusion.h"
 #include "decode/uniform_diffusion.h"
+#include "model/families.h"
 
 namespace lacuna {
 namespace {
@@ -134,6 +137,22 @@ void refuse_each(const GenerationOptions& options, std::initializer_list<std::st
   }
 }
 
+void check_length(int64_t prompt_length, int32_t gen_length, int64_t positions, std::string_view who) {
+  const int64_t length = prompt_length + gen_length;
+  if (length <= positions) return;
+  const int64_t room = positions - prompt_length;
+  throw InputError(
+      "prompt ({} tokens) and --gen-length {} make {} positions; {} has {}: {}", prompt_length, gen_length,
+      length, who, positions,
+      room > 0 ? fmt::format("expected --gen-length {} at most", room) : "expected a shorter prompt");
+}
+
+/// Positions of the prompt and the answer together.
+int64_t positions_of(const ModelConfig& config, const GenerationOptions& options) {
+  if (!config.noise || !options.context) return config.max_positions;
+  return std::clamp<int64_t>(*options.context, 1, config.max_positions);
+}
+
 void check_prompt(const ModelConfig& config, std::span<const TokenId> prompt, int32_t gen_length,
                   std::string_view who) {
   for (size_t i = 0; i < prompt.size(); ++i) {
@@ -142,11 +161,7 @@ void check_prompt(const ModelConfig& config, std::span<const TokenId> prompt, in
                        config.vocab_size);
     }
   }
-  const int64_t length = static_cast<int64_t>(prompt.size()) + gen_length;
-  if (length > config.max_positions) {
-    throw InputError("prompt ({} tokens) and --gen-length {} make {} positions; {} has {}", prompt.size(),
-                     gen_length, length, who, config.max_positions);
-  }
+  check_length(static_cast<int64_t>(prompt.size()), gen_length, config.max_positions, who);
 }
 
 SamplingRule sampling_rule(const ModelConfig& config, const GenerationOptions& options) {
@@ -336,11 +351,14 @@ std::unique_ptr<Decoder> make_block_diffusion(const ModelConfig& config, const G
   return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(prompt));
 }
 
-/// The prompt as GIDD was trained to read it.
+/// Whether a prompt begins as its model was trained to read it; only GIDD minds.
+bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt) {
+  if (!config.noise || config.bos_id < 0) return true;
+  return !prompt.empty() && prompt.front() == config.bos_id;
+}
+
 void begin_with_bos(const ModelConfig& config, std::vector<TokenId>& prompt) {
-  if (config.bos_id >= 0 && (prompt.empty() || prompt.front() != config.bos_id)) {
-    prompt.insert(prompt.begin(), config.bos_id);
-  }
+  if (!begins_with_bos(config, prompt)) prompt.insert(prompt.begin(), config.bos_id);
   if (prompt.empty()) throw InputError("the prompt is empty; the model needs at least one token");
 }
 
@@ -385,13 +403,10 @@ std::unique_ptr<Decoder> make_uniform_diffusion(const ModelConfig& config, const
   settings.mask_id = config.mask_id;
   settings.end_ids = config.end_ids;
   settings.gen_length = gen_length;
-  const int64_t needed = static_cast<int64_t>(prompt.size()) + gen_length;
   const auto positions = static_cast<int32_t>(config.max_positions);
   settings.context = within("context", options.context, positions, 1, positions);
-  if (needed > settings.context) {
-    throw InputError("prompt ({} tokens) and --gen-length {} make {} positions; --context has {}",
-                     prompt.size(), gen_length, needed, settings.context);
-  }
+  check_length(static_cast<int64_t>(prompt.size()), gen_length, settings.context,
+               options.context ? "--context" : "the model");
   settings.block_length =
       within("block-length", options.block_length, std::min(32, gen_length), 1, kMostGenLength);
   settings.steps = within("steps", options.steps, settings.block_length, 1, kMostGenLength);
@@ -557,20 +572,56 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
 
 }  // namespace
 
+int32_t default_gen_length(const ModelConfig& config, const GenerationOptions& options, int64_t prompt_length,
+                           const GuideContext* guide) {
+  const int64_t positions = positions_of(config, options);
+  int64_t room = positions - prompt_length;
+  if (guide != nullptr) {
+    room = std::min(room, guide->config->max_positions - static_cast<int64_t>(guide->prompt.size()));
+  }
+  if (room < 1) {
+    throw InputError("the prompt has {} tokens and leaves no position for an answer; {} has {}",
+                     prompt_length, guide == nullptr ? "the model" : "the model, or its guide,", positions);
+  }
+  int64_t wanted = kDefaultGenLength;
+  if (config.max_length > prompt_length) wanted = config.max_length - prompt_length;
+  if (config.max_new_tokens > 0) wanted = config.max_new_tokens;
+  const int64_t most = std::min<int64_t>(room, kMostGenLength);
+  const int64_t length = std::min(wanted, most);
+  const int64_t block = config.fills_canvas() ? options.block_length.value_or(1) : 1;
+  if (block < 1 || block > most) return static_cast<int32_t>(length);  // --block-length is refused later
+  return static_cast<int32_t>(std::max(length / block, int64_t{1}) * block);
+}
+
+void check_options(const ModelConfig& config, const GenerationOptions& options) {
+  const int64_t positions = positions_of(config, options);
+  if (options.gen_length && *options.gen_length >= positions) {
+    throw InputError("--gen-length {} leaves no position for a prompt; the model has {}", *options.gen_length,
+                     positions);
+  }
+  // Any token that a prompt may begin with: from here on nothing is said about the prompt.
+  const TokenId token = config.bos_id >= 0 ? config.bos_id : config.mask_id == 0 ? 1 : 0;
+  make_decoder(config, options, {token});
+}
+
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& given,
                                       std::vector<TokenId> prompt, const DecoderContext& context) {
   refuse(given.preset && context.guide, "preset", "it chooses settings for decoding without --guide");
   const GenerationOptions options = with_preset(config, given);
   const bool is_infill = !context.answer.empty();
+  const auto size = static_cast<int64_t>(prompt.size());
   const int32_t gen_length =
       is_infill ? static_cast<int32_t>(context.answer.size())
-                : within("gen-length", options.gen_length, kDefaultGenLength, 1, kMostGenLength);
+      : options.gen_length
+          ? within("gen-length", options.gen_length, 0, 1, kMostGenLength)
+          : default_gen_length(config, options, begins_with_bos(config, prompt) ? size : size + 1,
+                               context.guide ? &*context.guide : nullptr);
   check_prompt(config, prompt, gen_length, "the model");
   if (is_infill) {
     refuse(options.gen_length.has_value(), "gen-length", "an infill is as long as its canvas");
-    if (config.causal || config.noise || config.block_causal || context.guide) {
-      throw InputError("infill needs a model that fills single positions, LLaDA or Dream, without a guide");
-    }
+    expect_infill(config);
+    refuse(context.guide.has_value(), "guide",
+           "a guide confirms what is drafted from left to right, not an infill");
     for (const TokenId token : context.answer) {
       if (token >= 0 && token < config.vocab_size) continue;
       throw InputError("canvas token {} is outside the model's vocabulary of {}", token, config.vocab_size);
@@ -612,6 +663,13 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
     return make_guided_diffusion(config, options, std::move(prompt), *context.guide, gen_length);
   }
   return make_masked_diffusion(config, options, std::move(prompt), context, gen_length);
+}
+
+void expect_infill(const ModelConfig& config) {
+  if (config.mask_id >= 0 && config.fills_canvas()) return;
+  throw InputError(
+      "infill needs a model that fills single positions: LLaDA, LLaDA-MoE or Dream; this is of the family {}",
+      family_entry(config.family).name);
 }
 
 std::shared_ptr<const TokenAlignment> shared_vocabulary(const ModelConfig& config, const ModelConfig& guide) {

@@ -14,7 +14,7 @@
 
 namespace lacuna {
 
-/// --gen-length, where nothing is asked for.
+/// --gen-length, where neither the user nor the model says one.
 inline constexpr int32_t kDefaultGenLength = 128;
 
 /// The model that confirms drafts (FlashDLM's guided diffusion).
@@ -35,10 +35,22 @@ struct DecoderContext {
   std::vector<TokenId> answer = {};
 };
 
+/// --gen-length, where nothing is asked for: what the model's files say, else kDefaultGenLength, but never
+/// more than the prompt leaves of the context, and whole blocks where --block-length must divide it.
+/// InputError where the prompt leaves nothing.
+int32_t default_gen_length(const ModelConfig& config, const GenerationOptions& options, int64_t prompt_length,
+                           const GuideContext* guide = nullptr);
+
+/// Refuses options that make_decoder() would refuse for every prompt.
+void check_options(const ModelConfig& config, const GenerationOptions& options);
+
 /// A decoder for the model's family. InputError names the flag, its value and what was expected, where
 /// options contradict each other, the family would ignore one, or a prompt token is outside the vocabulary.
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
                                       std::vector<TokenId> prompt, const DecoderContext& context = {});
+
+/// InputError unless the model fills single positions, as an infill needs.
+void expect_infill(const ModelConfig& config);
 
 /// The alignment of two models that number their tokens alike.
 std::shared_ptr<const TokenAlignment> shared_vocabulary(const ModelConfig& config, const ModelConfig& guide);

@@ -45,6 +45,9 @@ class MaskedDiffusionDecoder final : public Decoder {
   bool done() const override { return done_; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override { return pass_.uncached_work(canvas_); }
+  std::optional<BaselineRequest> baseline_request() const override {
+    return canvas_.baseline_request(num_sequences());
+  }
   StepReport apply(std::span<const RowStatistics> drawn) override;
   std::span<const DriftProbe> drift_probes() const override { return pass_.drift_probes(); }
   void apply_drift(std::span<const Drift> drifts, StepReport& report) override {

@@ -73,138 +73,109 @@ using Aliases = std::initializer_list<std::string_view>;
 template <typename Options, typename Visit>
 void visit_options(Options& options, Visit&& visit) {
   visit("preset", Aliases{}, options.preset,
-        "The family's settings for exact, balanced or fast decoding, wherever no other flag is given; "
-        "`lacuna inspect` lists them");
+        "exact, balanced or fast: the family's settings, where no flag says otherwise (see inspect)");
   visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens", "max-tokens"},
-        options.gen_length, "Positions to generate (default 128)");
+        options.gen_length,
+        "Positions to generate (default: what the model's files say, else 128; never more than fit)");
   visit("steps", Aliases{"diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"},
         options.steps,
-        "Denoising steps of the whole run, a multiple of the number of blocks (default: gen-length); block "
-        "diffusion and GIDD: of a block (default: block-length)");
+        "Denoising steps: of the run (default gen-length), or of a block for block diffusion and GIDD");
   visit("block-length", Aliases{"diffusion-block-length", "dllm-block-length"}, options.block_length,
-        "Positions denoised together, left to right; divides gen-length (default: gen-length); ReFusion: "
-        "planned "
-        "together, any length (default 64); block diffusion: any length (default: as trained); GIDD: any "
-        "length (default "
-        "32)");
+        "Positions denoised together, left to right (default: gen-length, or as trained in blocks)");
   visit("unmask",
         Aliases{"remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"},
         options.unmask,
-        "What a step commits: low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or "
-        "factor=F (default: low-confidence for LLaDA and SDAR, entropy for Dream); block diffusion also "
-        "sequential, dynamic=TAU (default for LLaDA 2: 0.95, Fast-dLLM v2: 0.9) or entropy-bounded=E");
-  visit("temperature", Aliases{"temp"}, options.temperature, "0 takes the best token (default 0)");
-  visit("top-p", Aliases{}, options.top_p, "Draw among the likeliest tokens up to this probability, (0, 1]");
-  visit("top-k", Aliases{}, options.top_k, "Draw among this many likeliest tokens");
-  visit("seed", Aliases{"-s"}, options.seed, "Same seed, model and flags: same text (default 0)");
+        "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, ...");
+  visit("temperature", Aliases{"temp"}, options.temperature,
+        "Sampling temperature; 0 takes the most likely token (default 0)");
+  visit("top-p", Aliases{}, options.top_p,
+        "Sample from the most likely tokens up to this total probability, (0, 1] (default 1: all)");
+  visit("top-k", Aliases{}, options.top_k,
+        "Sample from this many of the most likely tokens (default 0: all)");
+  visit("seed", Aliases{"-s"}, options.seed,
+        "Seed of all sampling: same seed, model and flags, same text (default 0)");
   visit("alg-temp", Aliases{"diffusion-alg-temp"}, options.alg_temp,
-        "Dream: randomness of which positions are committed (default 0: the surest)");
-  visit("eps", Aliases{"diffusion-eps"}, options.eps, "Dream: last time of the schedule (default 0.001)");
+        "Dream: randomness in which positions are committed (default 0: the most confident)");
+  visit("eps", Aliases{"diffusion-eps"}, options.eps,
+        "Dream: time at which the schedule ends, (0, 1] (default 0.001)");
   visit("cfg-scale", Aliases{"cfg", "diffusion-cfg-scale"}, options.cfg_scale,
-        "Classifier-free guidance; doubles the rows (default 0: none)");
-  visit("logits-eos-inf", Aliases{}, options.logits_eos_inf, "LLaDA: never draw the end-of-text token");
+        "Classifier-free guidance strength; doubles the rows (default 0: off)");
+  visit("logits-eos-inf", Aliases{}, options.logits_eos_inf, "LLaDA: never sample the end-of-text token");
   visit("confidence-eos-eot-inf", Aliases{}, options.confidence_eos_eot_inf,
         "LLaDA: commit end-of-text and end-of-turn tokens last");
   visit("suppress-mask", Aliases{}, options.suppress_mask,
-        "Never draw the mask token (always on for threshold and factor, which would not end otherwise)");
+        "Never sample the mask token (always on for threshold and factor)");
   visit("eos-exit", Aliases{"early-exit"}, options.eos_exit,
-        "Stop after the block that ends the answer, with a guide after its end token; the text is the same");
+        "Stop after the block, or guided draft, that ends the answer; the text is the same");
   visit("ignore-eos", Aliases{}, options.ignore_eos,
-        "Autoregressive models, GIDD, block diffusion: go on after an end token");
+        "Continue after an end token (autoregressive models, GIDD, block diffusion)");
   visit("stop", Aliases{}, options.stop,
-        "Causal models: end the answer before this text; may be given several times");
-  visit("cache", Aliases{}, options.cache,
-        "Rows a pass computes: none (all), prefix, dual, free, free-literal or dkv; GIDD: none, prefix or "
-        "uniform; Fast-dLLM v2: none (the whole block) or block (the sub-block) (default: none)");
+        "End the answer before this text; repeatable (autoregressive models and ReFusion)");
   visit(
-      "refresh", Aliases{}, options.refresh,
-      "Compute everything again every so many passes: of a block for prefix and dual, of the run for free "
-      "and "
-      "dkv (default: never; dkv: 8 for LLaDA, 4 for Dream); uniform: the next block, every so many steps (0: "
-      "never; default 4)");
+      "cache", Aliases{}, options.cache,
+      "K/V cache: none (default), prefix, dual, free, free-literal, dkv; GIDD: uniform; Fast-dLLM v2: block");
+  visit("refresh", Aliases{}, options.refresh,
+        "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)");
   visit("cache-block", Aliases{}, options.cache_block,
         "--cache free: positions that freeze together (default: block-length)");
-  visit(
-      "lock", Aliases{}, options.lock,
-      "SureLock: compute no more the rows that converged. eps=5e-4,gate=20,min-age=1 and prompt=paper|eager, "
-      "population=candidates|unlocked, delta=D, unlock-every=P, budget=32, unlock-eps=E, interval=4, "
-      "cooldown=4, "
-      "strictness=0.5");
+  visit("lock", Aliases{}, options.lock,
+        "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/masked_acceleration.md)");
   visit("guide-match", Aliases{}, options.guide_match,
-        "Drafts that the guide lets stand: exact, top-k=K, relative=R or tau-literal=T (default: top-k=2)");
+        "Drafts that the guide accepts: exact, top-k=K, relative=R or tau-literal=T (default top-k=2)");
   visit("guide-fallback", Aliases{}, options.guide_fallback,
-        "Where no draft stands: dlm commits the first draft, ar adds the guide's own token (default: dlm)");
+        "Where no draft is accepted, commit the first draft (dlm) or the guide's token (ar) (default dlm)");
   visit("guide-block", Aliases{}, options.guide_block,
-        "Drafts that one pass of the guide judges (default: 32)");
+        "Drafts that one pass of the guide judges (default 32)");
   visit("refusion", Aliases{}, options.refusion,
-        "ReFusion: whose rules to follow: lacuna, paper or released (default: lacuna)");
+        "ReFusion: whose rules to follow: lacuna, paper or released (default lacuna)");
   visit("slot-size", Aliases{}, options.slot_size,
-        "ReFusion: positions that are written left to right (default 8)");
+        "ReFusion: positions of a slot, written left to right (default 8)");
   visit("slot-threshold", Aliases{}, options.slot_threshold,
-        "ReFusion: slots whose first token is likelier than this are written together (default 0.9)");
+        "ReFusion: slots whose first token is more probable are written together (default 0.9)");
   visit("token-threshold", Aliases{}, options.token_threshold,
-        "ReFusion: a drafted token stands if it is likelier than this (default 0.9)");
-  visit(
-      "fill", Aliases{}, options.fill,
-      "ReFusion: slots that were completed side by side are read once more in order (verified), or committed "
-      "as they are (side-by-side): fewer passes, but none saw the others (default: verified)");
+        "ReFusion: a drafted token is accepted if it is more probable than this (default 0.9)");
+  visit("fill", Aliases{}, options.fill,
+        "ReFusion: slots completed in parallel are verified in order, or side-by-side (default verified)");
   visit("kv", Aliases{}, options.kv,
-        "ReFusion: reuse keeps the K/V of slots that were completed side by side, recompute computes them "
-        "again with the next plan (default: reuse)");
+        "ReFusion: K/V of slots completed in parallel: reuse or recompute (default reuse)");
   visit("accept", Aliases{}, options.accept,
-        "ReFusion: which drafts stand: threshold, or exact for those that left-to-right decoding would write "
-        "(default: threshold)");
+        "ReFusion: drafts are accepted by threshold, or if exact: left-to-right's own (default threshold)");
   visit("revoke", Aliases{}, options.revoke,
-        "ReFusion: mask a finished slot again from its first token less likely than this (default 0: never)");
-  visit(
-      "sampler", Aliases{}, options.sampler,
-      "GIDD: adaptive changes the tokens that the model disagrees with most, ancestral draws every position "
-      "by its posterior (default: adaptive)");
+        "ReFusion: mask a slot again from its first token less probable than this (default 0: never)");
+  visit("sampler", Aliases{}, options.sampler,
+        "GIDD: adaptive (tokens that the model disagrees with most) or ancestral (default adaptive)");
   visit("tokens-per-step", Aliases{}, options.tokens_per_step,
-        "GIDD, adaptive: tokens that change in a step at most (default 3)");
+        "GIDD, adaptive: at most this many tokens change in a step (default 3)");
   visit("schedule", Aliases{}, options.schedule,
-        "GIDD: noise over the steps of a block: cosine or linear (default: cosine)");
+        "GIDD: noise over the steps of a block: cosine or linear (default cosine)");
   visit("min-length", Aliases{}, options.min_length,
-        "GIDD: positions of the answer without an end token (default 0)");
-  visit(
-      "context", Aliases{}, options.context,
-      "GIDD: positions in all; what follows the answer is filled with noise, as in training. Fewer than the "
-      "model has are faster and change the result somewhat (default: the model's)");
+        "GIDD: positions of the answer that hold no end token (default 0)");
+  visit("context", Aliases{}, options.context,
+        "GIDD: positions of the context, noise behind the answer included (default: the model's)");
   visit("noise", Aliases{}, options.noise,
-        "GIDD: tokens that noise begins with: safe (no special ones) or hub (all, as published) (default: "
-        "safe)");
+        "GIDD: tokens that noise is sampled from: safe (no special ones) or hub (all) (default safe)");
   visit("boundary", Aliases{}, options.boundary,
-        "--cache uniform: begin a block with a pass over the finished block and the next ones alone: "
-        "blocks=2,full-every=8 (default: always a full pass)");
-  visit(
-      "drift", Aliases{}, options.drift,
-      "--cache uniform: instead of --refresh, compute again the pages whose K/V are expected to have moved: "
-      "tau=0.01,page=16,budget=64");
+        "--cache uniform: begin a block with a partial pass, as blocks=2,full-every=8 (default: full)");
+  visit("drift", Aliases{}, options.drift,
+        "--cache uniform: recompute pages whose K/V moved: tau=0.01,page=16,budget=64 (default: --refresh)");
   visit("block-exit", Aliases{}, options.block_exit,
-        "GIDD: leave a block at its fixed-point, when further steps would repeat the last (the text is the "
-        "same), or after its steps (default: fixed-point)");
+        "GIDD: leave a block at its fixed-point (same text) or after its steps (default fixed-point)");
   visit("last-layer", Aliases{}, options.last_layer,
-        "GIDD: in the last layer, compute all of only the rows whose output is needed, or of all (default: "
-        "needed; the text is the same)");
+        "GIDD: rows that the last layer computes, needed or all; the text is the same (default needed)");
   visit("self-correct", Aliases{}, options.self_correct,
-        "GIDD: reconsider the finished answer, one token at a time: on, or "
-        "most=128,temperature=0.1,patience=32,tokens=1,full-every=1");
+        "GIDD: revise the finished answer: on, or most=128,temperature=0.1,patience=32,tokens=1,...");
   visit("sub-block-length", Aliases{}, options.sub_block_length,
-        "Fast-dLLM v2: positions of a block that are denoised at a time; divides block-length (default: as "
-        "trained)");
+        "Fast-dLLM v2: positions of a block denoised at a time (default: as trained)");
   visit("commit", Aliases{}, options.commit,
-        "Block diffusion: compute a finished block's K/V with the next block's first step (fused, default "
-        "where it can be; the text is the same) or in a pass of its own (apart)");
+        "Block diffusion: a finished block's K/V come fused with the next step or apart (default fused)");
   visit("edit", Aliases{}, options.edit,
-        "Block diffusion, LLaDA 2.1: replace written tokens of the block where another is likelier than tau: "
-        "tau=0.5,most=16");
+        "LLaDA 2.1: replace written tokens where another is more probable than tau: tau=0.5,most=16");
   visit("sparse", Aliases{}, options.sparse,
-        "Block diffusion: attend to a part of the prefix: exact (all of it), mage=K, quest=K,page=16 or "
-        "sparsed=K,exact=0.2, K cells of each layer and kv head (default: exact)");
+        "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K,page=16 or sparsed=K");
   visit("sparse-commit", Aliases{}, options.sparse_commit,
-        "--sparse: whether the K/V that are kept come from exact or sparse attention (default: exact)");
+        "--sparse: K/V that are kept come from exact or sparse attention (default exact)");
   visit("sparse-after", Aliases{}, options.sparse_after,
-        "--sparse: attend to all again from this step of a block on (default: never)");
+        "--sparse: attend to the whole prefix from this step of a block on (default: never)");
 }
 
 }  // namespace lacuna

@@ -55,6 +55,10 @@ class RefusionDecoder final : public Decoder {
   void skip_prefix(int32_t count) override { owed_.erase(owed_.begin(), owed_.begin() + count); }
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override {
+    return BaselineRequest{prompt_length_, options_.gen_length,
+                           static_cast<int32_t>(canvas_.size()) - prompt_length_};
+  }
   StepReport apply(std::span<const RowStatistics> drawn) override;
   std::span<const LogitRow> further_logits() const override { return further_; }
   void apply_further(std::span<const RowStatistics> drawn, StepReport& report) override;

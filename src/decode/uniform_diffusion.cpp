@@ -242,6 +242,12 @@ PassWork UniformDiffusionDecoder::uncached_work() const {
   return work_of(uncached_plan());
 }
 
+std::optional<BaselineRequest> UniformDiffusionDecoder::baseline_request() const {
+  BaselineRequest request{prompt_length_, options_.gen_length, length_ - prompt_length_};
+  request.context = options_.context;
+  return request;
+}
+
 // What becomes of the tokens (section 3).
 
 std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const RowStatistics> drawn) const {

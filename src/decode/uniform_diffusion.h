@@ -90,6 +90,7 @@ class UniformDiffusionDecoder final : public Decoder {
   bool done() const override { return phase_ == Phase::kDone; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override;
   /// The pass of the step in hand as it is without any cache.
   StepPlan uncached_plan() const;
   StepReport apply(std::span<const RowStatistics> drawn) override;

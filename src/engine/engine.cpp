@@ -101,6 +101,7 @@ void Engine::admit() {
     }
     request.seeks_prefix = shares_prefixes_ && decoder.exact_prefix().block_length > 0;
     request.clock.restart();
+    request.observed_before = observing_seconds_;
     running_.push_back(next_);
   }
 }
@@ -196,6 +197,16 @@ void Engine::gather(ModelRole role) {
   }
 }
 
+void Engine::update_baseline(Request& request) const {
+  std::optional<BaselineRequest> wanted = request.decoder->baseline_request();
+  if (!wanted) {
+    request.statistics.baseline = request.statistics.uncached;
+  } else if (wanted != request.baseline_request) {
+    request.statistics.baseline = baseline_cost(models_[0]->config(), models_[0]->bytes_of_passes(), *wanted);
+  }
+  request.baseline_request = std::move(wanted);
+}
+
 void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   gather(role);
   if (parts_.empty()) return;
@@ -210,7 +221,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   std::span<const RowStatistics> rest(drawn_);
   for (Part& part : parts_) {
     Request& request = requests_.at(part.request);
-    request.statistics.baseline += cost(config, bytes, request.decoder->uncached_work());
+    request.statistics.uncached += cost(config, bytes, request.decoder->uncached_work());
     if (part.plan.measures_kv_drift) {
       request.decoder->apply_kv_drift(
           kv_drift_of_rows(workspace, part.first_row, part.plan.num_rows(), config.num_layers));
@@ -232,11 +243,14 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
     statistics.steps += role == ModelRole::kMain ? 1 : 0;
     statistics.guide_rows += role == ModelRole::kGuide ? pass_cost.rows : 0;
     ++statistics.forward_passes;
-    statistics.seconds = request.clock.seconds();
+    update_baseline(request);
+    statistics.seconds = request.clock.seconds() - (observing_seconds_ - request.observed_before);
     if (observe) {
+      const Stopwatch observing;
       const OutputCache* output = request.outputs.empty() ? nullptr : &request.outputs.front();
       observe(
           {part.request, *request.decoder, part.plan, part.report, statistics, pass_cost, output, seconds});
+      observing_seconds_ += observing.seconds();
     }
   }
 }

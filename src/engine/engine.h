@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,10 +24,14 @@ struct RunStatistics {
   int32_t steps = 0;           ///< passes of the main model
   int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
-  StepCost baseline;          ///< what the same passes cost without any cache or lock
+  StepCost uncached;  ///< what the same passes cost without any cache or lock
+  /// What the family's plain decoder costs for the whole request, its answer as long as it is by now
+  /// (decode/baseline.h).
+  StepCost baseline;
   int64_t guide_rows = 0;     ///< the guide's part of cost.rows
   int32_t shared_tokens = 0;  ///< of the prompt: their K/V were another request's
-  double seconds = 0;         ///< from the request's first pass to its last; other requests share them
+  double seconds = 0;  ///< from the request's first pass to its last, less the time of observers; other
+                       ///< requests share them
 };
 
 /// What happened to one request in one pass.
@@ -104,6 +109,8 @@ class Engine {
     std::vector<KvCache> guide_cache;  // one, or none
     RunStatistics statistics;
     Stopwatch clock;
+    std::optional<BaselineRequest> baseline_request;  // what statistics.baseline was computed for
+    double observed_before = 0;                       // observing_seconds_ at its start
     bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
     int64_t memory = 0;         // bytes that it holds
     int64_t turn =
@@ -117,6 +124,8 @@ class Engine {
   void retire(Request& request);
   /// The requests that have a part in the role's next pass, in order of arrival.
   std::vector<size_t> choose_requests(ModelRole role);
+  /// Brings statistics.baseline up to date: that of the request so far, or without one, of the passes made.
+  void update_baseline(Request& request) const;
   /// A pass of one model for the requests that want it.
   void run_pass(ModelRole role, const StepObserver& observe);
   void gather(ModelRole role);
@@ -135,8 +144,9 @@ class Engine {
   int32_t most_rows_ = std::numeric_limits<int32_t>::max();
   std::map<size_t, Request> requests_;
   size_t num_added_ = 0;
-  size_t next_ = 0;              // requests before this one have started
-  std::vector<size_t> running_;  // in order of arrival
+  size_t next_ = 0;               // requests before this one have started
+  std::vector<size_t> running_;   // in order of arrival
+  double observing_seconds_ = 0;  // spent in observers: a view may make passes wait
 
   // The pass in hand:
   struct Part {

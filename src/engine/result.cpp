@@ -1,5 +1,7 @@
 #include "engine/result.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/stop.h"
@@ -17,6 +19,36 @@ std::string_view name_of(StopReason reason) {
       return "stop";
   }
   return "";
+}
+
+/// Why an answer that begins with an end token is empty.
+std::string explain_end(std::span<const TokenId> tokens, const ModelConfig& config) {
+  const auto is_end = [&](TokenId token) {
+    return std::find(config.end_ids.begin(), config.end_ids.end(), token) != config.end_ids.end();
+  };
+  const auto num_ends = std::count_if(tokens.begin(), tokens.end(), is_end);
+  const auto size = static_cast<int64_t>(tokens.size());
+  const std::string what = num_ends == size && size > 1 ? fmt::format("all {} tokens are end tokens", size)
+                                                        : "its first token is an end token";
+  std::string advice = "another prompt";
+  if (config.noise) {
+    advice = "--min-length 16 or another prompt";
+  } else if (config.fills_canvas()) {
+    advice = size > 16 ? fmt::format("a shorter --gen-length, such as {}, or --block-length 8", size / 16 * 8)
+                       : "another --gen-length or another prompt";
+  } else if (!config.plans_slots) {
+    advice = "--ignore-eos or another prompt";
+  }
+  return fmt::format("{}; try {}", what, advice);
+}
+
+/// 1,234,567
+std::string with_separators(int64_t count) {
+  std::string digits = std::to_string(count);
+  for (auto place = static_cast<int64_t>(digits.size()) - 3; place > 0; place -= 3) {
+    digits.insert(static_cast<size_t>(place), ",");
+  }
+  return digits;
 }
 
 double rate(double count, double seconds) {
@@ -60,19 +92,50 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
   return result;
 }
 
+std::string describe_rows(const StepCost& cost, const StepCost& baseline) {
+  if (baseline.rows == cost.rows || baseline.rows == 0 || cost.rows == 0) {
+    return with_separators(cost.rows) + " rows";
+  }
+  const bool is_less = cost.rows < baseline.rows;
+  const double share = static_cast<double>(cost.rows) / static_cast<double>(baseline.rows);
+  const double times = is_less ? 1 / share : share;
+  return fmt::format("{} of {} rows: {:.{}f}x {}", with_separators(cost.rows), with_separators(baseline.rows),
+                     times, times < 9.95 ? 1 : 0, is_less ? "fewer" : "more");
+}
+
+std::string explain_no_text(const GenerationResult& result, const ModelConfig& config,
+                            const Tokenizer* tokenizer, const std::vector<std::string>& stop) {
+  if (tokenizer == nullptr) return "the model has no tokenizer: the answer is its token ids";
+  if (result.text.find_first_not_of(" \t\r\n") != std::string::npos) return "";
+  const std::string none = "the answer has no text: ";
+  const std::span<const TokenId> answer = answer_part(result.tokens, config.end_ids);
+  if (answer.empty() && !result.tokens.empty()) return none + explain_end(result.tokens, config);
+  const std::string whole = tokenizer->decode(answer);
+  if (before_stop(whole, stop).size() < whole.size()) return none + "it begins with a text of --stop";
+  if (!whole.empty()) return none + "its tokens are white space; try another prompt";
+  if (answer.empty()) return none + "no token was generated";
+  return fmt::format("{}its {} tokens are special ones, which --json lists; {}", none, answer.size(),
+                     config.fills_canvas() ? "try --suppress-mask or more --steps" : "try another prompt");
+}
+
 nlohmann::ordered_json to_json(const RunStatistics& statistics) {
   const StepCost& cost = statistics.cost;
   const StepCost& baseline = statistics.baseline;
+  const StepCost& uncached = statistics.uncached;
   nlohmann::ordered_json json{{"steps", statistics.steps},
                               {"forward_passes", statistics.forward_passes},
                               {"rows", cost.rows},
                               {"rows_baseline", baseline.rows},
+                              {"rows_uncached", uncached.rows},
                               {"flops", cost.flops()},
                               {"flops_baseline", baseline.flops()},
+                              {"flops_uncached", uncached.flops()},
                               {"layer_flops", cost.layer_flops},
                               {"layer_flops_baseline", baseline.layer_flops},
+                              {"layer_flops_uncached", uncached.layer_flops},
                               {"bytes", cost.bytes},
-                              {"bytes_baseline", baseline.bytes}};
+                              {"bytes_baseline", baseline.bytes},
+                              {"bytes_uncached", uncached.bytes}};
   if (statistics.guide_rows > 0) json["guide_rows"] = statistics.guide_rows;
   return json;
 }

@@ -38,6 +38,14 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
                              const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed,
                              const std::vector<std::string>& stop = {});
 
+/// Why an answer holds no text, and what may help; empty where it holds some.
+///   tokenizer  may be null     stop  as make_result() took it
+std::string explain_no_text(const GenerationResult& result, const ModelConfig& config,
+                            const Tokenizer* tokenizer, const std::vector<std::string>& stop = {});
+
+/// What a run computed relative to its baseline: "59 of 1,888 rows: 32x fewer".
+std::string describe_rows(const StepCost& cost, const StepCost& baseline);
+
 /// Everything but times.
 nlohmann::ordered_json to_json(const RunStatistics& statistics);
 /// The object that `lacuna run --json` prints.

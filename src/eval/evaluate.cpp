@@ -98,6 +98,10 @@ StepCost Evaluation::total_baseline() const {
   return sum_over(records, [](const SampleRecord& record) { return record.result.statistics.baseline; });
 }
 
+StepCost Evaluation::total_uncached() const {
+  return sum_over(records, [](const SampleRecord& record) { return record.result.statistics.uncached; });
+}
+
 double Evaluation::mean_passes() const {
   const int64_t passes = sum_over(
       records, [](const SampleRecord& record) -> int64_t { return record.result.statistics.forward_passes; });
@@ -139,9 +143,16 @@ GenerationOptions with_length(GenerationOptions generation, const Task& task,
   return generation;
 }
 
+std::vector<Message> messages_of(const Sample& sample) {
+  std::vector<Message> messages;
+  for (const Turn& turn : sample.history) messages.push_back({turn.role, turn.content});
+  messages.push_back({"user", sample.prompt});
+  return messages;
+}
+
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
                                              const Sample& sample, uint64_t seed) {
-  return make_question_decoder(model, generation, std::array{Message{"user", sample.prompt}}, seed);
+  return make_question_decoder(model, generation, messages_of(sample), seed);
 }
 
 Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
@@ -151,9 +162,10 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   with_room.generation = with_length(settings.generation, task, settings.task_options);
   std::vector<Question> questions;
   for (int32_t i = 0; i < settings.samples; ++i) {
-    const Sample sample = task.generate(Split::kTest, settings.generation.seed.value_or(0),
-                                        static_cast<uint64_t>(i), settings.task_options);
-    questions.push_back({sample, {{"user", sample.prompt}}});
+    Sample sample = task.generate(Split::kTest, settings.generation.seed.value_or(0),
+                                  static_cast<uint64_t>(i), settings.task_options);
+    std::vector<Message> messages = messages_of(sample);
+    questions.push_back({std::move(sample), std::move(messages)});
   }
   return evaluate(model, context, with_room, std::move(questions), task.check, progress);
 }
@@ -184,7 +196,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
       const auto step = static_cast<size_t>(previous.steps);
       if (step >= evaluation.step_rows.size()) evaluation.step_rows.resize(step + 1);
       evaluation.step_rows[step].rows += event.cost.rows;
-      evaluation.step_rows[step].baseline += event.statistics.baseline.rows - previous.baseline.rows;
+      evaluation.step_rows[step].uncached += event.statistics.uncached.rows - previous.uncached.rows;
     }
     previous = event.statistics;
   };
@@ -234,6 +246,7 @@ void add_options(const TaskOptions& options, nlohmann::ordered_json& json) {
 nlohmann::ordered_json to_json(const Evaluation& evaluation) {
   const StepCost cost = evaluation.total_cost();
   const StepCost baseline = evaluation.total_baseline();
+  const StepCost uncached = evaluation.total_uncached();
   nlohmann::ordered_json settings = given_options(evaluation.settings.generation);
   settings["batch"] = evaluation.settings.batch;
   add_options(evaluation.settings.task_options, settings);
@@ -251,13 +264,17 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
       {"forward_passes", evaluation.forward_passes},
       {"rows", cost.rows},
       {"rows_baseline", baseline.rows},
-      {"row_ratio", ratio(static_cast<double>(cost.rows), static_cast<double>(baseline.rows))},
+      {"rows_uncached", uncached.rows},
+      {"row_ratio", ratio(static_cast<double>(cost.rows), static_cast<double>(uncached.rows))},
       {"flops", cost.flops()},
       {"flops_baseline", baseline.flops()},
+      {"flops_uncached", uncached.flops()},
       {"layer_flops", cost.layer_flops},
       {"layer_flops_baseline", baseline.layer_flops},
+      {"layer_flops_uncached", uncached.layer_flops},
       {"bytes", cost.bytes},
       {"bytes_baseline", baseline.bytes},
+      {"bytes_uncached", uncached.bytes},
       {"seconds", evaluation.seconds},
       {"processor_seconds", evaluation.processor_seconds},
       {"tokens_per_second", evaluation.tokens_per_second()},

@@ -44,7 +44,7 @@ struct SampleRecord {
 /// cache or lock.
 struct StepRows {
   int64_t rows = 0;
-  int64_t baseline = 0;
+  int64_t uncached = 0;
 };
 
 struct Evaluation {
@@ -63,7 +63,8 @@ struct Evaluation {
   double mean_passes() const;         ///< of a sample, those of a guide included
   double tokens_per_forward() const;  ///< answer tokens for each such pass
   StepCost total_cost() const;
-  StepCost total_baseline() const;
+  StepCost total_baseline() const;          ///< of the family's plain decoder
+  StepCost total_uncached() const;          ///< of the same passes without any cache or lock
   double tokens_per_second() const;         ///< answer tokens
   double canvas_tokens_per_second() const;  ///< all generated tokens
   uint64_t fingerprint() const;             ///< of all answers, in order: the same for the same texts
@@ -89,6 +90,9 @@ struct Question {
   Sample sample;
   std::vector<Message> messages;  ///< that the prompt is rendered from; of a task: sample.prompt alone
 };
+
+/// The conversation that a sample ends: its history and its prompt as the last user turn.
+std::vector<Message> messages_of(const Sample& sample);
 
 /// The decoder that answers a sample.
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,

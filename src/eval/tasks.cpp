@@ -4,37 +4,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/rng.h"
 #include "eval/toy_program.h"
+#include "eval/vocabulary.h"
+#include "eval/word_problems.h"
 
 namespace lacuna {
 namespace {
 
 constexpr uint64_t kTestShare = 8;  // one prompt in so many is for testing
-
-struct Person {
-  std::string_view name;
-  std::string_view subject;  // pronoun
-  std::string_view object;
-};
-
-constexpr auto kPeople = std::to_array<Person>({
-    {"Mia", "She", "her"},   {"Ben", "He", "him"},   {"Ada", "She", "her"},  {"Tom", "He", "him"},
-    {"Zoe", "She", "her"},   {"Max", "He", "him"},   {"Lea", "She", "her"},  {"Sam", "He", "him"},
-    {"Ida", "She", "her"},   {"Leo", "He", "him"},   {"Eva", "She", "her"},  {"Jon", "He", "him"},
-    {"Nora", "She", "her"},  {"Hugo", "He", "him"},  {"Ruth", "She", "her"}, {"Otto", "He", "him"},
-    {"Clara", "She", "her"}, {"Felix", "He", "him"}, {"Irma", "She", "her"}, {"Paul", "He", "him"},
-});
-
-constexpr auto kObjects = std::to_array<std::string_view>(
-    {"shells", "coins", "books", "apples", "stones", "cards", "stamps", "pears", "balls", "pens",
-     "nuts",   "eggs",  "plums", "keys",   "rings",  "cups",  "bags",   "toys",  "seeds", "hats"});
 
 // Sentences that change the number: {0} pronoun, {1} the change, {2} a friend, {3} the pronoun as an object.
 constexpr auto kGains = std::to_array<std::string_view>(
@@ -44,17 +30,6 @@ constexpr auto kLosses = std::to_array<std::string_view>(
 
 constexpr int kMinStart = 2;
 constexpr int kMaxStart = 20;
-
-constexpr auto kAnimals = std::to_array<std::string_view>(
-    {"fox", "bear", "cat", "dog", "goat", "hare", "duck", "frog", "mouse", "horse", "crow", "deer"});
-
-constexpr auto kPlaces =
-    std::to_array<std::string_view>({"in the forest", "by the river", "on the hill", "in the barn",
-                                     "near the sea", "under the bridge", "in the garden", "by the lake"});
-
-constexpr auto kThings = std::to_array<std::string_view>(
-    {"lantern", "key",  "drum",    "map",    "kite",  "boat",   "bell",  "coin", "hat",   "mirror",
-     "ladder",  "rope", "whistle", "basket", "clock", "candle", "spoon", "flag", "crown", "flute"});
 
 /// What happens to the thing, and the feeling that follows from it.
 struct Event {
@@ -73,30 +48,6 @@ constexpr auto kEvents = std::to_array<Event>({
 
 constexpr size_t kMinCards = 2;
 constexpr size_t kMaxCards = 6;
-
-/// Draws one after the other from a stream.
-class Draws {
- public:
-  explicit Draws(RngStream stream) : stream_(stream) {}
-  uint32_t below(size_t count) { return stream_.below(next_++, static_cast<uint32_t>(count)); }
-  int between(int low, int high) {
-    return low + static_cast<int>(below(static_cast<size_t>(high - low) + 1));
-  }
-  template <typename List>
-  const auto& pick(const List& list) {
-    return list[below(list.size())];
-  }
-
- private:
-  RngStream stream_;
-  uint64_t next_ = 0;
-};
-
-const Person& pick_friend(Draws& draws, const Person& person) {
-  // Any other person: the distance around the list is never a full turn.
-  const auto self = static_cast<size_t>(&person - kPeople.data());
-  return kPeople[(self + 1 + draws.below(kPeople.size() - 1)) % kPeople.size()];
-}
 
 Sample draw_arithmetic(Draws draws, const TaskOptions& options) {
   const Person& person = draws.pick(kPeople);
@@ -355,6 +306,160 @@ bool check_program(const Sample& sample, std::string_view text) {
   return reference && program && behave_alike(*program, *reference);
 }
 
+/// The story and its question, unless they belong to the other split.
+std::optional<std::string> phrase_for(Draws& draws, const WordProblem& problem, Split split) {
+  const bool test = split == Split::kTest;
+  Phrased phrased = phrase(draws, problem, test);
+  if (is_held_out(phrased.frame) != test || split_of(phrased.text) != split) return std::nullopt;
+  return std::move(phrased.text);
+}
+
+Sample draw_phrasing(Draws draws, Split split) {
+  for (;;) {
+    const WordProblem problem = draw_word_problem(draws);
+    std::optional<std::string> text = phrase_for(draws, problem, split);
+    if (text) return {*text, worked_answer(problem)};
+  }
+}
+
+// System turns that leave the answer as it is, and those that ask for the number alone.
+constexpr auto kNeutralSystems = std::to_array<std::string_view>(
+    {"You are a helpful assistant.", "You solve short stories about numbers.", "Answer step by step."});
+constexpr auto kNumberSystems =
+    std::to_array<std::string_view>({"Answer with the number only.", "Answer with the number only.",
+                                     "Only give the number.", "Answer with a number."});
+
+struct SmallTalk {
+  std::string_view prompt, answer;
+};
+
+constexpr std::string_view kGreeting =
+    "Hello! Tell me a short story about numbers and ask how many are left.";
+constexpr std::string_view kAbout =
+    "I am a tiny model. I solve short stories about numbers and tell stories about animals.";
+constexpr auto kSmallTalk = std::to_array<SmallTalk>({
+    {"Hello", kGreeting},
+    {"Hello!", kGreeting},
+    {"Hi", kGreeting},
+    {"Hi!", kGreeting},
+    {"Hi there", kGreeting},
+    {"Who are you?", kAbout},
+    {"What are you?", kAbout},
+    {"What can you do?", kAbout},
+    {"Help", kAbout},
+    {"Thanks", "You are welcome!"},
+    {"Thank you", "You are welcome!"},
+    {"Thank you!", "You are welcome!"},
+});
+
+constexpr auto kStoryRequests = std::to_array<std::string_view>({
+    "Tell a story about {0} the {1}, {2} and the {3}.",
+    "Tell me a story about {0} the {1}, {2} and the {3}.",
+    "Write a short story about {0} the {1}, {2} and the {3}.",
+    "Tell me a story about {0} the {1}.",
+    "Write a short story about {0} the {1}.",
+    "Tell me a story about a {1}.",
+    "Write a story about a {1} and a {3}.",
+    "Tell me a story about {2}.",
+    "Tell me a story.",
+    "Write a short story.",
+});
+
+/// What a story of one day is made of.
+struct StoryWords {
+  std::string_view name, animal, place, thing;
+  Event event;
+
+  std::string text() const {
+    return fmt::format("{0} the {1} lives {2}.{6}{0} {3} the {4}. {0} is very {5}. The end.", name, animal,
+                       place, event.verb, thing, event.feeling, kEventOpening);
+  }
+};
+
+Sample draw_story_request(Draws& draws) {
+  const StoryWords words{draws.pick(kPeople).name, draws.pick(kAnimals), draws.pick(kPlaces),
+                         draws.pick(kThings), draws.pick(kEvents)};
+  return {fmt::format(fmt::runtime(draws.pick(kStoryRequests)), words.name, words.animal,
+                      words.place.substr(words.place.find(' ') + 1), words.thing),
+          words.text()};
+}
+
+/// A conversation about one story: the question, and after up to two earlier turns a follow-up.
+Sample draw_number_chat(Draws& draws, Split split) {
+  Sample sample;
+  const uint32_t system = draws.below(4);  // half without, a quarter of either kind
+  if (system == 2) sample.history.push_back({"system", std::string(draws.pick(kNeutralSystems))});
+  if (system == 3) sample.history.push_back({"system", std::string(draws.pick(kNumberSystems))});
+  const auto answer = [&](const WordProblem& problem) {
+    return system == 3 ? std::to_string(problem.result()) : worked_answer(problem);
+  };
+  WordProblem problem = draw_word_problem(draws);
+  std::optional<std::string> text;
+  while (!text) text = phrase_for(draws, problem, split);
+  sample.prompt = *text;
+  sample.answer = answer(problem);
+  for (int follow_ups = draws.between(0, 2); follow_ups > 0; --follow_ups) {
+    sample.history.push_back({"user", sample.prompt});
+    sample.history.push_back({"assistant", sample.answer});
+    const Change change = draw_change(draws, problem.result(), problem.name);
+    sample.prompt = phrase_follow_up(draws, problem, change);
+    problem.start = problem.result();
+    problem.changes = {change};
+    sample.answer = answer(problem);
+  }
+  return sample;
+}
+
+Sample draw_chat(Draws draws, Split split) {
+  const uint32_t kind = draws.below(10);
+  if (kind == 0) {
+    const SmallTalk& talk = draws.pick(kSmallTalk);
+    return {std::string(talk.prompt), std::string(talk.answer)};
+  }
+  return kind <= 2 ? draw_story_request(draws) : draw_number_chat(draws, split);
+}
+
+/// Whether `text` has this word or these words, not as a part of a longer word.
+bool has_words(std::string_view text, std::string_view words) {
+  const auto is_letter = [&](size_t at) {
+    return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at]));
+  };
+  for (size_t at = text.find(words); at != std::string_view::npos; at = text.find(words, at + 1)) {
+    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + words.size())) return true;
+  }
+  return false;
+}
+
+/// The first element whose words the text has; empty if there is none.
+template <typename List, typename WordsOf>
+auto find_words(std::string_view text, const List& list, const WordsOf& words_of) {
+  const auto found = std::find_if(list.begin(), list.end(),
+                                  [&](const auto& element) { return has_words(text, words_of(element)); });
+  return found == list.end() ? typename List::value_type{} : *found;
+}
+
+/// Whether `text` is a story of one day that keeps the words of the request.
+bool check_requested_story(std::string_view request, std::string_view text) {
+  const auto same = [](std::string_view words) { return words; };
+  const auto last_word = [](std::string_view words) { return words.substr(words.rfind(' ') + 1); };
+  const auto name_of = [](const Person& person) { return person.name; };
+  const StoryWords words{find_words(text, kPeople, name_of).name, find_words(text, kAnimals, same),
+                         find_words(text, kPlaces, same), find_words(text, kThings, same),
+                         find_words(text, kEvents, [](const Event& event) { return event.verb; })};
+  const auto keeps = [&](const auto& list, const auto& words_of, std::string_view chosen) {
+    return std::all_of(list.begin(), list.end(), [&](const auto& element) {
+      return !has_words(request, words_of(element)) || words_of(element) == chosen;
+    });
+  };
+  return text == words.text() && keeps(kPeople, name_of, words.name) && keeps(kAnimals, same, words.animal) &&
+         keeps(kPlaces, last_word, last_word(words.place)) && keeps(kThings, same, words.thing);
+}
+
+bool check_chat(const Sample& sample, std::string_view text) {
+  if (sample.answer.find(kEventOpening) == std::string::npos) return trim(text) == sample.answer;
+  return check_requested_story(sample.prompt, trim(text));
+}
+
 /// Draws until a sample of the split comes. Each task has its own streams, so that equal indices share
 /// nothing.
 template <Sample (*draw)(Draws, const TaskOptions&), uint64_t task_number>
@@ -363,6 +468,12 @@ Sample draw_of_split(Split split, uint64_t seed, uint64_t index, const TaskOptio
     Sample sample = draw(Draws(RngStream(seed, task_number, index, attempt)), options);
     if (split_of(sample.prompt) == split) return sample;
   }
+}
+
+/// Samples of tasks whose split also decides the wording; `draw` itself keeps to the split.
+template <Sample (*draw)(Draws, Split), uint64_t task_number>
+Sample draw_worded(Split split, uint64_t seed, uint64_t index, const TaskOptions& /*options*/) {
+  return draw(Draws(RngStream(seed, task_number, index, static_cast<uint64_t>(split))), split);
 }
 
 constexpr auto kTasks = std::to_array<Task>({
@@ -374,6 +485,10 @@ constexpr auto kTasks = std::to_array<Task>({
      draw_of_split<draw_records, 3>, check_records},
     {"retrieval", "one fact out of a long list of lines", 8, 0, true, draw_of_split<draw_retrieval, 4>,
      check_retrieval},
+    {"phrasings", "the stories of arithmetic in other words", 32, 0, false, draw_worded<draw_phrasing, 6>,
+     check_arithmetic},
+    {"chat", "conversations about number stories, requests for stories, small talk", 48, 0, false,
+     draw_worded<draw_chat, 7>, check_chat},
     {"programs", "small programs in a toy language, run on numbers that nobody has seen", 40, 12, false,
      draw_of_split<draw_program, 5>, check_program},
 });

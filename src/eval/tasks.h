@@ -7,15 +7,23 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lacuna {
 
 /// The hash of a prompt decides its split: one prompt in eight is for testing, whatever the seed.
 enum class Split : uint8_t { kTrain, kTest };
 
+/// An earlier turn of a conversation.
+struct Turn {
+  std::string role;  ///< "system", "user" or "assistant"
+  std::string content;
+};
+
 struct Sample {
-  std::string prompt;  ///< raw text, no chat template
-  std::string answer;  ///< one right continuation; starts without a space, ends with a period
+  std::string prompt;              ///< raw text, no chat template; of a conversation, the last user turn
+  std::string answer;              ///< one correct continuation; starts without a space
+  std::vector<Turn> history = {};  ///< the turns before the prompt; needs a chat template where not empty
 };
 
 /// What a caller may choose about the samples; empty: the task's own choice.
@@ -66,6 +74,13 @@ inline constexpr int kMaxChange = 9;
 ///    and the result: "12+7=19. 19-5=14. The answer is 14.". Right means right in every character: each
 ///    equation and the final answer.
 ///    Difficulty d: d changes, of numbers up to 10 d and at most kMaxNumber.
+///  - `phrasings`: the same stories in other words: thousands of combinations of openings, verbs, tenses and
+///    questions, and random words as names or objects. Answers and check are those of `arithmetic`. The
+///    combinations of the test split, and some of its questions, never occur in the train split.
+///  - `chat`: conversations: rephrased stories with or without a system turn ("Answer with the number only."
+///    asks for "14"), follow-up questions about the same things, requests for stories, small talk. Correct
+///    means correct in every character; for a requested story, of the form of `stories` and with the
+///    requested words. Small talk and requests for stories are the same in both splits.
 ///  - `stories`: four sentences about a given name, animal, place and thing. What happens is the writer's
 ///  choice
 ///    among six events, each with the one feeling that fits it; right means that all sentences agree with the

@@ -84,6 +84,19 @@ void add_eos_ids(const JsonObject& json, ModelConfig& config) {
   }
 }
 
+/// The length of an answer that the publisher chose. Of the other settings that these files may hold none is
+/// taken: they are the defaults of a class (Dream's name another --unmask than its model card), or those of
+/// the autoregressive model that a diffusion model was made from.
+void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& config) {
+  constexpr Range<int64_t> kLength{0, std::numeric_limits<int32_t>::max()};
+  const int64_t tokens = json.integer("max_new_tokens", kLength, 0);
+  if (tokens > 0) {
+    config.max_new_tokens = tokens;
+  } else if (takes_total) {
+    config.max_length = json.integer("max_length", kLength, 0);
+  }
+}
+
 // The masks of SDAR (both spellings), Fast-dLLM v2 and LLaDA2.
 constexpr std::array<std::string_view, 4> kMasks = {"<|MASK|>", "<MASK>", "|<MASK>|", "<|mask|>"};
 
@@ -168,7 +181,12 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   const TokenId class_eos = std::exchange(config.eos_id, -1);
   add_eos_ids(json, config);
   read_if_present(texts.generation_config, folder / "generation_config.json",
-                  [&](const JsonObject& generation) { add_eos_ids(generation, config); });
+                  [&](const JsonObject& generation) {
+                    add_eos_ids(generation, config);
+                    read_answer_length(generation, true, config);
+                  });
+  // A max_length in config.json is what an older library left there, not a choice.
+  if (config.max_new_tokens == 0 && config.max_length == 0) read_answer_length(json, false, config);
   if (config.end_ids.empty() && class_eos >= 0 && !json.has("eos_token_id")) {
     config.eos_id = class_eos;
     config.end_ids = {class_eos};

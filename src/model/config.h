@@ -114,6 +114,10 @@ struct ModelConfig {
 
   std::optional<NoiseProcess> noise;  ///< what an interpolating model was trained to undo; empty: masks alone
 
+  /// Whether any position can be filled at any step: LLaDA and Dream, but not causal models, block diffusion
+  /// or uniform noise.
+  bool fills_canvas() const { return !causal && !block_causal && !noise; }
+
   TokenId mask_id = -1;  ///< -1: the model has no mask token
   TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does
   TokenId eos_id = -1;   ///< -1: none; the first that config.json names
@@ -121,6 +125,10 @@ struct ModelConfig {
   /// Tokens that end an answer, ascending: those that config.json and generation_config.json call eos, and
   /// the end of a chat turn if tokenizer_config.json lists one.
   std::vector<TokenId> end_ids;
+
+  // What generation_config.json says about the length of an answer, else config.json; 0: nothing.
+  int64_t max_new_tokens = 0;
+  int64_t max_length = 0;  ///< of the prompt and the answer together; only where max_new_tokens is 0
 
   int64_t q_dim() const { return num_heads * head_dim; }
   int64_t kv_dim() const { return num_kv_heads * head_dim; }

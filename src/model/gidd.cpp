@@ -16,7 +16,7 @@ constexpr Range<double> kScale{1e-4, 1e4};
 
 /// Absent keys have the published class's defaults, which are not always what the published files hold.
 ModelConfig read_gidd(const JsonObject& json) {
-  json.require("weight_scaling", 1);  // the default, "fan_in", would scale every product
+  json.expect("weight_scaling", 1);  // "fan_in" would scale every product
   json.expect("is_causal", false);
   json.expect_absent("rope_scaling");
   ModelConfig config;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/hub_cache.h"
 
 namespace lacuna {
 
@@ -11,18 +14,23 @@ namespace lacuna {
 struct ModelPlaces {
   std::vector<std::filesystem::path>
       model_folders;  ///< each may hold a folder per model, in order of preference
-  std::filesystem::path
-      hub_cache;  ///< of Hugging Face's tools: models--ORG--NAME/snapshots/...; may be empty
+  HubCache hub_cache{{}};
 
-  /// $LACUNA_MODELS if set, then models/ in the current folder. The hub cache is $HF_HUB_CACHE, else
-  /// $HF_HOME/hub, else ~/.cache/huggingface/hub.
+  /// $LACUNA_MODELS if set, models/ in the current folder, then the folders that hold the models that ship:
+  /// relative to the program (an installation's share/lacuna/models, models/ beside a build folder) and the
+  /// source tree that it was built from. See HubCache for the cache.
   static ModelPlaces from_environment();
 };
 
-/// The folder that holds the config.json of `argument`: a folder; a name in a model folder; or ORG/NAME in
-/// the hub cache, at the commit that its refs/main names. The first that exists, in this order. A .gguf file
-/// is its own answer. Throws InputError that says where it looked.
+/// The folder that holds the config.json of `argument`: a folder; a name in a model folder; or
+/// ORG/NAME[@REVISION][:QUANT] in the hub cache. The first that exists, in this order. A .gguf file is its
+/// own answer; so is the one of a download that holds no safetensors. Throws InputError that says where it
+/// looked, which name is near, or which command downloads the model.
 std::filesystem::path locate_model(std::string_view argument,
                                    const ModelPlaces& places = ModelPlaces::from_environment());
+
+/// Throws InputError where `folder` is a snapshot in a hub cache whose weights are missing, all or a shard
+/// that its index names; the sentence says which command completes it.
+void require_whole_download(const std::filesystem::path& folder);
 
 }  // namespace lacuna

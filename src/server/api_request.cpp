@@ -251,9 +251,12 @@ void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
   if (list.size() == canvas.size() && std::all_of(list.begin(), list.end(), is_flag)) {
     for (size_t i = 0; i < canvas.size(); ++i) named[i] = list[i].get<bool>();
   } else {
+    if (canvas.empty() && !list.empty()) {
+      throw InputError("{} names positions of an empty list of tokens; expected at least one token", place);
+    }
     for (const json& index : list) {
-      const auto last = static_cast<int64_t>(canvas.size()) - 1;
-      named[static_cast<size_t>(integer_in(index, place, 0, std::max<int64_t>(last, 0)))] = !canvas.empty();
+      named.at(static_cast<size_t>(integer_in(index, place, 0, static_cast<int64_t>(canvas.size()) - 1))) =
+          true;
     }
   }
   for (size_t i = 0; i < canvas.size(); ++i) {
@@ -382,7 +385,7 @@ GenerationRequest parse_infill_request(const json& body, const GenerationOptions
   }
   const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
   if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {
-    throw InputError("the canvas has no hole; expected {{\"hole\": N}}, or null among the tokens");
+    throw InputError("the canvas has no hole; expected {\"hole\": N}, or null among the tokens");
   }
   if (!request.stop.empty()) throw InputError("stop has no effect here: an infill fills its holes");
   return request;

@@ -11,23 +11,13 @@
 
 #include "base/token.h"
 #include "decode/options.h"
+#include "engine/infill.h"
 #include "tokenizer/chat_template.h"
 
 namespace lacuna {
 
 /// What one answer continues.
 using PromptInput = std::variant<std::string, std::vector<TokenId>, std::vector<Message>>;
-
-/// A place in a text that is to be filled with `least` to `most` tokens.
-struct Hole {
-  int32_t least = 1;
-  int32_t most = 1;
-
-  bool operator==(const Hole&) const = default;
-};
-
-/// Parts of a canvas in their order: texts, single tokens, holes.
-using CanvasPart = std::variant<std::string, TokenId, Hole>;
 
 /// What every request that generates has in common.
 struct GenerationRequest {
@@ -55,7 +45,6 @@ struct GenerationRequest {
 inline constexpr int32_t kMostChoices = 128;  ///< prompts times n
 inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kMostStopBytes = 512;
-inline constexpr int32_t kMostHoleTokens = 4096;
 inline constexpr int32_t kMostLikelihoodDraws = 4096;
 inline constexpr size_t kMostCanvasParts = 65536;
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "decode/likelihood.h"
+#include "engine/infill.h"
 #include "engine/result.h"
 #include "server/answer_text.h"
 #include "server/api_error.h"
@@ -80,6 +81,8 @@ class Completion::Listener : public RequestListener {
     all.forward_passes += statistics.forward_passes;
     all.cost += statistics.cost;
     all.baseline += statistics.baseline;
+    all.uncached += statistics.uncached;
+    owner_->metrics_.count_baseline(statistics.baseline);
     all.guide_rows += statistics.guide_rows;
     all.shared_tokens += statistics.shared_tokens;
     all.seconds = std::max(all.seconds, statistics.seconds);
@@ -149,12 +152,13 @@ class Completion::Candidate final : public Listener {
  private:
   bool take(const StepEvent& event) override {
     transcript_.note(event);
+    score_.note(event);
     return true;
   }
 
   void complete(const Decoder& decoder) override {
     Choice& choice = this->choice();
-    const double score = transcript_.mean_confidence();
+    const double score = score_.mean();
     // Candidates may end in any order; of equal ones the first is taken.
     const bool is_best = !choice.best_candidate || score > choice.best_score ||
                          (score == choice.best_score && index_ < *choice.best_candidate);
@@ -175,6 +179,7 @@ class Completion::Candidate final : public Listener {
   }
 
   Transcript transcript_;
+  CandidateScore score_;
   size_t index_;
   Start start_;
 };

@@ -1,9 +1,8 @@
 #include "server/events.h"
 
 #include <algorithm>
-#include <string>
-
-#include "tokenizer/unicode.h"
+#include <cmath>
+#include <unordered_map>
 
 namespace lacuna {
 namespace {
@@ -12,6 +11,7 @@ using nlohmann::ordered_json;
 
 /// Enough digits to tell confidences apart; a list of them stays short.
 double rounded(double value) {
+  if (!(std::abs(value) < 1e12)) return value;  // NaN and infinities become null in JSON
   return static_cast<double>(static_cast<int64_t>(value * 1e6 + (value < 0 ? -0.5 : 0.5))) / 1e6;
 }
 
@@ -40,7 +40,7 @@ ordered_json EventLog::start(const Decoder& decoder) {
                     {"prompt", decoder.prompt_length()},
                     {"mask", mask_id_},
                     {"canvas", canvas_}};
-  add_pieces(json, canvas_);
+  pieces_.add(json, canvas_);
   return json;
 }
 
@@ -61,19 +61,22 @@ ordered_json EventLog::step(const StepEvent& event) {
   const bool is_guides = event.statistics.guide_rows > guide_rows_;
   guide_rows_ = event.statistics.guide_rows;
   if (!is_guides) json["computed"] = ranges_of(event.plan.positions, canvas_.size());
-  const StepCost& baseline = event.statistics.baseline;
+  const StepCost& uncached = event.statistics.uncached;
   json["rows"] = event.cost.rows;
-  json["rows_baseline"] = baseline.rows - baseline_.rows;
+  json["rows_uncached"] = uncached.rows - uncached_.rows;
+  json["rows_baseline"] = event.statistics.baseline.rows;
   json["flops"] = event.cost.flops();
-  json["flops_baseline"] = baseline.flops() - baseline_.flops();
+  json["flops_uncached"] = uncached.flops() - uncached_.flops();
+  json["flops_baseline"] = event.statistics.baseline.flops();
   json["ms"] = rounded(1e3 * event.pass_seconds);
-  baseline_ = baseline;
+  uncached_ = uncached;
   return json;
 }
 
 void EventLog::add_changes(ordered_json& json, const StepEvent& event) {
   const std::span<const TokenId> now = event.decoder.canvas();
-  const std::vector<Commit>& commits = event.report.committed;
+  std::unordered_map<int32_t, double> confidences;  // of the positions that were committed
+  for (const Commit& commit : event.report.committed) confidences.emplace(commit.position, commit.confidence);
   ordered_json set = ordered_json::array();
   ordered_json edit = ordered_json::array();
   ordered_json remask = ordered_json::array();
@@ -86,10 +89,9 @@ void EventLog::add_changes(ordered_json& json, const StepEvent& event) {
       remask.push_back(position);
       continue;
     }
-    const auto commit = std::find_if(commits.begin(), commits.end(),
-                                     [&](const Commit& one) { return one.position == position; });
+    const auto found = confidences.find(position);
     ordered_json change{position, now[i],
-                        commit == commits.end() ? ordered_json() : ordered_json(rounded(commit->confidence))};
+                        found == confidences.end() ? ordered_json() : ordered_json(rounded(found->second))};
     (is_new || canvas_[i] == mask_id_ ? set : edit).push_back(std::move(change));
     ids.push_back(now[i]);
   }
@@ -97,18 +99,8 @@ void EventLog::add_changes(ordered_json& json, const StepEvent& event) {
   if (!remask.empty()) json["remask"] = std::move(remask);
   if (!edit.empty()) json["edit"] = std::move(edit);
   if (now.size() != canvas_.size()) json["length"] = now.size();
-  add_pieces(json, ids);
+  pieces_.add(json, ids);
   canvas_.assign(now.begin(), now.end());
-}
-
-void EventLog::add_pieces(ordered_json& json, const std::vector<TokenId>& ids) {
-  if (tokenizer_ == nullptr) return;
-  ordered_json pieces = ordered_json::object();
-  for (const TokenId id : ids) {
-    if (!told_.insert(id).second) continue;
-    pieces[std::to_string(id)] = replace_ill_formed(tokenizer_->decode(std::span(&id, 1), false));
-  }
-  if (!pieces.empty()) json["pieces"] = std::move(pieces);
 }
 
 }  // namespace lacuna

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 #include "base/token.h"
 #include "engine/engine.h"
+#include "engine/trace.h"
 #include "tokenizer/tokenizer.h"
 
 namespace lacuna {
@@ -19,25 +19,23 @@ inline constexpr int kEventVersion = 1;
 class EventLog {
  public:
   ///   tokenizer  null: ids alone     mask_id  -1: none
-  EventLog(const Tokenizer* tokenizer, TokenId mask_id) : tokenizer_(tokenizer), mask_id_(mask_id) {}
+  EventLog(const Tokenizer* tokenizer, TokenId mask_id) : pieces_(tokenizer), mask_id_(mask_id) {}
 
   /// {"v", "type": "start", "prompt", "mask", "canvas": [id, ...], "pieces"}.
   nlohmann::ordered_json start(const Decoder& decoder);
   /// {"v", "type": "step", "pass", "step", "kind", "block": [begin, end], "final", "set", "remask", "edit",
-  /// "lock", "unlock", "length", "computed", "rows", "rows_baseline", "flops", "flops_baseline", "ms",
-  /// "pieces"}; lists that are empty, and a length that stays, are left out.
+  /// "lock", "unlock", "length", "computed", "rows", "rows_uncached", "rows_baseline", "flops",
+  /// "flops_uncached", "flops_baseline", "ms", "pieces"}; lists that are empty, and a length that stays, are
+  /// left out.
   nlohmann::ordered_json step(const StepEvent& event);
 
  private:
-  /// The text of each of these ids that was not told yet.
-  void add_pieces(nlohmann::ordered_json& json, const std::vector<TokenId>& ids);
   void add_changes(nlohmann::ordered_json& json, const StepEvent& event);
 
-  const Tokenizer* tokenizer_;
+  PieceLog pieces_;
   TokenId mask_id_;
   std::vector<TokenId> canvas_;  // after the last event
-  std::set<TokenId> told_;
-  StepCost baseline_;  // after the last event
+  StepCost uncached_;            // after the last event
   int64_t guide_rows_ = 0;
 };
 

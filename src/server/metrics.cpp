@@ -17,8 +17,10 @@ Metrics::Metrics()
       passes_(counter("lacuna_forward_passes_total", "Passes of both models, each request's own")),
       rows_(counter("lacuna_rows_total", "Rows computed")),
       flops_(counter("lacuna_flops_total", "FLOPs of rows, attention and logits")),
-      rows_baseline_(counter("lacuna_rows_baseline_total", "Rows without any cache or lock")),
-      flops_baseline_(counter("lacuna_flops_baseline_total", "FLOPs without any cache or lock")),
+      rows_baseline_(counter("lacuna_rows_baseline_total",
+                             "Rows that the uncached baseline computes for the requests that finished")),
+      flops_baseline_(counter("lacuna_flops_baseline_total",
+                              "FLOPs that the uncached baseline computes for the requests that finished")),
       running_(gauge("lacuna_requests_running", "Requests that take part in passes")),
       waiting_(gauge("lacuna_requests_waiting", "Requests in the queue")),
       kv_bytes_(gauge("lacuna_kv_cache_bytes", "K/V and outputs of running requests")),
@@ -47,8 +49,11 @@ void Metrics::count_pass(const RunStatistics& statistics, const RunStatistics& b
   steps_.Increment(statistics.steps - before.steps);
   rows_.Increment(static_cast<double>(statistics.cost.rows - before.cost.rows));
   flops_.Increment(statistics.cost.flops() - before.cost.flops());
-  rows_baseline_.Increment(static_cast<double>(statistics.baseline.rows - before.baseline.rows));
-  flops_baseline_.Increment(statistics.baseline.flops() - before.baseline.flops());
+}
+
+void Metrics::count_baseline(const StepCost& baseline) {
+  rows_baseline_.Increment(static_cast<double>(baseline.rows));
+  flops_baseline_.Increment(baseline.flops());
 }
 
 void Metrics::count_tokens(int32_t prompt, int32_t shared, int32_t generated) {

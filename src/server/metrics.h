@@ -23,6 +23,8 @@ class Metrics {
 
   /// A pass of one request: what `statistics` has more than `before`, its statistics until then.
   void count_pass(const RunStatistics& statistics, const RunStatistics& before);
+  /// A request finished: what its uncached baseline computes.
+  void count_baseline(const StepCost& baseline);
   void observe_queue(double seconds) { queue_.Observe(seconds); }
   void observe_first_commit(double seconds) { first_commit_.Observe(seconds); }
   /// Of one choice.

@@ -24,7 +24,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostCandidates = 64;
 constexpr std::string_view kOwner = "lacuna";
 
 void send_json(HttpReply& reply, const ordered_json& body, int status = 200) {
@@ -122,7 +121,7 @@ class Service::Running {
           "logprobs: this --unmask measures no probability; expected one that does, such as "
           "low-confidence or maskgit");
     }
-    const bool scores_masks = request.echoes && request.wants_logprobs && fills_canvas();
+    const bool scores_masks = request.echoes && request.wants_logprobs && model_.config.fills_canvas();
     if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
       throw InputError(
           "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of masked models, "
@@ -175,18 +174,12 @@ class Service::Running {
     }
   }
 
-  /// Only models that fill a whole canvas have these settings.
-  bool fills_canvas() const {
-    const ModelConfig& config = model_.config;
-    return !config.causal && !config.noise && !config.block_causal;
-  }
-
   /// What scores a prompt. InputError where the model or the prompt is not fit for it.
   std::unique_ptr<LikelihoodDecoder> make_likelihood(const GenerationRequest& request,
                                                      const std::vector<TokenId>& tokens) const {
     const ModelConfig& config = model_.config;
     const bool is_causal = config.causal && !config.plans_slots;
-    if (!is_causal && !fills_canvas()) {
+    if (!is_causal && !model_.config.fills_canvas()) {
       throw InputError(
           "echo with logprobs needs a model that is autoregressive (Qwen) or masked (LLaDA, Dream); {} is "
           "neither",
@@ -238,63 +231,13 @@ class Service::Running {
 
   // Infill.
 
-  /// The canvas with holes of these sizes, mask tokens standing for what is to be filled in.
-  std::vector<TokenId> lay_out(const std::vector<CanvasPart>& parts,
-                               const std::vector<int32_t>& sizes) const {
-    std::vector<TokenId> canvas;
-    size_t hole = 0;
-    for (const CanvasPart& part : parts) {
-      if (std::holds_alternative<Hole>(part)) {
-        canvas.insert(canvas.end(), static_cast<size_t>(sizes[hole++]), model_.config.mask_id);
-      } else if (const TokenId* token = std::get_if<TokenId>(&part)) {
-        if (*token == model_.config.mask_id) {
-          throw InputError("token {} is the mask token; a hole is null or {{\"hole\": N}}", *token);
-        }
-        canvas.push_back(*token);
-      } else {
-        const std::vector<TokenId> text =
-            tokenizer().encode(std::get<std::string>(part), SpecialTokens::kAsText);
-        canvas.insert(canvas.end(), text.begin(), text.end());
-      }
-      if (canvas.size() > static_cast<size_t>(model_.config.max_positions)) {
-        throw InputError("the canvas has more than the {} positions of the model",
-                         model_.config.max_positions);
-      }
-    }
-    return canvas;
-  }
-
-  /// Every combination of the holes' sizes, the first hole's changing slowest.
-  static std::vector<std::vector<int32_t>> combinations(const std::vector<CanvasPart>& parts) {
-    std::vector<std::vector<int32_t>> all = {{}};
-    for (const CanvasPart& part : parts) {
-      const Hole* hole = std::get_if<Hole>(&part);
-      if (hole == nullptr) continue;
-      std::vector<std::vector<int32_t>> next;
-      const auto sizes = static_cast<size_t>(hole->most - hole->least) + 1;
-      if (all.size() * sizes > kMostCandidates) {
-        throw InputError("the holes have more than {} combinations of lengths; expected fewer or fixed ones",
-                         kMostCandidates);
-      }
-      for (const std::vector<int32_t>& begun : all) {
-        for (int32_t size = hole->least; size <= hole->most; ++size) {
-          next.push_back(begun);
-          next.back().push_back(size);
-        }
-      }
-      all = std::move(next);
-    }
-    return all;
-  }
-
   void add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) {
-    const std::vector<std::vector<int32_t>> all = combinations(request.canvas);
+    const std::vector<std::vector<int32_t>> all = hole_lengths(request.canvas);
     if (all.size() > 1 && request.events) {
       throw InputError("lacuna.events needs holes of fixed lengths; {} combinations would be tried",
                        all.size());
     }
     if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
-    if (model_.config.mask_id < 0) throw InputError("infill needs a model with a mask token");
     if (all.size() * static_cast<size_t>(request.num_choices) > kMostCandidates) {
       throw InputError("n = {} with {} combinations of lengths makes more than {} canvases",
                        request.num_choices, all.size(), kMostCandidates);
@@ -305,15 +248,13 @@ class Service::Running {
       GenerationOptions options = request.options;
       if (i > 0) options.seed = options.seed.value_or(0) + static_cast<uint64_t>(i);
       for (const std::vector<int32_t>& sizes : all) {
-        const std::vector<TokenId> canvas = lay_out(request.canvas, sizes);
-        const auto first = std::find(canvas.begin(), canvas.end(), model_.config.mask_id);
-        Completion::Start start;
-        start.echoed.assign(canvas.begin(), first);
+        InfillCanvas canvas = lay_out(request.canvas, sizes, model_.config, parts_.tokenizer);
         DecoderContext context{end_of_turn_id()};
-        context.answer.assign(first, canvas.end());
-        const auto filled = std::count(first, canvas.end(), model_.config.mask_id);
-        start.given_tokens = static_cast<int32_t>((canvas.end() - first) - filled);
-        if (i == 0) start.prompt_tokens = static_cast<int32_t>(canvas.size()) - static_cast<int32_t>(filled);
+        context.answer = std::move(canvas.answer);
+        Completion::Start start;
+        start.echoed = std::move(canvas.prompt);
+        start.given_tokens = static_cast<int32_t>(context.answer.size()) - canvas.num_masked;
+        if (i == 0) start.prompt_tokens = static_cast<int32_t>(start.echoed.size()) + start.given_tokens;
         decoders.push_back(make_decoder(model_.config, options, start.echoed, context));
         starts.push_back(std::move(start));
       }
@@ -403,7 +344,7 @@ class Service::Running {
                        {"chat_template", name_of(parts_.chat_template.format)},
                        {"has_tokenizer", parts_.tokenizer != nullptr},
                        {"has_guide", parts_.guide != nullptr},
-                       {"can_infill", fills_canvas()},
+                       {"can_infill", model_.config.fills_canvas()},
                        {"total_slots", limits.max_running},
                        {"max_queue", limits.max_queue},
                        {"kv_bytes", limits.memory},

@@ -37,15 +37,4 @@ Piece Transcript::advance(const Decoder& decoder, bool is_all) {
   return piece;
 }
 
-double Transcript::mean_confidence() const {
-  double sum = 0;
-  int32_t count = 0;
-  for (const CommitRecord& commit : commits_) {
-    if (commit.order < 0) continue;
-    sum += commit.confidence > 0 ? std::log(commit.confidence) : commit.confidence;
-    ++count;
-  }
-  return count > 0 ? sum / count : 0;
-}
-
 }  // namespace lacuna

@@ -41,8 +41,6 @@ class Transcript {
 
   bool has_ended() const { return text_.has_ended(); }
   int32_t num_tokens() const { return text_.num_tokens(); }
-  /// The mean over committed tokens of ln confidence (of the confidence itself, where that is negative).
-  double mean_confidence() const;
 
  private:
   struct CommitRecord {

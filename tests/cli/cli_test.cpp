@@ -189,7 +189,7 @@ TEST_F(Cli, ExplainsEverySubcommand) {
       {"bench step", {"--model", "--canvas", "--rows", "--repeat", "--dtype", "--threads", "--json"}},
   };
   for (const auto& [command, names] : flags) {
-    const Outcome outcome = lacuna(command + " --help");
+    const Outcome outcome = lacuna(command + " --help-all");
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.err, IsEmpty());
     for (const std::string& name : names) EXPECT_THAT(outcome.out, HasSubstr(name)) << command;
@@ -203,7 +203,6 @@ TEST_F(Cli, TellsItsVersionAndInstructions) {
 }
 
 TEST_F(Cli, RefusesWrongUsageInOneSentence) {
-  expect_refused(lacuna(""), "subcommand");
   expect_refused(lacuna("--no-such-flag"), "'--no-such-flag'");
   expect_refused(lacuna("rnu -m model"), "'rnu'");
   expect_refused(lacuna("run --prompt-tokens 1"), "--model");
@@ -288,9 +287,10 @@ TEST_F(Cli, PrintsWhatScriptsReadAsJson) {
   EXPECT_THAT(keys_of(result),
               ElementsAre("prompt_tokens", "seed", "stats", "stop_reason", "text", "tokens"));
   EXPECT_THAT(keys_of(result["stats"]),
-              ElementsAre("bytes", "bytes_baseline", "canvas_tokens_per_second", "flops", "flops_baseline",
-                          "forward_passes", "layer_flops", "layer_flops_baseline", "rows", "rows_baseline",
-                          "seconds", "steps", "tokens_per_forward", "tokens_per_second"));
+              ElementsAre("bytes", "bytes_baseline", "bytes_uncached", "canvas_tokens_per_second", "flops",
+                          "flops_baseline", "flops_uncached", "forward_passes", "layer_flops",
+                          "layer_flops_baseline", "layer_flops_uncached", "rows", "rows_baseline",
+                          "rows_uncached", "seconds", "steps", "tokens_per_forward", "tokens_per_second"));
   EXPECT_EQ(result["prompt_tokens"], 3);
   EXPECT_EQ(result["seed"], 7);
   EXPECT_EQ(result["tokens"].size(), 8);
@@ -383,7 +383,7 @@ TEST_F(Cli, DrawsOnATerminalAndLetsNoModelControlIt) {
   write("with_text/vocab.json", vocabulary.dump());
   const auto screen = [&](const std::string& environment) {
     write("command", std::string("#!/bin/sh\n") + environment + " " LACUNA_BINARY " run -m " +
-                         model.string() + " --prompt-tokens 5,6,7 -n 8 -t 1 >answer\n");
+                         model.string() + " --prompt-tokens 5,6,7 -n 8 -t 1 --fps 100 >answer\n");
     const std::string command =
         "cd " + folder_.string() + " && script -qec 'sh command' screen </dev/null >log";
     EXPECT_EQ(std::system(command.c_str()), 0);

@@ -144,7 +144,7 @@ TEST(Documentation, NamesFlagsThatExist) {
     const std::string name = subcommand(command.text);
     if (name.empty() || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz- ") != std::string::npos) continue;
     if (!help.contains(name)) {
-      const auto [exit_code, printed] = shell(LACUNA_BINARY " " + name + " --help");
+      const auto [exit_code, printed] = shell(LACUNA_BINARY " " + name + " --help-all");
       EXPECT_EQ(exit_code, 0) << command.page << ": lacuna " << name;
       help[name] = printed;
     }

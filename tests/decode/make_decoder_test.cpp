@@ -201,15 +201,17 @@ TEST(MakeDecoder, RefusesWhatAnUnmaskRuleWouldIgnore) {
 }
 
 TEST(MakeDecoder, RefusesPromptsThatTheModelCannotRead) {
-  const auto refuse = [](const ModelConfig& config, std::vector<TokenId> prompt, const auto&... parts) {
-    EXPECT_THAT([&] { make_decoder(config, {}, prompt); },
+  GenerationOptions options;
+  options.gen_length = 128;
+  const auto refuse = [&](const ModelConfig& config, std::vector<TokenId> prompt, const auto&... parts) {
+    EXPECT_THAT([&] { make_decoder(config, options, prompt); },
                 ThrowsMessage<InputError>(AllOf(HasSubstr(parts)...)));
   };
   refuse(llada(), {1, 97}, "prompt token 97 at index 1", "vocabulary of 97");
   refuse(llada(), {-1}, "prompt token -1 at index 0");
   refuse(qwen(), {}, "prompt is empty");
   refuse(llada(), std::vector<TokenId>(3969, 1), "3969", "--gen-length 128", "4097", "4096");
-  EXPECT_NO_THROW(make_decoder(llada(), {}, std::vector<TokenId>(3968, 1)));
+  EXPECT_NO_THROW(make_decoder(llada(), options, std::vector<TokenId>(3968, 1)));
   EXPECT_NO_THROW(make_decoder(llada(), {}, {}));  // a diffusion model may start from nothing
   expect_refusal(
       llada(), [](GenerationOptions& o) { o.gen_length = std::numeric_limits<int32_t>::max(); },

@@ -425,7 +425,7 @@ TEST(RefusionRequests, CountTokensForEachPass) {
   EXPECT_EQ(statistics.forward_passes, passes);
   EXPECT_EQ(statistics.steps, passes);
   EXPECT_EQ(statistics.cost.rows, rows);
-  EXPECT_GT(statistics.baseline.rows, rows);
+  EXPECT_GT(statistics.uncached.rows, rows);
   const GenerationResult result = make_result(engine.decoder(0), statistics, endless, nullptr, 0);
   EXPECT_EQ(result.answer_tokens, 14);
   EXPECT_DOUBLE_EQ(result.tokens_per_forward(), 14.0 / passes);

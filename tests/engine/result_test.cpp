@@ -7,11 +7,14 @@
 
 #include "decode/masked_diffusion.h"
 #include "model/tiny_models.h"
+#include "tokenizer/tiny_tokenizer.h"
 
 namespace lacuna {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<std::string> keys(const nlohmann::ordered_json& object) {
@@ -58,6 +61,40 @@ TEST(Result, HoldsWhatTheRequestGenerated) {
   EXPECT_EQ(GenerationResult().tokens_per_second(), 0);
 }
 
+/// What is said of an answer of these tokens, of which 'a' to 'z' are letters, 32 a space and 256 special.
+std::string explain(const ModelConfig& config, std::vector<TokenId> tokens,
+                    const std::vector<std::string>& stop = {}) {
+  nlohmann::json json = tiny_tokenizer();
+  add_token(json, 256, "<|mask|>", true);
+  const Tokenizer tokenizer = Tokenizer::from_json(json.dump(), "tokenizer.json");
+  GenerationResult result;
+  const std::span<const TokenId> answer = answer_part(tokens, config.end_ids);
+  result.text = tokenizer.decode(answer);
+  result.text.resize(
+      std::min(result.text.size(), stop.empty() ? std::string::npos : result.text.find(stop[0])));
+  result.answer_tokens = static_cast<int32_t>(answer.size());
+  result.tokens = std::move(tokens);
+  return explain_no_text(result, config, &tokenizer, stop);
+}
+
+TEST(Result, SaysWhyAnAnswerHasNoTextAndWhatToTry) {
+  ModelConfig llada = tiny_configs()[0];
+  ModelConfig qwen = tiny_configs()[5];
+  ModelConfig gidd = tiny_gidd_config(0);
+  for (ModelConfig* config : {&llada, &qwen, &gidd}) config->end_ids = {0};
+  EXPECT_EQ(explain(llada, {'a', 'b', 0, 0}), "");
+  EXPECT_THAT(explain(llada, std::vector<TokenId>(128, 0)),
+              AllOf(HasSubstr("all 128 tokens are end tokens"), HasSubstr("--gen-length, such as 64")));
+  EXPECT_THAT(explain(llada, {0, 'a', 0}), HasSubstr("its first token is an end token"));
+  EXPECT_THAT(explain(qwen, {0}), HasSubstr("--ignore-eos"));
+  EXPECT_THAT(explain(gidd, {0, 0}), HasSubstr("--min-length"));
+  EXPECT_THAT(explain(llada, {256, 256, 0}),
+              AllOf(HasSubstr("2 tokens are special"), HasSubstr("--suppress-mask")));
+  EXPECT_THAT(explain(llada, {' ', ' '}), HasSubstr("white space"));
+  EXPECT_THAT(explain(qwen, {'x', 'y'}, {"x"}), HasSubstr("--stop"));
+  EXPECT_THAT(explain_no_text({}, llada, nullptr), HasSubstr("no tokenizer"));
+}
+
 TEST(Result, PrintsTheObjectThatToolsRelyOn) {
   GenerationResult result;
   result.text = "a\"b";
@@ -70,12 +107,14 @@ TEST(Result, PrintsTheObjectThatToolsRelyOn) {
   result.statistics.forward_passes = 7;
   result.statistics.cost = {80, 8e10, 1e10, 5};
   result.statistics.baseline = {100, 9e10, 2e10, 6};
+  result.statistics.uncached = {90, 8.5e10, 1.5e10, 7};
   result.statistics.seconds = 0.5;
   const nlohmann::ordered_json json = to_json(result);
   EXPECT_THAT(keys(json), ElementsAre("text", "tokens", "prompt_tokens", "stop_reason", "seed", "stats"));
   EXPECT_THAT(keys(json["stats"]),
-              ElementsAre("steps", "forward_passes", "rows", "rows_baseline", "flops", "flops_baseline",
-                          "layer_flops", "layer_flops_baseline", "bytes", "bytes_baseline", "seconds",
+              ElementsAre("steps", "forward_passes", "rows", "rows_baseline", "rows_uncached", "flops",
+                          "flops_baseline", "flops_uncached", "layer_flops", "layer_flops_baseline",
+                          "layer_flops_uncached", "bytes", "bytes_baseline", "bytes_uncached", "seconds",
                           "tokens_per_second", "canvas_tokens_per_second", "tokens_per_forward"));
   EXPECT_EQ(json["text"], "a\"b");
   EXPECT_EQ(json["tokens"].dump(), "[4,5]");
@@ -83,7 +122,9 @@ TEST(Result, PrintsTheObjectThatToolsRelyOn) {
   EXPECT_EQ(json["seed"].dump(), "18446744073709551615");
   EXPECT_EQ(json["stats"]["rows"], 80);
   EXPECT_EQ(json["stats"]["rows_baseline"], 100);
+  EXPECT_EQ(json["stats"]["rows_uncached"], 90);
   EXPECT_EQ(json["stats"]["flops"], 9e10);
+  EXPECT_EQ(json["stats"]["flops_uncached"], 10e10);
   EXPECT_EQ(json["stats"]["flops_baseline"], 11e10);
   EXPECT_EQ(json["stats"]["layer_flops"], 8e10);
   EXPECT_EQ(json["stats"]["layer_flops_baseline"], 9e10);

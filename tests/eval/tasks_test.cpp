@@ -24,6 +24,18 @@ using ::testing::ThrowsMessage;
 
 constexpr uint64_t kSamples = 500;
 
+/// The whole conversation.
+std::string text_of(const Sample& sample) {
+  std::string text;
+  for (const Turn& turn : sample.history) text += turn.role + turn.content;
+  return text + sample.prompt;
+}
+
+/// Small talk and requests for stories are the same in both splits of `chat`.
+bool is_shared(const Task& task, const Sample& sample) {
+  return task.name == "chat" && sample.answer.find_first_of("0123456789") == std::string::npos;
+}
+
 class EveryTask : public ::testing::TestWithParam<Task> {};
 
 INSTANTIATE_TEST_SUITE_P(Tasks, EveryTask, ::testing::ValuesIn(tasks().begin(), tasks().end()),
@@ -41,27 +53,51 @@ TEST_P(EveryTask, GivesTheSameSampleForTheSameSeedAndIndex) {
 TEST_P(EveryTask, GivesOtherSamplesForAnotherSeed) {
   uint64_t same = 0;
   for (uint64_t index = 0; index < kSamples; ++index) {
-    same += GetParam().generate(Split::kTrain, 1, index).prompt ==
-            GetParam().generate(Split::kTrain, 2, index).prompt;
+    const Sample sample = GetParam().generate(Split::kTrain, 1, index);
+    if (is_shared(GetParam(), sample)) continue;
+    same += text_of(sample) == text_of(GetParam().generate(Split::kTrain, 2, index));
   }
   EXPECT_LT(same, kSamples / 50);
 }
 
 TEST_P(EveryTask, NeverSharesAPromptBetweenTrainAndTest) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
+    std::set<std::string> trained;
+    for (uint64_t index = 0; index < kSamples; ++index)
+      trained.insert(text_of(GetParam().generate(Split::kTrain, seed, index)));
     for (uint64_t index = 0; index < kSamples; ++index) {
-      ASSERT_EQ(split_of(GetParam().generate(Split::kTrain, seed, index).prompt), Split::kTrain);
-      ASSERT_EQ(split_of(GetParam().generate(Split::kTest, seed, index).prompt), Split::kTest);
+      const Sample sample = GetParam().generate(Split::kTest, seed, index);
+      ASSERT_TRUE(is_shared(GetParam(), sample) || !trained.contains(text_of(sample))) << sample.prompt;
+    }
+  }
+}
+
+// Of a conversation, the first user turn decides.
+TEST_P(EveryTask, GivesEachPromptItsSplit) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    for (uint64_t index = 0; index < kSamples; ++index) {
+      for (const Split split : {Split::kTrain, Split::kTest}) {
+        const Sample sample = GetParam().generate(split, seed, index);
+        if (is_shared(GetParam(), sample)) continue;
+        const auto first = std::find_if(sample.history.begin(), sample.history.end(),
+                                        [](const Turn& turn) { return turn.role == "user"; });
+        ASSERT_EQ(split_of(first == sample.history.end() ? sample.prompt : first->content), split);
+      }
     }
   }
 }
 
 TEST_P(EveryTask, RarelyRepeatsAPrompt) {
   std::set<std::string> prompts;
+  uint64_t own = 0;
   for (uint64_t index = 0; index < kSamples; ++index) {
-    prompts.insert(GetParam().generate(Split::kTest, 3, index).prompt);
+    const Sample sample = GetParam().generate(Split::kTest, 3, index);
+    if (is_shared(GetParam(), sample)) continue;
+    ++own;
+    prompts.insert(text_of(sample));
   }
-  EXPECT_GT(prompts.size(), kSamples * 9 / 10);
+  EXPECT_GT(own, kSamples / 2);
+  EXPECT_GT(prompts.size(), own * 9 / 10);
 }
 
 TEST_P(EveryTask, AcceptsItsOwnAnswerAndWhiteSpaceAroundIt) {
@@ -98,16 +134,15 @@ TEST_P(EveryTask, RefusesNothingAndTextAfterTheAnswer) {
 
 // The accuracies of every model that was ever measured are those of these samples.
 TEST_P(EveryTask, KeepsItsSamplesForever) {
-  const std::map<std::string_view, uint64_t> hashes = {{"arithmetic", 0xfe3532c140462fc0},
-                                                       {"stories", 0x5f316f80f47aa270},
-                                                       {"records", 0xfa6a0481ae2df3aa},
-                                                       {"retrieval", 0x138af06381ae892e},
-                                                       {"programs", 0x59b6559a2d055ae1}};
+  const std::map<std::string_view, uint64_t> hashes = {
+      {"arithmetic", 0xfe3532c140462fc0}, {"stories", 0x5f316f80f47aa270},  {"records", 0xfa6a0481ae2df3aa},
+      {"retrieval", 0x138af06381ae892e},  {"programs", 0x59b6559a2d055ae1}, {"phrasings", 0xa621ca009f8e7c21},
+      {"chat", 0xd646b981188f2cb5}};
   uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
   for (uint64_t index = 0; index < 100; ++index) {
     for (const Split split : {Split::kTrain, Split::kTest}) {
       const Sample sample = GetParam().generate(split, index % 5, index);
-      for (const char c : sample.prompt + sample.answer) {
+      for (const char c : text_of(sample) + sample.answer) {
         hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
       }
     }

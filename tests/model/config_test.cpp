@@ -215,8 +215,29 @@ TEST(Config, ReadsGiddWithTheDefaultsOfItsClass) {
   EXPECT_EQ(read(with(gidd(), "mask_token_id", 99)).mask_id, 99);
 }
 
+TEST(Config, ReadsGiddFilesThatDoNotNameTheScaleOfTheirWeights) {
+  json silent = gidd();
+  silent.erase("weight_scaling");
+  EXPECT_EQ(read(silent).logit_scale, 8);
+}
+
+TEST(Config, TakesTheLengthOfAnswersFromTheGenerationConfigFirst) {
+  const json base = dense("DreamModel");
+  EXPECT_EQ(read(base).max_new_tokens, 0);
+  EXPECT_EQ(read(base, {{"max_new_tokens", 64}}).max_new_tokens, 64);
+  EXPECT_EQ(read(with(base, "max_new_tokens", 32), {{"max_new_tokens", 64}}).max_new_tokens, 64);
+  EXPECT_EQ(read(with(base, "max_new_tokens", 32)).max_new_tokens, 32);
+  EXPECT_EQ(read(base, {{"max_length", 99}}).max_length, 99);
+  EXPECT_EQ(read(base, {{"max_length", 99}, {"max_new_tokens", 64}}).max_length, 0);
+  EXPECT_EQ(read(with(base, "max_length", 20)).max_length, 0) << "an older library's default";
+  EXPECT_THAT(
+      [&] {
+        read(base, {{"max_new_tokens", -1}});
+      },
+      ThrowsMessage<InputError>(HasSubstr("folder/generation_config.json: \"max_new_tokens\" is -1")));
+}
+
 TEST(Config, RefusesGiddVariantsThatItWouldComputeWrongly) {
-  expect_refused(gidd(), "weight_scaling", nullptr, "is missing; expected 1");
   expect_refused(gidd(), "weight_scaling", "fan_in", "is \"fan_in\"; expected 1");
   expect_refused(gidd(), "is_causal", true, "is true; expected false");
   expect_refused(gidd(), "mask_token_id", -1, "is -1");

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -16,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -27,7 +28,7 @@ class LocateTest : public testing::Test {
             ("locate_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(root_);
     fs::create_directories(root_);
-    places_ = {.model_folders = {root_ / "first", root_ / "second"}, .hub_cache = root_ / "hub"};
+    places_ = {.model_folders = {root_ / "first", root_ / "second"}, .hub_cache = HubCache(root_ / "hub")};
   }
   void TearDown() override { fs::remove_all(root_); }
 
@@ -72,7 +73,7 @@ TEST_F(LocateTest, RefusesAReferenceThatLeadsOutOfTheCache) {
 TEST_F(LocateTest, RefusesAnIncompleteDownload) {
   write("hub/models--org--name/refs/main", "0123abcd");
   expect_refused("org/name", "snapshots/0123abcd: holds no config.json",
-                 "a complete download of \"org/name\"");
+                 "a complete download of \"org/name\"", "`lacuna pull org/name`");
   write("hub/models--org--other/x");
   EXPECT_THROW(locate_model("org/other", places_), InputError);
 }
@@ -97,6 +98,8 @@ TEST_F(LocateTest, ExplainsWhatAFolderOrFileLacks) {
 
 class EnvironmentTest : public testing::Test {
  protected:
+  static fs::path hub_cache() { return ModelPlaces::from_environment().hub_cache.root(); }
+
   void SetUp() override {
     for (size_t i = 0; i < std::size(kNames); ++i) {
       if (const char* value = std::getenv(kNames[i])) saved_[i] = value;
@@ -114,17 +117,30 @@ class EnvironmentTest : public testing::Test {
   std::optional<std::string> saved_[std::size(kNames)];
 };
 
+TEST_F(EnvironmentTest, FindsModelsThatShipWhereverTheProgramIsStarted) {
+  const fs::path here = fs::current_path();
+  fs::current_path("/");
+  const std::vector<fs::path> folders = ModelPlaces::from_environment().model_folders;
+  EXPECT_TRUE(std::any_of(folders.begin(), folders.end(), [](const fs::path& folder) {
+    return fs::exists(folder / "mini-llada/config.json");
+  }));
+  fs::current_path(here);
+}
+
 TEST_F(EnvironmentTest, DecidesWhereModelsAreLookedFor) {
-  EXPECT_THAT(ModelPlaces::from_environment().model_folders, ElementsAre("models"));
-  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "");
+  EXPECT_EQ(ModelPlaces::from_environment().model_folders.front(), "models");
+  EXPECT_EQ(hub_cache(), "");
   setenv("HOME", "/home/a", 1);
-  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "/home/a/.cache/huggingface/hub");
+  EXPECT_EQ(hub_cache(), "/home/a/.cache/huggingface/hub");
   setenv("HF_HOME", "/hf", 1);
-  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "/hf/hub");
+  EXPECT_EQ(hub_cache(), "/hf/hub");
   setenv("HF_HUB_CACHE", "/cache", 1);
-  EXPECT_EQ(ModelPlaces::from_environment().hub_cache, "/cache");
+  EXPECT_EQ(hub_cache(), "/cache");
   setenv("LACUNA_MODELS", "/m", 1);
-  EXPECT_THAT(ModelPlaces::from_environment().model_folders, ElementsAre("/m", "models"));
+  const std::vector<fs::path> folders = ModelPlaces::from_environment().model_folders;
+  ASSERT_GE(folders.size(), 2U);
+  EXPECT_EQ(folders[0], "/m");
+  EXPECT_EQ(folders[1], "models");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "server/api_request.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
@@ -182,6 +183,32 @@ TEST(ApiRequest, RefusesCanvasesThatCannotBe) {
   EXPECT_REFUSED(infill(R"({"tokens": [1, 2], "mask": [1], "diffusion_pinned": [0]})"), "exclude each other");
   EXPECT_REFUSED(infill(R"({"tokens": ["<mask>"]})"), "tokens is");
   EXPECT_REFUSED(infill(R"({"input": [{"hole": 1}], "stop": "a"})"), "stop has no effect");
+}
+
+TEST(ApiRequest, RefusesPositionsOfAnEmptyCanvas) {
+  for (const char* tokens : {"tokens", "diffusion_seed_canvas"}) {
+    for (const char* mask : {"mask", "diffusion_pinned"}) {
+      for (const char* list : {"[0]", "[0, 0]", "[-1]", "[9223372036854775808]", "[1e300]", "[true]"}) {
+        const std::string body = fmt::format(R"({{"{}": [], "{}": {}}})", tokens, mask, list);
+        EXPECT_REFUSED(infill(body), "expected at least one token");
+      }
+      EXPECT_REFUSED(infill(fmt::format(R"({{"{}": [], "{}": []}})", tokens, mask)), "has no hole");
+    }
+  }
+}
+
+TEST(ApiRequest, RefusesPositionsThatAreNoIndex) {
+  for (const char* index : {"-1", "2", "0.5", "1e300", "true", "\"0\"", "null", "[0]", "2147483648",
+                            "4294967296", "9223372036854775807", "9223372036854775808"}) {
+    EXPECT_REFUSED(infill(fmt::format(R"({{"tokens": [1, 2], "mask": [{}]}})", index)), "mask is");
+  }
+  const GenerationRequest twice = infill(R"({"tokens": [1, 2], "mask": [1, 1]})");
+  EXPECT_TRUE(std::holds_alternative<TokenId>(twice.canvas[0]));
+  EXPECT_TRUE(std::holds_alternative<Hole>(twice.canvas[1]));
+}
+
+TEST(ApiRequest, ShowsAHoleAsAClientWritesIt) {
+  EXPECT_REFUSED(infill(R"({"input": ["a"]})"), R"(expected {"hole": N}, or null)");
 }
 
 TEST(Settings, AreDescribedWithTheirTypes) {

@@ -315,12 +315,14 @@ TEST(InterpolationExamples, KeepTokensAsOftenAsTheirLevelsSay) {
 }
 
 TEST(InterpolationExamples, WeighTheTailAndKeptTokensLess) {
-  const Batch batch = batch_of(6, 21, 1);
-  constexpr int64_t kCanvas = 5;
-  const Examples examples = noisy_examples(Family::kGidd, batch, 1, 2, kCanvas);
-  const torch::Tensor in_canvas = examples.rows.remainder(21).lt(1 + kCanvas);
-  const torch::Tensor place =
-      torch::where(in_canvas, torch::ones({1}, torch::kFloat64), torch::full({1}, 0.1, torch::kFloat64));
+  Batch batch = batch_of(6, 21, 1);
+  constexpr int64_t kTail = 6;
+  batch.weights = torch::ones({6, 21});
+  batch.weights.slice(1, kTail).fill_(kTailWeight);
+  const Examples examples = noisy_examples(Family::kGidd, batch, 1, 2);
+  const torch::Tensor in_canvas = examples.rows.remainder(21).lt(kTail);
+  const torch::Tensor place = torch::where(in_canvas, torch::ones({1}, torch::kFloat64),
+                                           torch::full({1}, kTailWeight, torch::kFloat64));
   const torch::Tensor kept = at_rows(examples.inputs, examples).eq(examples.targets);
   ASSERT_TRUE(kept.any().item<bool>());
   ASSERT_TRUE(in_canvas.logical_not().any().item<bool>());

@@ -108,7 +108,7 @@ const settingElements = () => [...by("settings").children].slice(0, by("compare"
 function requestOf(element) {
   const prompt = by("prompt").value;
   const common = { seed: by("seed").valueAsNumber || 0, stream: true, lacuna: { events: true, ...readSettings(element) } };
-  const length = { max_tokens: by("length").valueAsNumber || 0 };
+  const length = by("length").value === "" ? {} : { max_tokens: by("length").valueAsNumber };
   switch (kind()) {
     case "infill":
       return { path: "v1/infill", body: { input: inputOf(prompt, holes), ...common } };

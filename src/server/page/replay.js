@@ -12,15 +12,15 @@ export class Run {
     if (event.type === "step") this.steps.push(event);
   }
 
-  /// Sums over the first `count` steps; a baseline is null where the steps tell none.
+  /// Sums over the first `count` steps, and the baseline of the whole request: null where the steps tell none.
   cost(count) {
     const sum = (key) => this.steps.slice(0, count).reduce((total, step) => total + step[key], 0);
-    const orNull = (value) => (Number.isNaN(value) ? null : value);
+    const last = this.steps[count - 1] ?? {};
     return {
       rows: sum("rows"),
-      rowsBaseline: orNull(sum("rows_baseline")),
+      rowsBaseline: last.rows_baseline ?? null,
       flops: sum("flops"),
-      flopsBaseline: orNull(sum("flops_baseline")),
+      flopsBaseline: last.flops_baseline ?? null,
       milliseconds: sum("ms"),
     };
   }

@@ -146,16 +146,16 @@ export class RunView {
     return cell.order / Math.max(all - 1, 1);
   }
 
-  /// Rows of each pass, over those of the uncached baseline.
+  /// Rows of each pass, over those of the same pass without any cache or lock.
   drawChart() {
     const { steps } = this.run;
-    const baselines = steps.map((step) => step.rows_baseline ?? 0);
+    const uncached = steps.map((step) => step.rows_uncached ?? 0);
     const rows = steps.map((step) => step.rows);
-    const most = Math.max(1, ...baselines, ...rows);
+    const most = Math.max(1, ...uncached, ...rows);
     const bars = (heights) => heights.map((height, i) => `M${i} ${most}v${-height}h1v${height}z`).join("");
     const chart = this.part(".chart");
     chart.setAttribute("viewBox", `0 0 ${Math.max(steps.length, 1)} ${most}`);
-    chart.querySelector(".baseline").setAttribute("d", bars(baselines));
+    chart.querySelector(".baseline").setAttribute("d", bars(uncached));
     chart.querySelector(".rows").setAttribute("d", bars(rows));
     chart.querySelector(".now").setAttribute("d", `M${this.replay.at} 0V${most}`);
   }
@@ -163,7 +163,7 @@ export class RunView {
   drawCosts() {
     const cost = this.run.cost(this.replay.at);
     const isUncached = cost.rows === cost.rowsBaseline;
-    const pacedTime = this.pace ? cost.rowsBaseline * this.pace : null;
+    const pacedTime = this.pace && cost.rowsBaseline !== null ? cost.rowsBaseline * this.pace : null;
     this.part(".costs").replaceChildren(
       costRow("rows", COUNT.format, cost.rows, cost.rowsBaseline),
       costRow("FLOPs", inPrefixes, cost.flops, cost.flopsBaseline),

@@ -1,0 +1,88 @@
+// The canvas of one request as lines of a terminal: a pure function of what there is to show.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/token.h"
+#include "decode/decoder.h"
+#include "terminal.h"
+
+namespace lacuna {
+
+enum class CellKind : uint8_t {
+  kMask,
+  kGiven,  ///< not written by the model: of the prompt of an infill, or noise that is not denoised yet
+  kToken,
+  kEnd,  ///< a token that ends the answer
+};
+
+/// One position.
+struct CanvasCell {
+  CellKind kind = CellKind::kMask;
+  std::string text;        ///< as the tokenizer decodes it: any bytes
+  int32_t age = 0;         ///< passes since it was written; 0: by the last one
+  double confidence = -1;  ///< in [0, 1]; negative: unknown
+  bool is_behind_end = false;
+
+  bool operator==(const CanvasCell&) const = default;
+};
+
+/// Everything that is shown after a pass.
+struct CanvasFrame {
+  std::vector<CanvasCell> cells;
+  size_t focus = 0;                 ///< the cell from which on there is work to do; it is always visible
+  std::vector<std::string> status;  ///< parts of the last line, the most important one first
+};
+
+/// --color-by.
+enum class ColorBy : uint8_t { kAge, kConfidence };
+
+struct CanvasStyle {
+  ColorDepth depth = ColorDepth::k256;
+  ColorBy color_by = ColorBy::kAge;
+};
+
+/// The lines of a frame, the last one with the status; none is wider than size.columns - 1, and there are at
+/// most size.lines - 1. Each position has a cell of fixed width on a grid that depends on size.columns alone,
+/// so that nothing moves while tokens arrive; texts that are too long are cut. Where the grid is higher than
+/// the terminal, the part around the focus is shown. The only escape sequences are colours and columns.
+std::vector<std::string> render(const CanvasFrame& frame, const CanvasStyle& style, TerminalSize size);
+
+/// Follows the canvas of a request from pass to pass.
+class CanvasFollower {
+ public:
+  using TextOfToken = std::function<std::string(TokenId)>;
+
+  struct Settings {
+    TokenId mask_id = -1;
+    std::vector<TokenId> end_ids;  ///< that end the answer; empty for an infill
+    size_t first_shown = 0;        ///< positions before it have no cell
+  };
+
+  CanvasFollower(Settings settings, TextOfToken text_of, std::span<const TokenId> canvas);
+
+  /// Takes the canvas after a pass.
+  void follow(std::span<const TokenId> canvas, std::span<const Commit> committed);
+
+  /// Without status. The focus is the first mask, else `fallback_focus`, a position.
+  CanvasFrame frame(int32_t fallback_focus) const;
+  int64_t num_masked() const;
+
+ private:
+  struct Position {
+    TokenId token = 0;
+    int32_t pass = -1;  // that wrote it; -1: none
+    double confidence = -1;
+  };
+
+  Settings settings_;
+  TextOfToken text_of_;
+  std::vector<Position> positions_;
+  int32_t passes_ = 0;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,423 @@
+#include "chat.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "commands.h"
+#include "decode/make_decoder.h"
+#include "engine/engine.h"
+#include "engine/result.h"
+#include "engine/stop.h"
+#include "generation_flags.h"
+#include "line_editor.h"
+#include "saved_chat.h"
+#include "terminal.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+constexpr std::string_view kChatHelp =
+    R"(/set FLAG VALUE  change a flag of `lacuna run`; without VALUE turn it on; default takes it back
+/regenerate      answer the last question again, with the next seed
+/system TEXT     set the system turn; without TEXT remove it
+/clear           forget the chat, but not the system turn
+/save FILE       write the chat to a file
+/load FILE       continue a chat from a file
+/quit            end, as Ctrl-D does
+Ctrl-C stops an answer. A question that begins with / is typed with two: //like this.
+)";
+
+/// Replaces one setting of `options` by its default; false if there is none of this name.
+bool reset_setting(std::string_view wanted, GenerationOptions& options) {
+  bool is_known = false;
+  visit_options(options, [&](std::string_view name, Aliases aliases, auto& field, std::string_view) {
+    const auto is_wanted = [&](std::string_view alias) {
+      return wanted == alias || (alias.starts_with('-') && wanted == alias.substr(1));
+    };
+    if (wanted != name && std::none_of(aliases.begin(), aliases.end(), is_wanted)) return;
+    is_known = true;
+    field = {};
+  });
+  return is_known;
+}
+
+/// Options with one setting changed as the command line would change it. InputError says why not.
+GenerationOptions with_setting(GenerationOptions options, std::string name, const std::string& value) {
+  name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
+  std::replace(name.begin(), name.end(), '_', '-');
+  if (name.empty()) throw InputError("/set: expected a flag and its value, such as /set temperature 0.7");
+  if (value == "default") {
+    if (!reset_setting(name, options)) throw InputError("/set: there is no flag {}", in_quotes(name));
+    return options;
+  }
+  CLI::App parser;
+  add_generation_flags(parser, options);
+  const std::string flag = (name.size() == 1 ? "-" : "--") + name;
+  std::vector<std::string> arguments = {flag};
+  if (!value.empty()) arguments.insert(arguments.begin(), value);  // CLI11 takes them from the back
+  try {
+    parser.parse(arguments);
+  } catch (const CLI::ExtrasError&) {
+    throw InputError("/set: {} is not a flag, or takes no value", in_quotes(name));
+  } catch (const CLI::ParseError& error) {
+    throw InputError("/set: {}", error.what());
+  }
+  return options;
+}
+
+/// A word, and the rest without the space around it.
+std::pair<std::string, std::string> split_word(std::string_view text) {
+  const std::string_view rest = trim_start(text);
+  const size_t end = std::min(rest.find_first_of(" \t"), rest.size());
+  return {std::string(rest.substr(0, end)), std::string(trim_end(trim_start(rest.substr(end))))};
+}
+
+/// A model that is asked one question after the other.
+class ChatSession {
+ public:
+  explicit ChatSession(const ChatFlags& flags)
+      : flags_(flags),
+        options_(flags.generation),
+        system_(flags.system),
+        is_interactive_(isatty(STDIN_FILENO) != 0),
+        source_(find_model(flags)),
+        tokenizer_(load_tokenizer()),
+        template_(choose_template(flags, source_.folder, true)),
+        text_model_{source_.config, &tokenizer_, template_},
+        guide_(find_guide(flags, text_model_)) {
+    make_chat_decoder(
+        {{"user", "?"}});  // whatever may be wrong with the flags is said before the weights are read
+    loaded_ = load_model(flags, source_);
+    engine_.emplace(loaded_.model, *loaded_.kernels, *loaded_.threads, 1,
+                    load_guide(flags, guide_.get(), loaded_));
+    // One chat as long as the context; what is forgotten of another is only computed again.
+    engine_->share_prefixes(KvCache::bytes_for(loaded_.model->kv_shape(), source_.config.max_positions));
+  }
+
+  void run() {
+    LineEditor editor("> ", state_file("chat_history"));
+    greet();
+    std::string line;
+    for (LineEvent event = editor.read(line); event != LineEvent::kEnd; event = editor.read(line)) {
+      if (event == LineEvent::kInterrupted) {
+        say("Ctrl-D or /quit ends the chat");
+        continue;
+      }
+      try {
+        if (!obey(line)) return;
+      } catch (const InputError& error) {
+        if (!is_interactive_) throw;
+        say("{}", safe_for_terminal(error.what()));
+      }
+    }
+    if (is_interactive_) fmt::print(stderr, "\n");
+  }
+
+ private:
+  Tokenizer load_tokenizer() const {
+    std::optional<Tokenizer> tokenizer = tokenizer_of(source_);
+    if (!tokenizer) throw InputError("{} has no tokenizer; a chat needs one", flags_.model);
+    return *std::move(tokenizer);
+  }
+
+  /// A line for the person, not for a script.
+  template <typename... Arguments>
+  void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
+    if (is_interactive_)
+      fmt::print(stderr, "{}\n", fmt::format(format, std::forward<Arguments>(arguments)...));
+  }
+
+  void greet() const {
+    say("{} is ready; /help lists commands, Ctrl-D ends the chat.", flags_.model);
+    if (template_.format == ChatFormat::kNone) {
+      say("There is no chat template: the model continues the text of all turns.");
+    }
+  }
+
+  /// One line of input; false: the chat is over.
+  bool obey(const std::string& line) {
+    const std::string_view text = trim_end(trim_start(line));
+    if (text.empty()) return true;
+    if (text.front() != '/' || text.starts_with("//")) {
+      ask(std::string(text.substr(text.front() == '/' ? 1 : 0)));
+      return true;
+    }
+    const auto [command, rest] = split_word(text);
+    if (command == "/quit" || command == "/exit" || command == "/bye") return false;
+    obey_command(command, rest);
+    return true;
+  }
+
+  void obey_command(const std::string& command, const std::string& rest) {
+    if (command == "/help" || command == "/?") {
+      fmt::print(stderr, "{}", kChatHelp);
+    } else if (command == "/set") {
+      const auto [name, value] = split_word(rest);
+      set(name, value);
+    } else if (command == "/regenerate") {
+      regenerate();
+    } else if (command == "/system") {
+      set_system(rest);
+    } else if (command == "/clear") {
+      forget();
+    } else if (command == "/save" || command == "/load") {
+      if (rest.empty()) throw InputError("{}: expected the name of a file", command);
+      command == "/save" ? save(rest) : load(rest);
+    } else {
+      throw InputError("{} is not a command; /help lists them", in_quotes(command));
+    }
+  }
+
+  void set(const std::string& name, const std::string& value) {
+    GenerationOptions changed = with_setting(options_, name, value);
+    std::swap(options_, changed);
+    try {
+      make_chat_decoder({{"user", "?"}});
+    } catch (const InputError&) {
+      std::swap(options_, changed);
+      throw;
+    }
+  }
+
+  void set_system(const std::string& text) {
+    if (!text.empty() && template_.format == ChatFormat::kNone) {
+      throw InputError("/system needs a chat template; {} is run without one", flags_.model);
+    }
+    system_ = text;
+  }
+
+  void forget() {
+    messages_.clear();
+    first_sent_ = 0;
+  }
+
+  void save(const std::string& file) const {
+    save_chat({flags_.model, system_, messages_}, file);
+    say("{} turns saved to {}", messages_.size() / 2, file);
+  }
+
+  void load(const std::string& file) {
+    SavedChat chat = load_chat(file);
+    if (!chat.system.empty() && template_.format == ChatFormat::kNone) {
+      throw InputError("{}: has a system turn, which needs a chat template; {} is run without one", file,
+                       flags_.model);
+    }
+    forget();
+    system_ = std::move(chat.system);
+    messages_ = std::move(chat.messages);
+    say("{} turns with {} loaded", messages_.size() / 2, in_quotes(chat.model));
+  }
+
+  void ask(std::string question) {
+    num_regenerated_ = 0;
+    messages_.push_back({"user", std::move(question)});
+    std::optional<std::string> text;
+    try {
+      text = answer();
+    } catch (...) {
+      messages_.pop_back();
+      throw;
+    }
+    if (text) {
+      messages_.push_back({"assistant", *std::move(text)});
+    } else {
+      messages_.pop_back();
+    }
+  }
+
+  void regenerate() {
+    if (messages_.empty()) throw InputError("/regenerate: nothing was answered yet");
+    const Message before = std::move(messages_.back());
+    messages_.pop_back();
+    ++num_regenerated_;
+    std::optional<std::string> text;
+    try {
+      text = answer();
+    } catch (...) {
+      messages_.push_back(before);
+      throw;
+    }
+    if (text == before.content && options_.temperature.value_or(0) == 0) {
+      say("The same answer: nothing is sampled at temperature 0; try /set temperature 0.7");
+    }
+    messages_.push_back({"assistant", text.value_or(before.content)});
+  }
+
+  /// Answers the last message; nothing where Ctrl-C stopped it.
+  std::optional<std::string> answer() {
+    std::unique_ptr<Decoder> decoder = make_chat_decoder(fitting_messages());
+    const size_t request = engine_->add(std::move(decoder));
+    std::optional<std::string> text;
+    try {
+      text = decode(request);
+    } catch (...) {
+      engine_->remove(request);
+      throw;
+    }
+    engine_->remove(request);
+    return text;
+  }
+
+  std::optional<std::string> decode(size_t request) {
+    std::optional<LiveRequest> live;
+    if (flags_.live.can_draw()) {
+      live.emplace(flags_.live, source_.config, tokenizer_, engine_->decoder(request));
+    }
+    const auto observe = [&](const StepEvent& event) {
+      if (live) live->update(event);
+    };
+    bool goes_on = true;
+    while (goes_on && !LineEditor::interrupted()) goes_on = engine_->step(observe);
+    live.reset();
+    if (goes_on) {
+      say("Stopped. The question is not kept.");
+      return {};
+    }
+    const GenerationResult result = make_result(engine_->decoder(request), engine_->statistics(request),
+                                                source_.config, &tokenizer_, seed(), options_.stop);
+    fmt::print("{}\n", for_standard_output(result.text));
+    std::fflush(stdout);
+    summarise(result);
+    return replace_ill_formed(result.text);
+  }
+
+  void summarise(const GenerationResult& result) const {
+    const RunStatistics& statistics = result.statistics;
+    const std::string note = explain_no_text(result, source_.config, &tokenizer_, options_.stop);
+    if (!note.empty()) say("{}", note);
+    const std::string kept =
+        statistics.shared_tokens > 0
+            ? fmt::format(", {} of {} prompt tokens kept", statistics.shared_tokens, result.prompt_tokens)
+            : "";
+    say("[{} steps, {:.2f} s, {:.1f} tokens/s{}]", statistics.steps, statistics.seconds,
+        result.tokens_per_second(), kept);
+  }
+
+  /// The system turn and as many of the last turns as leave room for an answer. Says when it drops some.
+  std::vector<Message> fitting_messages() {
+    const int64_t most = source_.config.max_positions;
+    const int64_t room =
+        options_.gen_length.value_or(static_cast<int32_t>(std::min<int64_t>(kDefaultGenLength, most / 2)));
+    const size_t first_before = first_sent_;
+    first_sent_ = std::min(first_sent_, messages_.size() - 1);
+    std::vector<Message> sent = messages_from(first_sent_);
+    while (static_cast<int64_t>(tokens_of(sent).size()) + room > most && first_sent_ + 2 < messages_.size()) {
+      first_sent_ += 2;
+      sent = messages_from(first_sent_);
+    }
+    if (first_sent_ > first_before) {
+      const std::string sentence =
+          fmt::format("The context of {} tokens is full: the first {} of {} turns are no longer read.", most,
+                      first_sent_ / 2, (messages_.size() + 1) / 2);
+      fmt::print(stderr, "{}\n", sentence);
+    }
+    return sent;
+  }
+
+  std::vector<Message> messages_from(size_t first) const {
+    return {messages_.begin() + static_cast<std::ptrdiff_t>(first), messages_.end()};
+  }
+
+  /// Without a template: the text of all turns, each in a paragraph of its own.
+  std::vector<TokenId> tokens_of(const std::vector<Message>& messages) const {
+    return render(template_, tokenizer_, with_system(messages));
+  }
+
+  std::vector<Message> with_system(const std::vector<Message>& messages) const {
+    std::vector<Message> all;
+    if (template_.format == ChatFormat::kNone) {
+      all.push_back({"user", ""});
+      for (const Message& message : messages) {
+        if (!all.back().content.empty()) all.back().content += '\n';
+        all.back().content += message.content;
+      }
+      return all;
+    }
+    if (!system_.empty()) all.push_back({"system", system_});
+    all.insert(all.end(), messages.begin(), messages.end());
+    return all;
+  }
+
+  uint64_t seed() const { return options_.seed.value_or(0) + num_regenerated_; }
+
+  std::unique_ptr<Decoder> make_chat_decoder(const std::vector<Message>& messages) const {
+    const std::vector<TokenId> tokens = tokens_of(messages);
+    DecoderContext context{end_of_turn(tokenizer_).value_or(-1)};
+    if (!options_.stop.empty()) context.find_stop = make_stop_finder(tokenizer_, options_.stop);
+    if (guide_) context.guide = guide_->guide.context(tokens, with_system(messages));
+    GenerationOptions options = options_;
+    if (num_regenerated_ > 0) options.seed = seed();
+    return make_decoder(source_.config, options, tokens, context);
+  }
+
+  ChatFlags flags_;
+  GenerationOptions options_;
+  std::string system_;
+  bool is_interactive_;
+  ModelSource source_;
+  Tokenizer tokenizer_;
+  ChatTemplate template_;
+  TextModel text_model_;
+  std::unique_ptr<GuideSource> guide_;
+  LoadedModel loaded_;
+  std::optional<Engine> engine_;
+  std::vector<Message> messages_;  // of the user and the assistant in turn
+  size_t first_sent_ = 0;          // messages before it are no longer read
+  uint64_t num_regenerated_ = 0;   // of the last answer
+};
+
+}  // namespace
+
+void add_chat_flags(CLI::App& command, ChatFlags& flags) {
+  add_model_flags(command, flags);
+  add_guide_flag(command, flags.guide);
+  command.add_option("--system,--sys", flags.system, "Text of the system turn")->group("Prompt");
+  command
+      .add_option("--chat-template", flags.chat_template, "llada, chatml or none (default: the checkpoint's)")
+      ->group("Prompt");
+  command.add_flag("--raw", flags.raw, "Apply no chat template")->group("Prompt");
+}
+
+ChatTemplate choose_template(const ChatFlags& flags, const std::filesystem::path& folder,
+                             bool has_tokenizer) {
+  ChatTemplate chosen;
+  if (!flags.chat_template.empty()) {
+    const std::optional<ChatFormat> format = chat_format_named(flags.chat_template);
+    if (!format)
+      throw InputError("--chat-template is '{}'; expected llada, chatml or none", flags.chat_template);
+    if (has_tokenizer) chosen = load_chat_template(folder);
+    chosen.format = *format;
+  } else if (has_tokenizer && !flags.raw) {
+    chosen = load_chat_template(folder);
+  }
+  if (!flags.system.empty() && chosen.format == ChatFormat::kNone) {
+    throw InputError("--system needs a chat template; this run uses none");
+  }
+  return chosen;
+}
+
+void chat(const ChatFlags& flags) {
+  ChatSession(flags).run();
+}
+
+void add_chat_command(CLI::App& program) {
+  auto flags = std::make_shared<ChatFlags>();
+  CLI::App* command = program.add_subcommand("chat", "Answer questions one after the other");
+  add_chat_flags(*command, *flags);
+  add_generation_flags(*command, flags->generation);
+  add_live_flags(*command, flags->live);
+  command->callback([flags] { chat(*flags); });
+}
+
+}  // namespace lacuna

@@ -1,0 +1,84 @@
+#include "checkpoint_summary.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/gguf.h"
+#include "weights/checkpoint.h"
+#include "weights/panel_tensors.h"
+#include "weights/weight_format.h"
+
+namespace lacuna {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What most of the bytes are stored as.
+std::string most_of(const std::map<std::string, int64_t>& bytes_of) {
+  const auto most = std::max_element(bytes_of.begin(), bytes_of.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes_of.end() ? "nothing" : most->first;
+}
+
+Json checkpoint_json(const Checkpoint& checkpoint) {
+  Json json{{"files", checkpoint.num_files()},
+            {"tensors", checkpoint.names().size()},
+            {"dtype", name_of(checkpoint.dtype())},
+            {"bytes", checkpoint.total_bytes()}};
+  if (!checkpoint.is_packed()) return json;
+  std::map<std::string, int64_t> bytes_of;
+  for (const auto& [format, bytes] : panel_formats(checkpoint)) bytes_of[describe(format)] = bytes;
+  json["dtype"] = most_of(bytes_of);
+  json["panel_bytes"] = bytes_of;
+  return json;
+}
+
+Json checkpoint_json(const GgufFile& file) {
+  std::map<std::string, int64_t> bytes_of;
+  int64_t total = 0;
+  for (const auto& [name, tensor] : file.tensors()) {
+    const GgmlType* type = ggml_type(tensor.type);
+    bytes_of[type == nullptr ? fmt::format("type {}", tensor.type) : std::string(type->name)] +=
+        static_cast<int64_t>(tensor.bytes.size());
+    total += static_cast<int64_t>(tensor.bytes.size());
+  }
+  return {{"files", file.num_files()},
+          {"tensors", file.tensors().size()},
+          {"dtype", most_of(bytes_of)},
+          {"bytes", total}};
+}
+
+bool holds_weights(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator files(folder);
+  return std::any_of(begin(files), end(files),
+                     [](const auto& file) { return file.path().extension() == ".safetensors"; });
+}
+
+}  // namespace
+
+Json checkpoint_json(const std::filesystem::path& folder) {
+  if (GgufFile::is_gguf(folder)) return checkpoint_json(GgufFile::open(folder));
+  if (holds_weights(folder)) return checkpoint_json(Checkpoint::open(folder));
+  return {};
+}
+
+std::string human_bytes(int64_t bytes) {
+  if (bytes < 1 << 10) return fmt::format("{} B", bytes);
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string human_count(int64_t count) {
+  if (count >= 1'000'000'000) return fmt::format("{:.2f} billion", static_cast<double>(count) / 1e9);
+  if (count >= 1'000'000) return fmt::format("{:.1f} million", static_cast<double>(count) / 1e6);
+  return fmt::format("{}", count);
+}
+
+}  // namespace lacuna

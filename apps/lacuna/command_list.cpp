@@ -1,0 +1,268 @@
+#include "command_list.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace lacuna {
+namespace {
+
+constexpr std::string_view kRun = "Run a model";
+constexpr std::string_view kServe = "Serve";
+constexpr std::string_view kGet = "Get models";
+constexpr std::string_view kInside = "Look inside";
+constexpr std::string_view kMeasure = "Measure";
+constexpr std::string_view kConvert = "Convert";
+constexpr std::string_view kShell = "Help";
+constexpr std::string_view kBook = "For the results book";
+
+constexpr CommandEntry kEntries[] = {
+    {"run",
+     kRun,
+     {R"(lacuna run -m mini-llada -p "Mia has 12 shells. She finds 7 more. How many shells does Mia have now?")",
+      R"(echo "Tom has 9 coins. He loses 4. How many coins does Tom have now?" | lacuna run -m mini-sdar --json)"}},
+    {"chat", kRun, {"lacuna chat -m mini-llada", "lacuna chat -m mini-sdar --no-live"}},
+    {"infill",
+     kRun,
+     {R"(lacuna infill -m mini-llada "Mia has [[2]] shells. She finds [[1-3]] more.")",
+      R"(lacuna infill -m mini-dream "Tom has 9 coins. He [[1]] 4.")"}},
+    {"replay", kRun, {"lacuna replay trace.jsonl", "lacuna replay trace.jsonl --fps 5"}},
+    {"serve",
+     kServe,
+     {"lacuna serve -m mini-llada", "lacuna serve -m mini-sdar --port 8081 --api-key secret"}},
+    {"pull",
+     kGet,
+     {"lacuna pull GSAI-ML/LLaDA-8B-Instruct", "lacuna pull JetLM/SDAR-1.7B-Chat --revision main"}},
+    {"list", kGet, {"lacuna list", "lacuna list --json"}},
+    {"inspect",
+     kInside,
+     {"lacuna inspect -m mini-llada", "lacuna inspect -m random:llada-8b --weights int4-group"}},
+    {"tokenize",
+     kInside,
+     {R"(echo "Mia has 12 shells." | lacuna tokenize -m mini-llada)",
+      R"(echo "[5, 6, 7]" | lacuna tokenize -m mini-llada --decode)"}},
+    {"logits",
+     kInside,
+     {"lacuna logits -m mini-llada --request request.json --out logits.npy",
+      "lacuna logits -m mini-llada --request request.json --out logits.npy --dtype f32"}},
+    {"analyze",
+     kInside,
+     {"lacuna analyze drift -m mini-gidd --gen-length 32 --block-length 8",
+      "lacuna analyze recall -m mini-sdar --task arithmetic --gen-length 32 --budgets 8,16"}},
+    {"eval",
+     kMeasure,
+     {"lacuna eval -m mini-llada --task arithmetic --samples 20",
+      "lacuna eval -m mini-sdar --task arithmetic --samples 20 --json"}},
+    {"compare",
+     kMeasure,
+     {R"(lacuna compare -m mini-llada --task arithmetic --samples 20 --b "--cache dual --block-length 8")",
+      R"(lacuna compare -m mini-dream --task arithmetic --samples 20 --b "--unmask threshold=0.9")"}},
+    {"bench",
+     kMeasure,
+     {"lacuna bench step -m mini-llada",
+      "lacuna bench decode -m random:llada-8b,layers=1 --gen-length 32 --steps 4"}},
+    {"quantize",
+     kConvert,
+     {"lacuna quantize -m mini-llada --to int8-group -o my-int8",
+      "lacuna quantize -m mini-llada --to int4-group -o my-int4 --json"}},
+    {"pack",
+     kConvert,
+     {"lacuna pack -m mini-llada -o my-packed",
+      "lacuna pack -m mini-llada --weights int4 -o my-packed-int4"}},
+    {"help", kShell, {"lacuna help run", "lacuna help bench step"}},
+    {"completion",
+     kShell,
+     {"source <(lacuna completion bash)", "lacuna completion fish > ~/.config/fish/completions/lacuna.fish"}},
+    {"man", kShell, {"lacuna man > lacuna.1", "lacuna man | man -l -"}},
+    {"report",
+     kBook,
+     {"lacuna report zoo --samples 20 --out zoo", "lacuna report masked --quick --out masked"}},
+};
+
+/// Where --help shows a flag, for those that do not say it themselves or that several commands share.
+struct FlagPlace {
+  std::string_view name;
+  std::string_view group;
+  bool is_rare = false;
+};
+
+constexpr bool kRare = true;
+constexpr std::string_view kModel = "Model";
+constexpr std::string_view kPrompt = "Prompt";
+constexpr std::string_view kSampling = "Sampling";
+constexpr std::string_view kSpeed = "Speed";
+constexpr std::string_view kGuide = "Speed: guided diffusion";
+constexpr std::string_view kMasked = "LLaDA and Dream";
+constexpr std::string_view kBlocks = "Block diffusion (SDAR, LLaDA 2, Fast-dLLM v2)";
+constexpr std::string_view kUniform = "GIDD";
+constexpr std::string_view kSlots = "ReFusion";
+constexpr std::string_view kServer = "Server";
+
+constexpr FlagPlace kPlaces[] = {
+    {"model", kModel},
+    {"dtype", kModel},
+    {"weights", kModel},
+    {"head-weights", kModel, kRare},
+    {"kv-cache", kModel},
+    {"activations", kModel, kRare},
+    {"rope-scale", kModel, kRare},
+    {"threads", kSpeed},
+    {"pin", kSpeed, kRare},
+    {"prompt-tokens", kPrompt},
+    {"prompts-file", kPrompt, kRare},
+    {"batch", "", kRare},
+    {"chat-template", kPrompt, kRare},
+    {"gen-length", kSampling},
+    {"steps", kSampling},
+    {"block-length", kSampling},
+    {"unmask", kSampling},
+    {"temperature", kSampling},
+    {"top-p", kSampling},
+    {"top-k", kSampling},
+    {"seed", kSampling},
+    {"stop", kSampling},
+    {"ignore-eos", kSampling, kRare},
+    {"cfg-scale", kSampling, kRare},
+    {"suppress-mask", kSampling, kRare},
+    {"preset", kSpeed},
+    {"cache", kSpeed},
+    {"refresh", kSpeed, kRare},
+    {"cache-block", kSpeed, kRare},
+    {"eos-exit", kSpeed},
+    {"lock", kSpeed},
+    {"guide", kSpeed},
+    {"guide-match", kGuide, kRare},
+    {"guide-fallback", kGuide, kRare},
+    {"guide-block", kGuide, kRare},
+    {"alg-temp", kMasked, kRare},
+    {"eps", kMasked, kRare},
+    {"logits-eos-inf", kMasked, kRare},
+    {"confidence-eos-eot-inf", kMasked, kRare},
+    {"sub-block-length", kBlocks, kRare},
+    {"commit", kBlocks, kRare},
+    {"edit", kBlocks, kRare},
+    {"sparse", kBlocks, kRare},
+    {"sparse-commit", kBlocks, kRare},
+    {"sparse-after", kBlocks, kRare},
+    {"sampler", kUniform, kRare},
+    {"tokens-per-step", kUniform, kRare},
+    {"schedule", kUniform, kRare},
+    {"min-length", kUniform, kRare},
+    {"context", kUniform, kRare},
+    {"noise", kUniform, kRare},
+    {"boundary", kUniform, kRare},
+    {"drift", kUniform, kRare},
+    {"block-exit", kUniform, kRare},
+    {"last-layer", kUniform, kRare},
+    {"self-correct", kUniform, kRare},
+    {"refusion", kSlots, kRare},
+    {"slot-size", kSlots, kRare},
+    {"slot-threshold", kSlots, kRare},
+    {"token-threshold", kSlots, kRare},
+    {"fill", kSlots, kRare},
+    {"kv", kSlots, kRare},
+    {"accept", kSlots, kRare},
+    {"revoke", kSlots, kRare},
+    {"kv-memory", kServer, kRare},
+    {"prefix-memory", kServer, kRare},
+    {"pass-rows", kServer, kRare},
+};
+
+const FlagPlace* place_of(const CLI::Option& option) {
+  if (option.get_lnames().empty()) return nullptr;
+  const auto* place = std::find_if(std::begin(kPlaces), std::end(kPlaces), [&](const FlagPlace& each) {
+    return each.name == option.get_lnames().front();
+  });
+  return place == std::end(kPlaces) ? nullptr : place;
+}
+
+}  // namespace
+
+std::span<const CommandEntry> command_entries() {
+  return kEntries;
+}
+
+const CommandEntry* find_entry(std::string_view name) {
+  const auto* entry = std::find_if(std::begin(kEntries), std::end(kEntries),
+                                   [&](const CommandEntry& each) { return each.name == name; });
+  return entry == std::end(kEntries) ? nullptr : entry;
+}
+
+std::string path_of(const CLI::App& command) {
+  if (command.get_parent() == nullptr) return "";
+  const std::string parent = path_of(*command.get_parent());
+  return parent.empty() ? command.get_name() : parent + " " + command.get_name();
+}
+
+const CLI::App* find_command(const CLI::App& program, std::span<const std::string> words) {
+  const CLI::App* command = &program;
+  for (const std::string& word : words) {
+    const std::vector<const CLI::App*> inner = commands_of(*command);
+    const auto found = std::find_if(inner.begin(), inner.end(),
+                                    [&](const CLI::App* app) { return app->get_name() == word; });
+    if (found == inner.end()) return nullptr;
+    command = *found;
+  }
+  return command;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& command) {
+  std::vector<const CLI::App*> commands =
+      command.get_subcommands([](const CLI::App* each) { return !each->get_name().empty(); });
+  const auto place = [](const CLI::App* app) {
+    const CommandEntry* entry = find_entry(path_of(*app));
+    return entry == nullptr ? std::end(kEntries) - std::begin(kEntries) : entry - std::begin(kEntries);
+  };
+  std::stable_sort(commands.begin(), commands.end(),
+                   [&](const CLI::App* a, const CLI::App* b) { return place(a) < place(b); });
+  return commands;
+}
+
+std::string group_of(const CLI::Option& option) {
+  const FlagPlace* place = place_of(option);
+  if (place != nullptr && !place->group.empty()) return std::string(place->group);
+  return option.get_lnames().front().starts_with("help") ? "Help" : option.get_group();
+}
+
+std::vector<std::string> groups_of(std::span<const CLI::Option* const> options) {
+  std::vector<std::string> groups;
+  for (const CLI::Option* option : options) {
+    const std::string group = group_of(*option);
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+  }
+  constexpr std::string_view kFirst[] = {kModel, kPrompt, "Task", kServer, "Options", kSampling, kSpeed};
+  const auto place = [&](const std::string& group) {
+    const auto known = std::find(std::begin(kFirst), std::end(kFirst), group) - std::begin(kFirst);
+    return group == "Help" ? known + 1 : known;  // last
+  };
+  std::stable_sort(groups.begin(), groups.end(),
+                   [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
+  return groups;
+}
+
+bool is_rare(const CLI::Option& option) {
+  const FlagPlace* place = place_of(option);
+  return place != nullptr && place->is_rare && !option.get_required();
+}
+
+bool is_flag(const CLI::Option& option) {
+  return option.get_items_expected_max() == 0;
+}
+
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t begin = type.find('{');
+  const size_t end = type.find('}', begin);
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  std::vector<std::string> choices;
+  std::istringstream list(type.substr(begin + 1, end - begin - 1));
+  for (std::string choice; std::getline(list, choice, ',');) choices.push_back(choice);
+  return choices;
+}
+
+std::vector<const CLI::Option*> options_of(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) {
+    return !option->get_lnames().empty() && !option->get_group().empty();
+  });
+}
+
+}  // namespace lacuna

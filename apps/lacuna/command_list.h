@@ -1,0 +1,50 @@
+// What a newcomer is shown of the commands: under which heading, with which examples, and which of their
+// flags come first. Everything else that help, completion and the manual say comes from the commands
+// themselves.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+struct CommandEntry {
+  std::string_view name;   ///< "run"; of a command's command: "bench step"
+  std::string_view group;  ///< heading in the list of commands; empty: that of the command above
+  std::array<std::string_view, 2> examples;
+};
+
+/// Ordered as the list of commands is. Commands that a build lacks are no error.
+std::span<const CommandEntry> command_entries();
+
+/// Null for a command without an entry.
+const CommandEntry* find_entry(std::string_view name);
+
+/// The words after "lacuna" that lead to a command: "bench step"; empty for the program.
+std::string path_of(const CLI::App& command);
+
+/// The command with these words, or null.
+const CLI::App* find_command(const CLI::App& program, std::span<const std::string> words);
+
+/// Commands of a command in the order of the list, those that it does not know last.
+std::vector<const CLI::App*> commands_of(const CLI::App& command);
+
+/// The heading of an option in --help.
+std::string group_of(const CLI::Option& option);
+/// The headings of these options, in the order of --help.
+std::vector<std::string> groups_of(std::span<const CLI::Option* const> options);
+/// Whether only --help-all shows the option.
+bool is_rare(const CLI::Option& option);
+
+/// Whether the option takes no value.
+bool is_flag(const CLI::Option& option);
+/// The values of an option that takes one of a few; else empty.
+std::vector<std::string> choices_of(const CLI::Option& option);
+/// Options of a command that have a long name.
+std::vector<const CLI::Option*> options_of(const CLI::App& command);
+
+}  // namespace lacuna

@@ -1,0 +1,209 @@
+// `lacuna completion SHELL`: a script that completes commands, flags and values in a shell. All names come
+// from the commands themselves.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command_list.h"
+#include "commands.h"
+
+namespace lacuna {
+namespace {
+
+/// The program and all commands below it, each after the one that it belongs to.
+void collect(const CLI::App& command, std::vector<const CLI::App*>& all) {
+  all.push_back(&command);
+  for (const CLI::App* each : commands_of(command)) collect(*each, all);
+}
+
+std::vector<const CLI::App*> all_commands(const CLI::App& program) {
+  std::vector<const CLI::App*> all;
+  collect(program, all);
+  return all;
+}
+
+/// "-n", "--gen-length": all names, or the short ones and the first long one.
+std::vector<std::string> names_of(const CLI::Option& option, bool all) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) {
+    names.push_back("--" + name);
+    if (!all) break;
+  }
+  return names;
+}
+
+/// What may follow a command: commands and first names of flags.
+std::vector<std::string> words_after(const CLI::App& command) {
+  std::vector<std::string> words;
+  for (const CLI::App* each : commands_of(command)) words.push_back(each->get_name());
+  for (const CLI::Option* option : options_of(command)) {
+    if (!option->get_lnames().empty()) words.push_back("--" + option->get_lnames().front());
+  }
+  return words;
+}
+
+/// A text in single quotes, as every shell here reads it; `escape` stands for a quote within.
+std::string quoted(const std::string& text, std::string_view escape) {
+  std::string result = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      result += escape;
+    } else {
+      result += c;
+    }
+  }
+  return result + "'";
+}
+
+/// bash: the words that are no flags lead to the command; the word before decides what a value may be.
+std::string bash_script(const CLI::App& program) {
+  std::string words_of, values_of;
+  for (const CLI::App* command : all_commands(program)) {
+    const std::string path = path_of(*command);
+    words_of += fmt::format("    '{}') words='{}' ;;\n", path, fmt::join(words_after(*command), " "));
+    for (const CLI::Option* option : options_of(*command)) {
+      if (is_flag(*option)) continue;
+      const std::vector<std::string> choices = choices_of(*option);
+      for (const std::string& name : names_of(*option, true)) {
+        values_of +=
+            fmt::format("    '{} {}') is_value=1 words='{}' ;;\n", path, name, fmt::join(choices, " "));
+      }
+    }
+  }
+  return fmt::format(R"(# bash completion for lacuna
+_lacuna() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+  local path='' words='' is_value='' i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${{COMP_WORDS[i]}} in -*) break ;; esac
+    path="${{path:+$path }}${{COMP_WORDS[i]}}"
+  done
+  case $path in help | 'help '*) path=${{path#help}} path=${{path# }} ;; esac
+  case "$path $previous" in
+{}  esac
+  COMPREPLY=()
+  if [[ -n $is_value ]]; then
+    if [[ -n $words ]]; then
+      mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    else
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    fi
+    return
+  fi
+  case $path in
+{}  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}}
+complete -F _lacuna lacuna
+)",
+                     values_of, words_of);
+}
+
+std::string fish_script(const CLI::App& program) {
+  std::string script = "# fish completion for lacuna\ncomplete -c lacuna -f\n";
+  for (const CLI::App* command : all_commands(program)) {
+    const std::string path = path_of(*command);
+    std::string condition = "__fish_use_subcommand";
+    if (!path.empty()) {
+      condition.clear();
+      for (const CLI::App* each = command; each->get_parent() != nullptr; each = each->get_parent()) {
+        condition = fmt::format("__fish_seen_subcommand_from {}{}{}", each->get_name(),
+                                condition.empty() ? "" : "; and ", condition);
+      }
+    }
+    for (const CLI::App* each : commands_of(*command)) {
+      script += fmt::format("complete -c lacuna -n '{}' -a {} -d {}\n", condition, each->get_name(),
+                            quoted(each->get_description(), "\\'"));
+    }
+    for (const CLI::Option* option : options_of(*command)) {
+      script += fmt::format("complete -c lacuna -n '{}'", condition);
+      for (const std::string& name : option->get_snames()) script += " -s " + name;
+      if (!option->get_lnames().empty()) script += " -l " + option->get_lnames().front();
+      const std::vector<std::string> choices = choices_of(*option);
+      if (!choices.empty()) {
+        script += fmt::format(" -x -a '{}'", fmt::join(choices, " "));
+      } else if (!is_flag(*option)) {
+        script += " -r -F";
+      }
+      script += fmt::format(" -d {}\n", quoted(option->get_description(), "\\'"));
+    }
+  }
+  return script;
+}
+
+/// A text within an _arguments specification: brackets and colons would end it.
+std::string zsh_text(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string zsh_function_of(const CLI::App& command) {
+  const std::string path = path_of(command);
+  std::string name = path.empty() ? "_lacuna" : "_lacuna_" + path;
+  for (char& c : name) c = c == ' ' || c == '-' ? '_' : c;
+  return name;
+}
+
+std::string zsh_script(const CLI::App& program) {
+  std::string script = "#compdef lacuna\n# zsh completion for lacuna\n";
+  for (const CLI::App* command : all_commands(program)) {
+    script += fmt::format("\n{}() {{\n", zsh_function_of(*command));
+    const std::vector<const CLI::App*> inner = commands_of(*command);
+    if (!inner.empty()) script += "  local curcontext=$curcontext state line\n";
+    script += "  _arguments -C";
+    for (const CLI::Option* option : options_of(*command)) {
+      for (const std::string& name : names_of(*option, false)) {
+        const std::vector<std::string> choices = choices_of(*option);
+        const std::string value = is_flag(*option)  ? ""
+                                  : choices.empty() ? ":value:_files"
+                                                    : fmt::format(":value:({})", fmt::join(choices, " "));
+        script += " \\\n    " +
+                  quoted(fmt::format("{}[{}]{}", name, zsh_text(option->get_description()), value), "'\\''");
+      }
+    }
+    if (inner.empty()) {
+      script += "\n}\n";
+      continue;
+    }
+    script +=
+        " \\\n    '1: :->command' '*:: :->rest'\n  case $state in\n    command)\n      local -a commands=(\n";
+    for (const CLI::App* each : inner) {
+      script +=
+          "        " + quoted(each->get_name() + ":" + zsh_text(each->get_description()), "'\\''") + "\n";
+    }
+    script += "      )\n      _describe command commands ;;\n    rest)\n      case $line[1] in\n";
+    for (const CLI::App* each : inner) {
+      script += fmt::format("        {}) {} ;;\n", each->get_name(), zsh_function_of(*each));
+    }
+    script += "      esac ;;\n  esac\n}\n";
+  }
+  return script + "\ncompdef " + zsh_function_of(program) + " lacuna\n";
+}
+
+}  // namespace
+
+void add_completion_command(CLI::App& program) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App* command =
+      program.add_subcommand("completion", "Print a script that completes commands in a shell");
+  command->add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([shell, &program] {
+    const bool is_bash = *shell == "bash";
+    fmt::print("{}", is_bash           ? bash_script(program)
+                     : *shell == "zsh" ? zsh_script(program)
+                                       : fish_script(program));
+  });
+}
+
+}  // namespace lacuna

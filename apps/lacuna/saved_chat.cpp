@@ -1,0 +1,93 @@
+#include "saved_chat.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+constexpr std::string_view kChatFormat = "lacuna-chat";
+constexpr int kChatVersion = 1;
+constexpr size_t kMostChatBytes = size_t{1} << 26;
+
+std::string read_chat_file(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(file)) throw InputError("{}: cannot be read", file);
+  std::string text(kMostChatBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (text.size() > kMostChatBytes) throw InputError("{}: is larger than {} bytes", file, kMostChatBytes);
+  return text;
+}
+
+/// Nobody's notes are lost because of a name that was typed wrong.
+void expect_replaceable(const std::string& file) {
+  if (!std::filesystem::exists(file)) return;
+  try {
+    load_chat(file);
+  } catch (const InputError&) {
+    throw InputError("{}: exists and is no saved chat; expected a new file, or a chat to replace", file);
+  }
+}
+
+}  // namespace
+
+std::string to_text(const SavedChat& chat) {
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  if (!chat.system.empty()) messages.push_back({{"role", "system"}, {"content", chat.system}});
+  for (const Message& message : chat.messages) {
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  const nlohmann::ordered_json json{
+      {"format", kChatFormat}, {"version", kChatVersion}, {"model", chat.model}, {"messages", messages}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+}
+
+SavedChat parse_chat(std::string_view text, const std::string& file) {
+  const nlohmann::json json = parse_json(text, file);
+  const JsonObject object(json, file);
+  if (object.text("format", "") != kChatFormat) {
+    throw InputError("{}: is no saved chat; expected the file that /save writes", file);
+  }
+  object.integer("version", {kChatVersion, kChatVersion});
+  SavedChat chat;
+  chat.model = object.text("model", "");
+  const auto list = json.find("messages");
+  if (list == json.end() || !list->is_array()) object.refuse("messages", "a list of messages");
+  for (const nlohmann::json& each : *list) {
+    const size_t index = static_cast<size_t>(&each - &list->front());
+    const JsonObject message(each, file, fmt::format("messages[{}].", index));
+    const std::string role = message.text("role");
+    const bool is_system = index == 0 && role == "system";
+    const char* const expected = chat.messages.size() % 2 == 0 ? "user" : "assistant";
+    if (!is_system && role != expected) message.refuse("role", in_quotes(expected));
+    if (is_system) {
+      chat.system = message.text("content");
+    } else {
+      chat.messages.push_back({role, message.text("content")});
+    }
+  }
+  if (chat.messages.size() % 2 != 0) throw InputError("{}: its last message has no answer", file);
+  return chat;
+}
+
+void save_chat(const SavedChat& chat, const std::string& file) {
+  expect_replaceable(file);
+  std::ofstream stream(file, std::ios::binary);
+  stream << to_text(chat);
+  stream.close();
+  if (!stream) throw InputError("{}: cannot be written", file);
+}
+
+SavedChat load_chat(const std::string& file) {
+  return parse_chat(read_chat_file(file), file);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,30 @@
+// Chats in files.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/chat_template.h"
+
+namespace lacuna {
+
+/// A chat between two answers.
+struct SavedChat {
+  std::string model;              ///< as --model named it
+  std::string system;             ///< empty: none
+  std::vector<Message> messages;  ///< "user" and "assistant" in turn; the last one is the assistant's
+};
+
+/// {"format": "lacuna-chat", "version": 1, "model", "messages": [{"role", "content"}, ...]}, the system turn
+/// first where there is one.
+std::string to_text(const SavedChat& chat);
+
+/// Parses anybody's file. InputError begins with `file` and says what is wrong.
+SavedChat parse_chat(std::string_view text, const std::string& file);
+
+/// InputError where the file cannot be written, or exists and is no saved chat.
+void save_chat(const SavedChat& chat, const std::string& file);
+SavedChat load_chat(const std::string& file);
+
+}  // namespace lacuna

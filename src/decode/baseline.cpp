@@ -1,0 +1,193 @@
+#include "decode/baseline.h"
+
+#include <algorithm>
+
+#include "decode/refusion.h"
+#include "decode/uniform_diffusion.h"
+#include "decode/unmask.h"
+
+namespace lacuna {
+namespace {
+
+/// Pairs of a row and a cell that it sees, where each of `rows` rows sees `before` cells and the rows up to
+/// itself.
+double causal_pairs(double rows, double before) {
+  return rows * before + rows * (rows + 1) / 2;
+}
+
+void add(const PassWork& pass, int64_t times, BaselineWork& total) {
+  const auto factor = static_cast<double>(times);
+  total.passes += times;
+  total.passes_with_logits += pass.logit_rows > 0 ? times : 0;
+  total.work.rows += times * pass.rows;
+  total.work.pairs += factor * pass.pairs;
+  total.work.cells += factor * pass.cells;
+  total.work.logit_rows += factor * pass.logit_rows;
+  total.work.only_kv_rows += times * pass.only_kv_rows;
+  total.work.only_kv_pairs += factor * pass.only_kv_pairs;
+}
+
+/// LLaDA, Dream: the whole canvas in each of gen_length steps, logits of the positions that are still masked.
+BaselineWork masked_work(const ModelConfig& config, const BaselineRequest& request) {
+  const CountRule rule = config.shifted_logits ? CountRule(TimeSchedule{}) : CountRule(EvenSplit{});
+  const double length = request.prompt_length + request.gen_length;
+  const double sequences = request.num_sequences;
+  BaselineWork total;
+  BlockProgress progress;
+  progress.num_steps = request.gen_length;
+  progress.masked_at_start = request.answer_masks;
+  progress.masked_now = request.prompt_masks + request.answer_masks;
+  for (; progress.step < progress.num_steps && progress.masked_now > 0; ++progress.step) {
+    const int32_t written = std::min(fixed_count(rule, progress), progress.masked_now);
+    if (written == 0) continue;
+    PassWork pass;
+    pass.rows = int64_t{request.num_sequences} * (request.prompt_length + request.gen_length);
+    pass.pairs = sequences * length * length;
+    pass.cells = sequences * length;
+    pass.logit_rows = sequences * progress.masked_now;
+    add(pass, 1, total);
+    progress.masked_now -= written;
+  }
+  return total;
+}
+
+/// Qwen: left to right with K/V, as every engine decodes these models.
+BaselineWork causal_work(const BaselineRequest& request) {
+  BaselineWork total;
+  if (request.answer_length <= 0) return total;
+  PassWork prefill;
+  prefill.rows = request.prompt_length;
+  prefill.pairs = causal_pairs(request.prompt_length, 0);
+  prefill.cells = request.prompt_length;
+  prefill.logit_rows = 1;
+  add(prefill, 1, total);
+  const int64_t rows = request.answer_length - 1;  // nothing follows the last token
+  const double before = request.prompt_length;
+  total.passes += rows;
+  total.passes_with_logits += rows;
+  total.work.rows += rows;
+  total.work.pairs += causal_pairs(static_cast<double>(rows), before);
+  total.work.cells += causal_pairs(static_cast<double>(rows), before);
+  total.work.logit_rows += static_cast<double>(rows);
+  return total;
+}
+
+/// SDAR, LLaDA 2, Fast-dLLM v2: K/V of finished blocks are kept, each in a pass of its own; a block takes one
+/// step for each of its tokens.
+BaselineWork block_work(const ModelConfig& config, const BaselineRequest& request) {
+  const auto size = static_cast<int32_t>(config.block_length);
+  const auto trained = static_cast<int32_t>(config.sub_block_length);
+  const int32_t sub_size = trained > 0 ? std::min(trained, size) : size;
+  const int32_t first = request.prompt_length / size;
+  const int32_t begun = request.prompt_length % size;  // positions of the first block that the prompt holds
+  const int32_t last = (request.prompt_length + std::max(request.answer_length, 1) - 1) / size;
+  // A pass that keeps a block draws the first token of the next one where logits are shifted.
+  const auto pass_over = [&](int32_t block) {
+    PassWork pass;
+    pass.rows = size;
+    pass.cells = double{static_cast<double>(block) + 1} * size;
+    pass.pairs = pass.cells * size;
+    return pass;
+  };
+  const auto keeping = [&](int32_t block, bool draws_next) {
+    PassWork pass = pass_over(block);
+    if (draws_next) {
+      pass.logit_rows = 1;
+    } else {
+      pass.only_kv_rows = pass.rows;
+      pass.only_kv_pairs = pass.pairs;
+    }
+    return pass;
+  };
+  BaselineWork total;
+  for (int32_t block = 0; block < first; ++block) {
+    add(keeping(block, config.shifted_logits && begun == 0 && block + 1 == first), 1, total);
+  }
+  total.passes = first > 0 ? 1 : 0;  // the prompt is read at once
+  for (int32_t block = first; block <= last; ++block) {
+    const int32_t given = block == first ? begun : 0;
+    const int32_t written = given == 0 && config.shifted_logits ? 1 : given;
+    for (int32_t sub = written / sub_size; sub < size / sub_size; ++sub) {
+      for (int32_t masked = (sub + 1) * sub_size - std::max(written, sub * sub_size); masked > 0; --masked) {
+        PassWork pass = pass_over(block);
+        pass.logit_rows = masked;
+        add(pass, 1, total);
+      }
+    }
+    if (block < last) add(keeping(block, config.shifted_logits), 1, total);
+  }
+  return total;
+}
+
+/// GIDD: every position of the context in every step of every block that was reached.
+BaselineWork uniform_work(const BaselineRequest& request) {
+  const UniformDiffusion usual;
+  const int32_t size = std::min(usual.block_length, request.gen_length);
+  const double context = request.context;
+  BaselineWork total;
+  for (int32_t offset = 0; offset < request.answer_length; offset += size) {
+    const int32_t begin = request.prompt_length + offset;
+    const int32_t end = std::min(begin + size, request.context);
+    const double clean = begin;
+    PassWork pass;
+    pass.rows = request.context;
+    pass.pairs = clean * clean + (context - clean) * context;  // clean rows see clean cells alone
+    pass.cells = clean + context + (end < request.context ? context : 0);
+    pass.logit_rows = end - begin;
+    add(pass, size, total);
+  }
+  return total;
+}
+
+/// ReFusion: one slot at a time and one token of it in each pass, as with thresholds that no draft reaches.
+BaselineWork slot_work(const BaselineRequest& request) {
+  const Refusion usual;
+  const int32_t block_size = usual.block_length;
+  BaselineWork total;
+  double owed = request.prompt_length;  // clean tokens whose K/V come with the next plan, the last ones
+  for (int32_t offset = 0; offset < request.answer_length;) {
+    const int32_t block_end = std::min((offset / block_size + 1) * block_size, request.gen_length);
+    const int32_t open = block_end - offset;
+    const int32_t slot = std::min(usual.slot_size, open);
+    const double clean = request.prompt_length + offset;
+    PassWork plan;
+    plan.rows = static_cast<int64_t>(owed) + open;
+    plan.pairs = causal_pairs(owed, clean - owed) + causal_pairs(open, clean);
+    plan.cells = (owed > 0 ? clean : 0) + clean + open;
+    const int32_t open_slots = (open + usual.slot_size - 1) / usual.slot_size;
+    plan.logit_rows = open_slots + slot - 1;
+    add(plan, 1, total);
+    const int32_t size = std::min(slot, request.answer_length - offset);
+    for (int32_t kept = 0; kept == 0 || kept + 1 < size; ++kept) {
+      PassWork pass;
+      pass.rows = size - kept;
+      pass.pairs = causal_pairs(static_cast<double>(pass.rows), clean + kept);
+      pass.cells = clean + size;
+      pass.logit_rows = size - kept - 1;
+      add(pass, 1, total);
+    }
+    owed = size > 1 ? 1 : 0;
+    offset += slot;
+  }
+  return total;
+}
+
+}  // namespace
+
+BaselineWork baseline_work(const ModelConfig& config, const BaselineRequest& request) {
+  if (config.plans_slots) return slot_work(request);
+  if (config.causal) return causal_work(request);
+  if (config.noise) return uniform_work(request);
+  return config.block_causal ? block_work(config, request) : masked_work(config, request);
+}
+
+StepCost baseline_cost(const ModelConfig& config, const ModelBytes& bytes, const BaselineRequest& request) {
+  const BaselineWork total = baseline_work(config, request);
+  // FLOPs and cells add up over passes; weights are read in each of them.
+  StepCost sum = cost(config, {0, 0, bytes.cell}, total.work);
+  sum.bytes += bytes.layers * static_cast<double>(total.passes);
+  sum.bytes += bytes.head * static_cast<double>(total.passes_with_logits);
+  return sum;
+}
+
+}  // namespace lacuna

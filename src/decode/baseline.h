@@ -1,0 +1,40 @@
+// The uncached baseline: what the plain decoder of a family's paper computes for the same request, at the
+// family's default settings. docs/evaluation.md states it for each family.
+#pragma once
+
+#include <cstdint>
+
+#include "model/config.h"
+#include "model/cost.h"
+
+namespace lacuna {
+
+/// What is asked of a model, however it is computed. Lengths are positions.
+struct BaselineRequest {
+  int32_t prompt_length = 0;
+  int32_t gen_length = 0;  ///< asked for
+  int32_t answer_length =
+      0;  ///< up to where the decoder stopped; gen_length, or what is written, before that
+  // LLaDA and Dream:
+  int32_t prompt_masks = 0;   ///< gaps of the prompt
+  int32_t answer_masks = 0;   ///< of the answer at first: gen_length, fewer in an infill
+  int32_t num_sequences = 1;  ///< 2 with classifier-free guidance, which asks another thing of the model
+  // GIDD:
+  int32_t context = 0;  ///< of the prompt, the answer and the noise behind it
+
+  bool operator==(const BaselineRequest&) const = default;
+};
+
+/// The passes of the baseline, all together.
+struct BaselineWork {
+  int64_t passes = 0;
+  int64_t passes_with_logits = 0;
+  PassWork work;
+};
+
+BaselineWork baseline_work(const ModelConfig& config, const BaselineRequest& request);
+
+/// Same as baseline_work(), in FLOPs and bytes.
+StepCost baseline_cost(const ModelConfig& config, const ModelBytes& bytes, const BaselineRequest& request);
+
+}  // namespace lacuna

@@ -1,0 +1,138 @@
+#include "engine/infill.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lacuna {
+namespace {
+
+std::optional<int32_t> parse_length(std::string_view text) {
+  int32_t length = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, length);
+  if (error != std::errc() || rest != end || length < 1 || length > kMostHoleTokens) return {};
+  return length;
+}
+
+/// What stands between [[ and ]].
+std::optional<Hole> parse_hole(std::string_view text) {
+  const size_t dash = text.find('-');
+  const std::optional<int32_t> least = parse_length(text.substr(0, dash));
+  const std::optional<int32_t> most =
+      dash == std::string_view::npos ? least : parse_length(text.substr(dash + 1));
+  if (!least || !most || *least > *most) return {};
+  return Hole{*least, *most};
+}
+
+}  // namespace
+
+std::vector<CanvasPart> parse_marked_text(std::string_view text) {
+  constexpr std::string_view kOpen = "[[";
+  constexpr std::string_view kClose = "]]";
+  std::vector<CanvasPart> parts;
+  std::string plain;
+  while (!text.empty()) {
+    const size_t open = std::min(text.find(kOpen), text.size());
+    plain += text.substr(0, open);
+    text.remove_prefix(open);
+    if (text.empty()) break;
+    const size_t last_other = plain.find_last_not_of('\\');
+    const size_t backslashes = plain.size() - (last_other == std::string::npos ? 0 : last_other + 1);
+    plain.resize(plain.size() - (backslashes + 1) / 2);
+    if (backslashes % 2 == 1) {
+      plain += kOpen;
+      text.remove_prefix(kOpen.size());
+      continue;
+    }
+    const size_t close = text.find(kClose);
+    const std::string_view inside = text.substr(kOpen.size(), close - std::min(close, kOpen.size()));
+    const std::optional<Hole> hole = close == std::string_view::npos ? std::nullopt : parse_hole(inside);
+    if (!hole) {
+      throw InputError(
+          "{} is not a hole; expected [[N]] or [[A-B]] with numbers of tokens from 1 to {}, or \\[[ for the "
+          "text itself",
+          in_quotes(text.substr(0, std::min<size_t>(close, 24) + kClose.size())), kMostHoleTokens);
+    }
+    if (!plain.empty()) parts.emplace_back(plain);
+    plain.clear();
+    parts.emplace_back(*hole);
+    text.remove_prefix(close + kClose.size());
+  }
+  if (!plain.empty()) parts.emplace_back(plain);
+  return parts;
+}
+
+std::vector<std::vector<int32_t>> hole_lengths(const std::vector<CanvasPart>& parts) {
+  std::vector<std::vector<int32_t>> all = {{}};
+  for (const CanvasPart& part : parts) {
+    const Hole* hole = std::get_if<Hole>(&part);
+    if (hole == nullptr) continue;
+    const auto lengths = static_cast<size_t>(hole->most - hole->least) + 1;
+    if (lengths == 1) {  // in place: a canvas may have tens of thousands of these
+      for (std::vector<int32_t>& begun : all) begun.push_back(hole->most);
+      continue;
+    }
+    std::vector<std::vector<int32_t>> next;
+    if (all.size() * lengths > kMostCandidates) {
+      throw InputError("the holes have more than {} combinations of lengths; expected fewer or fixed ones",
+                       kMostCandidates);
+    }
+    for (const std::vector<int32_t>& begun : all) {
+      for (int32_t length = hole->least; length <= hole->most; ++length) {
+        next.push_back(begun);
+        next.back().push_back(length);
+      }
+    }
+    all = std::move(next);
+  }
+  return all;
+}
+
+InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int32_t>& lengths,
+                     const ModelConfig& config, const Tokenizer* tokenizer) {
+  expect_infill(config);
+  std::vector<TokenId> canvas;
+  size_t hole = 0;
+  for (const CanvasPart& part : parts) {
+    if (std::holds_alternative<Hole>(part)) {
+      canvas.insert(canvas.end(), static_cast<size_t>(lengths[hole++]), config.mask_id);
+    } else if (const TokenId* token = std::get_if<TokenId>(&part)) {
+      if (*token == config.mask_id) {
+        throw InputError("token {} is the mask token; a hole is null or {{\"hole\": N}}", *token);
+      }
+      canvas.push_back(*token);
+    } else {
+      if (tokenizer == nullptr) throw InputError("the model has no tokenizer; expected token ids and holes");
+      const std::vector<TokenId> text =
+          tokenizer->encode(std::get<std::string>(part), SpecialTokens::kAsText);
+      canvas.insert(canvas.end(), text.begin(), text.end());
+    }
+    if (canvas.size() > static_cast<size_t>(config.max_positions)) {
+      throw InputError("the canvas has more than the {} positions of the model", config.max_positions);
+    }
+  }
+  const auto first = std::find(canvas.begin(), canvas.end(), config.mask_id);
+  return {{canvas.begin(), first},
+          {first, canvas.end()},
+          static_cast<int32_t>(std::count(first, canvas.end(), config.mask_id))};
+}
+
+void CandidateScore::note(const StepEvent& event) {
+  for (const Commit& commit : event.report.committed) confidences_[commit.position] = commit.confidence;
+}
+
+double CandidateScore::mean() const {
+  if (confidences_.empty()) return 0;
+  double sum = 0;
+  for (const auto& [position, confidence] : confidences_) {
+    sum += confidence > 0 ? std::log(confidence) : confidence;
+  }
+  return sum / static_cast<double>(confidences_.size());
+}
+
+}  // namespace lacuna

@@ -1,0 +1,215 @@
+#include "engine/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "engine/result.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr Range<int64_t> kTokens{0, std::numeric_limits<TokenId>::max()};
+
+/// Makes `canvas` as long as `length`, with masks behind what it holds.
+void resize_canvas(std::vector<TokenId>& canvas, size_t length, TokenId mask_id) {
+  canvas.resize(length, std::max<TokenId>(mask_id, 0));
+}
+
+/// A list under a key, which may be missing.
+const json& list_at(const json& line, std::string_view key, std::string_view place) {
+  static const json kNone = json::array();
+  const auto found = line.find(key);
+  if (found == line.end()) return kNone;
+  if (!found->is_array()) throw InputError("{}: \"{}\" is not a list", place, key);
+  return *found;
+}
+
+/// At most `most` bytes up to a newline, which is dropped; false at the end of the stream.
+bool read_bounded_line(std::istream& stream, size_t most, std::string& line, std::string_view place) {
+  line.clear();
+  std::streambuf& buffer = *stream.rdbuf();
+  constexpr int kEnd = std::char_traits<char>::eof();
+  for (int next = buffer.sbumpc(); next != '\n'; next = buffer.sbumpc()) {
+    if (next == kEnd) return !line.empty();
+    if (line.size() == most) throw InputError("{}: is longer than {} bytes", place, most);
+    line += static_cast<char>(next);
+  }
+  return true;
+}
+
+}  // namespace
+
+void PieceLog::add(ordered_json& json, std::span<const TokenId> ids) {
+  if (tokenizer_ == nullptr) return;
+  ordered_json pieces = ordered_json::object();
+  for (const TokenId id : ids) {
+    if (!told_.insert(id).second) continue;
+    pieces[std::to_string(id)] = replace_ill_formed(tokenizer_->decode(std::span(&id, 1), false));
+  }
+  if (!pieces.empty()) json["pieces"] = std::move(pieces);
+}
+
+ordered_json TraceLog::start(size_t request, const Decoder& decoder) {
+  canvas_.assign(decoder.canvas().begin(), decoder.canvas().end());
+  ordered_json line = trace_start(request, canvas_, decoder.prompt_length());
+  line["v"] = kTraceVersion;
+  line["mask"] = config_.mask_id;
+  line["ends"] = config_.end_ids;
+  pieces_.add(line, canvas_);
+  return line;
+}
+
+ordered_json TraceLog::step(const StepEvent& event) {
+  ordered_json line = trace_step(event);
+  const std::span<const TokenId> now = event.decoder.canvas();
+  if (now.size() != canvas_.size()) line["length"] = now.size();
+  resize_canvas(canvas_, now.size(), config_.mask_id);
+  for (const Commit& commit : event.report.committed) {
+    const auto index = static_cast<size_t>(commit.position);
+    if (index < canvas_.size()) canvas_[index] = commit.token;
+  }
+  ordered_json changed = ordered_json::array();
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i] != canvas_[i]) changed.push_back(ordered_json{i, now[i]});
+  }
+  if (!changed.empty()) line["changed"] = std::move(changed);
+  canvas_.assign(now.begin(), now.end());
+  pieces_.add(line, canvas_);
+  return line;
+}
+
+TraceReplay::TraceReplay(std::istream& stream, std::string name, int64_t request)
+    : stream_(stream), name_(std::move(name)), request_(request) {
+  json line;
+  while (read_line(line)) {
+    if (!line.contains("canvas")) continue;
+    if (JsonObject(line, place_).integer("request", {0, std::numeric_limits<int64_t>::max()}, 0) != request_)
+      continue;
+    read_start(line);
+    return;
+  }
+  throw InputError("{}: holds no request {}; expected the file that `lacuna run --trace` writes", name_,
+                   request_);
+}
+
+bool TraceReplay::next() {
+  json line;
+  while (read_line(line)) {
+    if (line.contains("canvas")) continue;
+    if (JsonObject(line, place_).integer("request", {0, std::numeric_limits<int64_t>::max()}, 0) != request_)
+      continue;
+    read_step(line);
+    return true;
+  }
+  return false;
+}
+
+std::string TraceReplay::piece(TokenId token) const {
+  const auto found = pieces_.find(token);
+  return found == pieces_.end() ? fmt::format("<{}>", token) : found->second;
+}
+
+bool TraceReplay::read_line(json& line) {
+  std::string text;
+  do {
+    place_ = fmt::format("{}, line {}", name_, ++line_number_);
+    if (!read_bounded_line(stream_, kMostLineBytes, text, place_)) return false;
+  } while (text.find_first_not_of(" \t\r") == std::string::npos);
+  line = parse_json(text, place_);
+  if (!line.is_object()) throw InputError("{}: not a JSON object", place_);
+  return true;
+}
+
+void TraceReplay::read_start(const json& line) {
+  const JsonObject object(line, place_);
+  object.integer("v", {kTraceVersion, kTraceVersion}, kTraceVersion);
+  const std::vector<int64_t> canvas = object.integers("canvas", kTokens);
+  if (canvas.size() > size_t{kMostPositions}) {
+    throw InputError("{}: \"canvas\" has {} positions; expected at most {}", place_, canvas.size(),
+                     kMostPositions);
+  }
+  canvas_.assign(canvas.begin(), canvas.end());
+  prompt_length_ =
+      static_cast<int32_t>(object.integer("prompt_tokens", {0, static_cast<int64_t>(canvas.size())}));
+  mask_id_ = static_cast<TokenId>(object.integer("mask", {-1, kTokens.last}, -1));
+  if (object.has("ends")) {
+    const std::vector<int64_t> ends = object.integers("ends", kTokens);
+    end_ids_.assign(ends.begin(), ends.end());
+  }
+  read_pieces(line);
+}
+
+void TraceReplay::read_step(const json& line) {
+  const JsonObject object(line, place_);
+  step_ = object.integer("step", {0, std::numeric_limits<int64_t>::max()});
+  num_rows_ = static_cast<int64_t>(list_at(line, "rows", place_).size());
+  seconds_ += object.number("seconds", {0, 1e9}, 0.0F);
+  ++num_passes_;
+  const json& commits = list_at(line, "committed", place_);
+  if (object.has("length")) {
+    const int64_t length = object.integer("length", {prompt_length_, kMostPositions});
+    resize_canvas(canvas_, static_cast<size_t>(length), mask_id_);
+  }
+  committed_.clear();
+  for (const json& each : commits) {
+    const JsonObject commit(each, place_, "committed.");
+    const auto position = static_cast<int32_t>(commit.integer("position", {0, kMostPositions - 1}));
+    const auto token = static_cast<TokenId>(commit.integer("token", kTokens));
+    committed_.push_back({position, token, commit.number("confidence", {-1e9, 1e9}, -1.0F)});
+    set(position, token);
+  }
+  read_changes(line);
+  read_pieces(line);
+}
+
+void TraceReplay::read_changes(const json& line) {
+  for (const json& change : list_at(line, "changed", place_)) {
+    const auto is_in = [&](const json& value, int64_t most) {
+      return value.is_number_integer() && value >= 0 && value <= most;
+    };
+    const bool is_pair = change.is_array() && change.size() == 2 && is_in(change[0], kMostPositions - 1) &&
+                         is_in(change[1], kTokens.last);
+    if (!is_pair) {
+      throw InputError("{}: \"changed\" holds {}; expected pairs of a position below {} and a token", place_,
+                       in_quotes(change.dump(-1, ' ', true, json::error_handler_t::replace)), kMostPositions);
+    }
+    set(change[0].get<int64_t>(), change[1].get<TokenId>());
+  }
+}
+
+void TraceReplay::read_pieces(const json& line) {
+  const auto found = line.find("pieces");
+  if (found == line.end()) return;
+  const JsonObject pieces(*found, place_, "pieces.");
+  for (const auto& [key, value] : found->items()) {
+    TokenId id = -1;
+    const auto [rest, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || rest != key.data() + key.size() || id < 0) {
+      throw InputError("{}: \"pieces\" has the key {}; expected token ids", place_, in_quotes(key));
+    }
+    std::string text = pieces.text(key);
+    piece_bytes_ += text.size() + sizeof(std::string);
+    if (piece_bytes_ > kMostPieceBytes) {
+      throw InputError("{}: \"pieces\" so far hold more than {} bytes", place_, kMostPieceBytes);
+    }
+    pieces_[id] = std::move(text);
+  }
+}
+
+void TraceReplay::set(int64_t position, TokenId token) {
+  const auto index = static_cast<size_t>(position);
+  if (index >= canvas_.size()) resize_canvas(canvas_, index + 1, mask_id_);
+  canvas_[index] = token;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,113 @@
+// Traces that can be played again: version 1 of the lines that `lacuna run --trace` writes.
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/token.h"
+#include "engine/engine.h"
+#include "model/config.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+
+inline constexpr int kTraceVersion = 1;
+
+/// Tells the text of each token once.
+class PieceLog {
+ public:
+  ///   tokenizer  null: tokens have no text
+  explicit PieceLog(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+
+  /// Sets json["pieces"] to {id: text} of the ids that were not told yet, unless there are none.
+  void add(nlohmann::ordered_json& json, std::span<const TokenId> ids);
+
+ private:
+  const Tokenizer* tokenizer_;
+  std::set<TokenId> told_;
+};
+
+/// Writes the lines of one request: those of trace_start() and trace_step(), and what it takes to follow the
+/// canvas without the model. start() adds "v", "mask" (-1: none), "ends" (tokens that end an answer) and
+/// "pieces" ({id: text}); step() adds "length" where the canvas has another length from now on, "changed"
+/// ([[position, token], ...]: what the canvas holds that neither commits nor a new length, which appends
+/// masks, explain) and "pieces" of tokens that are new.
+class TraceLog {
+ public:
+  ///   tokenizer  null: tokens have no text
+  TraceLog(const ModelConfig& config, const Tokenizer* tokenizer) : config_(config), pieces_(tokenizer) {}
+
+  nlohmann::ordered_json start(size_t request, const Decoder& decoder);
+  nlohmann::ordered_json step(const StepEvent& event);
+
+ private:
+  const ModelConfig& config_;
+  PieceLog pieces_;
+  std::vector<TokenId> canvas_;  // after the last line
+};
+
+/// Plays one request of a trace, which may be anybody's file: every line is checked, and what is wrong is an
+/// InputError that begins with the file and the line. Older traces have no version, mask, ends and pieces.
+class TraceReplay {
+ public:
+  // More is refused.
+  static constexpr size_t kMostLineBytes = size_t{1} << 26;
+  static constexpr int32_t kMostPositions = 1 << 20;
+  static constexpr size_t kMostPieceBytes = size_t{1} << 26;  ///< of all texts
+
+  /// Reads up to the request's first line. `stream` outlives it.
+  TraceReplay(std::istream& stream, std::string name, int64_t request);
+
+  /// Applies the request's next pass; false at the end of the trace.
+  bool next();
+
+  int32_t prompt_length() const { return prompt_length_; }
+  TokenId mask_id() const { return mask_id_; }
+  const std::vector<TokenId>& end_ids() const { return end_ids_; }
+  std::span<const TokenId> canvas() const { return canvas_; }
+  bool has_pieces() const { return !pieces_.empty(); }
+  /// As the trace tells it, else its number in angle brackets.
+  std::string piece(TokenId token) const;
+
+  // Of the last pass:
+  const std::vector<Commit>& committed() const { return committed_; }
+  int64_t step() const { return step_; }
+  int64_t num_rows() const { return num_rows_; }
+  int64_t num_passes() const { return num_passes_; }
+  double seconds() const { return seconds_; }  ///< of all passes so far
+
+ private:
+  /// The next line that is not blank, parsed; false at the end.
+  bool read_line(nlohmann::json& line);
+  void read_start(const nlohmann::json& line);
+  void read_step(const nlohmann::json& line);
+  void read_changes(const nlohmann::json& line);
+  void read_pieces(const nlohmann::json& line);
+  /// Sets what a position holds; a position behind the canvas is appended, with masks before it.
+  void set(int64_t position, TokenId token);
+
+  std::istream& stream_;
+  std::string name_;
+  int64_t request_;
+  int64_t line_number_ = 0;
+  std::string place_;  // begins messages: the file and the line
+  int32_t prompt_length_ = 0;
+  TokenId mask_id_ = -1;
+  std::vector<TokenId> end_ids_;
+  std::vector<TokenId> canvas_;
+  std::map<TokenId, std::string> pieces_;
+  size_t piece_bytes_ = 0;
+  std::vector<Commit> committed_;
+  int64_t step_ = 0;
+  int64_t num_rows_ = 0;
+  int64_t num_passes_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace lacuna

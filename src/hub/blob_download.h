@@ -1,0 +1,29 @@
+// One file on its way into the cache.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/hub_cache.h"
+#include "hub/http.h"
+#include "hub/hub_api.h"
+
+namespace lacuna {
+
+/// Bytes of the file that the cache holds, partial ones included.
+int64_t present_bytes(const PullOptions& options, const HubFile& file);
+
+/// Whether the cache holds the whole file.
+bool has_blob(const PullOptions& options, const HubFile& file);
+
+/// Downloads a file's blob, or what is missing of it; waits while another process does.
+///   counted  what present_bytes() said when `present` was summed up
+///   present  counts bytes on disk up and, where some have to be dropped, down
+///   waiting  called once if another process holds the lock
+void download_blob(HttpClient& client, const PullOptions& options, const std::string& commit,
+                   const HubFile& file, int64_t counted, std::atomic<int64_t>& present,
+                   const std::atomic<bool>& stop, const std::function<void()>& waiting);
+
+}  // namespace lacuna

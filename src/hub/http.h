@@ -1,0 +1,85 @@
+// GET over HTTP and HTTPS, through libcurl.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace lacuna {
+
+struct HttpRequest {
+  std::string url;
+  std::string token = {};     ///< bearer token, sent to the URL's host and port alone; may be empty
+  int64_t first_byte = 0;     ///< asks for the rest of the body from here on
+  std::string if_range = {};  ///< the ETag that the rest must belong to; may be empty
+  bool is_file = false;       ///< as long as bytes arrive there is no time limit; else kMaxSeconds
+};
+
+/// Names of headers are in lower case.
+using HttpHeaders = std::map<std::string, std::string, std::less<>>;
+
+struct HttpHead {
+  long status = 0;
+  HttpHeaders first_headers;  ///< of the URL itself
+  HttpHeaders headers;        ///< of the last reply, behind all redirects
+
+  std::string first(std::string_view name) const;
+  std::string last(std::string_view name) const;
+};
+
+/// A transfer that brought no complete reply.
+struct TransferError : std::runtime_error {
+  TransferError(const std::string& sentence, bool retry) : std::runtime_error(sentence), may_retry(retry) {}
+  bool may_retry;
+};
+
+/// `stop` was set.
+struct TransferStopped : std::runtime_error {
+  TransferStopped() : std::runtime_error("stopped") {}
+};
+
+/// One connection at a time, kept open between requests. Proxies come from the usual variables.
+class HttpClient {
+ public:
+  explicit HttpClient(const std::atomic<bool>& stop);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Takes bytes of the last reply's body; false: enough, the transfer ends.
+  using Sink = std::function<bool(const HttpHead&, std::string_view)>;
+
+  /// Follows up to 5 redirects, to HTTP and HTTPS alone, and never from HTTPS to HTTP. Throws TransferError,
+  /// TransferStopped, and what the sink throws.
+  HttpHead get(const HttpRequest& request, const Sink& sink);
+
+  /// The whole body of a reply, at most `most` bytes of it.
+  struct Reply {
+    HttpHead head;
+    std::string body;
+  };
+  Reply get_text(const HttpRequest& request, size_t most);
+
+ private:
+  struct Transfer;
+  struct Free {
+    void operator()(void* handle) const;
+  };
+
+  const std::atomic<bool>& stop_;
+  std::unique_ptr<void, Free> handle_;
+};
+
+/// Whether both URLs have the same scheme, host and port; false where one cannot be parsed.
+bool have_same_origin(const std::string& a, const std::string& b);
+/// The URL that `reference` means on a page at `base`; empty where it cannot be parsed.
+std::string resolve_url(const std::string& base, const std::string& reference);
+/// `text` with everything escaped but letters, digits, "-._~" and the characters in `kept`.
+std::string escape_url(std::string_view text, std::string_view kept = "");
+
+}  // namespace lacuna

@@ -1,0 +1,45 @@
+// The hub's API: what is in a model, and in which words a person hears that something is not.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "hub/http.h"
+#include "hub/hub_files.h"
+#include "hub/pull.h"
+
+namespace lacuna {
+
+/// Retries a few times, with growing waits.
+class Retries {
+ public:
+  Retries(std::chrono::milliseconds first_wait, const std::atomic<bool>& stop)
+      : first_wait_(first_wait), stop_(stop) {}
+
+  /// After a failure: waits, or throws std::runtime_error with `sentence` where it was one too many.
+  ///   progress     whether the attempt brought new bytes
+  ///   retry_after  seconds that the server asks for; may be empty
+  void wait(const std::string& sentence, bool progress, const std::string& retry_after = "");
+
+ private:
+  std::chrono::milliseconds first_wait_;
+  const std::atomic<bool>& stop_;
+  int failures_ = 0;  // in a row, without progress
+  int total_ = 0;
+};
+
+/// Whether a reply with this status may be another one soon.
+bool is_transient(long status);
+
+/// Throws InputError where the hub refuses, std::runtime_error for any other status.
+[[noreturn]] void refuse_status(const HttpHead& head, const PullOptions& options);
+
+/// The commit that the model's revision names.
+std::string fetch_commit(HttpClient& client, const PullOptions& options, const std::atomic<bool>& stop);
+/// All files of a commit.
+std::vector<HubFile> fetch_files(HttpClient& client, const PullOptions& options, const std::string& commit,
+                                 const std::atomic<bool>& stop);
+std::string file_url(const PullOptions& options, const std::string& commit, const HubFile& file);
+
+}  // namespace lacuna

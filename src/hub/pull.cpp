@@ -1,0 +1,264 @@
+#include "hub/pull.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "hub/blob_download.h"
+#include "hub/hub_api.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Without white space at both ends. A token is sent in a header and may hold nothing that ends one.
+std::string checked_token(std::string_view text, const std::string& source) {
+  const size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  const std::string token(text.substr(start, text.find_last_not_of(" \t\r\n") + 1 - start));
+  const bool is_plain =
+      std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 32 && c < 127; });
+  if (!is_plain || token.size() > 4096) {
+    throw InputError("{}: holds no token; expected one line of letters, digits and signs, as hf_...", source);
+  }
+  return token;
+}
+
+std::string checked_endpoint(std::string endpoint) {
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) {
+    throw InputError("HF_ENDPOINT is {}; expected a URL that begins with https:// or http://",
+                     in_quotes(endpoint));
+  }
+  return endpoint;
+}
+
+void find_token(HubAccess& access) {
+  for (const char* const name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
+    access.token = checked_token(variable(name), name);
+    access.token_source = name;
+    if (!access.token.empty()) return;
+  }
+  fs::path path = variable("HF_TOKEN_PATH");
+  if (path.empty() && !HubCache::home().empty()) path = HubCache::home() / "token";
+  std::error_code ignored;
+  if (path.empty() || !fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > 4096) return;
+  std::ifstream file(path, std::ios::binary);
+  access.token = checked_token(std::string(std::istreambuf_iterator<char>(file), {}), path.string());
+  access.token_source = path.string();
+}
+
+std::string human_size(int64_t bytes) {
+  return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
+}
+
+/// Writes a small file in one step.
+void write_whole(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  const fs::path temporary = path.string() + fmt::format(".{}.tmp", getpid());
+  std::ofstream file(temporary, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", temporary.string()));
+  fs::rename(temporary, path);
+}
+
+/// Makes `link` lead to the blob, unless it already does.
+void link_blob(const fs::path& link, const fs::path& snapshot, const std::string& blob) {
+  fs::create_directories(link.parent_path());
+  const fs::path target =
+      (snapshot.parent_path().parent_path() / "blobs" / blob).lexically_relative(link.parent_path());
+  std::error_code ignored;
+  if (fs::read_symlink(link, ignored) == target) return;
+  const fs::path temporary = link.string() + fmt::format(".{}.tmp", getpid());
+  fs::remove(temporary, ignored);
+  fs::create_symlink(target, temporary);
+  fs::rename(temporary, link);
+}
+
+/// Downloads files on several threads and reports on the calling one.
+class Downloads {
+ public:
+  Downloads(const PullOptions& options, const PullPlan& plan, const std::vector<int64_t>& counted,
+            PullObserver& observer, const std::atomic<bool>& stop)
+      : options_(options),
+        plan_(plan),
+        counted_(counted),
+        observer_(observer),
+        stop_(stop),
+        present_(plan.present_bytes) {}
+
+  void run() {
+    const size_t num_threads =
+        std::min(plan_.files.size(), static_cast<size_t>(std::max(options_.parallel, 1)));
+    running_ = num_threads;
+    std::vector<std::thread> threads;
+    threads.reserve(num_threads);
+    for (size_t i = 0; i < num_threads; ++i) threads.emplace_back([this] { work(); });
+    report();
+    for (std::thread& thread : threads) thread.join();
+    if (stop_) throw PullStopped();
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void work() {
+    try {
+      HttpClient client(halt_);
+      for (size_t index = next_++; index < plan_.files.size() && !halt_; index = next_++) {
+        const HubFile& file = plan_.files[index];
+        if (has_blob(options_, file)) continue;
+        download_blob(client, options_, plan_.commit, file, counted_[index], present_, halt_, [&] {
+          post([this, &file] {
+            observer_.noted(fmt::format("{}: another process is downloading it; waiting", file.path));
+          });
+        });
+        post([this, &file] { observer_.finished(file); });
+      }
+    } catch (...) {
+      const std::lock_guard guard(mutex_);
+      if (!error_ && !halt_) error_ = std::current_exception();
+      halt_ = true;
+    }
+    const std::lock_guard guard(mutex_);
+    --running_;
+    changed_.notify_one();
+  }
+
+  void post(std::function<void()> event) {
+    const std::lock_guard guard(mutex_);
+    events_.push_back(std::move(event));
+    changed_.notify_one();
+  }
+
+  void report() {
+    std::unique_lock guard(mutex_);
+    while (running_ > 0 || !events_.empty()) {
+      changed_.wait_for(guard, std::chrono::milliseconds(100));
+      if (stop_) halt_ = true;
+      const std::vector<std::function<void()>> events = std::exchange(events_, {});
+      guard.unlock();
+      for (const std::function<void()>& event : events) event();
+      observer_.progressed(present_);
+      guard.lock();
+    }
+  }
+
+  const PullOptions& options_;
+  const PullPlan& plan_;
+  const std::vector<int64_t>& counted_;
+  PullObserver& observer_;
+  const std::atomic<bool>& stop_;   // by the caller
+  std::atomic<bool> halt_ = false;  // by the caller or by a failure
+  std::atomic<int64_t> present_;
+  std::atomic<size_t> next_ = 0;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> events_;
+  size_t running_ = 0;
+  std::exception_ptr error_;
+};
+
+/// Small files first: what is wrong with them is known early.
+PullPlan make_plan(const PullOptions& options, const std::atomic<bool>& stop) {
+  HttpClient client(stop);
+  PullPlan plan;
+  plan.commit = fetch_commit(client, options, stop);
+  plan.files = choose_files(fetch_files(client, options, plan.commit, stop), options.model, options.include);
+  std::sort(plan.files.begin(), plan.files.end(), [](const HubFile& a, const HubFile& b) {
+    return std::pair(a.has_sha256(), a.path) < std::pair(b.has_sha256(), b.path);
+  });
+  return plan;
+}
+
+/// Several files of one content are one blob: each blob is downloaded once.
+PullPlan distinct_blobs(const PullPlan& plan) {
+  PullPlan distinct = plan;
+  distinct.files.clear();
+  std::set<std::string_view> seen;
+  for (const HubFile& file : plan.files) {
+    if (seen.insert(file.blob).second) distinct.files.push_back(file);
+  }
+  return distinct;
+}
+
+void check_disk(const PullOptions& options, const PullPlan& plan) {
+  const fs::path folder = options.cache.repository(options.model);
+  fs::create_directories(folder);
+  const uintmax_t available = fs::space(folder).available;
+  const int64_t missing = plan.total_bytes - plan.present_bytes;
+  if (static_cast<uintmax_t>(missing) <= available) return;
+  throw std::runtime_error(
+      fmt::format("{} needs {} more in {}, where {} are free; set HF_HUB_CACHE to a folder on another disk",
+                  options.model.id(), human_size(missing), options.cache.root().string(),
+                  human_size(static_cast<int64_t>(available))));
+}
+
+}  // namespace
+
+HubAccess HubAccess::from_environment() {
+  HubAccess access;
+  if (const std::string endpoint = variable("HF_ENDPOINT"); !endpoint.empty())
+    access.endpoint = checked_endpoint(endpoint);
+  std::string offline = variable("HF_HUB_OFFLINE");
+  for (char& character : offline)
+    character = static_cast<char>(std::toupper(static_cast<unsigned char>(character)));
+  access.offline = offline == "1" || offline == "ON" || offline == "YES" || offline == "TRUE";
+  find_token(access);
+  return access;
+}
+
+fs::path pull(const PullOptions& options, PullObserver& observer, const std::atomic<bool>& stop) {
+  if (options.cache.empty()) {
+    throw InputError("There is no folder to download {} into; set HF_HUB_CACHE, HF_HOME or HOME",
+                     options.model.id());
+  }
+  if (options.access.offline) {
+    throw InputError("HF_HUB_OFFLINE is set, so {} is not downloaded; unset it", options.model.id());
+  }
+  try {
+    PullPlan plan = make_plan(options, stop);
+    PullPlan blobs = distinct_blobs(plan);
+    std::vector<int64_t> counted;
+    for (const HubFile& file : blobs.files) {
+      counted.push_back(present_bytes(options, file));
+      blobs.present_bytes += counted.back();
+      blobs.total_bytes += file.size;
+    }
+    observer.planned(blobs);
+    check_disk(options, blobs);
+    Downloads(options, blobs, counted, observer, stop).run();
+    const fs::path snapshot = options.cache.snapshot(options.model, plan.commit);
+    for (const HubFile& file : plan.files) link_blob(snapshot / file.path, snapshot, file.blob);
+    if (options.model.revision != plan.commit) {
+      write_whole(options.cache.repository(options.model) / "refs" / options.model.revision, plan.commit);
+    }
+    return snapshot;
+  } catch (const TransferStopped&) {
+    throw PullStopped();
+  }
+}
+
+}  // namespace lacuna

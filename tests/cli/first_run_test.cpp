@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "program.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using FirstRun = ProgramTest;
+
+TEST_F(FirstRun, NeedsNoFlagsButAModelAndAPrompt) {
+  for (const char* model : {"mini-llada", "mini-dream", "mini-gidd", "mini-gidd-mask", "mini-sdar",
+                            "mini-llada2", "mini-fast-dllm", "mini-refusion", "mini-qwen"}) {
+    const ProgramResult run = shell(std::string("lacuna run -p 'Mia has 12 shells.' --json -m ") + model);
+    ASSERT_EQ(run.exit_code, 0) << model << ": " << run.err;
+    const json result = json::parse(run.out);
+    const auto config = json::parse(shell(std::string("cat models/") + model + "/config.json").out);
+    const int most = config.value("max_position_embeddings", config.value("max_sequence_length", 0));
+    EXPECT_LE(result["prompt_tokens"].get<int>() + static_cast<int>(result["tokens"].size()), most) << model;
+    EXPECT_GT(result["stats"]["rows_baseline"], 0) << model;
+  }
+}
+
+TEST_F(FirstRun, ServesEveryModelWithoutFlags) {
+  for (const char* model : {"mini-gidd", "mini-gidd-mask"}) {
+    const ProgramResult served =
+        shell(std::string("LACUNA_PORT=0 timeout -s INT 5 '" LACUNA_BINARY "' serve -m ") + model);
+    EXPECT_THAT(served.err, HasSubstr("at http://")) << model;
+  }
+  const ProgramResult refused =
+      shell("timeout 20 '" LACUNA_BINARY "' serve -m mini-gidd --gen-length 100000");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("--gen-length 100000 leaves no position for a prompt")));
+}
+
+TEST_F(FirstRun, TakesTheLengthOfTheAnswerFromTheModelsFiles) {
+  shell("cp -r models/mini-llada own");
+  const auto tokens = [&](const std::string& generation, const std::string& flags = "") {
+    folder_.write("own/generation_config.json", generation);
+    const ProgramResult run = shell("lacuna run -m own -p 'Mia has 12 shells.' --json " + flags);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    const json result = json::parse(run.out);
+    return std::pair<size_t, size_t>(result["prompt_tokens"], result["tokens"].size());
+  };
+  EXPECT_EQ(tokens("{}").second, 128U);
+  EXPECT_EQ(tokens(R"({"max_new_tokens": 24})").second, 24U);
+  EXPECT_EQ(tokens(R"({"max_new_tokens": 24, "max_length": 99})").second, 24U);
+  EXPECT_EQ(tokens(R"({"max_new_tokens": null})").second, 128U);
+  EXPECT_EQ(tokens(R"({"max_new_tokens": 24})", "-n 16").second, 16U);
+  EXPECT_EQ(tokens(R"({"max_new_tokens": 30})", "--block-length 8").second, 24U);
+  const auto [prompt, answer] = tokens(R"({"max_length": 60})");
+  EXPECT_EQ(prompt + answer, 60U);
+  const auto [long_prompt, longest] = tokens(R"({"max_new_tokens": 1000000})", "--steps 1");
+  EXPECT_EQ(long_prompt + longest, 1024U);
+  folder_.write("own/generation_config.json", R"({"max_new_tokens": "many"})");
+  EXPECT_THAT(shell("lacuna run -m own -p a").err, AllOf(HasSubstr("max_new_tokens"), HasSubstr("many")));
+}
+
+TEST_F(FirstRun, SaysWhatFitsWhereALengthDoesNot) {
+  const ProgramResult run = shell("lacuna run -m mini-llada --prompt-tokens 5,6,7 -n 1022");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected --gen-length 1021 at most"));
+}
+
+TEST_F(FirstRun, ReadsThePromptFromStandardInput) {
+  const std::string flags = "run -m mini-llada -n 16 ";
+  const std::string given = shell("lacuna " + flags + "-p 'Mia has 12 shells.'").out;
+  EXPECT_EQ(shell("echo 'Mia has 12 shells.' | lacuna " + flags).out, given);
+  EXPECT_EQ(shell("printf 'Mia has 12 shells.\\r\\n' | lacuna " + flags + "-p -").out, given);
+  EXPECT_EQ(shell("lacuna " + flags + "-f - <<< 'Mia has 12 shells.'").out, given);
+
+  const ProgramResult empty = shell("lacuna " + flags + " </dev/null");
+  EXPECT_EQ(empty.exit_code, 2);
+  EXPECT_THAT(empty.err, HasSubstr("standard input is empty"));
+  const ProgramResult endless = shell("yes | lacuna " + flags);
+  EXPECT_EQ(endless.exit_code, 2);
+  EXPECT_THAT(endless.err, HasSubstr("standard input has more than"));
+}
+
+TEST_F(FirstRun, SaysThatAModelWithoutATokenizerAnswersInIds) {
+  const std::string golden =
+      "lacuna run -m " LACUNA_SOURCE_DIR "/tests/golden/llada --prompt-tokens 5,6 -n 8";
+  const ProgramResult ids = shell(golden);
+  EXPECT_EQ(json::parse(ids.out).size(), 8U);
+  EXPECT_THAT(ids.err, HasSubstr("no tokenizer"));
+  EXPECT_THAT(shell(golden + " --json").err, IsEmpty());
+}
+
+TEST_F(FirstRun, TellsTheSavingInItsLastLineOnATerminal) {
+  TerminalProgram program("TERM=xterm", "run -m " LACUNA_SOURCE_DIR
+                                        "/models/mini-llada -n 32 --unmask threshold=0.0001 --no-live "
+                                        "-p 'Mia has 12 shells.'");
+  int status = -1;
+  EXPECT_THAT(program.finish(status), HasSubstr(" rows: 32x fewer"));
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,119 @@
+#include "engine/trace.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "decode/make_decoder.h"
+#include "kernels/dispatch.h"
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::ThrowsMessage;
+
+constexpr const char* kStart =
+    R"({"request": 0, "prompt_tokens": 1, "canvas": [5, 90, 90], "v": 1, "mask": 90,
+ "ends": [89], "pieces": {"5": "five"}})";
+
+std::string start_line() {
+  std::string line = kStart;
+  std::erase(line, '\n');
+  return line + "\n";
+}
+
+void expect_trace_refused(const std::string& text, const std::string& part) {
+  std::istringstream stream(text);
+  const auto play = [&] {
+    TraceReplay replay(stream, "t.jsonl", 0);
+    while (replay.next()) {
+    }
+  };
+  EXPECT_THAT(play, ThrowsMessage<InputError>(AllOf(StartsWith("t.jsonl"), HasSubstr(part)))) << text;
+}
+
+TEST(TraceReplay, FollowsTheCanvasOfEveryFamily) {
+  ThreadPool threads(1);
+  for (const ModelConfig& config : tiny_configs()) {
+    Engine engine(tiny_model(config), default_table(), threads);
+    GenerationOptions options;
+    options.gen_length = 16;
+    if (!config.causal) options.block_length = 8;
+    engine.add(make_decoder(config, options, {1, 2, 3}));
+    TraceLog log(config, nullptr);
+    std::string trace = log.start(0, engine.decoder(0)).dump() + "\n\n";
+    std::vector<std::vector<TokenId>> canvases;
+    engine.run([&](const StepEvent& event) {
+      trace += log.step(event).dump() + "\n";
+      canvases.emplace_back(event.decoder.canvas().begin(), event.decoder.canvas().end());
+    });
+    std::istringstream stream(trace);
+    TraceReplay replay(stream, "t.jsonl", 0);
+    EXPECT_EQ(replay.prompt_length(), 3);
+    EXPECT_EQ(replay.end_ids(), config.end_ids);
+    for (const std::vector<TokenId>& canvas : canvases) {
+      ASSERT_TRUE(replay.next());
+      EXPECT_THAT(replay.canvas(), ElementsAreArray(canvas));
+    }
+    EXPECT_FALSE(replay.next());
+  }
+}
+
+TEST(TraceReplay, AppliesCommitsThenChanges) {
+  std::istringstream stream(
+      start_line() + R"({"request": 1, "step": 0, "committed": [{"position": 1, "token": 7}]})" +
+      "\n"
+      R"({"request": 0, "step": 4, "rows": [1, 2], "seconds": 0.5, "length": 4, "changed": [[2, 8]], )"
+      R"("pieces": {"8": "eight"}, "committed": [{"position": 1, "token": 6, "confidence": 0.25}, )"
+      R"({"position": 2, "token": 9}]})");
+  TraceReplay replay(stream, "t.jsonl", 0);
+  ASSERT_TRUE(replay.next());
+  EXPECT_THAT(replay.canvas(), ElementsAreArray({5, 6, 8, 90}));
+  EXPECT_EQ(replay.step(), 4);
+  EXPECT_EQ(replay.num_rows(), 2);
+  EXPECT_EQ(replay.seconds(), 0.5);
+  EXPECT_EQ(replay.committed().front(), (Commit{1, 6, 0.25}));
+  EXPECT_EQ(replay.piece(5), "five");
+  EXPECT_EQ(replay.piece(8), "eight");
+  EXPECT_EQ(replay.piece(6), "<6>");
+  EXPECT_FALSE(replay.next());
+}
+
+TEST(TraceReplay, RefusesWhatIsNoTrace) {
+  expect_trace_refused("", "holds no request 0");
+  expect_trace_refused("{\n", "line 1: not valid JSON");
+  expect_trace_refused("3\n", "line 1: not a JSON object");
+  expect_trace_refused(R"({"request": 1, "canvas": []})", "holds no request 0");
+  expect_trace_refused(R"({"canvas": [1], "prompt_tokens": 2})", "prompt_tokens");
+  expect_trace_refused(R"({"canvas": [-1], "prompt_tokens": 0})", "canvas");
+  expect_trace_refused(R"({"canvas": "x", "prompt_tokens": 0})", "canvas");
+  expect_trace_refused(R"({"canvas": [], "prompt_tokens": 0, "v": 2})", "\"v\" is 2");
+  expect_trace_refused(R"({"canvas": [], "prompt_tokens": 0, "pieces": {"x": "y"}})", "pieces");
+  expect_trace_refused(R"({"canvas": [], "prompt_tokens": 0, "pieces": []})", "line 1");
+  const std::vector<std::pair<std::string, std::string>> steps = {
+      {R"({})", "step"},
+      {R"({"step": -1})", "step"},
+      {R"({"step": 0, "committed": 3})", "committed"},
+      {R"({"step": 0, "committed": [3]})", "expected a JSON object"},
+      {R"({"step": 0, "committed": [{"position": 1048576, "token": 1}]})", "committed.position"},
+      {R"({"step": 0, "committed": [{"position": -1, "token": 1}]})", "committed.position"},
+      {R"({"step": 0, "committed": [{"position": 1, "token": 3000000000}]})", "committed.token"},
+      {R"({"step": 0, "committed": [], "length": 0})", "length"},
+      {R"({"step": 0, "committed": [], "length": 99999999})", "length"},
+      {R"({"step": 0, "committed": [], "changed": [[1]]})", "changed"},
+      {R"({"step": 0, "committed": [], "changed": [[1048576, 1]]})", "changed"},
+      {R"({"step": 0, "committed": [], "seconds": "long"})", "seconds"},
+  };
+  for (const auto& [step, part] : steps) expect_trace_refused(start_line() + step, part);
+  for (const auto& [step, part] : steps) expect_trace_refused(start_line() + step, "line 2");
+}
+
+}  // namespace
+}  // namespace lacuna
