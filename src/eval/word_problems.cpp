@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "eval/tasks.h"
@@ -22,10 +23,17 @@ constexpr auto kMoreNames = std::to_array<Person>({
     {"Peter", "He", "him"},
     {"Tim", "He", "him"},
     {"Alex", "He", "him"},
+    {"Maria", "She", "her"},
+    {"Lily", "She", "her"},
+    {"Emily", "She", "her"},
+    {"David", "He", "him"},
+    {"Jack", "He", "him"},
+    {"Omar", "He", "him"},
 });
 
 constexpr auto kMoreObjects = std::to_array<std::string_view>(
-    {"marbles", "pencils", "cookies", "stickers", "flowers", "oranges", "candies", "tickets"});
+    {"marbles", "pencils", "cookies", "stickers", "flowers", "oranges", "candies", "tickets", "pebbles",
+     "beads", "buttons", "muffins", "bananas", "sweets", "leaves"});
 
 /// Who does what with the things.
 enum class Roles : uint8_t {
@@ -95,6 +103,8 @@ constexpr auto kOpenings = std::to_array<Frame>({
     {"There are {1} {2} in {0}'s bag.", "There were {1} {2} in {0}'s bag."},
     {"{0} keeps {1} {2} in a box.", "{0} kept {1} {2} in a box."},
     {"In the morning {0} has {1} {2}.", "In the morning {0} had {1} {2}."},
+    {"{0} has got {1} {2}.", "{0} had got {1} {2}."},
+    {"{0} brings {1} {2} to school.", "{0} brought {1} {2} to school."},
 });
 
 // Numbers of the gains and losses: {0} the number, {1} the things.
@@ -108,25 +118,34 @@ constexpr auto kConnectors =
 
 constexpr auto kJoiners = std::to_array<std::string_view>({" and ", " and then ", ", then ", " but "});
 
-// {0} name, {1} pronoun, {2} things.
+// "So how many shells does Mia have left?" is one choice from each list; {0} stands for the things.
+constexpr auto kLeads = std::to_array<std::string_view>(
+    {"", "", "", "", "So ", "Now ", "Then ", "In the end, ", "After all that, ", "Tell me: "});
+constexpr auto kCounted = std::to_array<std::string_view>({"how many {0}", "how many {0}", "how many"});
+constexpr auto kPossessions = std::to_array<std::string_view>({"have", "have", "have", "own", "hold"});
+constexpr auto kEnds = std::to_array<Frame>({
+    {" now", " then"},
+    {" now", " then"},
+    {" left", " left"},
+    {" left", " left"},
+    {"", ""},
+    {" in the end", " in the end"},
+    {" at the end", " at the end"},
+    {" in all", " in all"},
+    {" in total", " in total"},
+    {" altogether", " altogether"},
+    {" after that", " after that"},
+});
+
+// Questions of other forms; {0} name, {1} pronoun, {2} things.
 constexpr auto kQuestions = std::to_array<Frame>({
-    {"How many {2} does {0} have now?", "How many {2} did {0} have in the end?"},
-    {"How many {2} does {1} have now?", "How many {2} did {1} have in the end?"},
-    {"How many {2} does {0} have left?", "How many {2} did {0} have left?"},
-    {"How many {2} does {1} have left?", "How many {2} did {1} have left?"},
-    {"How many {2} does {0} have in the end?", "How many {2} did {0} have then?"},
-    {"How many does {1} have now?", "How many did {1} have then?"},
-    {"How many does {1} have left?", "How many did {1} have left?"},
     {"How many {2} are there now?", "How many {2} were there then?"},
     {"How many {2} are left?", "How many {2} were left?"},
+    {"How many {2} are there in the end?", "How many {2} were there in the end?"},
     {"What is the number of {2} now?", "What was the number of {2} in the end?"},
-    {"How many {2} does {1} own now?", "How many {2} did {1} own in the end?"},
-    {"Now how many {2} does {0} have?", "So how many {2} did {0} have?"},
-    {"How many {2} does {0} have in all?", "How many {2} did {0} have in all?"},
-});
-constexpr auto kHeldOutQuestions = std::to_array<Frame>({
-    {"So how many {2} does {1} have?", "How many {2} did {0} own then?"},
-    {"How many {2} does {0} own in the end?", "So how many did {1} have left?"},
+    {"With how many {2} does {0} end up?", "With how many {2} did {0} end up?"},
+    {"How many {2} does {1} end up with?", "How many {2} did {1} end up with?"},
+    {"How many {2} remain?", "How many {2} remained?"},
 });
 
 // {0} pronoun, {1} number, {2} things.
@@ -204,8 +223,6 @@ const Verb& pick_verb(Draws& draws, bool gains) {
   return *verb;
 }
 
-constexpr uint64_t kHeldOutFrame = 0;  // of is_held_out()
-
 /// Hashes the choices that make up the frames of a text.
 class FrameHash {
  public:
@@ -222,6 +239,37 @@ const auto& pick_frame(Draws& draws, FrameHash& hash, const List& list) {
   const uint32_t choice = draws.below(list.size());
   hash.add(choice);
   return list[choice];
+}
+
+constexpr uint64_t kHeldOutFrame = 0;  // is_held_out() is true of it
+
+/// Whether a question of these choices belongs to the test split. The commonest questions never do.
+bool is_held_out_question(std::string_view lead, std::string_view possession, uint64_t choices) {
+  return !(lead.empty() && possession == "have") && is_held_out(choices);
+}
+
+/// "Tell me: how many does she own in the end?" and whether it belongs to the test split.
+std::pair<std::string, bool> sample_question(Draws& draws, FrameHash& frame, const WordProblem& problem,
+                                             bool past) {
+  const auto in_tense = [&](const Frame& words) { return past ? words.past : words.present; };
+  if (draws.below(4) == 0) {
+    const std::string_view question = in_tense(pick_frame(draws, frame, kQuestions));
+    return {fmt::format(fmt::runtime(question), problem.name, pronoun(problem), problem.object), false};
+  }
+  const std::string_view lead = draws.pick(kLeads), counted = draws.pick(kCounted);
+  const bool by_name = draws.below(2) == 0;
+  const std::string_view possession = draws.pick(kPossessions);
+  std::string_view end = in_tense(draws.pick(kEnds));
+  if (lead == "Now " || lead == "Then ") end = end == " now" || end == " then" ? "" : end;
+  const auto ask = [&](std::string_view object, std::string_view person) {
+    return capitalized(fmt::format("{}{} {} {} {}{}?", lead, fmt::format(fmt::runtime(counted), object),
+                                   past ? "did" : "does", person, possession, end));
+  };
+  FrameHash choices;  // the same for questions that differ in the things and the person's name alone
+  for (const char c : ask("things", by_name ? "Name" : "pronoun")) choices.add(static_cast<unsigned char>(c));
+  frame.add(choices.value());
+  return {ask(problem.object, by_name ? problem.name : pronoun(problem)),
+          is_held_out_question(lead, possession, choices.value())};
 }
 
 /// The sentences that tell the changes, with a space before each.
@@ -272,7 +320,7 @@ Change draw_change(Draws& draws, int number, const std::string& name) {
 WordProblem draw_word_problem(Draws& draws) {
   constexpr int kMinStart = 2, kMaxStart = 20;
   WordProblem problem;
-  const uint32_t kind = draws.below(20);
+  const uint32_t kind = draws.below(10);
   const size_t person = draws.below(kPeople.size() + kMoreNames.size());
   const Person& known = person < kPeople.size() ? kPeople[person] : kMoreNames[person - kPeople.size()];
   problem.name = kind == 0 ? capitalized(made_up_word(draws)) : std::string(known.name);
@@ -307,9 +355,13 @@ Phrased phrase(Draws& draws, const WordProblem& problem, bool held_out) {
       fmt::format(in_tense(pick_frame(draws, hash, kOpenings)), problem.name, problem.start, problem.object);
   text += phrase_changes(draws, hash, problem, problem.changes, past);
   const bool new_question = held_out && draws.below(2) == 0;
-  const Frame& question = new_question ? draws.pick(kHeldOutQuestions) : pick_frame(draws, hash, kQuestions);
-  text += " " + fmt::format(in_tense(question), problem.name, pronoun(problem), problem.object);
-  return {text, new_question ? kHeldOutFrame : hash.value()};
+  const FrameHash story = hash;
+  auto [question, is_new] = sample_question(draws, hash, problem, past);
+  while (is_new != new_question) {
+    hash = story;
+    std::tie(question, is_new) = sample_question(draws, hash, problem, past);
+  }
+  return {text + " " + question, new_question ? kHeldOutFrame : hash.value()};
 }
 
 std::string phrase_follow_up(Draws& draws, const WordProblem& problem, const Change& change) {
@@ -380,9 +432,11 @@ std::vector<std::string> word_problem_words() {
     words.push_back(fmt::format(fmt::runtime(frame), "Mia", "7", "shells"));
   };
   for (const auto& list : {std::span<const Frame>(kOpenings), std::span<const Frame>(kQuestions),
-                           std::span<const Frame>(kHeldOutQuestions)}) {
+                           std::span<const Frame>(kEnds)}) {
     for (const Frame& frame : list) add_frame(frame.present), add_frame(frame.past);
   }
+  for (const std::string_view lead : kLeads) add(lead), add(fmt::format(" {}how many", lead));
+  for (const std::string_view possession : kPossessions) add(fmt::format(" {}", possession));
   for (const std::string_view frame : kGained) add_frame(fmt::format(" {}", frame));
   for (const std::string_view frame : kLost) add_frame(fmt::format(" {}", frame));
   for (const std::string_view connector : kConnectors) add(fmt::format(" {}", connector));

@@ -31,7 +31,7 @@ struct WordProblem {
   int result() const { return number_after(changes.size()); }
 };
 
-/// Samples a problem of one to three changes whose numbers stay in [0, kMaxNumber]. One problem in ten has a
+/// Samples a problem of one to three changes whose numbers stay in [0, kMaxNumber]. One problem in five has a
 /// random pronounceable word as its name or its object, so that a model cannot rely on known words.
 WordProblem draw_word_problem(Draws& draws);
 
