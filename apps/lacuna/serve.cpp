@@ -6,11 +6,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -32,7 +38,14 @@ namespace {
 struct ServeFlags : GuidedModelFlags {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
-  std::string api_key;
+  std::vector<std::string> api_keys;
+  std::string api_key_file;
+  bool insecure = false;
+  std::vector<std::string> allowed_origins;
+  std::vector<std::string> allowed_hosts;
+  int32_t requests_per_minute = 0;
+  double drain_seconds = 10;
+  HttpLimits http;
   std::string name;
   std::string chat_template;
   int64_t kv_memory = 0;                 // MiB; 0: half of what is free
@@ -43,6 +56,58 @@ struct ServeFlags : GuidedModelFlags {
 
 sem_t wants_to_stop;
 std::atomic<bool> is_loaded{false};
+
+/// Keys, allowed sites and rates. Throws InputError where the address is public and no key is required.
+AccessRules access_rules(const ServeFlags& flags) {
+  AccessRules rules;
+  rules.keys = flags.api_keys;
+  const char* const variable = std::getenv("LACUNA_API_KEY");
+  const bool is_empty = variable != nullptr && *variable == '\0' && rules.keys.empty();
+  if (is_empty || std::find(rules.keys.begin(), rules.keys.end(), "") != rules.keys.end()) {
+    throw InputError("--api-key is empty; expected a key, or leave the flag and LACUNA_API_KEY out");
+  }
+  if (!flags.api_key_file.empty()) {
+    for (std::string& key : read_keys(flags.api_key_file)) rules.keys.push_back(std::move(key));
+  }
+  if (rules.keys.empty() && !flags.insecure && !is_loopback(flags.host)) {
+    throw InputError(
+        "--host {} lets other machines ask, and no key is required; expected --api-key, --api-key-file or "
+        "--insecure",
+        flags.host);
+  }
+  rules.allowed_origins = flags.allowed_origins;
+  rules.allowed_hosts = flags.allowed_hosts;
+  rules.allowed_hosts.push_back(flags.host);
+  rules.requests_per_minute = flags.requests_per_minute;
+  return rules;
+}
+
+/// Waits for a signal; false where `most` passes first.
+bool wait_for_signal(std::chrono::milliseconds most) {
+  timespec end{};
+  clock_gettime(CLOCK_REALTIME, &end);
+  const int64_t nanoseconds = end.tv_nsec + std::chrono::nanoseconds(most).count();
+  constexpr int64_t kSecond = 1'000'000'000;
+  end.tv_sec += nanoseconds / kSecond;
+  end.tv_nsec = nanoseconds % kSecond;
+  return sem_timedwait(&wants_to_stop, &end) == 0;
+}
+
+/// Lets requests that run finish for a while, then ends them with an error. A second signal ends the wait.
+void drain(Service& service, Scheduler& scheduler, HttpServer& server, double seconds) {
+  service.begin_drain();
+  scheduler.drain();
+  const Stopwatch clock;
+  constexpr std::chrono::milliseconds kPoll{20};
+  if (!scheduler.is_idle() && seconds > 0) {
+    fmt::print(stderr, "stopping: requests that run may finish for {} s; a second signal ends them\n",
+               seconds);
+  }
+  while (!scheduler.is_idle() && clock.seconds() < seconds && !wait_for_signal(kPoll)) {
+  }
+  scheduler.stop();
+  server.stop(std::chrono::seconds(1));
+}
 
 extern "C" void stop_serving(int /*signal*/) {
   if (!is_loaded) _exit(0);  // nothing is under way
@@ -82,7 +147,7 @@ void serve(const ServeFlags& flags) {
   ServiceSettings settings;
   settings.name = flags.name.empty() ? flags.model : flags.name;
   settings.fingerprint = "lacuna-" LACUNA_VERSION;
-  settings.api_key = flags.api_key;
+  settings.access = access_rules(flags);
   settings.defaults = flags.generation;
   settings.files = page_files();
   Service service(std::move(settings));
@@ -91,9 +156,11 @@ void serve(const ServeFlags& flags) {
   std::signal(SIGTERM, stop_serving);
   std::signal(SIGPIPE, SIG_IGN);
   auto server = std::make_unique<HttpServer>(
-      flags.host, flags.port, [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+      flags.host, flags.port,
+      [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
         service.handle(request, reply);
-      });
+      },
+      flags.http);
 
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
@@ -112,9 +179,11 @@ void serve(const ServeFlags& flags) {
   fmt::print(stderr, "serving {} ({}, {} MiB, {}, {} threads, {} MiB for K/V) at http://{}:{}\n", flags.model,
              name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20, loaded.kernels->name,
              loaded.threads->size(), limits.memory >> 20, flags.host, server->port());
+  fmt::print(stderr, "at most {} MiB for requests that are read and {} MiB for replies that wait\n",
+             flags.http.all_body_bytes >> 20, flags.http.all_reply_bytes >> 20);
   while (sem_wait(&wants_to_stop) != 0) {
   }
-  server.reset();  // first: nobody asks the scheduler for anything now
+  drain(service, scheduler, *server, flags.drain_seconds);
 }
 
 /// Every flag has a twin in the environment: --max-running is LACUNA_MAX_RUNNING. The flag wins.
@@ -141,7 +210,36 @@ void add_serve_command(CLI::App& program) {
   };
   add("--host", flags->host, "Address to listen on (default 127.0.0.1: this machine alone)");
   add("--port", flags->port, "Port; 0: any that is free (default 8080)");
-  add("--api-key", flags->api_key, "What clients must send as Authorization: Bearer KEY (default: nothing)");
+  add("--api-key", flags->api_keys,
+      "What clients must send as Authorization: Bearer KEY; several flags are several keys (default: "
+      "nothing)")
+      ->take_all();
+  add("--api-key-file", flags->api_key_file, "File of keys, one a line");
+  command->add_flag("--insecure", flags->insecure, "Serve other machines although no key is required")
+      ->group("Server");
+  add("--allow-origin", flags->allowed_origins,
+      "Pages that may ask: https://example.org, or * for all; several flags are several (default: own page)")
+      ->take_all();
+  add("--allow-host", flags->allowed_hosts,
+      "Name of this server in the Host header, besides localhost and IP addresses, where no key is required")
+      ->take_all();
+  add("--requests-per-minute", flags->requests_per_minute,
+      "POST requests of one client (key or address); more get 429 (default: no limit)")
+      ->check(CLI::NonNegativeNumber);
+  add("--max-per-client", flags->limits.max_per_client,
+      "Requests of one client that run or wait; more get 429 (default: 3/4 of all places)")
+      ->check(CLI::PositiveNumber);
+  add("--max-connections", flags->http.connections, "Open connections (default 1024)")
+      ->check(CLI::Range(1, 1 << 20));
+  add("--max-connections-per-address", flags->http.connections_per_address,
+      "Of these, from one IP address (default 512)")
+      ->check(CLI::Range(1, 1 << 20));
+  add("--request-timeout", flags->limits.request_seconds,
+      "Seconds from a request's arrival to its end; later it fails (default 0: no limit)")
+      ->check(CLI::Range(0.0, 1e9));
+  add("--drain", flags->drain_seconds,
+      "Seconds that requests may go on after SIGTERM or Ctrl-C; then they end with an error (default 10)")
+      ->check(CLI::Range(0.0, 86400.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
   add("--chat-template", flags->chat_template, "llada, chatml or none (default: the checkpoint's)");
   add("--max-running,--max-num-seqs,--parallel", flags->limits.max_running,

@@ -448,6 +448,7 @@ void Completion::fail(const std::string& sentence) {
   if (request_.stream) {
     open();
     send(error_json(500, sentence));
+    reply_->write("data: [DONE]\n\n");
     reply_->end();
   } else {
     reply_->send({500, "application/json"}, dump(error_json(500, sentence)));

@@ -1,41 +1,62 @@
 #include "server/http.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "server/api_error.h"
+
 namespace lacuna {
 
+HttpReply::~HttpReply() {
+  release();
+}
+
+void HttpReply::allow_origin(std::string origin) {
+  const std::lock_guard lock(mutex_);
+  output_.allow_origin = std::move(origin);
+}
+
 void HttpReply::send(Head head, std::string body) {
-  {
-    const std::lock_guard lock(mutex_);
-    output_.has_head = true;
-    output_.head = std::move(head);
-    output_.data = std::move(body);
-    output_.has_ended = true;
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return;
+  if (budget_ && !budget_->reserve(body.size())) {
+    head = {503, "application/json"};
+    body = error_json(503, "too much waits for clients that do not read; try again later").dump();
+  } else {
+    reserved_ += body.size();
   }
+  output_.has_head = true;
+  output_.head = std::move(head);
+  output_.data = std::move(body);
+  output_.has_ended = true;
   notify();
 }
 
 void HttpReply::begin_stream(std::string content_type) {
-  {
-    const std::lock_guard lock(mutex_);
-    output_.has_head = true;
-    output_.head = {200, std::move(content_type), {}, true};
-  }
+  const std::lock_guard lock(mutex_);
+  output_.has_head = true;
+  output_.head = {200, std::move(content_type), {}, true};
   notify();
 }
 
 void HttpReply::write(std::string_view data) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_closed_) return;
+  const std::lock_guard lock(mutex_);
+  if (is_closed_ || output_.has_overflowed) return;
+  const bool fits = output_.data.size() + data.size() <= stream_bytes_ &&
+                    (budget_ == nullptr || budget_->reserve(data.size()));
+  if (fits) {
+    reserved_ += data.size();
     output_.data += data;
+  } else {
+    output_.has_overflowed = true;
+    output_.data = {};
   }
   notify();
 }
 
 void HttpReply::end() {
-  {
-    const std::lock_guard lock(mutex_);
-    output_.has_ended = true;
-  }
+  const std::lock_guard lock(mutex_);
+  output_.has_ended = true;
   notify();
 }
 
@@ -57,8 +78,13 @@ void HttpReply::when_ready(std::function<void()> notify) {
 
 HttpReply::Output HttpReply::take() {
   const std::lock_guard lock(mutex_);
+  // What was taken before has been written; what waits stays reserved while it is written.
+  const size_t waiting = std::min(reserved_, output_.data.size());
+  if (budget_) budget_->release(reserved_ - waiting);
+  reserved_ = waiting;
+  std::string data = std::exchange(output_.data, {});
   Output taken = output_;
-  output_.data.clear();
+  taken.data = std::move(data);
   return taken;
 }
 
@@ -76,18 +102,24 @@ void HttpReply::close() {
     if (!output_.has_ended) closed = std::move(closed_);
     closed_ = {};
     notify_ = {};
-    output_.data.clear();
+    output_.data = {};
+    release();
   }
   if (closed) closed();
 }
 
+bool HttpReply::is_closed() const {
+  const std::lock_guard lock(mutex_);
+  return is_closed_;
+}
+
+void HttpReply::release() {
+  if (budget_) budget_->release(reserved_);
+  reserved_ = 0;
+}
+
 void HttpReply::notify() {
-  std::function<void()> notify;
-  {
-    const std::lock_guard lock(mutex_);
-    notify = notify_;
-  }
-  if (notify) notify();
+  if (notify_) notify_();
 }
 
 }  // namespace lacuna

@@ -1,7 +1,11 @@
 // A request and its reply, apart from any connection: what endpoints see, and what tests give them.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -15,12 +19,44 @@ struct HttpRequest {
   std::string path;           ///< without the query, as sent (nothing decoded)
   std::string authorization;  ///< header; empty: none
   std::string body;
+  std::string host = {};     ///< header; empty: none
+  std::string origin = {};   ///< header; empty: none
+  std::string address = {};  ///< the client's IP address
+};
+
+/// Bytes that all replies together may hold until their clients read them. Thread-safe.
+class ReplyBudget {
+ public:
+  explicit ReplyBudget(size_t limit) : limit_(limit) {}
+
+  /// Whether so many more bytes fit; if so, they count.
+  bool reserve(size_t bytes) {
+    if (used_.fetch_add(bytes) + bytes <= limit_) return true;
+    used_ -= bytes;
+    return false;
+  }
+  void release(size_t bytes) { used_ -= bytes; }
+  size_t used() const { return used_; }
+
+ private:
+  size_t limit_;
+  std::atomic<size_t> used_{0};
 };
 
 /// What goes back. Whoever answers calls send(), or begin_stream(), write() any number of times and end();
 /// the connection takes what there is. Any thread may call anything.
+///
+/// A stream whose client lets more than `stream_bytes` wait, or that does not fit the budget of all replies,
+/// overflows: the connection is closed. A whole reply that does not fit becomes status 503.
 class HttpReply {
  public:
+  HttpReply() = default;
+  HttpReply(std::shared_ptr<ReplyBudget> budget, size_t stream_bytes)
+      : budget_(std::move(budget)), stream_bytes_(stream_bytes) {}
+  ~HttpReply();
+  HttpReply(const HttpReply&) = delete;
+  HttpReply& operator=(const HttpReply&) = delete;
+
   struct Head {
     int status = 200;
     std::string content_type;
@@ -33,7 +69,12 @@ class HttpReply {
     Head head;
     std::string data;  ///< that was not taken yet
     bool has_ended = false;
+    bool has_overflowed = false;  ///< the client reads too slowly; nothing more will come
+    std::string allow_origin;     ///< the value of Access-Control-Allow-Origin; empty: none
   };
+
+  /// Sets the value of Access-Control-Allow-Origin. Before send() and begin_stream().
+  void allow_origin(std::string origin);
 
   void send(Head head, std::string body);
   void begin_stream(std::string content_type);
@@ -46,22 +87,28 @@ class HttpReply {
 
   // For the connection:
 
-  /// `notify` is called whenever there is something to take, from the thread that gave it.
+  /// `notify` is called whenever there is something to take, from the thread that gave it. It must not call
+  /// the reply. After close() has returned it is never called again.
   void when_ready(std::function<void()> notify);
   Output take();
   /// Bytes that were not taken yet.
   size_t pending() const;
   /// The client has gone.
   void close();
+  bool is_closed() const;
 
  private:
-  void notify();
+  void release();  // under the lock
+  void notify();   // under the lock
 
   mutable std::mutex mutex_;
   Output output_;
   std::function<void()> notify_;
   std::function<void()> closed_;
   bool is_closed_ = false;
+  std::shared_ptr<ReplyBudget> budget_;
+  size_t stream_bytes_ = SIZE_MAX;
+  size_t reserved_ = 0;  // bytes of the budget: those that wait, and those that were taken last
 };
 
 }  // namespace lacuna

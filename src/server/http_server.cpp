@@ -1,5 +1,9 @@
 #include "server/http_server.h"
 
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -14,6 +18,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <exception>
+#include <map>
 #include <optional>
 #include <thread>
 #include <tuple>
@@ -33,6 +38,7 @@ using asio::ip::tcp;
 // Every operation gives its error as a value: a client that goes away is no exception.
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr int kHandlerThreads = 2;
+constexpr auto kWatchEvery = std::chrono::milliseconds(250);
 
 std::string text_of(beast::string_view text) {
   return {text.data(), text.size()};
@@ -41,12 +47,15 @@ std::string text_of(beast::string_view text) {
 using Parser = http::request_parser<http::string_body>;
 using Text = http::response<http::string_body>;
 
-/// What every reply carries. Any page may call the server: its answers hold no one's secrets, and a key,
-/// where one is set, is not a cookie that browsers would add.
+/// What every reply carries.
+///   allow_origin  pages that may read the reply; empty: those of this server alone
 template <typename Message>
-void set_common_headers(Message& message) {
+void set_common_headers(Message& message, const std::string& allow_origin = {}) {
   message.set(http::field::server, "lacuna");
-  message.set(http::field::access_control_allow_origin, "*");
+  if (!allow_origin.empty()) {
+    message.set(http::field::access_control_allow_origin, allow_origin);
+    message.set(http::field::vary, "Origin");
+  }
   message.set(http::field::cache_control, "no-store");
   message.set("X-Content-Type-Options", "nosniff");
   // The page at "/" loads its own files and asks this server, nothing else.
@@ -55,12 +64,14 @@ void set_common_headers(Message& message) {
               "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
 }
 
-Text make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive) {
+Text make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive,
+               const std::string& allow_origin = {}) {
   Text text(static_cast<http::status>(head.status), version);
-  set_common_headers(text);
+  set_common_headers(text, allow_origin);
   text.set(http::field::content_type, head.content_type);
   if (!head.allow.empty()) text.set(http::field::allow, head.allow);
   if (head.status == 503) text.set(http::field::retry_after, "1");
+  if (head.status == 429) text.set(http::field::retry_after, "60");
   if (head.status == 401) text.set(http::field::www_authenticate, "Bearer");
   if (head.status == 204) {
     text.set(http::field::access_control_allow_methods, "GET, POST, OPTIONS");
@@ -71,6 +82,46 @@ Text make_text(const HttpReply::Head& head, std::string body, unsigned version, 
   text.body() = std::move(body);
   text.prepare_payload();
   return text;
+}
+
+/// What is wrong with the head of a request that could be read; empty: nothing.
+std::string_view find_problem(const Parser& parser) {
+  const auto& request = parser.get();
+  const auto hosts = request.count(http::field::host);
+  if (hosts > 1) return "the request has several Host headers";
+  if (hosts == 0 && request.version() >= 11) return "the request has no Host header";
+  const auto codings = request.count(http::field::transfer_encoding);
+  const bool is_chunked = codings == 1 && request[http::field::transfer_encoding] == "chunked";
+  if (codings > 0 && (!is_chunked || request.version() < 11)) {
+    return "the Transfer-Encoding is not \"chunked\"";
+  }
+  return {};
+}
+
+/// Bytes of all requests' bodies, counted from the head of a request to the end of its reply.
+class BodyReservation {
+ public:
+  explicit BodyReservation(uint64_t& all) : all_(all) {}
+  ~BodyReservation() { all_ -= bytes_; }
+  BodyReservation(const BodyReservation&) = delete;
+  BodyReservation& operator=(const BodyReservation&) = delete;
+
+  bool take(uint64_t bytes, uint64_t most) {
+    if (all_ + bytes > most) return false;
+    all_ += bytes;
+    bytes_ += bytes;
+    return true;
+  }
+
+ private:
+  uint64_t& all_;
+  uint64_t bytes_ = 0;
+};
+
+/// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
+bool has_hung_up(tcp::socket& socket) {
+  pollfd state{socket.native_handle(), POLLRDHUP, 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
 /// The error that a head or body earns which cannot be read; nothing where nobody waits for a reply.
@@ -97,16 +148,34 @@ class HttpServer::Implementation {
     thread_ = std::thread([this] { io_.run(); });
   }
 
-  ~Implementation() {
-    handlers_.stop();
-    handlers_.join();
-    io_.stop();
-    thread_.join();
-  }
+  ~Implementation() { stop(std::chrono::milliseconds(0)); }
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
 
-  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  uint16_t port() const { return port_; }
+
+  void stop(std::chrono::milliseconds flush) {
+    if (!thread_.joinable()) return;
+    asio::post(io_, [this] {
+      beast::error_code ignored;
+      acceptor_.close(ignored);
+    });
+    const auto end = std::chrono::steady_clock::now() + flush;
+    while (num_answering_ > 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    for (asio::thread_pool* pool : {&handlers_, &quick_handlers_}) {
+      pool->stop();
+      pool->join();
+    }
+    io_.stop();
+    thread_.join();
+    // Whoever still writes to a reply writes to nobody from now on.
+    for (const auto& [address, weak] : replies_) {
+      if (const std::shared_ptr<HttpReply> reply = weak.lock()) reply->close();
+    }
+    replies_.clear();
+  }
 
  private:
   void listen(const std::string& host, uint16_t port) {
@@ -120,25 +189,34 @@ class HttpServer::Implementation {
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) throw InputError("{}:{} cannot be listened on: {}", host, port, error.message());
+    port_ = acceptor_.local_endpoint().port();
   }
 
   asio::awaitable<void> accept() {
     for (;;) {
       auto [error, socket] = co_await acceptor_.async_accept(kAwait);
-      if (error == asio::error::operation_aborted) co_return;
+      if (error == asio::error::operation_aborted || !acceptor_.is_open()) co_return;
       if (error) {  // out of descriptors, say: others may go soon
         asio::steady_timer pause(io_, std::chrono::milliseconds(100));
         co_await pause.async_wait(kAwait);
         continue;
       }
       if (num_connections_ >= limits_.connections) continue;  // which closes it
+      beast::error_code unknown;
+      const std::string address = socket.remote_endpoint(unknown).address().to_string();
+      size_t& num_of_address = connections_of_[address];
+      if (num_of_address >= limits_.connections_per_address) continue;
+      ++num_of_address;
       ++num_connections_;
-      asio::co_spawn(io_, converse(std::make_shared<beast::tcp_stream>(std::move(socket))),
-                     [this](const std::exception_ptr&) { --num_connections_; });
+      asio::co_spawn(io_, converse(std::make_shared<beast::tcp_stream>(std::move(socket)), address),
+                     [this, address](const std::exception_ptr&) {
+                       --num_connections_;
+                       if (--connections_of_[address] == 0) connections_of_.erase(address);
+                     });
     }
   }
 
-  asio::awaitable<void> converse(std::shared_ptr<beast::tcp_stream> shared_stream) {
+  asio::awaitable<void> converse(std::shared_ptr<beast::tcp_stream> shared_stream, std::string address) {
     beast::tcp_stream& stream = *shared_stream;
     beast::error_code ignored;
     stream.socket().set_option(tcp::no_delay(true), ignored);
@@ -149,22 +227,34 @@ class HttpServer::Implementation {
       Parser parser;
       parser.header_limit(limits_.header_bytes);
       parser.body_limit(limits_.body_bytes);
-      const beast::error_code error = co_await read(stream, buffer, parser);
-      if (error) {
-        const auto problem = describe(error);
-        if (problem) co_await refuse(stream, problem->first, problem->second);
-        break;
-      }
-      goes_on = co_await answer(shared_stream, parser.release());
+      BodyReservation reserved(all_body_bytes_);
+      std::optional<std::pair<int, std::string_view>> problem;
+      const beast::error_code error = co_await read(stream, buffer, parser, reserved, problem);
+      if (error && !problem) problem = describe(error);
+      if (problem) co_await refuse(stream, problem->first, problem->second);
+      if (error || problem) break;
+      goes_on = co_await answer(shared_stream, parser.release(), address);
     }
     stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
   }
 
+  /// Reads a request, or as much of it as it takes to see `problem`.
   asio::awaitable<beast::error_code> read(beast::tcp_stream& stream, beast::flat_buffer& buffer,
-                                          Parser& parser) {
+                                          Parser& parser, BodyReservation& reserved,
+                                          std::optional<std::pair<int, std::string_view>>& problem) {
     stream.expires_after(limits_.header_seconds);
     auto [error, size] = co_await http::async_read_header(stream, buffer, parser, kAwait);
     if (error) co_return error;
+    if (const std::string_view sentence = find_problem(parser); !sentence.empty()) {
+      problem = {400, sentence};
+      co_return error;
+    }
+    const uint64_t told = parser.content_length().value_or(0);
+    const uint64_t body_bytes = parser.chunked() ? limits_.body_bytes : std::min(told, limits_.body_bytes);
+    if (!reserved.take(body_bytes, limits_.all_body_bytes)) {
+      problem = {503, "too many long requests are being read; try again later"};
+      co_return error;
+    }
     stream.expires_after(limits_.body_seconds);
     if (beast::iequals(parser.get()[http::field::expect], "100-continue") && !parser.is_done()) {
       http::response<http::empty_body> go_on(http::status::continue_, parser.get().version());
@@ -192,7 +282,7 @@ class HttpServer::Implementation {
 
   /// Whether the connection may carry another request.
   asio::awaitable<bool> answer(std::shared_ptr<beast::tcp_stream> shared_stream,
-                               http::request<http::string_body> message) {
+                               http::request<http::string_body> message, std::string address) {
     beast::tcp_stream& stream = *shared_stream;
     const unsigned version = message.version();
     const bool keep_alive = message.keep_alive();
@@ -204,14 +294,20 @@ class HttpServer::Implementation {
     request.path = text_of(message.target().substr(0, message.target().find('?')));
     request.authorization = text_of(message[http::field::authorization]);
     request.body = std::move(message.body());
+    request.host = text_of(message[http::field::host]);
+    request.origin = text_of(message[http::field::origin]);
+    request.address = std::move(address);
     if (is_head) request.method = "GET";
 
-    const auto reply = std::make_shared<HttpReply>();
+    const auto reply = std::make_shared<HttpReply>(reply_budget_, limits_.stream_bytes);
+    replies_[reply.get()] = reply;
+    ++num_answering_;
     const auto ready = std::make_shared<asio::steady_timer>(io_);
     reply->when_ready([this, ready] { asio::post(io_, [ready] { ready->cancel(); }); });
     stream.expires_never();
     watch(shared_stream, reply, ready);
-    asio::post(handlers_, [this, reply, request = std::move(request)] {
+    asio::thread_pool& pool = request.method == "POST" ? handlers_ : quick_handlers_;
+    asio::post(pool, [this, reply, request = std::move(request)] {
       try {
         handler_(request, reply);
       } catch (const std::exception& error) {
@@ -222,26 +318,39 @@ class HttpServer::Implementation {
     const bool went_well =
         co_await write_reply(stream, *reply, *ready, version, keep_alive, is_head, request_id);
     reply->close();
+    replies_.erase(reply.get());
+    --num_answering_;
     stream.socket().cancel();  // the watch
     co_return went_well&& keep_alive;
   }
 
-  /// Ends the reply when the client closes the connection while nothing else is read from it.
-  static void watch(const std::shared_ptr<beast::tcp_stream>& stream, const std::shared_ptr<HttpReply>& reply,
-                    const std::shared_ptr<asio::steady_timer>& ready) {
-    stream->socket().async_wait(
-        tcp::socket::wait_read, [stream, weak = std::weak_ptr(reply), ready](const beast::error_code& error) {
-          const std::shared_ptr<HttpReply> waiting = weak.lock();
-          if (error || waiting == nullptr) return;
-          char byte = 0;
-          beast::error_code problem;
-          const size_t size =
-              stream->socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, problem);
-          const bool is_open = problem ? problem == asio::error::would_block : size > 0;
-          if (is_open) return;  // the next request; it has to wait
+  /// Closes the reply when the client closes the connection. Where bytes of another request wait to be read,
+  /// the socket is asked again and again.
+  void watch(const std::shared_ptr<beast::tcp_stream>& stream, const std::shared_ptr<HttpReply>& reply,
+             const std::shared_ptr<asio::steady_timer>& ready) {
+    stream->socket().async_wait(tcp::socket::wait_read, [this, stream, weak = std::weak_ptr(reply),
+                                                         ready](const beast::error_code& error) {
+      if (!error) asio::co_spawn(io_, keep_watching(stream, weak, ready), asio::detached);
+    });
+  }
+
+  asio::awaitable<void> keep_watching(std::shared_ptr<beast::tcp_stream> stream,
+                                      std::weak_ptr<HttpReply> weak,
+                                      std::shared_ptr<asio::steady_timer> ready) {
+    asio::steady_timer pause(io_);
+    for (;;) {
+      {
+        const std::shared_ptr<HttpReply> waiting = weak.lock();
+        if (waiting == nullptr || waiting->is_closed()) co_return;
+        if (has_hung_up(stream->socket())) {
           waiting->close();
           ready->expires_at(asio::steady_timer::time_point::min());
-        });
+          co_return;
+        }
+      }
+      pause.expires_after(kWatchEvery);
+      co_await pause.async_wait(kAwait);
+    }
   }
 
   asio::awaitable<bool> write_reply(beast::tcp_stream& stream, HttpReply& reply, asio::steady_timer& ready,
@@ -254,7 +363,7 @@ class HttpServer::Implementation {
     }
     stream.expires_after(limits_.write_seconds);
     if (!output.head.is_stream) {
-      Text text = make_text(output.head, std::move(output.data), version, keep_alive);
+      Text text = make_text(output.head, std::move(output.data), version, keep_alive, output.allow_origin);
       if (!request_id.empty()) text.set("X-Request-Id", request_id);
       if (is_head) {
         http::response_serializer<http::string_body> serializer(text);
@@ -266,14 +375,14 @@ class HttpServer::Implementation {
     }
     const bool is_chunked = version >= 11;
     http::response<http::empty_body> head(http::status::ok, version);
-    set_common_headers(head);
+    set_common_headers(head, output.allow_origin);
     head.set(http::field::content_type, output.head.content_type);
     if (!request_id.empty()) head.set("X-Request-Id", request_id);
     head.keep_alive(is_chunked && keep_alive);
     if (is_chunked) head.chunked(true);
     http::response_serializer<http::empty_body> serializer(head);
     auto [error, size] = co_await http::async_write_header(stream, serializer, kAwait);
-    while (!error) {
+    while (!error && !output.has_overflowed) {
       if (!output.data.empty()) {
         stream.expires_after(limits_.write_seconds);
         if (is_chunked) {
@@ -289,15 +398,13 @@ class HttpServer::Implementation {
         co_return !error && is_chunked;
       } else {
         stream.expires_never();
-        const bool is_silent = reply.pending() == 0;
+        const bool is_silent = reply.pending() == 0;  // an overflow notifies, too
         if (is_silent && !co_await wait(ready, limits_.ping_every)) co_return false;
         output = reply.take();
         if (output.data.empty() && !output.has_ended && is_over(ready)) output.data = ": ping\n\n";
-        if (output.data.size() > limits_.pending_bytes) co_return false;
         continue;
       }
       output = reply.take();
-      if (output.data.size() > limits_.pending_bytes) co_return false;
     }
     co_return false;
   }
@@ -316,10 +423,18 @@ class HttpServer::Implementation {
 
   HttpHandler handler_;
   HttpLimits limits_;
+  uint64_t all_body_bytes_ = 0;  // before io_, which ends conversations that count here
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
+  uint16_t port_ = 0;
   size_t num_connections_ = 0;
+  std::map<std::string, size_t> connections_of_;  // by address
+  std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};
+  std::map<const HttpReply*, std::weak_ptr<HttpReply>>
+      replies_;  // being answered; of the connections' thread
+  std::atomic<size_t> num_answering_{0};
   asio::thread_pool handlers_{kHandlerThreads};
+  asio::thread_pool quick_handlers_{1};
   std::thread thread_;
 };
 
@@ -327,6 +442,10 @@ HttpServer::HttpServer(const std::string& host, uint16_t port, HttpHandler handl
     : implementation_(std::make_unique<Implementation>(host, port, std::move(handler), limits)) {}
 
 HttpServer::~HttpServer() = default;
+
+void HttpServer::stop(std::chrono::milliseconds flush) {
+  implementation_->stop(flush);
+}
 
 uint16_t HttpServer::port() const {
   return implementation_->port();

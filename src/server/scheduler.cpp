@@ -13,6 +13,10 @@ namespace lacuna {
 Scheduler::Scheduler(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
                      std::shared_ptr<const Model> guide, const SchedulerLimits& limits)
     : limits_(limits), engine_(std::move(model), kernels, threads, limits.max_running, std::move(guide)) {
+  if (limits_.max_per_client == 0) {
+    const int64_t places = int64_t{limits_.max_running} + limits_.max_queue;
+    limits_.max_per_client = static_cast<int32_t>(std::max<int64_t>(places * 3 / 4, 1));
+  }
   engine_.limit_memory(limits.memory);
   engine_.limit_rows(limits.pass_rows);
   engine_.share_prefixes(limits.prefix_memory);
@@ -20,15 +24,44 @@ Scheduler::Scheduler(std::shared_ptr<const Model> model, const KernelTable& kern
 }
 
 Scheduler::~Scheduler() {
+  end_thread();
+}
+
+void Scheduler::end_thread() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
+    is_draining_ = true;
     is_stopping_ = true;
   }
   wake_.notify_one();
   thread_.join();
 }
 
-std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs) {
+void Scheduler::drain() {
+  const std::lock_guard lock(mutex_);
+  is_draining_ = true;
+}
+
+void Scheduler::stop() {
+  end_thread();
+  std::map<uint64_t, Request> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left = std::exchange(requests_, {});
+  }
+  for (const auto& [id, request] : left) {
+    if (!request.is_cancelled)
+      request.listener->failed("the server was stopped before the answer was complete");
+  }
+}
+
+bool Scheduler::is_idle() const {
+  const std::lock_guard lock(mutex_);
+  return requests_.empty();
+}
+
+std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string& client) {
   for (const Job& job : jobs) {
     const int64_t needed = engine_.memory_for(*job.decoder);
     if (needed <= limits_.memory) continue;
@@ -38,6 +71,14 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs) {
   std::vector<uint64_t> ids;
   {
     const std::lock_guard lock(mutex_);
+    if (is_draining_) throw ApiError(503, "the server is stopping");
+    const auto is_own = [&](const auto& entry) { return !client.empty() && entry.second.client == client; };
+    const auto num_own = std::count_if(requests_.begin(), requests_.end(), is_own);
+    if (!client.empty() && num_own + static_cast<int64_t>(jobs.size()) > limits_.max_per_client) {
+      throw ApiError(429, fmt::format("{} requests of this client are running or waiting and {} more came; "
+                                      "expected at most {} in all",
+                                      num_own, jobs.size(), limits_.max_per_client));
+    }
     const size_t most = static_cast<size_t>(limits_.max_running) + static_cast<size_t>(limits_.max_queue);
     if (requests_.size() + jobs.size() > most) {
       throw ApiError(503, fmt::format("{} requests are running or waiting; expected at most {}",
@@ -45,6 +86,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs) {
     }
     for (Job& job : jobs) {
       Request& request = requests_[num_submitted_];
+      request.client = client;
       request.state.id = num_submitted_;
       request.state.prompt_tokens = job.decoder->prompt_length();
       request.state.canvas_tokens = static_cast<int32_t>(job.decoder->canvas().size());
@@ -95,6 +137,7 @@ void Scheduler::work() {
       fail_all(error.what());
     }
     finish_ended();
+    fail_late();
   }
 }
 
@@ -171,6 +214,31 @@ void Scheduler::finish_ended() {
   memory_ = engine_.memory_in_use();
   prefix_memory_ = engine_.prefix_bytes();
   num_running_ = std::min(engine_.num_running(), requests_.size());
+}
+
+void Scheduler::fail_late() {
+  if (limits_.request_seconds <= 0) return;
+  std::vector<std::shared_ptr<RequestListener>> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto it = requests_.begin(); it != requests_.end();) {
+      Request& request = it->second;
+      if (request.is_cancelled || request.clock.seconds() < limits_.request_seconds) {
+        ++it;
+        continue;
+      }
+      if (request.is_added) {
+        engine_.remove(request.number);
+        ids_by_number_.erase(request.number);
+      }
+      failed.push_back(std::move(request.listener));
+      it = requests_.erase(it);
+    }
+  }
+  for (const auto& listener : failed) {
+    listener->failed(fmt::format("the request took longer than the {} s that this server gives one",
+                                 limits_.request_seconds));
+  }
 }
 
 void Scheduler::fail_all(const std::string& sentence) {

@@ -28,7 +28,7 @@ class RequestListener {
   virtual bool stepped(const StepEvent& event) = 0;
   /// The last call: the request is done, or stepped() has said so.
   virtual void finished(const Decoder& decoder, const RunStatistics& statistics) = 0;
-  /// The last call, instead: something went wrong.
+  /// The last call, instead: something went wrong. May come from the thread that calls Scheduler::stop().
   virtual void failed(const std::string& sentence) = 0;
 };
 
@@ -39,6 +39,10 @@ struct SchedulerLimits {
   /// Bytes of `memory` that may hold K/V of requests that ran (Engine::share_prefixes).
   int64_t prefix_memory = int64_t{1} << 28;
   int32_t pass_rows = 1024;  ///< rows of a pass that several requests share (Engine::limit_rows)
+  /// Requests of one client that run or wait; 0: three quarters of max_running + max_queue, so that no client
+  /// holds every place.
+  int32_t max_per_client = 0;
+  double request_seconds = 0;  ///< from a request's arrival to its end; later it fails; 0: no limit
 };
 
 /// What /slots says of a request.
@@ -68,17 +72,26 @@ class Scheduler {
   /// `kernels` and `threads` outlive it, and `threads` is used by nobody else.
   Scheduler(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
             std::shared_ptr<const Model> guide, const SchedulerLimits& limits);
-  /// Forgets all requests; their listeners hear nothing more.
+  /// Forgets all requests; their listeners hear nothing more. stop() tells them.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Takes all jobs or none; they start in this order. Throws ApiError: 503 where the queue is full, 400
-  /// where a job needs more memory than there is for all.
-  std::vector<uint64_t> submit(std::vector<Job> jobs);
+  /// Takes all jobs or none; they start in this order. Throws ApiError: 503 where the queue is full or the
+  /// server is stopping, 429 where the client has too many, 400 where a job needs more memory than there is
+  /// for all.
+  ///   client  who asks, for SchedulerLimits::max_per_client; empty: not counted
+  std::vector<uint64_t> submit(std::vector<Job> jobs, const std::string& client = {});
   /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear
   /// what the pass in hand does, and nothing after it.
   void cancel(const std::vector<uint64_t>& ids);
+
+  /// Takes no more requests; those that it has go on.
+  void drain();
+  /// Ends the thread and fails the requests that are left. Afterwards submit() throws.
+  void stop();
+  /// Whether no request runs or waits.
+  bool is_idle() const;
 
   const SchedulerLimits& limits() const { return limits_; }
   Totals totals() const;
@@ -88,6 +101,7 @@ class Scheduler {
   struct Request {
     std::unique_ptr<Decoder> decoder;  // until the engine has it
     std::shared_ptr<RequestListener> listener;
+    std::string client;
     RequestState state;
     Stopwatch clock;
     size_t number = 0;  // the engine's
@@ -96,11 +110,13 @@ class Scheduler {
     bool has_ended = false;
   };
 
+  void end_thread();
   void work();
   /// Brings the engine up to what was asked for since the last pass. False: nothing is left to do.
   bool take_orders();
   void observe(const StepEvent& event);
   void finish_ended();
+  void fail_late();
   void fail_all(const std::string& sentence);
 
   SchedulerLimits limits_;
@@ -115,6 +131,7 @@ class Scheduler {
   int64_t prefix_memory_ = 0;
   size_t num_running_ = 0;
   bool has_orders_ = false;
+  bool is_draining_ = false;
   bool is_stopping_ = false;
   std::thread thread_;
 };

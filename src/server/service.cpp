@@ -25,6 +25,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kOwner = "lacuna";
+constexpr size_t kMostPieces = 1 << 18;  // that /tokenize and /detokenize list
 
 void send_json(HttpReply& reply, const ordered_json& body, int status = 200) {
   reply.send({status, "application/json"}, body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
@@ -43,15 +44,6 @@ bool measures_probability(const ModelConfig& config, const GenerationOptions& op
 
 }  // namespace
 
-bool equal_in_constant_time(std::string_view given, std::string_view secret) {
-  size_t difference = given.size() ^ secret.size();
-  for (size_t i = 0; i < given.size(); ++i) {
-    const char expected = secret.empty() ? '\0' : secret[i % secret.size()];
-    difference |= static_cast<size_t>(static_cast<unsigned char>(given[i] ^ expected));
-  }
-  return difference == 0;
-}
-
 /// The endpoints of a model that runs.
 class Service::Running {
  public:
@@ -61,8 +53,10 @@ class Service::Running {
         model_{settings.name, settings.fingerprint, parts_.model->config(), parts_.tokenizer} {}
 
   /// False: there is no such path. `allow` gets the method that there is for it.
-  bool answer(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply, std::string& allow) {
-    using Handler = void (Running::*)(const HttpRequest&, const std::shared_ptr<HttpReply>&);
+  ///   client  who asks, for limits
+  bool answer(const HttpRequest& request, const std::string& client, const std::shared_ptr<HttpReply>& reply,
+              std::string& allow) {
+    using Handler = void (Running::*)(const HttpRequest&, const Asker&);
     struct Route {
       std::string_view method, path;
       Handler handler;
@@ -87,7 +81,7 @@ class Service::Running {
       if (route.path != request.path) continue;
       allow = route.method;
       if (route.method != request.method) continue;
-      (this->*route.handler)(request, reply);
+      (this->*route.handler)(request, {client, reply});
       return true;
     }
     return false;
@@ -96,25 +90,29 @@ class Service::Running {
   Metrics& metrics() { return metrics_; }
 
  private:
-  using Reply = std::shared_ptr<HttpReply>;
+  /// Who asked, and where the answer goes.
+  struct Asker {
+    const std::string& client;
+    const std::shared_ptr<HttpReply>& reply;
+  };
 
   /// One decoder and who listens to it, before it is submitted.
   using Jobs = std::vector<Scheduler::Job>;
 
-  void chat(const HttpRequest& request, const Reply& reply) {
-    generate(AnswerStyle::kChat, parse_chat_request(parse_body(request.body), settings_.defaults), reply);
+  void chat(const HttpRequest& request, const Asker& asker) {
+    generate(AnswerStyle::kChat, parse_chat_request(parse_body(request.body), settings_.defaults), asker);
   }
 
-  void complete(const HttpRequest& request, const Reply& reply) {
+  void complete(const HttpRequest& request, const Asker& asker) {
     generate(AnswerStyle::kText, parse_completion_request(parse_body(request.body), settings_.defaults),
-             reply);
+             asker);
   }
 
-  void infill(const HttpRequest& request, const Reply& reply) {
-    generate(AnswerStyle::kInfill, parse_infill_request(parse_body(request.body), settings_.defaults), reply);
+  void infill(const HttpRequest& request, const Asker& asker) {
+    generate(AnswerStyle::kInfill, parse_infill_request(parse_body(request.body), settings_.defaults), asker);
   }
 
-  void generate(AnswerStyle style, GenerationRequest request, const Reply& reply) {
+  void generate(AnswerStyle style, GenerationRequest request, const Asker& asker) {
     if (request.wants_logprobs && !request.scores_only &&
         !measures_probability(model_.config, request.options)) {
       throw InputError(
@@ -129,15 +127,15 @@ class Service::Running {
           "echo with logprobs");
     }
     if (request.is_infill()) request.echoes = true;
-    const auto completion = std::make_shared<Completion>(model_, style, request, reply, metrics_);
+    const auto completion = std::make_shared<Completion>(model_, style, request, asker.reply, metrics_);
     Jobs jobs;
     if (request.is_infill()) {
       add_infills(request, *completion, jobs);
     } else {
       for (const PromptInput& prompt : request.prompts) add_prompt(prompt, request, *completion, jobs);
     }
-    const std::vector<uint64_t> ids = parts_.scheduler->submit(std::move(jobs));
-    reply->when_closed([this, ids] {
+    const std::vector<uint64_t> ids = parts_.scheduler->submit(std::move(jobs), asker.client);
+    asker.reply->when_closed([this, ids] {
       metrics_.count_request("cancelled");
       parts_.scheduler->cancel(ids);
     });
@@ -272,21 +270,21 @@ class Service::Running {
 
   // What is not generated.
 
-  void models(const HttpRequest& /*request*/, const Reply& reply) {
+  void models(const HttpRequest& /*request*/, const Asker& asker) {
     const ModelConfig& config = model_.config;
-    send_json(*reply, {{"object", "list"},
-                       {"data",
-                        {{{"id", settings_.name},
-                          {"object", "model"},
-                          {"created", 0},
-                          {"owned_by", kOwner},
-                          {"meta",
-                           {{"family", family_entry(config.family).name},
-                            {"vocab_size", config.vocab_size},
-                            {"context", config.max_positions}}}}}}});
+    send_json(*asker.reply, {{"object", "list"},
+                             {"data",
+                              {{{"id", settings_.name},
+                                {"object", "model"},
+                                {"created", 0},
+                                {"owned_by", kOwner},
+                                {"meta",
+                                 {{"family", family_entry(config.family).name},
+                                  {"vocab_size", config.vocab_size},
+                                  {"context", config.max_positions}}}}}}});
   }
 
-  void tokenize(const HttpRequest& request, const Reply& reply) {
+  void tokenize(const HttpRequest& request, const Asker& asker) {
     const json body = parse_body(request.body);
     if (!body.is_object() || !body.contains("content") || !body["content"].is_string()) {
       throw InputError("content is missing; expected the text to tokenize");
@@ -296,64 +294,65 @@ class Service::Running {
     const std::vector<TokenId> tokens =
         tokenizer().encode(body["content"].get<std::string>(),
                            parses_special ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
-    ordered_json list = ordered_json::array();
-    for (const TokenId token : tokens) {
-      if (with_pieces) {
-        list.push_back({{"id", token}, {"piece", piece_of(token)}});
-      } else {
-        list.push_back(token);
-      }
+    asker.reply->send({200, "application/json"},
+                      fmt::format("{{\"tokens\":{}}}", with_pieces ? pieces(tokens) : json(tokens).dump()));
+  }
+
+  /// [{"id":5,"piece":" a"}, ...] as text: objects of a JSON library would take twenty times as much memory.
+  std::string pieces(const std::vector<TokenId>& tokens) const {
+    if (tokens.size() > kMostPieces) {
+      throw InputError("with_pieces lists at most {} tokens; there are {}", kMostPieces, tokens.size());
     }
-    send_json(*reply, {{"tokens", std::move(list)}});
+    std::string list = "[";
+    for (const TokenId token : tokens) {
+      const std::string piece = replace_ill_formed(tokenizer().decode(std::span(&token, 1), false));
+      list +=
+          fmt::format("{}{{\"id\":{},\"piece\":{}}}", list.size() > 1 ? "," : "", token, json(piece).dump());
+    }
+    return list + "]";
   }
 
-  std::string piece_of(TokenId token) const {
-    return replace_ill_formed(tokenizer().decode(std::span(&token, 1), false));
-  }
-
-  void detokenize(const HttpRequest& request, const Reply& reply) {
+  void detokenize(const HttpRequest& request, const Asker& asker) {
     const json body = parse_body(request.body);
     if (!body.is_object() || !body.contains("tokens")) {
       throw InputError("tokens is missing; expected a list of token ids");
     }
     const std::vector<TokenId> tokens = parse_tokens(body["tokens"], "tokens");
-    ordered_json answer{{"content", replace_ill_formed(tokenizer().decode(tokens, false))}};
-    if (body.contains("with_pieces") && body["with_pieces"] == true) {
-      ordered_json& list = answer["tokens"] = ordered_json::array();
-      for (const TokenId token : tokens) list.push_back({{"id", token}, {"piece", piece_of(token)}});
-    }
-    send_json(*reply, answer);
+    std::string answer = "{\"content\":" + json(replace_ill_formed(tokenizer().decode(tokens, false))).dump();
+    if (body.contains("with_pieces") && body["with_pieces"] == true)
+      answer += ",\"tokens\":" + pieces(tokens);
+    asker.reply->send({200, "application/json"}, answer + "}");
   }
 
-  void apply_template(const HttpRequest& request, const Reply& reply) {
+  void apply_template(const HttpRequest& request, const Asker& asker) {
     const std::vector<TokenId> tokens = render_chat(parse_messages(parse_body(request.body)));
-    send_json(*reply,
+    send_json(*asker.reply,
               {{"prompt", replace_ill_formed(tokenizer().decode(tokens, false))}, {"tokens", tokens}});
   }
 
-  void props(const HttpRequest& /*request*/, const Reply& reply) {
+  void props(const HttpRequest& /*request*/, const Asker& asker) {
     const ModelConfig& config = model_.config;
     const SchedulerLimits& limits = parts_.scheduler->limits();
-    send_json(*reply, {{"model", settings_.name},
-                       {"family", family_entry(config.family).name},
-                       {"version", settings_.fingerprint},
-                       {"context", config.max_positions},
-                       {"vocab_size", config.vocab_size},
-                       {"mask_id", config.mask_id},
-                       {"end_ids", config.end_ids},
-                       {"chat_template", name_of(parts_.chat_template.format)},
-                       {"has_tokenizer", parts_.tokenizer != nullptr},
-                       {"has_guide", parts_.guide != nullptr},
-                       {"can_infill", model_.config.fills_canvas()},
-                       {"total_slots", limits.max_running},
-                       {"max_queue", limits.max_queue},
-                       {"kv_bytes", limits.memory},
-                       {"pass_rows", limits.pass_rows},
-                       {"event_version", kEventVersion},
-                       {"settings", describe_settings()}});
+    send_json(*asker.reply, {{"model", settings_.name},
+                             {"family", family_entry(config.family).name},
+                             {"version", settings_.fingerprint},
+                             {"context", config.max_positions},
+                             {"vocab_size", config.vocab_size},
+                             {"mask_id", config.mask_id},
+                             {"end_ids", config.end_ids},
+                             {"chat_template", name_of(parts_.chat_template.format)},
+                             {"has_tokenizer", parts_.tokenizer != nullptr},
+                             {"has_guide", parts_.guide != nullptr},
+                             {"can_infill", model_.config.fills_canvas()},
+                             {"total_slots", limits.max_running},
+                             {"max_queue", limits.max_queue},
+                             {"kv_bytes", limits.memory},
+                             {"pass_rows", limits.pass_rows},
+                             {"event_version", kEventVersion},
+                             {"settings", describe_settings()}});
   }
 
-  void slots(const HttpRequest& /*request*/, const Reply& reply) {
+  void slots(const HttpRequest& /*request*/, const Asker& asker) {
     ordered_json list = ordered_json::array();
     for (const RequestState& state : parts_.scheduler->states()) {
       list.push_back({{"id", state.id},
@@ -367,12 +366,12 @@ class Service::Running {
                       {"flops", state.statistics.cost.flops()},
                       {"seconds", state.seconds}});
     }
-    send_json(*reply, list);
+    send_json(*asker.reply, list);
   }
 
-  void metrics(const HttpRequest& /*request*/, const Reply& reply) {
-    reply->send({200, "text/plain; version=0.0.4"},
-                metrics_.text(parts_.scheduler->totals(), parts_.scheduler->limits()));
+  void metrics(const HttpRequest& /*request*/, const Asker& asker) {
+    asker.reply->send({200, "text/plain; version=0.0.4"},
+                      metrics_.text(parts_.scheduler->totals(), parts_.scheduler->limits()));
   }
 
   const ServiceSettings& settings_;
@@ -381,21 +380,13 @@ class Service::Running {
   Metrics metrics_;
 };
 
-Service::Service(ServiceSettings settings) : settings_(std::move(settings)) {}
+Service::Service(ServiceSettings settings) : settings_(std::move(settings)), access_(settings_.access) {}
 
 Service::~Service() = default;
 
 void Service::start(ServiceParts parts) {
   parts_ = std::make_unique<Running>(settings_, std::move(parts));
   running_ = parts_.get();
-}
-
-bool Service::is_allowed(const HttpRequest& request) const {
-  if (settings_.api_key.empty()) return true;
-  constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view given = request.authorization;
-  if (!given.starts_with(kBearer)) return false;
-  return equal_in_constant_time(given.substr(kBearer.size()), settings_.api_key);
 }
 
 void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
@@ -419,6 +410,8 @@ void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply
 }
 
 void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+  reply->allow_origin(access_.allow_origin(request));
+  access_.check_site(request);
   if (request.method == "OPTIONS") return reply->send({204, "text/plain"}, "");  // a browser asks about CORS
   const bool is_get = request.method == "GET";
   if (const auto file = settings_.files.find(request.path); is_get && file != settings_.files.end()) {
@@ -426,14 +419,15 @@ void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpReply
   }
   Running* running = running_;
   if (is_get && (request.path == "/health" || request.path == "/v1/health")) {
+    if (is_draining_) throw ApiError(503, "the server is stopping");
     if (running == nullptr) throw ApiError(503, "the model is being loaded");
     return send_json(*reply, {{"status", "ok"}});
   }
-  if (!is_allowed(request))
-    throw ApiError(401, "the key is missing or wrong; expected Authorization: Bearer KEY");
+  const std::string client = access_.identify(request);
   if (running == nullptr) throw ApiError(503, "the model is being loaded");
+  if (!is_get) access_.count(client);
   std::string allow;
-  if (running->answer(request, reply, allow)) return;
+  if (running->answer(request, client, reply, allow)) return;
   if (allow.empty()) throw ApiError(404, fmt::format("there is nothing at {}", in_quotes(request.path)));
   reply->send({405, "application/json", allow},
               error_json(405, fmt::format("{} takes {} alone", request.path, allow)).dump());

@@ -11,6 +11,7 @@
 #include "decode/options.h"
 #include "engine/guide.h"
 #include "model/model.h"
+#include "server/access.h"
 #include "server/http.h"
 #include "server/scheduler.h"
 #include "tokenizer/chat_template.h"
@@ -30,7 +31,7 @@ using StaticFiles = std::map<std::string, StaticFile, std::less<>>;
 struct ServiceSettings {
   std::string name;            ///< of the model, as clients see it
   std::string fingerprint;     ///< of the program
-  std::string api_key;         ///< empty: none is asked for
+  AccessRules access;          ///< keys, allowed sites and rates
   GenerationOptions defaults;  ///< of settings that a request does not give
   StaticFiles files;
 };
@@ -44,9 +45,6 @@ struct ServiceParts {
   Scheduler* scheduler = nullptr;
 };
 
-/// Whether two texts are the same, in a time that depends on the length of the first alone.
-bool equal_in_constant_time(std::string_view given, std::string_view secret);
-
 class Service {
  public:
   explicit Service(ServiceSettings settings);
@@ -55,16 +53,20 @@ class Service {
   /// From now on requests are answered; before that, all but files get 503. Once; the parts stay.
   void start(ServiceParts parts);
 
+  /// From now on /health answers 503. Requests are still answered; the scheduler refuses new ones.
+  void begin_drain() { is_draining_ = true; }
+
   /// Answers, now or later. Any thread; never throws.
   void handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
 
  private:
   class Running;
 
-  bool is_allowed(const HttpRequest& request) const;
   void answer(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
 
   ServiceSettings settings_;
+  AccessControl access_;
+  std::atomic<bool> is_draining_{false};
   std::unique_ptr<Running> parts_;
   std::atomic<Running*> running_{nullptr};
 };

@@ -367,7 +367,7 @@ TEST(Service, AnswersErrorsInOpenAisShape) {
 
 TEST(Service, AsksForItsKey) {
   ServiceSettings settings;
-  settings.api_key = "secret";
+  settings.access.keys = {"secret"};
   settings.files["/"] = {"text/html", "<p>"};
   RunningServer server("mini-llada", {}, std::move(settings));
   const auto status = [&](const std::string& path, const std::string& authorization) {
@@ -382,6 +382,83 @@ TEST(Service, AsksForItsKey) {
   EXPECT_EQ(status("/", ""), 200);
   EXPECT_FALSE(equal_in_constant_time("", "secret"));
   EXPECT_TRUE(equal_in_constant_time("secret", "secret"));
+}
+
+TEST(Service, LetsNoPageOfAnotherSiteAsk) {
+  RunningServer server("mini-llada");
+  const auto status = [&](const std::string& host, const std::string& origin) {
+    return Call(server.service(), {"GET", "/v1/models", "", "", host, origin}).status();
+  };
+  EXPECT_EQ(status("localhost:8080", ""), 200);
+  EXPECT_EQ(status("localhost:8080", "https://evil.example"), 403);
+  EXPECT_EQ(status("evil.example", ""), 403);
+}
+
+TEST(Service, EndsRunningRequestsWithAnEventWhenItStops) {
+  RunningServer server("mini-llada");
+  const nlohmann::json body{{"prompt", "Mia"}, {"max_tokens", 256}, {"stream", true}};
+  Call running = server.post("/v1/completions", body);
+  running.read_until([](const std::string& text) { return !text.empty(); });
+  Call waiting = server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 256}});
+  server.service().begin_drain();
+  server.scheduler().drain();
+  EXPECT_EQ(server.get("/health").status(), 503);
+  EXPECT_EQ(server.post("/v1/completions", body).status(), 503);
+  server.scheduler().stop();
+  const std::string text = running.body();
+  EXPECT_THAT(text,
+              testing::AllOf(HasSubstr("the server was stopped"), testing::EndsWith("data: [DONE]\n\n")));
+  EXPECT_EQ(waiting.status(), 500);
+  EXPECT_TRUE(server.scheduler().is_idle());
+}
+
+TEST(Service, LetsRequestsFinishWhileItDrains) {
+  RunningServer server("mini-llada");
+  Call running = server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 8}});
+  server.scheduler().drain();
+  EXPECT_EQ(running.status(), 200);
+}
+
+TEST(Service, GivesNoClientEveryPlace) {
+  SchedulerLimits limits;
+  limits.max_running = 4;
+  limits.max_queue = 4;  // three quarters of all places: 6
+  RunningServer server("mini-llada", limits);
+  const auto ask = [&](const std::string& address, int choices) {
+    const nlohmann::json body{{"prompt", "Mia"}, {"max_tokens", 200}, {"n", choices}, {"stream", true}};
+    return Call(server.service(), {"POST", "/v1/completions", "", body.dump(), "", "", address});
+  };
+  Call first = ask("10.0.0.1", 6);
+  EXPECT_EQ(ask("10.0.0.1", 1).status(), 429);
+  Call other = ask("10.0.0.2", 2);
+  other.read_until([](const std::string& text) { return !text.empty(); });
+  EXPECT_EQ(other.head().status, 200);
+  first.hang_up();
+  other.hang_up();
+}
+
+TEST(Service, FailsRequestsThatTakeTooLong) {
+  SchedulerLimits limits;
+  limits.request_seconds = 1e-3;
+  RunningServer server("mini-llada", limits);
+  Call call = server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 200}});
+  EXPECT_EQ(call.status(), 500);
+  EXPECT_THAT(call.body(), HasSubstr("longer than the 0.001 s"));
+}
+
+TEST(Service, ListsTheTextsOfAFewTokensAlone) {
+  RunningServer server("mini-llada");
+  const auto ask = [&](size_t count) {
+    return server.post("/detokenize", {{"tokens", std::vector<int>(count, 5)}, {"with_pieces", true}});
+  };
+  const nlohmann::json few = ask(2).json();
+  EXPECT_EQ(few["tokens"].size(), 2);
+  EXPECT_EQ(few["tokens"][0]["id"], 5);
+  EXPECT_EQ(few["content"],
+            few["tokens"][0]["piece"].get<std::string>() + few["tokens"][1]["piece"].get<std::string>());
+  Call many = ask(300000);
+  EXPECT_EQ(many.status(), 400);
+  EXPECT_THAT(many.body(), HasSubstr("with_pieces lists at most"));
 }
 
 TEST(Service, IsNotThereBeforeItsModel) {

@@ -1,0 +1,137 @@
+#include "server/access.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/api_error.h"
+
+namespace lacuna {
+namespace {
+
+constexpr size_t kMostClients = 65536;  // whose requests of a minute are counted
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+/// "localhost" of "localhost:8080", "::1" of "[::1]:8080".
+std::string_view without_port(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool is_address(const std::string& host) {
+  in6_addr bytes{};
+  return inet_pton(AF_INET, host.c_str(), &bytes) == 1 || inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
+}
+
+bool contains(const std::vector<std::string>& list, std::string_view value) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const std::string& each) { return lower_case(each) == lower_case(value); });
+}
+
+}  // namespace
+
+bool equal_in_constant_time(std::string_view given, std::string_view secret) {
+  size_t difference = given.size() ^ secret.size();
+  for (size_t i = 0; i < given.size(); ++i) {
+    const char expected = secret.empty() ? '\0' : secret[i % secret.size()];
+    difference |= static_cast<size_t>(static_cast<unsigned char>(given[i] ^ expected));
+  }
+  return difference == 0;
+}
+
+bool is_loopback(std::string_view host) {
+  const std::string name = lower_case(host);
+  if (name == "localhost" || name.ends_with(".localhost")) return true;
+  in_addr four{};
+  if (inet_pton(AF_INET, name.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six{};
+  return inet_pton(AF_INET6, name.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+std::vector<std::string> read_keys(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> keys;
+  constexpr size_t kMostKeys = 4096, kLongestKey = 4096;
+  std::string line;
+  while (keys.size() <= kMostKeys && std::getline(file, line)) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    keys.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
+    if (keys.back().size() > kLongestKey)
+      throw InputError("{}: a key is longer than {} bytes", path, kLongestKey);
+  }
+  if (keys.empty()) throw InputError("{}: holds no key; expected one key a line", path);
+  if (keys.size() > kMostKeys) throw InputError("{}: holds more than {} keys", path, kMostKeys);
+  return keys;
+}
+
+void AccessControl::check_site(const HttpRequest& request) const {
+  if (!rules_.keys.empty()) return;
+  const std::string host(without_port(request.host));
+  const bool is_known =
+      request.host.empty() || is_loopback(host) || is_address(host) || contains(rules_.allowed_hosts, host);
+  if (!is_known) {
+    throw ApiError(403, fmt::format("the Host header names {}; expected localhost, an IP address or a name "
+                                    "given with --allow-host",
+                                    in_quotes(host)));
+  }
+  const bool is_own = lower_case(request.origin) == "http://" + lower_case(request.host);
+  if (request.origin.empty() || is_own || allows_origin(request.origin)) return;
+  throw ApiError(403, fmt::format("pages of {} may not ask this server; it was started without a key and "
+                                  "without --allow-origin for them",
+                                  in_quotes(request.origin)));
+}
+
+std::string AccessControl::identify(const HttpRequest& request) const {
+  if (rules_.keys.empty()) return request.address;
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view given = request.authorization;
+  size_t found = rules_.keys.size();
+  if (given.starts_with(kBearer)) {
+    for (size_t i = 0; i < rules_.keys.size(); ++i) {
+      if (equal_in_constant_time(given.substr(kBearer.size()), rules_.keys[i])) found = i;
+    }
+  }
+  if (found == rules_.keys.size()) {
+    throw ApiError(401, "the key is missing or wrong; expected Authorization: Bearer KEY");
+  }
+  return fmt::format("key {}", found);
+}
+
+void AccessControl::count(const std::string& client) {
+  if (rules_.requests_per_minute <= 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - begin_ >= std::chrono::minutes(1) || counts_.size() >= kMostClients) {
+    counts_.clear();
+    begin_ = now;
+  }
+  if (++counts_[client] <= rules_.requests_per_minute) return;
+  throw ApiError(
+      429, fmt::format("this client has sent more than {} requests in a minute", rules_.requests_per_minute));
+}
+
+bool AccessControl::allows_origin(std::string_view origin) const {
+  return contains(rules_.allowed_origins, "*") || contains(rules_.allowed_origins, origin);
+}
+
+std::string AccessControl::allow_origin(const HttpRequest& request) const {
+  if (contains(rules_.allowed_origins, "*")) return "*";
+  if (request.origin.empty()) return {};
+  if (rules_.allowed_origins.empty() && !rules_.keys.empty()) return "*";
+  return allows_origin(request.origin) ? request.origin : std::string();
+}
+
+}  // namespace lacuna

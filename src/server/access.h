@@ -1,0 +1,65 @@
+// Who may ask the server: keys, Host and Origin headers, and how many requests a minute.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http.h"
+
+namespace lacuna {
+
+struct AccessRules {
+  std::vector<std::string> keys;             ///< accepted bearer tokens; empty: no key is required
+  std::vector<std::string> allowed_origins;  ///< "https://example.org", or "*" for every origin
+  /// Names of this server besides localhost and IP addresses, without a port. Checked only where no key is
+  /// required.
+  std::vector<std::string> allowed_hosts;
+  int32_t requests_per_minute = 0;  ///< per client (its key, or its address); 0: no limit
+};
+
+/// Whether two texts are the same, in a time that depends on the length of the first alone.
+bool equal_in_constant_time(std::string_view given, std::string_view secret);
+
+/// Whether a name or address, without a port, means this machine alone: "localhost", 127.0.0.0/8 or ::1.
+bool is_loopback(std::string_view host);
+
+/// Reads one key a line; blank lines and lines that begin with # are skipped. Throws InputError where the
+/// file cannot be read or holds no key.
+std::vector<std::string> read_keys(const std::string& path);
+
+class AccessControl {
+ public:
+  explicit AccessControl(AccessRules rules) : rules_(std::move(rules)) {}
+
+  /// Protects a server without a key from pages of other sites. Throws ApiError 403 where the Host header
+  /// names neither this machine, an IP address nor an allowed host (DNS rebinding), or where the Origin
+  /// header names another site. With keys, both checks are left out: a page of another site does not have the
+  /// key.
+  void check_site(const HttpRequest& request) const;
+
+  /// The client that limits count: its key, or its address where no key is required. Throws ApiError 401
+  /// where the key is missing or wrong.
+  std::string identify(const HttpRequest& request) const;
+
+  /// Counts a request of this client. Throws ApiError 429 where it has sent too many in this minute.
+  void count(const std::string& client);
+
+  /// The value of Access-Control-Allow-Origin; empty: the header is left out.
+  std::string allow_origin(const HttpRequest& request) const;
+
+ private:
+  bool allows_origin(std::string_view origin) const;
+
+  AccessRules rules_;
+  std::mutex mutex_;
+  std::map<std::string, int32_t> counts_;  // of the minute that began at begin_
+  std::chrono::steady_clock::time_point begin_{};
+};
+
+}  // namespace lacuna
