@@ -1,0 +1,68 @@
+// `lacuna serve` as a program: how it starts, what it refuses, and how it ends.
+#include <gmock/gmock.h>
+
+#include "program.h"
+
+namespace lacuna {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+class Serve : public ProgramTest {
+ protected:
+  /// Runs a line of bash beside a server of mini-llada. `ask BODY` posts to /v1/completions and prints the
+  /// reply, $port and $server are the server's; its messages are in the file log.
+  ProgramResult beside_server(const std::string& flags, const std::string& line) const {
+    return shell(R"(
+ask() {
+  exec 3<>/dev/tcp/127.0.0.1/$port
+  printf 'POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s' ${#1} "$1" >&3
+  cat <&3
+}
+get() { exec 4<>/dev/tcp/127.0.0.1/$port; printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&4; cat <&4; }
+
+)" LACUNA_BINARY " serve -m mini-llada --threads 1 --port 0 " +
+                 flags + R"( 2>log &
+server=$!
+for i in $(seq 600); do
+  port=$(sed -n 's|.*http://[^:]*:||p' log)
+  [ -n "$port" ] && break
+  sleep 0.05
+done
+)" + line);
+  }
+};
+
+TEST_F(Serve, EndsStreamsWithAnEventWhenItIsTerminated) {
+  const ProgramResult result = beside_server("--drain 0", R"(
+ask '{"prompt":"Mia","max_tokens":900,"steps":900,"stream":true,"lacuna":{"events":true}}' >answer &
+for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
+kill -TERM $server; wait $server; echo "status $?"; wait; cat answer)");
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("status 0"), HasSubstr("the server was stopped"), EndsWith("data: [DONE]\n\n")))
+      << result.err;
+}
+
+TEST_F(Serve, LetsRequestsFinishWhenItIsTerminated) {
+  const ProgramResult result = beside_server("--drain 60", R"(
+ask '{"prompt":"Mia","max_tokens":300,"steps":300,"stream":true,"lacuna":{"events":true}}' >answer &
+for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
+kill -TERM $server; sleep 0.05; get /health | head -1; wait $server; echo "status $?"; wait; cat answer)");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("503"), HasSubstr("status 0"),
+                                HasSubstr("\"finish_reason\":\"length\""), EndsWith("data: [DONE]\n\n")))
+      << result.err;
+}
+
+TEST_F(Serve, NeedsAKeyToServeOtherMachines) {
+  const std::string serve = "serve -m " LACUNA_SOURCE_DIR "/models/mini-llada --host 0.0.0.0 --port 0 ";
+  expect_program_refuses(lacuna(serve), "--insecure");
+  expect_program_refuses(lacuna(serve + "--api-key ''"), "--api-key is empty");
+  folder_.write("keys", "# none\n");
+  expect_program_refuses(lacuna(serve + "--api-key-file keys"), "holds no key");
+  EXPECT_EQ(shell("LACUNA_API_KEY= lacuna serve -m mini-llada --port 0").exit_code, 2);
+}
+
+}  // namespace
+}  // namespace lacuna
