@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -30,9 +33,18 @@ std::string read_all(std::istream& stream) {
 }
 
 std::string read_file(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  std::error_code error;
   std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path)) throw InputError("{}: cannot be read", path);
-  return read_all(stream);
+  if (!stream || std::filesystem::is_directory(path, error)) throw InputError("{}: cannot be read", path);
+  std::string text;
+  std::array<char, 1 << 16> buffer{};
+  while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
+    text.append(buffer.data(), static_cast<size_t>(stream.gcount()));
+    if (text.size() > kMostBytes)
+      throw InputError("{}: has more than {} bytes; expected a shorter file", path, kMostBytes);
+  }
+  return text;
 }
 
 std::string read_prompt_from_standard_input() {
@@ -58,7 +70,12 @@ std::string read_prompt_from_standard_input() {
 std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source) {
   const bool has_brackets = text.find('[') != std::string_view::npos;
   const std::string list = has_brackets ? std::string(text) : fmt::format("[{}]", text);
-  const nlohmann::json json = nlohmann::json::parse(list, nullptr, false);
+  nlohmann::json json;
+  try {
+    json = parse_json(list, source);
+  } catch (const InputError&) {
+    json = nullptr;  // the message below says more
+  }
   const auto is_token = [](const nlohmann::json& value) {
     return value.is_number_integer() && value >= 0 && value <= std::numeric_limits<TokenId>::max();
   };

@@ -115,7 +115,8 @@ class LineEditor::Terminal {
     resize_flag = 0;
     handle_signal(SIGWINCH, note_resize);
     el_resize(editor_);
-    // libedit shows the prompt before it leaves the line mode of the terminal, in which a Ctrl-D typed at once is lost.
+    // libedit shows the prompt before it leaves the line mode of the terminal, in which a Ctrl-D typed at
+    // once is lost.
     el_set(editor_, EL_PREP_TERM, 1);
     int count = 0;
     const char* const text = el_gets(editor_, &count);

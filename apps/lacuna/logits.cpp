@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "commands.h"
+#include "input.h"
 #include "loading.h"
 
 namespace lacuna {
@@ -43,9 +45,7 @@ std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::stri
 }
 
 LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
-  std::ifstream stream(file);
-  if (!stream) throw InputError("{}: cannot be opened", file);
-  const nlohmann::json json = nlohmann::json::parse(stream, nullptr, false);
+  const nlohmann::json json = parse_json(read_file(file), file);
   if (!json.is_object()) throw InputError("{}: not a JSON object", file);
   if (!json.contains("tokens")) throw InputError("{}: the key 'tokens' is missing", file);
   for (const auto& [key, value] : json.items()) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "commands.h"
 #include "help.h"
 #include "kernels/dispatch.h"
@@ -59,6 +60,7 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program) {
 int main(int argc, char** argv) {
   // A reader that goes away ends the program quietly, as it does for every filter.
   std::signal(SIGPIPE, SIG_DFL);
+  lacuna::report_shortened_mapped_files();
   CLI::App program("Lacuna runs diffusion language models: it fills a canvas of masked tokens, step by step.",
                    "lacuna");
   lacuna::use_help(program);

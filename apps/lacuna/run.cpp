@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "chat.h"
 #include "commands.h"
 #include "decode/make_decoder.h"
@@ -115,7 +116,7 @@ class PromptReader {
   }
 
   Prompt read_line(const std::string& line, const std::string& place) const {
-    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    const nlohmann::json json = parse_json(line, place);
     if (!json.is_object()) throw InputError("{}: not a JSON object", place);
     Prompt prompt{{}, flags_.generation, {}};
     if (json.contains("prompt_tokens") && json["prompt_tokens"].is_array()) {
@@ -144,7 +145,7 @@ class TraceFile {
   explicit TraceFile(const std::string& path) : path_(path), stream_(path) { check(); }
 
   void write(const nlohmann::ordered_json& line) {
-    stream_ << line.dump() << '\n';
+    stream_ << line.dump() << '\n' << std::flush;  // a full disk is noticed here, not when the file is closed
     check();
   }
 

@@ -19,6 +19,9 @@ constexpr int64_t kMostAlignment = 1 << 20;
 constexpr uint32_t kMostDims = 4;
 constexpr size_t kMostNameBytes = 1024;
 constexpr int64_t kMostSplits = 10'000;
+// Numbers and texts of all lists of a header. The largest vocabularies take less than half of it; the bytes
+// of a sparse file cost nothing on disk, what is made of them does in memory.
+constexpr uint64_t kMostListValues = uint64_t{1} << 22;
 
 constexpr std::array kTypes = {
     GgmlType{kGgmlF32, "F32", 1, 4},       GgmlType{kGgmlF16, "F16", 1, 2},
@@ -87,13 +90,13 @@ class Reader {
           element);
     }
     if (element == static_cast<uint32_t>(ValueType::kString)) {
-      const uint64_t size = count(sizeof(uint64_t), "texts");
+      const uint64_t size = list_size(sizeof(uint64_t), "texts");
       std::vector<std::string_view> texts;
       texts.reserve(static_cast<size_t>(size));
       for (uint64_t i = 0; i < size; ++i) texts.push_back(text());
       return texts;
     }
-    const uint64_t size = count(1, "numbers");
+    const uint64_t size = list_size(1, "numbers");
     if (element == static_cast<uint32_t>(ValueType::kF32) ||
         element == static_cast<uint32_t>(ValueType::kF64)) {
       std::vector<double> numbers;
@@ -110,6 +113,16 @@ class Reader {
   }
 
  private:
+  uint64_t list_size(uint64_t bytes_each, std::string_view what) {
+    const uint64_t size = count(bytes_each, what);
+    if (size > kMostListValues - num_list_values_) {
+      throw InputError("{}: the lists of its header hold more than {} values; expected fewer", name_,
+                       kMostListValues);
+    }
+    num_list_values_ += size;
+    return size;
+  }
+
   GgufValue scalar(uint32_t type) {
     switch (static_cast<ValueType>(type)) {
       case ValueType::kU8:
@@ -159,6 +172,7 @@ class Reader {
   std::span<const std::byte> file_;
   std::string_view name_;
   size_t place_ = 0;
+  uint64_t num_list_values_ = 0;
 };
 
 int64_t alignment_of(const GgufContent& content, std::string_view file_name) {

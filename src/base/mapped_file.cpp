@@ -5,7 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -29,6 +33,59 @@ class FileDescriptor {
   int number_;
 };
 
+/// A mapped file, as the handler of SIGBUS can read it: plain memory that is never freed.
+struct Registered {
+  std::atomic<const std::byte*> begin{nullptr};  // null: free
+  std::atomic<size_t> size{0};
+  char name[512] = {};
+  struct stat status = {};
+};
+constexpr size_t kMostRegistered = 1024;
+Registered registered[kMostRegistered];
+std::mutex registered_mutex;  // of writers, and of readers other than the handler
+
+void enlist(const std::filesystem::path& path, std::span<const std::byte> bytes, const struct stat& status) {
+  const std::string name = std::filesystem::absolute(path).string();
+  if (name.size() >= sizeof(Registered::name)) return;
+  const std::lock_guard lock(registered_mutex);
+  for (Registered& entry : registered) {
+    if (entry.begin != nullptr) continue;
+    std::memcpy(entry.name, name.c_str(), name.size() + 1);
+    entry.status = status;
+    entry.size = bytes.size();
+    entry.begin = bytes.data();
+    return;
+  }
+}
+
+void strike(const std::byte* begin) {
+  const std::lock_guard lock(registered_mutex);
+  for (Registered& entry : registered) {
+    if (entry.begin == begin) entry.begin = nullptr;
+  }
+}
+
+void write_error(const char* text) {
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody is left to tell
+}
+
+/// Calls only what a handler of signals may.
+extern "C" void handle_bus_error(int signal, siginfo_t* information, void* /*context*/) {
+  const auto* const address = static_cast<const std::byte*>(information->si_addr);
+  for (const Registered& entry : registered) {
+    const std::byte* const begin = entry.begin;
+    if (begin == nullptr || address < begin || address >= begin + entry.size) continue;
+    write_error("lacuna: ");
+    write_error(entry.name);
+    write_error(": was shortened while it was in use; start again\n");
+    _exit(1);
+  }
+  struct sigaction by_default = {};
+  by_default.sa_handler = SIG_DFL;
+  ::sigaction(signal, &by_default, nullptr);
+  ::raise(signal);
+}
+
 InputError failure(const std::filesystem::path& path) {
   return InputError("{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
 }
@@ -49,7 +106,9 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
   // Fewer faults and look-ups in the page tables, where the file's system has such pages. Only a hint.
   ::madvise(address, size, MADV_HUGEPAGE);
 #endif
-  return MappedFile({static_cast<const std::byte*>(address), size});
+  const std::span<const std::byte> bytes{static_cast<const std::byte*>(address), size};
+  enlist(path, bytes, status);
+  return MappedFile(bytes);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
@@ -65,7 +124,31 @@ void MappedFile::release_pages() const {
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  strike(bytes_.data());
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+std::optional<std::string> find_changed_mapped_file() {
+  const std::lock_guard lock(registered_mutex);
+  for (const Registered& entry : registered) {
+    struct stat now = {};
+    if (entry.begin == nullptr || ::stat(entry.name, &now) != 0) continue;
+    const struct stat& then = entry.status;
+    const bool is_same_file = now.st_dev == then.st_dev && now.st_ino == then.st_ino;
+    const bool has_changed = now.st_size != then.st_size || now.st_mtim.tv_sec != then.st_mtim.tv_sec ||
+                             now.st_mtim.tv_nsec != then.st_mtim.tv_nsec;
+    if (is_same_file && has_changed) return std::string(entry.name);
+  }
+  return {};
+}
+
+void report_shortened_mapped_files() {
+  struct sigaction action = {};
+  action.sa_sigaction = handle_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGBUS, &action, nullptr);
 }
 
 }  // namespace lacuna

@@ -2,14 +2,18 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace lacuna {
 
 /// A file's bytes, read-only and mapped: a page is read from disk when it is first touched, and processes
-/// share it. Whoever shortens the file while it is mapped kills the process (SIGBUS); replacing it is
-/// harmless.
+/// share it. Replacing the file (by renaming another one to its name) or deleting it is harmless. Writing to
+/// it changes the bytes; shortening it raises SIGBUS where the missing pages are read.
+///
+/// Up to 1,024 mapped files are registered by name, for the functions below.
 class MappedFile {
  public:
   /// Throws InputError naming `path` if it is not a readable regular file with at least one byte.
@@ -32,5 +36,13 @@ class MappedFile {
 
   std::span<const std::byte> bytes_;
 };
+
+/// The name of a mapped file that was written to or shortened since it was opened, as the system's
+/// modification time and size tell; none: all are as they were. One call of stat(2) for each file.
+std::optional<std::string> find_changed_mapped_file();
+
+/// Makes SIGBUS within a mapped file, which was shortened, end the program with a sentence on standard error
+/// and exit code 1.
+void report_shortened_mapped_files();
 
 }  // namespace lacuna

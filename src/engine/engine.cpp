@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -19,6 +21,19 @@ std::vector<float> kv_drift_of_rows(const Workspace& workspace, int32_t first_ro
                     static_cast<float>(2 * num_layers));
   }
   return means;
+}
+
+/// Why a request cannot go on whose rows had these statistics; empty: it can.
+std::string find_failure(const StepPlan& plan, std::span<const LogitRow> wanted,
+                         std::span<const RowStatistics> drawn) {
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    if (drawn[i].is_finite) continue;
+    return fmt::format(
+        "the model computed infinite or NaN logits at position {}; its weights may be damaged, or its "
+        "activations overflow",
+        plan.positions[static_cast<size_t>(wanted[i].row)]);
+  }
+  return {};
 }
 
 }  // namespace
@@ -185,7 +200,7 @@ void Engine::gather(ModelRole role) {
   for (const size_t index : choose_requests(role)) {
     Request& request = requests_.at(index);
     const StepPlan& plan = request.decoder->plan();
-    parts_.push_back({index, plan, plan_.num_rows(), static_cast<int32_t>(plan_.rules.size()), {}});
+    parts_.push_back({index, plan, plan_.num_rows(), static_cast<int32_t>(plan_.rules.size()), {}, 0, {}});
     plan_.append(plan, static_cast<int32_t>(caches_.size()));
     for (KvCache& cache : role == ModelRole::kMain ? request.caches : request.guide_cache) {
       caches_.push_back(&cache);
@@ -221,19 +236,23 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   std::span<const RowStatistics> rest(drawn_);
   for (Part& part : parts_) {
     Request& request = requests_.at(part.request);
+    const std::span<const RowStatistics> own = rest.first(part.plan.logits.size());
+    rest = rest.subspan(own.size());
+    part.failure = find_failure(part.plan, part.plan.logits, own);
+    if (!part.failure.empty()) continue;
     request.statistics.uncached += cost(config, bytes, request.decoder->uncached_work());
     if (part.plan.measures_kv_drift) {
       request.decoder->apply_kv_drift(
           kv_drift_of_rows(workspace, part.first_row, part.plan.num_rows(), config.num_layers));
     }
-    part.report = request.decoder->apply(rest.first(part.plan.logits.size()));
-    rest = rest.subspan(part.plan.logits.size());
+    part.report = request.decoder->apply(own);
   }
   draw_further(model, workspace);
   measure_drift(model, workspace);
   const double seconds = clock.seconds();
 
   for (const Part& part : parts_) {
+    if (!part.failure.empty()) continue;
     Request& request = requests_.at(part.request);
     PassWork work = work_of(part.plan);
     work.logit_rows += part.further_logit_rows;
@@ -253,11 +272,26 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
       observing_seconds_ += observing.seconds();
     }
   }
+  end_failed();
+}
+
+void Engine::end_failed() {
+  for (const Part& part : parts_) {
+    if (part.failure.empty()) continue;
+    std::erase(running_, part.request);
+    Request& request = requests_.at(part.request);
+    request.caches.clear();  // nothing of them is kept for others
+    request.outputs.clear();
+    request.guide_cache.clear();
+    if (!failed_) throw InputError("{}", part.failure);
+    failed_(part.request, part.failure);
+  }
 }
 
 void Engine::draw_further(const Model& model, Workspace& workspace) {
   further_logits_.clear();
   for (Part& part : parts_) {
+    if (!part.failure.empty()) continue;
     const std::span<const LogitRow> wanted = requests_.at(part.request).decoder->further_logits();
     part.further_logit_rows += static_cast<double>(wanted.size());
     for (LogitRow logit : wanted) {
@@ -271,10 +305,14 @@ void Engine::draw_further(const Model& model, Workspace& workspace) {
   model.draw_further(context_, plan_, further_logits_, workspace, drawn_);
   std::span<const RowStatistics> rest(drawn_);
   for (Part& part : parts_) {
+    if (!part.failure.empty()) continue;
     Decoder& decoder = *requests_.at(part.request).decoder;
-    const size_t count = decoder.further_logits().size();
-    if (count > 0) decoder.apply_further(rest.first(count), part.report);
-    rest = rest.subspan(count);
+    const std::span<const LogitRow> wanted = decoder.further_logits();
+    const std::span<const RowStatistics> own = rest.first(wanted.size());
+    rest = rest.subspan(own.size());
+    part.failure = find_failure(part.plan, wanted, own);
+    if (!part.failure.empty() || own.empty()) continue;
+    decoder.apply_further(own, part.report);
   }
 }
 
@@ -283,6 +321,7 @@ void Engine::measure_drift(const Model& model, Workspace& workspace) {
   if (std::none_of(outputs_.begin(), outputs_.end(), is_remembered)) return;
   drift_probes_.clear();
   for (Part& part : parts_) {
+    if (!part.failure.empty()) continue;
     const std::span<const DriftProbe> probes = requests_.at(part.request).decoder->drift_probes();
     part.further_logit_rows += logit_rows_of(probes);
     for (DriftProbe probe : probes) {
@@ -295,6 +334,7 @@ void Engine::measure_drift(const Model& model, Workspace& workspace) {
   model.measure_drift(context_, plan_, drift_probes_, outputs_, workspace, drifts_);
   std::span<const Drift> rest(drifts_);
   for (Part& part : parts_) {
+    if (!part.failure.empty()) continue;
     Decoder& decoder = *requests_.at(part.request).decoder;
     const size_t count = decoder.drift_probes().size();
     decoder.apply_drift(rest.first(count), part.report);

@@ -92,6 +92,13 @@ class Engine {
   /// Remembers the outputs of every request admitted from now on, for observers.
   void remember_outputs() { remembers_outputs_ = true; }
 
+  /// `failed` is told of a request that cannot go on, from within step(), with a sentence: the model computed
+  /// a logit that is infinite or NaN. The request no longer runs and has no part in prefixes; the others go
+  /// on. Without this, step() throws the sentence as an InputError.
+  void when_failed(std::function<void(size_t request, const std::string& sentence)> failed) {
+    failed_ = std::move(failed);
+  }
+
   /// One forward pass for all running requests, or one on each model where some want the one and some the
   /// other. False when nothing is left to do.
   bool step(const StepObserver& observe = {});
@@ -131,6 +138,8 @@ class Engine {
   void gather(ModelRole role);
   /// Draws what decoders ask for once they know the pass's first draws, all in one product.
   void draw_further(const Model& model, Workspace& workspace);
+  /// Drops requests of the pass whose logits were not finite.
+  void end_failed();
   /// Measures the drift that decoders ask for, all in one product.
   void measure_drift(const Model& model, Workspace& workspace);
 
@@ -144,8 +153,9 @@ class Engine {
   int32_t most_rows_ = std::numeric_limits<int32_t>::max();
   std::map<size_t, Request> requests_;
   size_t num_added_ = 0;
-  size_t next_ = 0;               // requests before this one have started
-  std::vector<size_t> running_;   // in order of arrival
+  size_t next_ = 0;              // requests before this one have started
+  std::vector<size_t> running_;  // in order of arrival
+  std::function<void(size_t, const std::string&)> failed_;
   double observing_seconds_ = 0;  // spent in observers: a view may make passes wait
 
   // The pass in hand:
@@ -156,6 +166,7 @@ class Engine {
     int32_t first_rule;  // likewise
     StepReport report;
     double further_logit_rows = 0;  // computed after the plan's own
+    std::string failure = {};       // the request cannot go on
   };
   std::vector<Part> parts_;
   StepPlan plan_;  // all parts' plans

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 
@@ -135,6 +136,17 @@ class Posterior {
   ExpSums sums_;
 };
 
+/// Whether none is infinite or NaN, by the bits of their exponents: a loop that compilers vectorize.
+bool are_finite(std::span<const float> logits) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  uint32_t found = 0;
+  for (const float logit : logits) {
+    const uint32_t is_special = (std::bit_cast<uint32_t>(logit) & kExponent) == kExponent ? 1 : 0;
+    found |= is_special;
+  }
+  return found == 0;
+}
+
 void score(std::span<const float> logits, TokenId scored, RowStatistics& result) {
   result.scored_logit = logits[static_cast<size_t>(scored)];
   result.scored_rank = 0;
@@ -152,12 +164,14 @@ void score(std::span<const float> logits, TokenId scored, RowStatistics& result)
 RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
                    std::span<float> logits, TokenId scored) {
   const auto count = static_cast<int64_t>(logits.size());
+  const bool is_finite = are_finite(logits);
   forbid(rule.forbidden, logits);
   thread_local std::vector<float> undrawn;
   undrawn.clear();
   for (const TokenId token : rule.undrawn) undrawn.push_back(logits[static_cast<size_t>(token)]);
   forbid(rule.undrawn, logits);
   RowStatistics result;
+  result.is_finite = is_finite;
   result.best_logit = kernels.max_index(logits.data(), count).value;
   if (scored >= 0) score(logits, scored, result);
   const bool filters = rule.top_p < 1 || rule.top_k > 0;

@@ -51,6 +51,7 @@ struct RowStatistics {
       0;  ///< tokens that may be drawn and come before it: larger logits, or equal and a lower id
   float scored_logit = 0;
   double scored_probability = 0;  ///< in the distribution that the confidence is measured in
+  bool is_finite = true;          ///< whether every logit of the model was a finite number
 
   bool operator==(const RowStatistics&) const = default;
 };

@@ -20,6 +20,7 @@ Scheduler::Scheduler(std::shared_ptr<const Model> model, const KernelTable& kern
   engine_.limit_memory(limits.memory);
   engine_.limit_rows(limits.pass_rows);
   engine_.share_prefixes(limits.prefix_memory);
+  engine_.when_failed([this](size_t number, const std::string& sentence) { fail_one(number, sentence); });
   thread_ = std::thread([this] { work(); });
 }
 
@@ -214,6 +215,20 @@ void Scheduler::finish_ended() {
   memory_ = engine_.memory_in_use();
   prefix_memory_ = engine_.prefix_bytes();
   num_running_ = std::min(engine_.num_running(), requests_.size());
+}
+
+void Scheduler::fail_one(size_t number, const std::string& sentence) {
+  const uint64_t id = ids_by_number_.at(number);
+  ids_by_number_.erase(number);
+  engine_.remove(number);
+  std::shared_ptr<RequestListener> listener;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = requests_.find(id);
+    if (!found->second.is_cancelled) listener = std::move(found->second.listener);
+    requests_.erase(found);
+  }
+  if (listener) listener->failed(sentence);
 }
 
 void Scheduler::fail_late() {

@@ -116,6 +116,7 @@ class Scheduler {
   bool take_orders();
   void observe(const StepEvent& event);
   void finish_ended();
+  void fail_one(size_t number, const std::string& sentence);
   void fail_late();
   void fail_all(const std::string& sentence);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/mapped_file.h"
 #include "decode/likelihood.h"
 #include "decode/make_decoder.h"
 #include "model/families.h"
@@ -125,6 +126,9 @@ class Service::Running {
           "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of masked models, "
           "of "
           "echo with logprobs");
+    }
+    if (const std::optional<std::string> changed = find_changed_mapped_file()) {
+      throw ApiError(500, fmt::format("{} was changed while the server ran; restart the server", *changed));
     }
     if (request.is_infill()) request.echoes = true;
     const auto completion = std::make_shared<Completion>(model_, style, request, asker.reply, metrics_);

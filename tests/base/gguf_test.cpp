@@ -107,6 +107,24 @@ TEST(GgufContent, WithImpossibleClaimsIsRefused) {
   expect_refused(alignment.bytes(), "general.alignment", "power of two");
 }
 
+TEST(GgufContent, WithMoreValuesInListsThanMemoryShouldHoldIsRefused) {
+  // Values of one byte, as a sparse file has them for nothing, become eight bytes each.
+  std::string bytes = "GGUF";
+  const auto append = [&](auto number) {
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  append(uint32_t{3});
+  append(uint64_t{0});
+  append(uint64_t{1});
+  append(uint64_t{1});
+  bytes += "k";
+  append(uint32_t{9});
+  append(uint32_t{0});
+  append(uint64_t{5'000'000});
+  bytes.resize(bytes.size() + 5'000'000);
+  expect_refused(bytes, "more than 4194304 values");
+}
+
 TEST(GgufContent, MayHoldTensorsOfTypesThatAreNotComputedWith) {
   GgufBytes file;
   file.tensor("exotic", 10, {1, 256}, std::string(84, 'x'));

@@ -54,6 +54,31 @@ TEST_F(MappedFileTest, KeepsItsAddressWhenItMoves) {
   EXPECT_EQ(third.bytes().data(), address);
 }
 
+TEST_F(MappedFileTest, IsKnownToHaveChangedWhereItWasWrittenTo) {
+  const fs::path path = write("a", "first");
+  {
+    const MappedFile file = MappedFile::open(path);
+    EXPECT_EQ(find_changed_mapped_file(), std::nullopt);
+    fs::rename(write("b", "other"), path);  // another file of the same name
+    EXPECT_EQ(find_changed_mapped_file(), std::nullopt);
+  }
+  const MappedFile file = MappedFile::open(path);
+  write("a", "longer than before");
+  EXPECT_EQ(find_changed_mapped_file(), path.string());
+}
+
+TEST_F(MappedFileTest, EndsTheProgramWithASentenceWhereItWasShortened) {
+  const fs::path path = write("a", std::string(1 << 20, 'x'));
+  const auto read_after_the_end = [&] {
+    report_shortened_mapped_files();
+    const MappedFile file = MappedFile::open(path);
+    fs::resize_file(path, 10);
+    volatile const std::byte byte = file.bytes().back();
+    static_cast<void>(byte);
+  };
+  EXPECT_EXIT(read_after_the_end(), testing::ExitedWithCode(1), "was shortened while it was in use");
+}
+
 TEST_F(MappedFileTest, HasItsBytesStillWhenItsPagesWereReleased) {
   const MappedFile file = MappedFile::open(write("a", std::string(10'000, 'x')));
   const std::string before(file.text());

@@ -504,6 +504,37 @@ TEST_F(Cli, FailsWhereItsOutputCannotBeWritten) {
   EXPECT_THAT(slurp(folder_ / "stderr"), HasSubstr("standard output cannot be written"));
 }
 
+TEST_F(Cli, NoticesThatATraceCannotBeWritten) {
+  expect_refused(lacuna("run --threads 1 -n 4 --trace /dev/full --prompt-tokens 1,2 -m " + golden("llada")),
+                 "/dev/full: cannot be written");
+}
+
+TEST_F(Cli, ReadsNoFileWithoutAnEnd) {
+  expect_refused(lacuna("run -m " + kZoo + "mini-llada -f /dev/zero"), "/dev/zero: has more than");
+}
+
+TEST_F(Cli, RefusesLoopsOfLinks) {
+  std::filesystem::create_symlink("b", folder_ / "a");
+  std::filesystem::create_symlink("a", folder_ / "b");
+  expect_refused(lacuna("inspect -m " + (folder_ / "a").string()), "no model");
+  expect_refused(lacuna("run -m " + kZoo + "mini-llada -f " + (folder_ / "a").string()), "cannot be read");
+}
+
+TEST_F(Cli, SaysThatWeightsAreDamaged) {
+  const std::filesystem::path copy = folder_ / "damaged";
+  std::filesystem::copy(golden("llada"), copy);
+  const auto size = std::filesystem::file_size(copy / "model.safetensors");
+  std::fstream file(copy / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(size - 64));
+  file << std::string(64, '\xFF');  // NaN in a weight of the output head
+  file.close();
+  for (const char* unmask : {"low-confidence", "threshold=0.9", "factor=0.5"}) {
+    expect_refused(lacuna("run --threads 1 -n 8 --prompt-tokens 1,2 --unmask " + std::string(unmask) +
+                          " -m " + copy.string()),
+                   "infinite or NaN logits at position");
+  }
+}
+
 TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {
   const std::string source = golden("llada2");
   const std::string out = (folder_ / "packed").string();

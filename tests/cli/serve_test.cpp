@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class Serve : public ProgramTest {
  protected:
-  /// Runs a line of bash beside a server of mini-llada. `ask BODY` posts to /v1/completions and prints the
+  /// Runs a line of bash beside a server with these flags. `ask BODY` posts to /v1/completions and prints the
   /// reply, $port and $server are the server's; its messages are in the file log.
   ProgramResult beside_server(const std::string& flags, const std::string& line) const {
     return shell(R"(
@@ -23,7 +23,7 @@ ask() {
 }
 get() { exec 4<>/dev/tcp/127.0.0.1/$port; printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&4; cat <&4; }
 
-)" LACUNA_BINARY " serve -m mini-llada --threads 1 --port 0 " +
+)" LACUNA_BINARY " serve --threads 1 --port 0 " +
                  flags + R"( 2>log &
 server=$!
 for i in $(seq 600); do
@@ -36,7 +36,7 @@ done
 };
 
 TEST_F(Serve, EndsStreamsWithAnEventWhenItIsTerminated) {
-  const ProgramResult result = beside_server("--drain 0", R"(
+  const ProgramResult result = beside_server("-m mini-llada --drain 0", R"(
 ask '{"prompt":"Mia","max_tokens":900,"steps":900,"stream":true,"lacuna":{"events":true}}' >answer &
 for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
 kill -TERM $server; wait $server; echo "status $?"; wait; cat answer)");
@@ -46,12 +46,24 @@ kill -TERM $server; wait $server; echo "status $?"; wait; cat answer)");
 }
 
 TEST_F(Serve, LetsRequestsFinishWhenItIsTerminated) {
-  const ProgramResult result = beside_server("--drain 60", R"(
+  const ProgramResult result = beside_server("-m mini-llada --drain 60", R"(
 ask '{"prompt":"Mia","max_tokens":300,"steps":300,"stream":true,"lacuna":{"events":true}}' >answer &
 for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
 kill -TERM $server; sleep 0.05; get /health | head -1; wait $server; echo "status $?"; wait; cat answer)");
   EXPECT_THAT(result.out, AllOf(HasSubstr("503"), HasSubstr("status 0"),
                                 HasSubstr("\"finish_reason\":\"length\""), EndsWith("data: [DONE]\n\n")))
+      << result.err;
+}
+
+TEST_F(Serve, NoticesThatItsModelWasWrittenTo) {
+  ASSERT_EQ(shell("lacuna pack -m mini-llada -o packed --threads 1").exit_code, 0);
+  const ProgramResult result = beside_server("-m packed", R"(
+ask '{"prompt":"Mia","max_tokens":4}' | head -1
+printf x | dd of=packed/$(ls packed | grep -m1 safetensors) bs=1 seek=100000 conv=notrunc 2>dd_log
+ask '{"prompt":"Mia","max_tokens":4}'
+kill -TERM $server; wait $server; echo "status $?")");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("200 OK"), HasSubstr("was changed while the server ran"),
+                                HasSubstr("status 0")))
       << result.err;
 }
 

@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "decode/autoregressive.h"
 #include "decode/likelihood.h"
 #include "decode/make_decoder.h"
 #include "model/tiny_models.h"
+#include "temporary_folder.h"
 
 namespace lacuna {
 namespace {
@@ -79,6 +84,64 @@ TEST(Engine, GivesARequestTheSameTokensAloneAndInAnyBatch) {
         }
       }
     }
+  }
+}
+
+/// Golden LLaDA in which the embedding of one token is NaN.
+std::shared_ptr<const Model> load_with_damaged_token(const std::filesystem::path& folder, TokenId token,
+                                                     ThreadPool& threads) {
+  std::filesystem::copy(LACUNA_SOURCE_DIR "/tests/golden/llada", folder);
+  std::fstream file(folder / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  uint64_t header_bytes = 0;
+  file.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes);
+  std::string header(header_bytes, ' ');
+  file.read(header.data(), static_cast<std::streamsize>(header_bytes));
+  const nlohmann::json entry = nlohmann::json::parse(header).at("model.transformer.wte.weight");
+  const uint64_t row_bytes = entry.at("shape")[1].get<uint64_t>() * 2;
+  const uint64_t begin = 8 + header_bytes + entry.at("data_offsets")[0].get<uint64_t>();
+  file.seekp(static_cast<std::streamoff>(begin + static_cast<uint64_t>(token) * row_bytes));
+  file << std::string(row_bytes, '\xFF');
+  file.close();
+  return Model::load(folder, DType::kF32, threads);
+}
+
+TEST(Engine, EndsTheRequestWhoseLogitsAreNotNumbers) {
+  constexpr TokenId kDamaged = 7;
+  const TemporaryFolder folder;
+  ThreadPool threads(1);
+  const auto model = load_with_damaged_token(folder.path() / "damaged", kDamaged, threads);
+  const auto decoder_for = [&](const std::string& unmask, TokenId token) {
+    GenerationOptions options;
+    options.gen_length = 8;
+    options.block_length = 4;
+    options.unmask = unmask;
+    return make_decoder(model->config(), options, std::vector<TokenId>{1, token, 3});
+  };
+  for (const char* unmask :
+       {"low-confidence", "threshold=0.9", "factor=0.5", "entropy", "margin", "random"}) {
+    Engine alone(model, default_table(), threads, 1);
+    alone.add(decoder_for(unmask, 2));
+    alone.run();
+
+    Engine both(model, default_table(), threads, 2);
+    const size_t damaged = both.add(decoder_for(unmask, kDamaged));
+    const size_t healthy = both.add(decoder_for(unmask, 2));
+    std::vector<size_t> failed;
+    std::string why;
+    both.when_failed([&](size_t request, const std::string& sentence) {
+      failed.push_back(request);
+      why = sentence;
+      both.remove(request);
+    });
+    both.run();
+    EXPECT_THAT(failed, ElementsAre(damaged)) << unmask;
+    EXPECT_THAT(why, testing::HasSubstr("infinite or NaN logits at position")) << unmask;
+    EXPECT_TRUE(both.decoder(healthy).done());
+    EXPECT_EQ(tokens_of(both.decoder(healthy)), tokens_of(alone.decoder(0))) << unmask;
+
+    Engine strict(model, default_table(), threads, 1);
+    strict.add(decoder_for(unmask, kDamaged));
+    EXPECT_THROW(strict.run(), InputError) << unmask;
   }
 }
 

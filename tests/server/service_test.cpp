@@ -396,7 +396,8 @@ TEST(Service, LetsNoPageOfAnotherSiteAsk) {
 
 TEST(Service, EndsRunningRequestsWithAnEventWhenItStops) {
   RunningServer server("mini-llada");
-  const nlohmann::json body{{"prompt", "Mia"}, {"max_tokens", 256}, {"stream", true}};
+  const nlohmann::json body{
+      {"prompt", "Mia"}, {"max_tokens", 256}, {"stream", true}, {"lacuna", {{"events", true}}}};
   Call running = server.post("/v1/completions", body);
   running.read_until([](const std::string& text) { return !text.empty(); });
   Call waiting = server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 256}});
@@ -425,7 +426,11 @@ TEST(Service, GivesNoClientEveryPlace) {
   limits.max_queue = 4;  // three quarters of all places: 6
   RunningServer server("mini-llada", limits);
   const auto ask = [&](const std::string& address, int choices) {
-    const nlohmann::json body{{"prompt", "Mia"}, {"max_tokens", 200}, {"n", choices}, {"stream", true}};
+    const nlohmann::json body{{"prompt", "Mia"},
+                              {"max_tokens", 200},
+                              {"n", choices},
+                              {"stream", true},
+                              {"lacuna", {{"events", true}}}};
     return Call(server.service(), {"POST", "/v1/completions", "", body.dump(), "", "", address});
   };
   Call first = ask("10.0.0.1", 6);
