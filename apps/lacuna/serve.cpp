@@ -211,8 +211,7 @@ void add_serve_command(CLI::App& program) {
   add("--host", flags->host, "Address to listen on (default 127.0.0.1: this machine alone)");
   add("--port", flags->port, "Port; 0: any that is free (default 8080)");
   add("--api-key", flags->api_keys,
-      "What clients must send as Authorization: Bearer KEY; several flags are several keys (default: "
-      "nothing)")
+      "What clients must send as Authorization: Bearer KEY; repeatable (default: nothing)")
       ->take_all();
   add("--api-key-file", flags->api_key_file, "File of keys, one a line");
   command->add_flag("--insecure", flags->insecure, "Serve other machines although no key is required")
