@@ -98,26 +98,6 @@ std::string_view find_problem(const Parser& parser) {
   return {};
 }
 
-/// Bytes of all requests' bodies, counted from the head of a request to the end of its reply.
-class BodyReservation {
- public:
-  explicit BodyReservation(uint64_t& all) : all_(all) {}
-  ~BodyReservation() { all_ -= bytes_; }
-  BodyReservation(const BodyReservation&) = delete;
-  BodyReservation& operator=(const BodyReservation&) = delete;
-
-  bool take(uint64_t bytes, uint64_t most) {
-    if (all_ + bytes > most) return false;
-    all_ += bytes;
-    bytes_ += bytes;
-    return true;
-  }
-
- private:
-  uint64_t& all_;
-  uint64_t bytes_ = 0;
-};
-
 /// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
 bool has_hung_up(tcp::socket& socket) {
   pollfd state{socket.native_handle(), POLLRDHUP, 0};
@@ -178,6 +158,26 @@ class HttpServer::Implementation {
   }
 
  private:
+  /// Bytes of all requests' bodies, counted from the head of a request to the end of its reply.
+  class BodyReservation {
+   public:
+    explicit BodyReservation(uint64_t& all) : all_(all) {}
+    ~BodyReservation() { all_ -= bytes_; }
+    BodyReservation(const BodyReservation&) = delete;
+    BodyReservation& operator=(const BodyReservation&) = delete;
+
+    bool take(uint64_t bytes, uint64_t most) {
+      if (all_ + bytes > most) return false;
+      all_ += bytes;
+      bytes_ += bytes;
+      return true;
+    }
+
+   private:
+    uint64_t& all_;
+    uint64_t bytes_ = 0;
+  };
+
   void listen(const std::string& host, uint16_t port) {
     beast::error_code error;
     tcp::resolver resolver(io_);
