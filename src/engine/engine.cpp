@@ -219,7 +219,7 @@ void Engine::update_baseline(Request& request) const {
   } else if (wanted != request.baseline_request) {
     request.statistics.baseline = baseline_cost(models_[0]->config(), models_[0]->bytes_of_passes(), *wanted);
   }
-  request.baseline_request = std::move(wanted);
+  request.baseline_request = wanted;
 }
 
 void Engine::run_pass(ModelRole role, const StepObserver& observe) {
