@@ -162,8 +162,7 @@ class BlobTransfer {
  private:
   /// What went wrong and may go better the next time; empty where nothing did.
   std::string attempt() {
-    HttpRequest request{
-        .url = url_, .token = options_.access.token, .first_byte = blob_.size(), .is_file = true};
+    HttpGet request{.url = url_, .token = options_.access.token, .first_byte = blob_.size(), .is_file = true};
     if (request.first_byte > 0) request.if_range = validator_;
     bool is_first = true;
     bool is_usable = false;

@@ -133,7 +133,7 @@ HttpClient::HttpClient(const std::atomic<bool>& stop) : stop_(stop) {
 
 HttpClient::~HttpClient() = default;
 
-HttpHead HttpClient::get(const HttpRequest& request, const Sink& sink) {
+HttpHead HttpClient::get(const HttpGet& request, const Sink& sink) {
   CURL* const handle = handle_.get();
   Transfer transfer{.sink = sink, .stop = stop_, .handle = handle, .head = {}, .error = {}};
   curl_easy_reset(handle);  // keeps connections
@@ -183,7 +183,7 @@ HttpHead HttpClient::get(const HttpRequest& request, const Sink& sink) {
   return std::move(transfer.head);
 }
 
-HttpClient::Reply HttpClient::get_text(const HttpRequest& request, size_t most) {
+HttpClient::Reply HttpClient::get_text(const HttpGet& request, size_t most) {
   Reply reply;
   bool is_too_long = false;
   reply.head = get(request, [&](const HttpHead& /*head*/, std::string_view bytes) {

@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-struct HttpRequest {
+struct HttpGet {
   std::string url;
   std::string token = {};     ///< bearer token, sent to the URL's host and port alone; may be empty
   int64_t first_byte = 0;     ///< asks for the rest of the body from here on
@@ -56,14 +56,14 @@ class HttpClient {
 
   /// Follows up to 5 redirects, to HTTP and HTTPS alone, and never from HTTPS to HTTP. Throws TransferError,
   /// TransferStopped, and what the sink throws.
-  HttpHead get(const HttpRequest& request, const Sink& sink);
+  HttpHead get(const HttpGet& request, const Sink& sink);
 
   /// The whole body of a reply, at most `most` bytes of it.
   struct Reply {
     HttpHead head;
     std::string body;
   };
-  Reply get_text(const HttpRequest& request, size_t most);
+  Reply get_text(const HttpGet& request, size_t most);
 
  private:
   struct Transfer;

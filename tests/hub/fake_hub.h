@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,6 +68,8 @@ class FakeHub {
     size_t cut_after = std::numeric_limits<size_t>::max();  ///< bytes of the body, then the connection ends
     std::chrono::milliseconds pause{0};                     ///< before every 16 KiB of the body
     size_t missing = 0;                                     ///< promised and never sent
+    /// Bytes of the body, then nothing more comes until the client hangs up.
+    size_t hold_after = std::numeric_limits<size_t>::max();
   };
   /// Changes the reply that the real hub would give.
   using Fault = std::function<void(const Request&, Reply&)>;
@@ -229,7 +232,7 @@ class FakeHub {
         " X\r\nConnection: close\r\nContent-Length: " + std::to_string(reply.body.size() + reply.missing) +
         "\r\n" + reply.headers + "\r\n";
     const size_t head = text.size();
-    text += reply.body.substr(0, std::min(reply.cut_after, reply.body.size()));
+    text += reply.body.substr(0, std::min({reply.cut_after, reply.hold_after, reply.body.size()}));
     constexpr size_t kChunk = 16 << 10;
     for (size_t sent = 0; sent < text.size() && !ending_;) {
       if (sent >= head && reply.pause.count() > 0) std::this_thread::sleep_for(reply.pause);
@@ -237,6 +240,14 @@ class FakeHub {
       const ssize_t count = send(connection, text.data() + sent, size, MSG_NOSIGNAL);
       if (count <= 0) return;
       sent += static_cast<size_t>(count);
+    }
+    if (reply.hold_after < reply.body.size()) wait_for_hang_up(connection);
+  }
+
+  void wait_for_hang_up(int connection) const {
+    constexpr int kMilliseconds = 20;
+    for (pollfd client{connection, POLLIN, 0}; !ending_;) {
+      if (poll(&client, 1, kMilliseconds) > 0) return;
     }
   }
 
