@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -28,41 +29,78 @@ class FileDescriptor {
   FileDescriptor& operator=(const FileDescriptor&) = delete;
 
   int number() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
 };
 
-/// A mapped file, as the handler of SIGBUS can read it: plain memory that is never freed.
+/// A mapped file, as the handler of SIGBUS can read it: a node of a list that only grows. Nodes are reused.
 struct Registered {
   std::atomic<const std::byte*> begin{nullptr};  // null: free
   std::atomic<size_t> size{0};
-  char name[512] = {};
+  char name[512] = {};  // the end of a longer one
+  std::string path;     // not for the handler
+  int descriptor = -1;  // open: it is this file that must not change, whatever its name leads to later
   struct stat status = {};
+  Registered* next = nullptr;  // fixed before the node can be seen
 };
-constexpr size_t kMostRegistered = 1024;
-Registered registered[kMostRegistered];
+std::atomic<Registered*> registered{nullptr};
 std::mutex registered_mutex;  // of writers, and of readers other than the handler
 
-void enlist(const std::filesystem::path& path, std::span<const std::byte> bytes, const struct stat& status) {
-  const std::string name = std::filesystem::absolute(path).string();
-  if (name.size() >= sizeof(Registered::name)) return;
-  const std::lock_guard lock(registered_mutex);
-  for (Registered& entry : registered) {
-    if (entry.begin != nullptr) continue;
-    std::memcpy(entry.name, name.c_str(), name.size() + 1);
-    entry.status = status;
-    entry.size = bytes.size();
-    entry.begin = bytes.data();
-    return;
+Registered& free_node() {
+  for (Registered* node = registered; node != nullptr; node = node->next) {
+    if (node->begin == nullptr) return *node;
   }
+  auto* const node = new Registered;  // never freed: the handler may be reading the list
+  node->next = registered;
+  registered = node;
+  return *node;
+}
+
+void enlist(const std::filesystem::path& path, std::span<const std::byte> bytes, FileDescriptor&& file,
+            const struct stat& status) {
+  const std::string name = std::filesystem::absolute(path).string();
+  const std::lock_guard lock(registered_mutex);
+  Registered& node = free_node();
+  const std::string_view shown =
+      std::string_view(name).substr(name.size() - std::min(name.size(), sizeof(node.name) - 1));
+  std::memcpy(node.name, shown.data(), shown.size());
+  node.name[shown.size()] = '\0';
+  node.path = name;
+  node.descriptor = file.release();
+  node.status = status;
+  node.size = bytes.size();
+  node.begin = bytes.data();
 }
 
 void strike(const std::byte* begin) {
   const std::lock_guard lock(registered_mutex);
-  for (Registered& entry : registered) {
-    if (entry.begin == begin) entry.begin = nullptr;
+  for (Registered* node = registered; node != nullptr; node = node->next) {
+    if (node->begin != begin) continue;
+    node->begin = nullptr;
+    ::close(std::exchange(node->descriptor, -1));
   }
+}
+
+bool is_same_time(const timespec& a, const timespec& b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/// Whether the content may differ from what was mapped. The inode's change time also tells of a write whose
+/// modification time was set back, but changes with a rename, a new link or a new mode, too: it counts while
+/// the name still leads to the file and nothing else has changed.
+bool has_changed(const Registered& node) {
+  const struct stat& then = node.status;
+  struct stat now = {};
+  if (::fstat(node.descriptor, &now) != 0) return true;
+  if (now.st_size != then.st_size || !is_same_time(now.st_mtim, then.st_mtim)) return true;
+  if (is_same_time(now.st_ctim, then.st_ctim)) return false;
+  struct stat named = {};
+  const bool keeps_name =
+      ::stat(node.path.c_str(), &named) == 0 && named.st_dev == then.st_dev && named.st_ino == then.st_ino;
+  return keeps_name && now.st_nlink == then.st_nlink && now.st_mode == then.st_mode &&
+         now.st_uid == then.st_uid && now.st_gid == then.st_gid;
 }
 
 void write_error(const char* text) {
@@ -72,11 +110,11 @@ void write_error(const char* text) {
 /// Calls only what a handler of signals may.
 extern "C" void handle_bus_error(int signal, siginfo_t* information, void* /*context*/) {
   const auto* const address = static_cast<const std::byte*>(information->si_addr);
-  for (const Registered& entry : registered) {
-    const std::byte* const begin = entry.begin;
-    if (begin == nullptr || address < begin || address >= begin + entry.size) continue;
+  for (const Registered* node = registered; node != nullptr; node = node->next) {
+    const std::byte* const begin = node->begin;
+    if (begin == nullptr || address < begin || address >= begin + node->size) continue;
     write_error("lacuna: ");
-    write_error(entry.name);
+    write_error(node->name);
     write_error(": was shortened while it was in use; start again\n");
     _exit(1);
   }
@@ -94,7 +132,7 @@ InputError failure(const std::filesystem::path& path) {
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a named pipe would wait for a writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) throw failure(path);
   if (!S_ISREG(status.st_mode)) throw InputError("{}: is not a regular file", path.string());
@@ -107,7 +145,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
   ::madvise(address, size, MADV_HUGEPAGE);
 #endif
   const std::span<const std::byte> bytes{static_cast<const std::byte*>(address), size};
-  enlist(path, bytes, status);
+  enlist(path, bytes, std::move(file), status);
   return MappedFile(bytes);
 }
 
@@ -131,14 +169,8 @@ MappedFile::~MappedFile() {
 
 std::optional<std::string> find_changed_mapped_file() {
   const std::lock_guard lock(registered_mutex);
-  for (const Registered& entry : registered) {
-    struct stat now = {};
-    if (entry.begin == nullptr || ::stat(entry.name, &now) != 0) continue;
-    const struct stat& then = entry.status;
-    const bool is_same_file = now.st_dev == then.st_dev && now.st_ino == then.st_ino;
-    const bool has_changed = now.st_size != then.st_size || now.st_mtim.tv_sec != then.st_mtim.tv_sec ||
-                             now.st_mtim.tv_nsec != then.st_mtim.tv_nsec;
-    if (is_same_file && has_changed) return std::string(entry.name);
+  for (const Registered* node = registered; node != nullptr; node = node->next) {
+    if (node->begin != nullptr && has_changed(*node)) return node->path;
   }
   return {};
 }

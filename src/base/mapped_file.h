@@ -13,7 +13,7 @@ namespace lacuna {
 /// share it. Replacing the file (by renaming another one to its name) or deleting it is harmless. Writing to
 /// it changes the bytes; shortening it raises SIGBUS where the missing pages are read.
 ///
-/// Up to 1,024 mapped files are registered by name, for the functions below.
+/// While it lives the file stays open and registered, for the functions below.
 class MappedFile {
  public:
   /// Throws InputError naming `path` if it is not a readable regular file with at least one byte.
@@ -37,8 +37,9 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// The name of a mapped file that was written to or shortened since it was opened, as the system's
-/// modification time and size tell; none: all are as they were. One call of stat(2) for each file.
+/// The path of a mapped file that was written to or shortened since it was opened, as its size and its times
+/// of modification and change tell, whatever its name leads to now; none: all are as they were. One or two
+/// calls of stat(2) for each file.
 std::optional<std::string> find_changed_mapped_file();
 
 /// Makes SIGBUS within a mapped file, which was shortened, end the program with a sentence on standard error

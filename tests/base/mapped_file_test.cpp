@@ -67,6 +67,52 @@ TEST_F(MappedFileTest, IsKnownToHaveChangedWhereItWasWrittenTo) {
   EXPECT_EQ(find_changed_mapped_file(), path.string());
 }
 
+TEST_F(MappedFileTest, IsKnownToHaveChangedWhereItsTimeWasSetBack) {
+  const fs::path path = write("a", "first");
+  const MappedFile file = MappedFile::open(path);
+  const fs::file_time_type before = fs::last_write_time(path);
+  write("a", "other");
+  fs::last_write_time(path, before);
+  EXPECT_EQ(find_changed_mapped_file(), path.string());
+}
+
+TEST_F(MappedFileTest, IsKnownToHaveChangedWhereItsNameLeadsElsewhere) {
+  const fs::path path = write("a", "first");
+  const MappedFile file = MappedFile::open(path);
+  fs::rename(path, folder_ / "b");
+  EXPECT_EQ(find_changed_mapped_file(), std::nullopt);
+  write("b", "longer than before");
+  write("a", "first");
+  EXPECT_EQ(find_changed_mapped_file(), path.string());
+}
+
+TEST_F(MappedFileTest, IsUnchangedByANewModeALinkOrItsDeletion) {
+  const fs::path path = write("a", "first");
+  const MappedFile file = MappedFile::open(path);
+  fs::permissions(path, fs::perms::owner_read);
+  EXPECT_EQ(find_changed_mapped_file(), std::nullopt);
+  fs::create_hard_link(path, folder_ / "b");
+  EXPECT_EQ(find_changed_mapped_file(), std::nullopt);
+  fs::remove(path);
+  EXPECT_EQ(find_changed_mapped_file(), std::nullopt);
+}
+
+TEST_F(MappedFileTest, EndsTheProgramWithASentenceWhereItsPathIsLong) {
+  fs::path path = folder_;
+  for (int i = 0; i < 4; ++i) path /= std::string(200, 'd');
+  fs::create_directories(path);
+  path /= "a";
+  std::ofstream(path) << std::string(1 << 20, 'x');
+  const auto read_after_the_end = [&] {
+    report_shortened_mapped_files();
+    const MappedFile file = MappedFile::open(path);
+    fs::resize_file(path, 10);
+    volatile const std::byte byte = file.bytes().back();
+    static_cast<void>(byte);
+  };
+  EXPECT_EXIT(read_after_the_end(), testing::ExitedWithCode(1), "ddd/a: was shortened while it was in use");
+}
+
 TEST_F(MappedFileTest, EndsTheProgramWithASentenceWhereItWasShortened) {
   const fs::path path = write("a", std::string(1 << 20, 'x'));
   const auto read_after_the_end = [&] {
