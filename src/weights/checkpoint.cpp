@@ -54,6 +54,10 @@ void widen_from(const std::byte* first, std::span<float> out) {
   }
 }
 
+std::string place_of(std::string_view file, std::string_view tensor) {
+  return fmt::format("{}: tensor {}", file, in_quotes(tensor));
+}
+
 /// Rows of a tensor that is computed with as it is.
 class DenseMatrix : public StoredMatrix {
  public:
@@ -62,6 +66,7 @@ class DenseMatrix : public StoredMatrix {
   void read(int64_t n, float* out) const override {
     widen(tensor_, n * inputs_, {out, static_cast<size_t>(inputs_)});
   }
+  std::string place() const override { return place_of(tensor_.file, tensor_.name); }
 
  private:
   TensorView tensor_;
@@ -189,6 +194,7 @@ std::vector<float> Checkpoint::values(std::string_view name, std::span<const int
   const TensorView stored = tensor(name, shape);
   std::vector<float> values(static_cast<size_t>(stored.num_elements()));
   widen(stored, 0, values);
+  expect_finite(values, place_of(stored.file, stored.name));
   return values;
 }
 

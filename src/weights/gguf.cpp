@@ -173,6 +173,10 @@ int64_t row_bytes(uint32_t type, int64_t inputs) {
   return inputs / ggml_type(type)->block * ggml_type(type)->block_bytes;
 }
 
+std::string place_of(const GgufTensor& tensor) {
+  return fmt::format("{}: tensor {}", tensor.file, in_quotes(tensor.name));
+}
+
 class GgufMatrix : public StoredMatrix {
  public:
   /// head_rows: the width of a head whose rows are interleaved; 0 where rows are in order.
@@ -184,6 +188,7 @@ class GgufMatrix : public StoredMatrix {
   }
   std::optional<Quantisation> quantisation() const override { return block_quantisation(tensor_.type); }
   void read_codes(int64_t n, QuantisedRow& out) const override { read_blocks(tensor_.type, row(n), out); }
+  std::string place() const override { return place_of(tensor_); }
 
  private:
   const std::byte* row(int64_t n) const {
@@ -264,6 +269,7 @@ std::vector<float> GgufWeights::values(std::string_view name, std::span<const in
   for (const int64_t size : shape) count *= size;
   std::vector<float> values(static_cast<size_t>(count));
   widen_blocks(stored.type, stored.bytes.data(), values);
+  expect_finite(values, place_of(stored));
   return values;
 }
 

@@ -46,9 +46,13 @@ struct ScalesOfMatrix {
 
 class QuantisedSafetensors : public StoredMatrix {
  public:
-  QuantisedSafetensors(const Quantisation& quantisation, int64_t inputs, const RawTensor& codes,
-                       ScalesOfMatrix scales)
-      : quantisation_(quantisation), inputs_(inputs), codes_(codes.bytes), scales_(std::move(scales)) {}
+  QuantisedSafetensors(const Quantisation& quantisation, int64_t inputs, std::string_view name,
+                       const RawTensor& codes, ScalesOfMatrix scales)
+      : quantisation_(quantisation),
+        inputs_(inputs),
+        codes_(codes.bytes),
+        scales_(std::move(scales)),
+        place_(fmt::format("{}: tensor {}", codes.file, in_quotes(name))) {}
 
   std::optional<Quantisation> quantisation() const override { return quantisation_; }
 
@@ -74,12 +78,14 @@ class QuantisedSafetensors : public StoredMatrix {
     read_codes(n, row);
     dequantise(quantisation_, row, {out, static_cast<size_t>(inputs_)});
   }
+  std::string place() const override { return place_; }
 
  private:
   Quantisation quantisation_;
   int64_t inputs_;
   std::span<const std::byte> codes_;
   ScalesOfMatrix scales_;
+  std::string place_;
 };
 
 /// The scales of two levels, which lie in U8 tensors. Throws InputError where values are out of their range.
@@ -200,7 +206,7 @@ std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::
       if (groups == 1 && group != 0 && scales.type == "F32") continue;
       if (scales.type == "U8" && bits == 4 && group == 32) {
         quantisation.has_minimum = quantisation.two_levels = true;
-        return std::make_unique<QuantisedSafetensors>(quantisation, inputs, codes,
+        return std::make_unique<QuantisedSafetensors>(quantisation, inputs, name, codes,
                                                       open_two_levels(checkpoint, name, scales, outputs));
       }
       ScalesOfMatrix opened{
@@ -211,7 +217,7 @@ std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::
       quantisation.has_minimum = opened.minimums.has_value();
       quantisation.wide_scales =
           !opened.of_groups.are_narrow() || (opened.minimums && !opened.minimums->are_narrow());
-      return std::make_unique<QuantisedSafetensors>(quantisation, inputs, codes, std::move(opened));
+      return std::make_unique<QuantisedSafetensors>(quantisation, inputs, name, codes, std::move(opened));
     }
   }
   throw InputError(

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,8 @@ class StoredMatrix {
 
   /// Row n as f32, exact. out  [inputs]
   virtual void read(int64_t n, float* out) const = 0;
+  /// File and tensor, for messages.
+  virtual std::string place() const { return "the matrix"; }
 
   /// The quantisation that holds exactly these weights; empty where they are dense.
   virtual std::optional<Quantisation> quantisation() const { return {}; }
@@ -47,8 +50,13 @@ class WeightSource {
 };
 
 /// Packs rows [first, first + count) of a matrix: without loss where it is stored in `format`, and without a
-/// copy where it is stored in panels.
+/// copy where it is stored in panels. InputError names the first row with an infinite or NaN weight; panels
+/// were checked when they were written.
 PackedMatrix pack(ThreadPool& threads, const WeightFormat& format, const StoredMatrix& stored, int64_t first,
                   int64_t count, int64_t inputs);
+
+/// InputError where a value is infinite or NaN.
+///   place  file and tensor, for the message
+void expect_finite(std::span<const float> values, std::string_view place);
 
 }  // namespace lacuna

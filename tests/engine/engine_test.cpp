@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -17,8 +16,8 @@
 #include "decode/autoregressive.h"
 #include "decode/likelihood.h"
 #include "decode/make_decoder.h"
+#include "model/parameters.h"
 #include "model/tiny_models.h"
-#include "temporary_folder.h"
 
 namespace lacuna {
 namespace {
@@ -88,28 +87,23 @@ TEST(Engine, GivesARequestTheSameTokensAloneAndInAnyBatch) {
 }
 
 /// Golden LLaDA in which the embedding of one token is NaN.
-std::shared_ptr<const Model> load_with_damaged_token(const std::filesystem::path& folder, TokenId token,
-                                                     ThreadPool& threads) {
-  std::filesystem::copy(LACUNA_SOURCE_DIR "/tests/golden/llada", folder);
-  std::fstream file(folder / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
-  uint64_t header_bytes = 0;
-  file.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes);
-  std::string header(header_bytes, ' ');
-  file.read(header.data(), static_cast<std::streamsize>(header_bytes));
-  const nlohmann::json entry = nlohmann::json::parse(header).at("model.transformer.wte.weight");
-  const uint64_t row_bytes = entry.at("shape")[1].get<uint64_t>() * 2;
-  const uint64_t begin = 8 + header_bytes + entry.at("data_offsets")[0].get<uint64_t>();
-  file.seekp(static_cast<std::streamoff>(begin + static_cast<uint64_t>(token) * row_bytes));
-  file << std::string(row_bytes, '\xFF');
-  file.close();
-  return Model::load(folder, DType::kF32, threads);
+std::shared_ptr<const Model> load_with_damaged_token(TokenId token, ThreadPool& threads) {
+  const std::filesystem::path folder = LACUNA_SOURCE_DIR "/tests/golden/llada";
+  const ModelConfig config = read_config(folder);
+  Parameters parameters = load_parameters(config, *open_weights(folder, config), DType::kF32, threads, {});
+  const PackedMatrix healthy = std::move(parameters.embedding);
+  parameters.embedding =
+      PackedMatrix(threads, DType::kF32, config.vocab_size, config.hidden_dim, [&](int64_t n, float* row) {
+        healthy.read_row(n, row);
+        if (n == token) std::fill_n(row, config.hidden_dim, std::numeric_limits<float>::quiet_NaN());
+      });
+  return std::make_shared<Model>(config, DType::kF32, std::move(parameters));
 }
 
 TEST(Engine, EndsTheRequestWhoseLogitsAreNotNumbers) {
   constexpr TokenId kDamaged = 7;
-  const TemporaryFolder folder;
   ThreadPool threads(1);
-  const auto model = load_with_damaged_token(folder.path() / "damaged", kDamaged, threads);
+  const auto model = load_with_damaged_token(kDamaged, threads);
   const auto decoder_for = [&](const std::string& unmask, TokenId token) {
     GenerationOptions options;
     options.gen_length = 8;
