@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -26,25 +26,31 @@ std::string excerpt(std::string_view text) {
   return text.size() > kMost ? start + "..." : start;
 }
 
-}  // namespace
-
-std::string read_all(std::istream& stream) {
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-std::string read_file(const std::string& path) {
+/// The rest of a stream.
+///   place  what it is, for the message where it is too long
+std::string read_bounded(std::istream& stream, std::string_view place) {
   constexpr size_t kMostBytes = size_t{64} << 20;
-  std::error_code error;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path, error)) throw InputError("{}: cannot be read", path);
   std::string text;
   std::array<char, 1 << 16> buffer{};
   while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
     text.append(buffer.data(), static_cast<size_t>(stream.gcount()));
     if (text.size() > kMostBytes)
-      throw InputError("{}: has more than {} bytes; expected a shorter file", path, kMostBytes);
+      throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMostBytes);
   }
   return text;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  std::error_code error;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(path, error)) throw InputError("{}: cannot be read", path);
+  return read_bounded(stream, path);
+}
+
+std::string read_standard_input() {
+  return read_bounded(std::cin, "standard input");
 }
 
 std::string read_prompt_from_standard_input() {

@@ -10,9 +10,10 @@
 
 namespace lacuna {
 
-std::string read_all(std::istream& stream);
+/// All of standard input; InputError beyond 64 MiB.
+std::string read_standard_input();
 
-/// The bytes of a file; InputError if it cannot be read.
+/// The bytes of a file; InputError if it cannot be read or has more than 64 MiB.
 std::string read_file(const std::string& path);
 
 /// What names standard input where a file or a text is expected.

@@ -19,6 +19,7 @@
 #include "model/parameters.h"
 #include "model/random_spec.h"
 #include "progress_bar.h"
+#include "tokenizer/json_file.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -289,7 +290,7 @@ std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSour
 
 bool has_tokenizer(const std::filesystem::path& folder) {
   if (GgufFile::is_gguf(folder)) return has_gguf_tokenizer(GgufFile::open(folder));
-  return std::filesystem::exists(folder / "tokenizer.json") || std::filesystem::exists(folder / "vocab.json");
+  return has_file(folder / "tokenizer.json") || has_file(folder / "vocab.json");
 }
 
 }  // namespace lacuna

@@ -88,14 +88,17 @@ int main(int argc, char** argv) {
   lacuna::add_help_command(program);
   lacuna::add_completion_command(program);
   lacuna::add_man_command(program);
+  const auto end_output = [](int exit_code) {
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+    fmt::print(stderr, "lacuna: standard output cannot be written\n");
+    return 1;
+  };
   try {
     if (argc == 1) fmt::print("{}", lacuna::help_page(program, false));
     if (argc > 1) program.parse(normalised_arguments(argc, argv));
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
-    fmt::print(stderr, "lacuna: standard output cannot be written\n");
-    return 1;
+    return end_output(0);
   } catch (const CLI::Success& wanted) {  // --help, --version
-    return program.exit(wanted);
+    return end_output(program.exit(wanted));
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "lacuna: {}\n", describe(error, program));
     return 2;

@@ -29,7 +29,8 @@ std::string read_chat_file(const std::string& file) {
 
 /// Nobody's notes are lost because of a name that was typed wrong.
 void expect_replaceable(const std::string& file) {
-  if (!std::filesystem::exists(file)) return;
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return;
   try {
     load_chat(file);
   } catch (const InputError&) {

@@ -25,6 +25,7 @@
 #include "engine/guide.h"
 #include "generation_flags.h"
 #include "loading.h"
+#include "server/api_request.h"
 #include "server/http_server.h"
 #include "server/page/page.h"
 #include "server/scheduler.h"
@@ -160,7 +161,7 @@ void serve(const ServeFlags& flags) {
       [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
         service.handle(request, reply);
       },
-      flags.http);
+      flags.http, [&](const HttpRequest& head) { return service.find_refusal(head); });
 
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
@@ -179,8 +180,11 @@ void serve(const ServeFlags& flags) {
   fmt::print(stderr, "serving {} ({}, {} MiB, {}, {} threads, {} MiB for K/V) at http://{}:{}\n", flags.model,
              name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20, loaded.kernels->name,
              loaded.threads->size(), limits.memory >> 20, flags.host, server->port());
-  fmt::print(stderr, "at most {} MiB for requests that are read and {} MiB for replies that wait\n",
-             flags.http.all_body_bytes >> 20, flags.http.all_reply_bytes >> 20);
+  fmt::print(
+      stderr,
+      "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",
+      flags.http.all_body_bytes >> 20, kHandlerThreads * (kMostParsedBytes >> 20),
+      flags.http.all_reply_bytes >> 20);
   while (sem_wait(&wants_to_stop) != 0) {
   }
   drain(service, scheduler, *server, flags.drain_seconds);

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,7 +34,7 @@ Tokenizer load_tokenizer(const std::string& model) {
 
 void tokenize(const TokenizeFlags& flags) {
   const Tokenizer tokenizer = load_tokenizer(flags.model);
-  const std::string input = read_all(std::cin);
+  const std::string input = read_standard_input();
   if (flags.decode) {
     const std::string text = tokenizer.decode(parse_token_list(input, "standard input"), flags.skip_special);
     std::fwrite(text.data(), 1, text.size(), stdout);

@@ -295,6 +295,10 @@ GgufContent GgufContent::parse(std::span<const std::byte> file, std::string_view
   GgufContent content;
   for (uint64_t i = 0; i < num_keys; ++i) {
     const std::string_view key = reader.text();
+    if (key.size() > kMostNameBytes) {
+      throw InputError("{}: key {} has {} bytes; expected at most {}", file_name,
+                       in_quotes(key.substr(0, kMostNameBytes)), key.size(), kMostNameBytes);
+    }
     const auto [entry, is_new] = content.metadata.emplace(key, reader.value());
     if (!is_new) throw InputError("{}: holds the key {} twice", file_name, in_quotes(key));
   }

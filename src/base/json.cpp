@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxDepth = 32;
-constexpr size_t kMaxValues = size_t{1} << 22;  // several times the largest published vocabulary and merges
 constexpr size_t kMaxBytes = size_t{1} << 28;
 constexpr size_t kMaxQuoted = 100;
 
@@ -24,7 +23,8 @@ constexpr size_t kMaxQuoted = 100;
 /// built.
 class Builder : public nlohmann::json_sax<json> {
  public:
-  Builder(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+  Builder(std::string_view text, std::string_view file, size_t max_values)
+      : text_(text), file_(file), max_values_(max_values) {}
 
   json take() { return std::move(root_); }
 
@@ -78,7 +78,8 @@ class Builder : public nlohmann::json_sax<json> {
 
   /// Moves a value to where the text has it.
   json& place(json value) {
-    if (++num_values_ > kMaxValues) throw InputError("{}: JSON holds more than {} values", file_, kMaxValues);
+    if (++num_values_ > max_values_)
+      throw InputError("{}: JSON holds more than {} values", file_, max_values_);
     if (open_.empty()) return root_ = std::move(value);
     if (open_.back()->is_object()) return *member_ = std::move(value);
     return open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
@@ -89,6 +90,7 @@ class Builder : public nlohmann::json_sax<json> {
   json root_;
   std::vector<json*> open_;  // objects and arrays around the current value
   json* member_ = nullptr;   // of the innermost object, whose key was parsed last
+  size_t max_values_;
   size_t num_values_ = 0;
 };
 
@@ -112,10 +114,10 @@ std::string in_quotes(std::string_view text) {
   return json(shortened).dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
-json parse_json(std::string_view text, std::string_view file) {
+json parse_json(std::string_view text, std::string_view file, size_t max_values) {
   if (text.size() > kMaxBytes)
     throw InputError("{}: JSON has {} bytes; expected at most {}", file, text.size(), kMaxBytes);
-  Builder builder(text, file);
+  Builder builder(text, file, max_values);
   json::sax_parse(text, &builder);
   return builder.take();
 }

@@ -1,6 +1,7 @@
 // JSON that others wrote: parsed within limits, read key by key with errors that a person can act on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,10 +15,14 @@ namespace lacuna {
 /// `text` in double quotes for a message: control characters escaped, long text shortened.
 std::string in_quotes(std::string_view text);
 
+/// Several times the largest published vocabulary and merges.
+inline constexpr size_t kMaxJsonValues = size_t{1} << 22;
+
 /// Throws InputError naming `file` if `text` is not JSON, names a key of one object twice, nests deeper than
 /// any file of ours does, or holds so many bytes or values that their memory would be out of proportion. Time
 /// and memory in proportion to the text.
-nlohmann::json parse_json(std::string_view text, std::string_view file);
+///   max_values  of any kind, at every level
+nlohmann::json parse_json(std::string_view text, std::string_view file, size_t max_values = kMaxJsonValues);
 
 template <typename T>
 struct Range {

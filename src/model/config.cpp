@@ -66,6 +66,10 @@ void check_sizes(const ModelConfig& config, const std::string& file) {
     throw InputError("{}: {} query heads share {} K/V heads; expected a divisor", file, config.num_heads,
                      config.num_kv_heads);
   }
+  if (config.block_length > config.max_positions) {
+    throw InputError("{}: blocks have {} positions and the model {}; expected blocks that fit", file,
+                     config.block_length, config.max_positions);
+  }
   if (config.ffn_dim > kWidth.last) {
     throw InputError("{}: feed-forward layers have width {}; expected at most {}", file, config.ffn_dim,
                      kWidth.last);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -24,10 +25,20 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// "localhost" of "localhost:8080", "::1" of "[::1]:8080".
+/// "localhost" of "localhost:8080", "::1" of "[::1]:8080". What is not of these forms stays whole, and so is
+/// no known name.
 std::string_view without_port(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
-  return host.substr(0, host.find(':'));
+  const bool is_bracketed = host.starts_with('[');
+  const size_t end = is_bracketed ? host.find(']') : host.find(':');
+  const std::string_view name = host.substr(0, end);
+  std::string_view port = end == std::string_view::npos ? "" : host.substr(end + (is_bracketed ? 1 : 0));
+  if (port.starts_with(':')) {
+    port.remove_prefix(1);
+    if (port.find_first_not_of("0123456789") != std::string_view::npos) return host;
+  } else if (!port.empty()) {
+    return host;
+  }
+  return is_bracketed ? name.substr(1) : name;
 }
 
 bool is_address(const std::string& host) {
@@ -61,11 +72,17 @@ bool is_loopback(std::string_view host) {
 }
 
 std::vector<std::string> read_keys(const std::string& path) {
-  std::ifstream file(path);
+  constexpr size_t kMostBytes = 1 << 20, kLongestKey = 4096;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  if (text.size() > kMostBytes) {
+    throw InputError("{}: has more than {} bytes; expected one key a line", path, kMostBytes);
+  }
   std::vector<std::string> keys;
-  constexpr size_t kMostKeys = 4096, kLongestKey = 4096;
-  std::string line;
-  while (keys.size() <= kMostKeys && std::getline(file, line)) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
     keys.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
@@ -73,7 +90,6 @@ std::vector<std::string> read_keys(const std::string& path) {
       throw InputError("{}: a key is longer than {} bytes", path, kLongestKey);
   }
   if (keys.empty()) throw InputError("{}: holds no key; expected one key a line", path);
-  if (keys.size() > kMostKeys) throw InputError("{}: holds more than {} keys", path, kMostKeys);
   return keys;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -113,30 +114,32 @@ void read_logprobs(const json& body, GenerationRequest& request) {
 }
 
 void read_own_settings(const json& own, GenerationRequest& request) {
-  json settings = own;
-  request.events = read_flag(settings, "events");
-  const json* guide = find(settings, "guide");
-  if (guide != nullptr && !read_flag(settings, "guide")) {  // not even by default
+  request.events = read_flag(own, "events");
+  const json* guide = find(own, "guide");
+  if (guide != nullptr && !read_flag(own, "guide")) {  // not even by default
     request.options.guide_match.reset();
     request.options.guide_fallback.reset();
     request.options.guide_block.reset();
   }
   request.uses_guide = guide != nullptr && guide->get<bool>();
-  const auto take = [&](const char* key, int64_t most) -> std::optional<int32_t> {
-    const json* value = find(settings, key);
+  const auto read = [&](const char* key, int64_t most) -> std::optional<int32_t> {
+    const json* value = find(own, key);
     if (value == nullptr) return {};
-    const auto number = static_cast<int32_t>(integer_in(*value, fmt::format("lacuna.{}", key), 1, most));
-    settings.erase(key);
-    return number;
+    return static_cast<int32_t>(integer_in(*value, fmt::format("lacuna.{}", key), 1, most));
   };
-  request.given_tokens = take("given_tokens", std::numeric_limits<int32_t>::max());
-  request.likelihood_draws = take("likelihood_draws", kMostLikelihoodDraws);
-  settings.erase("events");
-  settings.erase("guide");
-  read_settings(settings, "lacuna.", request.options);
+  request.given_tokens = read("given_tokens", std::numeric_limits<int32_t>::max());
+  request.likelihood_draws = read("likelihood_draws", kMostLikelihoodDraws);
+  constexpr std::array<std::string_view, 4> kRead = {"events", "guide", "given_tokens", "likelihood_draws"};
+  for (const auto& [key, value] : own.items()) {
+    if (std::find(kRead.begin(), kRead.end(), key) == kRead.end()) {
+      expect_setting(key, value, "lacuna.", request.options);
+    }
+  }
 }
 
-GenerationRequest read_common(const json& body, const GenerationOptions& defaults) {
+///   skipped  a key that the caller has read
+GenerationRequest read_common(const json& body, const GenerationOptions& defaults,
+                              std::string_view skipped = "") {
   if (!body.is_object()) throw InputError("the body is no JSON object");
   GenerationRequest request;
   request.options = defaults;
@@ -144,7 +147,7 @@ GenerationRequest read_common(const json& body, const GenerationOptions& default
   for (const auto& [key, value] : body.items()) {
     // llama.cpp's clients ask for any seed, or for any length, with -1.
     const bool is_any = value.is_number_integer() && value == -1;
-    if (!is_any && is_common_name(key)) read_setting(key, value, "", request.options);
+    if (!is_any && key != skipped && is_common_name(key)) read_setting(key, value, "", request.options);
   }
   if (const json* most = find(body, "max_completion_tokens")) {
     read_setting("gen-length", *most, "", request.options);
@@ -298,7 +301,7 @@ std::vector<CanvasPart> read_canvas(const json& body) {
 
 json parse_body(std::string_view body) {
   // Bounds nesting and the number of values, and refuses a key that comes twice.
-  return parse_json(body, "the body");
+  return parse_json(body, "the body", kMostBodyValues);
 }
 
 std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
@@ -334,17 +337,10 @@ GenerationRequest parse_chat_request(const json& body, const GenerationOptions& 
 }
 
 GenerationRequest parse_completion_request(const json& body, const GenerationOptions& defaults) {
-  GenerationRequest request;
   const json* most = body.is_object() ? find(body, "max_tokens") : nullptr;
   const bool scores_only = most != nullptr && *most == 0;
-  if (scores_only) {
-    json without = body;
-    without.erase("max_tokens");
-    request = read_common(without, defaults);
-    request.scores_only = true;
-  } else {
-    request = read_common(body, defaults);
-  }
+  GenerationRequest request = read_common(body, defaults, scores_only ? "max_tokens" : "");
+  request.scores_only = scores_only;
   const json* prompt = find(body, "prompt");
   if (prompt == nullptr) throw InputError("prompt is missing; expected text or token ids");
   const bool is_list = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();

@@ -47,6 +47,9 @@ inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kMostStopBytes = 512;
 inline constexpr int32_t kMostLikelihoodDraws = 4096;
 inline constexpr size_t kMostCanvasParts = 65536;
+inline constexpr size_t kMostBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON
+inline constexpr size_t kMostParsedBytes = size_t{42}
+                                           << 20;  ///< that so many values take (objects of one member)
 
 /// Parses a body as JSON. InputError says what is wrong, also with UTF-8 and with nesting.
 nlohmann::json parse_body(std::string_view body);

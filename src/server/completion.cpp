@@ -8,6 +8,7 @@
 #include <ctime>
 #include <optional>
 
+#include "base/mapped_file.h"
 #include "decode/likelihood.h"
 #include "engine/infill.h"
 #include "engine/result.h"
@@ -408,6 +409,9 @@ void Completion::part_finished() {
 }
 
 void Completion::finish() {
+  if (const std::optional<std::string> changed = find_changed_mapped_file()) {
+    return fail(fmt::format("{} was changed while the server ran; restart the server", *changed));
+  }
   for (const auto& choice : choices_) {
     metrics_.count_tokens(choice->start.prompt_tokens, choice->statistics.shared_tokens,
                           choice->answer_tokens);

@@ -24,6 +24,12 @@ struct HttpRequest {
   std::string address = {};  ///< the client's IP address
 };
 
+/// A reply in the place of the handler's.
+struct HttpRefusal {
+  int status = 400;
+  std::string sentence;
+};
+
 /// Bytes that all replies together may hold until their clients read them. Thread-safe.
 class ReplyBudget {
  public:

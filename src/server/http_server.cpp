@@ -1,6 +1,7 @@
 #include "server/http_server.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <exception>
+#include <list>
 #include <map>
 #include <optional>
 #include <thread>
@@ -37,8 +39,8 @@ using asio::ip::tcp;
 
 // Every operation gives its error as a value: a client that goes away is no exception.
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-constexpr int kHandlerThreads = 2;
 constexpr auto kWatchEvery = std::chrono::milliseconds(250);
+constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
 
 std::string text_of(beast::string_view text) {
   return {text.data(), text.size()};
@@ -104,15 +106,33 @@ bool has_hung_up(tcp::socket& socket) {
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
+/// Bytes that the client has sent and nobody has read.
+size_t unread_bytes(tcp::socket& socket) {
+  int count = 0;
+  return ::ioctl(socket.native_handle(), FIONREAD, &count) == 0 ? static_cast<size_t>(count) : 0;
+}
+
+/// The request without its body.
+HttpRequest head_of(const http::request<http::string_body>& message, const std::string& address) {
+  HttpRequest request;
+  request.method = text_of(message.method_string());
+  request.path = text_of(message.target().substr(0, message.target().find('?')));
+  request.authorization = text_of(message[http::field::authorization]);
+  request.host = text_of(message[http::field::host]);
+  request.origin = text_of(message[http::field::origin]);
+  request.address = address;
+  return request;
+}
+
 /// The error that a head or body earns which cannot be read; nothing where nobody waits for a reply.
-std::optional<std::pair<int, std::string_view>> describe(const beast::error_code& error) {
-  if (error == http::error::body_limit) return {{413, "the body is longer than this server reads"}};
+std::optional<HttpRefusal> describe(const beast::error_code& error) {
+  if (error == http::error::body_limit) return HttpRefusal{413, "the body is longer than this server reads"};
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return {{431, "the headers are longer than this server reads"}};
+    return HttpRefusal{431, "the headers are longer than this server reads"};
   }
   if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
   if (error.category() == make_error_code(http::error::bad_method).category()) {
-    return {{400, "the request is not HTTP/1.1"}};
+    return HttpRefusal{400, "the request is not HTTP/1.1"};
   }
   return {};
 }
@@ -121,8 +141,9 @@ std::optional<std::pair<int, std::string_view>> describe(const beast::error_code
 
 class HttpServer::Implementation {
  public:
-  Implementation(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits)
-      : handler_(std::move(handler)), limits_(limits) {
+  Implementation(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits,
+                 HttpGate gate)
+      : handler_(std::move(handler)), gate_(std::move(gate)), limits_(limits) {
     listen(host, port);
     asio::co_spawn(io_, accept(), asio::detached);
     thread_ = std::thread([this] { io_.run(); });
@@ -158,23 +179,46 @@ class HttpServer::Implementation {
   }
 
  private:
-  /// Bytes of all requests' bodies, counted from the head of a request to the end of its reply.
+  struct OfAddress {
+    size_t connections = 0;
+    uint64_t body_bytes = 0;
+  };
+
+  struct Connection {
+    std::shared_ptr<beast::tcp_stream> stream;
+    std::string address;
+  };
+  /// Connections that have not sent a whole request, the one that waits longest first.
+  using Waiting = std::list<const Connection*>;
+
+  /// Bytes of a request's body as they arrive, counted to the end of its reply.
   class BodyReservation {
    public:
-    explicit BodyReservation(uint64_t& all) : all_(all) {}
-    ~BodyReservation() { all_ -= bytes_; }
+    BodyReservation(Implementation& server, const std::string& address)
+        : server_(server), of_address_(server.addresses_[address]) {}
+    ~BodyReservation() {
+      server_.all_body_bytes_ -= bytes_;
+      of_address_.body_bytes -= bytes_;
+    }
     BodyReservation(const BodyReservation&) = delete;
     BodyReservation& operator=(const BodyReservation&) = delete;
 
-    bool take(uint64_t bytes, uint64_t most) {
-      if (all_ + bytes > most) return false;
-      all_ += bytes;
-      bytes_ += bytes;
+    /// Whether a body of `bytes` so far fits.
+    bool grow_to(uint64_t bytes) {
+      const uint64_t more = bytes - bytes_;
+      if (server_.all_body_bytes_ + more > server_.limits_.all_body_bytes ||
+          of_address_.body_bytes + more > server_.limits_.body_bytes_per_address) {
+        return false;
+      }
+      server_.all_body_bytes_ += more;
+      of_address_.body_bytes += more;
+      bytes_ = bytes;
       return true;
     }
 
    private:
-    uint64_t& all_;
+    Implementation& server_;
+    OfAddress& of_address_;  // there while the connection is
     uint64_t bytes_ = 0;
   };
 
@@ -201,25 +245,41 @@ class HttpServer::Implementation {
         co_await pause.async_wait(kAwait);
         continue;
       }
-      if (num_connections_ >= limits_.connections) continue;  // which closes it
       beast::error_code unknown;
       const std::string address = socket.remote_endpoint(unknown).address().to_string();
-      size_t& num_of_address = connections_of_[address];
-      if (num_of_address >= limits_.connections_per_address) continue;
-      ++num_of_address;
+      const auto found = addresses_.find(address);
+      const size_t of_address = found == addresses_.end() ? 0 : found->second.connections;
+      if (of_address >= limits_.connections_per_address && !drop_waiting(&address)) continue;  // closes it
+      if (num_connections_ >= limits_.connections && !drop_waiting(nullptr)) continue;
+      ++addresses_[address].connections;
       ++num_connections_;
-      asio::co_spawn(io_, converse(std::make_shared<beast::tcp_stream>(std::move(socket)), address),
-                     [this, address](const std::exception_ptr&) {
-                       --num_connections_;
-                       if (--connections_of_[address] == 0) connections_of_.erase(address);
-                     });
+      auto connection = std::make_shared<Connection>(
+          Connection{std::make_shared<beast::tcp_stream>(std::move(socket)), address});
+      asio::co_spawn(io_, converse(connection), [this, address](const std::exception_ptr&) {
+        --num_connections_;
+        if (--addresses_[address].connections == 0) addresses_.erase(address);
+      });
     }
   }
 
-  asio::awaitable<void> converse(std::shared_ptr<beast::tcp_stream> shared_stream, std::string address) {
-    beast::tcp_stream& stream = *shared_stream;
+  /// Closes the connection, of this address where one is given, that waits longest for a whole request.
+  /// False: there is none.
+  bool drop_waiting(const std::string* address) {
+    const auto longest = std::find_if(waiting_.begin(), waiting_.end(), [&](const Connection* connection) {
+      return address == nullptr || connection->address == *address;
+    });
+    if (longest == waiting_.end()) return false;
+    beast::error_code ignored;
+    (*longest)->stream->socket().close(ignored);
+    waiting_.erase(longest);
+    return true;
+  }
+
+  asio::awaitable<void> converse(std::shared_ptr<Connection> connection) {
+    beast::tcp_stream& stream = *connection->stream;
     beast::error_code ignored;
     stream.socket().set_option(tcp::no_delay(true), ignored);
+    stream.socket().set_option(asio::socket_base::keep_alive(true), ignored);
     stream.socket().non_blocking(true, ignored);
     beast::flat_buffer buffer(limits_.header_bytes);
     bool goes_on = true;
@@ -227,47 +287,53 @@ class HttpServer::Implementation {
       Parser parser;
       parser.header_limit(limits_.header_bytes);
       parser.body_limit(limits_.body_bytes);
-      BodyReservation reserved(all_body_bytes_);
-      std::optional<std::pair<int, std::string_view>> problem;
-      const beast::error_code error = co_await read(stream, buffer, parser, reserved, problem);
+      BodyReservation reserved(*this, connection->address);
+      std::optional<HttpRefusal> problem;
+      waiting_.push_back(connection.get());
+      const beast::error_code error = co_await read(*connection, buffer, parser, reserved, problem);
+      waiting_.remove(connection.get());
       if (error && !problem) problem = describe(error);
-      if (problem) co_await refuse(stream, problem->first, problem->second);
+      if (problem) co_await refuse(stream, *problem);
       if (error || problem) break;
-      goes_on = co_await answer(shared_stream, parser.release(), address);
+      goes_on = co_await answer(connection->stream, parser.release(), connection->address);
     }
     stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
   }
 
   /// Reads a request, or as much of it as it takes to see `problem`.
-  asio::awaitable<beast::error_code> read(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+  asio::awaitable<beast::error_code> read(const Connection& connection, beast::flat_buffer& buffer,
                                           Parser& parser, BodyReservation& reserved,
-                                          std::optional<std::pair<int, std::string_view>>& problem) {
+                                          std::optional<HttpRefusal>& problem) {
+    beast::tcp_stream& stream = *connection.stream;
     stream.expires_after(limits_.header_seconds);
     auto [error, size] = co_await http::async_read_header(stream, buffer, parser, kAwait);
     if (error) co_return error;
     if (const std::string_view sentence = find_problem(parser); !sentence.empty()) {
-      problem = {400, sentence};
+      problem = {400, std::string(sentence)};
       co_return error;
     }
-    const uint64_t told = parser.content_length().value_or(0);
-    const uint64_t body_bytes = parser.chunked() ? limits_.body_bytes : std::min(told, limits_.body_bytes);
-    if (!reserved.take(body_bytes, limits_.all_body_bytes)) {
-      problem = {503, "too many long requests are being read; try again later"};
-      co_return error;
-    }
+    const bool is_long = parser.chunked() || parser.content_length().value_or(0) > kShortBody;
+    if (is_long && gate_) problem = gate_(head_of(parser.get(), connection.address));
+    if (problem) co_return error;
     stream.expires_after(limits_.body_seconds);
     if (beast::iequals(parser.get()[http::field::expect], "100-continue") && !parser.is_done()) {
       http::response<http::empty_body> go_on(http::status::continue_, parser.get().version());
       std::tie(error, size) = co_await http::async_write(stream, go_on, kAwait);
       if (error) co_return error;
     }
-    std::tie(error, size) = co_await http::async_read(stream, buffer, parser, kAwait);
+    while (!error && !parser.is_done()) {
+      std::tie(error, size) = co_await http::async_read_some(stream, buffer, parser, kAwait);
+      if (reserved.grow_to(parser.get().body().size())) continue;
+      problem = {503, "too many long requests are being read; try again later"};
+      break;
+    }
     co_return error;
   }
 
-  asio::awaitable<void> refuse(beast::tcp_stream& stream, int status, std::string_view sentence) {
+  asio::awaitable<void> refuse(beast::tcp_stream& stream, const HttpRefusal& refusal) {
     stream.expires_after(limits_.write_seconds);
-    Text text = make_text({status, "application/json"}, error_json(status, sentence).dump(), 11, false);
+    Text text = make_text({refusal.status, "application/json"},
+                          error_json(refusal.status, refusal.sentence).dump(), 11, false);
     co_await http::async_write(stream, text, kAwait);
     // A client that still sends would lose the reply to a reset: read what it has sent, for a moment.
     beast::error_code ignored;
@@ -282,21 +348,15 @@ class HttpServer::Implementation {
 
   /// Whether the connection may carry another request.
   asio::awaitable<bool> answer(std::shared_ptr<beast::tcp_stream> shared_stream,
-                               http::request<http::string_body> message, std::string address) {
+                               http::request<http::string_body> message, const std::string& address) {
     beast::tcp_stream& stream = *shared_stream;
     const unsigned version = message.version();
     const bool keep_alive = message.keep_alive();
     const std::string request_id = text_of(message["X-Request-Id"].substr(0, 128));
     const bool is_head = message.method() == http::verb::head;
 
-    HttpRequest request;
-    request.method = text_of(message.method_string());
-    request.path = text_of(message.target().substr(0, message.target().find('?')));
-    request.authorization = text_of(message[http::field::authorization]);
+    HttpRequest request = head_of(message, address);
     request.body = std::move(message.body());
-    request.host = text_of(message[http::field::host]);
-    request.origin = text_of(message[http::field::origin]);
-    request.address = std::move(address);
     if (is_head) request.method = "GET";
 
     const auto reply = std::make_shared<HttpReply>(reply_budget_, limits_.stream_bytes);
@@ -306,14 +366,21 @@ class HttpServer::Implementation {
     reply->when_ready([this, ready] { asio::post(io_, [ready] { ready->cancel(); }); });
     stream.expires_never();
     watch(shared_stream, reply, ready);
-    asio::thread_pool& pool = request.method == "POST" ? handlers_ : quick_handlers_;
-    asio::post(pool, [this, reply, request = std::move(request)] {
+    const bool is_post = request.method == "POST";
+    const bool is_probe = !is_post && std::find(limits_.probes.begin(), limits_.probes.end(), request.path) !=
+                                          limits_.probes.end();
+    auto handle = [this, reply, request = std::move(request)] {
       try {
         handler_(request, reply);
       } catch (const std::exception& error) {
         reply->send({500, "application/json"}, error_json(500, error.what()).dump());
       }
-    });
+    };
+    if (is_probe) {
+      handle();
+    } else {
+      asio::post(is_post ? handlers_ : quick_handlers_, std::move(handle));
+    }
 
     const bool went_well =
         co_await write_reply(stream, *reply, *ready, version, keep_alive, is_head, request_id);
@@ -342,7 +409,8 @@ class HttpServer::Implementation {
       {
         const std::shared_ptr<HttpReply> waiting = weak.lock();
         if (waiting == nullptr || waiting->is_closed()) co_return;
-        if (has_hung_up(stream->socket())) {
+        // Behind a full buffer a hang-up cannot be seen.
+        if (has_hung_up(stream->socket()) || unread_bytes(stream->socket()) > limits_.early_bytes) {
           waiting->close();
           ready->expires_at(asio::steady_timer::time_point::min());
           co_return;
@@ -422,13 +490,16 @@ class HttpServer::Implementation {
   }
 
   HttpHandler handler_;
+  HttpGate gate_;
   HttpLimits limits_;
-  uint64_t all_body_bytes_ = 0;  // before io_, which ends conversations that count here
+  // Before io_, which ends conversations that count here:
+  uint64_t all_body_bytes_ = 0;
+  std::map<std::string, OfAddress> addresses_;
+  Waiting waiting_;
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   uint16_t port_ = 0;
   size_t num_connections_ = 0;
-  std::map<std::string, size_t> connections_of_;  // by address
   std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};
   std::map<const HttpReply*, std::weak_ptr<HttpReply>>
       replies_;  // being answered; of the connections' thread
@@ -438,8 +509,10 @@ class HttpServer::Implementation {
   std::thread thread_;
 };
 
-HttpServer::HttpServer(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits)
-    : implementation_(std::make_unique<Implementation>(host, port, std::move(handler), limits)) {}
+HttpServer::HttpServer(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits,
+                       HttpGate gate)
+    : implementation_(
+          std::make_unique<Implementation>(host, port, std::move(handler), limits, std::move(gate))) {}
 
 HttpServer::~HttpServer() = default;
 

@@ -5,19 +5,28 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "server/http.h"
 
 namespace lacuna {
 
+/// Threads that handle requests with a body; the others have one of their own.
+inline constexpr int kHandlerThreads = 2;
+
 struct HttpLimits {
-  size_t connections = 1024;             ///< more are closed as they come
-  uint32_t header_bytes = 16 << 10;      ///< start line and all headers
-  uint64_t body_bytes = 4 << 20;         ///< more: 413
-  size_t connections_per_address = 512;  ///< more from one IP address are closed as they come
-  size_t all_body_bytes = 256 << 20;     ///< of all requests that are read or answered; more: 503
-  size_t stream_bytes = 4 << 20;         ///< of a stream that its client does not read; more: closed
+  size_t connections = 1024;  ///< one more takes the place of the one that has sent nothing whole for longest
+  uint32_t header_bytes = 16 << 10;           ///< start line and all headers
+  uint64_t body_bytes = 4 << 20;              ///< more: 413
+  size_t connections_per_address = 512;       ///< likewise, among those of one IP address
+  size_t all_body_bytes = 256 << 20;          ///< of all requests that are read or answered; more: 503
+  size_t body_bytes_per_address = 128 << 20;  ///< of these, those of one IP address; more: 503
+  /// GET of these is answered on the connections' thread, before all that waits for a handler. Must be quick.
+  std::vector<std::string> probes = {"/health", "/v1/health"};
+  size_t early_bytes = 64 << 10;       ///< that a client may send behind a request before it has the reply
+  size_t stream_bytes = 4 << 20;       ///< of a stream that its client does not read; more: closed
   size_t all_reply_bytes = 256 << 20;  ///< of all replies that wait to be read; more: 503, streams are closed
   std::chrono::seconds header_seconds{20};  ///< from the connection, or the last reply, to the last header
   std::chrono::seconds body_seconds{60};    ///< for the whole body
@@ -26,18 +35,25 @@ struct HttpLimits {
 };
 
 /// Handlers may run on several threads at once and reply whenever they are ready. Requests other than POST
-/// have a thread of their own, so that /health never waits for a body that is being parsed.
+/// have a thread of their own, so that /metrics never waits for a body that is being parsed.
 using HttpHandler = std::function<void(const HttpRequest&, const std::shared_ptr<HttpReply>&)>;
+
+/// Asked with the head of a request whose body is long, before the body is read: who may not send it is
+/// refused. On the connections' thread; must be quick.
+using HttpGate = std::function<std::optional<HttpRefusal>(const HttpRequest&)>;
 
 /// Serves from construction to stop(). A client that closes its side, even if only for writing, has gone.
 /// What is too long or no HTTP gets a reply with error_json(), and the connection is closed; so is that of a
-/// client that is too slow, without a word. A request needs one Host header (HTTP/1.1), and a
-/// Transfer-Encoding other than "chunked" is refused.
+/// client that is too slow, or that sends much before it has its reply, without a word. A request needs one
+/// Host header (HTTP/1.1), and a Transfer-Encoding other than "chunked" is refused. Where there are too many
+/// connections, a new one takes the place of the one that has waited longest for a whole request; where all
+/// wait for replies, it is closed.
 class HttpServer {
  public:
   ///   port  0: any that is free
   /// Throws InputError where the address cannot be listened on.
-  HttpServer(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits = {});
+  HttpServer(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits = {},
+             HttpGate gate = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -26,7 +26,8 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kOwner = "lacuna";
-constexpr size_t kMostPieces = 1 << 18;  // that /tokenize and /detokenize list
+constexpr size_t kMostPieces = 1 << 18;     // that /tokenize and /detokenize list
+constexpr size_t kMostTextBytes = 4 << 20;  // of /detokenize, as of a request's body
 
 void send_json(HttpReply& reply, const ordered_json& body, int status = 200) {
   reply.send({status, "application/json"}, body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
@@ -51,7 +52,8 @@ class Service::Running {
   Running(const ServiceSettings& settings, ServiceParts parts)
       : settings_(settings),
         parts_(std::move(parts)),
-        model_{settings.name, settings.fingerprint, parts_.model->config(), parts_.tokenizer} {}
+        model_{settings.name, settings.fingerprint, parts_.model->config(), parts_.tokenizer},
+        props_(describe_props()) {}
 
   /// False: there is no such path. `allow` gets the method that there is for it.
   ///   client  who asks, for limits
@@ -322,6 +324,9 @@ class Service::Running {
       throw InputError("tokens is missing; expected a list of token ids");
     }
     const std::vector<TokenId> tokens = parse_tokens(body["tokens"], "tokens");
+    if (const size_t bytes = tokenizer().decoded_bytes(tokens, false); bytes > kMostTextBytes) {
+      throw InputError("tokens are {} bytes of text; expected at most {}", bytes, kMostTextBytes);
+    }
     std::string answer = "{\"content\":" + json(replace_ill_formed(tokenizer().decode(tokens, false))).dump();
     if (body.contains("with_pieces") && body["with_pieces"] == true)
       answer += ",\"tokens\":" + pieces(tokens);
@@ -334,10 +339,10 @@ class Service::Running {
               {{"prompt", replace_ill_formed(tokenizer().decode(tokens, false))}, {"tokens", tokens}});
   }
 
-  void props(const HttpRequest& /*request*/, const Asker& asker) {
+  std::string describe_props() const {
     const ModelConfig& config = model_.config;
     const SchedulerLimits& limits = parts_.scheduler->limits();
-    send_json(*asker.reply, {{"model", settings_.name},
+    const ordered_json props{{"model", settings_.name},
                              {"family", family_entry(config.family).name},
                              {"version", settings_.fingerprint},
                              {"context", config.max_positions},
@@ -353,7 +358,12 @@ class Service::Running {
                              {"kv_bytes", limits.memory},
                              {"pass_rows", limits.pass_rows},
                              {"event_version", kEventVersion},
-                             {"settings", describe_settings()}});
+                             {"settings", describe_settings()}};
+    return props.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  }
+
+  void props(const HttpRequest& /*request*/, const Asker& asker) {
+    asker.reply->send({200, "application/json"}, props_);
   }
 
   void slots(const HttpRequest& /*request*/, const Asker& asker) {
@@ -381,6 +391,7 @@ class Service::Running {
   const ServiceSettings& settings_;
   ServiceParts parts_;
   ServedModel model_;
+  std::string props_;  // the answer of /props, which never changes
   Metrics metrics_;
 };
 
@@ -391,6 +402,16 @@ Service::~Service() = default;
 void Service::start(ServiceParts parts) {
   parts_ = std::make_unique<Running>(settings_, std::move(parts));
   running_ = parts_.get();
+}
+
+std::optional<HttpRefusal> Service::find_refusal(const HttpRequest& head) const {
+  try {
+    access_.check_site(head);
+    access_.identify(head);
+    return {};
+  } catch (const ApiError& error) {
+    return HttpRefusal{error.status(), error.what()};
+  }
 }
 
 void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {

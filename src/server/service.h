@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -55,6 +56,9 @@ class Service {
 
   /// From now on /health answers 503. Requests are still answered; the scheduler refuses new ones.
   void begin_drain() { is_draining_ = true; }
+
+  /// Why a client may not send this request, from its head alone; none: it may.
+  std::optional<HttpRefusal> find_refusal(const HttpRequest& head) const;
 
   /// Answers, now or later. Any thread; never throws.
   void handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);

@@ -125,12 +125,10 @@ bool read_setting(std::string_view name, const json& value, std::string_view pla
   return is_known;
 }
 
-void read_settings(const json& object, std::string_view place, GenerationOptions& options) {
-  for (const auto& [key, value] : object.items()) {
-    if (!read_setting(key, value, place, options)) {
-      throw InputError("{}{} is no setting; GET /props lists them", place, in_quotes(key));
-    }
-  }
+void expect_setting(std::string_view key, const json& value, std::string_view place,
+                    GenerationOptions& options) {
+  if (read_setting(key, value, place, options)) return;
+  throw InputError("{}{} is no setting; GET /props lists them", place, in_quotes(key));
 }
 
 bool is_common_name(std::string_view name) {

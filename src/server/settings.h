@@ -8,10 +8,11 @@
 
 namespace lacuna {
 
-/// Reads every key of `object` as the flag of that name or of one of its aliases, dashes and underscores
-/// alike: {"block_length": 8, "unmask": "threshold=0.9"}. null leaves a setting as it is. InputError names
-/// `place`, the key, its value and what was expected, also for a key that is no setting.
-void read_settings(const nlohmann::json& object, std::string_view place, GenerationOptions& options);
+/// Reads a key as the flag of that name or of one of its aliases, dashes and underscores alike:
+/// "block_length", 8. null leaves a setting as it is. InputError names `place`, the key, its value and what
+/// was expected, also for a key that is no setting.
+void expect_setting(std::string_view key, const nlohmann::json& value, std::string_view place,
+                    GenerationOptions& options);
 
 /// Reads one setting; false if there is none of that name.
 bool read_setting(std::string_view name, const nlohmann::json& value, std::string_view place,

@@ -103,10 +103,16 @@ std::string unescape(std::string_view literal) {
 
 // Templates with a default system turn hold it in one string literal, '<|im_start|>system\nYou are
 // …<|im_end|>'. Where a message's content is pasted in, the literal ends before <|im_end|>.
+// Looks at the first places only, and at a bounded part behind each, so that a hostile template takes no
+// longer.
 std::string find_default_system(std::string_view jinja) {
   constexpr std::string_view kTurn = "<|im_start|>system";
-  for (size_t at = jinja.find(kTurn); at != std::string_view::npos; at = jinja.find(kTurn, at + 1)) {
-    std::string_view rest = jinja.substr(at + kTurn.size());
+  constexpr int kMostPlaces = 64;
+  constexpr size_t kLongestSystem = 16 << 10;
+  size_t at = jinja.find(kTurn);
+  for (int place = 0; place < kMostPlaces && at != std::string_view::npos;
+       ++place, at = jinja.find(kTurn, at + 1)) {
+    std::string_view rest = jinja.substr(at + kTurn.size(), kLongestSystem);
     if (rest.starts_with("\\n")) {
       rest.remove_prefix(2);
     } else if (rest.starts_with('\n')) {
@@ -135,7 +141,7 @@ std::optional<std::string> read_jinja(const JsonValue& config, const std::filesy
     }
   }
   const auto path = folder / "chat_template.jinja";
-  return exists(path) ? std::optional(read_text_file(path)) : std::nullopt;
+  return has_file(path) ? std::optional(read_text_file(path)) : std::nullopt;
 }
 
 }  // namespace
@@ -180,7 +186,7 @@ ChatTemplate load_chat_template(const std::filesystem::path& folder) {
   if (GgufFile::is_gguf(folder)) return read_gguf_chat_template(GgufFile::open(folder));
   const auto path = folder / "tokenizer_config.json";
   const nlohmann::json document =
-      exists(path) ? parse_json(read_text_file(path), path.string()) : nlohmann::json::object();
+      has_file(path) ? parse_json(read_text_file(path), path.string()) : nlohmann::json::object();
   const JsonValue config(document, path.string());
   const auto jinja = read_jinja(config, folder);
   if (!jinja) return {.reason = fmt::format("{} has no chat template", folder.string())};

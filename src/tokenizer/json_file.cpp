@@ -1,10 +1,16 @@
 #include "tokenizer/json_file.h"
 
 #include <fstream>
+#include <system_error>
 
 #include "base/error.h"
 
 namespace lacuna {
+
+bool has_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
 
 std::string read_text_file(const std::filesystem::path& path) {
   constexpr uintmax_t kFileBytesMax = uintmax_t{64} << 20;

@@ -13,6 +13,10 @@
 
 namespace lacuna {
 
+/// Whether a folder has this name. A symbolic link that leads nowhere counts: reading it says why it cannot
+/// be read.
+bool has_file(const std::filesystem::path& path);
+
 /// The whole file. Refuses files above 64 MiB: the largest published tokenizer.json has half of that.
 std::string read_text_file(const std::filesystem::path& path);
 

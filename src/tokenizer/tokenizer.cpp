@@ -90,8 +90,8 @@ std::vector<bool> special_flags(const TokenizerParts& parts, size_t num_ids) {
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   if (GgufFile::is_gguf(folder)) return Tokenizer(read_gguf_tokenizer(GgufFile::open(folder)));
-  const bool has_json = exists(folder / "tokenizer.json");
-  if (!has_json && !(exists(folder / "vocab.json") && exists(folder / "merges.txt"))) {
+  const bool has_json = has_file(folder / "tokenizer.json");
+  if (!has_json && !(has_file(folder / "vocab.json") && has_file(folder / "merges.txt"))) {
     throw InputError("{}: has neither tokenizer.json nor vocab.json with merges.txt", folder.string());
   }
   TokenizerParts parts;
@@ -102,7 +102,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   } else {
     parts = read_tokenizer_trio(folder);
   }
-  if (const auto path = folder / "tokenizer_config.json"; exists(path)) {
+  if (const auto path = folder / "tokenizer_config.json"; has_file(path)) {
     const nlohmann::json document = parse_json(read_text_file(path), path.string());
     add_config_tokens(JsonValue(document, path.string()), parts);
   }
@@ -164,13 +164,21 @@ void Tokenizer::encode_plain(std::string_view text, std::vector<TokenId>& tokens
   for (const TextRange range : pieces.ranges) bpe_.encode(range.of(pieces.text), tokens);
 }
 
+std::string_view Tokenizer::piece(TokenId id, bool skip_special) const {
+  if (id < 0 || id >= size() || (skip_special && is_special(id))) return {};
+  return bytes_[id];
+}
+
 std::string Tokenizer::decode(std::span<const TokenId> tokens, bool skip_special) const {
   std::string text;
-  for (const TokenId id : tokens) {
-    if (id < 0 || id >= size() || (skip_special && is_special(id))) continue;
-    text += bytes_[id];
-  }
+  for (const TokenId id : tokens) text += piece(id, skip_special);
   return text;
+}
+
+size_t Tokenizer::decoded_bytes(std::span<const TokenId> tokens, bool skip_special) const {
+  size_t bytes = 0;
+  for (const TokenId id : tokens) bytes += piece(id, skip_special).size();
+  return bytes;
 }
 
 std::optional<TokenId> Tokenizer::id_of(std::string_view token) const {

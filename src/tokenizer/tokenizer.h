@@ -70,6 +70,8 @@ class Tokenizer {
   /// replace_ill_formed). Added tokens give their content. Ids without a token, such as the dead rows of an
   /// embedding table or negative ids, give nothing.
   std::string decode(std::span<const TokenId> tokens, bool skip_special = true) const;
+  /// The length of decode() in bytes, without its memory.
+  size_t decoded_bytes(std::span<const TokenId> tokens, bool skip_special = true) const;
 
   /// The id of an added token, or of a vocabulary entry by its exact text in the file (spelled in byte
   /// characters: " the" is "Ġthe").
@@ -81,6 +83,9 @@ class Tokenizer {
   TokenId size() const { return static_cast<TokenId>(bytes_.size()); }
 
  private:
+  /// The bytes of a token; empty where it has none or is skipped.
+  std::string_view piece(TokenId id, bool skip_special) const;
+
   void encode_well_formed(std::string_view text, SpecialTokens special, std::vector<TokenId>& tokens) const;
   void encode_plain(std::string_view text, std::vector<TokenId>& tokens) const;
 

@@ -87,7 +87,7 @@ void choose_split_style(const JsonValue& config, TokenizerParts& parts) {
 TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder) {
   const auto read_optional = [&](const char* file) {
     const auto path = folder / file;
-    return exists(path) ? parse_json(read_text_file(path), path.string()) : nlohmann::json::object();
+    return has_file(path) ? parse_json(read_text_file(path), path.string()) : nlohmann::json::object();
   };
   const auto name_of = [&](const char* file) { return (folder / file).string(); };
 

@@ -150,6 +150,14 @@ TEST_F(GgufFiles, AreReadByKey) {
   EXPECT_EQ(file.find("third"), nullptr);
 }
 
+TEST_F(GgufFiles, WithAnEndlessKeyIsRefused) {
+  GgufBytes bytes;
+  bytes.number(std::string(1025, 'k'), 3);
+  bytes.write(folder_ / "key.gguf");
+  EXPECT_THAT([&] { GgufFile::open(folder_ / "key.gguf"); },
+              ThrowsMessage<InputError>(HasSubstr("has 1025 bytes; expected at most 1024")));
+}
+
 TEST_F(GgufFiles, MayBeSplit) {
   for (int part = 1; part <= 3; ++part) {
     GgufBytes bytes;

@@ -497,11 +497,14 @@ TEST_F(Cli, PredictsTheMemoryOfARunWithItsFlags) {
 }
 
 TEST_F(Cli, FailsWhereItsOutputCannotBeWritten) {
-  EXPECT_EQ(std::system(("cd " + folder_.string() + " && " LACUNA_BINARY " inspect -m " + golden("llada") +
-                         " >/dev/full 2>stderr")
-                            .c_str()),
-            1 << 8);
-  EXPECT_THAT(slurp(folder_ / "stderr"), HasSubstr("standard output cannot be written"));
+  for (const std::string& arguments :
+       {"inspect -m " + golden("llada"), std::string("help"), std::string("--help"), std::string("--version"),
+        std::string("run --help")}) {
+    const std::string command =
+        "cd " + folder_.string() + " && " LACUNA_BINARY " " + arguments + " >/dev/full 2>stderr";
+    EXPECT_EQ(std::system(command.c_str()), 1 << 8) << arguments;
+    EXPECT_THAT(slurp(folder_ / "stderr"), HasSubstr("standard output cannot be written")) << arguments;
+  }
 }
 
 TEST_F(Cli, NoticesThatATraceCannotBeWritten) {
@@ -520,7 +523,7 @@ TEST_F(Cli, RefusesLoopsOfLinks) {
   expect_refused(lacuna("run -m " + kZoo + "mini-llada -f " + (folder_ / "a").string()), "cannot be read");
 }
 
-TEST_F(Cli, SaysThatWeightsAreDamaged) {
+TEST_F(Cli, RefusesWeightsThatAreNotFinite) {
   const std::filesystem::path copy = folder_ / "damaged";
   std::filesystem::copy(golden("llada"), copy);
   const auto size = std::filesystem::file_size(copy / "model.safetensors");
@@ -528,11 +531,9 @@ TEST_F(Cli, SaysThatWeightsAreDamaged) {
   file.seekp(static_cast<std::streamoff>(size - 64));
   file << std::string(64, '\xFF');  // NaN in a weight of the output head
   file.close();
-  for (const char* unmask : {"low-confidence", "threshold=0.9", "factor=0.5"}) {
-    expect_refused(lacuna("run --threads 1 -n 8 --prompt-tokens 1,2 --unmask " + std::string(unmask) +
-                          " -m " + copy.string()),
-                   "infinite or NaN logits at position");
-  }
+  expect_refused(lacuna("run --threads 1 -n 8 --prompt-tokens 1,2 -m " + copy.string()),
+                 "holds an infinite or NaN weight; expected finite ones");
+  expect_refused(lacuna("pack --threads 1 -m " + copy.string() + " -o packed"), "infinite or NaN");
 }
 
 TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {

@@ -41,8 +41,9 @@ TEST(AccessControl, RefusesHostNamesThatMayBeRebound) {
                            "192.168.1.5:80", "a.localhost", "box.example:8080"}) {
     EXPECT_EQ(site_status(rules, request_with(host)), 200) << host;
   }
-  for (const char* host : {"evil.example", "evil.example:8080", "localhost.evil.example",
-                           "127.0.0.1.evil.example", "[", "notlocalhost"}) {
+  for (const char* host :
+       {"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "[",
+        "notlocalhost", "[::1]evil.example", "localhost:80@evil.example", "localhost:80:evil.example"}) {
     EXPECT_EQ(site_status(rules, request_with(host)), 403) << host;
   }
 }
@@ -110,6 +111,7 @@ TEST(AccessControl, ReadsKeysFromAFile) {
   folder.write("none", "# nothing\n");
   EXPECT_THROW(read_keys((folder.path() / "none").string()), InputError);
   EXPECT_THROW(read_keys((folder.path() / "missing").string()), InputError);
+  EXPECT_THROW(read_keys("/dev/zero"), InputError);
 }
 
 TEST(AccessControl, KnowsLoopbackAddresses) {

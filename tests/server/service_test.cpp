@@ -9,6 +9,7 @@
 #include "decode/make_decoder.h"
 #include "engine/result.h"
 #include "running_server.h"
+#include "server/api_request.h"
 
 namespace lacuna {
 namespace {
@@ -461,7 +462,7 @@ TEST(Service, ListsTheTextsOfAFewTokensAlone) {
   EXPECT_EQ(few["tokens"][0]["id"], 5);
   EXPECT_EQ(few["content"],
             few["tokens"][0]["piece"].get<std::string>() + few["tokens"][1]["piece"].get<std::string>());
-  Call many = ask(300000);
+  Call many = server.post("/tokenize", {{"content", std::string(300'000, '!')}, {"with_pieces", true}});
   EXPECT_EQ(many.status(), 400);
   EXPECT_THAT(many.body(), HasSubstr("with_pieces lists at most"));
 }
@@ -484,6 +485,23 @@ TEST(Service, RefusesWhatDoesNotFitTheQueueOrTheMemory) {
   EXPECT_EQ(server.post("/v1/completions", three).status(), 503);
   EXPECT_EQ(server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 1000}}).status(), 400);
   EXPECT_EQ(server.post("/v1/completions", small).status(), 200);
+}
+
+TEST(Service, RefusesABodyOfTooManyValues) {
+  RunningServer server("mini-llada");
+  std::string values = "1";
+  for (size_t i = 0; i < kMostBodyValues; ++i) values += ",1";
+  Call call = server.post_text("/v1/completions", "{\"prompt\": [" + values + "]}");
+  EXPECT_EQ(call.status(), 400);
+  EXPECT_THAT(call.body(), HasSubstr("JSON holds more than 262144 values"));
+}
+
+TEST(Service, TellsFromTheHeadWhoMayNotSendABody) {
+  ServiceSettings settings;
+  settings.access.keys = {"secret"};
+  const Service service(std::move(settings));
+  EXPECT_EQ(service.find_refusal({"POST", "/v1/completions", "Bearer wrong", ""})->status, 401);
+  EXPECT_EQ(service.find_refusal({"POST", "/v1/completions", "Bearer secret", ""}), std::nullopt);
 }
 
 TEST(Service, ReadsAPromptOnceForAllThatBeginWithIt) {

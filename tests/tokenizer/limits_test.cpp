@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "temporary_folder.h"
+#include "tokenizer/chat_template.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/tiny_tokenizer.h"
 #include "tokenizer/tokenizer.h"
@@ -152,6 +153,23 @@ TEST(TokenizerLimits, RefusesEndlessSteps) {
   for (int i = 0; i < 1000; ++i) steps.push_back({{"type", "Digits"}});
   split["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
   expect_refused(split, "pre_tokenizer has 1001 steps; expected at most 64");
+}
+
+TEST(Limits, HoldForSymbolicLinksThatLeadNowhere) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("tokenizer.json", folder.path() / "tokenizer.json");
+  EXPECT_THAT([&] { Tokenizer::load(folder.path()); },
+              ThrowsMessage<InputError>(HasSubstr("tokenizer.json")));
+  std::filesystem::create_symlink("nowhere", folder.path() / "chat_template.jinja");
+  EXPECT_THAT([&] { load_chat_template(folder.path()); },
+              ThrowsMessage<InputError>(HasSubstr("chat_template.jinja")));
+}
+
+TEST(Limits, HoldForChatTemplatesOfManyTurns) {
+  for (const char* quote : {"", "'"}) {
+    const std::string jinja = "<|im_end|>" + repeat(std::string(quote) + "<|im_start|>system\n", 1'000'000);
+    EXPECT_EQ(recognise_chat_template(jinja).format, ChatFormat::kChatMl);
+  }
 }
 
 }  // namespace
