@@ -89,38 +89,76 @@ std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenize
   return render(kTemplate, tokenizer, messages_of(sample));
 }
 
-BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
-  constexpr int kMostSpans = 4;
-  constexpr int kLongestSpan = 3;
-  Draws draws(RngStream(options_.seed, kInfill, index, 1));
-  std::string text = draw_infill_story(draws).text;
-  if (draws.below(3) == 0) {  // a question with its answer
-    const Sample sample = find_task("phrasings").generate(Split::kTrain, options_.seed, index);
-    text = sample.prompt + " " + sample.answer;
-  }
-  Row row;
-  row.prompt = tokenizer_->encode(text);
-  row.blanks.assign(row.prompt.size(), false);
-  const auto blank = [&](size_t begin, size_t size) {
-    std::fill_n(row.blanks.begin() + static_cast<std::ptrdiff_t>(begin),
-                std::min(size, row.blanks.size() - begin), true);
+/// Marks `range` of `text`, and leaves the marks ascending and apart from each other.
+void add_hole(std::vector<TextRange>& holes, TextRange range) {
+  const auto overlaps = [&](const TextRange& hole) {
+    return hole.begin <= range.end && range.begin <= hole.end;
   };
-  const auto random_start = [&] {
-    return 1 + draws.below(row.prompt.size() - 1);
-  };  // the first token is given
-  for (int spans = draws.between(1, kMostSpans); spans > 0; --spans) {
-    const size_t begin = random_start();
-    blank(begin, static_cast<size_t>(draws.between(1, kLongestSpan)));
+  if (range.begin >= range.end || std::any_of(holes.begin(), holes.end(), overlaps)) return;
+  holes.insert(std::upper_bound(holes.begin(), holes.end(), range,
+                                [](const TextRange& a, const TextRange& b) { return a.begin < b.begin; }),
+               range);
+}
+
+/// The words of a text, without the punctuation behind them.
+std::vector<TextRange> words_of(std::string_view text) {
+  std::vector<TextRange> words;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t space = std::min(text.find(' ', begin), text.size());
+    size_t end = space;
+    while (end > begin && std::string_view(".,?").find(text[end - 1]) != std::string_view::npos) --end;
+    if (end > begin) words.push_back({begin, end});
+    begin = space + 1;
   }
-  if (draws.below(4) == 0) {  // a whole sentence
-    const auto begin = row.prompt.begin() + static_cast<std::ptrdiff_t>(random_start());
-    const auto period = std::find(begin, row.prompt.end(), period_);
-    const auto from = static_cast<size_t>(period - row.prompt.begin());
-    if (from + 1 < row.prompt.size()) {
-      const auto end = std::find(period + 1, row.prompt.end(), period_);
-      blank(from + 1, static_cast<size_t>(end - period));
+  return words;
+}
+
+BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
+  constexpr int kMostHoles = 4;
+  constexpr int kLongestHole = 3;  // words
+  Draws draws(RngStream(options_.seed, kInfill, index, 1));
+  InfillStory story = draw_infill_story(draws);
+  while (split_of(story.text) != Split::kTrain) story = draw_infill_story(draws);
+  if (draws.below(4) == 0) {  // a question with its answer
+    const Sample sample = find_task("phrasings").generate(Split::kTrain, options_.seed, index);
+    story = {sample.prompt + " " + sample.answer, {}};
+  }
+  const std::string& text = story.text;
+  std::vector<TextRange> holes;
+  if (!story.blanks.empty() && draws.below(2) == 0) {  // what the rest of the story determines
+    for (int count = draws.between(1, 2); count > 0; --count) {
+      const Blank& blank = draws.pick(story.blanks);
+      add_hole(holes, {blank.begin, blank.end});
+    }
+  } else {
+    const std::vector<TextRange> words = words_of(text);
+    for (int count = draws.between(1, kMostHoles); count > 0; --count) {
+      const size_t first = 1 + draws.below(words.size() - 1);  // the first word is given
+      const size_t last = std::min(first + draws.below(kLongestHole), words.size() - 1);
+      add_hole(holes, {words[first].begin, words[last].end});
+    }
+    if (draws.below(4) == 0) {  // a whole sentence
+      const size_t within = words[draws.below(words.size())].begin;
+      const size_t before = text.rfind(". ", within);
+      const size_t period = std::min(text.find_first_of(".?", within), text.size() - 1);
+      holes.clear();
+      add_hole(holes, {before == std::string::npos ? words[1].begin : before + 2, period + 1});
     }
   }
+  // Each part is encoded alone, as in an infill request: a hole's words have no space in front.
+  Row row;
+  const auto append = [&](size_t begin, size_t end, bool is_hole) {
+    const std::vector<TokenId> tokens = tokenizer_->encode(text.substr(begin, end - begin));
+    row.prompt.insert(row.prompt.end(), tokens.begin(), tokens.end());
+    row.blanks.resize(row.prompt.size(), is_hole);
+  };
+  size_t end = 0;
+  for (const TextRange& hole : holes) {
+    append(end, hole.begin, false);
+    append(hole.begin, hole.end, true);
+    end = hole.end;
+  }
+  append(end, text.size(), false);
   return row;
 }
 

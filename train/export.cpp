@@ -114,10 +114,11 @@ struct PublishedTensor {
   }
 };
 
-std::vector<PublishedTensor> published_tensors(const Transformer& model) {
+/// The tensors of a checkpoint of this family that hold the model's parameters.
+std::vector<PublishedTensor> published_tensors(const Transformer& model, Family family) {
   std::vector<PublishedTensor> tensors;
   for (const auto& item : model->named_parameters()) {
-    std::string name = published_name(model->shape().family, item.key());
+    std::string name = published_name(family, item.key());
     if (tensors.empty() || tensors.back().name != name) tensors.push_back({std::move(name), {}});
     tensors.back().parts.push_back(item.value());
   }
@@ -461,7 +462,7 @@ void export_texts(const std::filesystem::path& folder, const ModelShape& shape, 
 void export_weights(const std::filesystem::path& folder, const Transformer& model) {
   std::vector<std::vector<bf16>> storage;
   std::vector<TensorToWrite> tensors;
-  for (const PublishedTensor& tensor : published_tensors(model)) {
+  for (const PublishedTensor& tensor : published_tensors(model, model->shape().family)) {
     const torch::Tensor values = torch::cat(tensor.parts).detach().cpu().contiguous();
     storage.push_back(to_bf16({values.data_ptr<float>(), static_cast<size_t>(values.numel())}));
     tensors.push_back(
@@ -478,9 +479,10 @@ void import_weights(const std::filesystem::path& folder, Transformer& model, con
   const ModelShape& shape = model->shape();
   const bool is_dense = checkpoint.contains(published_name(Family::kQwen3, "embedding.weight"));
   if (shape.traits().experts && is_dense) return import_dense_weights(folder, model, tokenizer);
-  const bool has_more_norms = shape.traits().qkv_bias &&
+  const bool has_more_norms = shape.traits().qk_norm == QkNorm::kNone &&
                               checkpoint.contains(published_name(Family::kQwen3, "blocks.0.q_norm.weight"));
-  for (const PublishedTensor& tensor : published_tensors(model)) {
+  const Family names = has_more_norms ? Family::kQwen3 : shape.family;
+  for (const PublishedTensor& tensor : published_tensors(model, names)) {
     if (has_more_norms && tensor.name.ends_with("_proj.bias")) {
       for (torch::Tensor part : tensor.parts) part.zero_();
       continue;

@@ -193,7 +193,9 @@ std::vector<TaskShare> parse_tasks(const std::vector<std::string>& texts) {
         throw InputError("--tasks: '{}' is not TASK or TASK=SHARE", text);
       }
     }
-    shares.push_back({&find_task(text.substr(0, equals)), share});
+    const Task& task = find_task(text.substr(0, equals));
+    if (task.name == "infill") throw InputError("--tasks infill: holes are learned with --infill-share");
+    shares.push_back({&task, share});
   }
   return shares;
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "decode/make_decoder.h"
 #include "engine/engine.h"
+#include "engine/infill.h"
 #include "engine/stop.h"
 
 namespace lacuna {
@@ -58,13 +59,28 @@ Judgement judge_answers(const EvaluatedModel& model, const KernelContext& contex
   return judge(*model.judge_model, context, texts);
 }
 
+/// A sample with a hole as long as its filling, which is never rendered in a chat template.
+InfillCanvas infill_canvas(const EvaluatedModel& model, const Sample& sample) {
+  const std::string filling = sample.answer.substr(0, sample.hole);
+  const auto length = static_cast<int32_t>(model.tokenizer.encode(filling).size());
+  std::vector<CanvasPart> parts = {Hole{length, length}, sample.answer.substr(sample.hole)};
+  if (!sample.prompt.empty()) parts.insert(parts.begin(), sample.prompt);
+  return lay_out(parts, {length}, model.model->config(), &model.tokenizer);
+}
+
 std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
-                                               const GenerationOptions& generation,
+                                               const GenerationOptions& generation, const Sample& sample,
                                                std::span<const Message> messages, uint64_t seed) {
   GenerationOptions options = generation;
   options.seed = seed;
-  std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
   DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
+  if (sample.hole > 0) {
+    options.gen_length.reset();  // the canvas is as long as its parts
+    InfillCanvas canvas = infill_canvas(model, sample);
+    context.answer = std::move(canvas.answer);
+    return make_decoder(model.model->config(), options, std::move(canvas.prompt), context);
+  }
+  std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
   if (model.guide != nullptr) context.guide = model.guide->context(prompt, messages);
   context.find_stop = make_stop_finder(model.tokenizer, options.stop);
   return make_decoder(model.model->config(), options, std::move(prompt), context);
@@ -152,7 +168,7 @@ std::vector<Message> messages_of(const Sample& sample) {
 
 std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const GenerationOptions& generation,
                                              const Sample& sample, uint64_t seed) {
-  return make_question_decoder(model, generation, messages_of(sample), seed);
+  return make_question_decoder(model, generation, sample, messages_of(sample), seed);
 }
 
 Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
@@ -183,7 +199,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   Engine engine(model.model, context.kernels, context.threads, settings.batch, model.guide_model);
   for (Question& question : questions) {
     const uint64_t index = evaluation.records.size();
-    engine.add(make_question_decoder(model, generation, question.messages, seed + index));
+    engine.add(make_question_decoder(model, generation, question.sample, question.messages, seed + index));
     evaluation.records.emplace_back().sample = std::move(question.sample);
   }
 

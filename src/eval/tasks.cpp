@@ -307,7 +307,7 @@ bool check_program(const Sample& sample, std::string_view text) {
 }
 
 /// The story and its question, unless they belong to the other split.
-std::optional<std::string> phrase_for(Draws& draws, const WordProblem& problem, Split split) {
+std::optional<std::string> phrase_for(Draws& draws, const NumberProblem& problem, Split split) {
   const bool test = split == Split::kTest;
   Phrased phrased = phrase(draws, problem, test);
   if (is_held_out(phrased.frame) != test || split_of(phrased.text) != split) return std::nullopt;
@@ -316,10 +316,27 @@ std::optional<std::string> phrase_for(Draws& draws, const WordProblem& problem, 
 
 Sample draw_phrasing(Draws draws, Split split) {
   for (;;) {
-    const WordProblem problem = draw_word_problem(draws);
+    const NumberProblem problem = draw_word_problem(draws);
     std::optional<std::string> text = phrase_for(draws, problem, split);
     if (text) return {*text, worked_answer(problem)};
   }
+}
+
+/// A told story with one hole, at a number or a verb.
+Sample draw_infill(Draws draws, Split split) {
+  InfillStory story = draw_infill_story(draws);
+  while (split_of(story.text) != split) story = draw_infill_story(draws);
+  const Blank& blank = draws.pick(story.blanks);
+  const std::string before = story.text.substr(0, blank.begin), after = story.text.substr(blank.end);
+  const std::string filling = story.text.substr(blank.begin, blank.end - blank.begin);
+  Sample sample{before, filling + after};
+  sample.hole = filling.size();
+  for (const std::string& accepted : blank.accepted) sample.accepted.push_back(accepted + after);
+  return sample;
+}
+
+bool check_infill(const Sample& sample, std::string_view text) {
+  return std::find(sample.accepted.begin(), sample.accepted.end(), trim(text)) != sample.accepted.end();
 }
 
 // System turns that leave the answer as it is, and those that ask for the number alone.
@@ -390,10 +407,10 @@ Sample draw_number_chat(Draws& draws, Split split) {
   const uint32_t system = draws.below(4);  // half without, a quarter of either kind
   if (system == 2) sample.history.push_back({"system", std::string(draws.pick(kNeutralSystems))});
   if (system == 3) sample.history.push_back({"system", std::string(draws.pick(kNumberSystems))});
-  const auto answer = [&](const WordProblem& problem) {
+  const auto answer = [&](const NumberProblem& problem) {
     return system == 3 ? std::to_string(problem.result()) : worked_answer(problem);
   };
-  WordProblem problem = draw_word_problem(draws);
+  NumberProblem problem = draw_word_problem(draws);
   std::optional<std::string> text;
   while (!text) text = phrase_for(draws, problem, split);
   sample.prompt = *text;
@@ -401,7 +418,7 @@ Sample draw_number_chat(Draws& draws, Split split) {
   for (int follow_ups = draws.between(0, 2); follow_ups > 0; --follow_ups) {
     sample.history.push_back({"user", sample.prompt});
     sample.history.push_back({"assistant", sample.answer});
-    const Change change = draw_change(draws, problem.result(), problem.name);
+    const Change change = draw_change(draws, problem);
     sample.prompt = phrase_follow_up(draws, problem, change);
     problem.start = problem.result();
     problem.changes = {change};
@@ -489,6 +506,8 @@ constexpr auto kTasks = std::to_array<Task>({
      check_arithmetic},
     {"chat", "conversations about number stories, requests for stories, small talk", 48, 0, false,
      draw_worded<draw_chat, 7>, check_chat},
+    {"infill", "stories in which a number or a verb is to be restored", 72, 0, false,
+     draw_worded<draw_infill, 8>, check_infill},
     {"programs", "small programs in a toy language, run on numbers that nobody has seen", 40, 12, false,
      draw_of_split<draw_program, 5>, check_program},
 });

@@ -24,6 +24,10 @@ struct Sample {
   std::string prompt;              ///< raw text, no chat template; of a conversation, the last user turn
   std::string answer;              ///< one correct continuation; starts without a space
   std::vector<Turn> history = {};  ///< the turns before the prompt; needs a chat template where not empty
+  /// Bytes at the start of the answer that are to be restored, where its rest is given; 0: the answer is to
+  /// be written.
+  size_t hole = 0;
+  std::vector<std::string> accepted = {};  ///< continuations that are as correct as `answer`
 };
 
 /// What a caller may choose about the samples; empty: the task's own choice.
@@ -81,6 +85,8 @@ inline constexpr int kMaxChange = 9;
 ///    asks for "14"), follow-up questions about the same things, requests for stories, small talk. Correct
 ///    means correct in every character; for a requested story, of the form of `stories` and with the
 ///    requested words. Small talk and requests for stories are the same in both splits.
+///  - `infill`: a story of `phrasings` told with the number after each change, in which one number or verb is
+///    to be restored that the rest of the story determines. Any verb that fits the numbers is accepted.
 ///  - `stories`: four sentences about a given name, animal, place and thing. What happens is the writer's
 ///  choice
 ///    among six events, each with the one feeling that fits it; right means that all sentences agree with the

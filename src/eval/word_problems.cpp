@@ -15,25 +15,23 @@ namespace lacuna {
 namespace {
 
 constexpr auto kMoreNames = std::to_array<Person>({
-    {"Anna", "She", "her"},
-    {"Emma", "She", "her"},
-    {"Lisa", "She", "her"},
-    {"Sara", "She", "her"},
-    {"John", "He", "him"},
-    {"Peter", "He", "him"},
-    {"Tim", "He", "him"},
-    {"Alex", "He", "him"},
-    {"Maria", "She", "her"},
-    {"Lily", "She", "her"},
-    {"Emily", "She", "her"},
-    {"David", "He", "him"},
-    {"Jack", "He", "him"},
-    {"Omar", "He", "him"},
+    {"Anna", "She", "her"},  {"Emma", "She", "her"},  {"Lisa", "She", "her"},   {"Sara", "She", "her"},
+    {"John", "He", "him"},   {"Peter", "He", "him"},  {"Tim", "He", "him"},     {"Alex", "He", "him"},
+    {"Maria", "She", "her"}, {"Lily", "She", "her"},  {"Emily", "She", "her"},  {"David", "He", "him"},
+    {"Jack", "He", "him"},   {"Omar", "He", "him"},   {"Alice", "She", "her"},  {"Kate", "She", "her"},
+    {"Mary", "She", "her"},  {"Lucy", "She", "her"},  {"Sophie", "She", "her"}, {"Bob", "He", "him"},
+    {"James", "He", "him"},  {"Daniel", "He", "him"}, {"Lukas", "He", "him"},
 });
 
+// Others who take part without a name.
+constexpr auto kRelatives =
+    std::to_array<std::string_view>({"a friend", "the teacher", "a neighbor", "{} brother", "{} sister",
+                                     "{} mother", "{} father", "{} friend", "{} aunt", "{} uncle"});
+
 constexpr auto kMoreObjects = std::to_array<std::string_view>(
-    {"marbles", "pencils", "cookies", "stickers", "flowers", "oranges", "candies", "tickets", "pebbles",
-     "beads", "buttons", "muffins", "bananas", "sweets", "leaves"});
+    {"marbles", "pencils", "cookies", "stickers", "flowers",  "oranges", "candies", "tickets", "pebbles",
+     "beads",   "buttons", "muffins", "bananas",  "sweets",   "leaves",  "cakes",   "cars",    "dolls",
+     "dollars", "fish",    "kites",   "roses",    "tomatoes", "carrots", "lemons",  "crayons", "rocks"});
 
 /// Who does what with the things.
 enum class Roles : uint8_t {
@@ -61,6 +59,15 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"earns", "earned", true, Roles::kAlone},
     {"makes", "made", true, Roles::kAlone},
     {"receives", "received", true, Roles::kAlone},
+    {"picks", "picked", true, Roles::kAlone},
+    {"bakes", "baked", true, Roles::kAlone},
+    {"adds", "added", true, Roles::kAlone},
+    {"gathers", "gathered", true, Roles::kAlone},
+    {"catches", "caught", true, Roles::kAlone},
+    {"borrows", "borrowed", true, Roles::kFromOther},
+    {"takes", "took", true, Roles::kFromOther},
+    {"lends", "lent", true, Roles::kOtherGives},
+    {"buys", "bought", true, Roles::kOtherGives},
     {"gets", "got", true, Roles::kFromOther},
     {"receives", "received", true, Roles::kFromOther},
     {"buys", "bought", true, Roles::kFromOther},
@@ -77,6 +84,12 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"eats", "ate", false, Roles::kAlone},
     {"gives away", "gave away", false, Roles::kAlone},
     {"throws away", "threw away", false, Roles::kAlone},
+    {"spends", "spent", false, Roles::kAlone},
+    {"forgets", "forgot", false, Roles::kAlone},
+    {"lends", "lent", false, Roles::kToOther},
+    {"donates", "donated", false, Roles::kToOther},
+    {"loses", "lost", false, Roles::kToOther},
+    {"lends", "lent", false, Roles::kOtherFirst},
     {"gives", "gave", false, Roles::kToOther},
     {"sells", "sold", false, Roles::kToOther},
     {"hands", "handed", false, Roles::kToOther},
@@ -105,6 +118,10 @@ constexpr auto kOpenings = std::to_array<Frame>({
     {"In the morning {0} has {1} {2}.", "In the morning {0} had {1} {2}."},
     {"{0} has got {1} {2}.", "{0} had got {1} {2}."},
     {"{0} brings {1} {2} to school.", "{0} brought {1} {2} to school."},
+    {"{0} holds {1} {2}.", "{0} held {1} {2}."},
+    {"{0} finds {1} {2}.", "{0} found {1} {2}."},
+    {"{0} buys {1} {2}.", "{0} bought {1} {2}."},
+    {"There are {1} {2} on {0}'s table.", "There were {1} {2} on {0}'s table."},
 });
 
 // Numbers of the gains and losses: {0} the number, {1} the things.
@@ -146,6 +163,11 @@ constexpr auto kQuestions = std::to_array<Frame>({
     {"With how many {2} does {0} end up?", "With how many {2} did {0} end up?"},
     {"How many {2} does {1} end up with?", "How many {2} did {1} end up with?"},
     {"How many {2} remain?", "How many {2} remained?"},
+    {"How many {2} has {0} got now?", "How many {2} had {0} got then?"},
+    {"How many {2} has {1} got left?", "How many {2} had {1} got left?"},
+    {"What is the total?", "What was the total?"},
+    {"How many are left?", "How many were left?"},
+    {"How many are there now?", "How many were there in the end?"},
 });
 
 // {0} pronoun, {1} number, {2} things.
@@ -171,16 +193,22 @@ std::string capitalized(std::string text) {
   return text;
 }
 
-std::string pronoun(const WordProblem& problem) {
+std::string pronoun(const NumberProblem& problem) {
   return problem.feminine ? "she" : "he";
 }
-std::string object_pronoun(const WordProblem& problem) {
+std::string object_pronoun(const NumberProblem& problem) {
   return problem.feminine ? "her" : "him";
 }
 
-std::string draw_other(Draws& draws, const std::string& name) {
+/// Somebody else: a known name, a made-up one, or a relative of the person.
+std::string draw_other(Draws& draws, const NumberProblem& problem) {
+  const uint32_t kind = draws.below(10);
+  if (kind == 0) return capitalized(made_up_word(draws));
+  if (kind <= 2) {
+    return fmt::format(fmt::runtime(draws.pick(kRelatives)), problem.feminine ? "her" : "his");
+  }
   const std::string_view other = draws.pick(kPeople).name;
-  return std::string(other == name ? kMoreNames[0].name : other);
+  return std::string(other == problem.name ? kMoreNames[0].name : other);
 }
 
 /// A sentence's parts: its subject, and what follows the verb.
@@ -190,7 +218,7 @@ struct Clause {
   std::string text() const { return subject + " " + verb + rest; }
 };
 
-Clause make_clause(const WordProblem& problem, const Change& change, const Verb& verb, bool past,
+Clause make_clause(const NumberProblem& problem, const Change& change, const Verb& verb, bool past,
                    const std::string& subject, const std::string& amount) {
   Clause clause{subject, std::string(past ? verb.past : verb.present), "", true};
   const std::string me = object_pronoun(problem);
@@ -249,7 +277,7 @@ bool is_held_out_question(std::string_view lead, std::string_view possession, ui
 }
 
 /// "Tell me: how many does she own in the end?" and whether it belongs to the test split.
-std::pair<std::string, bool> sample_question(Draws& draws, FrameHash& frame, const WordProblem& problem,
+std::pair<std::string, bool> sample_question(Draws& draws, FrameHash& frame, const NumberProblem& problem,
                                              bool past) {
   const auto in_tense = [&](const Frame& words) { return past ? words.past : words.present; };
   if (draws.below(4) == 0) {
@@ -273,7 +301,7 @@ std::pair<std::string, bool> sample_question(Draws& draws, FrameHash& frame, con
 }
 
 /// The sentences that tell the changes, with a space before each.
-std::string phrase_changes(Draws& draws, FrameHash& hash, const WordProblem& problem,
+std::string phrase_changes(Draws& draws, FrameHash& hash, const NumberProblem& problem,
                            const std::vector<Change>& changes, bool past) {
   std::string text;
   bool may_join = false;  // the sentence before is the person's own and has one change
@@ -302,24 +330,25 @@ std::string phrase_changes(Draws& draws, FrameHash& hash, const WordProblem& pro
 
 }  // namespace
 
-int WordProblem::number_after(size_t count) const {
+int NumberProblem::number_after(size_t count) const {
   int number = start;
   for (size_t i = 0; i < count; ++i) number += changes[i].gains ? changes[i].amount : -changes[i].amount;
   return number;
 }
 
-Change draw_change(Draws& draws, int number, const std::string& name) {
+Change draw_change(Draws& draws, const NumberProblem& problem) {
+  const int number = problem.result();
   Change change;
   change.amount = draws.between(1, kMaxChange);
   const bool wants_gain = draws.below(2) == 0;
   change.gains = number < change.amount || (wants_gain && number + change.amount <= kMaxNumber);
-  change.other = draw_other(draws, name);
+  change.other = draw_other(draws, problem);
   return change;
 }
 
-WordProblem draw_word_problem(Draws& draws) {
+NumberProblem draw_word_problem(Draws& draws) {
   constexpr int kMinStart = 2, kMaxStart = 20;
-  WordProblem problem;
+  NumberProblem problem;
   const uint32_t kind = draws.below(10);
   const size_t person = draws.below(kPeople.size() + kMoreNames.size());
   const Person& known = person < kPeople.size() ? kPeople[person] : kMoreNames[person - kPeople.size()];
@@ -331,12 +360,11 @@ WordProblem draw_word_problem(Draws& draws) {
                                                                     : kMoreObjects[object - kObjects.size()]);
   problem.start = draws.between(kMinStart, kMaxStart);
   const int count = std::array{1, 2, 2, 2, 3}[draws.below(5)];
-  for (int i = 0; i < count; ++i)
-    problem.changes.push_back(draw_change(draws, problem.result(), problem.name));
+  for (int i = 0; i < count; ++i) problem.changes.push_back(draw_change(draws, problem));
   return problem;
 }
 
-std::string worked_answer(const WordProblem& problem) {
+std::string worked_answer(const NumberProblem& problem) {
   std::string answer;
   for (size_t i = 0; i < problem.changes.size(); ++i) {
     const Change& change = problem.changes[i];
@@ -346,7 +374,7 @@ std::string worked_answer(const WordProblem& problem) {
   return answer + fmt::format("The answer is {}.", problem.result());
 }
 
-Phrased phrase(Draws& draws, const WordProblem& problem, bool held_out) {
+Phrased phrase(Draws& draws, const NumberProblem& problem, bool held_out) {
   FrameHash hash;
   const bool past = draws.below(3) == 0;
   hash.add(past);
@@ -364,11 +392,12 @@ Phrased phrase(Draws& draws, const WordProblem& problem, bool held_out) {
   return {text + " " + question, new_question ? kHeldOutFrame : hash.value()};
 }
 
-std::string phrase_follow_up(Draws& draws, const WordProblem& problem, const Change& change) {
+std::string phrase_follow_up(Draws& draws, const NumberProblem& problem, const Change& change) {
   FrameHash hash;
   std::string text = phrase_changes(draws, hash, problem, {change}, false).substr(1);
-  text += " " + fmt::format(fmt::runtime(pick_frame(draws, hash, kFollowUpQuestions)), problem.name,
-                            pronoun(problem), problem.object);
+  const std::string_view question = pick_frame(draws, hash, kFollowUpQuestions);
+  text += ' ';
+  text += fmt::format(fmt::runtime(question), problem.name, pronoun(problem), problem.object);
   return text;
 }
 
@@ -377,7 +406,7 @@ bool is_held_out(uint64_t frame) {
 }
 
 InfillStory draw_infill_story(Draws& draws) {
-  const WordProblem problem = draw_word_problem(draws);
+  const NumberProblem problem = draw_word_problem(draws);
   InfillStory story;
   const auto append = [&](const std::string& text) { story.text += (story.text.empty() ? "" : " ") + text; };
   const auto blank = [&](std::string_view sentence, std::string_view part,
@@ -423,10 +452,21 @@ std::vector<std::string> word_problem_words() {
     add(person.name);
     words.push_back(fmt::format(" {}", person.name));
   }
-  for (const std::string_view object : kMoreObjects) words.push_back(fmt::format(" {}", object));
+  for (const auto& list :
+       {std::span<const std::string_view>(kObjects), std::span<const std::string_view>(kMoreObjects)}) {
+    for (const std::string_view object : list) add(object), words.push_back(fmt::format(" {}", object));
+  }
   for (const Verb& verb : kVerbs) {
-    words.push_back(fmt::format(" {}", verb.present));
-    words.push_back(fmt::format(" {}", verb.past));
+    for (const std::string_view form : {verb.present, verb.past}) {
+      words.push_back(fmt::format(" {}", form));
+      add(form);  // behind "She ", where a text is cut at a hole
+    }
+  }
+  for (const std::string_view relative : kRelatives) {
+    for (const char* const owner : {"her", "his"}) {
+      words.push_back(fmt::format(" {}", fmt::format(fmt::runtime(relative), owner)));
+      words.push_back(capitalized(fmt::format(fmt::runtime(relative), owner)));
+    }
   }
   const auto add_frame = [&](std::string_view frame) {
     words.push_back(fmt::format(fmt::runtime(frame), "Mia", "7", "shells"));

@@ -15,11 +15,11 @@ namespace lacuna {
 struct Change {
   bool gains = true;
   int amount = 1;     ///< in [1, kMaxChange]
-  std::string other;  ///< the name of somebody who may take part
+  std::string other;  ///< somebody who may take part: a name, or words such as "her brother"
 };
 
 /// Somebody has things, whose number changes.
-struct WordProblem {
+struct NumberProblem {
   std::string name;
   bool feminine = true;
   std::string object;  ///< plural
@@ -33,13 +33,13 @@ struct WordProblem {
 
 /// Samples a problem of one to three changes whose numbers stay in [0, kMaxNumber]. One problem in five has a
 /// random pronounceable word as its name or its object, so that a model cannot rely on known words.
-WordProblem draw_word_problem(Draws& draws);
+NumberProblem draw_word_problem(Draws& draws);
 
-/// A change for a story that stands at `number`.
-Change draw_change(Draws& draws, int number, const std::string& name);
+/// Another change for a story, behind those that it has.
+Change draw_change(Draws& draws, const NumberProblem& problem);
 
 /// "12+7=19. 19-5=14. The answer is 14."
-std::string worked_answer(const WordProblem& problem);
+std::string worked_answer(const NumberProblem& problem);
 
 /// A text and the identity of its sentence frames, whatever names and numbers fill them.
 struct Phrased {
@@ -48,10 +48,10 @@ struct Phrased {
 };
 
 /// The story and its question. With `held_out`, the question may be one of those reserved for the test split.
-Phrased phrase(Draws& draws, const WordProblem& problem, bool held_out);
+Phrased phrase(Draws& draws, const NumberProblem& problem, bool held_out);
 
 /// A follow-up turn of one change: "Then she finds 3 more. How many does she have now?"
-std::string phrase_follow_up(Draws& draws, const WordProblem& problem, const Change& change);
+std::string phrase_follow_up(Draws& draws, const NumberProblem& problem, const Change& change);
 
 /// Whether a frame belongs to the test split: one in eight does.
 bool is_held_out(uint64_t frame);

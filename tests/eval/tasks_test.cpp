@@ -72,13 +72,17 @@ TEST_P(EveryTask, NeverSharesAPromptBetweenTrainAndTest) {
   }
 }
 
-// Of a conversation, the first user turn decides.
+// Of a conversation, the first user turn decides; of a text with a hole, the whole text.
 TEST_P(EveryTask, GivesEachPromptItsSplit) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     for (uint64_t index = 0; index < kSamples; ++index) {
       for (const Split split : {Split::kTrain, Split::kTest}) {
         const Sample sample = GetParam().generate(split, seed, index);
         if (is_shared(GetParam(), sample)) continue;
+        if (sample.hole > 0) {
+          ASSERT_EQ(split_of(sample.prompt + sample.answer), split);
+          continue;
+        }
         const auto first = std::find_if(sample.history.begin(), sample.history.end(),
                                         [](const Turn& turn) { return turn.role == "user"; });
         ASSERT_EQ(split_of(first == sample.history.end() ? sample.prompt : first->content), split);
@@ -136,8 +140,8 @@ TEST_P(EveryTask, RefusesNothingAndTextAfterTheAnswer) {
 TEST_P(EveryTask, KeepsItsSamplesForever) {
   const std::map<std::string_view, uint64_t> hashes = {
       {"arithmetic", 0xfe3532c140462fc0}, {"stories", 0x5f316f80f47aa270},  {"records", 0xfa6a0481ae2df3aa},
-      {"retrieval", 0x138af06381ae892e},  {"programs", 0x59b6559a2d055ae1}, {"phrasings", 0x70844248456cda7d},
-      {"chat", 0x8e58e89cf3a45de}};
+      {"retrieval", 0x138af06381ae892e},  {"programs", 0x59b6559a2d055ae1}, {"phrasings", 0xc204a5a05a78b935},
+      {"chat", 0x6ef332754d62c277},       {"infill", 0x34278abc7452c084}};
   uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
   for (uint64_t index = 0; index < 100; ++index) {
     for (const Split split : {Split::kTrain, Split::kTest}) {

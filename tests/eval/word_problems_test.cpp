@@ -22,14 +22,14 @@ Draws draws_of(uint64_t index) {
   return Draws(RngStream(1, 99, index));
 }
 
-WordProblem shells() {
+NumberProblem shells() {
   return {"Mia", true, "shells", 12, {{true, 7, "Sam"}, {false, 5, "Ben"}}};
 }
 
 TEST(WordProblems, KeepTheirNumbersWithinTheRange) {
   for (uint64_t index = 0; index < kSamples; ++index) {
     Draws draws = draws_of(index);
-    const WordProblem problem = draw_word_problem(draws);
+    const NumberProblem problem = draw_word_problem(draws);
     ASSERT_GE(problem.changes.size(), 1);
     ASSERT_LE(problem.changes.size(), 3);
     for (size_t count = 0; count <= problem.changes.size(); ++count) {
@@ -63,7 +63,7 @@ TEST(WordProblems, ArePhrasedInThousandsOfWays) {
 TEST(WordProblems, HaveAFrameThatNamesAndNumbersDoNotChange) {
   for (uint64_t index = 0; index < 100; ++index) {
     Draws one = draws_of(index), other = draws_of(index);
-    WordProblem problem = shells();
+    NumberProblem problem = shells();
     const Phrased first = phrase(one, problem, /*held_out=*/false);
     problem.name = "Ben";
     problem.start = 13;
