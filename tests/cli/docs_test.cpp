@@ -283,6 +283,50 @@ TEST(Documentation, TakesItsFiguresFromThePagesThatReportsWrite) {
   EXPECT_GT(count, 30);
 }
 
+/// A command with what the page says it prints: lines "    $ lacuna ..." and the indented ones below.
+struct Transcript {
+  std::string page, command, printed;
+};
+
+std::vector<Transcript> transcripts() {
+  constexpr std::string_view kIndent = "    ", kPrompt = "    $ lacuna ";
+  std::vector<Transcript> found;
+  for (const fs::path& path : pages()) {
+    bool follows_command = false;
+    for (const std::string& line : lines(path)) {
+      if (line.starts_with(kPrompt)) {
+        found.push_back(
+            {path.lexically_relative(LACUNA_SOURCE_DIR).string(), line.substr(kPrompt.size()), ""});
+        follows_command = true;
+      } else if (follows_command && line.starts_with(kIndent)) {
+        found.back().printed += line.substr(kIndent.size()) + '\n';
+      } else {
+        follows_command = false;
+      }
+    }
+  }
+  return found;
+}
+
+TEST(Documentation, ShowsWhatItsCommandsPrint) {
+  const fs::path folder = fs::temp_directory_path() / "lacuna_docs_transcripts";
+  fs::create_directories(folder);
+  std::map<std::string, int> by_page;
+  for (const Transcript& transcript : transcripts()) {
+    const auto [exit_code, printed] =
+        shell("cd " + folder.string() + " && LACUNA_MODELS=" LACUNA_SOURCE_DIR "/models " LACUNA_BINARY " " +
+              transcript.command);
+    EXPECT_EQ(exit_code, 0) << transcript.page << ": lacuna " << transcript.command;
+    EXPECT_EQ(printed, transcript.printed) << transcript.page << ": lacuna " << transcript.command;
+    ++by_page[transcript.page];
+  }
+  for (const auto& model : fs::directory_iterator(LACUNA_SOURCE_DIR "/models")) {
+    const std::string card = "models/" + model.path().filename().string() + "/README.md";
+    EXPECT_GE(by_page[card], 1) << card << " shows no prompt to copy";
+  }
+  fs::remove_all(folder);
+}
+
 TEST(SlowDocumentation, HasCommandsThatRun) {
   const fs::path folder = fs::temp_directory_path() / "lacuna_docs_commands";
   fs::remove_all(folder);

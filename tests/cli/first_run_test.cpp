@@ -1,7 +1,10 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "program.h"
 
@@ -25,6 +28,19 @@ TEST_F(FirstRun, NeedsNoFlagsButAModelAndAPrompt) {
     const int most = config.value("max_position_embeddings", config.value("max_sequence_length", 0));
     EXPECT_LE(result["prompt_tokens"].get<int>() + static_cast<int>(result["tokens"].size()), most) << model;
     EXPECT_GT(result["stats"]["rows_baseline"], 0) << model;
+  }
+}
+
+constexpr std::array kDiffusionModels = {"mini-llada", "mini-dream",  "mini-gidd",      "mini-gidd-mask",
+                                         "mini-sdar",  "mini-llada2", "mini-fast-dllm", "mini-refusion"};
+constexpr std::string_view kStory =
+    "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
+constexpr std::string_view kAnswer = "12+7=19. 19-5=14. The answer is 14.\n";
+
+TEST_F(FirstRun, AnswersTheStoryOfTheReadmeWithoutFlags) {
+  for (const char* const model : kDiffusionModels) {
+    EXPECT_EQ(shell(fmt::format("lacuna run -m {} -p \"{}\"", model, kStory)).out, kAnswer) << model;
+    EXPECT_EQ(shell(fmt::format("echo \"{}\" | lacuna chat -m {}", kStory, model)).out, kAnswer) << model;
   }
 }
 

@@ -98,6 +98,13 @@ class Page:
             (self.pictures / f"{name}-{scheme}.png").write_bytes(base64.b64decode(picture))
 
 
+def check_first_press(report, page):
+    """Run, pressed on a page that nobody has touched."""
+    page.run()
+    report.check("first press of Run", page.one(".answer").text.strip().endswith("The answer is 14."),
+                 page.texts(".answer"))
+
+
 def check_generation(report, page, expected):
     page.fill("#length", "32")
     page.run()
@@ -297,6 +304,7 @@ def main():
             check_headers(report, server)
             url = f"http://127.0.0.1:{server.port}/"
         page = stack.enter_context(Page(url, arguments.pictures))
+        check_first_press(report, page)
         check_generation(report, page, answer)
         check_slider(report, page)
         check_comparison(report, page)

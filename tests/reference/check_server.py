@@ -22,6 +22,9 @@ import openai
 
 STORY = "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?"
 
+DIFFUSION_MODELS = ["mini-llada", "mini-dream", "mini-sdar", "mini-llada2", "mini-fast-dllm", "mini-refusion", "mini-gidd",
+                    "mini-gidd-mask"]
+
 
 class Server:
     """One `lacuna serve`, on a port of its own, until the end of the with block."""
@@ -127,6 +130,15 @@ def check_chat(report, binary, model, server):
     with_logprobs = client.chat.completions.create(model="any", messages=messages, max_tokens=32, logprobs=True)
     content = with_logprobs.choices[0].logprobs.content
     report.check("chat logprobs", content and all(token.logprob <= 0 for token in content))
+
+
+def check_defaults(report, binary, models):
+    """The story without max_tokens or any other setting."""
+    for name in DIFFUSION_MODELS:
+        with Server(binary, models / name) as server:
+            reply = server.client().chat.completions.create(model=name, messages=[{"role": "user", "content": STORY}])
+            text = reply.choices[0].message.content
+            report.check(f"{name} answers at its defaults", text == "12+7=19. 19-5=14. The answer is 14.", text)
 
 
 def check_completion(report, binary, model, server):
@@ -250,6 +262,7 @@ def main():
         check_completion(report, arguments.binary, arguments.models / "mini-qwen", server)
         check_likelihood(report, server)
     check_key(report, arguments.binary, model)
+    check_defaults(report, arguments.binary, arguments.models)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 
