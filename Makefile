@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test clients bench results asan tsan lint format train train-test clean
+.PHONY: run test slow-test clients bench results asan tsan lint words format train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -53,6 +53,10 @@ asan tsan: %: build/%/build.ninja
 
 lint: build/dev/build.ninja
 	scripts/lint
+
+# Lines added since BASE that use a phrase for which the field has another word.
+words:
+	scripts/words $(BASE)
 
 format:
 	scripts/sources | xargs clang-format -i
