@@ -50,7 +50,8 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option(
       "--init", a.start,
       "Start from the weights of this checkpoint folder: of the same sizes and tokenizer, and of the "
-      "family, or qwen2 for dream and fast-dllm-v2, qwen3 for refusion and sdar, these for llada2-moe, gidd "
+      "family, or qwen2 for dream and fast-dllm-v2, qwen3 for refusion and sdar, qwen3 or sdar for llada and "
+      "llada2-moe, gidd "
       "for gidd-mask and the "
       "reverse");
   app.add_flag(

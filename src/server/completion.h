@@ -26,7 +26,7 @@ namespace lacuna {
 /// What answers say about the model, and what it takes to read them.
 struct ServedModel {
   std::string name;
-  std::string fingerprint;  ///< of the program: "lacuna-0.1.0"
+  std::string fingerprint;  ///< of the program: "lacuna-0.2.0"
   const ModelConfig& config;
   const Tokenizer* tokenizer = nullptr;  ///< null: answers have ids alone
 };

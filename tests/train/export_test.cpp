@@ -179,6 +179,22 @@ TEST_F(ImportTest, StartsAFastDllmModelFromAQwen3ModelThatIsNearlyTheSame) {
   EXPECT_EQ(start->named_parameters()["blocks.1.v.bias"].abs().max().item<float>(), 0);
 }
 
+TEST_F(ImportTest, StartsALladaModelFromASdarModelWhoseNormsItFolds) {
+  Transformer sdar = random_model(Family::kSdar);
+  export_model(sdar);
+  Transformer start(shape(Family::kLlada));
+  import_weights(folder_, start);
+  const auto parameters = sdar->named_parameters();
+  for (const auto& item : start->named_parameters()) {
+    const torch::Tensor& from = parameters[item.key()];
+    const bool is_folded = item.key().ends_with(".q.weight") || item.key().ends_with(".k.weight");
+    EXPECT_NE(item.value().equal(from), is_folded) << item.key();
+    if (is_folded) {  // rows keep their directions
+      EXPECT_GT(torch::cosine_similarity(item.value(), from, 1).abs().min().item<float>(), 0.999F);
+    }
+  }
+}
+
 TEST_F(ImportTest, StartsAModelOfExpertsFromADenseOneWhoseTurningPairsItKeeps) {
   const torch::NoGradGuard no_grad;
   Transformer dense = random_model(Family::kSdar);
