@@ -21,9 +21,9 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
 
 /// Reads the weights of a checkpoint with the tensor names and the sizes of `model`: Dream's are those of
 /// Qwen2, ReFusion's those of Qwen3. Throws InputError when one is missing or of another shape.
-/// A Qwen3 model, or one of its layout, also starts a LLaDA model, a Qwen2 model or one of Qwen2's layout: its
-/// norms of q and k are folded into the matrices, as if every token's q and k were as long as they are for
-/// independent inputs, and biases are 0. That is nearly the same model, and training corrects the rest.
+/// A Qwen3 model, or one of its layout, also starts a LLaDA model, a Qwen2 model or one of Qwen2's layout:
+/// its norms of q and k are folded into the matrices, as if every token's q and k were as long as they are
+/// for independent inputs, and biases are 0. That is nearly the same model, and training corrects the rest.
 /// A Qwen3 model, or one of its layout, starts an LLaDA2 model, too ("sparse upcycling": Komatsuzaki et al.
 /// 2023, here in slices). Of each head the pairs whose frequencies the model has keep turning, the others
 /// stand still. The feed-forward part is cut into slices of an expert's width: the first serves every token,

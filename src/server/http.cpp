@@ -93,6 +93,11 @@ size_t HttpReply::pending() const {
   return output_.data.size();
 }
 
+bool HttpReply::has_overflowed() const {
+  const std::lock_guard lock(mutex_);
+  return output_.has_overflowed;
+}
+
 void HttpReply::close() {
   std::function<void()> closed;
   {

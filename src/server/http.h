@@ -99,6 +99,8 @@ class HttpReply {
   Output take();
   /// Bytes that were not taken yet.
   size_t pending() const;
+  /// Nothing more will come, whatever was taken.
+  bool has_overflowed() const;
   /// The client has gone.
   void close();
   bool is_closed() const;

@@ -363,7 +363,14 @@ class HttpServer::Implementation {
     replies_[reply.get()] = reply;
     ++num_answering_;
     const auto ready = std::make_shared<asio::steady_timer>(io_);
-    reply->when_ready([this, ready] { asio::post(io_, [ready] { ready->cancel(); }); });
+    reply->when_ready([this, ready, shared_stream, weak = std::weak_ptr(reply)] {
+      asio::post(io_, [ready, shared_stream, weak] {
+        ready->cancel();
+        // A write to a client that does not read would go on until its time is over.
+        const std::shared_ptr<HttpReply> waiting = weak.lock();
+        if (waiting != nullptr && waiting->has_overflowed()) shared_stream->cancel();
+      });
+    });
     stream.expires_never();
     watch(shared_stream, reply, ready);
     const bool is_post = request.method == "POST";

@@ -180,6 +180,31 @@ TEST(HttpServer, EndsStreamsThatAreNotRead) {
   EXPECT_TRUE(is_closed);
 }
 
+// Slowly enough that a write waits for the client before the limit is passed.
+TEST(HttpServer, EndsStreamsThatAreNotReadWhileTheyAreWritten) {
+  std::atomic<bool> is_closed{false};
+  HttpLimits limits = short_limits();
+  limits.stream_bytes = 256 << 10;
+  const HttpServer server(
+      "127.0.0.1", 0,
+      [&](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
+        reply->when_closed([&] { is_closed = true; });
+        reply->begin_stream("text/event-stream");
+        const std::string data(1 << 16, 'a');
+        const Stopwatch clock;
+        while (!is_closed && clock.seconds() < 20) {
+          reply->write(data);
+          std::this_thread::sleep_for(milliseconds(2));
+        }
+      },
+      limits);
+  Client client(server.port());
+  ASSERT_TRUE(client.say(post("")));
+  const Stopwatch clock;
+  while (!is_closed && clock.seconds() < 20) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(is_closed);
+}
+
 TEST(HttpServer, AnswersGetWhileAllHandlersOfPostAreBusy) {
   std::atomic<bool> goes_on{false};
   const HttpServer server("127.0.0.1", 0,
