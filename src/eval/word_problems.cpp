@@ -6,7 +6,6 @@
 #include <array>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "eval/tasks.h"
@@ -384,12 +383,13 @@ Phrased phrase(Draws& draws, const NumberProblem& problem, bool held_out) {
   text += phrase_changes(draws, hash, problem, problem.changes, past);
   const bool new_question = held_out && draws.below(2) == 0;
   const FrameHash story = hash;
-  auto [question, is_new] = sample_question(draws, hash, problem, past);
-  while (is_new != new_question) {
+  for (;;) {
     hash = story;
-    std::tie(question, is_new) = sample_question(draws, hash, problem, past);
+    const auto [question, is_new] = sample_question(draws, hash, problem, past);
+    if (is_new == new_question) {
+      return {text + " " + question, new_question ? kHeldOutFrame : hash.value()};
+    }
   }
-  return {text + " " + question, new_question ? kHeldOutFrame : hash.value()};
 }
 
 std::string phrase_follow_up(Draws& draws, const NumberProblem& problem, const Change& change) {
