@@ -30,7 +30,7 @@ class HelpFormatter final : public CLI::FormatterBase {
 std::string value_of(const CLI::Option& option) {
   constexpr size_t kLongest = 24;
   if (is_flag(option)) return "";
-  const std::string choices = fmt::format("{}", fmt::join(choices_of(option), "|"));
+  std::string choices = fmt::format("{}", fmt::join(choices_of(option), "|"));
   if (!choices.empty() && choices.size() <= kLongest) return choices;
   if (!choices.empty()) return "NAME";
   const std::string type = option.get_type_name();

@@ -112,7 +112,7 @@ bool is_relative_file(std::string_view path) {
 }
 
 fs::path HubCache::home() {
-  if (const fs::path folder = from_variable("HF_HOME"); !folder.empty()) return folder;
+  if (fs::path folder = from_variable("HF_HOME"); !folder.empty()) return folder;
   const fs::path home = from_variable("HOME");
   return home.empty() ? home : home / ".cache" / "huggingface";
 }

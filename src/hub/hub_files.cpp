@@ -121,6 +121,7 @@ std::vector<HubFile> choose_included(const std::vector<HubFile>& files, const Hu
   });
   if (!chosen.empty()) return chosen;
   std::vector<std::string> names;
+  names.reserve(files.size());
   for (const HubFile& file : files) names.push_back(file.path);
   throw InputError("--include {}: no file of {} matches; expected a pattern for some of {}",
                    fmt::join(include, ", "), model.id(), listed(names));
@@ -131,7 +132,7 @@ std::vector<HubFile> choose_included(const std::vector<HubFile>& files, const Hu
 std::string parse_commit(std::string_view reply, const std::string& source) {
   const nlohmann::json json = parse_json(reply, source);
   const JsonObject object(json, source);
-  const std::string commit = object.text("sha");
+  std::string commit = object.text("sha");
   if (!is_commit(commit)) object.refuse("sha", "a commit of 40 hexadecimal digits");
   return commit;
 }

@@ -37,7 +37,7 @@ std::string variable(const char* name) {
 /// Without white space at both ends. A token is sent in a header and may hold nothing that ends one.
 std::string checked_token(std::string_view text, const std::string& source) {
   const size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  const std::string token(text.substr(start, text.find_last_not_of(" \t\r\n") + 1 - start));
+  std::string token(text.substr(start, text.find_last_not_of(" \t\r\n") + 1 - start));
   const bool is_plain =
       std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 32 && c < 127; });
   if (!is_plain || token.size() > 4096) {
@@ -250,7 +250,7 @@ fs::path pull(const PullOptions& options, PullObserver& observer, const std::ato
     observer.planned(blobs);
     check_disk(options, blobs);
     Downloads(options, blobs, counted, observer, stop).run();
-    const fs::path snapshot = options.cache.snapshot(options.model, plan.commit);
+    fs::path snapshot = options.cache.snapshot(options.model, plan.commit);
     for (const HubFile& file : plan.files) link_blob(snapshot / file.path, snapshot, file.blob);
     if (options.model.revision != plan.commit) {
       write_whole(options.cache.repository(options.model) / "refs" / options.model.revision, plan.commit);
