@@ -387,7 +387,9 @@ Phrased phrase(Draws& draws, const NumberProblem& problem, bool held_out) {
     hash = story;
     const auto [question, is_new] = sample_question(draws, hash, problem, past);
     if (is_new == new_question) {
-      return {text + " " + question, new_question ? kHeldOutFrame : hash.value()};
+      text += ' ';
+      text += question;
+      return {std::move(text), new_question ? kHeldOutFrame : hash.value()};
     }
   }
 }
