@@ -199,7 +199,7 @@ std::string object_pronoun(const NumberProblem& problem) {
   return problem.feminine ? "her" : "him";
 }
 
-/// Somebody else: a known name, a made-up one, or a relative of the person.
+/// Samples another participant: a known name, a random word as a name, or a relative of the person.
 std::string draw_other(Draws& draws, const NumberProblem& problem) {
   const uint32_t kind = draws.below(10);
   if (kind == 0) return capitalized(made_up_word(draws));

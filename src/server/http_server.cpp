@@ -263,7 +263,7 @@ class HttpServer::Implementation {
   }
 
   /// Closes the connection, of this address where one is given, that waits longest for a whole request.
-  /// False: there is none.
+  /// Returns whether one was closed.
   bool drop_waiting(const std::string* address) {
     const auto longest = std::find_if(waiting_.begin(), waiting_.end(), [&](const Connection* connection) {
       return address == nullptr || connection->address == *address;
