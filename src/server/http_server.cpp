@@ -22,6 +22,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -176,6 +177,10 @@ class HttpServer::Implementation {
       if (const std::shared_ptr<HttpReply> reply = weak.lock()) reply->close();
     }
     replies_.clear();
+    for (const std::shared_ptr<Connection>& connection : connections_) {
+      beast::error_code ignored;
+      connection->stream->socket().close(ignored);
+    }
   }
 
  private:
@@ -250,13 +255,13 @@ class HttpServer::Implementation {
       const auto found = addresses_.find(address);
       const size_t of_address = found == addresses_.end() ? 0 : found->second.connections;
       if (of_address >= limits_.connections_per_address && !drop_waiting(&address)) continue;  // closes it
-      if (num_connections_ >= limits_.connections && !drop_waiting(nullptr)) continue;
+      if (connections_.size() >= limits_.connections && !drop_waiting(nullptr)) continue;
       ++addresses_[address].connections;
-      ++num_connections_;
       auto connection = std::make_shared<Connection>(
           Connection{std::make_shared<beast::tcp_stream>(std::move(socket)), address});
-      asio::co_spawn(io_, converse(connection), [this, address](const std::exception_ptr&) {
-        --num_connections_;
+      connections_.insert(connection);
+      asio::co_spawn(io_, converse(connection), [this, connection, address](const std::exception_ptr&) {
+        connections_.erase(connection);
         if (--addresses_[address].connections == 0) addresses_.erase(address);
       });
     }
@@ -506,7 +511,7 @@ class HttpServer::Implementation {
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   uint16_t port_ = 0;
-  size_t num_connections_ = 0;
+  std::set<std::shared_ptr<Connection>> connections_;
   std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};
   std::map<const HttpReply*, std::weak_ptr<HttpReply>>
       replies_;  // being answered; of the connections' thread

@@ -100,6 +100,11 @@ TEST_F(FirstRun, ReadsThePromptFromStandardInput) {
   EXPECT_THAT(endless.err, HasSubstr("standard input has more than"));
 }
 
+TEST_F(FirstRun, EndsInputThatNeverEnds) {
+  expect_program_refuses(shell("yes | lacuna tokenize -m mini-llada"), "standard input: has more than");
+  expect_program_refuses(shell("yes | lacuna run -m mini-llada"), "standard input has more than");
+}
+
 TEST_F(FirstRun, SaysThatAModelWithoutATokenizerAnswersInIds) {
   const std::string golden =
       "lacuna run -m " LACUNA_SOURCE_DIR "/tests/golden/llada --prompt-tokens 5,6 -n 8";

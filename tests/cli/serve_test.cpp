@@ -67,6 +67,19 @@ kill -TERM $server; wait $server; echo "status $?")");
       << result.err;
 }
 
+TEST_F(Serve, NoticesThatItsModelWasWrittenToWhileItAnswered) {
+  ASSERT_EQ(shell("lacuna pack -m mini-llada -o packed --threads 1").exit_code, 0);
+  const ProgramResult result = beside_server("-m packed", R"(
+ask '{"prompt":"Mia","max_tokens":100,"steps":100,"stream":true,"lacuna":{"events":true}}' >answer &
+for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
+printf x | dd of=packed/$(ls packed | grep -m1 safetensors) bs=1 seek=100000 conv=notrunc 2>dd_log
+wait $!; cat answer
+kill -TERM $server; wait $server; echo "status $?")");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("was changed while the server ran"), HasSubstr("data: [DONE]\n\n"),
+                                HasSubstr("status 0")))
+      << result.err;
+}
+
 TEST_F(Serve, NeedsAKeyToServeOtherMachines) {
   const std::string serve = "serve -m " LACUNA_SOURCE_DIR "/models/mini-llada --host 0.0.0.0 --port 0 ";
   expect_program_refuses(lacuna(serve), "--insecure");

@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -159,50 +161,38 @@ TEST(HttpServer, NoticesThatAClientHasGoneWhichSentMore) {
   EXPECT_EQ(gone, 1);
 }
 
-TEST(HttpServer, EndsStreamsThatAreNotRead) {
+/// Whether a stream that its client does not read is closed, where its handler rests between writes.
+bool ends_unread_stream(size_t stream_bytes, milliseconds rest) {
   std::atomic<bool> is_closed{false};
   HttpLimits limits = short_limits();
-  limits.stream_bytes = 1 << 20;
+  limits.stream_bytes = stream_bytes;
   const HttpServer server(
       "127.0.0.1", 0,
       [&](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
         reply->when_closed([&] { is_closed = true; });
         reply->begin_stream("text/event-stream");
         const std::string data(1 << 16, 'a');
-        const Stopwatch clock;
-        while (!is_closed && clock.seconds() < 20) reply->write(data);
-      },
-      limits);
-  Client client(server.port());
-  ASSERT_TRUE(client.say(post("")));
-  const Stopwatch clock;
-  while (!is_closed && clock.seconds() < 20) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(is_closed);
-}
-
-// Slowly enough that a write waits for the client before the limit is passed.
-TEST(HttpServer, EndsStreamsThatAreNotReadWhileTheyAreWritten) {
-  std::atomic<bool> is_closed{false};
-  HttpLimits limits = short_limits();
-  limits.stream_bytes = 256 << 10;
-  const HttpServer server(
-      "127.0.0.1", 0,
-      [&](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
-        reply->when_closed([&] { is_closed = true; });
-        reply->begin_stream("text/event-stream");
-        const std::string data(1 << 16, 'a');
-        const Stopwatch clock;
-        while (!is_closed && clock.seconds() < 20) {
+        for (const Stopwatch clock; !is_closed && clock.seconds() < 20;) {
           reply->write(data);
-          std::this_thread::sleep_for(milliseconds(2));
+          std::this_thread::sleep_for(rest);
         }
       },
       limits);
   Client client(server.port());
-  ASSERT_TRUE(client.say(post("")));
-  const Stopwatch clock;
-  while (!is_closed && clock.seconds() < 20) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(is_closed);
+  client.say(post(""));
+  for (const Stopwatch clock; !is_closed && clock.seconds() < 20;) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return is_closed;
+}
+
+TEST(HttpServer, EndsStreamsThatAreNotRead) {
+  EXPECT_TRUE(ends_unread_stream(1 << 20, milliseconds(0)));
+}
+
+// Slowly enough that a write waits for the client before the limit is passed.
+TEST(HttpServer, EndsStreamsThatAreNotReadWhileTheyAreWritten) {
+  EXPECT_TRUE(ends_unread_stream(256 << 10, milliseconds(2)));
 }
 
 TEST(HttpServer, AnswersGetWhileAllHandlersOfPostAreBusy) {
@@ -217,6 +207,24 @@ TEST(HttpServer, AnswersGetWhileAllHandlersOfPostAreBusy) {
   Client client(server.port());
   ASSERT_TRUE(client.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
   EXPECT_THAT(client.hear("health"), HasSubstr("GET /health"));
+  goes_on = true;
+}
+
+TEST(HttpServer, AnswersProbesWhileAllHandlersAreBusy) {
+  std::atomic<bool> goes_on{false};
+  const HttpServer server("127.0.0.1", 0,
+                          [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+                            while (request.path != "/health" && !goes_on) std::this_thread::yield();
+                            echo(request, reply);
+                          });
+  std::vector<std::unique_ptr<Client>> busy;
+  for (int i = 0; i < 40; ++i) {
+    busy.push_back(std::make_unique<Client>(server.port()));
+    ASSERT_TRUE(busy.back()->say(i % 2 == 0 ? post("") : "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"));
+  }
+  Client client(server.port());
+  ASSERT_TRUE(client.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(client.hear("GET /health"), HasSubstr("GET /health"));
   goes_on = true;
 }
 
@@ -336,21 +344,28 @@ TEST(HttpServer, ClosesANewConnectionWhereAllWaitForReplies) {
 
 TEST(HttpServer, ReadsNoMoreBodiesThanItMay) {
   for (const bool by_address : {false, true}) {
+    std::atomic<bool> is_read{false};
+    std::atomic<bool> goes_on{false};
     HttpLimits limits = short_limits();
     (by_address ? limits.body_bytes_per_address : limits.all_body_bytes) = 10000;
     limits.body_seconds = seconds(30);
-    const HttpServer server("127.0.0.1", 0, echo, limits);
+    const HttpServer server(
+        "127.0.0.1", 0,
+        [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+          is_read = true;
+          while (!goes_on) std::this_thread::yield();
+          echo(request, reply);
+        },
+        limits);
     Client told(server.port());  // a length alone holds nothing
     told.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\n");
     Client first(server.port());
-    first.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\nExpect: 100-continue\r\n\r\n");
-    EXPECT_THAT(first.hear("\r\n\r\n"), HasSubstr("100 Continue"));
-    first.say(std::string(8900, 'b'));
-    std::this_thread::sleep_for(milliseconds(500));  // until they were read
+    first.say(post(std::string(9000, 'b')));
+    while (!is_read) std::this_thread::yield();
     Client second(server.port());
     second.say(post(std::string(2000, 'a')));
-    EXPECT_THAT(second.hear("aaa"), StartsWith("HTTP/1.1 503"));
-    first.say(std::string(100, 'b'));
+    EXPECT_THAT(second.hear(), StartsWith("HTTP/1.1 503"));
+    goes_on = true;
     EXPECT_THAT(first.hear("bbb"), HasSubstr("200 OK"));
     Client third(server.port());
     third.say(post("in"));
