@@ -425,7 +425,7 @@ void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply
     sentence = error.what();
   } catch (const InputError& error) {
     status = 400;
-    sentence = error.what();
+    sentence = in_request_terms(error.what());
   } catch (const std::exception& error) {
     sentence = error.what();
   }

@@ -72,6 +72,7 @@ class Reader {
   void read(std::optional<Integer>& field) const {
     // Some clients write 64.0; larger integers than these doubles cannot hold.
     constexpr double kMost = 9007199254740992.0;
+    if (value_.is_number_integer() && value_ < 0) refuse("a whole number from 0");
     if (value_.is_number_unsigned()) {
       const auto number = value_.get<uint64_t>();
       if (number > static_cast<uint64_t>(std::numeric_limits<Integer>::max())) refuse("a smaller number");
@@ -140,6 +141,34 @@ bool is_common_name(std::string_view name) {
     if (names(own, aliases, wanted) && (own != wanted || is_shared)) is_common = true;
   });
   return is_common;
+}
+
+std::string in_request_terms(std::string_view message) {
+  const auto request_name = [](std::string_view flag) -> std::optional<std::string> {
+    GenerationOptions options;
+    bool is_setting = false;
+    visit_options(options, [&](std::string_view own, const Aliases&, auto&, std::string_view) {
+      is_setting = is_setting || own == flag;
+    });
+    if (!is_setting) return {};
+    if (flag == "gen-length") return "max_tokens";
+    std::string name(flag);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return is_common_name(flag) ? name : "lacuna." + name;
+  };
+  const auto is_name = [](char letter) { return (letter >= 'a' && letter <= 'z') || letter == '-'; };
+  std::string result;
+  while (!message.empty()) {
+    const size_t flag = std::min(message.find("--"), message.size());
+    result += message.substr(0, flag);
+    message.remove_prefix(flag);
+    const size_t end = std::find_if_not(message.begin(), message.end(), is_name) - message.begin();
+    if (end > 2) {
+      result += request_name(message.substr(2, end - 2)).value_or(std::string(message.substr(0, end)));
+    }
+    message.remove_prefix(end);
+  }
+  return result;
 }
 
 nlohmann::ordered_json describe_settings() {

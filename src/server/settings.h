@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 #include "decode/options.h"
@@ -22,6 +23,11 @@ bool read_setting(std::string_view name, const nlohmann::json& value, std::strin
 /// steps
 /// ...), so that it means the same at the top level of a request.
 bool is_common_name(std::string_view name);
+
+/// A message about settings in a request's terms: "--gen-length" becomes "max_tokens", another setting that
+/// requests have at their top level its name with underscores ("block_length"), and the others stand in the
+/// request's own object ("lacuna.slot_size"). Flags of the command line that are no settings stay.
+std::string in_request_terms(std::string_view message);
 
 /// One object for each setting: name, aliases, type, help.
 nlohmann::ordered_json describe_settings();

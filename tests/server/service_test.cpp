@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 const std::string kStory =
     "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
@@ -355,8 +356,11 @@ TEST(Service, AnswersErrorsInOpenAisShape) {
     EXPECT_EQ(reply["error"]["type"], "invalid_request_error");
     return reply["error"]["message"].get<std::string>();
   };
-  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 100000}}), HasSubstr("positions"));
-  EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"lock", "nonsense"}}}}), HasSubstr("--lock"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 100000}}), HasSubstr("max_tokens 1023 at most"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", -3}}), HasSubstr("a whole number from 0"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 32}, {"block_length", 7}}),
+              StartsWith("block_length 7 does not divide max_tokens 32"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"lock", "nonsense"}}}}), StartsWith("lacuna.lock 'n"));
   EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"slot_size", 4}}}}), HasSubstr("not a ReFusion model"));
   EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"guide", true}}}}), HasSubstr("--guide"));
   EXPECT_THAT(message({{"prompt", {99999}}}), HasSubstr("outside the model's vocabulary"));
