@@ -125,10 +125,11 @@ BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
   }
   const std::string& text = story.text;
   std::vector<TextRange> holes;
-  if (!story.blanks.empty() && draws.below(2) == 0) {  // what the rest of the story determines
-    for (int count = draws.between(1, 2); count > 0; --count) {
-      const Blank& blank = draws.pick(story.blanks);
-      add_hole(holes, {blank.begin, blank.end});
+  if (!story.blanks.empty() && draws.below(4) != 0) {  // what the rest of the story determines
+    for (size_t begin = 0, end = 0; begin < story.blanks.size(); begin = end) {
+      while (end < story.blanks.size() && story.blanks[end].change == story.blanks[begin].change) ++end;
+      const Blank& blank = draws.pick(std::span(story.blanks).subspan(begin, end - begin));
+      if (holes.empty() || draws.below(4) != 0) add_hole(holes, {blank.begin, blank.end});
     }
   } else {
     const std::vector<TextRange> words = words_of(text);

@@ -121,6 +121,10 @@ void add_options(CLI::App& app, Arguments& a) {
                  "llada, dream: share of rows that are told stories with a few spans to restore")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_option("--copies-share", a.train.copies_share,
+                 "llada, dream: share of rows that hide all occurrences of one token, and nothing else")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app.add_option("--given-tail-share", a.data.given_tail_share,
                  "llada, dream: share of rows whose end tokens are given from a random place on")
       ->check(CLI::Range(0.0, 1.0))

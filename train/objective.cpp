@@ -25,7 +25,8 @@ enum Purpose : uint8_t {
   kNoiseWindow,
   kNoiseLevel,
   kNoiseCoin,
-  kNoiseToken
+  kNoiseToken,
+  kCopies,
 };
 
 torch::Tensor response_lengths(const Batch& batch) {
@@ -64,6 +65,22 @@ Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torc
               .masked_select(predicted)};
 }
 
+/// Where the response of a row holds one of its tokens, which `random` chooses among those of full weight.
+std::vector<int64_t> copies_of_one(const Batch& batch, int64_t row, uint64_t random) {
+  const bool* const response = batch.response[row].data_ptr<bool>();
+  const int64_t* const tokens = batch.tokens[row].data_ptr<int64_t>();
+  std::vector<int64_t> all, full;
+  for (int64_t at = 0; at < batch.tokens.size(1); ++at) {
+    if (!response[at]) continue;
+    all.push_back(at);
+    if (weight_of(batch, row, at) == 1) full.push_back(at);
+  }
+  if (full.empty()) return {};
+  const int64_t chosen = tokens[full[random % full.size()]];
+  std::erase_if(all, [&](int64_t at) { return tokens[at] != chosen; });
+  return all;
+}
+
 torch::Tensor to_tensor(const std::vector<int64_t>& values) {
   return torch::tensor(values, torch::kInt64);
 }
@@ -100,27 +117,40 @@ torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& 
 }  // namespace
 
 Examples masked_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
-                         uint64_t step) {
+                         uint64_t step, double copies_share) {
   const int64_t rows = batch.tokens.size(0);
   const int64_t length = batch.tokens.size(1);
-  const std::vector<double> ratios = spread_ratios(rows, seed, step);
+  std::vector<double> ratios = spread_ratios(rows, seed, step);
+  for (int64_t row = 0; row < rows; ++row) {
+    if (batch.response[row].sum().item<int64_t>() <= kFewTokens) ratios[static_cast<size_t>(row)] = 1;
+  }
   const RngStream coins(seed, kMasking, step);
+  const RngStream copies(seed, kCopies, step);
 
   torch::Tensor inputs = batch.tokens.clone();
+  torch::Tensor row_weights =
+      1 / (torch::tensor(ratios, torch::kFloat32).clamp_min(kMinWeightRatio) * response_lengths(batch));
   torch::Tensor masks = torch::zeros_like(batch.response);
   auto tokens = inputs.accessor<int64_t, 2>();
   auto masked = masks.accessor<bool, 2>();
   const auto response = batch.response.accessor<bool, 2>();
+  const auto mask = [&](int64_t row, int64_t at) {
+    masked[row][at] = true;
+    tokens[row][at] = mask_id;
+  };
   for (int64_t row = 0; row < rows; ++row) {
+    const auto number = static_cast<uint64_t>(row);
+    if (copies.uniform(2 * number) < copies_share) {
+      const std::vector<int64_t> alike = copies_of_one(batch, row, copies.bits(2 * number + 1));
+      for (const int64_t at : alike) mask(row, at);
+      if (!alike.empty()) row_weights[row] = 1 / static_cast<double>(alike.size());
+      continue;
+    }
     for (int64_t at = 0; at < length; ++at) {
       const double coin = coins.uniform(static_cast<uint64_t>(row * length + at));
-      if (!response[row][at] || coin >= ratios[static_cast<size_t>(row)]) continue;
-      masked[row][at] = true;
-      tokens[row][at] = mask_id;
+      if (response[row][at] && coin < ratios[number]) mask(row, at);
     }
   }
-  const torch::Tensor bounded = torch::tensor(ratios, torch::kFloat32).clamp_min(kMinWeightRatio);
-  const torch::Tensor row_weights = 1 / (bounded * response_lengths(batch));
   return examples_of(batch, inputs, masks, row_weights, family.shifted_logits);
 }
 
@@ -353,7 +383,7 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
   if (options.left_to_right) return next_token_examples(batch);
   switch (family.objective) {
     case Objective::kMaskedTokens:
-      return masked_examples(family, batch, options.mask_id, options.seed, step);
+      return masked_examples(family, batch, options.mask_id, options.seed, step, options.copies_share);
     case Objective::kNextToken:
       return next_token_examples(batch);
     case Objective::kBlocks:

@@ -117,13 +117,18 @@ struct Examples {
 inline constexpr double kMinRatio = 1e-3;  // of masked tokens
 inline constexpr double kMinWeightRatio =
     0.05;  // bounds the weight 1 / t: few tokens may be masked, in a row of few to learn
+inline constexpr int64_t kFewTokens = 4;    // a row of no more to learn has them all masked
 inline constexpr double kMaxLogSnr = 9;     // of either sign
 inline constexpr double kTailWeight = 0.1;  // of end tokens that only fill the row
 
 /// Masks a batch with random numbers that depend on seed and step alone. The ratios of a batch are spread
-/// evenly over [kMinRatio, 1] (one random offset, equal distances), which lowers the variance of the loss.
+/// evenly over [kMinRatio, 1] (one random offset, equal distances), which lowers the variance of the loss;
+/// that of a row with at most kFewTokens tokens to learn is 1.
+///   copies_share  of the rows: these have all occurrences of one random token masked and nothing else. A
+///                 decoder that commits the two least certain tokens together, as Dream's schedule does at
+///                 the end, asks for a result and its copy while neither can be read from the other.
 Examples masked_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
-                         uint64_t step);
+                         uint64_t step, double copies_share = 0);
 
 Examples next_token_examples(const Batch& batch);
 
@@ -156,6 +161,7 @@ Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t 
 struct ObjectiveOptions {
   int64_t mask_id = 0;
   std::vector<int64_t> slot_sizes;  ///< of the objective kSlots
+  double copies_share = 0;          ///< of masked_examples()
   uint64_t seed = 1;
   int64_t block_length = 8;  ///< of the objective kBlocks
   // Of the objective kInterpolation:

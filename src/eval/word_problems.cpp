@@ -411,10 +411,11 @@ InfillStory draw_infill_story(Draws& draws) {
   const NumberProblem problem = draw_word_problem(draws);
   InfillStory story;
   const auto append = [&](const std::string& text) { story.text += (story.text.empty() ? "" : " ") + text; };
+  size_t change_index = 0;
   const auto blank = [&](std::string_view sentence, std::string_view part,
                          std::vector<std::string> accepted) {
     const size_t begin = story.text.size() - sentence.size() + sentence.find(part);
-    story.blanks.push_back({begin, begin + part.size(), std::move(accepted)});
+    story.blanks.push_back({begin, begin + part.size(), change_index, std::move(accepted)});
   };
   const auto blank_number = [&](const std::string& sentence, int number) {
     blank(sentence, std::to_string(number), {std::to_string(number)});
@@ -422,6 +423,7 @@ InfillStory draw_infill_story(Draws& draws) {
   append(
       fmt::format(fmt::runtime(draws.pick(kOpenings).present), problem.name, problem.start, problem.object));
   for (size_t i = 0; i < problem.changes.size(); ++i) {
+    change_index = i;
     const Change& change = problem.changes[i];
     const Verb& verb = pick_verb(draws, change.gains);
     const std::string amount = fmt::format(

@@ -59,12 +59,13 @@ bool is_held_out(uint64_t frame);
 /// A span of a text that the rest of the text determines.
 struct Blank {
   size_t begin = 0, end = 0;          ///< bytes of the text
+  size_t change = 0;                  ///< of the story's changes, the one that it belongs to
   std::vector<std::string> accepted;  ///< what may stand there; the text's own words are among them
 };
 
 struct InfillStory {
   std::string text;
-  std::vector<Blank> blanks;  ///< ascending, at least two
+  std::vector<Blank> blanks;  ///< ascending, at least two; one of each change is determined by the others
 };
 
 /// A story told with the number after each change: "Mia has 12 shells. She finds 7 more. Now she has 19

@@ -71,6 +71,9 @@ class GgufWriter {
         file_.number(std::string("tokenizer.ggml.") + name + "_token_id", static_cast<uint32_t>(id));
     };
     token("eos", config_.eos_id);
+    for (const TokenId end : config_.end_ids) {
+      if (end != config_.eos_id) token("eot", end);
+    }
     token("padding", config_.pad_id);
     token("mask", config_.mask_id);
     file_.text("tokenizer.huggingface.json", read_text(folder_ / "tokenizer.json"));

@@ -52,6 +52,18 @@ TEST(MaskedExamples, HidesOnlyTokensOfTheResponse) {
   }
 }
 
+TEST(MaskedExamples, HidesAllCopiesOfOneTokenWhereToldTo) {
+  Batch batch = batch_of(1, 10, 4);
+  auto tokens = batch.tokens.accessor<int64_t, 2>();
+  for (int64_t at = 0; at < 10; ++at) tokens[0][at] = at % 2 + 1;
+  for (uint64_t step = 0; step < 20; ++step) {
+    const Examples masked = masked_examples(llada(), batch, kMask, 1, step, 1);
+    ASSERT_EQ(masked.targets.size(0), 3);  // 1 and 2 stand three times each behind the prompt
+    EXPECT_TRUE(masked.targets.eq(masked.targets[0]).all().item<bool>());
+    EXPECT_NEAR(masked.weights.sum().item<double>(), 1, 1e-6);
+  }
+}
+
 TEST(MaskedExamples, SpreadsTheRatiosOfABatchEvenly) {
   const Batch batch = batch_of(10, 11, 1);
   for (uint64_t step = 0; step < 20; ++step) {
