@@ -11,20 +11,20 @@ run: build/release/lacuna
 
 test: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)
-	ctest --preset dev -LE slow -j $(JOBS)
+	ctest --preset dev -LE 'slow|reference' -j $(JOBS)
 
 slow-test: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -j $(JOBS)
 
-# The official OpenAI client and a browser against the server, llama.cpp's writer of GGUF files against the loader;
-# their Python packages come from PyPI.
+# Everything that needs Python: the independent references of models, decoders and tokenizers, the official OpenAI
+# client and a browser against the server, llama.cpp's writer of GGUF files against the loader. Packages from PyPI.
 clients: build/dev/build.ninja
 	scripts/bootstrap clients
 	tests/reference/make_venv.sh build/clients --small
 	cmake --preset dev -DLACUNA_REFERENCE_PYTHON=$(CURDIR)/build/clients/bin/python
 	cmake --build --preset dev -j $(JOBS)
-	ctest --preset dev -L reference
+	ctest --preset dev -L reference -j $(JOBS)
 
 bench: build/release/lacuna
 	build/release/lacuna bench matmul

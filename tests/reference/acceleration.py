@@ -268,7 +268,7 @@ class Cached:
 class Guide:
     """A causal model of the same vocabulary and the rules of --guide-*. ends: its end tokens, its usual one first."""
     model: object
-    match: str = "top-k=2"
+    match: str = "relative=0.5"
     fallback: str = "dlm"
     block: int = 32
     ends: tuple = ()

@@ -6,7 +6,7 @@ vocab.json + merges.txt + added_tokens.json, and compares ids, and the text deco
 Special tokens that a text contains are text to both sides.
 
     python3 -m venv venv && venv/bin/pip install tokenizers
-    venv/bin/python tests/reference/tokenizer_parity.py build/dev/apps/lacuna/lacuna --rounds 50
+    venv/bin/python tests/reference/tokenizer_parity.py build/dev/lacuna --rounds 50
 
 Exit code 0: everything equal. A difference prints the seed of its round; `--seed S --rounds 1` repeats it.
 """
