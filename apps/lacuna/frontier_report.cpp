@@ -220,7 +220,7 @@ what it costs beside the family's plain decoder, which computes every row of eve
 from the raw rows in `frontier.jsonl`; `make results` writes this page and all others of this folder.
 
 - Machine: {}.
-- Commit: {}.
+- Commit (code and models): {}.
 - {} unseen samples of each setting, seed 0, one after the other; brackets after an accuracy are 95% Wilson intervals.
 - Time is the processor time of all cores, the least of {} runs, because other programs disturb it less than the clock.
 - Accuracies within each other's intervals are no different.
@@ -326,7 +326,7 @@ std::vector<FrontierFamily> frontier_families() {
       {"refusion", "mini-refusion", arithmetic, slots},
       {"refusion-records", "mini-refusion", "--task records", slots},
       {"sdar", "mini-sdar", arithmetic, blocks},
-      {"fast-dllm", "mini-fast-dllm", "--task retrieval --length 1024", needles},
+      {"fast-dllm", "bench/models/mini-fast-dllm-retrieval", "--task retrieval --length 1024", needles},
       {"llada2", "mini-llada2", arithmetic, blocks},
   };
 }

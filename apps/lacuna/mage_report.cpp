@@ -199,7 +199,7 @@ reports. The rules are in [block_diffusion.md](../block_diffusion.md). Written b
 raw rows in `mage.jsonl`, each with the command that gives it.
 
 - Machine: {}.
-- Commit: {}.
+- Commit (code and models): {}.
 - {} samples for each accuracy, seed 0; brackets are 95% Wilson intervals.
 - The machine is shared. Times are by the clock, medians of 3 passes of each kind in turn.
 - A tiny model, trained on generated tasks: read the ratios and the order of the methods.

@@ -82,7 +82,9 @@ class MaskedPage : private PageWriter {
   Measurement alone(const std::string& more) { return alone(more, grid_.model); }
 
   Measurement guided(const std::string& more) {
-    return alone(fmt::format("--guide {}{}{}", grid_.guide, more.empty() ? "" : " ", more));
+    const bool has_match = more.find("--guide-match") != std::string::npos;
+    return alone(fmt::format("--guide {}{}{}{}", grid_.guide, has_match ? "" : " --guide-match top-k=2",
+                             more.empty() ? "" : " ", more));
   }
 
   int32_t short_length() const { return grid_.lengths.front(); }
@@ -470,7 +472,7 @@ paper's figures beside it. The methods are in [masked_acceleration.md](../masked
 `make results` (`lacuna report masked`) from the raw rows in `masked.jsonl`, each with the command that gives it.
 
 - Machine: {}.
-- Commit: {}.
+- Commit (code and models): {}.
 - {} samples of each setting, seed 0; brackets after an accuracy are 95% Wilson intervals.
 - The machine is shared. Times are per problem, of the first {} samples, the fastest of {} runs: "seconds" by the
   clock, "processor s" what the program used on all cores. Speed-ups compare processor time, which other programs

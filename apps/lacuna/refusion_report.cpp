@@ -327,7 +327,7 @@ section beginning with what the paper reports. The rules of the modes are in [re
 `make results` (`lacuna report refusion`) from the raw rows in `refusion.jsonl`, each with the command that gives it.
 
 - Machine: {}.
-- Commit: {}.
+- Commit (code and models): {}.
 - {} samples of each setting, seed 0; brackets after an accuracy are 95% Wilson intervals.
 - The machine is shared. Times are of the first {} samples, one after the other (batch 1), the fastest of {} runs:
   "tokens/s" by the processor time that the program used on all cores, which other programs disturb less, and by the

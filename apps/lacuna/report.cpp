@@ -93,7 +93,7 @@ struct FrontierFlags : ReportFlags {
 };
 
 struct MageFlags : ReportFlags {
-  std::string needles = "mini-fast-dllm";
+  std::string needles = "bench/models/mini-fast-dllm-retrieval";
   std::string twin = "mini-qwen3";
   std::optional<std::vector<std::string>> shapes;
 };
@@ -579,9 +579,9 @@ void add_mage_report(CLI::App& report) {
       report.add_subcommand("mage", "Sparse attention over block diffusion, beside MAGE's figures");
   command->add_option("-m,--model", flags->model,
                       "The block diffusion model, which knows arithmetic (default mini-sdar)");
-  command->add_option(
-      "--needles", flags->needles,
-      "A block diffusion model that was trained on retrieval, or none (default mini-fast-dllm)");
+  command->add_option("--needles", flags->needles,
+                      "A block diffusion model that was trained on retrieval, or none (default "
+                      "bench/models/mini-fast-dllm-retrieval)");
   command->add_option("--twin", flags->twin,
                       "An autoregressive model with the same tokenizer, the control (default mini-qwen3)");
   command->add_option("--shapes", flags->shapes,

@@ -382,7 +382,7 @@ each section beginning with what the thesis reports. The rules are in
 `uniform.jsonl`, each with the command that gives it.
 
 - Machine: {}.
-- Commit: {}.
+- Commit (code and models): {}.
 - {} samples of {} for each accuracy, seed 0; brackets are 95% Wilson intervals. Answers of 32 positions in a context of 128.
 - The machine is shared. Times are processor times, the fastest of {} runs; at published shapes by the clock.
 - Tiny models: read the ratios, not the rates.

@@ -123,7 +123,7 @@ of its training.
 Written by `lacuna report zoo` from the raw rows in `zoo.jsonl`.
 
 - Machine: {}.
-- Commit: {}.
+- Commit (code and models): {}. Models that were trained anew since have their figures on their cards.
 - {} unseen samples of each task, seed {}; brackets are 95% Wilson intervals. Nothing is skipped: the plain decoder
   of each family, one token a step but for ReFusion, which has its default rules.
 )",

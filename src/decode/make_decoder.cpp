@@ -559,7 +559,7 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
   }
   expect_whole_prompt(config, prompt, "a guide");
 
-  settings.match = parse_guide_match(options.guide_match.value_or("top-k=2"));
+  settings.match = parse_guide_match(options.guide_match.value_or("relative=0.5"));
   settings.fallback = parse_guide_fallback(options.guide_fallback.value_or("dlm"));
   settings.guide_block = within("guide-block", options.guide_block, 32, 1, kMostGenLength);
   settings.guide_prompt = guide.prompt;

@@ -121,7 +121,7 @@ void visit_options(Options& options, Visit&& visit) {
   visit("lock", Aliases{}, options.lock,
         "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/masked_acceleration.md)");
   visit("guide-match", Aliases{}, options.guide_match,
-        "Drafts that the guide accepts: exact, top-k=K, relative=R or tau-literal=T (default top-k=2)");
+        "Drafts that the guide accepts: exact, top-k=K, relative=R or tau-literal=T (default relative=0.5)");
   visit("guide-fallback", Aliases{}, options.guide_fallback,
         "Where no draft is accepted, commit the first draft (dlm) or the guide's token (ar) (default dlm)");
   visit("guide-block", Aliases{}, options.guide_block,

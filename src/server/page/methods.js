@@ -47,7 +47,7 @@ const KINDS = {
   causal: { fields: ["top-p", "top-k", ...COMMON], methods: { "Left to right": {} } },
 };
 
-const GUIDED = { "Confirmed by the guide": { guide: true, "guide-match": "top-k=2" } };
+const GUIDED = { "Confirmed by the guide": { guide: true, "guide-match": "relative=0.5" } };
 
 /// Values that a field suggests; anything else may be typed.
 export const SUGGESTIONS = {
