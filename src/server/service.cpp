@@ -10,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "decode/likelihood.h"
 #include "decode/make_decoder.h"
+#include "decode/presets.h"
 #include "model/families.h"
 #include "server/api_error.h"
 #include "server/api_request.h"
@@ -38,7 +39,8 @@ void send_error(HttpReply& reply, int status, std::string_view sentence) {
 }
 
 /// Whether confidences are probabilities of tokens, so that their logarithms mean something.
-bool measures_probability(const ModelConfig& config, const GenerationOptions& options) {
+bool measures_probability(const ModelConfig& config, const GenerationOptions& given) {
+  const GenerationOptions options = with_preset(config, given);
   const bool is_dream = config.shifted_logits && !config.block_causal && !config.causal;
   const std::string unmask = options.unmask.value_or(is_dream ? "entropy" : "low-confidence");
   return !unmask.starts_with("entropy") && unmask.find("margin") == std::string::npos;

@@ -280,6 +280,15 @@ TEST(Service, SaysWhatLogprobsMean) {
   EXPECT_THAT(refused["error"]["message"].get<std::string>(), HasSubstr("logprobs"));
 }
 
+TEST(Service, KnowsThatAPresetMeasuresProbabilities) {
+  RunningServer server("mini-dream");  // whose own rule, entropy, measures none
+  const json body = {{"prompt", kStory}, {"max_tokens", 8}, {"logprobs", 1}};
+  EXPECT_EQ(server.post("/v1/completions", body).status(), 400);
+  json with_preset = body;
+  with_preset["lacuna"] = {{"preset", "balanced"}};
+  EXPECT_EQ(server.post("/v1/completions", with_preset).status(), 200);
+}
+
 TEST(Service, ScoresPromptsOfAnAutoregressiveModel) {
   RunningServer server("mini-qwen");
   const json body = {{"prompt", kStory}, {"max_tokens", 1}, {"logprobs", 1}, {"echo", true}};
