@@ -121,13 +121,16 @@ BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
   while (split_of(story.text) != Split::kTrain) story = draw_infill_story(draws);
   if (draws.below(4) == 0) {  // a question with its answer
     const Sample sample = find_task("phrasings").generate(Split::kTrain, options_.seed, index);
-    story = {sample.prompt + " " + sample.answer, {}};
+    story = {sample.prompt + " " + sample.answer, {}, {}};
   }
   const std::string& text = story.text;
   std::vector<TextRange> holes;
   if (!story.blanks.empty() && draws.below(4) != 0) {  // what the rest of the story determines
+    const bool hides_start = draws.below(6) == 0;      // and then nothing of the first change
+    if (hides_start) add_hole(holes, {story.start.begin, story.start.end});
     for (size_t begin = 0, end = 0; begin < story.blanks.size(); begin = end) {
       while (end < story.blanks.size() && story.blanks[end].change == story.blanks[begin].change) ++end;
+      if (hides_start && story.blanks[begin].change == 0) continue;
       const Blank& blank = draws.pick(std::span(story.blanks).subspan(begin, end - begin));
       if (holes.empty() || draws.below(4) != 0) add_hole(holes, {blank.begin, blank.end});
     }

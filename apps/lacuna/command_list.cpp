@@ -23,7 +23,7 @@ constexpr CommandEntry kEntries[] = {
     {"chat", kRun, {"lacuna chat -m mini-llada", "lacuna chat -m mini-sdar --no-live"}},
     {"infill",
      kRun,
-     {R"(lacuna infill -m mini-llada "Mia has [[2]] shells. She finds [[1-3]] more.")",
+     {R"(lacuna infill -m mini-llada "Mia has 12 shells. She [[1]] 5 of them. Now she has [[1]] shells.")",
       R"(lacuna infill -m mini-dream "Tom has 9 coins. He [[1]] 4.")"}},
     {"replay", kRun, {"lacuna replay trace.jsonl", "lacuna replay trace.jsonl --fps 5"}},
     {"serve",

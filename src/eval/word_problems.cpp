@@ -422,6 +422,9 @@ InfillStory draw_infill_story(Draws& draws) {
   };
   append(
       fmt::format(fmt::runtime(draws.pick(kOpenings).present), problem.name, problem.start, problem.object));
+  const std::string start = std::to_string(problem.start);
+  const size_t start_begin = story.text.find(start);
+  story.start = {start_begin, start_begin + start.size(), 0, {start}};
   for (size_t i = 0; i < problem.changes.size(); ++i) {
     change_index = i;
     const Change& change = problem.changes[i];

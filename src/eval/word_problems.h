@@ -65,6 +65,7 @@ struct Blank {
 
 struct InfillStory {
   std::string text;
+  Blank start;                ///< the number before all changes, determined where the first change is given
   std::vector<Blank> blanks;  ///< ascending, at least two; one of each change is determined by the others
 };
 

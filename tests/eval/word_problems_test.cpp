@@ -142,6 +142,9 @@ TEST(InfillStories, HaveBlanksThatTheirOwnWordsFill) {
   for (uint64_t index = 0; index < kSamples; ++index) {
     Draws draws = draws_of(index);
     const InfillStory story = draw_infill_story(draws);
+    EXPECT_EQ(story.text.substr(story.start.begin, story.start.end - story.start.begin),
+              story.start.accepted[0]);
+    EXPECT_LT(story.start.end, story.blanks[0].begin);
     ASSERT_GE(story.blanks.size(), 2);
     size_t last = 0;
     for (const Blank& blank : story.blanks) {
