@@ -73,7 +73,7 @@ struct RefusionFlags : ReportFlags {
 
 struct UniformFlags : ReportFlags {
   std::string masked = "mini-gidd-mask";
-  std::string judge = "mini-qwen";
+  std::string judge = "bench/models/mini-qwen-0.1.0";
   std::optional<std::vector<std::string>> shapes;
 };
 
@@ -563,8 +563,9 @@ void add_uniform_report(CLI::App& report) {
       report.add_subcommand("uniform", "Uniform-Cache and its instruments, beside the thesis's figures");
   command->add_option("-m,--model", flags->model, "The uniform GIDD model (default mini-gidd)");
   command->add_option("--masked", flags->masked, "The masked GIDD model (default mini-gidd-mask)");
-  command->add_option("--judge", flags->judge,
-                      "An autoregressive model with the same tokenizer (default mini-qwen)");
+  command->add_option(
+      "--judge", flags->judge,
+      "An autoregressive model with the same tokenizer (default bench/models/mini-qwen-0.1.0)");
   command->add_option("--shapes", flags->shapes,
                       "Models whose whole decodes are timed, or none (default random:gidd-3b,layers=1 and "
                       "random:gidd-10b,layers=1; --quick: none)");

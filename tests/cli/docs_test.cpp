@@ -321,8 +321,9 @@ TEST(Documentation, ShowsWhatItsCommandsPrint) {
     ++by_page[transcript.page];
   }
   for (const auto& model : fs::directory_iterator(LACUNA_SOURCE_DIR "/models")) {
-    const std::string card = "models/" + model.path().filename().string() + "/README.md";
-    EXPECT_GE(by_page[card], 1) << card << " shows no prompt to copy";
+    const std::string name = model.path().filename().string(), card = "models/" + name + "/README.md";
+    EXPECT_GE(by_page[card], name.starts_with("mini-gidd") ? 1 : 3)
+        << card << " shows too few prompts to copy";
   }
   fs::remove_all(folder);
 }
@@ -331,6 +332,8 @@ TEST(SlowDocumentation, HasCommandsThatRun) {
   const fs::path folder = fs::temp_directory_path() / "lacuna_docs_commands";
   fs::remove_all(folder);
   fs::create_directories(folder);
+  fs::create_directory_symlink(LACUNA_SOURCE_DIR "/bench", folder / "bench");
+  std::ofstream(folder / "question.txt") << "Tom has 9 coins. He loses 4. How many coins does Tom have now?";
   static const std::set<std::string> kRun = {"run", "eval", "compare", "inspect", "tokenize"};
   std::set<std::string> seen;
   for (const DocumentedCommand& command : commands()) {

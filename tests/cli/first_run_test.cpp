@@ -33,14 +33,26 @@ TEST_F(FirstRun, NeedsNoFlagsButAModelAndAPrompt) {
 
 constexpr std::array kDiffusionModels = {"mini-llada", "mini-dream",  "mini-gidd",      "mini-gidd-mask",
                                          "mini-sdar",  "mini-llada2", "mini-fast-dllm", "mini-refusion"};
-constexpr std::string_view kStory =
-    "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
+constexpr std::array kStories = {
+    "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?",
+    "Mia had 12 shells. Then she found 7 more and gave Sam 5 of them. How many did she have left?",
+    "There are 12 shells in Mia's bag. Sam gives her 7 more. Later she loses 5. How many shells are left?"};
 constexpr std::string_view kAnswer = "12+7=19. 19-5=14. The answer is 14.\n";
+
+/// The GIDD pair knows one wording, and mini-dream's default schedule commits the last two tokens together.
+bool knows_one_wording(std::string_view model) {
+  return model.starts_with("mini-gidd") || model == "mini-dream";
+}
 
 TEST_F(FirstRun, AnswersTheStoryOfTheReadmeWithoutFlags) {
   for (const char* const model : kDiffusionModels) {
-    EXPECT_EQ(shell(fmt::format("lacuna run -m {} -p \"{}\"", model, kStory)).out, kAnswer) << model;
-    EXPECT_EQ(shell(fmt::format("echo \"{}\" | lacuna chat -m {}", kStory, model)).out, kAnswer) << model;
+    for (const char* const story : kStories) {
+      if (story != kStories.front() && knows_one_wording(model)) continue;
+      EXPECT_EQ(shell(fmt::format("lacuna run -m {} -p \"{}\"", model, story)).out, kAnswer)
+          << model << ": " << story;
+      EXPECT_EQ(shell(fmt::format("echo \"{}\" | lacuna chat -m {}", story, model)).out, kAnswer)
+          << model << ": " << story;
+    }
   }
 }
 

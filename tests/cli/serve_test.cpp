@@ -51,7 +51,7 @@ ask '{"prompt":"Mia","max_tokens":100,"steps":100,"stream":true,"lacuna":{"event
 for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
 kill -TERM $server; sleep 0.05; get /health | head -1; wait $server; echo "status $?"; wait; cat answer)");
   EXPECT_THAT(result.out, AllOf(HasSubstr("503"), HasSubstr("status 0"),
-                                HasSubstr("\"finish_reason\":\"length\""), EndsWith("data: [DONE]\n\n")))
+                                HasSubstr("\"finish_reason\":\"stop\""), EndsWith("data: [DONE]\n\n")))
       << result.err;
 }
 
