@@ -163,7 +163,7 @@ std::string in_request_terms(std::string_view message) {
     result += message.substr(0, flag);
     message.remove_prefix(flag);
     const size_t end = std::find_if_not(message.begin(), message.end(), is_name) - message.begin();
-    if (end > 2) {
+    if (end > 0) {
       result += request_name(message.substr(2, end - 2)).value_or(std::string(message.substr(0, end)));
     }
     message.remove_prefix(end);

@@ -681,10 +681,10 @@ TEST_F(Cli, MeasuresHowLikelyTextsAre) {
     EXPECT_GE(result["perplexity_high"], result["perplexity"]);
     return result;
   };
-  // What the models were trained on they find likely: to one that knows nothing all 1,226 tokens are.
-  EXPECT_LT(perplexity("mini-qwen3")["perplexity"], 10);
-  EXPECT_LT(perplexity("mini-llada --draws 4")["perplexity"], 10);
-  EXPECT_LT(perplexity("mini-sdar --draws 4 --text-task arithmetic --difficulty 2")["perplexity"], 10);
+  // Far from 1,226, the perplexity of a uniform guess over the vocabulary.
+  EXPECT_LT(perplexity("mini-qwen3")["perplexity"], 4);
+  EXPECT_LT(perplexity("mini-llada --draws 4")["perplexity"], 4);
+  EXPECT_LT(perplexity("mini-sdar --draws 4 --text-task arithmetic --difficulty 2")["perplexity"], 6);
   const json exact = perplexity("mini-qwen3");
   EXPECT_EQ(exact["kind"], "exact, left to right");
   EXPECT_EQ(exact["settings"], json({{"seed", 0}}));

@@ -10,6 +10,7 @@
 #include "engine/result.h"
 #include "running_server.h"
 #include "server/api_request.h"
+#include "server/settings.h"
 
 namespace lacuna {
 namespace {
@@ -366,6 +367,7 @@ TEST(Service, AnswersErrorsInOpenAisShape) {
     return reply["error"]["message"].get<std::string>();
   };
   EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 100000}}), HasSubstr("max_tokens 1023 at most"));
+  EXPECT_EQ(in_request_terms("a -- b --gen-length 3, --api-key"), "a -- b max_tokens 3, --api-key");
   EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", -3}}), HasSubstr("a whole number from 0"));
   EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 32}, {"block_length", 7}}),
               StartsWith("block_length 7 does not divide max_tokens 32"));
