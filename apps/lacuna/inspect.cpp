@@ -225,6 +225,9 @@ Json report(const Findings& findings, int64_t canvas) {
   Json presets = Json::object();
   for (const Preset& preset : presets_of(config)) presets[std::string(preset.name)] = describe(preset);
   json["presets"] = std::move(presets);
+  const GenerationOptions defaults = with_defaults(config, {}, false);
+  json["default_unmask"] = defaults.unmask ? Json(*defaults.unmask) : Json();
+  json["default_tokens_per_step"] = defaults.tokens_per_step ? Json(*defaults.tokens_per_step) : Json();
   json["isa"] = default_table().name;
   json["warnings"] = findings.warnings;
   return json;
@@ -339,6 +342,12 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   const ChatTemplate& chat = findings.chat_template;
   print_line("chat template", chat.reason.empty() ? std::string(name_of(chat.format))
                                                   : fmt::format("{}: {}", name_of(chat.format), chat.reason));
+  if (!json["default_unmask"].is_null()) {
+    print_line("default --unmask", json["default_unmask"].get<std::string>());
+  }
+  if (!json["default_tokens_per_step"].is_null()) {
+    print_line("default --tokens-per-step", std::to_string(json["default_tokens_per_step"].get<int32_t>()));
+  }
   for (const Preset& preset : presets_of(config)) {
     print_line(fmt::format("preset {}", preset.name), describe(preset));
   }

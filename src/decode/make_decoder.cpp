@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,70 +22,6 @@ namespace lacuna {
 namespace {
 
 constexpr int32_t kMostGenLength = 1 << 20;
-
-constexpr std::string_view kUnmaskNames =
-    "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F; block diffusion "
-    "also "
-    "knows sequential, dynamic=TAU and entropy-bounded=E, but not origin";
-
-std::string with_dashes(std::string_view text) {
-  std::string result(text);
-  std::replace(result.begin(), result.end(), '_', '-');
-  return result;
-}
-
-/// The number after "name=", or `fallback` if there is none.
-double unmask_value(std::string_view text, double fallback, double most) {
-  const size_t equals = text.find('=');
-  if (equals == std::string_view::npos) return fallback;
-  const std::string_view digits = text.substr(equals + 1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || !(value > 0 && value <= most)) {
-    throw InputError("--unmask {}: '{}' is not a number in (0, {}]", text, digits, most);
-  }
-  return value;
-}
-
-/// How candidates are ordered and how many are taken, by one of the names that people use; sets what they are
-/// measured by. A name without a count rule of its own takes `family_rule`.
-UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, ConfidenceMeasure& measure,
-                          double eps = 1e-3) {
-  const std::string name = with_dashes(text.substr(0, text.find('=')));
-  UnmaskPolicy unmask;
-  unmask.count = family_rule;
-  measure = ConfidenceMeasure::kProbability;
-  const bool by_probability = name == "low-confidence" || name == "low-confidence-static" ||
-                              name == "maskgit" || name == "maskgit-plus";
-  if (name == "margin" || name == "topk-margin") {
-    measure = ConfidenceMeasure::kMargin;
-  } else if (name == "entropy") {
-    measure = ConfidenceMeasure::kNegativeEntropy;
-  } else if (name == "random") {
-    unmask.order = UnmaskOrder::kRandom;
-  } else if (name == "sequential") {
-    unmask.order = UnmaskOrder::kLeftToRight;
-  } else if (name == "dynamic" || name == "low-confidence-dynamic") {
-    unmask.count = Dynamic{unmask_value(text, 0.85, 1)};
-  } else if (name == "entropy-bounded") {
-    unmask.count = EntropyBounded{unmask_value(text, 0.35, 1e6)};
-    measure = ConfidenceMeasure::kNegativeEntropy;
-  } else if (name == "origin") {
-    unmask.count = EachOnItsOwn{static_cast<float>(eps)};
-  } else if (name == "threshold") {
-    unmask.count = Threshold{unmask_value(text, 0.9, 1)};
-  } else if (name == "factor") {
-    unmask.count = Factor{unmask_value(text, 1, 1e6)};
-  } else if (!by_probability) {
-    throw InputError("--unmask is '{}'; expected {}", text, kUnmaskNames);
-  }
-  const bool takes_value = unmask.runs_until_done() || std::holds_alternative<Dynamic>(unmask.count) ||
-                           std::holds_alternative<EntropyBounded>(unmask.count);
-  if (!takes_value && text.find('=') != std::string_view::npos) {
-    throw InputError("--unmask {}: '{}' takes no value", text, name);
-  }
-  return unmask;
-}
 
 template <typename T>
 T within(std::string_view flag, const std::optional<T>& value, T fallback, T least, T most) {
@@ -262,12 +197,9 @@ std::unique_ptr<Decoder> make_refusion(const ModelConfig& config, const Generati
   return std::make_unique<RefusionDecoder>(std::move(settings), std::move(prompt));
 }
 
-/// How a step of a block chooses; a family's default where nothing is asked for.
-void choose_unmasking(const ModelConfig& config, const GenerationOptions& options, BlockDiffusion& settings) {
-  const std::string usual = config.family == Family::kSdar ? "low-confidence"
-                            : config.shifted_logits        ? "dynamic=0.9"
-                                                           : "dynamic=0.95";
-  const std::string unmask = options.unmask.value_or(usual);
+/// How a step of a block chooses.
+void choose_unmasking(const GenerationOptions& options, BlockDiffusion& settings) {
+  const std::string& unmask = options.unmask.value();
   settings.unmask = parse_unmask(unmask, EvenSplit{}, settings.sampling.measure);
   const CountRule& count = settings.unmask.count;
   if (std::holds_alternative<EachOnItsOwn>(count) || std::holds_alternative<TimeSchedule>(count)) {
@@ -336,7 +268,7 @@ std::unique_ptr<Decoder> make_block_diffusion(const ModelConfig& config, const G
     refuse(options.sub_block_length.has_value(), "sub-block-length", "the model is not of Fast-dLLM v2");
     refuse(options.cache.has_value(), "cache", kReason);
   }
-  choose_unmasking(config, options, settings);
+  choose_unmasking(options, settings);
   if (options.edit) {
     if (config.shifted_logits) throw InputError("--edit: a shifted model draws no token from its own row");
     if (settings.sampling.measure != ConfidenceMeasure::kProbability) {
@@ -487,8 +419,7 @@ std::unique_ptr<Decoder> make_masked_diffusion(const ModelConfig& config, const 
   const double eps = within("eps", options.eps, 1e-3, 1e-9, 1.0);
   const CountRule family_rule =
       dream ? CountRule(TimeSchedule{static_cast<float>(eps)}) : CountRule(EvenSplit{});
-  settings.unmask = parse_unmask(options.unmask.value_or(dream ? "entropy" : "low-confidence"), family_rule,
-                                 sampling.measure, eps);
+  settings.unmask = parse_unmask(options.unmask.value(), family_rule, sampling.measure, eps);
   const UnmaskPolicy& unmask = settings.unmask;
   if (unmask.order == UnmaskOrder::kLeftToRight || std::holds_alternative<Dynamic>(unmask.count) ||
       std::holds_alternative<EntropyBounded>(unmask.count)) {
@@ -607,7 +538,7 @@ void check_options(const ModelConfig& config, const GenerationOptions& options) 
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& given,
                                       std::vector<TokenId> prompt, const DecoderContext& context) {
   refuse(given.preset && context.guide, "preset", "it chooses settings for decoding without --guide");
-  const GenerationOptions options = with_preset(config, given);
+  const GenerationOptions options = with_defaults(config, given, context.guide.has_value());
   const bool is_infill = !context.answer.empty();
   const auto size = static_cast<int64_t>(prompt.size());
   const int32_t gen_length =

@@ -1,5 +1,6 @@
 #include "decode/parse_policies.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -94,7 +95,64 @@ void apply_lock_item(std::string_view name, std::string_view value, SureLock& lo
   }
 }
 
+std::string with_dashes(std::string_view text) {
+  std::string result(text);
+  std::replace(result.begin(), result.end(), '_', '-');
+  return result;
+}
+
+/// The number after "name=", or `fallback` if there is none.
+double unmask_value(std::string_view text, double fallback, double most) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos) return fallback;
+  const std::string_view digits = text.substr(equals + 1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || !(value > 0 && value <= most)) {
+    throw InputError("--unmask {}: '{}' is not a number in (0, {}]", text, digits, most);
+  }
+  return value;
+}
+
 }  // namespace
+
+UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, ConfidenceMeasure& measure,
+                          double eps) {
+  const std::string name = with_dashes(text.substr(0, text.find('=')));
+  UnmaskPolicy unmask;
+  unmask.count = family_rule;
+  measure = ConfidenceMeasure::kProbability;
+  const bool by_probability = name == "low-confidence" || name == "low-confidence-static" ||
+                              name == "maskgit" || name == "maskgit-plus";
+  if (name == "margin" || name == "topk-margin") {
+    measure = ConfidenceMeasure::kMargin;
+  } else if (name == "entropy") {
+    measure = ConfidenceMeasure::kNegativeEntropy;
+  } else if (name == "random") {
+    unmask.order = UnmaskOrder::kRandom;
+  } else if (name == "sequential") {
+    unmask.order = UnmaskOrder::kLeftToRight;
+  } else if (name == "dynamic" || name == "low-confidence-dynamic") {
+    unmask.count = Dynamic{unmask_value(text, 0.85, 1)};
+  } else if (name == "entropy-bounded") {
+    unmask.count = EntropyBounded{unmask_value(text, 0.35, 1e6)};
+    measure = ConfidenceMeasure::kNegativeEntropy;
+  } else if (name == "origin") {
+    unmask.count = EachOnItsOwn{static_cast<float>(eps)};
+  } else if (name == "threshold") {
+    unmask.count = Threshold{unmask_value(text, 0.9, 1)};
+  } else if (name == "factor") {
+    unmask.count = Factor{unmask_value(text, 1, 1e6)};
+  } else if (!by_probability) {
+    throw InputError("--unmask is '{}'; expected {}", text, kUnmaskNames);
+  }
+  const bool takes_value = unmask.runs_until_done() || std::holds_alternative<Dynamic>(unmask.count) ||
+                           std::holds_alternative<EntropyBounded>(unmask.count);
+  if (!takes_value && text.find('=') != std::string_view::npos) {
+    throw InputError("--unmask {}: '{}' takes no value", text, name);
+  }
+  return unmask;
+}
 
 CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits) {
   if (text == "none") return NoCache{};

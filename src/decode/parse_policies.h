@@ -11,8 +11,20 @@
 #include "decode/sparse_policy.h"
 #include "decode/surelock.h"
 #include "decode/uniform_diffusion.h"
+#include "decode/unmask.h"
 
 namespace lacuna {
+
+inline constexpr std::string_view kUnmaskNames =
+    "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F; block diffusion "
+    "also "
+    "knows sequential, dynamic=TAU and entropy-bounded=E, but not origin";
+
+/// --unmask: which candidates a step commits, and how many. A name without a count rule of its own takes
+/// `family_rule`. `measure` is set to the confidence by which the rule orders candidates; `eps` is the time
+/// at which the schedule of "origin" ends.
+UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, ConfidenceMeasure& measure,
+                          double eps = 1e-3);
 
 /// --cache none|prefix|dual|free|free-literal|dkv, with --refresh (0: not given) and --cache-block.
 CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits);

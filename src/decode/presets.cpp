@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "decode/parse_policies.h"
 
 namespace lacuna {
 namespace {
@@ -38,6 +39,13 @@ void set(std::optional<Number>& field, std::string_view value) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   expects(error == std::errc() && end == value.data() + value.size(), "a preset's number is one");
   field = number;
+}
+
+/// The published default of each family.
+std::string_view family_unmask(const ModelConfig& config) {
+  if (!config.block_causal) return config.shifted_logits ? "entropy" : "low-confidence";
+  if (config.family == Family::kSdar) return "low-confidence";
+  return config.shifted_logits ? "dynamic=0.9" : "dynamic=0.95";
 }
 
 }  // namespace
@@ -94,6 +102,29 @@ GenerationOptions with_preset(const ModelConfig& config, GenerationOptions optio
     });
     expects(is_known, "visit_options() lists what a preset sets");
   }
+  return options;
+}
+
+GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide) {
+  options = with_preset(config, std::move(options));
+  const bool commits_tokens_at_once = config.noise && options.sampler.value_or("adaptive") == "adaptive";
+  if (commits_tokens_at_once && config.default_tokens_per_step > 0 && !options.tokens_per_step) {
+    options.tokens_per_step = config.default_tokens_per_step;
+  }
+  const bool unmasks = config.block_causal || (config.fills_canvas() && !has_guide);
+  if (!unmasks || options.unmask) return options;
+  const bool chooses_schedule = options.steps || options.eps || options.alg_temp;
+  if (config.default_unmask.empty() || chooses_schedule) {
+    options.unmask = std::string(family_unmask(config));
+    return options;
+  }
+  try {
+    ConfidenceMeasure ignored;
+    parse_unmask(config.default_unmask, EvenSplit{}, ignored);
+  } catch (const InputError& error) {
+    throw InputError("generation_config.json: \"lacuna.unmask\": {}", error.what());
+  }
+  options.unmask = config.default_unmask;
   return options;
 }
 

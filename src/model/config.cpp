@@ -88,9 +88,24 @@ void add_eos_ids(const JsonObject& json, ModelConfig& config) {
   }
 }
 
-/// The length of an answer that the publisher chose. Of the other settings that these files may hold none is
-/// taken: they are the defaults of a class (Dream's name another --unmask than its model card), or those of
-/// the autoregressive model that a diffusion model was made from.
+/// Decoding settings that the model's author chose for Lacuna. The other settings of generation_config.json
+/// are ignored: in published checkpoints they are the defaults of a class (Dream's name another --unmask than
+/// its model card), or those of the autoregressive model from which a diffusion model was made.
+void read_decoding_defaults(const JsonObject& generation, ModelConfig& config) {
+  if (!generation.has("lacuna")) return;
+  const JsonObject own = generation.object("lacuna");
+  for (const std::string& key : own.keys()) {
+    if (key != "unmask" && key != "tokens_per_step") own.refuse(key, "unmask or tokens_per_step");
+  }
+  constexpr size_t kLongestRule = 64;
+  config.default_unmask = own.text("unmask", "");
+  if (config.default_unmask.size() > kLongestRule) own.refuse("unmask", "the name of a rule");
+  if (own.has("tokens_per_step")) {
+    config.default_tokens_per_step = static_cast<int32_t>(own.integer("tokens_per_step", {1, 1 << 20}));
+  }
+}
+
+/// The length of an answer that the publisher chose.
 void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& config) {
   constexpr Range<int64_t> kLength{0, std::numeric_limits<int32_t>::max()};
   const int64_t tokens = json.integer("max_new_tokens", kLength, 0);
@@ -188,6 +203,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
                   [&](const JsonObject& generation) {
                     add_eos_ids(generation, config);
                     read_answer_length(generation, true, config);
+                    read_decoding_defaults(generation, config);
                   });
   // A max_length in config.json is what an older library left there, not a choice.
   if (config.max_new_tokens == 0 && config.max_length == 0) read_answer_length(json, false, config);

@@ -130,6 +130,10 @@ struct ModelConfig {
   int64_t max_new_tokens = 0;
   int64_t max_length = 0;  ///< of the prompt and the answer together; only where max_new_tokens is 0
 
+  // Decoding settings for a run that chooses none, from the object "lacuna" of generation_config.json.
+  std::string default_unmask;  ///< --unmask of masked and block diffusion; empty: the family's default
+  int32_t default_tokens_per_step = 0;  ///< --tokens-per-step of GIDD; 0: the family's default
+
   int64_t q_dim() const { return num_heads * head_dim; }
   int64_t kv_dim() const { return num_kv_heads * head_dim; }
   /// Whether any layer does; the first may still be dense.

@@ -40,9 +40,7 @@ void send_error(HttpReply& reply, int status, std::string_view sentence) {
 
 /// Whether confidences are probabilities of tokens, so that their logarithms mean something.
 bool measures_probability(const ModelConfig& config, const GenerationOptions& given) {
-  const GenerationOptions options = with_preset(config, given);
-  const bool is_dream = config.shifted_logits && !config.block_causal && !config.causal;
-  const std::string unmask = options.unmask.value_or(is_dream ? "entropy" : "low-confidence");
+  const std::string unmask = with_defaults(config, given, false).unmask.value_or("");
   return !unmask.starts_with("entropy") && unmask.find("margin") == std::string::npos;
 }
 

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -84,6 +86,56 @@ TEST(Presets, AreOptional) {
   options.gen_length = 8;
   const GenerationOptions found = with_preset(tiny_configs()[0], options);
   EXPECT_FALSE(found.cache || found.unmask || found.eos_exit);
+}
+
+template <typename T>
+GenerationOptions with(std::optional<T> GenerationOptions::*option, T value) {
+  GenerationOptions options;
+  options.*option = std::move(value);
+  return options;
+}
+
+TEST(Defaults, AreThoseOfTheFamilyWhereTheModelHasNone) {
+  for (const ModelConfig& config : every_kind()) {
+    const bool unmasks = config.fills_canvas() || config.block_causal;
+    EXPECT_EQ(with_defaults(config, {}, false).unmask.has_value(), unmasks) << config.architecture;
+    EXPECT_FALSE(with_defaults(config, {}, false).tokens_per_step.has_value());
+    EXPECT_FALSE(with_defaults(config, {}, true).unmask.has_value() && config.fills_canvas());
+  }
+}
+
+TEST(Defaults, OfTheModelGiveWayToAnyOptionThatChoosesASchedule) {
+  ModelConfig config = tiny_configs()[0];
+  config.default_unmask = "threshold=1";
+  EXPECT_EQ(with_defaults(config, {}, false).unmask, "threshold=1");
+  EXPECT_EQ(with_defaults(config, with<std::string>(&GenerationOptions::unmask, "margin"), false).unmask,
+            "margin");
+  EXPECT_EQ(with_defaults(config, with(&GenerationOptions::steps, 4), false).unmask, "low-confidence");
+  EXPECT_EQ(with_defaults(config, with<std::string>(&GenerationOptions::preset, "fast"), false).unmask,
+            "threshold=0.9");
+  EXPECT_FALSE(with_defaults(config, {}, true).unmask.has_value());
+}
+
+TEST(Defaults, OfTheModelChooseHowManyNoisyTokensAStepReplaces) {
+  for (ModelConfig config : every_kind()) {
+    config.default_tokens_per_step = 1;
+    const bool has_noise = config.noise.has_value();
+    EXPECT_EQ(with_defaults(config, {}, false).tokens_per_step.has_value(), has_noise);
+    EXPECT_EQ(with_defaults(config, with(&GenerationOptions::tokens_per_step, 2), false).tokens_per_step, 2);
+    EXPECT_FALSE(with_defaults(config, with<std::string>(&GenerationOptions::sampler, "ancestral"), false)
+                     .tokens_per_step.has_value());
+  }
+}
+
+TEST(Defaults, OfTheModelMustBeRules) {
+  ModelConfig config = tiny_configs()[0];
+  config.default_unmask = "fastest";
+  EXPECT_THAT(
+      [&] {
+        make_decoder(config, {}, {1, 2});
+      },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("generation_config.json: \"lacuna.unmask\""),
+                                      HasSubstr("'fastest'"), HasSubstr("low-confidence"))));
 }
 
 TEST(Presets, RefuseUnknownNames) {

@@ -237,6 +237,25 @@ TEST(Config, TakesTheLengthOfAnswersFromTheGenerationConfigFirst) {
       ThrowsMessage<InputError>(HasSubstr("folder/generation_config.json: \"max_new_tokens\" is -1")));
 }
 
+TEST(Config, ReadsTheDecodingDefaultsOfAModel) {
+  const json base = dense("DreamModel");
+  EXPECT_EQ(read(base, {{"alg", "origin"}, {"steps", 512}}).default_unmask, "");
+  const json own = {{"lacuna", {{"unmask", "threshold=1"}, {"tokens_per_step", 2}}}};
+  EXPECT_EQ(read(base, own).default_unmask, "threshold=1");
+  EXPECT_EQ(read(base, own).default_tokens_per_step, 2);
+  const std::vector<json> refused = {{{"lacuna", 1}},
+                                     {{"lacuna", {{"steps", 4}}}},
+                                     {{"lacuna", {{"unmask", 1}}}},
+                                     {{"lacuna", {{"unmask", std::string(65, 'x')}}}},
+                                     {{"lacuna", {{"tokens_per_step", 0}}}},
+                                     {{"lacuna", {{"tokens_per_step", 1e9}}}}};
+  for (const json& generation : refused) {
+    EXPECT_THAT([&] { read(base, generation); },
+                ThrowsMessage<InputError>(HasSubstr("folder/generation_config.json: \"lacuna")))
+        << generation.dump();
+  }
+}
+
 TEST(Config, RefusesGiddVariantsThatItWouldComputeWrongly) {
   expect_refused(gidd(), "weight_scaling", "fan_in", "is \"fan_in\"; expected 1");
   expect_refused(gidd(), "is_causal", true, "is true; expected false");

@@ -282,12 +282,14 @@ TEST(Service, SaysWhatLogprobsMean) {
 }
 
 TEST(Service, KnowsThatAPresetMeasuresProbabilities) {
-  RunningServer server("mini-dream");  // whose own rule, entropy, measures none
-  const json body = {{"prompt", kStory}, {"max_tokens", 8}, {"logprobs", 1}};
-  EXPECT_EQ(server.post("/v1/completions", body).status(), 400);
-  json with_preset = body;
-  with_preset["lacuna"] = {{"preset", "balanced"}};
-  EXPECT_EQ(server.post("/v1/completions", with_preset).status(), 200);
+  RunningServer server("mini-dream");
+  const auto status = [&](const json& settings) {
+    const json body = {{"prompt", kStory}, {"max_tokens", 8}, {"logprobs", 1}, {"lacuna", settings}};
+    return server.post("/v1/completions", body).status();
+  };
+  EXPECT_EQ(status({{"steps", 8}}), 400) << "with a schedule, Dream's own rule, entropy, measures none";
+  EXPECT_EQ(status({{"preset", "balanced"}}), 200);
+  EXPECT_EQ(status(json::object()), 200) << "the model's own rule measures probabilities";
 }
 
 TEST(Service, ScoresPromptsOfAnAutoregressiveModel) {
