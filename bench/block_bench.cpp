@@ -152,8 +152,7 @@ class BlockBench {
 
   void forward(const StepPlan& plan) {
     KvCache* caches[] = {&cache_};
-    drawn_.resize(plan.logits.size());
-    model_.forward(context_, plan, caches, workspace_, drawn_);
+    model_.forward(context_, plan, caches, workspace_);
   }
 
   BlockPassTiming timing_of(const PassKind& kind, int32_t prefix) {
@@ -168,7 +167,6 @@ class BlockBench {
   const BlockBenchOptions& options_;
   KvCache cache_;
   Workspace workspace_;
-  std::vector<RowStatistics> drawn_;
   std::vector<std::pair<PassKind, Runs>> kinds_;
   SparseAttention remembered_;
 };

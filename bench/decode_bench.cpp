@@ -12,6 +12,7 @@
 #include "cache/kv_cache.h"
 #include "cache/output_cache.h"
 #include "decode/make_decoder.h"
+#include "engine/pass_loop.h"
 #include "model/cost.h"
 
 namespace lacuna {
@@ -24,30 +25,13 @@ using PassKind = std::tuple<ModelRole, int32_t, size_t>;
 struct RecordedPass {
   ModelRole role = ModelRole::kMain;
   StepPlan plan;
+  std::vector<KvCache*> caches;
   std::vector<LogitRow> further;
   std::vector<DriftProbe> probes;
-  bool remembers = false;
-
-  /// Appends one request's part.
-  void append(const StepPlan& part, int32_t first_sequence, std::vector<LogitRow> part_further,
-              std::vector<DriftProbe> part_probes) {
-    const int32_t first_row = plan.num_rows();
-    const auto first_rule = static_cast<int32_t>(plan.rules.size());
-    plan.append(part, first_sequence);
-    for (LogitRow& logit : part_further) {
-      logit.row += first_row;
-      logit.rule += first_rule;
-      further.push_back(logit);
-    }
-    for (DriftProbe& probe : part_probes) {
-      probe.row += first_row;
-      if (probe.unconditional_row >= 0) probe.unconditional_row += first_row;
-      probes.push_back(probe);
-    }
-  }
+  std::vector<OutputCache*> outputs;  // empty: nothing is remembered
 };
 
-/// One request, its posteriors made up.
+/// One request with synthetic posteriors.
 class Simulation {
  public:
   Simulation(std::unique_ptr<Decoder> decoder, const ModelConfig& config, const DecodeBenchOptions& options,
@@ -60,42 +44,22 @@ class Simulation {
 
   Decoder& decoder() { return *decoder_; }
 
-  /// Advances by one pass and adds what it computes to `pass`.
-  void advance(int32_t first_sequence, RecordedPass& pass) {
-    const StepPlan plan = decoder_->plan();
-    if (decoder_->role() == ModelRole::kMain) {
-      for (size_t i = 0; i < plan.tokens.size(); ++i) {
-        int32_t& reads = reads_[plan.positions[i]];
-        reads = plan.tokens[i] == mask_id_ ? 0 : reads + 1;
-      }
-    }
-    StepReport report = decoder_->apply(make_up(plan, plan.logits));
-    const std::vector<LogitRow> further = copy_of(decoder_->further_logits());
-    if (!further.empty()) decoder_->apply_further(make_up(plan, further), report);
-    const std::vector<DriftProbe> probes = copy_of(decoder_->drift_probes());
-    std::vector<Drift> drifts;
-    for (const DriftProbe& probe : probes) {
-      const bool settled = reads_[probe.cell] > options_.settle_passes;
-      drifts.push_back({settled ? 0 : 1e9, 0});
-    }
-    decoder_->apply_drift(drifts, report);
-    pass.append(plan, first_sequence, further, probes);
+  /// A row of the main model's pass over the request reads `token` at `position`.
+  void count_read(int32_t position, TokenId token) {
+    int32_t& reads = reads_[position];
+    reads = token == mask_id_ ? 0 : reads + 1;
+  }
+
+  RowStatistics sample(const StepPlan& plan, const LogitRow& logit) {
+    return plans_slots_ ? slot_statistics(plan, logit) : statistics();
+  }
+
+  Drift drift(const DriftProbe& probe) {
+    const bool converged = reads_[probe.cell] > options_.settle_passes;
+    return {converged ? 0 : 1e9, 0};
   }
 
  private:
-  template <typename T>
-  static std::vector<T> copy_of(std::span<const T> values) {
-    return {values.begin(), values.end()};
-  }
-
-  std::vector<RowStatistics> make_up(const StepPlan& plan, std::span<const LogitRow> wanted) {
-    std::vector<RowStatistics> drawn;
-    for (const LogitRow& logit : wanted) {
-      drawn.push_back(plans_slots_ ? slot_statistics(plan, logit) : statistics());
-    }
-    return drawn;
-  }
-
   RowStatistics statistics() {
     RowStatistics made_up;
     made_up.token = 1;
@@ -133,6 +97,59 @@ class Simulation {
   std::map<int32_t, int32_t> drafts_;  // by position: times that it was drafted
 };
 
+/// Records passes instead of computing them, and answers with the synthetic posteriors of their requests.
+class Recorder final : public PassRunner {
+ public:
+  ///   request_of_sequence  of the pass that comes next
+  void begin(ModelRole role, std::vector<Simulation*> request_of_sequence) {
+    pass_ = {};
+    pass_.role = role;
+    request_of_sequence_ = std::move(request_of_sequence);
+  }
+  RecordedPass& pass() { return pass_; }
+
+  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
+    pass_.plan = plan;
+    pass_.caches.assign(caches.begin(), caches.end());
+    request_of_row_.resize(plan.tokens.size());
+    for (const RowGroup& group : plan.groups) {
+      Simulation* request = request_of_sequence_[static_cast<size_t>(group.sequence)];
+      for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+        const auto index = static_cast<size_t>(row);
+        request_of_row_[index] = request;
+        if (pass_.role == ModelRole::kMain) request->count_read(plan.positions[index], plan.tokens[index]);
+      }
+    }
+    sample(plan.logits);
+    kv_drift_.assign(plan.measures_kv_drift ? plan.tokens.size() : 0, 0);
+    return {samples_, kv_drift_};
+  }
+
+  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
+    pass_.further.assign(wanted.logits.begin(), wanted.logits.end());
+    pass_.probes.assign(wanted.probes.begin(), wanted.probes.end());
+    pass_.outputs.assign(outputs.begin(), outputs.end());
+    sample(wanted.logits);
+    drifts_.clear();
+    for (const DriftProbe& probe : wanted.probes) drifts_.push_back(request_of(probe.row).drift(probe));
+    return {samples_, drifts_};
+  }
+
+ private:
+  Simulation& request_of(int32_t row) { return *request_of_row_[static_cast<size_t>(row)]; }
+
+  void sample(std::span<const LogitRow> wanted) {
+    samples_.clear();
+    for (const LogitRow& logit : wanted) samples_.push_back(request_of(logit.row).sample(pass_.plan, logit));
+  }
+
+  RecordedPass pass_;
+  std::vector<Simulation*> request_of_sequence_, request_of_row_;
+  std::vector<RowStatistics> samples_;
+  std::vector<float> kv_drift_;
+  std::vector<Drift> drifts_;
+};
+
 struct Stores {
   std::vector<KvCache> caches;
   std::vector<OutputCache> outputs;
@@ -153,17 +170,29 @@ class Run {
     for (bool active = true; active;) {
       active = false;
       for (const ModelRole role : {ModelRole::kMain, ModelRole::kGuide}) {
-        RecordedPass pass{role, {}, {}, {}, false};
-        int32_t sequence = 0;
+        const bool is_main = role == ModelRole::kMain;
+        Stores& stores = stores_[static_cast<size_t>(role)];
+        std::vector<PassMember> members;
+        std::vector<Simulation*> request_of_sequence;
+        size_t sequence = 0;
         for (Simulation& request : batch) {
           Decoder& decoder = request.decoder();
-          const int32_t first_sequence = sequence;
-          sequence += role == ModelRole::kMain ? decoder.num_sequences() : 1;
+          const size_t first = sequence;
+          const auto count = static_cast<size_t>(is_main ? decoder.num_sequences() : 1);
+          sequence += count;
           if (decoder.done() || decoder.role() != role) continue;
-          pass.remembers = decoder.remembers_outputs() && role == ModelRole::kMain;
-          request.advance(first_sequence, pass);
+          PassMember& member = members.emplace_back();
+          member.decoder = &decoder;
+          member.caches = std::span(stores.caches).subspan(first, count);
+          if (is_main && decoder.remembers_outputs()) {
+            member.outputs = std::span(stores.outputs).subspan(first, count);
+          }
+          request_of_sequence.insert(request_of_sequence.end(), count, &request);
         }
-        if (pass.plan.num_rows() == 0) continue;
+        if (members.empty()) continue;
+        recorder_.begin(role, std::move(request_of_sequence));
+        loop_.make_pass(recorder_, members);
+        RecordedPass& pass = recorder_.pass();
         active = true;
         count(pass);
         const PassKind kind{role, pass.plan.num_rows(), pass.plan.logits.size()};
@@ -178,22 +207,13 @@ class Run {
   double compute(const KernelContext& context, size_t index) {
     const RecordedPass& pass = kept_[index];
     const auto which = static_cast<size_t>(pass.role);
-    std::vector<KvCache*> caches;
-    std::vector<OutputCache*> outputs;
-    for (KvCache& cache : stores_[which].caches) caches.push_back(&cache);
-    for (OutputCache& output : stores_[which].outputs) outputs.push_back(&output);
-    drawn_.resize(std::max(pass.plan.logits.size(), pass.further.size()));
-    const std::span<RowStatistics> drawn(drawn_);
-    drifts_.resize(pass.probes.size());
+    const Model& model = *models_[which];
+    Workspace& workspace = workspaces_[which];
     const Stopwatch clock;
-    models_[which]->forward(context, pass.plan, caches, workspaces_[which],
-                            drawn.first(pass.plan.logits.size()));
-    if (!pass.further.empty()) {
-      models_[which]->draw_further(context, pass.plan, pass.further, workspaces_[which],
-                                   drawn.first(pass.further.size()));
-    }
-    if (pass.remembers) {
-      models_[which]->measure_drift(context, pass.plan, pass.probes, outputs, workspaces_[which], drifts_);
+    model.forward(context, pass.plan, pass.caches, workspace);
+    const FollowUp follow_up{pass.further, pass.probes};
+    if (!follow_up.empty() || !pass.outputs.empty()) {
+      model.follow_up(context, pass.plan, follow_up, pass.outputs, workspace);
     }
     return clock.seconds();
   }
@@ -248,8 +268,8 @@ class Run {
   std::vector<RecordedPass> kept_;
   Stores stores_[2];  // by ModelRole
   Workspace workspaces_[2];
-  std::vector<RowStatistics> drawn_;
-  std::vector<Drift> drifts_;
+  Recorder recorder_;
+  PassLoop loop_;
 };
 
 /// Passes of a run to time, and how many of its passes each stands for.

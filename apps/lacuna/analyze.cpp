@@ -152,7 +152,6 @@ class RequestMaker {
     const int32_t count = flags_.prompt ? 1 : flags_.samples.value_or(4);
     for (int32_t i = 0; i < count; ++i) {
       requests.push_back(make_request(static_cast<uint64_t>(i)));
-      block_of(*requests.back());  // an InputError where there is none
     }
     return requests;
   }
@@ -419,7 +418,8 @@ Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& fla
                     Prepare&& before_loading) {
   const ModelSource source = find_analyzed(instrument, flags);
   const std::vector<std::unique_ptr<Decoder>> requests = RequestMaker(flags, source).make();
-  if (instrument.compares_caches) as_uniform_diffusion(*requests.front());
+  expect_blocks(source.config);
+  if (instrument.compares_caches) expect_uncached_plan(*requests.front());
   before_loading();
   const LoadedModel loaded = load_model(flags, source);
   ProgressBar bar("Analyzing");

@@ -41,7 +41,8 @@ PassWork AutoregressiveDecoder::uncached_work() const {
   return work_of(everything);
 }
 
-StepReport AutoregressiveDecoder::apply(std::span<const RowStatistics> drawn) {
+StepReport AutoregressiveDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   num_kept_ = pass_end();
   const int32_t position = length();
   const bool is_read = num_kept_ == position;

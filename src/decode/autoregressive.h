@@ -34,7 +34,7 @@ class AutoregressiveDecoder final : public Decoder {
   ExactPrefix exact_prefix() const override { return {1, prompt_length_ - 1, prompt_length_, num_kept_}; }
   void skip_prefix(int32_t count) override { num_kept_ = count; }
   const StepPlan& plan() override;
-  StepReport apply(std::span<const RowStatistics> drawn) override;
+  StepReport apply(const PassResult& result) override;
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override {
     return BaselineRequest{prompt_length_, options_.gen_length, length() - prompt_length_};

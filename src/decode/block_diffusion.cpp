@@ -174,7 +174,8 @@ PassWork BlockDiffusionDecoder::uncached_work() const {
   return work;
 }
 
-StepReport BlockDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
+StepReport BlockDiffusionDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: one draw for each that was planned");
   is_planned_ = false;
   StepReport report;

@@ -56,7 +56,7 @@ class BlockDiffusionDecoder final : public Decoder {
   std::optional<BaselineRequest> baseline_request() const override {
     return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
   }
-  StepReport apply(std::span<const RowStatistics> drawn) override;
+  StepReport apply(const PassResult& result) override;
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override { return stop_reason_; }
@@ -64,8 +64,7 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t num_final() const override;
   /// That is denoised, or for which others are being kept.
   IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
-  /// Of all blocks that are denoised, if each takes --steps.
-  int32_t planned_steps() const {
+  int32_t planned_steps() const override {
     return (num_cells() / options_.block_length - first_block_) * options_.steps;
   }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/token.h"
@@ -12,6 +13,7 @@
 #include "kernels/attention.h"
 #include "model/cost.h"
 #include "model/drift.h"
+#include "model/pass_result.h"
 #include "model/plan.h"
 #include "model/sampling.h"
 
@@ -67,15 +69,22 @@ struct ExactPrefix {
   int32_t kept = 0;          ///< positions whose K/V lie in their cells
 };
 
+/// How likely the model finds a token.
+struct TokenScore {
+  /// Natural logarithm, by the model's raw logits; -infinity for a probability of 0; none for given tokens.
+  std::optional<double> logprob;
+  std::optional<std::pair<TokenId, double>> best;  ///< the most likely token there and its logprob
+};
+
 enum class StopReason : uint8_t {
   kLength,    ///< every position is done
   kEndToken,  ///< the answer holds a token that ends it
   kStopText,  ///< the answer holds a text that ends it
 };
 
-/// A state machine: plan(), a forward pass, apply(), and where outputs are remembered apply_drift(), until
-/// done(). A plan numbers the request's own sequences from 0 and its rows from 0; whoever runs several
-/// requests appends their plans.
+/// A state machine: plan(), a forward pass, apply(), and apply_follow_up() where there is more to ask, until
+/// done(). engine/pass_loop.h drives it. A plan numbers the request's own sequences from 0 and its rows from
+/// 0; whoever runs several requests appends their plans.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -86,7 +95,7 @@ class Decoder {
 
   /// Cells of the guide's K/V store; 0: no guide.
   virtual int32_t num_guide_cells() const { return 0; }
-  /// Whether the main model's passes must remember their rows' outputs, for drift_probes().
+  /// Whether the main model's passes must remember their rows' outputs, for FollowUp::probes.
   virtual bool remembers_outputs() const { return false; }
 
   virtual bool done() const = 0;
@@ -105,22 +114,17 @@ class Decoder {
   /// Inputs of the request's uncached baseline, with the current length of the answer. Empty for decoders
   /// without a baseline, such as those that measure a likelihood.
   virtual std::optional<BaselineRequest> baseline_request() const { return {}; }
-  /// Before apply(), where the plan measures K/V drift: for each of its rows, the mean over layers of half
-  /// the sum of 1 - cosine of its key and of its value.
-  virtual void apply_kv_drift(std::span<const float> /*drifts*/) {}
-  /// Takes plan().logits.size() draws, in their order.
-  virtual StepReport apply(std::span<const RowStatistics> drawn) = 0;
+  /// The plan of the same pass without a cache, for instruments that compare the two. Empty for methods that
+  /// have no such plan.
+  virtual std::optional<StepPlan> uncached_plan() const { return {}; }
 
-  /// After apply(): more draws that are wanted from its pass, now that the first are known. Rows and rules
-  /// are those of its plan.
-  virtual std::span<const LogitRow> further_logits() const { return {}; }
-  /// Takes further_logits().size() draws and completes the report.
-  virtual void apply_further(std::span<const RowStatistics> /*drawn*/, StepReport& /*report*/) {}
-
-  /// After apply(): rows of its pass whose drift is wanted. Only where remembers_outputs().
-  virtual std::span<const DriftProbe> drift_probes() const { return {}; }
-  /// Takes drift_probes().size() measurements and completes the report.
-  virtual void apply_drift(std::span<const Drift> /*drifts*/, StepReport& /*report*/) {}
+  /// Takes the results of the pass over plan(): commits tokens and moves on to the next pass.
+  virtual StepReport apply(const PassResult& result) = 0;
+  /// After apply(): what else is wanted of the rows of its pass, now that its samples are known.
+  virtual FollowUp follow_up() const { return {}; }
+  /// Takes the results of follow_up() and completes the report. Called where follow_up() is not empty, and
+  /// after every pass of the main model where remembers_outputs().
+  virtual void apply_follow_up(const FollowUpResult& /*result*/, StepReport& /*report*/) {}
 
   /// Prompt, then the positions to generate (for an autoregressive model: those generated so far).
   virtual std::span<const TokenId> canvas() const = 0;
@@ -131,6 +135,11 @@ class Decoder {
   virtual IndexRange block() const = 0;
   /// Meaningful once done().
   virtual StopReason stop_reason() const = 0;
+  /// Denoising steps of the whole request if every block takes as many as were asked for; 0 for methods
+  /// without blocks.
+  virtual int32_t planned_steps() const { return 0; }
+  /// Likelihood of each token of the canvas; complete once done(). Empty for decoders that write an answer.
+  virtual std::span<const TokenScore> scores() const { return {}; }
   /// What a lock with an estimated threshold has learnt; null without one.
   virtual const DriftEstimate* drift_estimate() const { return nullptr; }
 };

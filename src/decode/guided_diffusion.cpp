@@ -81,7 +81,8 @@ PassWork GuidedDiffusionDecoder::uncached_work() const {
   return work;
 }
 
-StepReport GuidedDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
+StepReport GuidedDiffusionDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   expects(is_planned_ && drawn.size() == plan().logits.size(), "apply: one draw for each that was planned");
   applied_role_ = role_;
   is_planned_ = false;
@@ -201,13 +202,13 @@ void GuidedDiffusionDecoder::finish_round(StepReport& report) {
   start_round();
 }
 
-std::span<const DriftProbe> GuidedDiffusionDecoder::drift_probes() const {
+FollowUp GuidedDiffusionDecoder::follow_up() const {
   if (applied_role_ == ModelRole::kGuide) return {};
-  return pass_.drift_probes();
+  return {.probes = pass_.drift_probes()};
 }
 
-void GuidedDiffusionDecoder::apply_drift(std::span<const Drift> drifts, StepReport& report) {
-  if (applied_role_ == ModelRole::kMain) pass_.apply_drift(canvas_, drifts, report);
+void GuidedDiffusionDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
+  if (applied_role_ == ModelRole::kMain) pass_.apply_drift(canvas_, result.drifts, report);
 }
 
 }  // namespace lacuna

@@ -80,9 +80,9 @@ class GuidedDiffusionDecoder final : public Decoder {
   std::optional<BaselineRequest> baseline_request() const override {
     return canvas_.baseline_request(num_sequences());
   }
-  StepReport apply(std::span<const RowStatistics> drawn) override;
-  std::span<const DriftProbe> drift_probes() const override;
-  void apply_drift(std::span<const Drift> drifts, StepReport& report) override;
+  StepReport apply(const PassResult& result) override;
+  FollowUp follow_up() const override;
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override { return canvas_.num_final(); }

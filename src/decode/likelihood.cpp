@@ -34,7 +34,8 @@ const StepPlan& CausalLikelihood::plan() {
   return plan_;
 }
 
-StepReport CausalLikelihood::apply(std::span<const RowStatistics> drawn) {
+StepReport CausalLikelihood::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   expects(!done() && static_cast<int32_t>(drawn.size()) == pass_end() - num_read_,
           "apply: one draw for each token that is scored");
   for (const RowStatistics& row : drawn) {
@@ -90,10 +91,11 @@ const StepPlan& MaskedLikelihood::plan() {
   return plan_;
 }
 
-StepReport MaskedLikelihood::apply(std::span<const RowStatistics> drawn) {
+StepReport MaskedLikelihood::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   expects(!done() && drawn.size() == plan_.logits.size(), "apply: one draw for each token that is scored");
   for (size_t i = 0; i < drawn.size(); ++i) {
-    Score& score = scores_[static_cast<size_t>(masked_[i])];
+    TokenScore& score = scores_[static_cast<size_t>(masked_[i])];
     const double logprob = std::log(drawn[i].scored_probability);
     if (options_.draws == 0) {
       score = {logprob, {{drawn[i].token, std::log(drawn[i].confidence)}}};

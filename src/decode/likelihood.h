@@ -14,15 +14,7 @@ namespace lacuna {
 
 class LikelihoodDecoder : public Decoder {
  public:
-  struct Score {
-    /// Natural logarithm, by the model's raw logits; -infinity for a probability of 0; none for what was
-    /// given.
-    std::optional<double> logprob;
-    std::optional<std::pair<TokenId, double>> best;  ///< the likeliest token there and its logprob
-  };
-
-  /// Of every token; complete once done().
-  std::span<const Score> scores() const { return scores_; }
+  std::span<const TokenScore> scores() const override { return scores_; }
 
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return length(); }
@@ -39,7 +31,7 @@ class LikelihoodDecoder : public Decoder {
   int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
 
   std::vector<TokenId> tokens_;
-  std::vector<Score> scores_;
+  std::vector<TokenScore> scores_;
   int32_t num_passes_ = 0;
   StepPlan plan_;
 };
@@ -52,7 +44,7 @@ class CausalLikelihood final : public LikelihoodDecoder {
 
   bool done() const override { return num_read_ + 1 >= length(); }
   const StepPlan& plan() override;
-  StepReport apply(std::span<const RowStatistics> drawn) override;
+  StepReport apply(const PassResult& result) override;
   IndexRange block() const override { return {num_read_, pass_end()}; }
 
  private:
@@ -87,7 +79,7 @@ class MaskedLikelihood final : public LikelihoodDecoder {
 
   bool done() const override { return num_passes_ == most_passes(); }
   const StepPlan& plan() override;
-  StepReport apply(std::span<const RowStatistics> drawn) override;
+  StepReport apply(const PassResult& result) override;
   IndexRange block() const override { return {options_.given, length()}; }
 
  private:

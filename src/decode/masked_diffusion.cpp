@@ -85,7 +85,8 @@ const StepPlan& MaskedDiffusionDecoder::plan() {
   return pass_.plan();
 }
 
-StepReport MaskedDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
+StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   expects(is_planned_ && drawn.size() == pass_.plan().logits.size(),
           "apply: one draw for each that was planned");
   std::vector<Commit> candidates;

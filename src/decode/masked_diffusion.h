@@ -48,10 +48,10 @@ class MaskedDiffusionDecoder final : public Decoder {
   std::optional<BaselineRequest> baseline_request() const override {
     return canvas_.baseline_request(num_sequences());
   }
-  StepReport apply(std::span<const RowStatistics> drawn) override;
-  std::span<const DriftProbe> drift_probes() const override { return pass_.drift_probes(); }
-  void apply_drift(std::span<const Drift> drifts, StepReport& report) override {
-    pass_.apply_drift(canvas_, drifts, report);
+  StepReport apply(const PassResult& result) override;
+  FollowUp follow_up() const override { return {.probes = pass_.drift_probes()}; }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
+    pass_.apply_drift(canvas_, result.drifts, report);
   }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }

@@ -153,7 +153,8 @@ bool RefusionDecoder::takes_part(const Slot& slot) const {
 
 // ---- Taking results
 
-StepReport RefusionDecoder::apply(std::span<const RowStatistics> drawn) {
+StepReport RefusionDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: as many draws as the plan asked for");
   is_planned_ = false;
   owed_.clear();
@@ -239,7 +240,8 @@ void RefusionDecoder::ask_for_drafts() {
   }
 }
 
-void RefusionDecoder::apply_further(std::span<const RowStatistics> drawn, StepReport& report) {
+void RefusionDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
+  const std::span<const RowStatistics> drawn = result.samples;
   if (further_.empty()) return;
   size_t next = 0;
   for (Slot& slot : working_) {

@@ -59,9 +59,9 @@ class RefusionDecoder final : public Decoder {
     return BaselineRequest{prompt_length_, options_.gen_length,
                            static_cast<int32_t>(canvas_.size()) - prompt_length_};
   }
-  StepReport apply(std::span<const RowStatistics> drawn) override;
-  std::span<const LogitRow> further_logits() const override { return further_; }
-  void apply_further(std::span<const RowStatistics> drawn, StepReport& report) override;
+  StepReport apply(const PassResult& result) override;
+  FollowUp follow_up() const override { return {.logits = further_}; }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override;

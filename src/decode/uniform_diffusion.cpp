@@ -1,6 +1,7 @@
 #include "decode/uniform_diffusion.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -232,14 +233,14 @@ const StepPlan& UniformDiffusionDecoder::plan() {
   return plan_;
 }
 
-StepPlan UniformDiffusionDecoder::uncached_plan() const {
+std::optional<StepPlan> UniformDiffusionDecoder::uncached_plan() const {
   StepPlan everything;
   build_plan(/*cached=*/false, everything);
   return everything;
 }
 
 PassWork UniformDiffusionDecoder::uncached_work() const {
-  return work_of(uncached_plan());
+  return work_of(*uncached_plan());
 }
 
 std::optional<BaselineRequest> UniformDiffusionDecoder::baseline_request() const {
@@ -314,8 +315,10 @@ void UniformDiffusionDecoder::want_draw(int32_t position) {
   further_.back().scored = -1;
 }
 
-StepReport UniformDiffusionDecoder::apply(std::span<const RowStatistics> drawn) {
+StepReport UniformDiffusionDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
   expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: one draw for each that was planned");
+  if (plan_.measures_kv_drift) record_movements(result.kv_drift);
   if (phase_ == Phase::kCorrect) return correct(drawn);
   const std::vector<Part> computed = parts(/*cached=*/true);
   const bool computes_next = std::any_of(computed.begin(), computed.end(), [&](const Part& part) {
@@ -339,7 +342,8 @@ StepReport UniformDiffusionDecoder::apply(std::span<const RowStatistics> drawn) 
   return report;
 }
 
-void UniformDiffusionDecoder::apply_further(std::span<const RowStatistics> drawn, StepReport& report) {
+void UniformDiffusionDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
+  const std::span<const RowStatistics> drawn = result.samples;
   for (size_t i = 0; i < drawn.size(); ++i) {
     const int32_t position = plan_.positions[static_cast<size_t>(further_[i].row)];
     const auto chosen = std::find_if(chosen_.begin(), chosen_.end(),
@@ -386,11 +390,15 @@ void UniformDiffusionDecoder::finish_block() {
   suggestions_.resize(static_cast<size_t>(length_ - prompt_length_));
 }
 
-void UniformDiffusionDecoder::apply_kv_drift(std::span<const float> drifts) {
-  for (size_t row = 0; row < drifts.size(); ++row) {
+void UniformDiffusionDecoder::record_movements(std::span<const float> kv_drift) {
+  const size_t per_row = kv_drift.size() / plan_.tokens.size();
+  for (size_t row = 0; row < plan_.tokens.size(); ++row) {
+    const std::span<const float> drifts = kv_drift.subspan(row * per_row, per_row);
+    const float mean =
+        std::accumulate(drifts.begin(), drifts.end(), 0.0F) / static_cast<float>(drifts.size());
     Movement& movement = movements_[static_cast<size_t>(plan_.positions[row])];
     const int32_t age = global_step() - movement.computed_at;
-    if (movement.computed_at > 0) movement.rate = double{drifts[row]} / age;
+    if (movement.computed_at > 0) movement.rate = double{mean} / age;
     movement.computed_at = global_step();
   }
 }

@@ -92,11 +92,10 @@ class UniformDiffusionDecoder final : public Decoder {
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override;
   /// The pass of the step in hand as it is without any cache.
-  StepPlan uncached_plan() const;
-  StepReport apply(std::span<const RowStatistics> drawn) override;
-  std::span<const LogitRow> further_logits() const override { return further_; }
-  void apply_further(std::span<const RowStatistics> drawn, StepReport& report) override;
-  void apply_kv_drift(std::span<const float> drifts) override;
+  std::optional<StepPlan> uncached_plan() const override;
+  StepReport apply(const PassResult& result) override;
+  FollowUp follow_up() const override { return {.logits = further_}; }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override;
@@ -130,6 +129,8 @@ class UniformDiffusionDecoder final : public Decoder {
   std::vector<Part> parts(bool cached) const;
   void add_next_blocks(int32_t count, std::vector<Part>& parts) const;
   void add_drifting_pages(std::vector<Part>& parts) const;
+  /// Learns how fast each computed position moves: from the mean over layers, keys and values.
+  void record_movements(std::span<const float> kv_drift);
   void add_changed_blocks(std::vector<Part>& parts) const;
   void build_plan(bool cached, StepPlan& plan) const;
   void add_rules(StepPlan& plan) const;

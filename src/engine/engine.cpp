@@ -1,48 +1,20 @@
 #include "engine/engine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
 
 namespace lacuna {
-namespace {
-
-/// The mean over layers, keys and values of what a pass measured for each of some rows.
-std::vector<float> kv_drift_of_rows(const Workspace& workspace, int32_t first_row, int32_t num_rows,
-                                    int64_t num_layers) {
-  std::vector<float> means;
-  const float* drifts = workspace.kv_drift.data() + 2 * first_row * num_layers;
-  for (int32_t row = 0; row < num_rows; ++row, drifts += 2 * num_layers) {
-    means.push_back(std::accumulate(drifts, drifts + 2 * num_layers, 0.0F) /
-                    static_cast<float>(2 * num_layers));
-  }
-  return means;
-}
-
-/// Why a request cannot go on whose rows had these statistics; empty: it can.
-std::string find_failure(const StepPlan& plan, std::span<const LogitRow> wanted,
-                         std::span<const RowStatistics> drawn) {
-  for (size_t i = 0; i < drawn.size(); ++i) {
-    if (drawn[i].is_finite) continue;
-    return fmt::format(
-        "the model computed infinite or NaN logits at position {}; its weights may be damaged, or its "
-        "activations overflow",
-        plan.positions[static_cast<size_t>(wanted[i].row)]);
-  }
-  return {};
-}
-
-}  // namespace
 
 Engine::Engine(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
                int32_t max_running, std::shared_ptr<const Model> guide)
     : models_{std::move(model), std::move(guide)},
-      context_{kernels, threads},
-      max_running_(static_cast<size_t>(std::max(1, max_running))) {}
+      max_running_(static_cast<size_t>(std::max(1, max_running))) {
+  for (const std::shared_ptr<const Model>& each : models_) {
+    if (each != nullptr) runners_.emplace_back(*each, KernelContext{kernels, threads});
+  }
+}
 
 size_t Engine::add(std::unique_ptr<Decoder> decoder) {
   expects(decoder->num_guide_cells() == 0 || models_[1] != nullptr, "add: a guided request needs a guide");
@@ -192,26 +164,6 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
   return chosen;
 }
 
-void Engine::gather(ModelRole role) {
-  parts_.clear();
-  plan_.clear();
-  caches_.clear();
-  outputs_.clear();
-  for (const size_t index : choose_requests(role)) {
-    Request& request = requests_.at(index);
-    const StepPlan& plan = request.decoder->plan();
-    parts_.push_back({index, plan, plan_.num_rows(), static_cast<int32_t>(plan_.rules.size()), {}, 0, {}});
-    plan_.append(plan, static_cast<int32_t>(caches_.size()));
-    for (KvCache& cache : role == ModelRole::kMain ? request.caches : request.guide_cache) {
-      caches_.push_back(&cache);
-    }
-    for (OutputCache& output : request.outputs) {
-      if (role == ModelRole::kMain) outputs_.push_back(&output);
-    }
-    outputs_.resize(caches_.size(), nullptr);
-  }
-}
-
 void Engine::update_baseline(Request& request) const {
   std::optional<BaselineRequest> wanted = request.decoder->baseline_request();
   if (!wanted) {
@@ -223,42 +175,32 @@ void Engine::update_baseline(Request& request) const {
 }
 
 void Engine::run_pass(ModelRole role, const StepObserver& observe) {
-  gather(role);
-  if (parts_.empty()) return;
-  const Model& model = *models_[static_cast<size_t>(role)];
-  const ModelConfig& config = model.config();
-  const ModelBytes bytes = model.bytes_of_passes();
-  Workspace& workspace = workspaces_[static_cast<size_t>(role)];
-  drawn_.resize(plan_.logits.size());
-  const Stopwatch clock;
-  model.forward(context_, plan_, caches_, workspace, drawn_);
-
-  std::span<const RowStatistics> rest(drawn_);
-  for (Part& part : parts_) {
-    Request& request = requests_.at(part.request);
-    const std::span<const RowStatistics> own = rest.first(part.plan.logits.size());
-    rest = rest.subspan(own.size());
-    part.failure = find_failure(part.plan, part.plan.logits, own);
-    if (!part.failure.empty()) continue;
-    request.statistics.uncached += cost(config, bytes, request.decoder->uncached_work());
-    if (part.plan.measures_kv_drift) {
-      request.decoder->apply_kv_drift(
-          kv_drift_of_rows(workspace, part.first_row, part.plan.num_rows(), config.num_layers));
+  const std::vector<size_t> chosen = choose_requests(role);
+  if (chosen.empty()) return;
+  members_.clear();
+  for (const size_t index : chosen) {
+    Request& request = requests_.at(index);
+    if (role == ModelRole::kMain) {
+      members_.push_back({request.decoder.get(), request.caches, request.outputs});
+    } else {
+      members_.push_back({request.decoder.get(), request.guide_cache});
     }
-    part.report = request.decoder->apply(own);
   }
-  draw_further(model, workspace);
-  measure_drift(model, workspace);
+  const Model& model = *models_[static_cast<size_t>(role)];
+  const Stopwatch clock;
+  const std::span<PassPart> parts = loop_.make_pass(runners_[static_cast<size_t>(role)], members_);
   const double seconds = clock.seconds();
 
-  for (const Part& part : parts_) {
+  const ModelConfig& config = model.config();
+  const ModelBytes bytes = model.bytes_of_passes();
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const PassPart& part = parts[i];
     if (!part.failure.empty()) continue;
-    Request& request = requests_.at(part.request);
-    PassWork work = work_of(part.plan);
-    work.logit_rows += part.further_logit_rows;
-    const StepCost pass_cost = cost(config, bytes, work);
+    Request& request = requests_.at(chosen[i]);
+    const StepCost pass_cost = cost(config, bytes, part.work);
     RunStatistics& statistics = request.statistics;
     statistics.cost += pass_cost;
+    statistics.uncached += cost(config, bytes, part.uncached);
     statistics.steps += role == ModelRole::kMain ? 1 : 0;
     statistics.guide_rows += role == ModelRole::kGuide ? pass_cost.rows : 0;
     ++statistics.forward_passes;
@@ -267,79 +209,23 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
     if (observe) {
       const Stopwatch observing;
       const OutputCache* output = request.outputs.empty() ? nullptr : &request.outputs.front();
-      observe(
-          {part.request, *request.decoder, part.plan, part.report, statistics, pass_cost, output, seconds});
+      observe({chosen[i], *request.decoder, *part.plan, part.report, statistics, pass_cost, output, seconds});
       observing_seconds_ += observing.seconds();
     }
   }
-  end_failed();
-}
-
-void Engine::end_failed() {
-  for (const Part& part : parts_) {
-    if (part.failure.empty()) continue;
-    std::erase(running_, part.request);
-    Request& request = requests_.at(part.request);
-    request.caches.clear();  // nothing of them is kept for others
-    request.outputs.clear();
-    request.guide_cache.clear();
-    if (!failed_) throw InputError("{}", part.failure);
-    failed_(part.request, part.failure);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (!parts[i].failure.empty()) end_failed(chosen[i], parts[i].failure);
   }
 }
 
-void Engine::draw_further(const Model& model, Workspace& workspace) {
-  further_logits_.clear();
-  for (Part& part : parts_) {
-    if (!part.failure.empty()) continue;
-    const std::span<const LogitRow> wanted = requests_.at(part.request).decoder->further_logits();
-    part.further_logit_rows += static_cast<double>(wanted.size());
-    for (LogitRow logit : wanted) {
-      logit.row += part.first_row;
-      logit.rule += part.first_rule;
-      further_logits_.push_back(logit);
-    }
-  }
-  if (further_logits_.empty()) return;
-  drawn_.resize(further_logits_.size());
-  model.draw_further(context_, plan_, further_logits_, workspace, drawn_);
-  std::span<const RowStatistics> rest(drawn_);
-  for (Part& part : parts_) {
-    if (!part.failure.empty()) continue;
-    Decoder& decoder = *requests_.at(part.request).decoder;
-    const std::span<const LogitRow> wanted = decoder.further_logits();
-    const std::span<const RowStatistics> own = rest.first(wanted.size());
-    rest = rest.subspan(own.size());
-    part.failure = find_failure(part.plan, wanted, own);
-    if (!part.failure.empty() || own.empty()) continue;
-    decoder.apply_further(own, part.report);
-  }
-}
-
-void Engine::measure_drift(const Model& model, Workspace& workspace) {
-  const auto is_remembered = [](const OutputCache* output) { return output != nullptr; };
-  if (std::none_of(outputs_.begin(), outputs_.end(), is_remembered)) return;
-  drift_probes_.clear();
-  for (Part& part : parts_) {
-    if (!part.failure.empty()) continue;
-    const std::span<const DriftProbe> probes = requests_.at(part.request).decoder->drift_probes();
-    part.further_logit_rows += logit_rows_of(probes);
-    for (DriftProbe probe : probes) {
-      probe.row += part.first_row;
-      if (probe.unconditional_row >= 0) probe.unconditional_row += part.first_row;
-      drift_probes_.push_back(probe);
-    }
-  }
-  drifts_.resize(drift_probes_.size());
-  model.measure_drift(context_, plan_, drift_probes_, outputs_, workspace, drifts_);
-  std::span<const Drift> rest(drifts_);
-  for (Part& part : parts_) {
-    if (!part.failure.empty()) continue;
-    Decoder& decoder = *requests_.at(part.request).decoder;
-    const size_t count = decoder.drift_probes().size();
-    decoder.apply_drift(rest.first(count), part.report);
-    rest = rest.subspan(count);
-  }
+void Engine::end_failed(size_t index, const std::string& failure) {
+  std::erase(running_, index);
+  Request& request = requests_.at(index);
+  request.caches.clear();  // nothing of them is kept for others
+  request.outputs.clear();
+  request.guide_cache.clear();
+  if (!failed_) throw InputError("{}", failure);
+  failed_(index, failure);
 }
 
 void Engine::run(const StepObserver& observe) {

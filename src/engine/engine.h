@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,6 +16,7 @@
 #include "cache/kv_cache.h"
 #include "cache/prefix_store.h"
 #include "decode/decoder.h"
+#include "engine/pass_loop.h"
 #include "model/cost.h"
 #include "model/model.h"
 
@@ -135,16 +138,10 @@ class Engine {
   void update_baseline(Request& request) const;
   /// A pass of one model for the requests that want it.
   void run_pass(ModelRole role, const StepObserver& observe);
-  void gather(ModelRole role);
-  /// Draws what decoders ask for once they know the pass's first draws, all in one product.
-  void draw_further(const Model& model, Workspace& workspace);
-  /// Drops requests of the pass whose logits were not finite.
-  void end_failed();
-  /// Measures the drift that decoders ask for, all in one product.
-  void measure_drift(const Model& model, Workspace& workspace);
+  /// Drops a request whose logits were not finite.
+  void end_failed(size_t request, const std::string& failure);
 
   std::shared_ptr<const Model> models_[2];  // by ModelRole
-  KernelContext context_;
   size_t max_running_;
   bool remembers_outputs_ = false;
   bool shares_prefixes_ = false;
@@ -158,25 +155,9 @@ class Engine {
   std::function<void(size_t, const std::string&)> failed_;
   double observing_seconds_ = 0;  // spent in observers: a view may make passes wait
 
-  // The pass in hand:
-  struct Part {
-    size_t request;
-    const StepPlan& plan;
-    int32_t first_row;   // of the part within the whole plan
-    int32_t first_rule;  // likewise
-    StepReport report;
-    double further_logit_rows = 0;  // computed after the plan's own
-    std::string failure = {};       // the request cannot go on
-  };
-  std::vector<Part> parts_;
-  StepPlan plan_;  // all parts' plans
-  std::vector<KvCache*> caches_;
-  std::vector<OutputCache*> outputs_;
-  std::vector<RowStatistics> drawn_;
-  std::vector<LogitRow> further_logits_;
-  std::vector<DriftProbe> drift_probes_;
-  std::vector<Drift> drifts_;
-  Workspace workspaces_[2];  // by ModelRole
+  PassLoop loop_;
+  std::deque<ModelRunner> runners_;  // by ModelRole
+  std::vector<PassMember> members_;  // of the current pass
 };
 
 }  // namespace lacuna

@@ -87,13 +87,13 @@ class Passes {
   /// Runs what is there.
   void run() {
     if (plan_.groups.empty()) return;
+    std::span<const RowStatistics> samples;
     with_caches([&](std::span<KvCache* const> caches) {
-      drawn_.resize(plan_.logits.size());
-      model_.forward(context_, plan_, caches, workspace_, drawn_);
+      samples = model_.forward(context_, plan_, caches, workspace_).samples;
     });
-    for (size_t i = 0; i < drawn_.size(); ++i) {
+    for (size_t i = 0; i < samples.size(); ++i) {
       // The row drew its best token, so its confidence is that token's probability.
-      const RowStatistics& row = drawn_[i];
+      const RowStatistics& row = samples[i];
       const double nats = static_cast<double>(row.best_logit) - static_cast<double>(row.scored_logit) -
                           std::log(row.confidence);
       bound_.texts[shares_[i].text].nats += shares_[i].weight * nats;
@@ -146,7 +146,6 @@ class Passes {
   StepPlan plan_;
   std::vector<int32_t> num_cells_;  // of each sequence
   std::vector<Share> shares_;       // of each of plan_.logits
-  std::vector<RowStatistics> drawn_;
   size_t text_ = 0;
 };
 

@@ -9,8 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/output_cache.h"
-#include "decode/block_diffusion.h"
-#include "decode/masked_diffusion.h"
+#include "engine/pass_loop.h"
 #include "model/drift.h"
 
 namespace lacuna {
@@ -79,42 +78,45 @@ Region region_of(const BlockWindow& window, int32_t position) {
   return position < window.block.end + window.block_length ? Region::kNext : Region::kRestFuture;
 }
 
-IndexRange block_of(const Decoder& decoder) {
-  if (const auto* uniform = dynamic_cast<const UniformDiffusionDecoder*>(&decoder)) return uniform->block();
-  if (const auto* masked = dynamic_cast<const MaskedDiffusionDecoder*>(&decoder)) return masked->block();
-  if (const auto* blocks = dynamic_cast<const BlockDiffusionDecoder*>(&decoder)) return blocks->block();
+void expect_blocks(const ModelConfig& config) {
+  if (config.fills_canvas() || config.block_causal || config.noise) return;
   throw InputError("analyze needs a model that denoises blocks of noise or masks");
 }
 
-const UniformDiffusionDecoder& as_uniform_diffusion(const Decoder& decoder) {
-  const auto* uniform = dynamic_cast<const UniformDiffusionDecoder*>(&decoder);
-  if (uniform == nullptr) {
-    throw InputError("analyze staleness needs a GIDD model, whose --cache it compares with full passes");
-  }
-  return *uniform;
+void expect_uncached_plan(const Decoder& decoder) {
+  if (decoder.uncached_plan()) return;
+  throw InputError("analyze staleness needs a GIDD model, whose --cache it compares with full passes");
 }
 
 // Following a decoder.
 
 namespace {
 
-/// A request's stores, and the parts of one pass in their order.
-class Follower {
+/// Runs the passes of one request for an instrument.
+class Follower final : public PassRunner {
  public:
   Follower(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument)
       : model_(model), context_(context), decoder_(decoder), instrument_(instrument) {
-    window_.block = block_of(decoder);
+    expect_blocks(model.config());
+    window_.block = decoder.block();
     window_.block_length = window_.block.size();
     window_.answer = {decoder.prompt_length(), static_cast<int32_t>(decoder.canvas().size())};
     // Masked diffusion's cells behind the canvas are no positions.
-    const bool is_masked = dynamic_cast<const MaskedDiffusionDecoder*>(&decoder) != nullptr;
-    window_.num_positions = is_masked ? window_.answer.end : decoder.num_cells();
+    window_.num_positions = model.config().fills_canvas() ? window_.answer.end : decoder.num_cells();
     make_stores();
   }
 
-  void run() {
+  void run_all() {
     instrument_.begin(decoder_);
-    while (!decoder_.done()) step();
+    const PassMember member{&decoder_, caches_, outputs_};
+    while (!decoder_.done()) {
+      const IndexRange block = decoder_.block();
+      at_boundary_ = !(block == window_.block);
+      window_.block = block;
+      const PassPart& part = loop_.make_pass(*this, {&member, 1}).front();
+      if (!part.failure.empty()) throw InputError("{}", part.failure);
+      instrument_.finished(*pass_, part.report);
+    }
   }
 
  private:
@@ -123,67 +125,33 @@ class Follower {
     caches_.reserve(count);
     outputs_.reserve(count);
     for (size_t i = 0; i < count; ++i) {
-      cache_pointers_.push_back(&caches_.emplace_back(model_.make_cache(decoder_.num_cells())));
-      if (!decoder_.remembers_outputs()) continue;
-      output_pointers_.push_back(&outputs_.emplace_back(decoder_.num_cells(), model_.config().hidden_dim));
+      caches_.push_back(model_.make_cache(decoder_.num_cells()));
+      if (decoder_.remembers_outputs()) {
+        outputs_.emplace_back(decoder_.num_cells(), model_.config().hidden_dim);
+      }
     }
   }
 
-  void step() {
-    const IndexRange block = block_of(decoder_);
-    const bool at_boundary = !(block == window_.block);
-    window_.block = block;
-    FollowedPass pass{decoder_, window_, at_boundary, decoder_.plan(), caches_.front(), workspace_};
-    const bool decoder_wants_drift = pass.plan.measures_kv_drift;
-    instrument_.prepare(pass);
-
-    drawn_.resize(pass.plan.logits.size());
-    Stopwatch clock;
-    model_.forward(context_, pass.plan, cache_pointers_, workspace_, drawn_);
-    count_time(clock, pass);
-    instrument_.computed(pass);
-
-    if (decoder_wants_drift) decoder_.apply_kv_drift(mean_drifts(pass.plan));
-    StepReport report = decoder_.apply(drawn_);
-    clock.restart();
-    draw_further(pass, report);
-    compare_outputs(pass, report);
-    pass.seconds += clock.seconds();
-    instrument_.finished(pass, report);
+  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
+    pass_.emplace(FollowedPass{decoder_, window_, at_boundary_, plan, {}, caches_.front(), workspace_});
+    instrument_.prepare(*pass_);
+    const Stopwatch clock;
+    pass_->result = model_.forward(context_, pass_->plan, caches, workspace_);
+    count_time(clock);
+    instrument_.computed(*pass_);
+    return pass_->result;
   }
 
-  void draw_further(FollowedPass& pass, StepReport& report) {
-    const std::span<const LogitRow> further = decoder_.further_logits();
-    if (further.empty()) return;
-    further_drawn_.resize(further.size());
-    model_.draw_further(context_, pass.plan, further, workspace_, further_drawn_);
-    add(pass.times, workspace_.times);
-    decoder_.apply_further(further_drawn_, report);
+  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
+    const Stopwatch clock;
+    const FollowUpResult result = model_.follow_up(context_, pass_->plan, wanted, outputs, workspace_);
+    count_time(clock);
+    return result;
   }
 
-  void compare_outputs(FollowedPass& pass, StepReport& report) {
-    if (outputs_.empty()) return;
-    const std::span<const DriftProbe> probes = decoder_.drift_probes();
-    drifts_.resize(probes.size());
-    model_.measure_drift(context_, pass.plan, probes, output_pointers_, workspace_, drifts_);
-    add(pass.times, workspace_.times);
-    decoder_.apply_drift(drifts_, report);
-  }
-
-  void count_time(const Stopwatch& clock, FollowedPass& pass) const {
-    pass.seconds += clock.seconds();
-    add(pass.times, workspace_.times);
-  }
-
-  /// As Decoder::apply_kv_drift() takes them.
-  std::vector<float> mean_drifts(const StepPlan& plan) const {
-    const auto figures = static_cast<std::ptrdiff_t>(2 * model_.config().num_layers);
-    std::vector<float> means;
-    auto drift = workspace_.kv_drift.begin();
-    for (int32_t row = 0; row < plan.num_rows(); ++row, drift += figures) {
-      means.push_back(std::accumulate(drift, drift + figures, 0.0F) / static_cast<float>(figures));
-    }
-    return means;
+  void count_time(const Stopwatch& clock) {
+    pass_->seconds += clock.seconds();
+    add(pass_->times, workspace_.times);
   }
 
   const Model& model_;
@@ -191,13 +159,12 @@ class Follower {
   Decoder& decoder_;
   Instrument& instrument_;
   BlockWindow window_;
+  bool at_boundary_ = false;
+  PassLoop loop_;
   Workspace workspace_;
+  std::optional<FollowedPass> pass_;
   std::vector<KvCache> caches_;
-  std::vector<KvCache*> cache_pointers_;
   std::vector<OutputCache> outputs_;
-  std::vector<OutputCache*> output_pointers_;
-  std::vector<RowStatistics> drawn_, further_drawn_;
-  std::vector<Drift> drifts_;
 };
 
 void follow_all(const Model& model, const KernelContext& context, Requests requests, Instrument& instrument,
@@ -212,7 +179,7 @@ void follow_all(const Model& model, const KernelContext& context, Requests reque
 }  // namespace
 
 void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument) {
-  Follower(model, context, decoder, instrument).run();
+  Follower(model, context, decoder, instrument).run_all();
 }
 
 // Drift.
@@ -317,7 +284,7 @@ class DriftInstrument final : public Instrument {
       value_layers_.add_zeros(1);
       return;
     }
-    const float* drift = pass.workspace.kv_drift.data() + 2 * static_cast<size_t>(row) * layers_;
+    const float* drift = pass.result.kv_drift.data() + 2 * static_cast<size_t>(row) * layers_;
     for (size_t layer = 0; layer < layers_; ++layer) {
       keys_[layer] = drift[2 * layer];
       values_[layer] = drift[2 * layer + 1];
@@ -419,11 +386,11 @@ class EntropyInstrument final : public Instrument {
         wanted.push_back(logit_row(pass.plan, row, rule));
       }
     }
-    std::vector<RowStatistics> drawn(wanted.size());
-    model_.draw_further(context_, pass.plan, wanted, pass.workspace, drawn);
-    for (size_t i = 0; i < drawn.size(); i += 2) {
-      step_.entropy.add(-drawn[i].confidence);
-      step_.largest_probability.add(drawn[i + 1].confidence);
+    const std::span<const RowStatistics> samples =
+        model_.follow_up(context_, pass.plan, {.logits = wanted}, {}, pass.workspace).samples;
+    for (size_t i = 0; i < samples.size(); i += 2) {
+      step_.entropy.add(-samples[i].confidence);
+      step_.largest_probability.add(samples[i + 1].confidence);
     }
   }
 
@@ -513,14 +480,14 @@ class StalenessInstrument final : public Instrument {
   StalenessInstrument(const Model& model, const KernelContext& context) : model_(model), context_(context) {}
 
   void begin(const Decoder& decoder) override {
-    as_uniform_diffusion(decoder);
+    expect_uncached_plan(decoder);
     fresh_ = std::make_unique<KvCache>(model_.make_cache(decoder.num_cells()));
     computed_at_.assign(static_cast<size_t>(decoder.num_cells()), 0);
   }
 
   /// The tokens are still those that the pass read.
   void computed(const FollowedPass& pass) override {
-    StepPlan full = as_uniform_diffusion(pass.decoder).uncached_plan();
+    StepPlan full = *pass.decoder.uncached_plan();
     StepPlan cached = pass.plan;
     cached.measures_kv_drift = false;
     cached.logits.clear();

@@ -19,7 +19,6 @@
 
 #include "cache/kv_cache.h"
 #include "decode/decoder.h"
-#include "decode/uniform_diffusion.h"
 #include "model/model.h"
 
 namespace lacuna {
@@ -49,11 +48,11 @@ struct BlockWindow {
 
 Region region_of(const BlockWindow& window, int32_t position);
 
-/// The block in hand. InputError where the decoder does not denoise blocks of noise or masks.
-IndexRange block_of(const Decoder& decoder);
+/// InputError unless the model denoises blocks of noise or masks.
+void expect_blocks(const ModelConfig& config);
 
-/// InputError where it is another.
-const UniformDiffusionDecoder& as_uniform_diffusion(const Decoder& decoder);
+/// InputError unless the decoder has an uncached plan to compare its passes with.
+void expect_uncached_plan(const Decoder& decoder);
 
 // One decoder, pass by pass.
 
@@ -62,6 +61,7 @@ struct FollowedPass {
   BlockWindow window;  ///< before the pass changed anything
   bool at_boundary;    ///< the pass before, if there was one, had another block in hand
   StepPlan plan;       ///< what is computed
+  PassResult result;   ///< of the pass, once computed
   KvCache& cache;      ///< of the request's first sequence (the second is that of guidance)
   Workspace& workspace;
   PassTimes times = {};  ///< with all draws that the decoder wanted; once finished
@@ -81,7 +81,8 @@ class Instrument {
   virtual void finished(const FollowedPass& /*pass*/, const StepReport& /*report*/) {}
 };
 
-/// Runs one request until it is done. InputError as block_of().
+/// Runs one request until it is done. InputError as expect_blocks(), or where the model
+/// computes infinite or NaN logits.
 void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument);
 
 // What is measured. All requests count in the same averages.
@@ -168,8 +169,8 @@ using Requests = std::span<const std::unique_ptr<Decoder>>;
 /// Called after each request with how many are done.
 using AnalysisProgress = std::function<void(int32_t requests_done)>;
 
-// Each runs all requests, one by one, until they are done. InputErrors as block_of() and, for staleness, as
-// as_uniform_diffusion().
+// Each runs all requests, one by one, until they are done. InputErrors as follow() and, for staleness, as
+// expect_uncached_plan().
 DriftFindings analyze_drift(const Model& model, const KernelContext& context, Requests requests,
                             const AnalysisProgress& progress = {});
 AttentionFindings analyze_attention(const Model& model, const KernelContext& context, Requests requests,

@@ -84,7 +84,6 @@ Judgement judge(const Model& model, const KernelContext& context, std::span<cons
   Judgement judgement;
   Workspace workspace;
   StepPlan plan;
-  std::vector<RowStatistics> drawn;
   const auto run = [&] {
     if (plan.groups.empty()) return;
     plan.rules.emplace_back();  // greedy: draws the best token
@@ -95,10 +94,10 @@ Judgement judge(const Model& model, const KernelContext& context, std::span<cons
       caches.push_back(model.make_cache(group.rows.size()));
       pointers.push_back(&caches.back());
     }
-    drawn.resize(plan.logits.size());
-    model.forward(context, plan, pointers, workspace, drawn);
-    for (const RowStatistics& row : drawn) judgement.negative_log_likelihood += negative_log_likelihood(row);
-    judgement.tokens += static_cast<int64_t>(drawn.size());
+    const std::span<const RowStatistics> samples = model.forward(context, plan, pointers, workspace).samples;
+    for (const RowStatistics& row : samples)
+      judgement.negative_log_likelihood += negative_log_likelihood(row);
+    judgement.tokens += static_cast<int64_t>(samples.size());
     plan.clear();
   };
   for (const JudgedText& text : texts) {

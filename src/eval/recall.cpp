@@ -204,17 +204,6 @@ QueryGap query_gap(ConstMatrix<float> first, ConstMatrix<float> now) {
   return gap;
 }
 
-const BlockDiffusionDecoder& as_block_diffusion(const Decoder& decoder) {
-  const auto* blocks = dynamic_cast<const BlockDiffusionDecoder*>(&decoder);
-  if (blocks == nullptr) {
-    throw InputError(
-        "analyze recall needs a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2), or --as-blocks N "
-        "with "
-        "an autoregressive one");
-  }
-  return *blocks;
-}
-
 // Watching.
 
 namespace {
@@ -323,9 +312,8 @@ class RecallInstrument final : public Instrument {
   }
 
   void begin(const Decoder& decoder) override {
-    const BlockDiffusionDecoder& blocks = as_block_diffusion(decoder);
     pages_.emplace(model_.kv_shape(), settings_.page_size);
-    exact_steps_ = static_cast<int32_t>(std::floor(settings_.exact_share * blocks.planned_steps()));
+    exact_steps_ = static_cast<int32_t>(std::floor(settings_.exact_share * decoder.planned_steps()));
     request_steps_ = 0;
     block_begin_ = -1;
     sparsed_among_.assign(settings_.budgets.size(), 0);
@@ -575,6 +563,12 @@ void check(const RecallSettings& settings, const ModelConfig& config) {
     throw InputError("--budgets {}: expected at least {} cells, a page of Quest", budgets.front(),
                      settings.page_size);
   }
+  if (!config.block_causal) {
+    throw InputError(
+        "analyze recall needs a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2), or --as-blocks N "
+        "with "
+        "an autoregressive one");
+  }
   if (config.num_layers <= kDenseLayers) {
     throw InputError(
         "analyze recall: the model has {} layers; expected more than {}, which always attend to all",
@@ -590,7 +584,6 @@ RecallFindings analyze_recall(const Model& model, const KernelContext& context, 
   RecallInstrument instrument(model, context, settings);
   int32_t done = 0;
   for (const std::unique_ptr<Decoder>& decoder : requests) {
-    as_block_diffusion(*decoder);
     follow(model, context, *decoder, instrument);
     if (progress) progress(++done);
   }

@@ -157,13 +157,10 @@ struct RecallFindings {
   int64_t commits = 0;               ///< blocks whose K/V were kept once they were denoised
 };
 
-/// InputError where it is another.
-const BlockDiffusionDecoder& as_block_diffusion(const Decoder& decoder);
-
 /// Runs all requests, one by one, until they are done. Takes the memory of one pass's attention weights in
-/// all layers. InputErrors: decoders of other kinds, sparse ones or such that compute a part of their block;
-/// budgets that are not ascending or smaller than a page; models without layers behind the dense ones; and
-/// where no block has a prefix larger than the smallest budget.
+/// all layers. InputErrors: models of other kinds, sparse decoders or such that compute a part of their
+/// block; budgets that are not ascending or smaller than a page; models without layers behind the dense ones;
+/// and where no block has a prefix larger than the smallest budget.
 RecallFindings analyze_recall(const Model& model, const KernelContext& context, Requests requests,
                               const RecallSettings& settings = {}, const AnalysisProgress& progress = {});
 

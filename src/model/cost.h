@@ -51,7 +51,7 @@ struct PassWork {
 };
 
 PassWork work_of(const StepPlan& plan);
-/// Logits that measure_drift() computes.
+/// Rows of logits that the probes of a follow-up compute.
 double logit_rows_of(std::span<const DriftProbe> probes);
 
 /// What passes read of a model, as it is kept, in bytes.

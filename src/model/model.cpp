@@ -735,18 +735,27 @@ KvCache Model::make_cache(int64_t num_cells) const {
   return cache;
 }
 
-void Model::forward(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
-                    Workspace& workspace, std::span<RowStatistics> drawn) const {
-  expects(drawn.size() == plan.logits.size(), "forward: one place for each token drawn");
+PassResult Model::forward(const KernelContext& context, const StepPlan& plan,
+                          std::span<KvCache* const> caches, Workspace& workspace) const {
+  workspace.samples.resize(plan.logits.size());
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
-  pass.draw_all(plan.logits, drawn);
+  pass.draw_all(plan.logits, workspace.samples);
+  PassResult result{workspace.samples};
+  if (plan.measures_kv_drift) result.kv_drift = workspace.kv_drift;
+  return result;
 }
 
-void Model::draw_further(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> logits,
-                         Workspace& workspace, std::span<RowStatistics> drawn) const {
-  expects(drawn.size() == logits.size(), "draw_further: one place for each token drawn");
-  Pass(*this, context, plan, {}, workspace).draw_all(logits, drawn);
+FollowUpResult Model::follow_up(const KernelContext& context, const StepPlan& plan, const FollowUp& wanted,
+                                std::span<OutputCache* const> outputs, Workspace& workspace) const {
+  expects(wanted.probes.empty() || !outputs.empty(), "follow_up: probes need remembered outputs");
+  workspace.further_samples.resize(wanted.logits.size());
+  workspace.drifts.resize(wanted.probes.size());
+  Pass pass(*this, context, plan, {}, workspace);
+  pass.draw_all(wanted.logits, workspace.further_samples);
+  pass.compare(wanted.probes, outputs, workspace.drifts);
+  if (!outputs.empty()) pass.remember(outputs);
+  return {workspace.further_samples, workspace.drifts};
 }
 
 void Model::forward_logits(const KernelContext& context, const StepPlan& plan,
@@ -760,15 +769,6 @@ void Model::forward_logits(const KernelContext& context, const StepPlan& plan,
       std::copy_n(logits.row(i), config_.vocab_size, out.row(static_cast<int64_t>(first) + i));
     }
   });
-}
-
-void Model::measure_drift(const KernelContext& context, const StepPlan& plan,
-                          std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
-                          Workspace& workspace, std::span<Drift> drifts) const {
-  expects(drifts.size() == probes.size(), "measure_drift: one place for each probe");
-  Pass pass(*this, context, plan, {}, workspace);
-  pass.compare(probes, outputs, drifts);
-  pass.remember(outputs);
 }
 
 void Model::compare_outputs(const KernelContext& context, ConstMatrix<float> now, ConstMatrix<float> before,

@@ -17,6 +17,7 @@
 #include "model/cost.h"
 #include "model/drift.h"
 #include "model/parameters.h"
+#include "model/pass_result.h"
 #include "model/plan.h"
 #include "model/router.h"
 #include "model/sampling.h"
@@ -60,9 +61,11 @@ struct Workspace {
   std::vector<int32_t> whole_rows;    // ascending, rows of the plan
   std::vector<int32_t> residual_row;  // [rows of the plan] where they lie in `residual`; -1: gone
 
-  /// [rows, layers, 2] of the last pass that measured it: 1 - cosine between the key (0) and value (1) that a
-  /// row wrote and what its cell held before, all heads as one vector. 0 where both are zero.
+  // What PassResult and FollowUpResult view:
+  std::vector<RowStatistics> samples, further_samples;
+  std::vector<Drift> drifts;
   std::vector<float> kv_drift;
+
   /// Memory of rows and of logits. What attention keeps, which is little, is not counted.
   int64_t bytes() const;
 
@@ -108,29 +111,22 @@ class Model {
   /// An empty store for one sequence; its sink cell, if the model has one, is filled.
   KvCache make_cache(int64_t num_cells) const;
 
-  /// Computes the plan's rows, writes their K/V to their cells, and draws a token for each of plan.logits.
+  /// Computes the plan's rows, writes their K/V to their cells, and samples a token for each of plan.logits.
   ///   caches  one per sequence that the plan names, each with room for its cells
-  ///   drawn   [plan.logits.size()], in their order
-  void forward(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
-               Workspace& workspace, std::span<RowStatistics> drawn) const;
+  PassResult forward(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
+                     Workspace& workspace) const;
 
-  /// Right after forward() of the same plan in the same workspace: more draws from its rows.
-  ///   logits  rows and rules as in the plan    drawn  [logits.size()], in their order
-  void draw_further(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> logits,
-                    Workspace& workspace, std::span<RowStatistics> drawn) const;
+  /// Right after forward() of the same plan in the same workspace: samples more tokens from its rows and
+  /// compares rows with what `outputs` remember of earlier passes. Then remembers every row of the pass at
+  /// its cell, except rows of which the plan wants K/V alone.
+  ///   outputs  one per sequence that the plan names, nullptr where nothing is compared or remembered; or
+  ///   empty
+  FollowUpResult follow_up(const KernelContext& context, const StepPlan& plan, const FollowUp& wanted,
+                           std::span<OutputCache* const> outputs, Workspace& workspace) const;
 
   /// The same pass, but hands out raw logits: out [plan.logits.size(), vocab_size] f32.
   void forward_logits(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
                       Workspace& workspace, Matrix<float> out) const;
-
-  /// Right after forward() of the same plan in the same workspace: compares rows of the pass with what
-  /// `outputs` remember of earlier passes, then remembers every row of the pass at its cell, but
-  /// for rows of which the plan wants K/V alone.
-  ///   outputs  one per sequence that the plan names; nullptr where nothing is compared or remembered
-  ///   drifts   [probes.size()], in their order
-  void measure_drift(const KernelContext& context, const StepPlan& plan, std::span<const DriftProbe> probes,
-                     std::span<OutputCache* const> outputs, Workspace& workspace,
-                     std::span<Drift> drifts) const;
 
   /// Compares the posteriors of rows of outputs: now[i] with before[i], as OutputCache keeps them.
   void compare_outputs(const KernelContext& context, ConstMatrix<float> now, ConstMatrix<float> before,

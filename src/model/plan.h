@@ -79,7 +79,7 @@ struct StepPlan {
   std::vector<RowGroup> groups;    ///< cover all rows, in row order
   std::vector<LogitRow> logits;    ///< what to draw, in any order
   std::vector<SamplingRule> rules;
-  /// Whether Workspace::kv_drift is to hold how far each row's K/V moved from what their cells held.
+  /// Whether PassResult::kv_drift says how far each row's K/V moved from what their cells held.
   bool measures_kv_drift = false;
 
   int32_t num_rows() const { return static_cast<int32_t>(tokens.size()); }

@@ -194,11 +194,10 @@ class Completion::Likelihood final : public Listener {
   bool take(const StepEvent& /*event*/) override { return true; }
 
   void complete(const Decoder& decoder) override {
-    const auto& likelihood = dynamic_cast<const LikelihoodDecoder&>(decoder);
     std::vector<TokenRecord>& scores = choice().scores;
     scores.clear();
     for (const TokenId token : decoder.canvas()) {
-      const LikelihoodDecoder::Score& score = likelihood.scores()[scores.size()];
+      const TokenScore& score = decoder.scores()[scores.size()];
       TokenRecord& record = scores.emplace_back();
       record.token = token;
       if (score.logprob && std::isfinite(*score.logprob)) record.logprob = score.logprob;

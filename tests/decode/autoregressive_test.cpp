@@ -21,7 +21,7 @@ Autoregressive settings(int32_t gen_length) {
 
 StepReport give(AutoregressiveDecoder& decoder, TokenId token) {
   const std::vector<RowStatistics> drawn = {{token, 0.5}};
-  return decoder.apply(drawn);
+  return decoder.apply({drawn});
 }
 
 TEST(Autoregressive, ReadsThePromptOnceAndThenOneTokenAtATime) {

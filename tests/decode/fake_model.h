@@ -66,7 +66,7 @@ struct FakeModel {
     for (int steps = 0; !decoder.done(); ++steps) {
       if (steps > 10'000) throw std::runtime_error("the decoder does not end");
       const StepPlan plan = decoder.plan();
-      const StepReport report = decoder.apply(forward(plan));
+      const StepReport report = decoder.apply({forward(plan)});
       if (watch) watch(plan, report);
     }
   }

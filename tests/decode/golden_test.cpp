@@ -50,7 +50,7 @@ TEST_P(GoldenDecode, EveryTokenAndEveryCommitEqualTheReference) {
       while (!decoder->done()) {
         const std::vector<RowStatistics> drawn = runner.draws(decoder->plan());
         commits.emplace_back();
-        for (const Commit& commit : decoder->apply(drawn).committed) {
+        for (const Commit& commit : decoder->apply({drawn}).committed) {
           commits.back().push_back(commit.position);
         }
       }

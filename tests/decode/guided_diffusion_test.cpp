@@ -138,7 +138,7 @@ Outcome decode(const FakeModel& model, const FakeModel& guide, const GuidedDiffu
     const StepPlan plan = decoder.plan();
     EXPECT_EQ(plan, decoder.plan());
     const bool drafts = decoder.role() == ModelRole::kMain;
-    const StepReport report = decoder.apply(drafts ? model.forward(plan) : cached.forward(plan));
+    const StepReport report = decoder.apply({drafts ? model.forward(plan) : cached.forward(plan)});
     run.passes.push_back({std::string(report.kind), report.committed, report.block, report.step});
     if (run.passes.size() > 1000) throw std::runtime_error("the decoder does not end");
   }
@@ -281,7 +281,7 @@ class Rounds {
     for (const TokenId token : tokens) drawn.push_back({token, 0.5, best_logit});
     plan = decoder.plan();
     drawn.resize(plan.logits.size());
-    return decoder.apply(drawn);
+    return decoder.apply({drawn});
   }
 
   /// Ranks of what the guide's pass judges; the guide's own best token is `own`.
@@ -293,7 +293,7 @@ class Rounds {
       drawn.back().token = own;
     }
     plan = decoder.plan();
-    return decoder.apply(drawn);
+    return decoder.apply({drawn});
   }
 
   std::vector<TokenId> scored() {
@@ -439,7 +439,7 @@ TEST(GuidedDiffusion, TauLiteralReadsTheDraftsOwnLogit) {
     rounds.draft({10, 11}, stands ? 2.1F : 1.9F);
     rounds.decoder.plan();
     const std::vector<RowStatistics> rows(2, judged(5, -9, 4));
-    EXPECT_THAT(rounds.decoder.apply(rows).committed, SizeIs(stands ? 2 : 1));
+    EXPECT_THAT(rounds.decoder.apply({rows}).committed, SizeIs(stands ? 2 : 1));
   }
 }
 
@@ -488,17 +488,18 @@ TEST(GuidedDiffusion, ALockLooksAtTheDraftPasses) {
   GuidedDiffusionDecoder& decoder = rounds.decoder;
   EXPECT_TRUE(decoder.remembers_outputs());
   const auto settle = [&](StepReport report) {
-    decoder.apply_drift(std::vector<Drift>(decoder.drift_probes().size()), report);
+    const std::vector<Drift> drifts(decoder.follow_up().probes.size());
+    decoder.apply_follow_up({.drifts = drifts}, report);
     return report.locked;
   };
   EXPECT_THAT(settle(rounds.draft({10, 11, 12, 13})), IsEmpty());  // nothing to compare with
   EXPECT_THAT(settle(rounds.verify({0, 7, 0, 0})), IsEmpty());
   StepReport report = rounds.draft({11, 12, 13});
-  EXPECT_THAT(decoder.drift_probes(),
+  EXPECT_THAT(decoder.follow_up().probes,
               ElementsAre(DriftProbe{0, -1, 0, 0}, DriftProbe{1, -1, 0, 1}, DriftProbe{2, -1, 0, 2}));
   EXPECT_THAT(settle(report), ElementsAre(0, 1, 2));  // this pass has read position 2's token
   report = rounds.verify({7, 0, 0});
-  EXPECT_THAT(decoder.drift_probes(), IsEmpty());
+  EXPECT_THAT(decoder.follow_up().probes, IsEmpty());
   EXPECT_THAT(settle(report), IsEmpty());
   EXPECT_THAT(decoder.plan().cells, ElementsAre(3, 4, 5));
 }
@@ -661,13 +662,13 @@ TEST(GuidedDiffusion, TokensThatEndInOnePlaceStandOrFallTogether) {
     options.fallback = fallback;
     GuidedDiffusionDecoder decoder(options, {7});
     decoder.plan();
-    decoder.apply(std::vector<RowStatistics>(4, RowStatistics{10, 0.5}));
+    decoder.apply({std::vector<RowStatistics>(4, RowStatistics{10, 0.5})});
     decoder.plan();
     const RowStatistics stands;
     RowStatistics falls;
     falls.scored_rank = 9;
     falls.token = 14;
-    EXPECT_THAT(decoder.apply(std::vector<RowStatistics>{stands, falls}).committed, SizeIs(1));
+    EXPECT_THAT(decoder.apply({std::vector<RowStatistics>{stands, falls}}).committed, SizeIs(1));
   }
 }
 

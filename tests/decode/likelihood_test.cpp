@@ -31,14 +31,14 @@ MaskedLikelihood::Options options(const ModelConfig& config, int32_t given, int3
   return options;
 }
 
-std::vector<LikelihoodDecoder::Score> score(Runner& runner, const MaskedLikelihood::Options& options,
-                                            const std::vector<TokenId>& tokens) {
+std::vector<TokenScore> score(Runner& runner, const MaskedLikelihood::Options& options,
+                              const std::vector<TokenId>& tokens) {
   MaskedLikelihood decoder(options, tokens);
-  while (!decoder.done()) decoder.apply(runner.draws(decoder.plan()));
+  while (!decoder.done()) decoder.apply({runner.draws(decoder.plan())});
   return {decoder.scores().begin(), decoder.scores().end()};
 }
 
-double sum(const std::vector<LikelihoodDecoder::Score>& scores) {
+double sum(const std::vector<TokenScore>& scores) {
   return std::accumulate(scores.begin(), scores.end(), 0.0,
                          [](double sum, const auto& score) { return sum + score.logprob.value_or(0); });
 }
@@ -61,10 +61,10 @@ TEST(MaskedLikelihood, IsThatOfWritingTheTextFromLeftToRight) {
   for (const ModelConfig& config : masked_configs()) {
     Runner runner(tiny_model(config), default_table(), 1);
     const std::vector<TokenId> tokens = {3, 1, 4, 1, 5, 9};
-    const std::vector<LikelihoodDecoder::Score> scores = score(runner, options(config, 2), tokens);
+    const std::vector<TokenScore> scores = score(runner, options(config, 2), tokens);
     ASSERT_EQ(scores.size(), tokens.size());
     for (int32_t position = 0; position < 6; ++position) {
-      const LikelihoodDecoder::Score& each = scores[static_cast<size_t>(position)];
+      const TokenScore& each = scores[static_cast<size_t>(position)];
       EXPECT_EQ(each.logprob.has_value(), position >= 2);
       if (!each.logprob) continue;
       std::vector<int32_t> masked(static_cast<size_t>(6 - position));

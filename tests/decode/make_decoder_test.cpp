@@ -309,7 +309,7 @@ TEST(MakeDecoder, FillsTheGapsOfAnAnswerThatIsGiven) {
   model.vocab = config.vocab_size;
   model.favour.assign(90, 0);
   model.favour[89] = 100;  // an end token, which does not belong into a gap
-  while (!decoder->done()) decoder->apply(model.forward(decoder->plan()));
+  while (!decoder->done()) decoder->apply({model.forward(decoder->plan())});
   ASSERT_EQ(decoder->canvas().size(), 6U);
   EXPECT_EQ(decoder->num_final(), 4);
   EXPECT_EQ(decoder->canvas()[3], 5);

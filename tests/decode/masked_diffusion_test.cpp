@@ -387,7 +387,7 @@ TEST(MaskedDiffusion, GuidanceAddsASequenceWithoutThePrompt) {
   const std::vector<RowStatistics> draws = {{20, 0.2}, {21, 0.9}, {22, 0.1}};
   EXPECT_THAT(decoder.plan().tokens, ElementsAre(7, kMask, 9, kMask, kMask,  //
                                                  kMask, kMask, kMask, kMask, kMask));
-  decoder.apply(draws);  // position 3 gets its token, which both sequences show
+  decoder.apply({draws});  // position 3 gets its token, which both sequences show
   const StepPlan& plan = decoder.plan();
   EXPECT_THAT(plan.tokens, ElementsAre(7, kMask, 9, 21, kMask,  //
                                        kMask, kMask, kMask, 21, kMask));

@@ -94,11 +94,12 @@ std::vector<Pass> run(Decoder& decoder, Script script) {
     pass.plan = decoder.plan();
     std::vector<RowStatistics> drawn;
     for (const LogitRow& logit : pass.plan.logits) drawn.push_back(script.answer(pass.plan, logit));
-    pass.report = decoder.apply(drawn);
-    pass.further.assign(decoder.further_logits().begin(), decoder.further_logits().end());
+    pass.report = decoder.apply({drawn});
+    const FollowUp wanted = decoder.follow_up();
+    pass.further.assign(wanted.logits.begin(), wanted.logits.end());
     drawn.clear();
     for (const LogitRow& logit : pass.further) drawn.push_back(script.answer(pass.plan, logit));
-    decoder.apply_further(drawn, pass.report);
+    decoder.apply_follow_up({drawn}, pass.report);
   }
   return passes;
 }
@@ -795,9 +796,10 @@ void decode_and_check(Fuzz& fuzz) {
                             holds == expected(cell, true);
       ASSERT_TRUE(is_apart || holds == expected(cell, false)) << "cell " << cell << " of " << num_clean;
     }
-    StepReport report = decoder.apply(model.draws(plan, plan.logits));
-    const std::vector<LogitRow> further(decoder.further_logits().begin(), decoder.further_logits().end());
-    decoder.apply_further(model.draws(plan, further), report);
+    StepReport report = decoder.apply({model.draws(plan, plan.logits)});
+    const FollowUp wanted = decoder.follow_up();
+    const std::vector<LogitRow> further(wanted.logits.begin(), wanted.logits.end());
+    decoder.apply_follow_up({model.draws(plan, further)}, report);
     for (const auto* logits : {&plan.logits, &further}) {
       for (const LogitRow& logit : *logits) {
         const auto row = static_cast<size_t>(logit.row);
@@ -918,7 +920,7 @@ std::vector<std::vector<Commit>> commits_of_many(RefusionRules rules, bool advan
     while (!decoder.done()) {
       const StepPlan plan = decoder.plan();
       model.forward(plan);
-      commits.push_back(decoder.apply(model.draws(plan, plan.logits)).committed);
+      commits.push_back(decoder.apply({model.draws(plan, plan.logits)}).committed);
     }
   }
   return commits;

@@ -71,9 +71,8 @@ std::vector<RowStatistics> draw_anew(const Model& model, ThreadPool& threads,
   KvCache cache = model.make_cache(end);
   KvCache* caches[] = {&cache};
   Workspace workspace;
-  std::vector<RowStatistics> drawn(plan.logits.size());
-  model.forward({default_table(), threads}, plan, caches, workspace, drawn);
-  return drawn;
+  const auto samples = model.forward({default_table(), threads}, plan, caches, workspace).samples;
+  return {samples.begin(), samples.end()};
 }
 
 /// One token a step, the surest of the sub-block; each pass over all blocks up to the current one.
@@ -249,9 +248,7 @@ TEST(BlockDiffusion, KeepsWhatAFreshPassOverTheFinalTokensComputes) {
   while (!decoder->done()) {
     const StepPlan& plan = decoder->plan();
     current = plan.groups.back().visible.back().end;
-    std::vector<RowStatistics> drawn(plan.logits.size());
-    model->forward({default_table(), threads}, plan, caches, workspace, drawn);
-    decoder->apply(drawn);
+    decoder->apply(model->forward({default_table(), threads}, plan, caches, workspace));
   }
   StepPlan plan;
   for (int32_t position = 0; position < current; ++position) {
@@ -264,7 +261,7 @@ TEST(BlockDiffusion, KeepsWhatAFreshPassOverTheFinalTokensComputes) {
   }
   KvCache fresh = model->make_cache(decoder->num_cells());
   caches[0] = &fresh;
-  model->forward({default_table(), threads}, plan, caches, workspace, {});
+  model->forward({default_table(), threads}, plan, caches, workspace);
   ASSERT_GE(current, 5 * kBlock);
   const auto dim = static_cast<size_t>(model->config().head_dim);
   std::vector<float> a(2 * dim), b(2 * dim);
@@ -363,7 +360,7 @@ TEST(SparseBlockDiffusion, WithEveryCellChosenHasTheBitsOfExactAttention) {
     KvCache* caches[] = {&cache};
     Workspace workspace;
     const KernelContext context{default_table(), threads};
-    model->forward(context, plan, caches, workspace, {});
+    model->forward(context, plan, caches, workspace);
 
     plan.clear();
     plan.rules.emplace_back();
@@ -425,7 +422,7 @@ Remembering remember(SparseAttention::Choice choice, int32_t budget, int num_thr
   };
   KvCache cache = model->make_cache(kPrefix + kBlock);
   KvCache* caches[] = {&cache};
-  model->forward({default_table(), threads}, plan, caches, workspace, {});
+  model->forward({default_table(), threads}, plan, caches, workspace);
   std::vector<float> key(static_cast<size_t>(config.head_dim)), value(key.size());
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     for (int64_t head = 0; head < config.num_kv_heads; ++head) {

@@ -383,13 +383,13 @@ TEST(Engine, GivesTheSameTokensInHoweverManyPartsAPromptIsRead) {
   }
 }
 
-std::vector<LikelihoodDecoder::Score> score(const std::shared_ptr<const Model>& model,
-                                            const std::vector<TokenId>& tokens, int32_t most_rows) {
+std::vector<TokenScore> score(const std::shared_ptr<const Model>& model, const std::vector<TokenId>& tokens,
+                              int32_t most_rows) {
   ThreadPool threads(1);
   Engine engine(model, default_table(), threads);
   engine.add(std::make_unique<CausalLikelihood>(tokens, most_rows));
   engine.run();
-  const auto& decoder = dynamic_cast<const LikelihoodDecoder&>(engine.decoder(0));
+  const Decoder& decoder = engine.decoder(0);
   EXPECT_TRUE(decoder.done());
   return {decoder.scores().begin(), decoder.scores().end()};
 }
@@ -406,15 +406,15 @@ TEST(Likelihood, IsThatOfTheTokensThatTheModelWouldWrite) {
   std::vector<double> confidences;
   engine.run([&](const StepEvent& event) { confidences.push_back(event.report.committed[0].confidence); });
   const std::vector<TokenId> text = tokens_of(engine.decoder(0));
-  const std::vector<LikelihoodDecoder::Score> scores = score(model, text, 1024);
+  const std::vector<TokenScore> scores = score(model, text, 1024);
   ASSERT_EQ(scores.size(), text.size());
   for (size_t i = 0; i < confidences.size(); ++i) {
-    const LikelihoodDecoder::Score& each = scores[i + 3];
+    const TokenScore& each = scores[i + 3];
     EXPECT_EQ(each.best.value().first, text[i + 3]);
     EXPECT_EQ(each.best.value().second, std::log(confidences[i]));
     EXPECT_DOUBLE_EQ(each.logprob.value(), std::log(confidences[i]));
   }
-  const std::vector<LikelihoodDecoder::Score> in_parts = score(model, text, 3);
+  const std::vector<TokenScore> in_parts = score(model, text, 3);
   for (size_t i = 0; i < scores.size(); ++i) {
     EXPECT_EQ(in_parts.at(i).logprob, scores[i].logprob);
     EXPECT_EQ(scores[i].logprob.has_value(), i > 0);

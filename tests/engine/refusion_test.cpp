@@ -106,15 +106,10 @@ class ByHand {
       written_.at(static_cast<size_t>(plan.cells[i])) = {plan.tokens[i], plan.positions[i]};
     }
     KvCache* caches[] = {&cache_};
-    std::vector<RowStatistics> drawn(plan.logits.size());
     const KernelContext context{default_table(), threads_};
-    model_->forward(context, plan, caches, workspace_, drawn);
-    StepReport report = decoder_.apply(drawn);
-    const std::vector<LogitRow> further(decoder_.further_logits().begin(), decoder_.further_logits().end());
-    if (!further.empty()) {
-      drawn.resize(further.size());
-      model_->draw_further(context, plan, further, workspace_, drawn);
-      decoder_.apply_further(drawn, report);
+    StepReport report = decoder_.apply(model_->forward(context, plan, caches, workspace_));
+    if (const FollowUp wanted = decoder_.follow_up(); !wanted.empty()) {
+      decoder_.apply_follow_up(model_->follow_up(context, plan, wanted, {}, workspace_), report);
     }
     Step step{std::string(report.kind), report.committed, {}, static_cast<int32_t>(clean_.size())};
     for (const SlotReport& slot : report.slots) step.slots.push_back(slot.position);
@@ -146,7 +141,7 @@ KvCache causal_cache(const Model& model, std::span<const Commit> tokens) {
   KvCache cache = model.make_cache(static_cast<int64_t>(tokens.size()));
   KvCache* caches[] = {&cache};
   Workspace workspace;
-  model.forward({default_table(), threads}, causal_plan(tokens), caches, workspace, {});
+  model.forward({default_table(), threads}, causal_plan(tokens), caches, workspace);
   return cache;
 }
 
@@ -510,10 +505,10 @@ TEST(RefusionAcceptance, ExactlyDrawsFromTheLeftToRightDistribution) {
       const StepPlan& plan = decoder.plan();
       std::vector<RowStatistics> drawn;
       for (const LogitRow& logit : plan.logits) drawn.push_back(answer(plan, logit));
-      StepReport report = decoder.apply(drawn);
+      StepReport report = decoder.apply({drawn});
       drawn.clear();
-      for (const LogitRow& logit : decoder.further_logits()) drawn.push_back(answer(plan, logit));
-      decoder.apply_further(drawn, report);
+      for (const LogitRow& logit : decoder.follow_up().logits) drawn.push_back(answer(plan, logit));
+      decoder.apply_follow_up({drawn}, report);
       if (report.kind == "verify" && report.slots.at(0).accepted < 2) ++fallen;
     }
     ++counts[decoder.canvas()[2]][decoder.canvas()[3]];

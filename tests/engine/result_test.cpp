@@ -45,7 +45,7 @@ TEST(Result, HoldsWhatTheRequestGenerated) {
   MaskedDiffusionDecoder decoder = example_decoder();
   const std::vector<RowStatistics> drawn = {{7, 0.5}, {89, 0.5}, {8, 0.25}};
   decoder.plan();
-  decoder.apply(drawn);
+  decoder.apply({drawn});
   ASSERT_TRUE(decoder.done());
   RunStatistics statistics;
   statistics.seconds = 0.5;
@@ -153,7 +153,7 @@ TEST(Trace, HasOneLineForEachPass) {
   MaskedDiffusionDecoder decoder = example_decoder();
   const StepPlan plan = decoder.plan();
   const std::vector<RowStatistics> drawn = {{7, 0.5}, {89, 0.75}, {8, 0.25}};
-  const StepReport report = decoder.apply(drawn);
+  const StepReport report = decoder.apply({drawn});
   RunStatistics statistics;
   statistics.forward_passes = 3;
   const nlohmann::ordered_json line =

@@ -171,10 +171,9 @@ class ModelDrift : public testing::TestWithParam<DType> {
       for (KvCache& cache : caches) cells.push_back(&cache);
       for (KvCache& cache : plain_caches) plain_cells.push_back(&cache);
       for (OutputCache& output : outputs) remembered.push_back(&output);
-      std::vector<RowStatistics> drawn(plan.logits.size());
-      model->forward(context, plan, cells, workspace, drawn);
-      std::vector<Drift> drifts(probes.size());
-      model->measure_drift(context, plan, probes, remembered, workspace, drifts);
+      model->forward(context, plan, cells, workspace);
+      const auto found = model->follow_up(context, plan, {.probes = probes}, remembered, workspace).drifts;
+      const std::vector<Drift> drifts(found.begin(), found.end());
 
       before = std::move(now);
       const int64_t vocab = model->config().vocab_size;
@@ -316,11 +315,10 @@ TEST_P(ModelDrift, SequencesThatRememberNothingAreLeftOut) {
   const StepPlan plan = canvas_plan(tokens(config), OwnRows::kBidirectional);
   std::vector<KvCache*> cells = {passes.caches.data()};
   std::vector<OutputCache*> nothing = {nullptr};
-  std::vector<RowStatistics> drawn(plan.logits.size());
-  model->forward(passes.context, plan, cells, passes.workspace, drawn);
-  EXPECT_NO_THROW(model->measure_drift(passes.context, plan, {}, nothing, passes.workspace, {}));
-  std::vector<Drift> places(1);
-  EXPECT_THROW(model->measure_drift(passes.context, plan, {}, nothing, passes.workspace, places),
+  model->forward(passes.context, plan, cells, passes.workspace);
+  EXPECT_NO_THROW(model->follow_up(passes.context, plan, {}, nothing, passes.workspace));
+  const std::vector<DriftProbe> probes(1);
+  EXPECT_THROW(model->follow_up(passes.context, plan, {.probes = probes}, {}, passes.workspace),
                std::logic_error);
 }
 

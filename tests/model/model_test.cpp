@@ -542,17 +542,6 @@ TEST_P(TinyModel, ComesCloseWithRowsOfBytesWhateverTheThreads) {
   EXPECT_LT(sum / static_cast<double>(plain.size()), 0.05);
 }
 
-TEST_P(TinyModel, RefusesAnOutputOfAnotherShape) {
-  const auto model = tiny_model(config_);
-  ThreadPool threads(1);
-  const KernelContext context{default_table(), threads};
-  KvCache cache = model->make_cache(64);
-  KvCache* caches[] = {&cache};
-  Workspace workspace;
-  std::vector<RowStatistics> too_few(3);
-  EXPECT_THROW(model->forward(context, plan_, caches, workspace, too_few), std::logic_error);
-}
-
 INSTANTIATE_TEST_SUITE_P(Model, TinyModel, testing::Range(size_t{0}, tiny_configs().size()));
 
 TEST(ModelMemory, ALargeVocabularyIsCutIntoSmallerChunks) {

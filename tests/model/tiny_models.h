@@ -256,9 +256,8 @@ class Runner {
   }
 
   std::vector<RowStatistics> draws(const StepPlan& plan) {
-    std::vector<RowStatistics> drawn(plan.logits.size());
-    model_->forward(context_, plan, pointers_, workspace_, drawn);
-    return drawn;
+    const auto samples = model_->forward(context_, plan, pointers_, workspace_).samples;
+    return {samples.begin(), samples.end()};
   }
 
   int64_t vocab() const { return model_->config().vocab_size; }

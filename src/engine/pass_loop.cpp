@@ -1,0 +1,109 @@
+#include "engine/pass_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lacuna {
+namespace {
+
+/// A sentence where a row's logits were not finite; empty if all were.
+std::string find_failure(const StepPlan& plan, std::span<const LogitRow> wanted,
+                         std::span<const RowStatistics> samples) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i].is_finite) continue;
+    return fmt::format(
+        "the model computed infinite or NaN logits at position {}; its weights may be damaged, or its "
+        "activations overflow",
+        plan.positions[static_cast<size_t>(wanted[i].row)]);
+  }
+  return {};
+}
+
+/// Takes the first `count` values from the span.
+template <typename T>
+std::span<T> take(std::span<T>& values, size_t count) {
+  const std::span<T> taken = values.first(count);
+  values = values.subspan(count);
+  return taken;
+}
+
+}  // namespace
+
+std::span<PassPart> PassLoop::make_pass(PassRunner& runner, std::span<const PassMember> members) {
+  gather(members);
+  apply(runner.run(plan_, caches_), members);
+  follow_up(runner, members);
+  return parts_;
+}
+
+void PassLoop::gather(std::span<const PassMember> members) {
+  parts_.clear();
+  plan_.clear();
+  caches_.clear();
+  outputs_.clear();
+  for (const PassMember& member : members) {
+    PassPart& part = parts_.emplace_back();
+    part.plan = &member.decoder->plan();
+    part.first_row = plan_.num_rows();
+    part.first_rule = static_cast<int32_t>(plan_.rules.size());
+    part.work = work_of(*part.plan);
+    part.uncached = member.decoder->uncached_work();
+    plan_.append(*part.plan, static_cast<int32_t>(caches_.size()));
+    for (KvCache& cache : member.caches) caches_.push_back(&cache);
+    for (OutputCache& output : member.outputs) outputs_.push_back(&output);
+    outputs_.resize(caches_.size(), nullptr);
+  }
+}
+
+void PassLoop::apply(const PassResult& result, std::span<const PassMember> members) {
+  std::span<const RowStatistics> samples = result.samples;
+  std::span<const float> kv_drift = result.kv_drift;
+  const size_t drifts_per_row = kv_drift.size() / plan_.tokens.size();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    PassPart& part = parts_[i];
+    const PassResult own{take(samples, part.plan->logits.size()),
+                         take(kv_drift, part.plan->tokens.size() * drifts_per_row)};
+    part.failure = find_failure(*part.plan, part.plan->logits, own.samples);
+    if (part.failure.empty()) part.report = members[i].decoder->apply(own);
+  }
+}
+
+void PassLoop::follow_up(PassRunner& runner, std::span<const PassMember> members) {
+  logits_.clear();
+  probes_.clear();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    PassPart& part = parts_[i];
+    if (!part.failure.empty()) continue;
+    const FollowUp own = members[i].decoder->follow_up();
+    part.work.logit_rows += static_cast<double>(own.logits.size()) + logit_rows_of(own.probes);
+    for (LogitRow logit : own.logits) {
+      logit.row += part.first_row;
+      logit.rule += part.first_rule;
+      logits_.push_back(logit);
+    }
+    for (DriftProbe probe : own.probes) {
+      probe.row += part.first_row;
+      if (probe.unconditional_row >= 0) probe.unconditional_row += part.first_row;
+      probes_.push_back(probe);
+    }
+  }
+  const bool remembers =
+      std::any_of(outputs_.begin(), outputs_.end(), [](const OutputCache* each) { return each != nullptr; });
+  const FollowUp wanted{logits_, probes_};
+  if (wanted.empty() && !remembers) return;
+
+  FollowUpResult rest = runner.follow_up(wanted, remembers ? std::span(outputs_) : std::span<OutputCache*>());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    PassPart& part = parts_[i];
+    if (!part.failure.empty()) continue;
+    Decoder& decoder = *members[i].decoder;
+    const FollowUp own = decoder.follow_up();
+    const FollowUpResult result{take(rest.samples, own.logits.size()), take(rest.drifts, own.probes.size())};
+    part.failure = find_failure(*part.plan, own.logits, result.samples);
+    const bool takes_part = !own.empty() || !members[i].outputs.empty();
+    if (part.failure.empty() && takes_part) decoder.apply_follow_up(result, part.report);
+  }
+}
+
+}  // namespace lacuna

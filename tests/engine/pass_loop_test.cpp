@@ -1,0 +1,211 @@
+#include "engine/pass_loop.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// Plans a fixed number of rows of one sequence and notes what it is told, in order.
+class NotingDecoder final : public Decoder {
+ public:
+  /// One row and one sampled token per entry of `positions`.
+  explicit NotingDecoder(const std::vector<int32_t>& positions) {
+    for (const int32_t position : positions) {
+      plan_.add_row(7, position, position);
+      LogitRow logit;
+      logit.row = plan_.num_rows() - 1;
+      plan_.logits.push_back(logit);
+    }
+    plan_.groups.push_back({0, {0, plan_.num_rows()}, {}, OwnRows::kBidirectional});
+    plan_.rules.resize(2);
+  }
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return 16; }
+  bool done() const override { return false; }
+  const StepPlan& plan() override { return plan_; }
+  PassWork uncached_work() const override { return work_of(plan_); }
+  StepReport apply(const PassResult& result) override {
+    notes.emplace_back("apply");
+    for (const RowStatistics& sample : result.samples) samples.push_back(sample.token);
+    kv_drift.assign(result.kv_drift.begin(), result.kv_drift.end());
+    return {};
+  }
+  FollowUp follow_up() const override { return {wanted_logits, wanted_probes}; }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
+    notes.emplace_back("apply_follow_up");
+    for (const RowStatistics& sample : result.samples) further.push_back(sample.token);
+    for (const Drift& drift : result.drifts) drifts.push_back(drift.kl);
+    report.kind = "completed";
+  }
+  std::span<const TokenId> canvas() const override { return {}; }
+  int32_t prompt_length() const override { return 0; }
+  int32_t num_final() const override { return 0; }
+  IndexRange block() const override { return {}; }
+  StopReason stop_reason() const override { return StopReason::kLength; }
+
+  StepPlan plan_;
+  std::vector<LogitRow> wanted_logits;
+  std::vector<DriftProbe> wanted_probes;
+  std::vector<std::string> notes;
+  std::vector<TokenId> samples, further;
+  std::vector<float> kv_drift;
+  std::vector<double> drifts;
+};
+
+/// Gives sample i of a pass the token 10 + i, of a follow-up 100 + i, and overwrites what an earlier call
+/// returned.
+class NotingRunner final : public PassRunner {
+ public:
+  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
+    plan_rows = plan.num_rows();
+    num_caches = caches.size();
+    samples_ = number(plan.logits.size(), 10);
+    if (broken_sample >= 0) samples_[static_cast<size_t>(broken_sample)].is_finite = false;
+    kv_drift_.clear();
+    for (size_t i = 0; plan.measures_kv_drift && i < 2 * plan.tokens.size(); ++i) {
+      kv_drift_.push_back(static_cast<float>(i));
+    }
+    return {samples_, kv_drift_};
+  }
+
+  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
+    ++num_follow_ups;
+    for (const LogitRow& logit : wanted.logits) asked.emplace_back(logit.row, logit.rule);
+    for (const DriftProbe& probe : wanted.probes) asked.emplace_back(probe.row, probe.unconditional_row);
+    remembered.clear();
+    for (const OutputCache* output : outputs) remembered.push_back(output != nullptr);
+    constexpr TokenId kPoison = std::numeric_limits<TokenId>::max();
+    for (RowStatistics& sample : samples_) sample = {.token = kPoison, .is_finite = false};
+    further_ = number(wanted.logits.size(), 100);
+    drifts_.clear();
+    for (size_t i = 0; i < wanted.probes.size(); ++i) drifts_.push_back({static_cast<double>(i), 0});
+    return {further_, drifts_};
+  }
+
+  int32_t plan_rows = 0;
+  size_t num_caches = 0;
+  int num_follow_ups = 0;
+  int broken_sample = -1;
+  std::vector<std::pair<int32_t, int32_t>> asked;
+  std::vector<bool> remembered;
+
+ private:
+  static std::vector<RowStatistics> number(size_t count, TokenId first) {
+    std::vector<RowStatistics> samples(count);
+    for (RowStatistics& sample : samples) sample.token = first++;
+    return samples;
+  }
+
+  std::vector<RowStatistics> samples_, further_;
+  std::vector<float> kv_drift_;
+  std::vector<Drift> drifts_;
+};
+
+/// Two requests in one pass.
+struct Two {
+  NotingDecoder a{{4, 5}}, b{{0, 1, 2}};
+  std::vector<KvCache> caches;
+  std::vector<OutputCache> outputs;
+  NotingRunner runner;
+  PassLoop loop;
+
+  Two() {
+    for (int i = 0; i < 2; ++i) caches.emplace_back(KvShape{1, 1, 16, DType::kF32, false, false}, 16);
+    outputs.emplace_back(16, 16);
+  }
+
+  std::span<PassPart> make_pass(bool b_remembers = false) {
+    const std::span<KvCache> all(caches);
+    std::vector<PassMember> members = {{&a, all.first(1)}, {&b, all.last(1)}};
+    if (b_remembers) members[1].outputs = outputs;
+    return loop.make_pass(runner, members);
+  }
+};
+
+TEST(PassLoop, GivesEachMemberTheResultsOfItsOwnRows) {
+  Two two;
+  two.b.plan_.measures_kv_drift = true;
+  const std::span<PassPart> parts = two.make_pass();
+  EXPECT_EQ(two.runner.plan_rows, 5);
+  EXPECT_EQ(two.runner.num_caches, 2U);
+  EXPECT_THAT(two.a.samples, ElementsAre(10, 11));
+  EXPECT_THAT(two.b.samples, ElementsAre(12, 13, 14));
+  EXPECT_THAT(two.b.kv_drift, ElementsAre(4, 5, 6, 7, 8, 9));
+  ASSERT_THAT(parts, SizeIs(2));
+  EXPECT_EQ(parts[1].work.rows, 3);
+  EXPECT_EQ(parts[1].first_row, 2);
+  EXPECT_EQ(parts[1].first_rule, 2);
+}
+
+TEST(PassLoop, AsksNothingMoreWhereNobodyDoes) {
+  Two two;
+  two.make_pass();
+  EXPECT_EQ(two.runner.num_follow_ups, 0);
+  EXPECT_THAT(two.a.notes, ElementsAre("apply"));
+}
+
+TEST(PassLoop, MakesOneCallOfAllFollowUps) {
+  Two two;
+  two.a.wanted_logits.resize(2);
+  two.a.wanted_logits[1].row = 1;
+  two.b.wanted_logits.resize(1);
+  two.b.wanted_logits[0].row = 2;
+  two.b.wanted_logits[0].rule = 1;
+  two.b.wanted_probes = {{.row = 1, .unconditional_row = 0}, {.row = 2}};
+  const std::span<PassPart> parts = two.make_pass(/*b_remembers=*/true);
+  EXPECT_EQ(two.runner.num_follow_ups, 1);
+  using Pair = std::pair<int32_t, int32_t>;
+  EXPECT_THAT(two.runner.asked, ElementsAre(Pair{0, 0}, Pair{1, 0}, Pair{4, 3}, Pair{3, 2}, Pair{4, -1}));
+  EXPECT_THAT(two.a.further, ElementsAre(100, 101));
+  EXPECT_THAT(two.b.further, ElementsAre(102));
+  EXPECT_THAT(two.b.drifts, ElementsAre(0, 1));
+  EXPECT_EQ(parts[0].report.kind, "completed");
+  EXPECT_EQ(parts[0].work.logit_rows, 2 + 2);
+  EXPECT_EQ(parts[1].work.logit_rows, 3 + 1 + logit_rows_of(two.b.wanted_probes));
+}
+
+TEST(PassLoop, RemembersOutputsOfThoseWhoWantItAfterEveryPass) {
+  Two two;
+  two.make_pass(/*b_remembers=*/true);
+  EXPECT_EQ(two.runner.num_follow_ups, 1);
+  EXPECT_THAT(two.runner.remembered, ElementsAre(false, true));
+  EXPECT_THAT(two.a.notes, ElementsAre("apply"));
+  EXPECT_THAT(two.b.notes, ElementsAre("apply", "apply_follow_up"));
+}
+
+TEST(PassLoop, LeavesOutAMemberWhoseLogitsAreNotFinite) {
+  Two two;
+  two.a.wanted_logits.resize(1);
+  two.b.wanted_logits.resize(1);
+  two.runner.broken_sample = 1;
+  const std::span<PassPart> parts = two.make_pass();
+  EXPECT_THAT(parts[0].failure, HasSubstr("infinite or NaN logits at position 5"));
+  EXPECT_THAT(two.a.notes, IsEmpty());
+  EXPECT_THAT(parts[1].failure, IsEmpty());
+  EXPECT_THAT(two.b.further, ElementsAre(100));
+}
+
+TEST(PassLoop, StartsEachPassAnew) {
+  Two two;
+  two.a.wanted_logits.resize(1);
+  two.make_pass();
+  two.a.wanted_logits.clear();
+  two.make_pass();
+  EXPECT_EQ(two.runner.plan_rows, 5);
+  EXPECT_EQ(two.runner.num_caches, 2U);
+  EXPECT_EQ(two.runner.num_follow_ups, 1);
+}
+
+}  // namespace
+}  // namespace lacuna
