@@ -27,8 +27,8 @@ void add(const PassWork& pass, int64_t times, BaselineWork& total) {
   total.work.only_kv_pairs += factor * pass.only_kv_pairs;
 }
 
-/// LLaDA, Dream: the whole canvas in each of gen_length steps, logits of the positions that are still masked. A model
-/// with a default rule of its own does not follow Dream's time schedule.
+/// LLaDA, Dream: the whole canvas in each of gen_length steps, logits of the positions that are still masked.
+/// A model with a default rule of its own does not follow Dream's time schedule.
 BaselineWork masked_work(const ModelConfig& config, const BaselineRequest& request) {
   const bool follows_time = config.shifted_logits && config.default_unmask.empty();
   const CountRule rule = follows_time ? CountRule(TimeSchedule{}) : CountRule(EvenSplit{});

@@ -222,6 +222,9 @@ void choose_sparse_attention(const ModelConfig& config, const GenerationOptions&
     constexpr std::string_view kReason = "--sparse is exact";
     refuse(options.sparse_commit.has_value(), "sparse-commit", kReason);
     refuse(options.sparse_after.has_value(), "sparse-after", kReason);
+  } else if (dense_layers_of(settings.sparse) >= config.num_layers) {
+    throw InputError("--sparse {}: dense-layers={} leaves no sparse layer; the model has {} layers",
+                     *options.sparse, dense_layers_of(settings.sparse), config.num_layers);
   }
   settings.commits_sparsely = is_second("sparse-commit", options.sparse_commit, "exact", "sparse");
   settings.exact_after = within("sparse-after", options.sparse_after, 0, 1, settings.block_length);

@@ -171,7 +171,8 @@ void visit_options(Options& options, Visit&& visit) {
   visit("edit", Aliases{}, options.edit,
         "LLaDA 2.1: replace written tokens where another is more probable than tau: tau=0.5,most=16");
   visit("sparse", Aliases{}, options.sparse,
-        "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K,page=16 or sparsed=K");
+        "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K or sparsed=K; "
+        ",dense-layers=2");
   visit("sparse-commit", Aliases{}, options.sparse_commit,
         "--sparse: K/V that are kept come from exact or sparse attention (default exact)");
   visit("sparse-after", Aliases{}, options.sparse_after,

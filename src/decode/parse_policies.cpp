@@ -289,29 +289,36 @@ SparsePolicy parse_sparse(std::string_view text) {
   if (text == "exact") return ExactAttention{};
   const std::string_view method = text.substr(0, text.find('='));
   if (method != "mage" && method != "quest" && method != "sparsed") {
-    throw InputError("--sparse is '{}'; expected exact, mage=K, quest=K,page=16 or sparsed=K,exact=0.2",
-                     text);
+    throw InputError(
+        "--sparse is '{}'; expected exact, mage=K, quest=K,page=16 or sparsed=K,exact=0.2, each also with "
+        "dense-layers=2",
+        text);
   }
   int32_t budget = 0;
-  Quest quest;
-  SparseD sparsed;
+  int32_t dense_layers = kDenseLayers;
+  int32_t page_size = Quest().page_size;
+  double exact_share = SparseD().exact_share;
   for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
     if (name == method) {
       budget = number<int32_t>(kFlag, name, value, 1, kMostCells);
+    } else if (name == "dense-layers") {
+      dense_layers = number<int32_t>(kFlag, name, value, 0, kMostCells);
     } else if (name == "page" && method == "quest") {
-      quest.page_size = number<int32_t>(kFlag, name, value, 1, kMostCells);
+      page_size = number<int32_t>(kFlag, name, value, 1, kMostCells);
     } else if (name == "exact" && method == "sparsed") {
-      sparsed.exact_share = number(kFlag, name, value, 0.0, 1.0);
+      exact_share = number(kFlag, name, value, 0.0, 1.0);
     } else {
-      throw InputError("--sparse {} knows no '{}'; quest has page, sparsed has exact", method, name);
+      throw InputError(
+          "--sparse {} has no '{}'; expected dense-layers, for quest also page, for sparsed exact", method,
+          name);
     }
   });
-  if (method == "mage") return Mage{budget};
-  if (method == "sparsed") return SparseD{budget, sparsed.exact_share};
-  if (budget < quest.page_size) {
-    throw InputError("--sparse '{}': the budget is less than a page of {} cells", text, quest.page_size);
+  if (method == "mage") return Mage{budget, dense_layers};
+  if (method == "sparsed") return SparseD{budget, exact_share, dense_layers};
+  if (budget < page_size) {
+    throw InputError("--sparse '{}': the budget is less than a page of {} cells", text, page_size);
   }
-  return Quest{budget, quest.page_size};
+  return Quest{budget, page_size, dense_layers};
 }
 
 RefusionRules parse_refusion_rules(std::string_view text) {

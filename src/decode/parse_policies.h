@@ -48,7 +48,7 @@ SelfCorrection parse_self_correction(std::string_view text);
 
 /// --edit tau=0.5,most=16.
 TokenEditing parse_editing(std::string_view text);
-/// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2.
+/// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2, each but exact also with dense-layers=2.
 SparsePolicy parse_sparse(std::string_view text);
 
 /// --refusion lacuna|paper|released.

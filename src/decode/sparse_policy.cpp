@@ -17,6 +17,12 @@ int32_t budget_of(const SparsePolicy& policy) {
 
 }  // namespace
 
+int32_t dense_layers_of(const SparsePolicy& policy) {
+  return std::visit(Overloaded{[](const ExactAttention&) { return kDenseLayers; },
+                               [](const auto& sparse) { return sparse.dense_layers; }},
+                    policy);
+}
+
 SparseSchedule::SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t exact_after)
     : policy_(policy), exact_steps_(0), exact_after_(exact_after) {
   if (const auto* sparsed = std::get_if<SparseD>(&policy_)) {
@@ -29,15 +35,21 @@ SparseAttention SparseSchedule::confined(int32_t prefix) const {
   const int32_t budget = budget_of(policy_);
   if (const auto* quest = std::get_if<Quest>(&policy_)) {
     if (prefix <= budget) return {};
-    return {Choice::kBestPages, {0, prefix}, budget, quest->page_size};
+    return {Choice::kBestPages, {0, prefix}, budget, quest->page_size, quest->dense_layers};
   }
   if (remembered_among_ == 0) return {};
-  return {.choice = Choice::kRemembered, .among = {0, remembered_among_}, .budget = budget};
+  return {.choice = Choice::kRemembered,
+          .among = {0, remembered_among_},
+          .budget = budget,
+          .dense_layers = dense_layers_of(policy_)};
 }
 
 SparseAttention SparseSchedule::denoise(int32_t prefix, int32_t step) const {
   const int32_t budget = budget_of(policy_);
-  const SparseAttention remember{.choice = Choice::kAllAndRemember, .among = {0, prefix}, .budget = budget};
+  const SparseAttention remember{.choice = Choice::kAllAndRemember,
+                                 .among = {0, prefix},
+                                 .budget = budget,
+                                 .dense_layers = dense_layers_of(policy_)};
   SparseAttention attention = std::visit(
       Overloaded{[](const ExactAttention&) { return SparseAttention(); },
                  [&](const Mage&) {

@@ -17,7 +17,8 @@ struct ExactAttention {
 /// MAGE (arXiv 2602.14209): the first step of a block attends to all and remembers the cells with the most
 /// mass; the block's other steps attend to these.
 struct Mage {
-  int32_t budget = 512;  ///< cells of each layer and kv head, >= 1
+  int32_t budget = 512;                 ///< cells of each layer and kv head, >= 1
+  int32_t dense_layers = kDenseLayers;  ///< first layers that attend to all, as in the other policies
   bool operator==(const Mage&) const = default;
 };
 
@@ -25,6 +26,7 @@ struct Mage {
 struct Quest {
   int32_t budget = 512;  ///< cells, >= page_size
   int32_t page_size = 16;
+  int32_t dense_layers = kDenseLayers;
   bool operator==(const Quest&) const = default;
 };
 
@@ -33,10 +35,14 @@ struct Quest {
 struct SparseD {
   int32_t budget = 512;
   double exact_share = 0.2;  ///< of the planned steps, [0, 1]
+  int32_t dense_layers = kDenseLayers;
   bool operator==(const SparseD&) const = default;
 };
 
 using SparsePolicy = std::variant<ExactAttention, Mage, Quest, SparseD>;
+
+/// First layers that attend to all cells; kDenseLayers for ExactAttention.
+int32_t dense_layers_of(const SparsePolicy& policy);
 
 /// A request's sparse policy at work: what each pass attends to.
 class SparseSchedule {

@@ -54,6 +54,7 @@ PassWork work_of(const StepPlan& plan) {
       const double unchosen = group.sparse.among.size() - group.sparse.num_chosen();
       work.unchosen_pairs += rows * unchosen;
       work.unchosen_cells += unchosen;
+      work.dense_layers = group.sparse.dense_layers;
     }
   }
   for (const LogitRow& logit : plan.logits) work.logit_rows += logit.unconditional_row >= 0 ? 2 : 1;
@@ -76,7 +77,7 @@ StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork
   const double last_layer_flops = 2 * weights_of_layer(config, config.num_layers - 1);
   cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (last_layer_flops - kv_flops);
   cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;
-  const double sparse_share = std::max(0.0, layers - kDenseLayers) / layers;
+  const double sparse_share = std::max(0.0, layers - work.dense_layers) / layers;
   cost.layer_flops -= work.unchosen_pairs * flops_per_cell(config) * sparse_share;
   cost.head_flops = work.logit_rows * flops_per_logits(config);
   const double cells = work.cells + rows - work.unchosen_cells * sparse_share;

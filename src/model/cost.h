@@ -45,9 +45,10 @@ struct PassWork {
   // Of these, what the last layer leaves out:
   int64_t only_kv_rows = 0;
   double only_kv_pairs = 0;
-  // Of these, what sparse attention leaves out in layers from kDenseLayers on:
+  // Of these, what sparse attention leaves out in layers from `dense_layers` on:
   double unchosen_pairs = 0;
   double unchosen_cells = 0;
+  int32_t dense_layers = kDenseLayers;
 };
 
 PassWork work_of(const StepPlan& plan);

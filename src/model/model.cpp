@@ -166,7 +166,7 @@ class Model::Pass {
   }
 
   bool is_confined(const RowGroup& group) const {
-    return ws_.layer >= kDenseLayers && group.sparse.is_confined();
+    return ws_.layer >= group.sparse.dense_layers && group.sparse.is_confined();
   }
 
   /// For this layer and those that follow, until what the groups attend to changes: for all groups; once the
@@ -204,7 +204,7 @@ class Model::Pass {
       const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
       if (sink >= 0) visible.push_back({sink, sink + 1});
       ws_.attention_groups.push_back({rows, visible, own_cells, group.own_rows == OwnRows::kCausal,
-                                      ws_.layer >= kDenseLayers && remembers_cells(group)});
+                                      ws_.layer >= group.sparse.dense_layers && remembers_cells(group)});
     }
     const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim,
                                1.0F / std::sqrt(static_cast<float>(config_.head_dim)), config_.attn_soft_cap};
@@ -250,7 +250,7 @@ class Model::Pass {
       write_kv(layer_index, row, k.row(row), v.row(row));
     });
     ws_.times.other += watch_.restart();
-    if (layer_index == kDenseLayers && has_sparse_groups()) prepare_attention();
+    if (attention_changes_at(layer_index)) prepare_attention();
     if (layer_index + 1 == config_.num_layers) leave_rows_behind(layer);
     if (num_rows_ == 0) return;
 
@@ -283,10 +283,12 @@ class Model::Pass {
     add_projected();
   }
 
-  bool has_sparse_groups() const {
-    return std::any_of(plan_.groups.begin(), plan_.groups.end(), [](const RowGroup& group) {
-      return group.sparse.choice != SparseAttention::Choice::kAll;
-    });
+  /// Whether some group's attention is dense before this layer and sparse from it on.
+  bool attention_changes_at(int64_t layer) const {
+    return layer > 0 && std::any_of(plan_.groups.begin(), plan_.groups.end(), [&](const RowGroup& group) {
+             return group.sparse.choice != SparseAttention::Choice::kAll &&
+                    group.sparse.dense_layers == layer;
+           });
   }
 
   /// Brings side by side what a confined group attends to in this layer; where its queries choose, chooses
@@ -333,11 +335,10 @@ class Model::Pass {
 
   /// After attention: each sequence that is to remember cells chooses those of most mass.
   void remember_heaviest() {
-    if (ws_.layer < kDenseLayers) return;
     for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
       const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
       const SparseAttention& sparse = group.sparse;
-      if (!remembers_cells(group)) continue;
+      if (!remembers_cells(group) || ws_.layer < sparse.dense_layers) continue;
       KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
       ChosenCells& chosen = cache.sparse().chosen;
       chosen.reserve(sparse.num_chosen() + group.rows.size(), cache);

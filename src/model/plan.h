@@ -18,11 +18,12 @@ enum class OwnRows : uint8_t {
   kNone,           ///< a row sees the cells in `visible` alone, which may be its own
 };
 
-/// Layers that always attend to all that is visible: the first two (Quest, section 4.1, and MAGE).
-inline constexpr int64_t kDenseLayers = 2;
+/// Layers that attend to all visible cells even where attention is sparse: by default the first two (Quest,
+/// section 4.1, and MAGE).
+inline constexpr int32_t kDenseLayers = 2;
 
-/// Which cells a group's rows attend to in the layers from kDenseLayers on, for each layer and kv head. The
-/// choice is made among a part of what is visible; the rest, and the group's own rows, are always seen.
+/// Which cells a group's rows attend to in the layers from `dense_layers` on, for each layer and kv head. The
+/// choice is made among a part of the visible cells; the rest, and the group's own rows, are always seen.
 struct SparseAttention {
   enum class Choice : uint8_t {
     kAll,
@@ -34,6 +35,7 @@ struct SparseAttention {
   IndexRange among;        ///< one of RowGroup::visible; begins at 0; more cells than `budget`
   int32_t budget = 0;      ///< cells of each kv head
   int32_t page_size = 16;  ///< cells
+  int32_t dense_layers = kDenseLayers;
 
   bool is_confined() const { return choice == Choice::kRemembered || choice == Choice::kBestPages; }
   /// Cells of `among` that each kv head attends to.

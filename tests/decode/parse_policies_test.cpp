@@ -173,6 +173,9 @@ TEST(ParseGuide, KnowsBothFallbacks) {
 TEST(ParseSparse, KnowsEveryPolicyOfThePage) {
   EXPECT_EQ(parse_sparse("exact"), SparsePolicy(ExactAttention{}));
   EXPECT_EQ(parse_sparse("mage=256"), SparsePolicy(Mage{256}));
+  EXPECT_EQ(parse_sparse("mage=256,dense-layers=0"), SparsePolicy(Mage{256, 0}));
+  EXPECT_EQ(parse_sparse("quest=64,dense-layers=1"), SparsePolicy(Quest{64, 16, 1}));
+  EXPECT_EQ(parse_sparse("sparsed=64,dense-layers=3"), SparsePolicy(SparseD{64, 0.2, 3}));
   EXPECT_EQ(parse_sparse("quest=64"), SparsePolicy(Quest{64, 16}));
   EXPECT_EQ(parse_sparse("quest=64,page=8"), SparsePolicy(Quest{64, 8}));
   EXPECT_EQ(parse_sparse("sparsed=64"), SparsePolicy(SparseD{64, 0.2}));
@@ -183,7 +186,7 @@ TEST(ParseSparse, RefusesOthers) {
   expect_refusal([] { parse_sparse("full"); }, "--sparse is 'full'", "exact, mage=K");
   expect_refusal([] { parse_sparse("mage"); }, "'mage' has no value");
   expect_refusal([] { parse_sparse("mage=0"); }, "--sparse mage is '0'");
-  expect_refusal([] { parse_sparse("mage=8,page=2"); }, "--sparse mage knows no 'page'");
+  expect_refusal([] { parse_sparse("mage=8,page=2"); }, "--sparse mage has no 'page'");
   expect_refusal([] { parse_sparse("quest=8"); }, "less than a page of 16");
   expect_refusal([] { parse_sparse("sparsed=8,exact=1.5"); }, "--sparse exact is '1.5'");
 }

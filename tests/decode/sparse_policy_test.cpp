@@ -72,5 +72,14 @@ TEST(SparseSchedule, OfExactAttentionIsExact) {
   EXPECT_EQ(schedule.commit(1000), SparseAttention());
 }
 
+TEST(SparseSchedule, TellsThePlanHowManyLayersAreDense) {
+  for (const SparsePolicy& policy :
+       {SparsePolicy(Mage{4, 1}), SparsePolicy(Quest{20, 4, 1}), SparsePolicy(SparseD{4, 0, 1})}) {
+    SparseSchedule schedule(policy, 12, 0);
+    for (const SparseAttention& attention : run(schedule, 32, 1, 3)) EXPECT_EQ(attention.dense_layers, 1);
+    EXPECT_EQ(schedule.commit(32).dense_layers, 1);
+  }
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -390,7 +390,7 @@ struct Remembering {
   std::vector<std::vector<float>> keys;      // [layers * kv heads][prefix * head_dim]
 };
 
-Remembering remember(SparseAttention::Choice choice, int32_t budget, int num_threads) {
+Remembering remember(SparseAttention::Choice choice, int32_t budget, int num_threads, int32_t dense_layers) {
   ThreadPool threads(num_threads);
   const std::shared_ptr<const Model> model = sdar(threads);
   const ModelConfig& config = model->config();
@@ -400,7 +400,7 @@ Remembering remember(SparseAttention::Choice choice, int32_t budget, int num_thr
   for (int32_t p = 0; p < kPrefix + kBlock; ++p) plan.add_row(tokens[static_cast<size_t>(p)], p, p);
   plan.groups.push_back({0, {0, kPrefix}, {}, OwnRows::kBidirectional});
   plan.groups.push_back({0, {kPrefix, kPrefix + kBlock}, {{0, kPrefix}}, OwnRows::kBidirectional});
-  plan.groups[1].sparse = {choice, {0, kPrefix}, budget, 8};
+  plan.groups[1].sparse = {choice, {0, kPrefix}, budget, 8, dense_layers};
   Remembering result;
   const auto entries = static_cast<size_t>(config.num_layers * config.num_kv_heads);
   result.mass.resize(entries, std::vector<double>(kPrefix));
@@ -439,10 +439,11 @@ Remembering remember(SparseAttention::Choice choice, int32_t budget, int num_thr
 }
 
 TEST(SparseBlockDiffusion, RemembersTheCellsOfMostMass) {
-  for (const int num_threads : {1, 3}) {
+  for (const int32_t dense_layers : {0, 1, 2, 3}) {
+    const int num_threads = 1 + dense_layers % 2;
     const Remembering found =
-        remember(SparseAttention::Choice::kAllAndRemember, Remembering::kBudget, num_threads);
-    const size_t dense = found.chosen.size() / 2;  // two of four layers
+        remember(SparseAttention::Choice::kAllAndRemember, Remembering::kBudget, num_threads, dense_layers);
+    const size_t dense = found.chosen.size() / 4 * static_cast<size_t>(dense_layers);  // of four layers
     for (size_t entry = 0; entry < found.chosen.size(); ++entry) {
       if (entry < dense) {
         EXPECT_TRUE(found.chosen[entry].empty());
@@ -463,10 +464,11 @@ TEST(SparseBlockDiffusion, RemembersTheCellsOfMostMass) {
 TEST(SparseBlockDiffusion, ChoosesThePagesWithTheLargestMeanOfQuestsBound) {
   constexpr int32_t kPage = 8;
   constexpr int32_t kPages = 3;
-  const Remembering found = remember(SparseAttention::Choice::kBestPages, kPages * kPage, 2);
+  constexpr int32_t kDense = 1;  // of four layers
+  const Remembering found = remember(SparseAttention::Choice::kBestPages, kPages * kPage, 2, kDense);
   const size_t dim = found.keys.front().size() / Remembering::kPrefix;
   const int32_t num_pages = (Remembering::kPrefix + kPage - 1) / kPage;
-  for (size_t entry = found.chosen.size() / 2; entry < found.chosen.size(); ++entry) {
+  for (size_t entry = found.chosen.size() / 4 * kDense; entry < found.chosen.size(); ++entry) {
     const std::vector<float>& queries = found.queries[entry];
     const std::vector<float>& keys = found.keys[entry];
     std::vector<double> scores(static_cast<size_t>(num_pages));

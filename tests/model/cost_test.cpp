@@ -113,6 +113,9 @@ TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
   const double per_layer = flops_per_cell(config) / 5;
   EXPECT_DOUBLE_EQ(exact.layer_flops - sparse.layer_flops, 3 * 4 * 70 * per_layer);
   EXPECT_DOUBLE_EQ(exact.bytes - sparse.bytes, 70 * 50 * 3 / 5);
+  plan.groups[0].sparse.dense_layers = 1;
+  EXPECT_DOUBLE_EQ(exact.layer_flops - cost(config, bytes, work_of(plan)).layer_flops,
+                   4 * 4 * 70 * per_layer);
   plan.groups[0].sparse.choice = SparseAttention::Choice::kAllAndRemember;
   EXPECT_EQ(cost(config, ModelBytes(), work_of(plan)).flops(), exact.flops());
 }

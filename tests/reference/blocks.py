@@ -15,7 +15,7 @@ from models import Store, softmax
 from uniform import RngStream
 
 DRAW, ORDER = 1, 2  # what a stream is for
-EXACT_LAYERS = 2    # the first ones, always
+DENSE_LAYERS = 2    # the first ones, unless a policy says otherwise
 ROWS_TOGETHER = 1024  # of a prefill pass
 
 
@@ -25,6 +25,7 @@ class Sparse:
     budget: int                # cells
     page: int = 16             # quest
     exact: float = 0.2         # sparsed
+    dense_layers: int = DENSE_LAYERS  # the first ones, which attend to all
 
 
 @dataclass
@@ -108,12 +109,13 @@ class View:
 class Remember(View):
     """Exact; keeps the `budget` cells with the largest mass."""
 
-    def __init__(self, *where, budget, see):
+    def __init__(self, *where, budget, see, dense_layers=DENSE_LAYERS):
         super().__init__(*where)
         self.budget, self.see, self.chosen = budget, see, {}
+        self.dense_layers = dense_layers
 
     def weigh(self, layer, head, mass):
-        if layer >= EXACT_LAYERS:
+        if layer >= self.dense_layers:
             self.chosen[layer, head], gap = largest(mass, self.budget)
             self.see(gap)
 
@@ -121,12 +123,13 @@ class Remember(View):
 class Chosen(View):
     """The cells chosen earlier, and all from `since` on."""
 
-    def __init__(self, *where, chosen, since):
+    def __init__(self, *where, chosen, since, dense_layers=DENSE_LAYERS):
         super().__init__(*where)
         self.chosen, self.since = chosen, since
+        self.dense_layers = dense_layers
 
     def cells(self, layer, head, queries, keys):
-        if layer < EXACT_LAYERS:
+        if layer < self.dense_layers:
             return np.arange(self.begin)
         return np.concatenate([self.chosen[layer, head], np.arange(self.since, self.begin)])
 
@@ -134,12 +137,13 @@ class Chosen(View):
 class Pages(View):
     """The best pages for the queries of the pass, and the last one."""
 
-    def __init__(self, *where, budget, page, see):
+    def __init__(self, *where, budget, page, see, dense_layers=DENSE_LAYERS):
         super().__init__(*where)
         self.budget, self.page, self.see = budget, page, see
+        self.dense_layers = dense_layers
 
     def cells(self, layer, head, queries, keys):
-        if layer < EXACT_LAYERS:
+        if layer < self.dense_layers:
             return np.arange(self.begin)
         scores = page_scores(queries.reshape(-1, queries.shape[-1]), keys, self.page)
         best, gap = largest(scores[:-1], self.budget // self.page - 1)
@@ -517,7 +521,7 @@ class Decoder:
         if remembers:
             # Reading: a step that --sparse-after makes exact remembers all the same.
             self.met["remembered"] += 1
-            return Remember(*where, budget=sparse.budget, see=self.see_cells)
+            return Remember(*where, budget=sparse.budget, see=self.see_cells, dense_layers=sparse.dense_layers)
         if again or not chooses:
             self.met["exact again"] += again
             return View(*where)
@@ -527,8 +531,9 @@ class Decoder:
     def sparse_view(self, where):
         sparse = self.options.sparse
         if sparse.method == "quest":
-            return Pages(*where, budget=sparse.budget, page=sparse.page, see=self.see_cells)
-        return Chosen(*where, chosen=self.chosen, since=self.since)
+            return Pages(*where, budget=sparse.budget, page=sparse.page, see=self.see_cells,
+                         dense_layers=sparse.dense_layers)
+        return Chosen(*where, chosen=self.chosen, since=self.since, dense_layers=sparse.dense_layers)
 
     def remember(self, view):
         if isinstance(view, Remember):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocks import Network, Options, Sparse, decode
+from blocks import DENSE_LAYERS, Network, Options, Sparse, decode
 from check_acceleration import read_trace
 from check_engine import ROUTER_TOLERANCE, Engine, Report
 from random_checkpoints import MASK, make_checkpoint, special_ids
@@ -86,6 +86,13 @@ def random_rule(rng):
 
 
 def random_sparse(length, rng):
+    sparse = random_policy(length, rng)
+    if rng.random() < 0.5:  # of three to five layers
+        sparse.dense_layers = int(rng.integers(0, 3))
+    return sparse
+
+
+def random_policy(length, rng):
     budget = int(rng.integers(8, max(9, min(41, length))))
     method = str(rng.choice(["mage", "quest", "sparsed"]))
     if method == "quest":
@@ -154,6 +161,8 @@ def flags(options, rule):
     if options.sparse:
         sparse = options.sparse
         more = {"quest": f",page={sparse.page}", "sparsed": f",exact={sparse.exact}"}.get(sparse.method, "")
+        if sparse.dense_layers != DENSE_LAYERS:
+            more += f",dense-layers={sparse.dense_layers}"
         out += ["--sparse", f"{sparse.method}={sparse.budget}{more}"]
     return out
 
