@@ -38,7 +38,7 @@ class Simulation {
              uint64_t request)
       : decoder_(std::move(decoder)),
         mask_id_(config.mask_id),
-        plans_slots_(config.plans_slots),
+        plans_slots_(config.paradigm() == Paradigm::kSlots),
         options_(options),
         noise_(options.seed, request) {}
 
@@ -353,11 +353,12 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Mod
   plain_generation.block_length = generation.block_length;
   plain_generation.steps = generation.steps;
   plain_generation.cfg_scale = generation.cfg_scale;
-  if (model.config().plans_slots) {
+  const Paradigm paradigm = model.config().paradigm();
+  if (paradigm == Paradigm::kSlots) {
     plain_generation.refusion = "released";
     plain_generation.slot_size = generation.slot_size;
     plain_generation.slot_threshold = generation.slot_threshold;
-  } else if (model.config().noise) {
+  } else if (paradigm == Paradigm::kUniform) {
     plain_generation.ignore_eos = generation.ignore_eos;
     plain_generation.context = generation.context;
     plain_generation.sampler = generation.sampler;
@@ -365,7 +366,7 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Mod
     plain_generation.block_exit = "steps";
     plain_generation.last_layer = "all";
   } else {
-    plain_generation.suppress_mask = !model.config().causal && !model.config().block_causal;
+    plain_generation.suppress_mask = paradigm == Paradigm::kMasked;
   }
   Run plain(model, nullptr, plain_generation, options);
   Run run(model, guide, generation, options);

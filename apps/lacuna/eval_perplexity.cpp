@@ -21,13 +21,13 @@ namespace {
 constexpr int32_t kPieceLength = 256;  // tokens of a piece of a file
 
 /// Of what concerns generation only this is asked for.
-void check_generation(const EvalCommandFlags& flags, BoundKind kind) {
-  const bool has_canvas = flags.data.empty() && !is_exact(kind);
+void check_generation(const EvalCommandFlags& flags, Paradigm paradigm) {
+  const bool has_canvas = flags.data.empty() && !is_exact(paradigm);
   const nlohmann::ordered_json given = given_options(flags.settings.generation);
   for (const auto& [name, value] : given.items()) {
     if (name == "seed" || (name == "gen-length" && has_canvas) ||
-        (name == "block-length" && kind == BoundKind::kBlocks) ||
-        (name == "slot-size" && kind == BoundKind::kSlots)) {
+        (name == "block-length" && paradigm == Paradigm::kBlocks) ||
+        (name == "slot-size" && paradigm == Paradigm::kSlots)) {
       continue;
     }
     throw InputError("--{}: means nothing to --task {} with this model, which generates nothing", name,
@@ -91,9 +91,9 @@ void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command) {
   const EvaluationModels models(flags);
   const EvaluatedModel model = models.evaluated();
   const GenerationOptions& generation = flags.settings.generation;
-  const BoundKind kind = bound_kind(model.model->config());
-  check_generation(flags, kind);
-  if (is_exact(kind) && command.count("--draws") > 0) {
+  const Paradigm paradigm = model.model->config().paradigm();
+  check_generation(flags, paradigm);
+  if (is_exact(paradigm) && command.count("--draws") > 0) {
     throw InputError("--draws {}: means nothing to this model, whose likelihood is exact", flags.draws);
   }
 
@@ -108,18 +108,18 @@ void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command) {
 
   nlohmann::ordered_json json{{"task", kPerplexityTask},
                               {"of", flags.data.empty() ? flags.text_task : flags.data},
-                              {"kind", name_of(kind)}};
+                              {"kind", bound_name(paradigm)}};
   json.update(to_json(result));
   nlohmann::ordered_json given = given_options(generation);
   given["seed"] = settings.seed;
-  if (!is_exact(kind)) given["draws"] = settings.draws;
+  if (!is_exact(paradigm)) given["draws"] = settings.draws;
   add_options(flags.settings.task_options, given);
   json["settings"] = std::move(given);
   if (flags.json) {
     fmt::print("{}", as_line(json));
     return;
   }
-  fmt::print("perplexity {:.4f} ({})\n", std::exp(result.nats_per_token()), name_of(kind));
+  fmt::print("perplexity {:.4f} ({})\n", std::exp(result.nats_per_token()), bound_name(paradigm));
   if (const auto interval = result.interval()) {
     fmt::print("           {:.4f} to {:.4f} (95%)\n", std::exp(interval->low), std::exp(interval->high));
   }

@@ -254,7 +254,7 @@ GuideSource::GuideSource(const std::string& model_name, const TextModel& main, s
       source(find_model(model_name)),
       tokenizer(tokenizer_of(source)),
       guide(main, text_model(source, tokenizer)) {
-  if (!source.config.causal || source.config.plans_slots) {
+  if (source.config.paradigm() != Paradigm::kCausal) {
     throw InputError("{} {}: expected an autoregressive model (Qwen2, Qwen3)", flag, model_name);
   }
 }

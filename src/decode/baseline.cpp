@@ -177,10 +177,19 @@ BaselineWork slot_work(const BaselineRequest& request) {
 }  // namespace
 
 BaselineWork baseline_work(const ModelConfig& config, const BaselineRequest& request) {
-  if (config.plans_slots) return slot_work(request);
-  if (config.causal) return causal_work(request);
-  if (config.noise) return uniform_work(request);
-  return config.block_causal ? block_work(config, request) : masked_work(config, request);
+  switch (config.paradigm()) {
+    case Paradigm::kCausal:
+      return causal_work(request);
+    case Paradigm::kSlots:
+      return slot_work(request);
+    case Paradigm::kMasked:
+      return masked_work(config, request);
+    case Paradigm::kBlocks:
+      return block_work(config, request);
+    case Paradigm::kUniform:
+      break;
+  }
+  return uniform_work(request);
 }
 
 StepCost baseline_cost(const ModelConfig& config, const ModelBytes& bytes, const BaselineRequest& request) {

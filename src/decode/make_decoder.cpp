@@ -475,7 +475,7 @@ std::unique_ptr<Decoder> make_guided_diffusion(const ModelConfig& config, const 
   refuse_each(options, {"unmask", "steps", "eps", "alg-temp", "confidence-eos-eot-inf"}, kReason);
   refuse(options.suppress_mask, "suppress-mask", "a draft is never the mask token");
   refuse(options.temperature.value_or(0) > 0, "temperature", "with a guide, drafts are the best tokens");
-  if (!guide.config->causal || guide.config->plans_slots) {
+  if (guide.config->paradigm() != Paradigm::kCausal) {
     throw InputError("--guide: the model is not autoregressive");
   }
 
@@ -561,37 +561,43 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Generatio
       throw InputError("canvas token {} is outside the model's vocabulary of {}", token, config.vocab_size);
     }
   }
+  const Paradigm paradigm = config.paradigm();
   if (!context.guide || config.causal) {
     refuse_each(options, {"guide-match", "guide-fallback", "guide-block"}, "it belongs to --guide");
   }
-  if (!config.plans_slots) {
+  if (paradigm != Paradigm::kSlots) {
     refuse_each(
         options,
         {"refusion", "slot-size", "slot-threshold", "token-threshold", "fill", "kv", "accept", "revoke"},
         "the model is not a ReFusion model");
   }
-  if (!config.noise) {
+  if (paradigm != Paradigm::kUniform) {
     refuse_each(options,
                 {"sampler", "tokens-per-step", "schedule", "min-length", "context", "noise", "boundary",
                  "drift", "block-exit", "last-layer", "self-correct"},
                 "the model is not a GIDD model");
   }
-  if (!config.block_causal) {
+  if (paradigm != Paradigm::kBlocks) {
     refuse_each(options, {"sub-block-length", "commit", "edit", "sparse", "sparse-commit", "sparse-after"},
                 "the model is not one of block diffusion");
   }
   refuse(!options.stop.empty() && !config.causal, "stop", "a diffusion model fills its whole canvas");
-  if (config.causal) {
-    if (context.guide) throw InputError("--guide has no effect here: a causal model judges its own drafts");
-    if (config.plans_slots) return make_refusion(config, options, std::move(prompt), context, gen_length);
-    return make_autoregressive(config, options, std::move(prompt), context, gen_length);
+  if (context.guide && paradigm != Paradigm::kMasked) {
+    throw InputError("--guide has no effect here: {}", config.causal
+                                                           ? "a causal model judges its own drafts"
+                                                           : "it confirms the drafts of LLaDA and Dream");
   }
-  if ((config.block_causal || config.noise) && context.guide) {
-    throw InputError("--guide has no effect here: it confirms the drafts of LLaDA and Dream");
-  }
-  if (config.noise) return make_uniform_diffusion(config, options, std::move(prompt), gen_length);
-  if (config.block_causal) {
-    return make_block_diffusion(config, options, std::move(prompt), gen_length);
+  switch (paradigm) {
+    case Paradigm::kCausal:
+      return make_autoregressive(config, options, std::move(prompt), context, gen_length);
+    case Paradigm::kSlots:
+      return make_refusion(config, options, std::move(prompt), context, gen_length);
+    case Paradigm::kBlocks:
+      return make_block_diffusion(config, options, std::move(prompt), gen_length);
+    case Paradigm::kUniform:
+      return make_uniform_diffusion(config, options, std::move(prompt), gen_length);
+    case Paradigm::kMasked:
+      break;
   }
   if (context.guide) {
     return make_guided_diffusion(config, options, std::move(prompt), *context.guide, gen_length);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "decode/parse_policies.h"
+#include "model/families.h"
 
 namespace lacuna {
 namespace {
@@ -41,13 +42,6 @@ void set(std::optional<Number>& field, std::string_view value) {
   field = number;
 }
 
-/// The published default of each family.
-std::string_view family_unmask(const ModelConfig& config) {
-  if (!config.block_causal) return config.shifted_logits ? "entropy" : "low-confidence";
-  if (config.family == Family::kSdar) return "low-confidence";
-  return config.shifted_logits ? "dynamic=0.9" : "dynamic=0.95";
-}
-
 }  // namespace
 
 std::span<const Preset> presets_of(const ModelConfig& config) {
@@ -66,10 +60,19 @@ std::span<const Preset> presets_of(const ModelConfig& config) {
   static constexpr auto kBlocks = presets(kOneByOne, kDynamic, kDynamic);
   static constexpr auto kNoise = presets({}, kUniformCache, kBoundary);
 
-  if (config.plans_slots) return kSlots;
-  if (config.causal) return kLeftToRight;
-  if (config.noise) return kNoise;
-  return config.block_causal ? kBlocks : kMasked;
+  switch (config.paradigm()) {
+    case Paradigm::kCausal:
+      return kLeftToRight;
+    case Paradigm::kSlots:
+      return kSlots;
+    case Paradigm::kMasked:
+      return kMasked;
+    case Paradigm::kBlocks:
+      return kBlocks;
+    case Paradigm::kUniform:
+      break;
+  }
+  return kNoise;
 }
 
 std::string describe(const Preset& preset) {
@@ -107,15 +110,17 @@ GenerationOptions with_preset(const ModelConfig& config, GenerationOptions optio
 
 GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide) {
   options = with_preset(config, std::move(options));
-  const bool commits_tokens_at_once = config.noise && options.sampler.value_or("adaptive") == "adaptive";
+  const Paradigm paradigm = config.paradigm();
+  const bool commits_tokens_at_once =
+      paradigm == Paradigm::kUniform && options.sampler.value_or("adaptive") == "adaptive";
   if (commits_tokens_at_once && config.default_tokens_per_step > 0 && !options.tokens_per_step) {
     options.tokens_per_step = config.default_tokens_per_step;
   }
-  const bool unmasks = config.block_causal || (config.fills_canvas() && !has_guide);
+  const bool unmasks = paradigm == Paradigm::kBlocks || (paradigm == Paradigm::kMasked && !has_guide);
   if (!unmasks || options.unmask) return options;
   const bool chooses_schedule = options.steps || options.eps || options.alg_temp;
   if (config.default_unmask.empty() || chooses_schedule) {
-    options.unmask = std::string(family_unmask(config));
+    options.unmask = std::string(family_entry(config.family).default_unmask);
     return options;
   }
   try {

@@ -31,12 +31,13 @@ std::string explain_end(std::span<const TokenId> tokens, const ModelConfig& conf
   const std::string what = num_ends == size && size > 1 ? fmt::format("all {} tokens are end tokens", size)
                                                         : "its first token is an end token";
   std::string advice = "another prompt";
-  if (config.noise) {
+  const Paradigm paradigm = config.paradigm();
+  if (paradigm == Paradigm::kUniform) {
     advice = "--min-length 16 or another prompt";
-  } else if (config.fills_canvas()) {
+  } else if (paradigm == Paradigm::kMasked) {
     advice = size > 16 ? fmt::format("a shorter --gen-length, such as {}, or --block-length 8", size / 16 * 8)
                        : "another --gen-length or another prompt";
-  } else if (!config.plans_slots) {
+  } else if (paradigm != Paradigm::kSlots) {
     advice = "--ignore-eos or another prompt";
   }
   return fmt::format("{}; try {}", what, advice);

@@ -424,31 +424,24 @@ void check_text(const BoundText& text, const ModelConfig& config) {
 
 }  // namespace
 
-BoundKind bound_kind(const ModelConfig& config) {
-  if (config.plans_slots) return BoundKind::kSlots;
-  if (config.causal) return BoundKind::kLeftToRight;
-  if (config.noise) return BoundKind::kNoise;
-  return config.block_causal ? BoundKind::kBlocks : BoundKind::kMasks;
-}
-
-std::string_view name_of(BoundKind kind) {
-  switch (kind) {
-    case BoundKind::kLeftToRight:
+std::string_view bound_name(Paradigm paradigm) {
+  switch (paradigm) {
+    case Paradigm::kCausal:
       return "exact, left to right";
-    case BoundKind::kSlots:
+    case Paradigm::kSlots:
       return "exact, slot after slot";
-    case BoundKind::kMasks:
+    case Paradigm::kMasked:
       return "bound over masks";
-    case BoundKind::kBlocks:
+    case Paradigm::kBlocks:
       return "bound over masks of blocks";
-    case BoundKind::kNoise:
+    case Paradigm::kUniform:
       break;
   }
   return "bound over noise";
 }
 
-bool is_exact(BoundKind kind) {
-  return kind == BoundKind::kLeftToRight || kind == BoundKind::kSlots;
+bool is_exact(Paradigm paradigm) {
+  return paradigm == Paradigm::kCausal || paradigm == Paradigm::kSlots;
 }
 
 int64_t Bound::tokens() const {
@@ -485,10 +478,10 @@ BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std
   }
   if (end >= 0) text.scored.push_back(end);
   text.counted = static_cast<int64_t>(text.scored.size());
-  const BoundKind kind = bound_kind(config);
-  if (end < 0 || is_exact(kind)) return text;
+  const Paradigm paradigm = config.paradigm();
+  if (end < 0 || is_exact(paradigm)) return text;
   size_t length = std::max(text.scored.size(), static_cast<size_t>(room));
-  if (kind == BoundKind::kBlocks) {
+  if (paradigm == Paradigm::kBlocks) {
     const size_t block =
         block_length > 0 ? static_cast<size_t>(block_length) : static_cast<size_t>(config.block_length);
     length = (text.prompt.size() + length + block - 1) / block * block - text.prompt.size();
@@ -507,20 +500,20 @@ Bound bound(const Model& model, const KernelContext& context, std::span<const Bo
   Passes passes(model, context, bound);
   Buffer<float> memory;
   for (size_t i = 0; i < texts.size(); ++i) {
-    switch (bound_kind(config)) {
-      case BoundKind::kLeftToRight:
+    switch (config.paradigm()) {
+      case Paradigm::kCausal:
         add_left_to_right(texts[i], i, 0, config.mask_id, passes);
         break;
-      case BoundKind::kSlots:
+      case Paradigm::kSlots:
         add_left_to_right(texts[i], i, settings.slot_size, config.mask_id, passes);
         break;
-      case BoundKind::kMasks:
+      case Paradigm::kMasked:
         add_masked(texts[i], i, config, settings, passes);
         break;
-      case BoundKind::kBlocks:
+      case Paradigm::kBlocks:
         BlockText(texts[i], i, config, settings).add(passes);
         break;
-      case BoundKind::kNoise:
+      case Paradigm::kUniform:
         score_noise(texts[i], i, model, settings, memory, passes, bound);
         break;
     }

@@ -52,13 +52,10 @@ struct BoundText {
   int64_t counted = 0;  ///< tokens that share the sum: those scored without what only fills the canvas
 };
 
-enum class BoundKind : uint8_t { kLeftToRight, kSlots, kMasks, kBlocks, kNoise };
-
-/// What a model's likelihood is made of.
-BoundKind bound_kind(const ModelConfig& config);
-std::string_view name_of(BoundKind kind);
-/// Whether no draws are needed.
-bool is_exact(BoundKind kind);
+/// What a likelihood of the paradigm is: "exact, left to right", "bound over masks".
+std::string_view bound_name(Paradigm paradigm);
+/// Whether the likelihood needs no random samples of masks or noise.
+bool is_exact(Paradigm paradigm);
 
 struct BoundSettings {
   int32_t draws = 32;  ///< per text, spread evenly over l or t with one random offset per text

@@ -79,7 +79,7 @@ Region region_of(const BlockWindow& window, int32_t position) {
 }
 
 void expect_blocks(const ModelConfig& config) {
-  if (config.fills_canvas() || config.block_causal || config.noise) return;
+  if (!config.causal) return;
   throw InputError("analyze needs a model that denoises blocks of noise or masks");
 }
 

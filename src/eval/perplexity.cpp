@@ -80,7 +80,7 @@ double repeated_ngrams(std::span<const JudgedText> texts, size_t n) {
 }
 
 Judgement judge(const Model& model, const KernelContext& context, std::span<const JudgedText> texts) {
-  expects(model.config().causal && !model.config().plans_slots, "judge: an autoregressive model");
+  expects(model.config().paradigm() == Paradigm::kCausal, "judge: an autoregressive model");
   Judgement judgement;
   Workspace workspace;
   StepPlan plan;

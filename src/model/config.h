@@ -69,6 +69,15 @@ struct NoiseProcess {
   bool operator==(const NoiseProcess&) const = default;
 };
 
+/// How a model writes text; each has a decoder of its own.
+enum class Paradigm : uint8_t {
+  kCausal,   ///< from left to right (Qwen)
+  kSlots,    ///< ReFusion: causal slots in any order
+  kMasked,   ///< any masked position of the canvas at any step (LLaDA, Dream)
+  kBlocks,   ///< block diffusion: blocks from left to right, masked positions of a block in any order
+  kUniform,  ///< GIDD: blocks of random tokens or masks, any of which a step may replace
+};
+
 /// All that a forward pass and a decoder need to know about a checkpoint. Every size has been checked to be
 /// positive, to fit the others and to be so small that products of any three fit in int64.
 struct ModelConfig {
@@ -114,9 +123,14 @@ struct ModelConfig {
 
   std::optional<NoiseProcess> noise;  ///< what an interpolating model was trained to undo; empty: masks alone
 
-  /// Whether any position can be filled at any step: LLaDA and Dream, but not causal models, block diffusion
-  /// or uniform noise.
-  bool fills_canvas() const { return !causal && !block_causal && !noise; }
+  Paradigm paradigm() const {
+    if (plans_slots) return Paradigm::kSlots;
+    if (causal) return Paradigm::kCausal;
+    if (noise) return Paradigm::kUniform;
+    return block_causal ? Paradigm::kBlocks : Paradigm::kMasked;
+  }
+  /// Whether any position can be filled at any step.
+  bool fills_canvas() const { return paradigm() == Paradigm::kMasked; }
 
   TokenId mask_id = -1;  ///< -1: the model has no mask token
   TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does

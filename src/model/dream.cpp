@@ -2,6 +2,7 @@
 // DreamModel). Qwen2.5's block without the causal mask. Trained from a left-to-right model, it kept the
 // shift: row i - 1 predicts position i.
 #include "model/family_parts.h"
+#include "model/gguf_keys.h"
 
 namespace lacuna {
 namespace {
@@ -21,10 +22,30 @@ ModelConfig read_dream(const JsonObject& json) {
   return config;
 }
 
+constexpr PublishedConfig kPublishedDream[] = {
+    PublishedConfig{"dream-7b", R"({"architectures": ["DreamModel"],
+      "hidden_size": 3584, "intermediate_size": 18944,
+      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
+      "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})"},
+};
+
 }  // namespace
 
 FamilyEntry dream_family() {
-  return {Family::kDream, "dream", "DreamModel", read_dream, transformers_tensors(transformers_layer)};
+  return {.family = Family::kDream,
+          .name = "dream",
+          .architecture = "DreamModel",
+          .read_config = read_dream,
+          .tensors = transformers_tensors(transformers_layer),
+          .default_unmask = "entropy",
+          .gguf = GgufDialect{.architecture = "dream",
+                              .published_mask = 151666,
+                              .read_config =
+                                  [](const GgufKeys& keys) { return gguf_dense_config(keys, "DreamModel"); },
+                              .layer = gguf_layer},
+          .published = kPublishedDream};
 }
 
 }  // namespace lacuna

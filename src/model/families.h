@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 
 namespace lacuna {
 
+class GgufKeys;
 class JsonObject;
 
 // Where parameters are in a checkpoint. Every name here is a module's path: the tensor is that path +
@@ -48,6 +51,25 @@ struct TensorNames {
   ExpertTensorNames (*expert)(int64_t layer, int64_t expert);  ///< null in dense families
 };
 
+/// How llama.cpp's converters write a family into a GGUF file.
+struct GgufDialect {
+  std::string_view architecture;  ///< "general.architecture"
+  int64_t published_mask =
+      -1;  ///< mask token of published checkpoints, which converters may leave out; -1: none
+  /// The config.json of the same model. Throws InputError.
+  nlohmann::json (*read_config)(const GgufKeys& keys);
+  LayerTensorNames (*layer)(int64_t layer);
+  /// Whether rows of q and k are stored for rotation of neighbouring pairs of dimensions.
+  bool interleaves_rotation = false;
+};
+
+/// A published config.json without the keys that are not read: a name for random:NAME.
+struct PublishedConfig {
+  std::string_view name;
+  std::string_view json;
+};
+
+/// All that the engine knows of a family but its mathematics. ModelConfig has switches for these.
 struct FamilyEntry {
   Family family;
   std::string_view name;          ///< for people: "llada"
@@ -55,6 +77,9 @@ struct FamilyEntry {
   /// Everything but the token ids that files beside config.json add.
   ModelConfig (*read_config)(const JsonObject& json);
   TensorNames tensors;
+  std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
+  std::optional<GgufDialect> gguf = {};  ///< none: no converter is known
+  std::span<const PublishedConfig> published = {};
 };
 
 /// One entry for each supported architecture.

@@ -14,8 +14,8 @@ namespace lacuna {
 /// What the config.json of the same model would hold, as JSON. Throws InputError.
 std::string gguf_config_text(const GgufFile& file);
 
-/// The config of a GGUF file of architecture llada, llada-moe, llada2, dream, qwen2 or qwen3. Its keys are
-/// put as the config.json of the same model would, and read and checked as that is. Throws InputError.
+/// The config of a GGUF file of a family with a GgufDialect. Its keys are put as the config.json of the same
+/// model would have them, and read and checked as that is. Throws InputError.
 ModelConfig read_gguf_config(const GgufFile& file);
 
 /// Names as llama.cpp's converters give them.

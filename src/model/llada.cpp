@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "model/family_parts.h"
+#include "model/gguf_keys.h"
 
 namespace lacuna {
 namespace {
@@ -75,6 +76,35 @@ LayerTensorNames name_llada_layer(int64_t layer) {
   return names;
 }
 
+nlohmann::json read_llada_gguf(const GgufKeys& keys) {
+  const nlohmann::json sizes = gguf_sizes(keys, "LLaDAModelLM");
+  return {{"architectures", sizes["architectures"]},
+          {"block_type", "llama"},
+          {"layer_norm_type", "rms"},
+          {"activation_type", "silu"},
+          {"rope", true},
+          {"n_layers", sizes["num_hidden_layers"]},
+          {"d_model", sizes["hidden_size"]},
+          {"n_heads", sizes["num_attention_heads"]},
+          {"n_kv_heads", sizes["num_key_value_heads"]},
+          {"head_dim", sizes["head_dim"]},
+          {"mlp_hidden_size", keys.integer("feed_forward_length", kWidth)},
+          {"vocab_size", sizes["vocab_size"]},
+          {"weight_tying", sizes["tie_word_embeddings"]},
+          {"max_sequence_length", sizes["max_position_embeddings"]},
+          {"rope_theta", sizes["rope_theta"]},
+          {"rms_norm_eps", sizes["rms_norm_eps"]}};
+}
+
+constexpr PublishedConfig kPublishedLlada[] = {
+    PublishedConfig{"llada-8b", R"({"architectures": ["LLaDAModelLM"],
+      "block_type": "llama", "layer_norm_type": "rms", "activation_type": "silu", "rope": true,
+      "d_model": 4096, "mlp_hidden_size": 12288, "n_layers": 32, "n_heads": 32, "n_kv_heads": 32,
+      "vocab_size": 126464, "embedding_size": 126464, "weight_tying": false, "max_sequence_length": 4096,
+      "rope_theta": 500000.0, "rms_norm_eps": 1e-05,
+      "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})"},
+};
+
 }  // namespace
 
 FamilyEntry llada_family() {
@@ -83,7 +113,18 @@ FamilyEntry llada_family() {
                                .head = "model.transformer.ff_out",
                                .layer = name_llada_layer,
                                .expert = nullptr};
-  return {Family::kLlada, "llada", "LLaDAModelLM", read_llada, tensors};
+  return {.family = Family::kLlada,
+          .name = "llada",
+          .architecture = "LLaDAModelLM",
+          .read_config = read_llada,
+          .tensors = tensors,
+          .default_unmask = "low-confidence",
+          .gguf = GgufDialect{.architecture = "llada",
+                              .published_mask = 126336,
+                              .read_config = read_llada_gguf,
+                              .layer = gguf_layer,
+                              .interleaves_rotation = true},
+          .published = kPublishedLlada};
 }
 
 }  // namespace lacuna

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/family_parts.h"
+#include "model/gguf_keys.h"
 
 namespace lacuna {
 namespace {
@@ -94,13 +95,88 @@ LayerTensorNames name_llada2_layer(int64_t layer) {
   return names;
 }
 
+LayerTensorNames name_llada2_gguf_layer(int64_t layer) {
+  LayerTensorNames names = gguf_layer(layer);
+  names.q = names.k = names.v = "";
+  names.qkv = fmt::format("blk.{}.attn_qkv", layer);
+  return names;
+}
+
+/// Ling 2.0's keys (llama.cpp's bailingmoe2), which LLaDA 2 shares but for the name of the architecture.
+nlohmann::json read_llada2_gguf(const GgufKeys& keys) {
+  const GgufFile& file = keys.file();
+  nlohmann::json config = gguf_sizes(keys, "LLaDA2MoeModelLM");
+  const auto head_dim = config["head_dim"].get<int64_t>();
+  const int64_t rotary_dim = keys.integer("rope.dimension_count", {1, head_dim}, head_dim);
+  config["rotary_dim"] = rotary_dim;
+  // The half more is cut off again, and makes up for rounding.
+  config["partial_rotary_factor"] =
+      std::min(1.0, (static_cast<double>(rotary_dim) + 0.5) / static_cast<double>(head_dim));
+  config["intermediate_size"] = keys.integer("feed_forward_length", kWidth);
+
+  const int64_t experts = keys.integer("expert_count", kExpertCount);
+  const int64_t expert_width = keys.integer("expert_feed_forward_length", kWidth);
+  const int64_t shared = keys.integer("expert_shared_count", {0, kExpertCount.last}, 0);
+  const int64_t dense_layers = keys.integer("leading_dense_block_count", {0, kLayerCount.last}, 0);
+  const int64_t shared_width = shared * expert_width;
+  keys.integer("expert_shared_feed_forward_length", {shared_width, shared_width}, shared_width);
+  constexpr int64_t kSigmoidGating = 2;
+  keys.integer("expert_gating_func", {kSigmoidGating, kSigmoidGating}, kSigmoidGating);
+  keys.expect("expert_weights_norm", true);
+  keys.integer("nextn_predict_layers", {0, 0}, 0);
+  config["num_experts"] = experts;
+  config["num_experts_per_tok"] = keys.integer("expert_used_count", {1, experts});
+  config["moe_intermediate_size"] = expert_width;
+  config["num_shared_experts"] = shared;
+  config["first_k_dense_replace"] = dense_layers;
+  config["n_group"] = keys.integer("expert_group_count", {1, experts}, 1);
+  config["topk_group"] = keys.integer("expert_group_used_count", {1, experts}, 1);
+  config["routed_scaling_factor"] = keys.number("expert_weights_scale");
+  const std::string bias = gguf_layer(dense_layers).expert_bias;
+  config["moe_router_enable_expert_bias"] = file.find(bias) != nullptr;
+  config["use_qkv_bias"] = file.find("blk.0.attn_qkv.bias") != nullptr;
+  config["use_bias"] = file.find("blk.0.attn_output.bias") != nullptr;
+  if (file.has("diffusion.block_length"))
+    config["block_length"] = file.integer("diffusion.block_length", kPositionCount);
+  return config;
+}
+
+constexpr PublishedConfig kPublishedLlada2[] = {
+    PublishedConfig{"llada2-mini", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
+      "hidden_size": 2048, "intermediate_size": 5120, "first_k_dense_replace": 1,
+      "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 4,
+      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 512,
+      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
+      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+      "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
+      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
+    PublishedConfig{"llada2-flash", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 9216, "first_k_dense_replace": 1,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4,
+      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 1024,
+      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
+      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+      "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
+      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
+};
+
 }  // namespace
 
 FamilyEntry llada2_family() {
   TensorNames tensors = transformers_tensors(name_llada2_layer);
   tensors.embedding = "model.word_embeddings";
   tensors.expert = transformers_expert;
-  return {Family::kLlada2, "llada2", "LLaDA2MoeModelLM", read_llada2, tensors};
+  return {.family = Family::kLlada2,
+          .name = "llada2",
+          .architecture = "LLaDA2MoeModelLM",
+          .read_config = read_llada2,
+          .tensors = tensors,
+          .default_unmask = "dynamic=0.95",
+          .gguf = GgufDialect{.architecture = "llada2",
+                              .published_mask = 156895,
+                              .read_config = read_llada2_gguf,
+                              .layer = name_llada2_gguf_layer},
+          .published = kPublishedLlada2};
 }
 
 }  // namespace lacuna

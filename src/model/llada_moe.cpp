@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include "model/family_parts.h"
+#include "model/gguf_keys.h"
 
 namespace lacuna {
 namespace {
+
+constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it, as its files may not
 
 void check_llada_moe(const JsonObject& json) {
   json.expect("hidden_act", "silu");
@@ -24,7 +27,6 @@ void check_llada_moe(const JsonObject& json) {
 
 ModelConfig read_llada_moe(const JsonObject& json) {
   check_llada_moe(json);
-  constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it, as its files may not
   ModelConfig config = read_transformers_sizes(json);
   config.rope.theta = json.number("rope_theta", kRopeTheta);
   config.head_dim = read_head_dim(json, config);
@@ -45,12 +47,40 @@ LayerTensorNames name_llada_moe_layer(int64_t layer) {
   return names;
 }
 
+nlohmann::json read_llada_moe_gguf(const GgufKeys& keys) {
+  nlohmann::json config = gguf_sizes(keys, "LLaDAMoEModelLM");
+  config["num_experts"] = keys.integer("expert_count", kExpertCount);
+  config["num_experts_per_tok"] = keys.integer("expert_used_count", kExpertCount);
+  config["expert_intermediate_size"] = keys.integer("expert_feed_forward_length", kWidth);
+  config["qk_layernorm"] = keys.file().find("blk.0.attn_q_norm.weight") != nullptr;
+  return config;
+}
+
+constexpr PublishedConfig kPublishedLladaMoe[] = {
+    PublishedConfig{"llada-moe-7b", R"({"architectures": ["LLaDAMoEModelLM"],
+      "hidden_size": 2048, "expert_intermediate_size": 1024, "num_experts": 64, "num_experts_per_tok": 8,
+      "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "qk_layernorm": true,
+      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 8192,
+      "rope_theta": 50000, "rms_norm_eps": 1e-05,
+      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
+};
+
 }  // namespace
 
 FamilyEntry llada_moe_family() {
   TensorNames tensors = transformers_tensors(name_llada_moe_layer);
   tensors.expert = transformers_expert;
-  return {Family::kLladaMoe, "llada-moe", "LLaDAMoEModelLM", read_llada_moe, tensors};
+  return {.family = Family::kLladaMoe,
+          .name = "llada-moe",
+          .architecture = "LLaDAMoEModelLM",
+          .read_config = read_llada_moe,
+          .tensors = tensors,
+          .default_unmask = "low-confidence",
+          .gguf = GgufDialect{.architecture = "llada-moe",
+                              .published_mask = kPublishedMask,
+                              .read_config = read_llada_moe_gguf,
+                              .layer = gguf_layer},
+          .published = kPublishedLladaMoe};
 }
 
 }  // namespace lacuna

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "model/family_parts.h"
+#include "model/gguf_keys.h"
 
 namespace lacuna {
 namespace {
@@ -104,25 +105,135 @@ ModelConfig read_fast_dllm(const JsonObject& json) {
   return config;
 }
 
+constexpr PublishedConfig kPublishedQwen2[] = {
+    PublishedConfig{"qwen2.5-0.5b", R"({"architectures": ["Qwen2ForCausalLM"],
+      "hidden_size": 896, "intermediate_size": 4864,
+      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"qwen2.5-1.5b", R"({"architectures": ["Qwen2ForCausalLM"],
+      "hidden_size": 1536, "intermediate_size": 8960,
+      "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 131072,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"qwen2.5-7b", R"({"architectures": ["Qwen2ForCausalLM"],
+      "hidden_size": 3584, "intermediate_size": 18944,
+      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+};
+
+constexpr PublishedConfig kPublishedQwen3[] = {
+    PublishedConfig{"qwen3-0.6b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
+      "hidden_size": 1024, "intermediate_size": 3072,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"qwen3-1.7b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
+      "hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"qwen3-4b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
+      "hidden_size": 2560, "intermediate_size": 9728,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"qwen3-8b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 12288,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    // Qwen3-8B with a smaller embedding and a mask token; max_position_embeddings is taken from Qwen3-8B.
+    PublishedConfig{"refusion-8b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 12288,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 151671, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06,
+      "mask_token_id": 151670, "bos_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
+};
+
+constexpr PublishedConfig kPublishedSdar[] = {
+    PublishedConfig{"sdar-1.7b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
+      "hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
+      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"sdar-4b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
+      "hidden_size": 2560, "intermediate_size": 9728,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
+      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"sdar-8b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 12288,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
+      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+};
+
+constexpr PublishedConfig kPublishedFastDllm[] = {
+    // Unverified but for the sizes of the layers: the rest is Qwen2.5-7B's.
+    PublishedConfig{"fast-dllm-v2-7b", R"({"architectures": ["Fast_dLLM_QwenForCausalLM"],
+      "hidden_size": 3584, "intermediate_size": 18944,
+      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bd_size": 32,
+      "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151645})"},
+};
+
 }  // namespace
 
 FamilyEntry qwen2_family() {
-  return {Family::kQwen2, "qwen2", "Qwen2ForCausalLM", read_qwen2, transformers_tensors(transformers_layer)};
+  return {
+      .family = Family::kQwen2,
+      .name = "qwen2",
+      .architecture = "Qwen2ForCausalLM",
+      .read_config = read_qwen2,
+      .tensors = transformers_tensors(transformers_layer),
+      .gguf =
+          GgufDialect{
+              .architecture = "qwen2",
+              .read_config = [](const GgufKeys& keys) { return gguf_dense_config(keys, "Qwen2ForCausalLM"); },
+              .layer = gguf_layer},
+      .published = kPublishedQwen2};
 }
 
 FamilyEntry qwen3_family() {
-  return {Family::kQwen3, "qwen3", "Qwen3ForCausalLM", read_qwen3,
-          transformers_tensors(transformers_layer_with_qk_norm)};
+  return {
+      .family = Family::kQwen3,
+      .name = "qwen3",
+      .architecture = "Qwen3ForCausalLM",
+      .read_config = read_qwen3,
+      .tensors = transformers_tensors(transformers_layer_with_qk_norm),
+      .gguf =
+          GgufDialect{
+              .architecture = "qwen3",
+              .read_config = [](const GgufKeys& keys) { return gguf_dense_config(keys, "Qwen3ForCausalLM"); },
+              .layer = gguf_layer},
+      .published = kPublishedQwen3};
 }
 
 FamilyEntry sdar_family() {
-  return {Family::kSdar, "sdar", "SDARForCausalLM", read_sdar,
-          transformers_tensors(transformers_layer_with_qk_norm)};
+  return {.family = Family::kSdar,
+          .name = "sdar",
+          .architecture = "SDARForCausalLM",
+          .read_config = read_sdar,
+          .tensors = transformers_tensors(transformers_layer_with_qk_norm),
+          .default_unmask = "low-confidence",
+          .published = kPublishedSdar};
 }
 
 FamilyEntry fast_dllm_family() {
-  return {Family::kFastDllm, "fast-dllm", "Fast_dLLM_QwenForCausalLM", read_fast_dllm,
-          transformers_tensors(transformers_layer)};
+  return {.family = Family::kFastDllm,
+          .name = "fast-dllm",
+          .architecture = "Fast_dLLM_QwenForCausalLM",
+          .read_config = read_fast_dllm,
+          .tensors = transformers_tensors(transformers_layer),
+          .default_unmask = "dynamic=0.9",
+          .published = kPublishedFastDllm};
 }
 
 }  // namespace lacuna

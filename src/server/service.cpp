@@ -182,8 +182,8 @@ class Service::Running {
   std::unique_ptr<LikelihoodDecoder> make_likelihood(const GenerationRequest& request,
                                                      const std::vector<TokenId>& tokens) const {
     const ModelConfig& config = model_.config;
-    const bool is_causal = config.causal && !config.plans_slots;
-    if (!is_causal && !model_.config.fills_canvas()) {
+    const bool is_causal = config.paradigm() == Paradigm::kCausal;
+    if (!is_causal && !config.fills_canvas()) {
       throw InputError(
           "echo with logprobs needs a model that is autoregressive (Qwen) or masked (LLaDA, Dream); {} is "
           "neither",

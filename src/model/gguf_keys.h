@@ -1,0 +1,51 @@
+// What the families' files need to read a GGUF file's keys and to name its tensors.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/gguf.h"
+#include "model/families.h"
+
+namespace lacuna {
+
+/// A file's keys under its architecture's prefix: "block_count" is "llada.block_count".
+class GgufKeys {
+ public:
+  explicit GgufKeys(const GgufFile& file)
+      : file_(file), prefix_(std::string(file.text("general.architecture")) + '.') {}
+
+  const GgufFile& file() const { return file_; }
+  std::string key(std::string_view name) const { return prefix_ + std::string(name); }
+  bool has(std::string_view name) const { return file_.has(key(name)); }
+  int64_t integer(std::string_view name, Range<int64_t> range, std::optional<int64_t> fallback = {}) const {
+    return file_.integer(key(name), range, fallback);
+  }
+  double number(std::string_view name, std::optional<double> fallback = {}) const {
+    return file_.number(key(name), fallback);
+  }
+  /// Only this value is supported, and it is what a file without the key means.
+  void expect(std::string_view name, bool value) const {
+    if (file_.flag(key(name), value) != value) file_.refuse(key(name), value ? "true" : "false");
+  }
+
+ private:
+  const GgufFile& file_;
+  std::string prefix_;
+};
+
+/// Rows of a matrix that the file must hold.
+int64_t gguf_rows(const GgufFile& file, std::string_view tensor);
+
+/// Sizes under the names of the transformers library, for a model of this class.
+nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture);
+/// The same with "intermediate_size".
+nlohmann::json gguf_dense_config(const GgufKeys& keys, std::string_view architecture);
+
+/// Names of a layer's tensors as llama.cpp has them: blk.N.attn_q and its like.
+LayerTensorNames gguf_layer(int64_t layer);
+
+}  // namespace lacuna
