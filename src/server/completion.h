@@ -13,11 +13,11 @@
 
 #include "base/clock.h"
 #include "decode/decoder.h"
+#include "engine/scheduler.h"
 #include "model/config.h"
 #include "server/api_request.h"
 #include "server/http.h"
 #include "server/metrics.h"
-#include "server/scheduler.h"
 #include "server/transcript.h"
 #include "tokenizer/tokenizer.h"
 

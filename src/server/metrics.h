@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "engine/engine.h"
-#include "server/scheduler.h"
+#include "engine/scheduler.h"
 
 namespace lacuna {
 

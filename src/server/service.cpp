@@ -38,6 +38,19 @@ void send_error(HttpReply& reply, int status, std::string_view sentence) {
   send_json(reply, error_json(status, sentence), status);
 }
 
+int status_of(SchedulingError::Reason reason) {
+  switch (reason) {
+    case SchedulingError::Reason::kTooLarge:
+      return 400;
+    case SchedulingError::Reason::kTooManyFromClient:
+      return 429;
+    case SchedulingError::Reason::kQueueFull:
+    case SchedulingError::Reason::kStopping:
+      break;
+  }
+  return 503;
+}
+
 /// Whether confidences are probabilities of tokens, so that their logarithms mean something.
 bool measures_probability(const ModelConfig& config, const GenerationOptions& given) {
   const std::string unmask = with_defaults(config, given, false).unmask.value_or("");
@@ -422,6 +435,9 @@ void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply
     return;
   } catch (const ApiError& error) {
     status = error.status();
+    sentence = error.what();
+  } catch (const SchedulingError& error) {
+    status = status_of(error.reason());
     sentence = error.what();
   } catch (const InputError& error) {
     status = 400;

@@ -11,10 +11,10 @@
 
 #include "decode/options.h"
 #include "engine/guide.h"
+#include "engine/scheduler.h"
 #include "model/model.h"
 #include "server/access.h"
 #include "server/http.h"
-#include "server/scheduler.h"
 #include "tokenizer/chat_template.h"
 
 namespace lacuna {

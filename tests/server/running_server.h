@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "engine/scheduler.h"
 #include "kernels/dispatch.h"
-#include "server/scheduler.h"
 #include "server/service.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"

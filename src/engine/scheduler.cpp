@@ -1,12 +1,10 @@
-#include "server/scheduler.h"
+#include "engine/scheduler.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
 #include <utility>
-
-#include "server/api_error.h"
 
 namespace lacuna {
 
@@ -63,27 +61,31 @@ bool Scheduler::is_idle() const {
 }
 
 std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string& client) {
+  using Reason = SchedulingError::Reason;
   for (const Job& job : jobs) {
     const int64_t needed = engine_.memory_for(*job.decoder);
     if (needed <= limits_.memory) continue;
-    throw ApiError(400, fmt::format("the canvas needs {} MiB of keys and values; this server has {} MiB",
-                                    needed >> 20, limits_.memory >> 20));
+    throw SchedulingError(Reason::kTooLarge,
+                          fmt::format("the canvas needs {} MiB of keys and values; this server has {} MiB",
+                                      needed >> 20, limits_.memory >> 20));
   }
   std::vector<uint64_t> ids;
   {
     const std::lock_guard lock(mutex_);
-    if (is_draining_) throw ApiError(503, "the server is stopping");
+    if (is_draining_) throw SchedulingError(Reason::kStopping, "the server is stopping");
     const auto is_own = [&](const auto& entry) { return !client.empty() && entry.second.client == client; };
     const auto num_own = std::count_if(requests_.begin(), requests_.end(), is_own);
     if (!client.empty() && num_own + static_cast<int64_t>(jobs.size()) > limits_.max_per_client) {
-      throw ApiError(429, fmt::format("{} requests of this client are running or waiting and {} more came; "
-                                      "expected at most {} in all",
-                                      num_own, jobs.size(), limits_.max_per_client));
+      throw SchedulingError(Reason::kTooManyFromClient,
+                            fmt::format("{} requests of this client are running or waiting and {} more came; "
+                                        "expected at most {} in all",
+                                        num_own, jobs.size(), limits_.max_per_client));
     }
     const size_t most = static_cast<size_t>(limits_.max_running) + static_cast<size_t>(limits_.max_queue);
     if (requests_.size() + jobs.size() > most) {
-      throw ApiError(503, fmt::format("{} requests are running or waiting; expected at most {}",
-                                      requests_.size(), most));
+      throw SchedulingError(
+          Reason::kQueueFull,
+          fmt::format("{} requests are running or waiting; expected at most {}", requests_.size(), most));
     }
     for (Job& job : jobs) {
       Request& request = requests_[num_submitted_];

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,6 +57,24 @@ struct RequestState {
   double seconds = 0;  ///< since it came
 };
 
+/// A request that the scheduler does not take.
+class SchedulingError : public std::runtime_error {
+ public:
+  enum class Reason : uint8_t {
+    kTooLarge,           ///< it needs more memory than there is for all requests together
+    kTooManyFromClient,  ///< the client has as many requests as it may
+    kQueueFull,
+    kStopping,  ///< drain() or stop() was called
+  };
+  SchedulingError(Reason reason, const std::string& sentence)
+      : std::runtime_error(sentence), reason_(reason) {}
+
+  Reason reason() const { return reason_; }
+
+ private:
+  Reason reason_;
+};
+
 class Scheduler {
  public:
   struct Job {
@@ -77,9 +96,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Takes all jobs or none; they start in this order. Throws ApiError: 503 where the queue is full or the
-  /// server is stopping, 429 where the client has too many, 400 where a job needs more memory than there is
-  /// for all.
+  /// Takes all jobs or none; they start in this order. Throws SchedulingError.
   ///   client  who asks, for SchedulerLimits::max_per_client; empty: not counted
   std::vector<uint64_t> submit(std::vector<Job> jobs, const std::string& client = {});
   /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear

@@ -1,0 +1,274 @@
+#include "engine/scheduler.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "decode/make_decoder.h"
+#include "kernels/dispatch.h"
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Reason = SchedulingError::Reason;
+
+/// Waits for the end of a request; may hold up the engine in the first pass until it is released.
+class WaitingListener final : public RequestListener {
+ public:
+  explicit WaitingListener(bool holds = false) : holds_(holds) {}
+
+  void started(const Decoder& /*decoder*/, double queue_seconds) override {
+    EXPECT_GE(queue_seconds, 0);
+    note(has_started_);
+  }
+  bool stepped(const StepEvent& /*event*/) override {
+    std::unique_lock lock(mutex_);
+    ++steps_;
+    changed_.wait(lock, [&] { return !holds_; });
+    return steps_ != last_step_;
+  }
+  void finished(const Decoder& decoder, const RunStatistics& statistics) override {
+    tokens_.assign(decoder.canvas().begin(), decoder.canvas().end());
+    passes_ = statistics.forward_passes;
+    note(has_ended_);
+  }
+  void failed(const std::string& sentence) override {
+    failure_ = sentence;
+    note(has_ended_);
+  }
+
+  void release() {
+    const std::lock_guard lock(mutex_);
+    holds_ = false;
+    changed_.notify_all();
+  }
+  void end_after(int32_t steps) { last_step_ = steps; }
+  bool wait_for_start() { return wait(has_started_); }
+  bool wait_for_end() { return wait(has_ended_); }
+
+  // After wait_for_end():
+  std::vector<TokenId> tokens_;
+  std::string failure_;
+  int32_t passes_ = 0;
+
+ private:
+  void note(bool& what) {
+    const std::lock_guard lock(mutex_);
+    what = true;
+    changed_.notify_all();
+  }
+  bool wait(const bool& what) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return what; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool holds_;
+  bool has_started_ = false;
+  bool has_ended_ = false;
+  int32_t steps_ = 0;
+  int32_t last_step_ = -1;
+};
+
+class SchedulerTest : public testing::Test {
+ protected:
+  SchedulerTest() : model_(tiny_model(tiny_configs()[0])) {}
+
+  Scheduler& start(const SchedulerLimits& limits) {
+    scheduler_.emplace(model_, default_table(), threads_, nullptr, limits);
+    return *scheduler_;
+  }
+
+  std::unique_ptr<Decoder> decoder(int32_t gen_length = 8, uint64_t seed = 0) const {
+    GenerationOptions options;
+    options.gen_length = gen_length;
+    options.seed = seed;
+    return make_decoder(model_->config(), options, {1, 2, 3});
+  }
+
+  std::vector<uint64_t> submit(const std::shared_ptr<RequestListener>& listener,
+                               const std::string& client = {}) {
+    std::vector<Scheduler::Job> jobs;
+    jobs.push_back({decoder(), listener});
+    return scheduler_->submit(std::move(jobs), client);
+  }
+
+  Reason reason_of_refusal(int32_t gen_length = 8, const std::string& client = {}) {
+    std::vector<Scheduler::Job> jobs;
+    jobs.push_back({decoder(gen_length), std::make_shared<WaitingListener>()});
+    try {
+      scheduler_->submit(std::move(jobs), client);
+    } catch (const SchedulingError& error) {
+      EXPECT_STRNE(error.what(), "");
+      return error.reason();
+    }
+    ADD_FAILURE() << "the request was taken";
+    return Reason::kStopping;
+  }
+
+  ThreadPool threads_{1};
+  std::shared_ptr<const Model> model_;
+  std::optional<Scheduler> scheduler_;
+};
+
+TEST_F(SchedulerTest, GivesEachRequestTheTextThatItHasAlone) {
+  Engine alone(model_, default_table(), threads_);
+  alone.add(decoder());
+  alone.run();
+  const std::span<const TokenId> expected = alone.decoder(0).canvas();
+
+  start({});
+  std::vector<std::shared_ptr<WaitingListener>> listeners;
+  for (int i = 0; i < 5; ++i) submit(listeners.emplace_back(std::make_shared<WaitingListener>()));
+  for (const auto& listener : listeners) {
+    ASSERT_TRUE(listener->wait_for_end());
+    EXPECT_EQ(listener->tokens_, std::vector<TokenId>(expected.begin(), expected.end()));
+    EXPECT_GT(listener->passes_, 0);
+  }
+  while (!scheduler_->is_idle()) std::this_thread::yield();
+  EXPECT_THAT(scheduler_->states(), IsEmpty());
+}
+
+TEST_F(SchedulerTest, CountsWhoRunsAndWhoWaits) {
+  SchedulerLimits limits;
+  limits.max_running = 1;
+  start(limits);
+  const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
+  const auto second = std::make_shared<WaitingListener>();
+  submit(first);
+  ASSERT_TRUE(first->wait_for_start());
+  submit(second);
+  EXPECT_EQ(scheduler_->totals().running + scheduler_->totals().waiting, 2U);
+  const std::vector<RequestState> states = scheduler_->states();
+  ASSERT_THAT(states, SizeIs(2));
+  EXPECT_TRUE(states[0].is_running);
+  EXPECT_FALSE(states[1].is_running);
+  EXPECT_EQ(states[1].prompt_tokens, 3);
+  first->release();
+  EXPECT_TRUE(first->wait_for_end());
+  EXPECT_TRUE(second->wait_for_end());
+}
+
+TEST_F(SchedulerTest, EndsARequestWhoseListenerHasEnough) {
+  start({});
+  const auto listener = std::make_shared<WaitingListener>();
+  listener->end_after(2);
+  submit(listener);
+  ASSERT_TRUE(listener->wait_for_end());
+  EXPECT_EQ(listener->passes_, 2);
+}
+
+TEST_F(SchedulerTest, RefusesWhatDoesNotFitInTheQueue) {
+  SchedulerLimits limits;
+  limits.max_running = 1;
+  limits.max_queue = 1;
+  start(limits);
+  const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
+  const auto second = std::make_shared<WaitingListener>();
+  submit(first);
+  submit(second);
+  EXPECT_EQ(reason_of_refusal(), Reason::kQueueFull);
+  first->release();
+  EXPECT_TRUE(second->wait_for_end());
+}
+
+TEST_F(SchedulerTest, RefusesAClientThatHasTooMany) {
+  SchedulerLimits limits;
+  limits.max_per_client = 1;
+  start(limits);
+  const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
+  const auto other = std::make_shared<WaitingListener>();
+  submit(first, "a");
+  EXPECT_EQ(reason_of_refusal(8, "a"), Reason::kTooManyFromClient);
+  submit(other, "b");
+  first->release();
+  EXPECT_TRUE(other->wait_for_end());
+}
+
+TEST_F(SchedulerTest, RefusesWhatNeedsMoreMemoryThanThereIs) {
+  SchedulerLimits limits;
+  limits.memory = 1;
+  start(limits);
+  EXPECT_EQ(reason_of_refusal(), Reason::kTooLarge);
+}
+
+TEST_F(SchedulerTest, TakesNothingMoreOnceDrained) {
+  start({});
+  const auto listener = std::make_shared<WaitingListener>(/*holds=*/true);
+  submit(listener);
+  scheduler_->drain();
+  EXPECT_EQ(reason_of_refusal(), Reason::kStopping);
+  listener->release();
+  EXPECT_TRUE(listener->wait_for_end());
+  EXPECT_THAT(listener->failure_, IsEmpty());
+}
+
+TEST_F(SchedulerTest, TellsRequestsThatAreLeftWhenItStops) {
+  SchedulerLimits limits;
+  limits.max_running = 1;
+  start(limits);
+  const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
+  const auto second = std::make_shared<WaitingListener>();
+  submit(first);
+  ASSERT_TRUE(first->wait_for_start());
+  submit(second);
+  std::thread stopper([&] { scheduler_->stop(); });
+  const auto is_stopping = [&] {
+    try {
+      submit(std::make_shared<WaitingListener>());
+    } catch (const SchedulingError& error) {
+      return error.reason() == Reason::kStopping;
+    }
+    return false;
+  };
+  while (!is_stopping()) std::this_thread::yield();
+  first->release();
+  stopper.join();
+  EXPECT_TRUE(second->wait_for_end());
+  EXPECT_THAT(second->failure_, HasSubstr("stopped"));
+  EXPECT_EQ(reason_of_refusal(), Reason::kStopping);
+}
+
+TEST_F(SchedulerTest, ForgetsACancelledRequest) {
+  SchedulerLimits limits;
+  limits.max_running = 1;
+  start(limits);
+  const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
+  const auto second = std::make_shared<WaitingListener>();
+  const auto third = std::make_shared<WaitingListener>();
+  submit(first);
+  const std::vector<uint64_t> ids = submit(second);
+  submit(third);
+  scheduler_->cancel(ids);
+  first->release();
+  ASSERT_TRUE(third->wait_for_end());
+  EXPECT_THAT(second->tokens_, IsEmpty());
+  EXPECT_THAT(second->failure_, IsEmpty());
+}
+
+TEST_F(SchedulerTest, FailsARequestThatTakesTooLong) {
+  SchedulerLimits limits;
+  limits.request_seconds = 1e-9;
+  start(limits);
+  const auto listener = std::make_shared<WaitingListener>();
+  submit(listener);
+  ASSERT_TRUE(listener->wait_for_end());
+  EXPECT_THAT(listener->failure_, HasSubstr("took longer"));
+}
+
+}  // namespace
+}  // namespace lacuna
