@@ -21,11 +21,21 @@ endif()
 # lacuna_module(<name> [USES <module>...] [LIBRARIES <target>...])
 #
 # A static library from src/<name>/**.cpp. Its headers are included as "<name>/file.h", and only by modules
-# that name it under USES (directly or through another module): each module's include root is a folder that
-# holds one link, to that module alone.
+# that name it under USES: each module's include root is a folder that holds one link, to that module alone, and
+# a file that includes a module which only its neighbours name is refused here.
 function(lacuna_module name)
   cmake_parse_arguments(ARG "" "" "USES;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.h)
+  foreach(file IN LISTS sources headers)
+    file(STRINGS ${file} includes REGEX "^#include \"[a-z]+/")
+    foreach(include IN LISTS includes)
+      string(REGEX REPLACE "^#include \"([a-z]+)/.*" "\\1" module "${include}")
+      if(NOT module STREQUAL name AND NOT module IN_LIST ARG_USES)
+        message(FATAL_ERROR "${file} includes ${module}, which lacuna_module(${name} ...) does not name under USES")
+      endif()
+    endforeach()
+  endforeach()
   set(include_root ${CMAKE_BINARY_DIR}/include/${name})
   file(MAKE_DIRECTORY ${include_root})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${name} ${include_root}/${name} SYMBOLIC)
