@@ -6,22 +6,13 @@
 #include <numeric>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "cache/output_cache.h"
-#include "engine/pass_loop.h"
 #include "model/drift.h"
 
 namespace lacuna {
 namespace {
 
-constexpr std::array<std::string_view, kRegions> kRegionNames = {
-    "sink", "prompt", "rest past", "previous", "current", "next", "rest future", "filler"};
 constexpr std::array<std::string_view, kAges> kAgeNames = {"0", "1", "2-3", "4-7", "8-15", "16+"};
-
-bool contains(IndexRange range, int32_t index) {
-  return index >= range.begin && index < range.end;
-}
 
 size_t index_of(Region region) {
   return static_cast<size_t>(region);
@@ -50,123 +41,6 @@ std::vector<int32_t> block_rows(const FollowedPass& pass, bool shifted_logits) {
   return rows;
 }
 
-void add(PassTimes& sum, const PassTimes& more) {
-  for (const auto part :
-       {&PassTimes::qkv, &PassTimes::attention, &PassTimes::selection, &PassTimes::output, &PassTimes::ffn,
-        &PassTimes::norms, &PassTimes::head, &PassTimes::draws, &PassTimes::other}) {
-    sum.*part += more.*part;
-  }
-}
-
-}  // namespace
-
-std::string_view name_of(Region region) {
-  return kRegionNames[index_of(region)];
-}
-
-std::string_view name_of_age(size_t index) {
-  return kAgeNames[index];
-}
-
-Region region_of(const BlockWindow& window, int32_t position) {
-  if (position < window.answer.begin) return Region::kPrompt;
-  if (contains(window.block, position)) return Region::kCurrent;
-  if (position < window.block.begin) {
-    return position < window.block.begin - window.block_length ? Region::kRestPast : Region::kPrevious;
-  }
-  if (position >= window.answer.end) return Region::kFiller;
-  return position < window.block.end + window.block_length ? Region::kNext : Region::kRestFuture;
-}
-
-void expect_blocks(const ModelConfig& config) {
-  if (!config.causal) return;
-  throw InputError("analyze needs a model that denoises blocks of noise or masks");
-}
-
-void expect_uncached_plan(const Decoder& decoder) {
-  if (decoder.uncached_plan()) return;
-  throw InputError("analyze staleness needs a GIDD model, whose --cache it compares with full passes");
-}
-
-// Following a decoder.
-
-namespace {
-
-/// Runs the passes of one request for an instrument.
-class Follower final : public PassRunner {
- public:
-  Follower(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument)
-      : model_(model), context_(context), decoder_(decoder), instrument_(instrument) {
-    expect_blocks(model.config());
-    window_.block = decoder.block();
-    window_.block_length = window_.block.size();
-    window_.answer = {decoder.prompt_length(), static_cast<int32_t>(decoder.canvas().size())};
-    // Masked diffusion's cells behind the canvas are no positions.
-    window_.num_positions = model.config().fills_canvas() ? window_.answer.end : decoder.num_cells();
-    make_stores();
-  }
-
-  void run_all() {
-    instrument_.begin(decoder_);
-    const PassMember member{&decoder_, caches_, outputs_};
-    while (!decoder_.done()) {
-      const IndexRange block = decoder_.block();
-      at_boundary_ = !(block == window_.block);
-      window_.block = block;
-      const PassPart& part = loop_.make_pass(*this, {&member, 1}).front();
-      if (!part.failure.empty()) throw InputError("{}", part.failure);
-      instrument_.finished(*pass_, part.report);
-    }
-  }
-
- private:
-  void make_stores() {
-    const auto count = static_cast<size_t>(decoder_.num_sequences());
-    caches_.reserve(count);
-    outputs_.reserve(count);
-    for (size_t i = 0; i < count; ++i) {
-      caches_.push_back(model_.make_cache(decoder_.num_cells()));
-      if (decoder_.remembers_outputs()) {
-        outputs_.emplace_back(decoder_.num_cells(), model_.config().hidden_dim);
-      }
-    }
-  }
-
-  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
-    pass_.emplace(FollowedPass{decoder_, window_, at_boundary_, plan, {}, caches_.front(), workspace_});
-    instrument_.prepare(*pass_);
-    const Stopwatch clock;
-    pass_->result = model_.forward(context_, pass_->plan, caches, workspace_);
-    count_time(clock);
-    instrument_.computed(*pass_);
-    return pass_->result;
-  }
-
-  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
-    const Stopwatch clock;
-    const FollowUpResult result = model_.follow_up(context_, pass_->plan, wanted, outputs, workspace_);
-    count_time(clock);
-    return result;
-  }
-
-  void count_time(const Stopwatch& clock) {
-    pass_->seconds += clock.seconds();
-    add(pass_->times, workspace_.times);
-  }
-
-  const Model& model_;
-  const KernelContext& context_;
-  Decoder& decoder_;
-  Instrument& instrument_;
-  BlockWindow window_;
-  bool at_boundary_ = false;
-  PassLoop loop_;
-  Workspace workspace_;
-  std::optional<FollowedPass> pass_;
-  std::vector<KvCache> caches_;
-  std::vector<OutputCache> outputs_;
-};
-
 void follow_all(const Model& model, const KernelContext& context, Requests requests, Instrument& instrument,
                 const AnalysisProgress& progress) {
   int32_t done = 0;
@@ -178,8 +52,8 @@ void follow_all(const Model& model, const KernelContext& context, Requests reque
 
 }  // namespace
 
-void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument) {
-  Follower(model, context, decoder, instrument).run_all();
+std::string_view name_of_age(size_t index) {
+  return kAgeNames[index];
 }
 
 // Drift.
@@ -607,7 +481,7 @@ class StalenessInstrument final : public Instrument {
 class ProfileInstrument final : public Instrument {
  public:
   void finished(const FollowedPass& pass, const StepReport& /*report*/) override {
-    add(findings_.times, pass.times);
+    findings_.times += pass.times;
     findings_.seconds += pass.seconds;
     ProfileFindings::Passes& passes = findings_.passes[pass.plan.num_rows()];
     ++passes.count;
@@ -662,128 +536,6 @@ ProfileFindings analyze_profile(const Model& model, const KernelContext& context
   ProfileInstrument instrument;
   follow_all(model, context, requests, instrument, progress);
   return instrument.findings();
-}
-
-// Rows of a report.
-
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<double>& figure) {
-  return figure ? Json(*figure) : Json();
-}
-
-void add_drift_rows(std::string_view passes, const std::array<KvAverage, kRegions>& regions, Json& rows) {
-  KvAverage all;
-  const auto add_row = [&](std::string_view name, const KvAverage& drift) {
-    if (drift.key.count == 0) return;
-    rows.push_back({{"region", name},
-                    {"passes", passes},
-                    {"drift", drift.mean()},
-                    {"key", drift.key.mean()},
-                    {"value", drift.value.mean()},
-                    {"count", drift.key.count}});
-  };
-  for (size_t region = 0; region < kRegions; ++region) {
-    const KvAverage& drift = regions[region];
-    add_row(kRegionNames[region], drift);
-    all.key.sum += drift.key.sum;
-    all.value.sum += drift.value.sum;
-    all.key.count += drift.key.count;
-    all.value.count += drift.value.count;
-  }
-  add_row("all", all);
-}
-
-}  // namespace
-
-nlohmann::ordered_json to_json(const DriftFindings& findings) {
-  Json rows = Json::array();
-  add_drift_rows("within", findings.within, rows);
-  add_drift_rows("boundary", findings.boundary, rows);
-  rows.push_back({{"correlation", "keys and values"}, {"pearson", or_null(findings.key_value)}});
-  rows.push_back({{"correlation", "keys of two layers"}, {"pearson", or_null(findings.key_layers)}});
-  rows.push_back({{"correlation", "values of two layers"}, {"pearson", or_null(findings.value_layers)}});
-  return rows;
-}
-
-nlohmann::ordered_json to_json(const AttentionFindings& findings) {
-  Json rows = Json::array();
-  for (size_t region = 0; region < kRegions; ++region) {
-    const Average& mass = findings.mass[region];
-    rows.push_back({{"region", kRegionNames[region]}, {"mass", mass.mean()}, {"count", mass.count}});
-  }
-  return rows;
-}
-
-nlohmann::ordered_json to_json(const EntropyFindings& findings) {
-  Json rows = Json::array();
-  for (const auto& [index, step] : findings.steps) {
-    rows.push_back({{"step", index},
-                    {"entropy", step.entropy.mean()},
-                    {"largest_probability", step.largest_probability.mean()},
-                    {"passes", step.entropy.count}});
-  }
-  return rows;
-}
-
-nlohmann::ordered_json to_json(const ChangeFindings& findings) {
-  Json rows = Json::array();
-  for (const auto& [index, step] : findings.steps) {
-    rows.push_back({{"step", index},
-                    {"of_answer", step.of_answer.mean()},
-                    {"of_block", step.of_block.mean()},
-                    {"committed", step.committed},
-                    {"passes", step.of_answer.count}});
-  }
-  return rows;
-}
-
-nlohmann::ordered_json to_json(const StalenessFindings& findings) {
-  Json rows = Json::array();
-  for (size_t region = 0; region < kRegions; ++region) {
-    for (size_t age = 0; age < kAges; ++age) {
-      const KvAverage& error = findings.error[region][age];
-      if (error.key.count == 0) continue;
-      rows.push_back({{"region", kRegionNames[region]},
-                      {"age", kAgeNames[age]},
-                      {"error", error.mean()},
-                      {"key", error.key.mean()},
-                      {"value", error.value.mean()},
-                      {"count", error.key.count}});
-    }
-  }
-  rows.push_back({{"output", "block"},
-                  {"kl", findings.kl.mean()},
-                  {"flips", findings.flips.mean()},
-                  {"count", findings.kl.count}});
-  return rows;
-}
-
-nlohmann::ordered_json to_json(const ProfileFindings& findings) {
-  const PassTimes& times = findings.times;
-  const double total = times.total();
-  const std::pair<const char*, double> operations[] = {{"qkv", times.qkv},
-                                                       {"attention", times.attention},
-                                                       {"selection", times.selection},
-                                                       {"output", times.output},
-                                                       {"ffn", times.ffn},
-                                                       {"norms", times.norms},
-                                                       {"head", times.head},
-                                                       {"draws", times.draws},
-                                                       {"other", times.other},
-                                                       {"sum", total},
-                                                       {"clock", findings.seconds}};
-  Json rows = Json::array();
-  for (const auto& [operation, seconds] : operations) {
-    rows.push_back(
-        {{"operation", operation}, {"seconds", seconds}, {"share", total > 0 ? seconds / total : 0}});
-  }
-  for (const auto& [num_rows, passes] : findings.passes) {
-    rows.push_back({{"rows", num_rows}, {"passes", passes.count}, {"seconds", passes.seconds}});
-  }
-  return rows;
 }
 
 }  // namespace lacuna

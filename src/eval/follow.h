@@ -1,0 +1,81 @@
+// Following one request pass by pass: what instruments (eval/instruments.h, eval/recall.h) build on.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "cache/kv_cache.h"
+#include "decode/decoder.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+// Where a position lies, seen from the block in hand.
+
+enum class Region : uint8_t {
+  kSink,        ///< the learned key and value of a GIDD model
+  kPrompt,      ///< all before the answer
+  kRestPast,    ///< finished blocks but the last
+  kPrevious,    ///< the block that was finished last
+  kCurrent,     ///< the block in hand, with what of it reaches beyond the answer
+  kNext,        ///< the block after it, within the answer
+  kRestFuture,  ///< what of the answer comes after that
+  kFiller,      ///< behind the answer
+};
+inline constexpr size_t kRegions = 8;
+
+std::string_view name_of(Region region);
+
+inline bool contains(IndexRange range, int32_t index) {
+  return index >= range.begin && index < range.end;
+}
+
+struct BlockWindow {
+  IndexRange block;           ///< positions in hand
+  IndexRange answer;          ///< positions to generate
+  int32_t block_length = 0;   ///< of a whole block
+  int32_t num_positions = 0;  ///< prompt, answer and filler
+};
+
+Region region_of(const BlockWindow& window, int32_t position);
+
+/// InputError unless the model denoises blocks of noise or masks.
+void expect_blocks(const ModelConfig& config);
+
+/// InputError unless the decoder has an uncached plan to compare its passes with.
+void expect_uncached_plan(const Decoder& decoder);
+
+PassTimes& operator+=(PassTimes& sum, const PassTimes& more);
+
+// One decoder, pass by pass.
+
+struct FollowedPass {
+  const Decoder& decoder;
+  BlockWindow window;  ///< before the pass changed anything
+  bool at_boundary;    ///< the pass before, if there was one, had another block in hand
+  StepPlan plan;       ///< what is computed
+  PassResult result;   ///< of the pass, once computed
+  KvCache& cache;      ///< of the request's first sequence (the second is that of guidance)
+  Workspace& workspace;
+  PassTimes times = {};  ///< with all draws that the decoder wanted; once finished
+  double seconds = 0;    ///< by the clock, of the same
+};
+
+class Instrument {
+ public:
+  virtual ~Instrument() = default;
+  /// Before a request's first pass.
+  virtual void begin(const Decoder& /*decoder*/) {}
+  /// Before each pass: may ask for more, of the plan (rules at its end) or of the workspace.
+  virtual void prepare(FollowedPass& /*pass*/) {}
+  /// Right after Model::forward(), while the decoder still has the tokens that were read.
+  virtual void computed(const FollowedPass& /*pass*/) {}
+  /// After the decoder took the draws.
+  virtual void finished(const FollowedPass& /*pass*/, const StepReport& /*report*/) {}
+};
+
+/// Runs one request until it is done. InputError as expect_blocks(), or where the model
+/// computes infinite or NaN logits.
+void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument);
+
+}  // namespace lacuna
