@@ -98,6 +98,7 @@ constexpr std::string_view kSlots = "ReFusion";
 constexpr std::string_view kServer = "Server";
 
 constexpr FlagPlace kPlaces[] = {
+    {"trace-plans", "Output", kRare},
     {"model", kModel},
     {"dtype", kModel},
     {"weights", kModel},

@@ -283,7 +283,23 @@ void print_packed(const ModelConfig& config, const Json& panel_bytes) {
                          human_bytes(total), fmt::join(parts, ", ")));
 }
 
-void print_report(const Findings& findings, const Json& json, int64_t canvas) {
+/// What few families have.
+std::vector<std::string> traits_of(const ModelConfig& config) {
+  std::vector<std::string> traits;
+  if (config.shifted_logits) traits.emplace_back("row i predicts position i + 1");
+  if (config.tied_embeddings) traits.emplace_back("head tied to the embedding");
+  if (config.kv_sink) traits.emplace_back("a learned key and value in each layer");
+  if (config.noise) {
+    traits.push_back(fmt::format("noise shift {:+g} (uniform above 0, masks below), log-SNR {:g} to {:g}",
+                                 config.noise->uniform_shift, config.noise->min_log_snr,
+                                 config.noise->max_log_snr));
+  }
+  if (config.qkv_bias) traits.emplace_back("q, k, v biases");
+  if (config.attn_output_bias) traits.emplace_back("attention output bias");
+  return traits;
+}
+
+void print_shape(const Findings& findings, const Json& json) {
   const ModelConfig& config = findings.source.config;
   print_line("model", fmt::format("{} ({}{})", family_entry(config.family).name, config.architecture,
                                   config.plans_slots ? ", a ReFusion model" : ""));
@@ -305,19 +321,11 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
                                       config.head_dim, name_of(config.rope.scaling)));
   print_line("norms", fmt::format("epsilon {:g}, of q and k: {}", config.norm_eps,
                                   json["qk_norm"].get<std::string>()));
-  std::vector<std::string> traits;
-  if (config.shifted_logits) traits.emplace_back("row i predicts position i + 1");
-  if (config.tied_embeddings) traits.emplace_back("head tied to the embedding");
-  if (config.kv_sink) traits.emplace_back("a learned key and value in each layer");
-  if (config.noise) {
-    traits.push_back(fmt::format("noise shift {:+g} (uniform above 0, masks below), log-SNR {:g} to {:g}",
-                                 config.noise->uniform_shift, config.noise->min_log_snr,
-                                 config.noise->max_log_snr));
-  }
-  if (config.qkv_bias) traits.emplace_back("q, k, v biases");
-  if (config.attn_output_bias) traits.emplace_back("attention output bias");
+  const std::vector<std::string> traits = traits_of(config);
   if (!traits.empty()) print_line("traits", fmt::format("{}", fmt::join(traits, ", ")));
+}
 
+void print_memory(const Json& json, int64_t canvas) {
   if (const Json& memory = json["memory"]["run"]; !memory.is_null()) {
     const auto bytes = [&](const char* key) { return human_bytes(memory[key].get<int64_t>()); };
     print_line("memory", fmt::format("{} for a canvas of {}: weights {}, K/V {}, buffers of a pass {}",
@@ -333,6 +341,11 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
                            human_bytes(memory["kv_bytes_canvas"].get<int64_t>()), canvas,
                            human_bytes(memory["kv_int8_bytes_canvas"].get<int64_t>())));
   }
+}
+
+/// How the model reads and writes text.
+void print_text_settings(const Findings& findings, const Json& json) {
+  const ModelConfig& config = findings.source.config;
   const Json& tokens = json["special_tokens"];
   print_line("mask token", token_text(tokens["mask"]));
   print_line("end of text", token_text(tokens["eos"]));
@@ -351,6 +364,13 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   for (const Preset& preset : presets_of(config)) {
     print_line(fmt::format("preset {}", preset.name), describe(preset));
   }
+}
+
+void print_report(const Findings& findings, const Json& json, int64_t canvas) {
+  const ModelConfig& config = findings.source.config;
+  print_shape(findings, json);
+  print_memory(json, canvas);
+  print_text_settings(findings, json);
   const Json& checkpoint = json["checkpoint"];
   print_line("checkpoint", checkpoint.is_null() ? "no weights here"
                                                 : fmt::format("{} files, {} tensors, {}, mostly {}",

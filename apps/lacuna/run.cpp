@@ -40,6 +40,7 @@ struct RunFlags : ChatFlags {
   int32_t batch = 1;
   bool json = false;
   std::string trace;
+  bool trace_plans = false;
 
   int num_sources() const {
     return prompt.has_value() + prompt_file.has_value() + prompt_tokens.has_value() +
@@ -204,6 +205,8 @@ void run(const RunFlags& flags) {
   std::optional<TraceFile> trace;
   std::map<size_t, TraceLog> trace_logs;  // by request
   if (!flags.trace.empty()) trace.emplace(flags.trace);
+  if (flags.trace_plans && !trace)
+    throw InputError("--trace-plans has no effect here: it belongs to --trace");
 
   const LoadedModel loaded = load_model(flags, source);
   Engine engine(loaded.model, *loaded.kernels, *loaded.threads, flags.batch,
@@ -211,7 +214,8 @@ void run(const RunFlags& flags) {
   for (std::unique_ptr<Decoder>& made : decoders) {
     const size_t request = engine.add(std::move(made));
     if (!trace) continue;
-    TraceLog& log = trace_logs.emplace(request, TraceLog(config, reader.tokenizer())).first->second;
+    TraceLog& log =
+        trace_logs.emplace(request, TraceLog(config, reader.tokenizer(), flags.trace_plans)).first->second;
     trace->write(log.start(request, engine.decoder(request)));
   }
 
@@ -266,6 +270,10 @@ void add_run_command(CLI::App& program) {
   add_generation_flags(*command, flags->generation);
   command->add_flag("--json", flags->json, "Print one JSON object per prompt")->group("Output");
   command->add_option("--trace", flags->trace, "Write one JSON object per forward pass to this file")
+      ->group("Output");
+  command
+      ->add_flag("--trace-plans", flags->trace_plans,
+                 "Add to --trace the plan of each pass: rows, cells that they see, sampling")
       ->group("Output");
   add_live_flags(*command, flags->live);
   command->callback([flags] { run(*flags); });

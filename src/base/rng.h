@@ -22,6 +22,14 @@ class RngStream {
 
   constexpr bool operator==(const RngStream&) const = default;
 
+  /// All that the stream's numbers depend on, and the stream with this key.
+  constexpr uint64_t key() const { return key_; }
+  static constexpr RngStream from_key(uint64_t key) {
+    RngStream stream(0);
+    stream.key_ = key;
+    return stream;
+  }
+
   /// 64 random bits; the same for the same coordinates and index.
   constexpr uint64_t bits(uint64_t index) const { return mix_bits(key_ + (index + 1) * kGolden); }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/result.h"
+#include "model/plan_json.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -85,6 +86,7 @@ ordered_json TraceLog::step(const StepEvent& event) {
   if (!changed.empty()) line["changed"] = std::move(changed);
   canvas_.assign(now.begin(), now.end());
   pieces_.add(line, canvas_);
+  if (with_plans_) line["plan"] = to_json(event.plan);
   return line;
 }
 

@@ -40,8 +40,10 @@ class PieceLog {
 /// masks, explain) and "pieces" of tokens that are new.
 class TraceLog {
  public:
-  ///   tokenizer  null: tokens have no text
-  TraceLog(const ModelConfig& config, const Tokenizer* tokenizer) : config_(config), pieces_(tokenizer) {}
+  ///   tokenizer   null: tokens have no text
+  ///   with_plans  whether step() also adds "plan", the request's part of the pass (model/plan_json.h)
+  TraceLog(const ModelConfig& config, const Tokenizer* tokenizer, bool with_plans = false)
+      : config_(config), pieces_(tokenizer), with_plans_(with_plans) {}
 
   nlohmann::ordered_json start(size_t request, const Decoder& decoder);
   nlohmann::ordered_json step(const StepEvent& event);
@@ -49,6 +51,7 @@ class TraceLog {
  private:
   const ModelConfig& config_;
   PieceLog pieces_;
+  bool with_plans_;
   std::vector<TokenId> canvas_;  // after the last line
 };
 

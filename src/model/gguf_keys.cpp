@@ -9,8 +9,6 @@
 
 namespace lacuna {
 
-using Json = nlohmann::json;
-
 int64_t gguf_rows(const GgufFile& file, std::string_view tensor) {
   const GgufTensor* found = file.find(tensor);
   if (found == nullptr || found->shape.size() != 2)
@@ -18,11 +16,11 @@ int64_t gguf_rows(const GgufFile& file, std::string_view tensor) {
   return found->shape[0];
 }
 
-Json gguf_sizes(const GgufKeys& keys, std::string_view architecture) {
+nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture) {
   const GgufFile& file = keys.file();
   const int64_t hidden = keys.integer("embedding_length", kWidth);
   const int64_t heads = keys.integer("attention.head_count", kWidth);
-  return {{"architectures", Json::array({architecture})},
+  return {{"architectures", nlohmann::json::array({architecture})},
           {"num_hidden_layers", keys.integer("block_count", kLayerCount)},
           {"hidden_size", hidden},
           {"num_attention_heads", heads},
@@ -35,8 +33,8 @@ Json gguf_sizes(const GgufKeys& keys, std::string_view architecture) {
           {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")}};
 }
 
-Json gguf_dense_config(const GgufKeys& keys, std::string_view architecture) {
-  Json config = gguf_sizes(keys, architecture);
+nlohmann::json gguf_dense_config(const GgufKeys& keys, std::string_view architecture) {
+  nlohmann::json config = gguf_sizes(keys, architecture);
   config["intermediate_size"] = keys.integer("feed_forward_length", kWidth);
   return config;
 }

@@ -1,0 +1,269 @@
+#include "model/plan_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::ordered_json;
+
+// One list for both directions: the names of an enumeration's values, by value.
+constexpr std::array<std::string_view, 3> kOwnRows = {"bidirectional", "causal", "none"};
+constexpr std::array<std::string_view, 4> kChoices = {"all", "all-and-remember", "remembered", "best-pages"};
+constexpr std::array<std::string_view, 3> kMeasures = {"probability", "margin", "negative-entropy"};
+constexpr std::array<std::string_view, 3> kSources = {"raw-logits", "tempered", "sampled"};
+
+constexpr int64_t kMostRows = int64_t{1} << 24;
+constexpr Range<int64_t> kIndex{0, kMostRows - 1};
+constexpr Range<int64_t> kToken{0, std::numeric_limits<TokenId>::max()};
+constexpr Range<int64_t> kTokenOrNone{-1, std::numeric_limits<TokenId>::max()};
+
+// Writing.
+
+ordered_json range_json(const IndexRange& range) {
+  return ordered_json::array({range.begin, range.end});
+}
+
+template <typename T>
+void put(ordered_json& object, const char* key, const T& value, const T& usual) {
+  if (!(value == usual)) object[key] = value;
+}
+
+template <typename Enum, size_t N>
+void put_name(ordered_json& object, const char* key, Enum value, Enum usual,
+              const std::array<std::string_view, N>& names) {
+  if (value != usual) object[key] = names.at(static_cast<size_t>(value));
+}
+
+ordered_json sparse_json(const SparseAttention& sparse) {
+  const SparseAttention usual;
+  ordered_json object = ordered_json::object();
+  put_name(object, "choice", sparse.choice, usual.choice, kChoices);
+  if (!(sparse.among == usual.among)) object["among"] = range_json(sparse.among);
+  put(object, "budget", sparse.budget, usual.budget);
+  put(object, "page_size", sparse.page_size, usual.page_size);
+  put(object, "dense_layers", sparse.dense_layers, usual.dense_layers);
+  return object;
+}
+
+ordered_json group_json(const RowGroup& group) {
+  const RowGroup usual;
+  ordered_json object = {{"rows", range_json(group.rows)}};
+  put(object, "sequence", group.sequence, usual.sequence);
+  for (const IndexRange& range : group.visible) object["visible"].push_back(range_json(range));
+  put_name(object, "own_rows", group.own_rows, usual.own_rows, kOwnRows);
+  put(object, "only_kv", group.only_kv, usual.only_kv);
+  if (!(group.sparse == usual.sparse)) object["sparse"] = sparse_json(group.sparse);
+  return object;
+}
+
+ordered_json logit_json(const LogitRow& logit) {
+  const LogitRow usual;
+  ordered_json object = {{"row", logit.row}};
+  put(object, "unconditional_row", logit.unconditional_row, usual.unconditional_row);
+  put(object, "guidance", logit.guidance, usual.guidance);
+  put(object, "rule", logit.rule, usual.rule);
+  if (!(logit.noise == usual.noise)) object["noise"] = fmt::format("{:016x}", logit.noise.key());
+  put(object, "scored", logit.scored, usual.scored);
+  return object;
+}
+
+ordered_json rule_json(const SamplingRule& rule) {
+  const SamplingRule usual;
+  ordered_json object = ordered_json::object();
+  put(object, "temperature", rule.temperature, usual.temperature);
+  put(object, "draws", rule.draws, usual.draws);
+  put(object, "top_p", rule.top_p, usual.top_p);
+  put(object, "top_k", rule.top_k, usual.top_k);
+  put_name(object, "measure", rule.measure, usual.measure, kMeasures);
+  put_name(object, "source", rule.source, usual.source, kSources);
+  put(object, "forbidden", rule.forbidden, usual.forbidden);
+  put(object, "undrawn", rule.undrawn, usual.undrawn);
+  put(object, "unsure", rule.unsure, usual.unsure);
+  return object;
+}
+
+// Reading.
+
+void expect_keys(const JsonObject& object, std::initializer_list<std::string_view> known) {
+  for (const std::string& key : object.keys()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    object.refuse(key, fmt::format("one of {}", fmt::join(known, ", ")));
+  }
+}
+
+/// The objects of a list that may be missing.
+template <typename Read>
+void for_each_object(const nlohmann::json& parent, const char* key, const std::string& place, Read&& read) {
+  const auto found = parent.find(key);
+  if (found == parent.end()) return;
+  if (!found->is_array()) throw InputError("{}: \"{}\" is not a list", place, key);
+  for (size_t i = 0; i < found->size(); ++i) {
+    const std::string prefix = fmt::format("{}[{}].", key, i);
+    read((*found)[i], JsonObject((*found)[i], place, prefix));
+  }
+}
+
+std::vector<int32_t> integers(const JsonObject& object, std::string_view key, Range<int64_t> range) {
+  if (!object.has(key)) return {};
+  const std::vector<int64_t> values = object.integers(key, range);
+  return {values.begin(), values.end()};
+}
+
+IndexRange range_of(const std::vector<int64_t>& ends, const JsonObject& object, std::string_view key) {
+  if (ends.size() != 2 || ends[0] > ends[1]) object.refuse(key, "[begin, end] with begin <= end");
+  return {static_cast<int32_t>(ends[0]), static_cast<int32_t>(ends[1])};
+}
+
+IndexRange range_at(const JsonObject& object, std::string_view key) {
+  return range_of(object.integers(key, {0, kMostRows}), object, key);
+}
+
+int32_t index_at(const JsonObject& object, std::string_view key, int64_t usual, Range<int64_t> range) {
+  return static_cast<int32_t>(object.integer(key, range, usual));
+}
+
+template <typename Enum, size_t N>
+Enum name_at(const JsonObject& object, std::string_view key, Enum usual,
+             const std::array<std::string_view, N>& names) {
+  const std::string name = object.text(key, std::string(names.at(static_cast<size_t>(usual))));
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) object.refuse(key, fmt::format("one of {}", fmt::join(names, ", ")));
+  return static_cast<Enum>(found - names.begin());
+}
+
+SparseAttention read_sparse(const JsonObject& object) {
+  expect_keys(object, {"choice", "among", "budget", "page_size", "dense_layers"});
+  const SparseAttention usual;
+  SparseAttention sparse;
+  sparse.choice = name_at(object, "choice", usual.choice, kChoices);
+  if (object.has("among")) sparse.among = range_at(object, "among");
+  sparse.budget = index_at(object, "budget", usual.budget, kIndex);
+  sparse.page_size = index_at(object, "page_size", usual.page_size, {1, kIndex.last});
+  sparse.dense_layers = index_at(object, "dense_layers", usual.dense_layers, kIndex);
+  return sparse;
+}
+
+RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
+  expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse"});
+  const RowGroup usual;
+  RowGroup group;
+  group.rows = range_at(object, "rows");
+  group.sequence = index_at(object, "sequence", usual.sequence, kIndex);
+  if (const auto visible = value.find("visible"); visible != value.end()) {
+    if (!visible->is_array()) object.refuse("visible", "a list of [begin, end]");
+    for (const nlohmann::json& ends : *visible) {
+      const nlohmann::json wrapped = {{"visible", ends}};
+      group.visible.push_back(range_at(JsonObject(wrapped, object.file()), "visible"));
+    }
+  }
+  group.own_rows = name_at(object, "own_rows", usual.own_rows, kOwnRows);
+  group.only_kv = object.flag("only_kv", usual.only_kv);
+  if (object.has("sparse")) {
+    group.sparse = read_sparse(object.object("sparse"));
+    const bool is_visible =
+        std::find(group.visible.begin(), group.visible.end(), group.sparse.among) != group.visible.end();
+    if (!is_visible) object.refuse("sparse", "cells \"among\" that are one of the visible ranges");
+  }
+  return group;
+}
+
+LogitRow read_logit(const JsonObject& object, int64_t num_rows, int64_t num_rules) {
+  expect_keys(object, {"row", "unconditional_row", "guidance", "rule", "noise", "scored"});
+  LogitRow logit;
+  logit.row = static_cast<int32_t>(object.integer("row", {0, num_rows - 1}));
+  logit.unconditional_row = index_at(object, "unconditional_row", -1, {-1, num_rows - 1});
+  logit.guidance = object.number("guidance", {-1e6, 1e6}, 0.0F);
+  logit.rule = index_at(object, "rule", 0, {0, num_rules - 1});
+  logit.scored = static_cast<TokenId>(object.integer("scored", kTokenOrNone, -1));
+  if (object.has("noise")) {
+    const std::string digits = object.text("noise");
+    uint64_t key = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), key, 16);
+    if (error != std::errc() || end != digits.data() + digits.size() || digits.size() != 16) {
+      object.refuse("noise", "16 hexadecimal digits");
+    }
+    logit.noise = RngStream::from_key(key);
+  }
+  return logit;
+}
+
+SamplingRule read_rule(const JsonObject& object) {
+  expect_keys(object, {"temperature", "draws", "top_p", "top_k", "measure", "source", "forbidden", "undrawn",
+                       "unsure"});
+  const SamplingRule usual;
+  SamplingRule rule;
+  rule.temperature = object.number("temperature", {0, 1e3}, usual.temperature);
+  rule.draws = object.flag("draws", usual.draws);
+  rule.top_p = object.number("top_p", {1e-6, 1}, usual.top_p);
+  rule.top_k = index_at(object, "top_k", usual.top_k, {0, kToken.last});
+  rule.measure = name_at(object, "measure", usual.measure, kMeasures);
+  rule.source = name_at(object, "source", usual.source, kSources);
+  rule.forbidden = integers(object, "forbidden", kToken);
+  rule.undrawn = integers(object, "undrawn", kToken);
+  rule.unsure = integers(object, "unsure", kToken);
+  return rule;
+}
+
+/// Rows that are complete, and groups that cover them in order.
+void check_rows(const StepPlan& plan, const JsonObject& object) {
+  const size_t rows = plan.tokens.size();
+  if (rows == 0 || static_cast<int64_t>(rows) > kMostRows) object.refuse("tokens", "at least one token");
+  if (plan.positions.size() != rows) object.refuse("positions", fmt::format("a list of {}", rows));
+  if (plan.cells.size() != rows) object.refuse("cells", fmt::format("a list of {}", rows));
+  int32_t covered = 0;
+  for (const RowGroup& group : plan.groups) {
+    if (group.rows.begin != covered) break;
+    covered = group.rows.end;
+  }
+  const bool is_covered = !plan.groups.empty() && plan.groups.back().rows.end == covered;
+  if (!is_covered || covered != plan.num_rows()) {
+    object.refuse("groups", fmt::format("groups that cover rows 0 to {} in order", rows - 1));
+  }
+}
+
+}  // namespace
+
+ordered_json to_json(const StepPlan& plan) {
+  ordered_json object = {{"tokens", plan.tokens}, {"positions", plan.positions}, {"cells", plan.cells}};
+  object["groups"] = ordered_json::array();
+  for (const RowGroup& group : plan.groups) object["groups"].push_back(group_json(group));
+  object["logits"] = ordered_json::array();
+  for (const LogitRow& logit : plan.logits) object["logits"].push_back(logit_json(logit));
+  object["rules"] = ordered_json::array();
+  for (const SamplingRule& rule : plan.rules) object["rules"].push_back(rule_json(rule));
+  put(object, "measures_kv_drift", plan.measures_kv_drift, false);
+  return object;
+}
+
+StepPlan plan_from_json(const nlohmann::json& value, const std::string& place) {
+  const JsonObject object(value, place);
+  expect_keys(object, {"tokens", "positions", "cells", "groups", "logits", "rules", "measures_kv_drift"});
+  StepPlan plan;
+  plan.tokens = integers(object, "tokens", kToken);
+  plan.positions = integers(object, "positions", kIndex);
+  plan.cells = integers(object, "cells", kIndex);
+  plan.measures_kv_drift = object.flag("measures_kv_drift", false);
+  for_each_object(value, "groups", place, [&](const nlohmann::json& group, const JsonObject& keys) {
+    plan.groups.push_back(read_group(group, keys));
+  });
+  check_rows(plan, object);
+  for_each_object(value, "rules", place, [&](const nlohmann::json&, const JsonObject& keys) {
+    plan.rules.push_back(read_rule(keys));
+  });
+  for_each_object(value, "logits", place, [&](const nlohmann::json&, const JsonObject& keys) {
+    plan.logits.push_back(read_logit(keys, plan.num_rows(), static_cast<int64_t>(plan.rules.size())));
+  });
+  return plan;
+}
+
+}  // namespace lacuna
