@@ -70,50 +70,15 @@ GuidedDiffusion settings(int32_t gen_length, int32_t block_length, std::vector<T
   return options;
 }
 
-/// An autoregressive model of a few lines that reads what its cells hold, so that a stale cell shows.
-class CachedGuide {
- public:
-  explicit CachedGuide(const FakeModel& model, int32_t num_cells)
-      : model_(model), cells_(static_cast<size_t>(num_cells), -1) {}
-
-  static std::vector<float> logits(const FakeModel& model, const std::vector<TokenId>& context) {
-    return model.logits(context, static_cast<int64_t>(context.size()) - 1);
-  }
-
-  std::vector<RowStatistics> forward(const StepPlan& plan) {
-    EXPECT_THAT(plan.groups, SizeIs(1));
-    const RowGroup& group = plan.groups.at(0);
-    EXPECT_EQ(group.sequence, 0);
-    EXPECT_EQ(group.rows, (IndexRange{0, plan.num_rows()}));
-    EXPECT_EQ(group.own_rows, OwnRows::kCausal);
-    std::vector<TokenId> context;
-    for (const IndexRange& range : group.visible) {
-      context.insert(context.end(), cells_.begin() + range.begin, cells_.begin() + range.end);
-    }
-    std::vector<std::vector<TokenId>> contexts;
-    for (size_t row = 0; row < plan.tokens.size(); ++row) {
-      EXPECT_EQ(plan.positions[row], static_cast<int32_t>(context.size()));
-      EXPECT_EQ(plan.cells[row], plan.positions[row]);
-      cells_.at(static_cast<size_t>(plan.cells[row])) = plan.tokens[row];
-      context.push_back(plan.tokens[row]);
-      contexts.push_back(context);
-    }
-    rows += plan.num_rows();
-    std::vector<RowStatistics> drawn;
-    for (const LogitRow& logit : plan.logits) {
-      std::vector<float> l = logits(model_, contexts.at(static_cast<size_t>(logit.row)));
-      const SamplingRule& rule = plan.rules.at(static_cast<size_t>(logit.rule));
-      drawn.push_back(draw(default_table(), rule, logit.noise, l, logit.scored));
-    }
-    return drawn;
-  }
-
-  int32_t rows = 0;
-
- private:
-  FakeModel model_;
-  std::vector<TokenId> cells_;
-};
+/// What an autoregressive model says of the token behind a sequence.
+std::vector<float> logits_behind(const FakeModel& model, const std::vector<TokenId>& context) {
+  StepPlan plan;
+  for (const TokenId token : context) plan.add_row(token, plan.num_rows(), plan.num_rows());
+  plan.groups.push_back({0, {0, plan.num_rows()}, {}, OwnRows::kCausal});
+  FakeCells cells(model, plan.num_rows());
+  cells.forward(plan);
+  return cells.logits(plan.num_rows() - 1);
+}
 
 struct Pass {
   std::string kind;
@@ -130,9 +95,9 @@ struct Outcome {
 };
 
 Outcome decode(const FakeModel& model, const FakeModel& guide, const GuidedDiffusion& options,
-               const std::vector<TokenId>& prompt, int32_t* guide_rows = nullptr) {
+               const std::vector<TokenId>& prompt) {
   GuidedDiffusionDecoder decoder(options, prompt);
-  CachedGuide cached(guide, decoder.num_guide_cells());
+  FakeCells cached(guide, decoder.num_guide_cells());
   Outcome run;
   while (!decoder.done()) {
     const StepPlan plan = decoder.plan();
@@ -143,7 +108,6 @@ Outcome decode(const FakeModel& model, const FakeModel& guide, const GuidedDiffu
     if (run.passes.size() > 1000) throw std::runtime_error("the decoder does not end");
   }
   run.canvas.assign(decoder.canvas().begin(), decoder.canvas().end());
-  if (guide_rows != nullptr) *guide_rows = cached.rows;
   return run;
 }
 
@@ -180,7 +144,7 @@ Outcome decode_plainly(const FakeModel& model, const FakeModel& guide, const Gui
     for (size_t i = 0; i < drafts.size() && !choice; ++i) {
       if (static_cast<int32_t>(i) % options.guide_block == 0)
         run.passes.push_back({"verify", {}, block, round});
-      const std::vector<float> l = CachedGuide::logits(guide, context);
+      const std::vector<float> l = logits_behind(guide, context);
       std::vector<size_t> order(l.size());
       std::iota(order.begin(), order.end(), 0);
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return l[a] > l[b]; });
