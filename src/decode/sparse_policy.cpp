@@ -67,7 +67,6 @@ SparseAttention SparseSchedule::denoise(int32_t prefix, int32_t step) const {
 }
 
 SparseAttention SparseSchedule::commit(int32_t prefix) const {
-  if (std::holds_alternative<Mage>(policy_) && prefix <= budget_of(policy_)) return {};
   return confined(prefix);
 }
 

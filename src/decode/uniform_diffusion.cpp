@@ -55,6 +55,7 @@ std::span<const TokenId> UniformDiffusionDecoder::canvas() const {
 }
 
 StopReason UniformDiffusionDecoder::stop_reason() const {
+  if (options_.ignore_end) return StopReason::kLength;
   const std::span<const TokenId> answer = canvas().subspan(static_cast<size_t>(prompt_length_));
   const auto end =
       std::find_first_of(answer.begin(), answer.end(), options_.end_ids.begin(), options_.end_ids.end());

@@ -253,6 +253,7 @@ TEST(UniformDiffusion, StopsAfterTheBlockInWhichTheAnswerHoldsAnEndToken) {
   UniformDiffusionDecoder ignores(options, prompt_of(3));
   run(ignores, ends_at(4));
   EXPECT_THAT(answer(ignores), SizeIs(12));
+  EXPECT_EQ(ignores.stop_reason(), StopReason::kLength);
 
   UniformDiffusionDecoder in_the_prompt(settings(20, 12, 4, 2), {7, kEnd, 7});
   run(in_the_prompt, kAgree);
