@@ -126,7 +126,7 @@ def runs(values, times):
 
 
 def read_timeline(lines):
-    """Timeline of the first request in the lines of a trace (docs/chat.md, "Record and replay")."""
+    """Timeline of the first request in the lines of a trace (docs/reference/files.md, "Traces")."""
     lines = [json.loads(line) for line in lines if line.strip()]
     first, *passes = [line for line in lines if line.get("request", 0) == 0]
     mask, prompt = first.get("mask", -1), first["prompt_tokens"]

@@ -163,7 +163,8 @@ void add_eval_command(CLI::App& program) {
   command->add_option("--out", flags->out, "Write one JSON object per sample to this file")->group("Output");
   command->footer(
       "The seed chooses the samples, and sample i is generated with seed + i. Without --gen-length, as many "
-      "positions are generated as the task's longest answer needs. docs/evaluation.md has the rules of every "
+      "positions are generated as the task's longest answer needs. docs/guide/evaluate.md has the rules of "
+      "every "
       "task.");
   command->callback([flags, command] { eval(*flags, *command); });
 }

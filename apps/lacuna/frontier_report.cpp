@@ -193,7 +193,7 @@ class FrontierPage : private PageWriter {
         "[with AVX-512 alone](cpu_avx512.md) and [with AVX2](cpu_avx2.md)\n"
         "- [shapes.md](shapes.md): steps and whole decodes at published shapes, and llama.cpp beside them\n"
         "- [server.md](server.md): the server under load, and what it costs\n"
-        "- [the zoo](../zoo.md): the models that all of this was measured on");
+        "- [the zoo](zoo.md): the models that all of this was measured on");
   }
 
   void write_family(const FrontierFamily& family, const std::vector<Found>& all) {

@@ -195,7 +195,7 @@ class MagePage : private PageWriter {
         R"(# Sparse attention over block diffusion, measured
 
 MAGE, Quest and SparseD on {}, beside exact attention: the paper's tables in kind, each section beginning with what it
-reports. The rules are in [block_diffusion.md](../block_diffusion.md). Written by `make results` (`lacuna report mage`) from the
+reports. The rules are in [sparse_attention.md](../methods/sparse_attention.md). Written by `make results` (`lacuna report mage`) from the
 raw rows in `mage.jsonl`, each with the command that gives it.
 
 - Machine: {}.

@@ -468,7 +468,7 @@ class MaskedPage : private PageWriter {
         R"(# Masked acceleration, measured
 
 SureLock, the caches and the guide on {} with {}: every table of the two papers that the zoo can repeat in kind, the
-paper's figures beside it. The methods are in [masked_acceleration.md](../masked_acceleration.md). Written by
+paper's figures next to it. The methods are in [caches](../methods/caches.md), [SureLock](../methods/surelock.md) and [guided diffusion](../methods/guided_diffusion.md). Written by
 `make results` (`lacuna report masked`) from the raw rows in `masked.jsonl`, each with the command that gives it.
 
 - Machine: {}.

@@ -323,7 +323,7 @@ class RefusionPage : private PageWriter {
         R"(# ReFusion, measured
 
 ReFusion on {} beside {}, a left-to-right model of the same size, and {}: the paper's tables and figures in kind, each
-section beginning with what the paper reports. The rules of the modes are in [refusion.md](../refusion.md). Written by
+section beginning with what the paper reports. The rules of the modes are in [refusion.md](../methods/refusion.md). Written by
 `make results` (`lacuna report refusion`) from the raw rows in `refusion.jsonl`, each with the command that gives it.
 
 - Machine: {}.

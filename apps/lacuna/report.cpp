@@ -637,7 +637,6 @@ void add_shapes_report(CLI::App& report) {
 
 void add_zoo_report(CLI::App& report) {
   auto flags = std::make_shared<ZooFlags>();
-  flags->out = "docs";
   CLI::App* command = report.add_subcommand("zoo", "What the models that ship with the repository can do");
   std::vector<std::string> names;
   for (const ZooModel& model : zoo_models()) names.push_back(model.name);

@@ -262,7 +262,7 @@ void add_serve_command(CLI::App& program) {
   add_generation_flags(*command, flags->generation);
   add_environment(*command);
   command->footer(
-      "Generation flags are what requests do not ask for otherwise. docs/server.md has the rest.");
+      "Generation flags are what requests do not ask for otherwise. docs/guide/serve.md has the rest.");
   command->callback([flags] { serve(*flags); });
 }
 

@@ -71,7 +71,7 @@ class ServerPage : private PageWriter {
   std::string introduction() const {
     return fmt::format(R"(# The server, measured
 
-What [the server](../server.md) does under load, and what it costs. Written by `make results` (`lacuna report server`, which
+What [the server](../guide/serve.md) does under load, and what it costs. Written by `make results` (`lacuna report server`, which
 runs the scripts of `bench/`: Python's standard library is all that they use) from the raw rows in `server.jsonl`.
 
 - Machine: {}.

@@ -378,7 +378,7 @@ class UniformPage : private PageWriter {
 
 GIDD models with uniform noise ({}) and with masks ({}), and the caches of the thesis "Uniform-Cache": its tables in kind,
 each section beginning with what the thesis reports. The rules are in
-[uniform_diffusion.md](../uniform_diffusion.md). Written by `make results` (`lacuna report uniform`) from the raw rows in
+[uniform_diffusion.md](../methods/uniform_diffusion.md). Written by `make results` (`lacuna report uniform`) from the raw rows in
 `uniform.jsonl`, each with the command that gives it.
 
 - Machine: {}.

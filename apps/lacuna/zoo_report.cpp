@@ -28,7 +28,7 @@ class ZooPage : private PageWriter {
     Table accuracies(head);
     Table commands({"model", "task", "passes", "command"});
     for (const ZooModel& model : grid_.models) {
-      std::vector<std::string> cells = {fmt::format("[{0}](../models/{0}/README.md)", model.name),
+      std::vector<std::string> cells = {fmt::format("[{0}](../../models/{0}/README.md)", model.name),
                                         model.family};
       for (const std::string& column : ZooGrid::columns()) {
         if (std::find(model.tasks.begin(), model.tasks.end(), column) == model.tasks.end()) {
@@ -65,13 +65,13 @@ class ZooPage : private PageWriter {
   void write_formats() {
     heading("With weights of fewer bits");
     const int64_t samples = grid_.format_samples();
-    paragraph(
-        fmt::format("The first task of each model again, `--weights FORMAT`, also with `--activations int8`, "
-                    "or `--kv-cache int8` "
-                    "behind its command ([quantisation.md](quantisation.md)), and `--samples {}`, as formats "
-                    "differ by little; the first "
-                    "{} are those of the table above.",
-                    samples, grid_.samples));
+    paragraph(fmt::format(
+        "The first task of each model again, `--weights FORMAT`, also with `--activations int8`, "
+        "or `--kv-cache int8` "
+        "behind its command ([quantized weights](../reference/quantized.md)), and `--samples {}`, as formats "
+        "differ by little; the first "
+        "{} are those of the table above.",
+        samples, grid_.samples));
     std::vector<std::string> settings, accuracy_head = {"model", "bf16"}, error_head = {"model"};
     for (const std::string& format : quantised_format_names()) {
       settings.push_back(fmt::format("--weights {}", format));
@@ -116,7 +116,7 @@ class ZooPage : private PageWriter {
         R"(# The zoo
 
 The models in `models/`: about a million parameters each, trained on generated tasks with `lacuna-train`
-([training.md](training.md)) and on nothing else. They exist so that every method can be judged by answers that are right
+([training.md](../inside/training.md)) and on nothing else. They exist so that every method can be judged by answers that are right
 or wrong; they know no other text. All share one tokenizer. Each card (the links) has the command, seed, minutes and machine
 of its training.
 

@@ -1,7 +1,7 @@
 // Block diffusion: blocks of positions are denoised one after the other. A row sees its own block in both
 // directions and all earlier blocks, whose K/V never change once the pass that read their final tokens has
-// written them. SDAR, Fast-dLLM v2 and LLaDA 2; docs/block_diffusion.md has the rules and where they come
-// from.
+// written them. SDAR, Fast-dLLM v2 and LLaDA 2; docs/methods/block_diffusion.md has the rules and where they
+// come from.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which rows a pass computes, and so whose keys and values stay as they are. docs/masked_acceleration.md has
+// Which rows a pass computes, and so whose keys and values stay as they are. docs/methods/caches.md has
 // the rules and where each paper and its code differ.
 #pragma once
 

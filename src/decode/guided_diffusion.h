@@ -1,8 +1,8 @@
 // Guided diffusion: the diffusion model drafts all masked positions of a block in one pass, an autoregressive
 // guide reads the drafts in another, and the longest prefix that it confirms is committed.
 //
-// FlashDLM (arXiv 2505.21467), section 3.2.2 and Algorithm 1; docs/masked_acceleration.md has the rules and
-// where the paper and its code differ.
+// FlashDLM (arXiv 2505.21467), section 3.2.2 and Algorithm 1; docs/methods/guided_diffusion.md has the rules
+// and where the paper and its code differ.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ struct NoiseLevel {
 };
 
 /// Levels 0 (clean) to `steps` (pure noise) of a block, evenly spaced along the curve between the process's
-/// ends. docs/uniform_diffusion.md, section 2.
+/// ends. docs/methods/uniform_diffusion.md, section 2.
 class NoiseSchedule {
  public:
   NoiseSchedule(const NoiseProcess& process, NoiseCurve curve, int32_t steps);

@@ -119,7 +119,7 @@ void visit_options(Options& options, Visit&& visit) {
   visit("cache-block", Aliases{}, options.cache_block,
         "--cache free: positions that freeze together (default: block-length)");
   visit("lock", Aliases{}, options.lock,
-        "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/masked_acceleration.md)");
+        "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/methods/surelock.md)");
   visit("guide-match", Aliases{}, options.guide_match,
         "Drafts that the guide accepts: exact, top-k=K, relative=R or tau-literal=T (default relative=0.5)");
   visit("guide-fallback", Aliases{}, options.guide_fallback,

@@ -2,7 +2,7 @@
 // left-to-right passes check the drafts and complete them; whatever is written keeps its K/V.
 //
 // "ReFusion: A Diffusion Large Language Model with Parallel Autoregressive Decoding", sections 4.2 and A.2;
-// docs/refusion.md has the rules of each mode and where the paper and its code differ.
+// docs/methods/refusion.md has the rules of each mode and where the paper and its code differ.
 #pragma once
 
 #include <cstdint>

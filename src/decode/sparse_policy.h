@@ -1,5 +1,5 @@
-// Which part of a long prefix the passes of block diffusion attend to. docs/block_diffusion.md, section 7,
-// has the rules.
+// Which part of a long prefix the passes of block diffusion attend to. docs/methods/sparse_attention.md,
+// section 1, has the rules.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SureLock: a row whose posterior has stopped moving is computed no more; its keys and values stay readable.
 //
 // Algorithm 1 of "Stopping computation for converged tokens in masked diffusion-LM decoding". Where the paper
-// leaves a choice, docs/masked_acceleration.md says what was taken. A lock filters the rows of any cache
+// leaves a choice, docs/methods/surelock.md says what was taken. A lock filters the rows of any cache
 // policy.
 #pragma once
 

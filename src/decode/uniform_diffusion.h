@@ -1,6 +1,6 @@
 // Diffusion with interpolating noise (GIDD) and Uniform-Cache: blocks of noise are denoised one after the
 // other, and any token of a block may change at any step. Every rule, and every decision where the sources
-// leave a choice, is in docs/uniform_diffusion.md; sections below are that page's.
+// leave a choice, is in docs/methods/uniform_diffusion.md; sections below are that page's.
 //
 // Sources: GIDD (von Rütte et al. 2025, arXiv 2503.04482), its scaling study and code (arXiv 2512.10858), and
 // Uniform-Cache (Barry 2026, Algorithm 1).

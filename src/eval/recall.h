@@ -1,6 +1,6 @@
 // Instruments of sparse attention, those of MAGE (arXiv 2602.14209): how well cells that are chosen for a
 // whole block, at one of its steps, serve each of its rows and its later steps. Definitions and decisions:
-// docs/block_diffusion.md, section 8.
+// docs/methods/sparse_attention.md, section 2.
 //
 // The decoder attends to all and writes what it would write unwatched; what a policy would have chosen is
 // worked out beside it.

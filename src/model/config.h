@@ -84,7 +84,7 @@ struct ModelConfig {
   Family family = Family::kLlada;
   std::string architecture;  ///< as published: "LLaDAModelLM"
   bool gguf_names = false;   ///< tensors have the names that GGUF files give them, not the published ones
-  std::optional<DType> packed_for;  ///< of a packed copy (docs/quantisation.md): the dtype of its rows
+  std::optional<DType> packed_for;  ///< of a packed copy (docs/reference/quantized.md): the dtype of its rows
 
   int64_t num_layers = 0;
   int64_t hidden_dim = 0;    ///< width of the residual stream

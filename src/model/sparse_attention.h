@@ -1,4 +1,4 @@
-// How sparse attention chooses its cells. docs/block_diffusion.md, section 7, has the rules.
+// How sparse attention chooses its cells. docs/methods/sparse_attention.md, section 1, has the rules.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What each step changed, in few words: version 1 of the event format that docs/server.md describes.
+// What each step changed, in few words: version 1 of the event format that docs/reference/server.md
+// describes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Connections: HTTP/1.1 on one thread, handlers on a few others (docs/decisions/0009-boost-beast.md).
+// Connections: HTTP/1.1 on one thread, handlers on a few others (docs/inside/decisions/0009-boost-beast.md).
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What GET /metrics tells Prometheus. docs/server.md lists the names.
+// What GET /metrics tells Prometheus. docs/reference/server.md lists the names.
 #pragma once
 
 #include <prometheus/counter.h>

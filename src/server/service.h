@@ -1,4 +1,4 @@
-// The endpoints. docs/server.md says what each takes and gives.
+// The endpoints. docs/reference/server.md says what each takes and gives.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-"""Caches, SureLock and the guide, written from docs/masked_acceleration.md and the papers it names.
+"""Caches, SureLock and the guide, written from docs/methods/caches.md, surelock.md and guided_diffusion.md, and the papers they name.
 
 `Cached` is a network for the decoders of samplers.py: it chooses the rows of each pass (cache policy), leaves out the
 locked ones and decides what locks; `guided_generate` is guided diffusion on top of it. Every pass leaves a `Pass` in

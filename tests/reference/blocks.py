@@ -1,4 +1,4 @@
-"""Block diffusion and sparse attention, written from docs/block_diffusion.md alone.
+"""Block diffusion and sparse attention, written from docs/methods/block_diffusion.md and sparse_attention.md alone.
 
 `decode` runs one request and leaves a `Pass` per forward pass: its kind, the positions of its rows and the tokens that
 it wrote. Nothing here is clever: keys and values of all positions lie in one store, a pass writes those of its rows and

@@ -1,4 +1,4 @@
-"""ReFusion at temperature 0, written from docs/refusion.md alone.
+"""ReFusion at temperature 0, written from docs/methods/refusion.md alone.
 
 `decode` runs one request and leaves a `Pass` per forward pass: its kind, the positions of its rows in feed order and
 what it committed. Nothing here is clever: a `Cell` is a token with the keys and values it was computed with, a row of

@@ -1,4 +1,4 @@
-"""Uniform diffusion for GIDD models, written from docs/uniform_diffusion.md alone.
+"""Uniform diffusion for GIDD models, written from docs/methods/uniform_diffusion.md alone.
 
 `decode` runs one request and leaves a `Pass` per forward pass: the positions of its rows, ascending, and the tokens it
 changed. Nothing here is clever: the canvas is a list of all positions, a pass computes some of them and reads the K/V of

@@ -1,4 +1,4 @@
-// What a run did, and its canvas as it was after any step. Events are those of docs/server.md, version 1.
+// What a run did, and its canvas as it was after any step. Events are those of docs/reference/server.md, version 1.
 
 /// What is known of a run: it grows while the events come in.
 export class Run {
