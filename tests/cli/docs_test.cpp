@@ -261,6 +261,13 @@ INSTANTIATE_TEST_SUITE_P(Report, QuickReport,
                            return report.substr(0, report.find(' '));
                          });
 
+TEST(Documentation, ListsTheFlagsThatTheProgramHas) {
+  const auto [exit_code, printed] = shell(LACUNA_SOURCE_DIR "/scripts/flags_page " LACUNA_BINARY);
+  EXPECT_EQ(exit_code, 0) << printed;
+  EXPECT_EQ(printed, text_of(LACUNA_SOURCE_DIR "/docs/reference/flags.md"))
+      << "`make flags-page` writes the page again";
+}
+
 /// Numbers with a decimal point or a per cent sign, which are what was measured rather than chosen.
 TEST(Documentation, TakesItsFiguresFromThePagesThatReportsWrite) {
   std::map<std::string, std::string> written;
