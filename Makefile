@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test clients bench results asan tsan lint words format train train-test clean
+.PHONY: run test slow-test clients bench results asan tsan lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -60,6 +60,15 @@ words:
 
 format:
 	scripts/sources | xargs clang-format -i
+
+# The documentation as a site in build/site; links and anchors that lead nowhere fail.
+docs:
+	scripts/bootstrap docs
+	mkdocs build --strict
+
+flags-page: build/dev/build.ninja
+	cmake --build --preset dev -j $(JOBS) --target lacuna
+	scripts/flags_page build/dev/lacuna > build/flags.md && mv build/flags.md docs/reference/flags.md
 
 train: scripts/bootstrap
 	scripts/bootstrap train
