@@ -1,4 +1,4 @@
-// Expectations are written from docs/block_diffusion.md; sections below are that page's.
+// Expectations are written from docs/methods/block_diffusion.md; sections below are that page's.
 #include "decode/block_diffusion.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Expectations are written from docs/uniform_diffusion.md; sections below are that page's.
+// Expectations are written from docs/methods/uniform_diffusion.md; sections below are that page's.
 #include "decode/uniform_diffusion.h"
 
 #include <gmock/gmock.h>
