@@ -47,7 +47,7 @@ constexpr CommandEntry kEntries[] = {
     {"analyze",
      kInside,
      {"lacuna analyze drift -m mini-gidd --gen-length 32 --block-length 8",
-      "lacuna analyze recall -m mini-sdar --task arithmetic --gen-length 32 --budgets 8,16"}},
+      "lacuna analyze recall -m mini-sdar --task arithmetic --gen-length 32 --budgets 16,32"}},
     {"eval",
      kMeasure,
      {"lacuna eval -m mini-llada --task arithmetic --samples 20",
