@@ -1,0 +1,90 @@
+"""Command line of the results book: `python3 tools/results --help`."""
+import argparse
+import sys
+from pathlib import Path
+
+from book import PAGES, make_page
+from errors import BookError
+from figures import to_svg
+from measure import ROOT, Measurer
+
+DESCRIPTION = """\
+Writes the pages under docs/results: runs the commands that a page needs and whose rows are not known yet, keeps their
+rows in NAME.jsonl, and renders NAME.md with its figures. A run may be interrupted: known rows are not measured again.
+`check` renders every page from the known rows and says which differ from the committed ones."""
+
+
+def parse_arguments(arguments):
+    """Command line flags."""
+    parser = argparse.ArgumentParser(prog="python3 tools/results", description=DESCRIPTION,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=[*PAGES, "check"], metavar="NAME",
+                        help=f"page to write: {', '.join(PAGES)}; or check")
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument("--only-known", action="store_true", help="render the page from known rows; measure nothing")
+    rows.add_argument("--fresh", action="store_true", help="forget the known rows of the page, and measure all again")
+    parser.add_argument("--quick", action="store_true",
+                        help="a small grid that tries everything; default folder build/results-quick")
+    parser.add_argument("--dirty", action="store_true", help="record rows although files differ from the commit")
+    parser.add_argument("--lacuna", default="build/release/lacuna", metavar="FILE",
+                        help="binary that is measured (default %(default)s)")
+    parser.add_argument("--out", metavar="FOLDER", help="folder of rows, pages and figures (default docs/results)")
+    return parser.parse_args(arguments)
+
+
+def folder_of(page, options):
+    """Where the rows and files of a page are."""
+    if options.out:
+        return Path(options.out)
+    return ROOT / ("build/results-quick" if options.quick else page.folder)
+
+
+def write_page(page, options):
+    """Measures what is missing and writes the files of a page."""
+    folder = folder_of(page, options)
+    folder.mkdir(parents=True, exist_ok=True)
+    if options.fresh:
+        (folder / f"{page.name}.jsonl").unlink(missing_ok=True)
+    measure = None if options.only_known else Measurer(options.lacuna, options.dirty, page.environment)
+    for name, made in make_page(page, folder, measure, options.quick).items():
+        path = folder / name
+        path.write_text(made if isinstance(made, str) else to_svg(made), encoding="utf-8")
+        print(path)
+
+
+def problems_of(page, options):
+    """What is wrong with the committed files of a page."""
+    folder = folder_of(page, options)
+    try:
+        files = make_page(page, folder)
+    except BookError as error:
+        return [str(error)]
+    found = [f"{folder / name} is missing" for name in files if not (folder / name).exists()]
+    committed = folder / page.markdown
+    if committed.exists() and committed.read_text(encoding="utf-8") != files[page.markdown]:
+        found.append(f"{committed} differs; `python3 tools/results {page.name} --only-known` renders it again")
+    return found
+
+
+def check(options):
+    """Prints what is wrong with any page; returns the exit code."""
+    problems = [f"{page.name}: {problem}" for page in PAGES.values() for problem in problems_of(page, options)]
+    print("\n".join(problems) or f"{len(PAGES)} pages are as their rows and their prose say")
+    return 1 if problems else 0
+
+
+def main(arguments):
+    """Returns the exit code."""
+    options = parse_arguments(arguments)
+    try:
+        if options.name == "check":
+            return check(options)
+        write_page(PAGES[options.name], options)
+    except (BookError, OSError) as error:
+        print(f"results: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

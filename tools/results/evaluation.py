@@ -1,0 +1,28 @@
+"""Figures of `lacuna eval`."""
+
+
+class Evaluation:
+    """Figures of one setting. Times, rows and tokens are per sample where the name does not say otherwise."""
+
+    def __init__(self, row):
+        found = row["result"]
+        self.samples = found["samples"]
+        self.accuracy, self.accuracy_low = found["accuracy"], found["accuracy_low"]
+        self.accuracy_high = found["accuracy_high"]
+        self.steps = found["steps_mean"]
+        self.passes = found.get("passes_mean", self.steps)  # with those of a guide
+        self.tokens_per_pass = found.get("tokens_per_forward", 0.0)  # tokens of the answer
+        self.answer_tokens = self.tokens_per_pass * self.passes
+        self.all_rows = found["rows"]  # of all samples
+        self.rows = self.all_rows / self.samples
+        self.row_ratio = found["row_ratio"]  # to the same passes without cache or lock
+        self.layer_flops = found["layer_flops"]  # of all samples
+        # Older rows call the same passes without cache or lock the baseline.
+        self.flops_ratio = self.layer_flops / found.get("layer_flops_uncached", found.get("layer_flops_baseline"))
+        self.seconds = found["seconds"] / self.samples
+        self.processor_seconds = found["processor_seconds"] / self.samples
+        self.canvas_tokens = found["settings"]["gen-length"]
+        judge = found.get("judge", {})
+        self.perplexity, self.repetition = judge.get("perplexity"), judge.get("repetition")
+        self.row_ratio_by_step = row["row_ratio_by_step"]
+        self.texts = found.get("texts", "")  # fingerprint of all answers

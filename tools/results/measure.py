@@ -1,0 +1,121 @@
+"""Runs a command and makes its raw row."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from errors import BookError
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = (":!docs/results", ":!docs/zoo.*")  # what measuring itself changes
+JSON_COMMANDS = ("lacuna eval ", "lacuna bench ", "lacuna analyze ", "lacuna compare ")  # --json may be left out
+
+
+def printed(words, **more):
+    """Standard output of a program; "" where it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False, **more)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def unclean_files():
+    """Files that differ from the commit, as `git status` prints them; results do not count."""
+    return printed(["git", "status", "--porcelain", "--", ".", *RESULTS])
+
+
+def processor_name():
+    """Model name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "unknown")
+
+
+def cells_by_head(lines):
+    """Tables of `lacuna analyze --json`: rows with the same keys are one table."""
+    tables = []
+    for line in lines:
+        found = {key: value for key, value in json.loads(line).items() if key not in ("instrument", "model")}
+        if not tables or tables[-1]["head"] != list(found):
+            tables.append({"head": list(found), "rows": []})
+        tables[-1]["rows"].append(list(found.values()))
+    return tables
+
+
+def trace_result(lines):
+    """Prompt length, passes and token texts of the first request of `lacuna run --trace`."""
+    first, *passes = [line for line in map(json.loads, lines) if line.get("request", 0) == 0]
+    texts = {int(token): text for line in [first, *passes] for token, text in line.get("pieces", {}).items()}
+    return first["prompt_tokens"], {
+        "trace": [{key: value for key, value in line.items() if key != "pieces"} for line in passes],
+        "texts": [{"token": token, "text": text} for token, text in sorted(texts.items())],
+    }
+
+
+class Measurer:
+    """Runs commands of one binary, and prints each with the seconds that it took."""
+
+    def __init__(self, lacuna, dirty=False, environment=None):
+        self._lacuna = Path(lacuna).resolve()
+        self._environment = {**os.environ, **(environment or {}), "LACUNA": str(self._lacuna)}
+        self._dirty, self._origin = dirty, None
+
+    def __call__(self, command):
+        """The row of one run: command, machine, commit and result."""
+        row = {"command": command, **self.origin()}
+        print(f"  {command}", end="", file=sys.stderr, flush=True)
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            row |= self._result(command, Path(folder))
+        print(f"  {time.monotonic() - start:.1f} s", file=sys.stderr)
+        return row
+
+    def origin(self):
+        """Machine and commit of the rows. BookError where the commit is unclean and --dirty was not given."""
+        if self._origin is None:
+            unclean = unclean_files()
+            if unclean and not self._dirty:
+                raise BookError(f"rows of an unclean commit are not recorded; commit, or give --dirty:\n{unclean}")
+            commit = printed(["git", "describe", "--always"]) or "unknown"
+            version = printed([self._lacuna, "--version"], env=self._environment)  # "lacuna 0.2.0 (amx)"
+            self._origin = {
+                "machine": {"processor": processor_name(), "cores": os.cpu_count(),
+                            "instructions": version.rpartition("(")[2].rstrip(")") or "unknown"},
+                "commit": commit + ("-dirty" if unclean else ""),
+            }
+        return self._origin
+
+    def _result(self, command, folder):
+        if command.startswith("lacuna run "):
+            trace = folder / "trace.jsonl"
+            self._shell(command.replace("--trace trace.jsonl", f"--trace {trace}"), folder)
+            prompt_length, result = trace_result(trace.read_text(encoding="utf-8").splitlines())
+            return {"prompt_length": prompt_length, "result": result}
+        words = command
+        if command.startswith(JSON_COMMANDS) and " --json" not in command:
+            words += " --json"
+        lines = self._shell(words, folder).splitlines()
+        if command.startswith("lacuna analyze "):
+            return {"result": {"tables": cells_by_head(lines)}}
+        result = json.loads(lines[-1])
+        if not command.startswith("lacuna eval "):
+            return {"result": result}
+        return {"seed": result["settings"].get("seed", 0), "result": result,
+                "row_ratio_by_step": result.pop("row_ratio_by_step", [])}
+
+    def _shell(self, command, folder):
+        """Standard output of a command; `mktemp` in it uses `folder`."""
+        program, _, rest = command.partition(" ")
+        words = f'"$LACUNA" {rest}' if program == "lacuna" else command
+        done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, errors="replace", cwd=ROOT,
+                              check=False, env={**self._environment, "TMPDIR": str(folder)})
+        if done.returncode != 0 or not (done.stdout.strip() or program == "lacuna"):
+            reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+            raise BookError(f"`{command}` failed: {reason}")
+        return done.stdout

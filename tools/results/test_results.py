@@ -1,0 +1,166 @@
+"""Tests of the results book on synthetic rows; nothing is measured."""
+import importlib.util
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+try:
+    import book
+    import figures
+except ImportError as error:
+    raise unittest.SkipTest(f"needs numpy and matplotlib: {error}") from error
+import measure  # noqa: E402
+import text  # noqa: E402
+from errors import BookError  # noqa: E402
+from rows import MissingRow, Rows  # noqa: E402
+
+
+def load_command_line():
+    """The module behind `python3 tools/results`."""
+    path = Path(__file__).resolve().parent / "__main__.py"
+    spec = importlib.util.spec_from_file_location("results_main", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def row(command="lacuna bench step --json", seconds=2.0, commit="abc", **result):
+    """A synthetic raw row."""
+    return {"command": command, "machine": {"processor": "P", "cores": 2, "instructions": "avx2"},
+            "commit": commit, "result": {"seconds": seconds, **result}}
+
+
+class Folder(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, name, *rows):
+        """Writes a .jsonl file."""
+        path = self.folder / name
+        path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+        return path
+
+
+class RowsTest(Folder):
+    def test_fastest_times_of_the_first_row(self):
+        rows = Rows(self.write("a.jsonl", row(seconds=3.0, x=1), row(seconds=2.0, x=2)))
+        self.assertEqual(rows.row("lacuna bench step --json")["result"], {"seconds": 2.0, "x": 1})
+
+    def test_borrowed_rows_count(self):
+        rows = Rows(self.folder / "none.jsonl", [self.write("b.jsonl", row())])
+        self.assertEqual(rows.runs("lacuna bench step --json"), 1)
+
+    def test_missing_row_is_an_error_without_measuring(self):
+        with self.assertRaisesRegex(MissingRow, "a.jsonl has no row of `x`"):
+            Rows(self.write("a.jsonl")).row("x")
+
+    def test_missing_runs_are_measured_and_kept(self):
+        path = self.write("a.jsonl", row("x"))
+        rows = Rows(path, measure=lambda command: row(command, seconds=1.0))
+        self.assertEqual(rows.row("x", 3)["result"]["seconds"], 1.0)
+        self.assertEqual(Rows(path).runs("x"), 3)
+
+    def test_bad_line_is_named(self):
+        path = self.write("a.jsonl", row())
+        path.write_text(path.read_text() + "{\n")
+        with self.assertRaisesRegex(BookError, "line 2"):
+            Rows(path)
+
+
+class PageTest(Folder):
+    """A page made of synthetic functions."""
+
+    PROSE = "# T\n\n{{ value machines }} {{ value commits }} {{ value size }}\n\n{{ table speed a }}\n"
+
+    def page(self, prose=PROSE):
+        @book.table
+        def speed(run, name):
+            return ["name", "seconds"], [[name, run.result("x")["seconds"]]]
+
+        @book.value
+        def unused(_run):
+            return "never"
+
+        (self.folder / "t.md").write_text(prose)
+        module = SimpleNamespace(__name__="t", FULL={"size": 7}, QUICK={"size": 1}, speed=speed)
+        if "unused" in prose:
+            module.unused = unused
+        self.module = module
+        return SimpleNamespace(name="t", code=module, prose=self.folder / "t.md", markdown="t.md", borrows=())
+
+    def test_placeholders_are_filled(self):
+        self.write("t.jsonl", row("x"))
+        made = book.make_page(self.page(), self.folder)
+        self.assertEqual(made["t.md"], "# T\n\nP, 2 cores, avx2 abc 7\n\n| name | seconds |\n| --- | --- |\n| a | 2.0 |\n")
+
+    def test_unknown_placeholder(self):
+        with self.assertRaisesRegex(BookError, "unknown placeholders: table sped"):
+            book.make_page(self.page("{{ table sped }}{{ table speed a }}"), self.folder)
+
+    def test_unused_function(self):
+        page = self.page("{{ table speed a }} {{ value unused }}")
+        page.prose.write_text("{{ table speed a }}")
+        with self.assertRaisesRegex(BookError, "no placeholder uses: value unused"):
+            book.make_page(page, self.folder)
+
+    def test_missing_row_names_the_placeholder(self):
+        with self.assertRaisesRegex(MissingRow, "table speed a: t.jsonl has no row of `x`"):
+            book.make_page(self.page(), self.folder)
+
+    def test_blocks_follow_their_condition(self):
+        for is_there, expected in ((True, "a\nb\n"), (False, "a\n")):
+            page = self.page("a\n{{ if shown }}\nb\n{{ end }}\n")
+            page.code.speed = None
+            page.code.shown = book.condition(lambda run, answer=is_there: answer)
+            self.assertEqual(book.make_page(page, self.folder)["t.md"], expected)
+
+
+class MeasureTest(unittest.TestCase):
+    def test_unclean_commit_is_refused(self):
+        with mock.patch.object(measure, "unclean_files", return_value=" M src/a.cpp"):
+            with self.assertRaisesRegex(BookError, "unclean"):
+                measure.Measurer("lacuna").origin()
+            self.assertTrue(measure.Measurer("lacuna", dirty=True).origin()["commit"].endswith("-dirty"))
+
+    def test_rows_with_the_same_keys_are_one_table(self):
+        lines = ['{"instrument": "drift", "model": "m", "a": 1}', '{"a": 2}', '{"b": 3}']
+        self.assertEqual(measure.cells_by_head(lines),
+                         [{"head": ["a"], "rows": [[1], [2]]}, {"head": ["b"], "rows": [[3]]}])
+
+    def test_trace_keeps_passes_and_texts(self):
+        lines = ['{"request": 0, "prompt_tokens": 5, "canvas": []}',
+                 '{"request": 0, "rows": [1], "pieces": {"7": "x"}}', '{"request": 1, "rows": []}']
+        self.assertEqual(measure.trace_result(lines),
+                         (5, {"trace": [{"request": 0, "rows": [1]}], "texts": [{"token": 7, "text": "x"}]}))
+
+
+class TextTest(unittest.TestCase):
+    def test_table(self):
+        self.assertEqual(text.table(["a", "b"], [[1, "x"]]), "| a | b |\n| --- | --- |\n| 1 | x |")
+
+    def test_cells(self):
+        self.assertEqual([text.cell(each) for each in (0.123456, 3, None, "x", True)], ["0.1235", "3", "-", "x", "true"])
+
+
+class BookTest(unittest.TestCase):
+    def test_placeholders_of_every_page_are_known_and_used(self):
+        for page in book.PAGES.values():
+            with self.subTest(page.name):
+                book.Template(page).check()
+
+    def test_committed_pages_are_as_their_rows_say(self):
+        command_line = load_command_line()
+        self.assertEqual(command_line.main(["check"]), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
