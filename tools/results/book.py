@@ -82,6 +82,7 @@ class Page:
 
 PAGES = {page.name: page for page in (
     Page("server"),
+    Page("shapes"),
 )}
 
 
