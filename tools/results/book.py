@@ -83,6 +83,7 @@ class Page:
 PAGES = {page.name: page for page in (
     Page("server"),
     Page("shapes"),
+    Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
 )}
 
 
