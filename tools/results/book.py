@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import text
 from errors import BookError
 from evaluation import Evaluation
-from rows import MissingRow, Rows
+from rows import MissingRow, Rows, replace_lines
 
 PROSE = Path(__file__).resolve().parent / "pages"
 PLACEHOLDER = re.compile(r"\{\{ *(\w+)((?: +[^\s{}]+)*) *\}\}")
@@ -83,16 +83,23 @@ class Page:
 PAGES = {page.name: page for page in (
     Page("server"),
     Page("shapes"),
+    Page("cpu"),
+    Page("cpu_avx2", module="cpu", environment={"LACUNA_ISA": "avx2"}),
+    Page("cpu_avx512", module="cpu", environment={"LACUNA_ISA": "avx512"}),
     Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
 )}
+
+
+def grid_of(page, quick):
+    """The settings of a page: FULL, and for --quick what QUICK replaces."""
+    return SimpleNamespace(**(page.code.FULL | (page.code.QUICK if quick else {})))
 
 
 class Run:
     """What the functions of a page work with: `grid`, the page's settings, and the rows of its commands."""
 
     def __init__(self, page, rows, quick=False, turn=1):
-        self.page = page
-        self.grid = SimpleNamespace(**(page.code.FULL | (page.code.QUICK if quick else {})))
+        self.page, self.grid = page, grid_of(page, quick)
         self._rows, self._turn = rows, turn
         self.machines, self.commits = set(), set()
 
@@ -103,6 +110,10 @@ class Run:
         self.machines.add(f'{machine["processor"]}, {machine["cores"]} cores, {machine["instructions"]}')
         self.commits.add(row["commit"])
         return row
+
+    def of_kind(self, kind):
+        """Rows of a kind."""
+        return [row for row in self._rows.kinds if row["kind"] == kind]
 
     def result(self, command):
         """What a command printed."""
@@ -175,12 +186,14 @@ def listed(keys):
     return ", ".join(sorted(" ".join(key) for key in keys)) or "none"
 
 
-def make_page(page, folder, measure=None, quick=False, rows_folder=None):
+def make_page(page, folder, measure=None, quick=False):
     """Renders a page from its rows, measuring what is missing: file name -> Markdown, or a figure."""
     template = Template(page)
     template.check()
-    rows_folder = rows_folder or folder
-    known = Rows(folder / f"{page.name}.jsonl", [rows_folder / f"{name}.jsonl" for name in page.borrows], measure)
+    path = folder / f"{page.name}.jsonl"
+    if measure and hasattr(page.code, "measure"):
+        replace_lines(path, page.code.measure(measure, grid_of(page, quick)))
+    known = Rows(path, [folder / f"{name}.jsonl" for name in page.borrows], measure)
     # Turn by turn through the whole page, so that a busy minute of the machine does not hit all runs of a setting.
     turns = page.code.FULL.get("turns", 1) if measure and not quick else 1
     for turn in range(1, turns + 1):

@@ -6,10 +6,14 @@ import matplotlib
 matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402  (the backend comes first)
+from matplotlib.colors import LinearSegmentedColormap  # noqa: E402
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator  # noqa: E402
+from matplotlib.transforms import Bbox  # noqa: E402
 
 # Mid-lightness: a contrast of about 4 with white and with black.
 COLOURS = ["#2f7fd6", "#d9711a", "#249a5a", "#c04aa0", "#8a67d8", "#a68a00"]
 GREY = "#808080"
+LINE, LETTER = 11, 4.6  # height of a label and width of its letters, on average, in pixels
 
 plt.rcParams.update({
     "svg.fonttype": "none",  # text as text
@@ -41,3 +45,107 @@ def to_svg(figure):
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+def axes(title, x_label, y_label, columns=1, log=""):
+    """A figure and its axes, one or a list of `columns`. `log`: the logarithmic ones, "", "x", "y" or "xy"."""
+    figure, found = plt.subplots(1, columns, figsize=(8.6 * columns, 4.8), squeeze=False)
+    for each in found[0]:
+        each.set(title=title, xlabel=x_label, ylabel=y_label)
+        for name in log:
+            getattr(each, f"set_{name}scale")("log")
+            plain_ticks(getattr(each, f"{name}axis"))
+    return figure, found[0][0] if columns == 1 else list(found[0])
+
+
+def plain_ticks(axis, values=None):
+    """Ticks of a logarithmic axis as plain numbers, at 1, 2 and 5 of each decade or at `values`."""
+    axis.set_major_locator(FixedLocator(values) if values else LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def legend(found):
+    """A legend at the right, outside the axes."""
+    found.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
+
+
+def label_points(found, points, colour):
+    """Writes labels next to points, clear of the marks and of the labels already there.
+
+    `points`: (x, y, label). Call it when the limits of the axes are final. A label without room is left out: the
+    table of the page has its value.
+    """
+    taken = found.__dict__.setdefault("taken_boxes", [])
+    found.figure.draw_without_rendering()  # lays the axes out
+    frame = found.get_window_extent()
+    for x, y, label in points:
+        place = place_label(found.transData.transform((x, y)), len(label), frame, taken)
+        if place:
+            offset, align, box = place
+            taken.append(box)
+            line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5} if abs(offset[1]) > LINE else None
+            found.annotate(label, (x, y), offset, textcoords="offset pixels", color=colour, fontsize=8, ha=align,
+                           va="center", arrowprops=line)
+
+
+def keep_clear(found, points):
+    """Reserves the room of marks, before label_points."""
+    found.figure.draw_without_rendering()
+    for x, y in points:
+        left, bottom = found.transData.transform((x, y))
+        found.__dict__.setdefault("taken_boxes", []).append(Bbox.from_extents(left - 4, bottom - 4, left + 4, bottom + 4))
+
+
+def place_label(point, letters, frame, taken):
+    """The nearest free place of a label: (offset in pixels, alignment, box), or None."""
+    width = LETTER * letters
+    for ring in range(110):  # half a line apart, in turn above and below: the height from any point
+        rise = (ring + 1) // 2 * LINE / 2 * (1 if ring % 2 else -1)
+        for side in (1, -1):
+            near = point[0] + 7 * side
+            left, right = sorted((near, near + side * width))
+            middle = point[1] + rise
+            box = Bbox.from_extents(left, middle - LINE / 2, right, middle + LINE / 2)
+            inside = frame.x0 <= left and right <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            if inside and not any(box.overlaps(other) for other in taken):
+                return (7 * side, rise), "left" if side > 0 else "right", box
+    return None
+
+
+def scatter_families(found, families):
+    """Marks with labels, a colour for each family: {family: [(x, y, label), ...]}. Equal points share a label."""
+    merged = {family: merge(points) for family, points in sorted(families.items())}
+    for colour, (family, points) in zip(COLOURS, merged.items()):
+        found.plot([x for x, _, _ in points], [y for _, y, _ in points], "o", markersize=4, color=colour, label=family)
+    keep_clear(found, [(x, y) for points in merged.values() for x, y, _ in points])
+    legend(found)
+    for colour, points in zip(COLOURS, merged.values()):
+        label_points(found, points, colour)
+
+
+def merge(points):
+    """Points with the same coordinates as one, with all of their labels."""
+    labels = {}
+    for x, y, label in points:
+        labels.setdefault((x, y), []).append(label)
+    return [(x, y, ", ".join(all_labels)) for (x, y), all_labels in labels.items()]
+
+
+def heat_map(title, x_label, y_label, columns, rows, panels):
+    """Shares from 0 to 1 as coloured cells. `panels`: {name: values[rows][columns]}."""
+    figure, found = plt.subplots(1, len(panels), figsize=(0.6 + 2.2 * len(panels), 3.2), sharey=True, squeeze=False)
+    colours = LinearSegmentedColormap.from_list("shares", ["#b02a30", "#a67a00", "#1e7a46"])
+    for each, (name, values) in zip(found[0], panels.items()):
+        each.pcolormesh(values, cmap=colours, vmin=0, vmax=1, edgecolors="white", linewidth=0.5)
+        each.set_title(name, loc="center")
+        each.set(xlabel=x_label, xticks=[x + 0.5 for x in range(len(columns))], xticklabels=columns,
+                 yticks=[y + 0.5 for y in range(len(rows))], yticklabels=rows)
+        each.invert_yaxis()
+        each.grid(False)
+        for y, line in enumerate(values):
+            for x, share in enumerate(line):
+                each.text(x + 0.5, y + 0.5, f"{100 * share:.0f}", color="white", ha="center", va="center")
+    found[0][0].set_ylabel(y_label)
+    figure.suptitle(title)
+    return figure

@@ -30,6 +30,12 @@ def append_line(path, row):
         file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+def replace_lines(path, rows):
+    """Writes a .jsonl file anew, when all of its rows are there."""
+    lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
 class Rows:
     """The rows of a page by command.
 
@@ -41,9 +47,10 @@ class Rows:
     def __init__(self, path, borrowed=(), measure=None):
         self._path, self._measure = path, measure
         self._rows, self._runs = {}, {}
+        self.kinds = []  # rows with a kind: those of a page that is measured as a whole
         for file in (path, *borrowed):
             for row in read_lines(file):
-                self._take(row, file)
+                self.kinds.append(row) if "kind" in row else self._take(row, file)
 
     def runs(self, command):
         """How many runs of the command are known."""
