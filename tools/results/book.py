@@ -87,6 +87,7 @@ PAGES = {page.name: page for page in (
     Page("cpu_avx2", module="cpu", environment={"LACUNA_ISA": "avx2"}),
     Page("cpu_avx512", module="cpu", environment={"LACUNA_ISA": "avx512"}),
     Page("frontier", file="README.md"),
+    Page("masked"),
     Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
 )}
 

@@ -65,20 +65,34 @@ def plain_ticks(axis, values=None):
     axis.set_minor_locator(NullLocator())
 
 
+def line_chart(found, series, style="-"):
+    """Lines of {name: [(x, y), ...]} with a legend."""
+    for colour, (name, points) in zip(COLOURS, series.items()):
+        found.plot(*zip(*points), style, color=colour, label=name, linewidth=1.5)
+    legend(found)
+
+
 def legend(found):
     """A legend at the right, outside the axes."""
     found.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
-def label_points(found, points, colour):
-    """Writes labels next to points, clear of the marks and of the labels already there.
+def label_families(found, families):
+    """Writes labels next to points, clear of all marks and of each other; a colour for each family.
 
-    `points`: (x, y, label). Call it when the limits of the axes are final. A label without room is left out: the
-    table of the page has its value.
+    `families`: lists of (x, y, label). Call it when all else is drawn, because it depends on the layout. A label
+    without room is left out: the table of the page has its value.
     """
-    taken = found.__dict__.setdefault("taken_boxes", [])
     found.figure.draw_without_rendering()  # lays the axes out
     frame = found.get_window_extent()
+    marks = [found.transData.transform((x, y)) for points in families for x, y, _ in points]
+    taken = [Bbox.from_extents(x - 4, y - 4, x + 4, y + 4) for x, y in marks]
+    for colour, points in zip(COLOURS, families):
+        label_points(found, points, colour, frame, taken)
+
+
+def label_points(found, points, colour, frame, taken):
+    """Writes labels in free places of the frame, and adds their boxes to `taken`."""
     for x, y, label in points:
         place = place_label(found.transData.transform((x, y)), len(label), frame, taken)
         if place:
@@ -87,14 +101,6 @@ def label_points(found, points, colour):
             line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5} if abs(offset[1]) > LINE else None
             found.annotate(label, (x, y), offset, textcoords="offset pixels", color=colour, fontsize=8, ha=align,
                            va="center", arrowprops=line)
-
-
-def keep_clear(found, points):
-    """Reserves the room of marks, before label_points."""
-    found.figure.draw_without_rendering()
-    for x, y in points:
-        left, bottom = found.transData.transform((x, y))
-        found.__dict__.setdefault("taken_boxes", []).append(Bbox.from_extents(left - 4, bottom - 4, left + 4, bottom + 4))
 
 
 def place_label(point, letters, frame, taken):
@@ -118,10 +124,9 @@ def scatter_families(found, families):
     merged = {family: merge(points) for family, points in sorted(families.items())}
     for colour, (family, points) in zip(COLOURS, merged.items()):
         found.plot([x for x, _, _ in points], [y for _, y, _ in points], "o", markersize=4, color=colour, label=family)
-    keep_clear(found, [(x, y) for points in merged.values() for x, y, _ in points])
+    found.margins(0.1)
     legend(found)
-    for colour, points in zip(COLOURS, merged.values()):
-        label_points(found, points, colour)
+    label_families(found, merged.values())
 
 
 def merge(points):

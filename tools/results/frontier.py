@@ -236,8 +236,8 @@ def is_on_frontier(setting, found, cost):
     return not any(map(beats, found))
 
 
-def draw_cost(axes, found, cost):
-    """Accuracy by a cost: every setting as a mark, the frontier joined."""
+def plot_cost(axes, found, cost):
+    """Accuracy by a cost: every setting as a mark, the frontier joined. Returns the labelled points of both."""
     best = sorted((each for each in found if is_on_frontier(each, found, cost)), key=cost)
     others = [each for each in found if each not in best]
     frontier, rest = ([(cost(each), 100 * each.accuracy, each.label) for each in part] for part in (best, others))
@@ -245,10 +245,8 @@ def draw_cost(axes, found, cost):
         axes.plot([x for x, _, _ in points], [y for _, y, _ in points], style, markersize=4,
                   color=figures.COLOURS[colour], label=name)
     axes.margins(0.1)
-    figures.keep_clear(axes, [(x, y) for x, y, _ in frontier + rest])
     figures.legend(axes)
-    figures.label_points(axes, frontier, figures.COLOURS[0])
-    figures.label_points(axes, rest, figures.COLOURS[1])
+    return frontier, rest
 
 
 @figure(file="frontier_{}")
@@ -257,10 +255,13 @@ def costs(run, family):
     model, task, _ = run.grid.families[family]
     drawn, both = figures.axes(f"{family}, {task.removeprefix('--task ')}", "", "accuracy, %", columns=2, log="x")
     found = evaluate(run, family)
+    plotted = []
     for axes, cost, label in ((both[0], lambda each: each.time, "time relative to the baseline"),
                               (both[1], lambda each: each.rows, "rows relative to the baseline")):
         axes.set_xlabel(label)
-        draw_cost(axes, found, cost)
+        plotted.append(plot_cost(axes, found, cost))
+    for axes, families in zip(both, plotted):
+        figures.label_families(axes, families)
     return f"Accuracy by time and by rows, {model}", drawn
 
 
