@@ -88,6 +88,7 @@ PAGES = {page.name: page for page in (
     Page("cpu_avx512", module="cpu", environment={"LACUNA_ISA": "avx512"}),
     Page("frontier", file="README.md"),
     Page("masked"),
+    Page("refusion"),
     Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
 )}
 

@@ -1,0 +1,252 @@
+"""ReFusion's modes on small models, and its decodes at a published shape."""
+import figures
+import slot_figure
+import text
+from book import condition, figure, table, value
+from text import code
+
+MODES = ("released", "paper", "lacuna")
+PROMPT = ("Max fox finds crown bags garden curious. Jon crow shares spoon rings hill sad. Ada cat repairs whistle plums "
+          "river proud. Hugo hare sees candle seeds forest sorry. Zoe bear loses flute cards barn happy. Sam deer breaks "
+          "flag stones lake kind. Tell about Sam, Ada, Jon, Hugo, Zoe, Max.")  # sample of records, long answer
+FULL = {
+    "model": "mini-refusion",
+    "twin": "mini-qwen3",
+    "masked": "mini-llada",
+    "blocks": "mini-sdar",
+    "shape": "random:refusion-8b,layers=1",
+    "samples": 200,
+    "timed_samples": 16,  # of what is timed, the first ones
+    "turns": 3,
+    # Flag: name in the plot of all settings, values, default.
+    "thresholds": {"--slot-threshold": ("τ slot", (0.3, 0.5, 0.7, 0.9, 0.99), 0.9),
+                   "--token-threshold": ("τ token", (0.1, 0.3, 0.5, 0.7, 0.9), 0.9)},
+    "sizes": {"--slot-size": ("slots of", (4, 8, 16), 8), "--block-length": ("blocks of", (8, 16, 32, 64), 64)},
+}
+QUICK = {
+    "shape": None, "samples": 4, "timed_samples": 2,
+    "thresholds": {"--slot-threshold": ("τ slot", (0.5, 0.9), 0.9), "--token-threshold": ("τ token", (0.5, 0.9), 0.9)},
+    "sizes": {"--slot-size": ("slots of", (4, 8), 8), "--block-length": ("blocks of", (16, 64), 64)},
+}
+
+
+class Result:
+    """Figures and, where asked for, times of a setting."""
+
+    def __init__(self, run, flags, timed=False):
+        self.command = self._command(flags, 8, run.grid.samples)
+        self.found = run.evaluate(self.command)
+        if timed:
+            self.times = run.evaluate(self._command(flags, 1, run.grid.timed_samples), timed=True)
+
+    @staticmethod
+    def _command(flags, batch, samples):
+        return f"lacuna eval {flags} --batch {batch} --samples {samples} --threads 1"
+
+    @property
+    def rate(self):
+        """Tokens of answers per second of processor time."""
+        return self.times.answer_tokens / self.times.processor_seconds
+
+    def rates(self):
+        """Cells: tokens per second of processor time and of wall time."""
+        return [f"{self.rate:.0f}", f"{self.times.answer_tokens / self.times.seconds:.0f}"]
+
+    def rows_per_token(self):
+        """Rows per token of an answer."""
+        tokens = self.found.answer_tokens
+        return f"{self.found.rows / tokens:.2f}" if tokens > 0 else "-"
+
+    def figures(self):
+        """Cells: accuracy, tokens per pass, passes, rows per token."""
+        return [text.accuracy(self.found), f"{self.found.tokens_per_pass:.2f}", f"{self.found.passes:.1f}",
+                self.rows_per_token()]
+
+
+def flags_of(run, task, mode, more=""):
+    """Flags of ReFusion; what is not given has its default."""
+    return f"-m {run.grid.model} --task {task} --refusion {mode}" + (f" {more}" if more else "")
+
+
+def decoders(run, task):
+    """(name, family and label in the plot, result) of Tables 1 and 2."""
+    grid = run.grid
+    yield (f"autoregressive, {grid.twin}", "autoregressive", grid.twin,
+           Result(run, f"-m {grid.twin} --task {task}", True))
+    if task == "arithmetic":
+        for family, name, model, cache in (("masked", grid.masked, grid.masked, " --cache dual"),
+                                           ("blocks", f"block diffusion, {grid.blocks}", grid.blocks, "")):
+            flags = f"-m {model} --task {task}"
+            yield f"{name}, one token per step", family, "one per step", Result(run, flags, True)
+            yield (f"{name}, threshold 0.9{', dual cache' if cache else ''}", family, "threshold 0.9",
+                   Result(run, f"{flags} --unmask threshold=0.9{cache}", True))
+    for mode in MODES:
+        yield f"ReFusion, {mode}", mode, f"{mode}, default", Result(run, flags_of(run, task, mode), True)
+
+
+@table
+def speed(run, task):
+    """Tables 1 and 2."""
+    released = Result(run, flags_of(run, task, "released"), True)
+    head = [task, "accuracy", "tokens per pass", "passes", "rows per token", "tokens/s", "tokens/s of wall time",
+            "rows / released", "command"]
+    return head, [[name, *each.figures(), *each.rates(), f"{each.found.rows / released.found.rows:.2f}×",
+                   code(each.command)] for name, _, _, each in decoders(run, task)]
+
+
+def reuse_pair(run, task, mode):
+    """Results with the K/V of completed slots reused, and recomputed."""
+    fill = "--fill side-by-side " if mode == "lacuna" else ""
+    return [Result(run, flags_of(run, task, mode, f"{fill}--kv {kv}"), True) for kv in ("reuse", "recompute")]
+
+
+@table
+def reuse(run, task):
+    """Table 4."""
+    head = [task, "K/V", "accuracy", "passes", "rows per token", "tokens/s", "tokens/s of wall time",
+            "tokens/s / reuse", "command"]
+    rows = []
+    for mode in MODES:
+        pair = reuse_pair(run, task, mode)
+        for kv, each in zip(("reuse", "recompute"), pair):
+            rows.append([mode, kv, text.accuracy(each.found), f"{each.found.passes:.1f}", each.rows_per_token(),
+                         *each.rates(), f"{each.rate / pair[0].rate:.2f}×", code(each.command)])
+    return head, rows
+
+
+def swept(run, sweeps):
+    """(flag, short name, value, whether it is the default, result) of one setting at a time."""
+    for flag, (name, values, default) in sweeps.items():
+        for each in values:
+            more = "" if each == default else f"{flag} {each:g}"
+            yield flag, name, each, each == default, Result(run, flags_of(run, "records", "lacuna", more))
+
+
+@table
+def sweep(run):
+    """Figures 4 and 8 as a table."""
+    return ["records", "value", "accuracy", "tokens per pass", "passes", "rows per token", "command"], [
+        [code(flag), f"{each:g}{' (default)' if is_default else ''}", *result.figures(), code(result.command)]
+        for flag, _, each, is_default, result in swept(run, run.grid.thresholds | run.grid.sizes)]
+
+
+def draw_sweep(run, name, y_label, title, of_result):
+    """A line for each flag of a group."""
+    drawn, axes = figures.axes(title, "threshold" if name == "thresholds" else "positions", y_label,
+                               log="" if name == "thresholds" else "x")
+    if name == "thresholds":
+        axes.set_xlim(0, 1)
+    else:
+        figures.plain_ticks(axes.xaxis, [4, 8, 16, 32, 64])
+    lines = {}
+    for flag, _, each, _, result in swept(run, getattr(run.grid, name)):
+        lines.setdefault(flag, []).append((each, of_result(result.found)))
+    figures.line_chart(axes, lines)
+    axes.set_ylim(bottom=0)
+    return drawn, axes
+
+
+@figure(file="refusion_{}_accuracy")
+def sweep_accuracy(run, name):
+    """Accuracy of Figures 4 and 8."""
+    title = f"Accuracy on records by {name}"
+    drawn, axes = draw_sweep(run, name, "accuracy, %", title, lambda found: 100 * found.accuracy)
+    axes.set_ylim(0, 102)
+    return title, drawn
+
+
+@figure(file="refusion_{}_tokens")
+def sweep_tokens(run, name):
+    """Tokens per pass of Figures 4 and 8."""
+    title = f"Tokens per forward pass on records by {name}"
+    return title, draw_sweep(run, name, "tokens", title, lambda found: found.tokens_per_pass)[0]
+
+
+def options(run, task):
+    """(flags, result) of what the paper does not have; the first one is the default."""
+    for flags in ("", "--fill side-by-side", "--accept exact", "--revoke 0.3", "--revoke 0.5"):
+        yield flags, Result(run, flags_of(run, task, "lacuna", flags))
+
+
+@table
+def beyond(run, task):
+    """Options that the paper does not have."""
+    found = list(options(run, task))
+    base = found[0][1].found
+    return [task, "accuracy", "tokens per pass", "passes", "rows per token", "rows", "command"], [
+        [code(flags) if flags else "default", *each.figures(), f"{each.found.rows / base.rows:.2f}×",
+         code(each.command)] for flags, each in found]
+
+
+@figure()
+def frontier(run, task):
+    """Every setting of the page."""
+    families = {}
+
+    def mark(family, label, result):
+        point = result.found.tokens_per_pass, 100 * result.found.accuracy, label
+        families.setdefault(family, []).append(point)
+
+    for _, family, label, result in decoders(run, task):
+        mark(family, label, result)
+    for mode in MODES:
+        mark(mode, f"{mode}, recompute", reuse_pair(run, task, mode)[1])
+    if task == "records":
+        for _, name, each, is_default, result in swept(run, run.grid.thresholds | run.grid.sizes):
+            if not is_default:
+                mark("lacuna", f"{name} {each:g}", result)
+    for flags, result in options(run, task):
+        if flags:
+            mark("lacuna", flags.removeprefix("--"), result)
+    title = f"Accuracy by tokens per forward pass, {task}"
+    drawn, axes = figures.axes(title, "answer tokens per forward pass", "accuracy, %")
+    figures.scatter_families(axes, families)
+    return title, drawn
+
+
+@value
+def margin(run):
+    """Half the 95% interval of the default, in points."""
+    found = Result(run, flags_of(run, "records", "lacuna")).found
+    return f"{50 * (found.accuracy_high - found.accuracy_low):.0f}"
+
+
+@condition
+def has_shape(run):
+    """Whether a published shape is timed."""
+    return run.grid.shape is not None
+
+
+@table
+def published_shape(run):
+    """Slots and blocks of Table 6."""
+    rows = []
+    for task, slot, block in (("GSM8K", 32, 128), ("MATH", 32, 64), ("ARC-C", 8, 8)):
+        for accept in ("0.7", "0.85", "0.95"):
+            command = (f"lacuna bench decode -m {run.grid.shape} --refusion lacuna --slot-size {slot} --block-length "
+                       f"{block} --gen-length 128 --accept-rate {accept} --select-rate 0.6 --threads 1")
+            found = run.result(command)
+            rows.append([task, f"{slot}/{block}", accept, found["setting"]["passes"], found["plain"]["passes"],
+                         found["setting"]["rows"], found["plain"]["rows"], f'{found["flops_ratio"]:.2f}',
+                         f'{found["time_ratio"]:.2f}', code(command)])
+    return ["as for", "slot/block", "acceptance rate", "passes", "released", "rows", "released", "FLOPs ratio",
+            "time ratio", "command"], rows
+
+
+def trace_command(run):
+    """Records the passes of one decoding."""
+    return (f"lacuna run -m {run.grid.model} -p '{PROMPT}' --gen-length 56 --refusion lacuna --threads 1 "
+            "--trace trace.jsonl")
+
+
+@figure()
+def decoding(run):
+    """Figures 5 and 9."""
+    title = f"{run.grid.model} on a sample of records"
+    return title, slot_figure.draw(run.row(trace_command(run)), title)
+
+
+@value
+def decoding_command(run):
+    """Command of the decoding."""
+    return code(trace_command(run))
