@@ -89,6 +89,7 @@ PAGES = {page.name: page for page in (
     Page("frontier", file="README.md"),
     Page("masked"),
     Page("refusion"),
+    Page("mage"),
     Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
 )}
 
@@ -129,6 +130,12 @@ class Run:
     def tables(self, command):
         """Tables of `lacuna analyze`: objects with "head" and "rows"."""
         return self.result(command)["tables"]
+
+    def analysis(self, command):
+        """Markdown of all tables of `lacuna analyze`, and its command."""
+        tables = [text.table(found["head"], [[text.cell(each) for each in row] for row in found["rows"]])
+                  for found in self.tables(command)]
+        return "\n\n".join([*tables, text.code(command)])
 
 
 class Template:

@@ -146,11 +146,11 @@ def heat_map(title, x_label, y_label, columns, rows, panels):
         each.set_title(name, loc="center")
         each.set(xlabel=x_label, xticks=[x + 0.5 for x in range(len(columns))], xticklabels=columns,
                  yticks=[y + 0.5 for y in range(len(rows))], yticklabels=rows)
-        each.invert_yaxis()
         each.grid(False)
         for y, line in enumerate(values):
             for x, share in enumerate(line):
                 each.text(x + 0.5, y + 0.5, f"{100 * share:.0f}", color="white", ha="center", va="center")
+    found[0][0].invert_yaxis()  # of all panels, which share it
     found[0][0].set_ylabel(y_label)
     figure.suptitle(title)
     return figure
