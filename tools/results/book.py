@@ -90,6 +90,8 @@ PAGES = {page.name: page for page in (
     Page("masked"),
     Page("refusion"),
     Page("mage"),
+    Page("uniform"),
+    Page("zoo", folder="docs"),
     Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
 )}
 
