@@ -1,30 +1,29 @@
 """Figures in one style, made with matplotlib: the same SVG text for the same values, readable in light and dark."""
 import io
 
-import matplotlib
-
-matplotlib.use("svg")
-
-import matplotlib.pyplot as plt  # noqa: E402  (the backend comes first)
-from matplotlib.colors import LinearSegmentedColormap  # noqa: E402
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator  # noqa: E402
-from matplotlib.transforms import Bbox  # noqa: E402
+from cycler import cycler
+from matplotlib import rcParams
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.transforms import Bbox
 
 # Mid-lightness: a contrast of about 4 with white and with black.
 COLOURS = ["#2f7fd6", "#d9711a", "#249a5a", "#c04aa0", "#8a67d8", "#a68a00"]
 GREY = "#808080"
-LINE, LETTER = 11, 4.6  # height of a label and width of its letters, on average, in pixels
+LINE, LETTER = 11, 4.6  # height of a label and width of its letters, on average, in points
 
-plt.rcParams.update({
+rcParams.update({
     "svg.fonttype": "none",  # text as text
     "svg.hashsalt": "lacuna",  # the same ids each time
-    "font.family": ["DejaVu Sans"],
+    "figure.dpi": 72,  # that of SVG: a pixel is a point
+    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
     "text.color": GREY,
     "axes.edgecolor": GREY,
     "axes.labelcolor": GREY,
     "axes.titlelocation": "left",
-    "axes.prop_cycle": plt.cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(color=COLOURS),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -40,16 +39,16 @@ plt.rcParams.update({
 
 
 def to_svg(figure):
-    """SVG text of a matplotlib figure, which is closed."""
+    """SVG text of a figure."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(figure)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
 def axes(title, x_label, y_label, columns=1, log=""):
     """A figure and its axes, one or a list of `columns`. `log`: the logarithmic ones, "", "x", "y" or "xy"."""
-    figure, found = plt.subplots(1, columns, figsize=(8.6 * columns, 4.8), squeeze=False)
+    figure = Figure((8.6 * columns, 4.8))
+    found = figure.subplots(1, columns, squeeze=False)
     for each in found[0]:
         each.set(title=title, xlabel=x_label, ylabel=y_label)
         for name in log:
@@ -99,12 +98,12 @@ def label_points(found, points, colour, frame, taken):
             offset, align, box = place
             taken.append(box)
             line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5} if abs(offset[1]) > LINE else None
-            found.annotate(label, (x, y), offset, textcoords="offset pixels", color=colour, fontsize=8, ha=align,
+            found.annotate(label, (x, y), offset, textcoords="offset points", color=colour, fontsize=8, ha=align,
                            va="center", arrowprops=line)
 
 
 def place_label(point, letters, frame, taken):
-    """The nearest free place of a label: (offset in pixels, alignment, box), or None."""
+    """The nearest free place of a label: (offset in points, alignment, box), or None."""
     width = LETTER * letters
     for ring in range(110):  # half a line apart, in turn above and below: the height from any point
         rise = (ring + 1) // 2 * LINE / 2 * (1 if ring % 2 else -1)
@@ -139,7 +138,8 @@ def merge(points):
 
 def heat_map(title, x_label, y_label, columns, rows, panels):
     """Shares from 0 to 1 as coloured cells. `panels`: {name: values[rows][columns]}."""
-    figure, found = plt.subplots(1, len(panels), figsize=(0.6 + 2.2 * len(panels), 3.2), sharey=True, squeeze=False)
+    figure = Figure((0.6 + 2.2 * len(panels), 3.2))
+    found = figure.subplots(1, len(panels), sharey=True, squeeze=False)
     colours = LinearSegmentedColormap.from_list("shares", ["#b02a30", "#a67a00", "#1e7a46"])
     for each, (name, values) in zip(found[0], panels.items()):
         each.pcolormesh(values, cmap=colours, vmin=0, vmax=1, edgecolors="white", linewidth=0.5)

@@ -2,6 +2,7 @@
 from dataclasses import dataclass
 
 import figures
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 LEGEND = ("Filled: committed, one colour per plan; pale in later passes. Coloured text: accepted. Grey: drafted. "
@@ -88,7 +89,8 @@ def draw(row, title):
     """A matplotlib figure of the row of `lacuna run --trace`."""
     passes, prompt = row["result"]["trace"], row["prompt_length"]
     columns = 1 + max(slot["position"] + len(slot["tokens"]) - 1 - prompt for line in passes for slot in line["slots"])
-    drawn, axes = figures.plt.subplots(figsize=(0.9 + 0.42 * columns, 1 + 0.24 * len(passes)))
+    drawn = Figure((0.9 + 0.42 * columns, 1 + 0.24 * len(passes)))
+    axes = drawn.subplots()
     axes.set(xlim=(0, columns), ylim=(len(passes), 0), xticks=[x + 0.5 for x in range(0, columns, 8)],
              xticklabels=range(0, columns, 8), yticks=[y + 0.5 for y in range(len(passes))],
              yticklabels=[f'{i} {line["kind"]}' for i, line in enumerate(passes, 1)])
