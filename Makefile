@@ -30,21 +30,12 @@ bench: build/release/lacuna
 	build/release/lacuna bench matmul
 	build/release/lacuna bench step -m random:llada-8b,layers=4 --canvas 1024 --rows 1024,512,256,128
 
+# Needs numpy and matplotlib (tools/results/README.md).
 results: build/release/lacuna
-	build/release/lacuna report frontier -t 1
-	build/release/lacuna report masked -t 1
-	build/release/lacuna report refusion -t 1 --shape random:refusion-8b,layers=1
-	build/release/lacuna report uniform -t 1 --samples 100
-	build/release/lacuna report mage -t 2
-	build/release/lacuna report zoo
-	build/release/lacuna report claims
 	python3 bench/beside_ggml.py prepare --layers 8
 	test -d build/ggml/packed || build/release/lacuna pack -m build/ggml/llada-8b-8-layers-bf16.gguf -o build/ggml/packed
-	build/release/lacuna report shapes -t 2
-	build/release/lacuna report server
-	build/release/lacuna report cpu
-	build/release/lacuna report cpu --isa avx512
-	build/release/lacuna report cpu --isa avx2
+	set -e; for page in frontier masked refusion uniform mage zoo claims shapes server cpu cpu_avx512 cpu_avx2; do \
+	  python3 tools/results $$page; done
 
 # Whole reports only repeat, ten times as slowly, what the other tests run.
 asan tsan: %: build/%/build.ninja

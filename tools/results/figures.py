@@ -142,11 +142,11 @@ def heat_map(title, x_label, y_label, columns, rows, panels):
     found = figure.subplots(1, len(panels), sharey=True, squeeze=False)
     colours = LinearSegmentedColormap.from_list("shares", ["#b02a30", "#a67a00", "#1e7a46"])
     for each, (name, values) in zip(found[0], panels.items()):
+        each.grid(False)
         each.pcolormesh(values, cmap=colours, vmin=0, vmax=1, edgecolors="white", linewidth=0.5)
         each.set_title(name, loc="center")
         each.set(xlabel=x_label, xticks=[x + 0.5 for x in range(len(columns))], xticklabels=columns,
                  yticks=[y + 0.5 for y in range(len(rows))], yticklabels=rows)
-        each.grid(False)
         for y, line in enumerate(values):
             for x, share in enumerate(line):
                 each.text(x + 0.5, y + 0.5, f"{100 * share:.0f}", color="white", ha="center", va="center")

@@ -48,8 +48,8 @@ def sparse_flag(method, budget):
 
 def retrieval_command(run, context, flags, samples):
     """Retrieval from a context."""
-    return (f"lacuna eval -m {run.grid.needles} --task retrieval --length {context} --gen-length 8 --unmask dynamic=0.9 "
-            f"{flags} --batch 4 --samples {samples}{THREADS}")
+    return (f"lacuna eval -m {run.grid.needles} --task retrieval --length {context} --gen-length 8 "
+            f"--unmask dynamic=0.9 {flags} --batch 4 --samples {samples}{THREADS}")
 
 
 @table

@@ -2,6 +2,7 @@
 import figures
 import text
 from book import figure, table, value
+from errors import BookError
 from text import percent, times
 
 EPS, MIDDLE_EPS = ("5e-4", "5e-3", "5e-2"), "5e-3"
@@ -80,10 +81,13 @@ def active_rows(run):
     title = f"Rows computed by step, N_gen = {length}, ε = {MIDDLE_EPS}"
     drawn, axes = figures.axes(title, "step", "share of all rows")
     axes.set_ylim(0, 1)
-    figures.line_chart(axes, {
-        f"m = {gate}%": list(enumerate(judged(run, "arithmetic", length, length,
-                                              lock_flags(MIDDLE_EPS, gate)).row_ratio_by_step, 1))
-        for gate in (10, 20, 40)})
+    lines = {}
+    for gate in (10, 20, 40):
+        found = judged(run, "arithmetic", length, length, lock_flags(MIDDLE_EPS, gate)).row_ratio_by_step
+        if not found:
+            raise BookError("this figure needs row_ratio_by_step in what `lacuna eval --json` prints")
+        lines[f"m = {gate}%"] = list(enumerate(found, 1))
+    figures.line_chart(axes, lines)
     return title, drawn
 
 

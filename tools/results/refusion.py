@@ -6,9 +6,9 @@ from book import condition, figure, table, value
 from text import code
 
 MODES = ("released", "paper", "lacuna")
-PROMPT = ("Max fox finds crown bags garden curious. Jon crow shares spoon rings hill sad. Ada cat repairs whistle plums "
-          "river proud. Hugo hare sees candle seeds forest sorry. Zoe bear loses flute cards barn happy. Sam deer breaks "
-          "flag stones lake kind. Tell about Sam, Ada, Jon, Hugo, Zoe, Max.")  # sample of records, long answer
+PROMPT = ("Max fox finds crown bags garden curious. Jon crow shares spoon rings hill sad. Ada cat repairs whistle "
+          "plums river proud. Hugo hare sees candle seeds forest sorry. Zoe bear loses flute cards barn happy. Sam deer "
+          "breaks flag stones lake kind. Tell about Sam, Ada, Jon, Hugo, Zoe, Max.")  # sample of records, long answer
 FULL = {
     "model": "mini-refusion",
     "twin": "mini-qwen3",
@@ -25,7 +25,8 @@ FULL = {
 }
 QUICK = {
     "shape": None, "samples": 4, "timed_samples": 2,
-    "thresholds": {"--slot-threshold": ("τ slot", (0.5, 0.9), 0.9), "--token-threshold": ("τ token", (0.5, 0.9), 0.9)},
+    "thresholds": {"--slot-threshold": ("τ slot", (0.5, 0.9), 0.9),
+                   "--token-threshold": ("τ token", (0.5, 0.9), 0.9)},
     "sizes": {"--slot-size": ("slots of", (4, 8), 8), "--block-length": ("blocks of", (16, 64), 64)},
 }
 

@@ -17,6 +17,7 @@ except ImportError as error:
 import measure  # noqa: E402
 import text  # noqa: E402
 from errors import BookError  # noqa: E402
+from evaluation import Evaluation  # noqa: E402
 from rows import MissingRow, Rows  # noqa: E402
 
 
@@ -100,7 +101,8 @@ class PageTest(Folder):
     def test_placeholders_are_filled(self):
         self.write("t.jsonl", row("x"))
         made = book.make_page(self.page(), self.folder)
-        self.assertEqual(made["t.md"], "# T\n\nP, 2 cores, avx2 abc 7\n\n| name | seconds |\n| --- | --- |\n| a | 2.0 |\n")
+        self.assertEqual(made["t.md"],
+                         "# T\n\nP, 2 cores, avx2 abc 7\n\n| name | seconds |\n| --- | --- |\n| a | 2.0 |\n")
 
     def test_unknown_placeholder(self):
         with self.assertRaisesRegex(BookError, "unknown placeholders: table sped"):
@@ -148,7 +150,57 @@ class TextTest(unittest.TestCase):
         self.assertEqual(text.table(["a", "b"], [[1, "x"]]), "| a | b |\n| --- | --- |\n| 1 | x |")
 
     def test_cells(self):
-        self.assertEqual([text.cell(each) for each in (0.123456, 3, None, "x", True)], ["0.1235", "3", "-", "x", "true"])
+        self.assertEqual([text.cell(each) for each in (0.123456, 3, None, "x", True)],
+                         ["0.1235", "3", "-", "x", "true"])
+
+
+class EvaluationTest(unittest.TestCase):
+    RESULT = {"samples": 4, "accuracy": 0.5, "accuracy_low": 0.2, "accuracy_high": 0.8, "steps_mean": 3.0, "rows": 40,
+              "row_ratio": 0.5, "layer_flops": 10.0, "seconds": 2.0, "processor_seconds": 4.0,
+              "settings": {"gen-length": 8}}
+
+    def evaluation(self, **more):
+        """Figures of a synthetic row."""
+        return Evaluation({"result": self.RESULT | more, "row_ratio_by_step": [1.0]})
+
+    def test_per_sample(self):
+        found = self.evaluation(layer_flops_uncached=40.0, tokens_per_forward=2.0)
+        self.assertEqual((found.rows, found.seconds, found.processor_seconds), (10, 0.5, 1.0))
+        self.assertEqual((found.flops_ratio, found.answer_tokens), (0.25, 6.0))
+        self.assertEqual(text.accuracy(found), "50.0% (20.0 to 80.0)")
+
+    def test_rows_of_older_versions(self):
+        self.assertEqual(self.evaluation(layer_flops_baseline=20.0).flops_ratio, 0.5)
+
+
+class FigureTest(unittest.TestCase):
+    def scatter(self):
+        """SVG of two families, two of whose points are equal."""
+        drawn, axes = figures.axes("title", "x", "y", log="x")
+        figures.scatter_families(axes, {"a": [(1, 1, "one"), (1, 1, "two")], "b": [(10, 2, "three")]})
+        return figures.to_svg(drawn)
+
+    def test_same_values_same_text(self):
+        self.assertEqual(self.scatter(), self.scatter())
+
+    def test_text_is_text_and_equal_points_share_a_label(self):
+        self.assertIn(">one, two</text>", self.scatter())
+        self.assertNotIn("<dc:date>", self.scatter())
+
+    def test_labels_keep_clear_of_each_other(self):
+        frame, taken = figures.Bbox.from_extents(0, 0, 200, 200), []
+        for _ in range(8):
+            *_, box = figures.place_label((100, 100), 5, frame, taken)
+            self.assertFalse(any(box.overlaps(other) for other in taken))
+            taken.append(box)
+
+    def test_no_place_is_no_label(self):
+        frame = figures.Bbox.from_extents(0, 0, 20, 20)
+        self.assertIsNone(figures.place_label((10, 10), 50, frame, []))
+
+    def test_heat_map_begins_at_the_top(self):
+        drawn = figures.heat_map("t", "x", "y", ["1"], ["0", "1"], {"a": [[0], [1]], "b": [[0], [1]]})
+        self.assertTrue(all(axes.yaxis_inverted() for axes in drawn.axes))
 
 
 class BookTest(unittest.TestCase):
