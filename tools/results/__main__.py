@@ -3,10 +3,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from book import PAGES, make_page
-from errors import BookError
-from figures import to_svg
-from measure import ROOT, Measurer
+try:
+    from book import PAGES, make_page
+    from errors import BookError
+    from figures import to_svg
+    from measure import ROOT, Measurer
+except ModuleNotFoundError as error:
+    sys.exit(f"results: {error}; numpy and matplotlib are needed (tools/results/README.md)")
 
 DESCRIPTION = """\
 Writes the pages under docs/results: runs the commands that a page needs and whose rows are not known yet, keeps their

@@ -7,8 +7,8 @@ from text import code
 
 MODES = ("released", "paper", "lacuna")
 PROMPT = ("Max fox finds crown bags garden curious. Jon crow shares spoon rings hill sad. Ada cat repairs whistle "
-          "plums river proud. Hugo hare sees candle seeds forest sorry. Zoe bear loses flute cards barn happy. Sam deer "
-          "breaks flag stones lake kind. Tell about Sam, Ada, Jon, Hugo, Zoe, Max.")  # sample of records, long answer
+          "plums river proud. Hugo hare sees candle seeds forest sorry. Zoe bear loses flute cards barn happy. Sam "
+          "deer breaks flag stones lake kind. Tell about Sam, Ada, Jon, Hugo, Zoe, Max.")  # sample of records, long answer
 FULL = {
     "model": "mini-refusion",
     "twin": "mini-qwen3",
