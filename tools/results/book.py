@@ -91,7 +91,7 @@ PAGES = {page.name: page for page in (
     Page("refusion"),
     Page("mage"),
     Page("uniform"),
-    Page("zoo", folder="docs"),
+    Page("zoo"),
     Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
 )}
 

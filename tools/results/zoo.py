@@ -42,7 +42,7 @@ def accuracies(run):
     for model, (family, _, tasks) in run.grid.models.items():
         cells = [text.accuracy(run.evaluate(command_of(run, model, task, run.grid.samples))) if task in tasks else "-"
                  for task in COLUMNS]
-        rows.append([f"[{model}](../models/{model}/README.md)", family, *cells])
+        rows.append([f"[{model}](../../models/{model}/README.md)", family, *cells])
     return ["model", "family", *COLUMNS], rows
 
 
