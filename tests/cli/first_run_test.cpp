@@ -39,10 +39,9 @@ constexpr std::array kStories = {
     "There are 12 shells in Mia's bag. Sam gives her 7 more. Later she loses 5. How many shells are left?"};
 constexpr std::string_view kAnswer = "12+7=19. 19-5=14. The answer is 14.\n";
 
-/// The GIDD pair was trained on one wording, and mini-dream's default schedule commits the last two tokens
-/// together, which costs it some of its answers.
+/// The GIDD pair was trained on one wording.
 bool answers_only_the_first_story(std::string_view model) {
-  return model.starts_with("mini-gidd") || model == "mini-dream";
+  return model.starts_with("mini-gidd");
 }
 
 TEST_F(FirstRun, AnswersTheStoryOfTheReadmeWithoutFlags) {
