@@ -150,6 +150,7 @@ class RequestMaker {
   std::vector<std::unique_ptr<Decoder>> make() const {
     std::vector<std::unique_ptr<Decoder>> requests;
     const int32_t count = flags_.prompt ? 1 : flags_.samples.value_or(4);
+    requests.reserve(static_cast<size_t>(std::max(count, 0)));
     for (int32_t i = 0; i < count; ++i) {
       requests.push_back(make_request(static_cast<uint64_t>(i)));
     }

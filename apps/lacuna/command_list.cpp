@@ -13,7 +13,6 @@ constexpr std::string_view kInside = "Look inside";
 constexpr std::string_view kMeasure = "Measure";
 constexpr std::string_view kConvert = "Convert";
 constexpr std::string_view kShell = "Help";
-constexpr std::string_view kBook = "For the results book";
 
 constexpr CommandEntry kEntries[] = {
     {"run",
@@ -73,9 +72,6 @@ constexpr CommandEntry kEntries[] = {
      kShell,
      {"source <(lacuna completion bash)", "lacuna completion fish > ~/.config/fish/completions/lacuna.fish"}},
     {"man", kShell, {"lacuna man > lacuna.1", "lacuna man | man -l -"}},
-    {"report",
-     kBook,
-     {"lacuna report zoo --samples 20 --out zoo", "lacuna report masked --quick --out masked"}},
 };
 
 /// Where --help shows a flag, for those that do not say it themselves or that several commands share.

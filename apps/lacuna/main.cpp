@@ -84,7 +84,6 @@ int main(int argc, char** argv) {
   lacuna::add_compare_command(program);
   lacuna::add_bench_command(program);
   lacuna::add_analyze_command(program);
-  lacuna::add_report_command(program);
   lacuna::add_help_command(program);
   lacuna::add_completion_command(program);
   lacuna::add_man_command(program);

@@ -296,6 +296,11 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
       {"tokens_per_second", evaluation.tokens_per_second()},
       {"canvas_tokens_per_second", evaluation.canvas_tokens_per_second()},
       {"texts", fmt::format("{:016x}", evaluation.fingerprint())}};
+  nlohmann::ordered_json row_ratio = nlohmann::ordered_json::array();
+  for (const StepRows& step : evaluation.step_rows) {
+    row_ratio.push_back(ratio(static_cast<double>(step.rows), static_cast<double>(step.uncached)));
+  }
+  json["row_ratio_by_step"] = std::move(row_ratio);
   if (evaluation.judgement) json["judge"] = to_json(*evaluation.judgement);
   json["settings"] = std::move(settings);
   return json;

@@ -183,9 +183,6 @@ TEST_F(Cli, ExplainsEverySubcommand) {
                 "arithmetic", "stories", "programs",    "perplexity",  "gsm8k",     "--difficulty",
                 "--data",     "--shots", "--run-tests", "--text-task", "--draws"}},
       {"compare", {"--task", "--length", "--depth", "--difficulty", "--samples", "--a", "--b"}},
-      {"report masked", {"--model", "--guide", "--samples", "--threads", "--out", "--quick", "--fresh"}},
-      {"report refusion",
-       {"--model", "--twin", "--masked", "--shape", "--samples", "--threads", "--out", "--quick", "--fresh"}},
       {"bench step", {"--model", "--canvas", "--rows", "--repeat", "--dtype", "--threads", "--json"}},
   };
   for (const auto& [command, names] : flags) {
@@ -777,90 +774,6 @@ TEST_F(Cli, JudgesTheAnswersOfATask) {
   expect_refused(lacuna(eval + " --judge stranger"), "expected the same tokenizer");
 }
 
-TEST_F(Cli, WritesTheSamePageFromTheSameRows) {
-  const std::string report = "report masked --quick --samples 1 --threads 1 --out page -m " + kZoo +
-                             "mini-llada --guide " + kZoo + "mini-qwen";
-  const Outcome outcome = lacuna(report);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  const auto files = [&] {
-    std::map<std::string, std::string> texts;
-    for (const auto& entry : fs::directory_iterator(folder_ / "page")) {
-      texts[entry.path().filename()] = slurp(entry.path());
-    }
-    return texts;
-  };
-  const std::map<std::string, std::string> first = files();
-  EXPECT_THAT(first, testing::UnorderedElementsAre(testing::Key("masked.jsonl"), testing::Key("masked.md"),
-                                                   testing::Key("masked_active_rows.svg"),
-                                                   testing::Key("masked_speed.svg"),
-                                                   testing::Key("masked_frontier.svg")));
-  const std::vector<json> rows = parse_lines(first.at("masked.jsonl"));
-  EXPECT_GT(rows.size(), 60);
-  for (const json& row : rows) {
-    EXPECT_THAT(keys_of(row),
-                ElementsAre("command", "commit", "machine", "result", "row_ratio_by_step", "seed"));
-  }
-  // A row's command gives the row.
-  const json& row = rows.back();
-  const json again = json::parse(lacuna(row["command"].get<std::string>().substr(7) + " --json").out);
-  for (const char* key : {"accuracy", "rows", "layer_flops", "steps_mean", "settings"}) {
-    EXPECT_EQ(again[key], row["result"][key]) << key;
-  }
-  for (const char* plot : {"active_rows", "speed", "frontier"}) {
-    const std::string name = std::string("masked_") + plot + ".svg";
-    EXPECT_THAT(first.at("masked.md"), HasSubstr("](" + name + ")"));
-    EXPECT_THAT(first.at(name),
-                AllOf(StartsWith("<svg "), testing::EndsWith("</svg>\n"), Not(HasSubstr("nan"))));
-  }
-  EXPECT_THAT(first.at("masked.md"), AllOf(Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
-
-  EXPECT_THAT(lacuna(report).err, IsEmpty());  // nothing is measured again
-  EXPECT_EQ(files(), first);
-
-  write("page/masked.jsonl", "{\"command\": 5}\n");
-  expect_refused(lacuna(report), "masked.jsonl, line 1");
-  expect_refused(lacuna("report masked --quick --out stdin/page"), "--out: stdin/page");
-}
-
-TEST_F(Cli, ReportsOnRefusion) {
-  const fs::path model = folder_ / "slots";
-  fs::copy(kZoo + "mini-qwen", model);
-  json config = json::parse(slurp(model / "config.json"));
-  config["mask_token_id"] =
-      config["vocab_size"].get<int>() - 1;  // which makes it a model that plans slots, if not a good one
-  std::ofstream(model / "config.json") << config;
-  const std::string report =
-      "report refusion --quick --samples 1 --threads 1 --out page -m slots --shape slots"
-      " --twin " +
-      kZoo + "mini-qwen --masked " + kZoo + "mini-llada --blocks " + kZoo + "mini-sdar";
-  const Outcome outcome = lacuna(report);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  const std::vector<json> rows = parse_lines(slurp(folder_ / "page" / "refusion.jsonl"));
-  EXPECT_GT(rows.size(), 40);
-  const std::string page = slurp(folder_ / "page" / "refusion.md");
-  EXPECT_THAT(page,
-              AllOf(HasSubstr("](refusion_decoding.svg)"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
-
-  // A row's command gives the row.
-  for (const json& row : rows) {
-    const std::string command = row["command"].get<std::string>().substr(7);
-    if (command.starts_with("run ")) {
-      lacuna(command);
-      const std::vector<json> trace = parse_lines(slurp(folder_ / "trace.jsonl"));
-      ASSERT_EQ(trace.size(), row["result"]["trace"].size() + 1);
-      EXPECT_EQ(trace.back()["committed"], row["result"]["trace"].back()["committed"]);
-    } else if (command.starts_with("bench decode ")) {
-      const json again = json::parse(lacuna(command + " --json").out);
-      EXPECT_EQ(again["setting"]["rows"], row["result"]["setting"]["rows"]);
-    }
-  }
-
-  EXPECT_THAT(lacuna(report).err, IsEmpty());  // nothing is measured again
-  EXPECT_EQ(slurp(folder_ / "page" / "refusion.md"), page);
-  write("page/refusion.jsonl", "{\"command\": \"lacuna run -m slots\"}\n");
-  expect_refused(lacuna(report), "refusion.jsonl, line 1");
-}
-
 TEST_F(Cli, DrawsTheRecallOfAControl) {
   const std::string model = "analyze recall -m " LACUNA_SOURCE_DIR "/models/mini-qwen3 ";
   const std::string command = model +
@@ -919,32 +832,6 @@ TEST_F(Cli, TimesTheLoadingOfAModelAndItsMemory) {
   EXPECT_GT(report["seconds_median"], 0);
   EXPECT_GT(report["file_bytes"], 0);
   EXPECT_EQ(report["weight_bytes"], report["predicted_bytes"]);
-}
-
-TEST_F(Cli, WritesAPageAboutTheKernels) {
-  const Outcome outcome = lacuna("report cpu --quick --threads 1,2 --out cpu -m " + golden("llada") +
-                                 " --load " + golden("llada"));
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const std::string page = slurp(folder_ / "cpu" / "cpu.md");
-  for (const char* heading :
-       {"## Products with dense weights", "The same with weights that stay in the cache",
-        "## Products with quantised weights", "## Attention", "## Whole steps", "## Loading"}) {
-    EXPECT_THAT(page, HasSubstr(heading));
-  }
-  EXPECT_THAT(page, HasSubstr("| 64x64 | int4-min |"));
-  EXPECT_THAT(page, HasSubstr("| 2 | 16 |"));
-  EXPECT_THAT(page, HasSubstr("| `--weights int8` | 16 |"));
-  EXPECT_THAT(slurp(folder_ / "cpu" / "cpu_roofline.svg"), HasSubstr("<svg"));
-  std::istringstream lines(slurp(folder_ / "cpu" / "cpu.jsonl"));
-  std::set<std::string> kinds;
-  for (std::string line; std::getline(lines, line);) kinds.insert(json::parse(line)["kind"]);
-  const bool has_rows_of_bytes = !is_scalar();
-  EXPECT_EQ(kinds.erase("int8_activations"), has_rows_of_bytes ? 1 : 0);
-  for (const char* text :
-       {"The same with `--activations int8`", "| `--weights int4 --activations int8` | 16 |"})
-    EXPECT_EQ(page.find(text) != std::string::npos, has_rows_of_bytes) << text;
-  EXPECT_THAT(kinds, testing::ElementsAre("attention", "in_cache", "load", "matmul", "quantised",
-                                          "quantised_steps", "setting", "steps"));
 }
 
 TEST_F(Cli, SaysWhichProductsTookRowsOfBytes) {

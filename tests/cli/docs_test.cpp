@@ -92,9 +92,9 @@ std::vector<DocumentedCommand> commands() {
   return found;
 }
 
-/// The subcommand's words: "report zoo".
+/// The subcommand's words: "bench step".
 std::string subcommand(const std::string& command) {
-  static const std::set<std::string> kGroups = {"bench", "report", "analyze"};
+  static const std::set<std::string> kGroups = {"bench", "analyze"};
   std::istringstream words(command);
   std::string first, second;
   words >> first >> second;
@@ -173,93 +173,6 @@ std::string text_of(const fs::path& path) {
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
 }
-
-/// The commands of `make results`.
-std::vector<std::string> report_commands() {
-  std::vector<std::string> found;
-  const std::string makefile = text_of(LACUNA_SOURCE_DIR "/Makefile");
-  static const std::regex kReport(R"(build/release/lacuna (report [^\n]+))");
-  for (std::sregex_iterator match(makefile.begin(), makefile.end(), kReport), end; match != end; ++match)
-    found.push_back((*match)[1]);
-  return found;
-}
-
-TEST(Documentation, HasThePagesThatTheRawRowsGive) {
-  const fs::path folder = fs::temp_directory_path() / "lacuna_docs_results";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  std::vector<fs::path> known;
-  for (const auto& entry : fs::directory_iterator(LACUNA_SOURCE_DIR "/docs/results"))
-    known.push_back(entry.path());
-  for (const fs::path& path : known) {
-    if (path.extension() == ".jsonl") fs::copy_file(path, folder / path.filename());
-  }
-  const std::vector<std::string> reports = report_commands();
-  EXPECT_EQ(reports.size(), 12U);
-  for (const std::string& report : reports) {
-    const auto [exit_code, printed] = shell("cd " LACUNA_SOURCE_DIR " && " LACUNA_BINARY " " + report +
-                                            " --only-known --out " + folder.string());
-    EXPECT_EQ(exit_code, 0) << report << "\n" << printed;
-  }
-  for (const fs::path& path : known) {
-    EXPECT_EQ(text_of(folder / path.filename()), text_of(path)) << path;
-  }
-  fs::remove_all(folder);
-}
-
-class QuickReport : public testing::TestWithParam<const char*> {
- protected:
-  /// Raw rows without what a clock says of them, and without the name of a new folder.
-  static nlohmann::json without_times(const nlohmann::json& row) {
-    if (!row.is_structured()) return row;
-    nlohmann::json kept = row;
-    if (row.is_object()) {
-      for (const auto& [key, value] : row.items()) {
-        if (key.find("second") != std::string::npos || key == "out") kept.erase(key);
-      }
-    }
-    for (nlohmann::json& value : kept) value = without_times(value);
-    return kept;
-  }
-
-  /// The rows of a run of the report into an empty folder.
-  static std::vector<nlohmann::json> measure(const std::string& report, const fs::path& folder) {
-    fs::remove_all(folder);
-    const auto [exit_code, printed] = shell("cd " LACUNA_SOURCE_DIR " && " LACUNA_BINARY " report " + report +
-                                            " --quick --samples 1 --out " + folder.string());
-    EXPECT_EQ(exit_code, 0) << printed;
-    std::vector<nlohmann::json> rows;
-    int pages = 0;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.path().extension() == ".md") ++pages;
-      if (entry.path().extension() != ".jsonl") continue;
-      std::ifstream file(entry.path());
-      for (std::string line; std::getline(file, line);)
-        rows.push_back(without_times(nlohmann::json::parse(line)));
-    }
-    EXPECT_EQ(pages, 1) << printed;
-    fs::remove_all(folder);
-    return rows;
-  }
-};
-
-TEST_P(QuickReport, WritesItsPageAndMeasuresTheSameTwice) {
-  const std::string report = GetParam();
-  const fs::path folder = fs::temp_directory_path() / ("lacuna_quick_" + report.substr(0, report.find(' ')));
-  const std::vector<nlohmann::json> first = measure(report, folder), second = measure(report, folder);
-  EXPECT_FALSE(first.empty());
-  ASSERT_EQ(first.size(), second.size());
-  for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i], second[i]);
-}
-
-INSTANTIATE_TEST_SUITE_P(Report, QuickReport,
-                         testing::Values("frontier", "masked", "refusion --shape none",
-                                         "uniform --shapes none", "mage --shapes none",
-                                         "zoo --models mini-llada mini-gidd", "claims"),
-                         [](const testing::TestParamInfo<const char*>& each) {
-                           const std::string report = each.param;
-                           return report.substr(0, report.find(' '));
-                         });
 
 TEST(Documentation, ListsTheFlagsThatTheProgramHas) {
   const auto [exit_code, printed] = shell(LACUNA_SOURCE_DIR "/scripts/flags_page " LACUNA_BINARY);

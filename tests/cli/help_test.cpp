@@ -46,15 +46,15 @@ TEST_F(Help, ListsTheCommandsByWhatPeopleWantToDo) {
   EXPECT_EQ(shell("lacuna help").out, bare.out);
   EXPECT_EQ(shell("lacuna --help").out, bare.out);
   size_t place = 0;
-  for (const char* heading : {"Run a model:", "Serve:", "Look inside:", "Measure:", "Convert:", "Help:",
-                              "For the results book:", "First steps:"}) {
+  for (const char* heading :
+       {"Run a model:", "Serve:", "Look inside:", "Measure:", "Convert:", "Help:", "First steps:"}) {
     const size_t found = bare.out.find(heading);
     ASSERT_NE(found, std::string::npos) << heading;
     EXPECT_GT(found, place) << heading;
     place = found;
   }
-  EXPECT_THAT(commands_in(bare.out), IsSupersetOf({"run", "serve", "inspect", "eval", "quantize", "help",
-                                                   "completion", "man", "report"}));
+  EXPECT_THAT(commands_in(bare.out),
+              IsSupersetOf({"run", "serve", "inspect", "eval", "quantize", "help", "completion", "man"}));
   EXPECT_THAT(bare.out, Not(HasSubstr("\nCommands:")));  // every command has its place
 }
 
