@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from matplotlib.transforms import Bbox
 
 # Mid-lightness: a contrast of about 4 with white and with black.
-COLOURS = ["#2f7fd6", "#d9711a", "#249a5a", "#c04aa0", "#8a67d8", "#a68a00"]
+COLOURS = ["#2f7fd6", "#d9711a", "#249a5a", "#c04aa0", "#8a67d8", "#a68a00", "#c23b46", "#2a9d9d"]
 GREY = "#808080"
 LINE, LETTER = 11, 4.6  # height of a label and width of its letters, on average, in points
 
