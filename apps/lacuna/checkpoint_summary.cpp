@@ -24,7 +24,7 @@ std::string most_of(const std::map<std::string, int64_t>& bytes_of) {
   return most == bytes_of.end() ? "nothing" : most->first;
 }
 
-Json checkpoint_json(const Checkpoint& checkpoint) {
+Json summary_of(const Checkpoint& checkpoint) {
   Json json{{"files", checkpoint.num_files()},
             {"tensors", checkpoint.names().size()},
             {"dtype", name_of(checkpoint.dtype())},
@@ -37,7 +37,7 @@ Json checkpoint_json(const Checkpoint& checkpoint) {
   return json;
 }
 
-Json checkpoint_json(const GgufFile& file) {
+Json summary_of(const GgufFile& file) {
   std::map<std::string, int64_t> bytes_of;
   int64_t total = 0;
   for (const auto& [name, tensor] : file.tensors()) {
@@ -61,8 +61,8 @@ bool holds_weights(const std::filesystem::path& folder) {
 }  // namespace
 
 Json checkpoint_json(const std::filesystem::path& folder) {
-  if (GgufFile::is_gguf(folder)) return checkpoint_json(GgufFile::open(folder));
-  if (holds_weights(folder)) return checkpoint_json(Checkpoint::open(folder));
+  if (GgufFile::is_gguf(folder)) return summary_of(GgufFile::open(folder));
+  if (holds_weights(folder)) return summary_of(Checkpoint::open(folder));
   return {};
 }
 

@@ -26,7 +26,7 @@ std::vector<const CLI::App*> all_commands(const CLI::App& program) {
 }
 
 /// "-n", "--gen-length": all names, or the short ones and the first long one.
-std::vector<std::string> names_of(const CLI::Option& option, bool all) {
+std::vector<std::string> names_of_flag(const CLI::Option& option, bool all) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) {
@@ -68,7 +68,7 @@ std::string bash_script(const CLI::App& program) {
     for (const CLI::Option* option : options_of(*command)) {
       if (is_flag(*option)) continue;
       const std::vector<std::string> choices = choices_of(*option);
-      for (const std::string& name : names_of(*option, true)) {
+      for (const std::string& name : names_of_flag(*option, true)) {
         values_of +=
             fmt::format("    '{} {}') is_value=1 words='{}' ;;\n", path, name, fmt::join(choices, " "));
       }
@@ -161,7 +161,7 @@ std::string zsh_script(const CLI::App& program) {
     if (!inner.empty()) script += "  local curcontext=$curcontext state line\n";
     script += "  _arguments -C";
     for (const CLI::Option* option : options_of(*command)) {
-      for (const std::string& name : names_of(*option, false)) {
+      for (const std::string& name : names_of_flag(*option, false)) {
         const std::vector<std::string> choices = choices_of(*option);
         const std::string value = is_flag(*option)  ? ""
                                   : choices.empty() ? ":value:_files"
