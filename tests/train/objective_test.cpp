@@ -473,7 +473,8 @@ class EveryFamily : public ::testing::TestWithParam<Family> {
   }
 
   Examples examples() const {
-    return make_examples(traits_of(GetParam()), batch_of(3, 10, 2), {kMask, {3}, 1, 8, 32, 10}, 0);
+    const ObjectiveOptions options{.mask_id = kMask, .slot_sizes = {3}, .vocabulary = 10};
+    return make_examples(traits_of(GetParam()), batch_of(3, 10, 2), options, 0);
   }
 
   torch::Tensor loss(const Examples& examples) {
