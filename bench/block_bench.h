@@ -24,7 +24,7 @@ struct BlockBenchOptions {
 
 /// A kind of pass over the block.
 struct BlockPassTiming {
-  double seconds = 0;  ///< median, by the clock
+  double seconds = 0;  ///< median wall time
   double attention = 0;
   double selection = 0;  ///< choosing cells and bringing them side by side
   double flops = 0;

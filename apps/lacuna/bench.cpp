@@ -165,8 +165,8 @@ void add_decode_bench(CLI::App& bench) {
   add_decode_timing_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer(
-      "Both runs are decoded with made-up posteriors, then passes spread over them are computed and timed in "
-      "turn.");
+      "Both runs are decoded with synthetic posteriors; a sample of their passes is then computed and timed, "
+      "interleaved.");
   command->callback([flags] { run_decode_bench(*flags); });
 }
 

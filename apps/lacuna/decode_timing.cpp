@@ -25,7 +25,7 @@ void add_decode_timing_flags(CLI::App& command, DecodeTimingFlags& flags) {
   command
       .add_option(
           "--settle-passes", options.settle_passes,
-          "Simulated: a row's posterior stands still once more passes than this read its token (default 2)")
+          "Simulated: a row's posterior has converged after more passes than this with its token (default 2)")
       ->check(CLI::Range(0, 1 << 20));
   command
       .add_option(

@@ -101,7 +101,7 @@ std::string with_dashes(std::string_view text) {
   return result;
 }
 
-/// The number after "name=", or `fallback` if there is none.
+/// Parses the value of "name=value"; `fallback` if the text has no "=".
 double unmask_value(std::string_view text, double fallback, double most) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) return fallback;

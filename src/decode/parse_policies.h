@@ -17,8 +17,7 @@ namespace lacuna {
 
 inline constexpr std::string_view kUnmaskNames =
     "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F; block diffusion "
-    "also "
-    "knows sequential, dynamic=TAU and entropy-bounded=E, but not origin";
+    "also knows sequential, dynamic=TAU and entropy-bounded=E, but not origin";
 
 /// --unmask: which candidates a step commits, and how many. A name without a count rule of its own takes
 /// `family_rule`. `measure` is set to the confidence by which the rule orders candidates; `eps` is the time

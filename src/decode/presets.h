@@ -35,9 +35,8 @@ GenerationOptions with_preset(const ModelConfig& config, GenerationOptions optio
 
 /// Fills in what was not chosen: the preset's settings first (as with_preset()), then the model's own
 /// decoding defaults (ModelConfig::default_unmask, default_tokens_per_step), then the family's --unmask. The
-/// model's
-/// --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which decides
-/// what is committed, --unmask stays empty. InputError for an unknown preset, or naming
+/// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which
+/// decides what is committed, --unmask stays empty. InputError for an unknown preset, or naming
 /// generation_config.json if the model's --unmask is no rule.
 GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide);
 

@@ -58,7 +58,7 @@ struct FollowedPass {
   KvCache& cache;      ///< of the request's first sequence (the second is that of guidance)
   Workspace& workspace;
   PassTimes times = {};  ///< with all draws that the decoder wanted; once finished
-  double seconds = 0;    ///< by the clock, of the same
+  double seconds = 0;    ///< wall time of what `times` covers
 };
 
 class Instrument {

@@ -99,7 +99,7 @@ struct ProfileFindings {
     double seconds = 0;
   };
   PassTimes times;                   ///< sums over all passes
-  double seconds = 0;                ///< by the clock, of the same
+  double seconds = 0;                ///< wall time of what `times` covers
   std::map<int32_t, Passes> passes;  ///< by the rows they compute
 };
 

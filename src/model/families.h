@@ -54,8 +54,8 @@ struct TensorNames {
 /// How llama.cpp's converters write a family into a GGUF file.
 struct GgufDialect {
   std::string_view architecture;  ///< "general.architecture"
-  int64_t published_mask =
-      -1;  ///< mask token of published checkpoints, which converters may leave out; -1: none
+  /// Mask token of published checkpoints, which converters may leave out; -1: none.
+  int64_t published_mask = -1;
   /// The config.json of the same model. Throws InputError.
   nlohmann::json (*read_config)(const GgufKeys& keys);
   LayerTensorNames (*layer)(int64_t layer);

@@ -93,6 +93,13 @@ class SchedulerTest : public testing::Test {
     return *scheduler_;
   }
 
+  void start_one_at_a_time(int32_t max_queue = SchedulerLimits().max_queue) {
+    SchedulerLimits limits;
+    limits.max_running = 1;
+    limits.max_queue = max_queue;
+    start(limits);
+  }
+
   std::unique_ptr<Decoder> decoder(int32_t gen_length = 8, uint64_t seed = 0) const {
     GenerationOptions options;
     options.gen_length = gen_length;
@@ -144,9 +151,7 @@ TEST_F(SchedulerTest, GivesEachRequestTheTextThatItHasAlone) {
 }
 
 TEST_F(SchedulerTest, CountsWhoRunsAndWhoWaits) {
-  SchedulerLimits limits;
-  limits.max_running = 1;
-  start(limits);
+  start_one_at_a_time();
   const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
   const auto second = std::make_shared<WaitingListener>();
   submit(first);
@@ -173,10 +178,7 @@ TEST_F(SchedulerTest, EndsARequestWhoseListenerHasEnough) {
 }
 
 TEST_F(SchedulerTest, RefusesWhatDoesNotFitInTheQueue) {
-  SchedulerLimits limits;
-  limits.max_running = 1;
-  limits.max_queue = 1;
-  start(limits);
+  start_one_at_a_time(/*max_queue=*/1);
   const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
   const auto second = std::make_shared<WaitingListener>();
   submit(first);
@@ -218,9 +220,7 @@ TEST_F(SchedulerTest, TakesNothingMoreOnceDrained) {
 }
 
 TEST_F(SchedulerTest, TellsRequestsThatAreLeftWhenItStops) {
-  SchedulerLimits limits;
-  limits.max_running = 1;
-  start(limits);
+  start_one_at_a_time();
   const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
   const auto second = std::make_shared<WaitingListener>();
   submit(first);
@@ -244,9 +244,7 @@ TEST_F(SchedulerTest, TellsRequestsThatAreLeftWhenItStops) {
 }
 
 TEST_F(SchedulerTest, ForgetsACancelledRequest) {
-  SchedulerLimits limits;
-  limits.max_running = 1;
-  start(limits);
+  start_one_at_a_time();
   const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
   const auto second = std::make_shared<WaitingListener>();
   const auto third = std::make_shared<WaitingListener>();

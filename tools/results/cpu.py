@@ -117,7 +117,7 @@ def by_rows(bench, cell):
 
 
 def ratio(found, key):
-    """A ratio with two decimals, "-" where there is none."""
+    """Formats a ratio with two decimals; "-" if it is missing."""
     return "-" if found[key] is None else f"{found[key]:.2f}"
 
 
