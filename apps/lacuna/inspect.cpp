@@ -93,7 +93,7 @@ void predict_memory(const InspectFlags& flags, Findings& findings) {
 
 Findings examine(const InspectFlags& flags) {
   Findings findings;
-  findings.source = find_model(flags.model);
+  findings.source = find_model(flags);
   const std::filesystem::path& folder = findings.source.folder;
   if (!folder.empty()) {
     if (has_tokenizer(folder)) {
@@ -405,6 +405,7 @@ void add_inspect_command(CLI::App& program) {
   add_format_flags(*command, *flags);
   add_kv_cache_flag(*command, flags->kv_cache);
   add_activations_flag(*command, flags->activations);
+  add_ignored_keys_flag(*command, flags->ignored_config_keys);
   command->footer("Memory is predicted as `lacuna run` with the same flags will have it.");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { inspect(*flags); });

@@ -206,16 +206,25 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::Range(1.0, 1024.0));
   command.add_flag("--ignore-memory", flags.ignore_memory,
                    "Load a model that needs more memory than is available");
+  add_ignored_keys_flag(command, flags.ignored_config_keys);
 }
 
-ModelSource find_model(const std::string& model) {
+void add_ignored_keys_flag(CLI::App& command, std::vector<std::string>& keys) {
+  command
+      .add_option(
+          "--ignore-config-keys", keys,
+          "Keys of config.json, KEY,KEY, that are not known and that you vouch for (default: refused)")
+      ->delimiter(',');
+}
+
+ModelSource find_model(const std::string& model, std::span<const std::string> ignored_config_keys) {
   if (is_random_spec(model)) return {{}, parse_random_spec(model)};
   const std::filesystem::path folder = locate_model(model);
-  return {folder, read_config(folder)};
+  return {folder, read_config(folder, ignored_config_keys)};
 }
 
 ModelSource find_model(const ModelFlags& flags) {
-  ModelSource source = find_model(flags.model);
+  ModelSource source = find_model(flags.model, flags.ignored_config_keys);
   if (flags.rope_scale <= 1) return source;
   ModelConfig& config = source.config;
   scale_rope(config.rope, flags.rope_scale, config.rotary_dim);

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/threads.h"
 #include "engine/guide.h"
@@ -27,6 +29,7 @@ struct ModelFlags {
   uint64_t random_seed = 0;
   double rope_scale = 1;
   bool ignore_memory = false;
+  std::vector<std::string> ignored_config_keys;
 };
 
 struct GuidedModelFlags : ModelFlags {
@@ -42,8 +45,10 @@ void add_format_flags(CLI::App& command, ModelFlags& flags);
 void add_kv_cache_flag(CLI::App& command, std::string& kv_cache);
 /// --activations.
 void add_activations_flag(CLI::App& command, std::string& activations);
+/// --ignore-config-keys.
+void add_ignored_keys_flag(CLI::App& command, std::vector<std::string>& keys);
 /// --model, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
-/// --ignore-memory.
+/// --ignore-memory, --ignore-config-keys.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// What is known of a model before its weights are read.
@@ -52,7 +57,7 @@ struct ModelSource {
   ModelConfig config;
 };
 
-ModelSource find_model(const std::string& model);
+ModelSource find_model(const std::string& model, std::span<const std::string> ignored_config_keys = {});
 /// With RoPE scaled as --rope-scale says.
 ModelSource find_model(const ModelFlags& flags);
 

@@ -84,7 +84,7 @@ void write_texts(const ModelSource& source, const WeightFormats& formats, const 
 }
 
 void pack_model(const PackFlags& flags) {
-  const ModelSource source = find_model(flags.model);
+  const ModelSource source = find_model(flags);
   if (source.folder.empty())
     throw InputError("--model {}: expected a checkpoint folder or a .gguf file", flags.model);
   const WeightFormats formats = weight_formats(flags, source);
@@ -123,6 +123,7 @@ void add_pack_command(CLI::App& program) {
       ->required();
   command->add_option("-o,--out", flags->out, "A new folder")->required();
   add_format_flags(*command, *flags);
+  add_ignored_keys_flag(*command, flags->ignored_config_keys);
   add_threads_flag(*command, flags->threads);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { pack_model(*flags); });

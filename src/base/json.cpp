@@ -101,6 +101,20 @@ std::string shown(const json& value) {
   return value.dump();
 }
 
+/// Keys of `object`, and of the objects in it that were read, that are not in `read`.
+void add_unread(const json& object, const std::string& prefix, const std::set<std::string>& read,
+                std::vector<std::string>& unread) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_null()) continue;
+    const std::string path = prefix + key;
+    if (!read.contains(path)) {
+      unread.push_back(path);
+    } else if (value.is_object()) {
+      add_unread(value, path + ".", read, unread);
+    }
+  }
+}
+
 json to_json(JsonScalar value) {
   return std::visit([](auto scalar) { return json(scalar); }, value);
 }
@@ -128,6 +142,7 @@ JsonObject::JsonObject(const json& object, std::string file, std::string prefix)
 }
 
 const json* JsonObject::find(std::string_view key) const {
+  if (read_) read_->insert(prefix_ + std::string(key));
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
@@ -184,7 +199,9 @@ std::string JsonObject::text(std::string_view key, std::optional<std::string> fa
 JsonObject JsonObject::object(std::string_view key) const {
   const json* value = find(key);
   if (!value || !value->is_object()) refuse(key, "an object");
-  return {*value, file_, fmt::format("{}{}.", prefix_, key)};
+  JsonObject inner(*value, file_, fmt::format("{}{}.", prefix_, key));
+  inner.read_ = read_;
+  return inner;
 }
 
 std::vector<int64_t> JsonObject::integers(std::string_view key, Range<int64_t> range) const {
@@ -215,6 +232,12 @@ std::vector<std::string> JsonObject::keys() const {
   std::vector<std::string> result;
   for (const auto& item : object_->items()) result.push_back(item.key());
   return result;
+}
+
+std::vector<std::string> JsonObject::unread_keys() const {
+  std::vector<std::string> unread;
+  if (read_) add_unread(*object_, prefix_, *read_, unread);
+  return unread;
 }
 
 void JsonObject::expect(std::string_view key, JsonScalar value) const {

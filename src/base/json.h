@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -55,6 +57,12 @@ class JsonObject {
   /// One integer or a list of them; empty if not given.
   std::vector<int64_t> one_or_more_integers(std::string_view key, Range<int64_t> range) const;
   std::vector<std::string> keys() const;
+  /// From now on, and for the objects in this one, remembers which keys are asked for. keys() asks for none.
+  void track_reads() { read_ = std::make_shared<std::set<std::string>>(); }
+  /// The keys that nobody has asked for since track_reads(), of this object and of the objects in it that
+  /// were asked for, with the prefix that messages give them ("rope_scaling.mscale"). A key that is null
+  /// counts as absent.
+  std::vector<std::string> unread_keys() const;
 
   /// Only this value is supported, and it is what a file without the key means.
   void expect(std::string_view key, JsonScalar value) const;
@@ -74,6 +82,7 @@ class JsonObject {
   const nlohmann::json* object_;
   std::string file_;
   std::string prefix_;
+  std::shared_ptr<std::set<std::string>> read_;  // keys with their prefixes; null: not tracked
 };
 
 }  // namespace lacuna

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -17,6 +18,7 @@
 #include "base/gguf.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "model/config_keys.h"
 #include "model/families.h"
 #include "model/family_parts.h"
 #include "model/gguf_model.h"
@@ -47,6 +49,15 @@ const FamilyEntry& find_family(const JsonObject& json) {
   throw InputError("{}: \"architectures\" is [{}]; expected one of {}", json.file(),
                    names.empty() ? "" : in_quotes(names.front()) + (names.size() > 1 ? ", ..." : ""),
                    supported_architectures());
+}
+
+/// "model_type" is not needed, and may not contradict the architecture.
+void check_model_type(const JsonObject& json, const FamilyEntry& family) {
+  std::string type = json.text("model_type", "");
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto& known = family.model_types;
+  if (type.empty() || std::find(known.begin(), known.end(), type) != known.end()) return;
+  json.refuse("model_type", fmt::format("\"{}\", as \"architectures\" says", fmt::join(known, "\" or \"")));
 }
 
 void check_sizes(const ModelConfig& config, const std::string& file) {
@@ -182,11 +193,14 @@ std::string_view text_of(const std::optional<MappedFile>& file) {
 
 }  // namespace
 
-ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) {
+ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
+                              std::span<const std::string> ignored_keys) {
   const std::string file = (folder / "config.json").string();
   const nlohmann::json parsed = parse_json(texts.config, file);
-  const JsonObject json(parsed, file);
+  JsonObject json(parsed, file);
+  json.track_reads();
   const FamilyEntry& family = find_family(json);
+  check_model_type(json, family);
   ModelConfig config = family.read_config(json);
   if (json.has("quantization_config")) read_own_form(json.object("quantization_config"), config);
   config.family = family.family;
@@ -211,6 +225,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
     config.eos_id = class_eos;
     config.end_ids = {class_eos};
   }
+  refuse_unknown_keys(json, family.harmless_keys, ignored_keys);
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
                   [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, config); });
   if (config.block_causal && config.mask_id < 0) {
@@ -222,7 +237,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder) 
   return config;
 }
 
-ModelConfig read_config(const fs::path& folder) {
+ModelConfig read_config(const fs::path& folder, std::span<const std::string> ignored_keys) {
   if (GgufFile::is_gguf(folder)) return read_gguf_config(GgufFile::open(folder));
   const MappedFile config = MappedFile::open(folder / "config.json");
   const auto generation_config = open_if_present(folder / "generation_config.json");
@@ -230,7 +245,7 @@ ModelConfig read_config(const fs::path& folder) {
   return read_config_texts({.config = config.text(),
                             .generation_config = text_of(generation_config),
                             .tokenizer_config = text_of(tokenizer_config)},
-                           folder);
+                           folder, ignored_keys);
 }
 
 void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -160,8 +161,10 @@ struct ModelConfig {
 
 /// Reads config.json of a checkpoint folder, and generation_config.json and tokenizer_config.json if present.
 /// Throws InputError naming file, key, value and what was expected for anything that the forward pass would
-/// not compute as published. Unknown keys are ignored. `folder` may be a GGUF file (see gguf_model.h).
-ModelConfig read_config(const std::filesystem::path& folder);
+/// not compute as published, keys that are not known included. `folder` may be a GGUF file (see
+/// gguf_model.h).
+///   ignored_keys  of config.json, taken for harmless although they are not known
+ModelConfig read_config(const std::filesystem::path& folder, std::span<const std::string> ignored_keys = {});
 
 /// The texts that read_config() takes from a folder; empty means that the file is absent.
 struct ConfigTexts {
@@ -171,6 +174,7 @@ struct ConfigTexts {
 };
 
 /// Same as read_config(), from memory. `folder` only serves messages.
-ModelConfig read_config_texts(const ConfigTexts& texts, const std::filesystem::path& folder);
+ModelConfig read_config_texts(const ConfigTexts& texts, const std::filesystem::path& folder,
+                              std::span<const std::string> ignored_keys = {});
 
 }  // namespace lacuna

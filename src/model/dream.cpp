@@ -31,6 +31,10 @@ constexpr PublishedConfig kPublishedDream[] = {
       "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})"},
 };
 
+// Of no effect where "use_sliding_window" is false, as it must be.
+constexpr std::string_view kHarmlessDream[] = {"max_window_layers", "sliding_window"};
+constexpr std::string_view kTypesDream[] = {"dream"};
+
 }  // namespace
 
 FamilyEntry dream_family() {
@@ -45,7 +49,9 @@ FamilyEntry dream_family() {
                               .read_config =
                                   [](const GgufKeys& keys) { return gguf_dense_config(keys, "DreamModel"); },
                               .layer = gguf_layer},
-          .published = kPublishedDream};
+          .published = kPublishedDream,
+          .harmless_keys = kHarmlessDream,
+          .model_types = kTypesDream};
 }
 
 }  // namespace lacuna

@@ -80,6 +80,11 @@ struct FamilyEntry {
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
   std::optional<GgufDialect> gguf = {};  ///< none: no converter is known
   std::span<const PublishedConfig> published = {};
+  /// Keys of config.json, beyond those that no family minds (model/config_keys.h), that read_config() need
+  /// not read.
+  std::span<const std::string_view> harmless_keys = {};
+  /// "model_type" of config.json, in lower case; another contradicts the architecture.
+  std::span<const std::string_view> model_types = {};
 };
 
 /// One entry for each supported architecture.

@@ -84,6 +84,11 @@ constexpr PublishedConfig kPublishedGidd[] = {
       "head_scaling": 0.1111111111111111, "noise_type": 1000.0, "bos_token_id": 0, "eos_token_id": 1})"},
 };
 
+// Initial values, and which of two implementations of the same attention runs.
+constexpr std::string_view kHarmlessGidd[] = {"attn_performer", "emb_init_scale", "head_init_scale",
+                                              "init_scale"};
+constexpr std::string_view kTypesGidd[] = {"gidd"};
+
 }  // namespace
 
 FamilyEntry gidd_family() {
@@ -92,7 +97,9 @@ FamilyEntry gidd_family() {
           .architecture = "GiddForDiffusionLM",
           .read_config = read_gidd,
           .tensors = transformers_tensors(name_gidd_layer),
-          .published = kPublishedGidd};
+          .published = kPublishedGidd,
+          .harmless_keys = kHarmlessGidd,
+          .model_types = kTypesGidd};
 }
 
 }  // namespace lacuna

@@ -105,6 +105,13 @@ constexpr PublishedConfig kPublishedLlada[] = {
       "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})"},
 };
 
+// Keys of its own class that published files hold and that change no forward pass: how OLMo was trained and
+// which kernels it used; biases of a position scheme that "alibi" turns off; the ratio that "mlp_hidden_size"
+// replaces; RoPE in f32, which it is here anyway.
+constexpr std::string_view kHarmlessLlada[] = {"alibi_bias_max", "init_cutoff_factor", "init_device",
+                                               "init_fn",        "mlp_ratio",          "rope_full_precision"};
+constexpr std::string_view kTypesLlada[] = {"llada"};
+
 }  // namespace
 
 FamilyEntry llada_family() {
@@ -124,7 +131,9 @@ FamilyEntry llada_family() {
                               .read_config = read_llada_gguf,
                               .layer = gguf_layer,
                               .interleaves_rotation = true},
-          .published = kPublishedLlada};
+          .published = kPublishedLlada,
+          .harmless_keys = kHarmlessLlada,
+          .model_types = kTypesLlada};
 }
 
 }  // namespace lacuna

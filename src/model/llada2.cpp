@@ -22,6 +22,11 @@ void check_llada2(const JsonObject& json) {
   json.expect("score_function", "sigmoid");
   json.expect("norm_topk_prob", true);
   json.expect("router_dtype", "fp32");
+  json.expect("use_qk_norm", true);
+  // LLaDA2.2 gives one set of experts to each block, and edits with two tokens of its own.
+  json.expect("expert_capacity", 0);
+  json.expect_absent("delete_token_id");
+  json.expect_absent("split_token_id");
 }
 
 /// `partial_rotary_factor` decides, as in the reference; `rotary_dim` may only repeat it.
@@ -160,6 +165,12 @@ constexpr PublishedConfig kPublishedLlada2[] = {
       "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
 };
 
+// Of no effect where "use_sliding_window" is false, as it must be; layers that predict several tokens at
+// once, which the published model was trained with and does not run.
+constexpr std::string_view kHarmlessLlada2[] = {"max_window_layers", "mtp_loss_scaling_factor",
+                                                "num_nextn_predict_layers", "sliding_window"};
+constexpr std::string_view kTypesLlada2[] = {"llada2_moe"};
+
 }  // namespace
 
 FamilyEntry llada2_family() {
@@ -176,7 +187,9 @@ FamilyEntry llada2_family() {
                               .published_mask = 156895,
                               .read_config = read_llada2_gguf,
                               .layer = name_llada2_gguf_layer},
-          .published = kPublishedLlada2};
+          .published = kPublishedLlada2,
+          .harmless_keys = kHarmlessLlada2,
+          .model_types = kTypesLlada2};
 }
 
 }  // namespace lacuna

@@ -65,6 +65,10 @@ constexpr PublishedConfig kPublishedLladaMoe[] = {
       "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
 };
 
+// The published code looks at neither: weights of experts are not normalised, and no layer is dense.
+constexpr std::string_view kHarmlessLladaMoe[] = {"dense_intermediate_size", "norm_topk_prob"};
+constexpr std::string_view kTypesLladaMoe[] = {"llada", "llada_moe", "lladamoe"};
+
 }  // namespace
 
 FamilyEntry llada_moe_family() {
@@ -80,7 +84,9 @@ FamilyEntry llada_moe_family() {
                               .published_mask = kPublishedMask,
                               .read_config = read_llada_moe_gguf,
                               .layer = gguf_layer},
-          .published = kPublishedLladaMoe};
+          .published = kPublishedLladaMoe,
+          .harmless_keys = kHarmlessLladaMoe,
+          .model_types = kTypesLladaMoe};
 }
 
 }  // namespace lacuna

@@ -55,6 +55,7 @@ ModelConfig read_qwen(const JsonObject& json) {
   json.expect("use_sliding_window", false);
   json.expect_each("layer_types", "full_attention");
   json.expect("partial_rotary_factor", 1);
+  json.expect("use_mrope", false);
   ModelConfig config = read_transformers_sizes(json);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.rope = read_rope(json);
@@ -184,6 +185,19 @@ constexpr PublishedConfig kPublishedFastDllm[] = {
       "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151645})"},
 };
 
+// Of no effect where "use_sliding_window" is false, as it must be.
+constexpr std::string_view kHarmlessQwen[] = {"max_window_layers", "sliding_window"};
+// And the framework that SDAR was trained with; its kernels compute the same.
+constexpr std::string_view kHarmlessSdar[] = {"debug",         "ep_size",         "max_window_layers",
+                                              "micro_forward", "skip_checkpoint", "sliding_window"};
+// And how Fast-dLLM v2 was trained ("conplemenrary_mask" is its spelling); its mask's text, whose id decides.
+constexpr std::string_view kHarmlessFastDllm[] = {"complementary_mask", "conplemenrary_mask", "mask_token",
+                                                  "max_window_layers", "sliding_window"};
+constexpr std::string_view kQwen2Types[] = {"qwen2"};
+constexpr std::string_view kQwen3Types[] = {"qwen3", "refusion"};
+constexpr std::string_view kSdarTypes[] = {"sdar"};
+constexpr std::string_view kFastDllmTypes[] = {"fast_dllm_qwen"};
+
 }  // namespace
 
 FamilyEntry qwen2_family() {
@@ -198,7 +212,9 @@ FamilyEntry qwen2_family() {
               .architecture = "qwen2",
               .read_config = [](const GgufKeys& keys) { return gguf_dense_config(keys, "Qwen2ForCausalLM"); },
               .layer = gguf_layer},
-      .published = kPublishedQwen2};
+      .published = kPublishedQwen2,
+      .harmless_keys = kHarmlessQwen,
+      .model_types = kQwen2Types};
 }
 
 FamilyEntry qwen3_family() {
@@ -213,7 +229,9 @@ FamilyEntry qwen3_family() {
               .architecture = "qwen3",
               .read_config = [](const GgufKeys& keys) { return gguf_dense_config(keys, "Qwen3ForCausalLM"); },
               .layer = gguf_layer},
-      .published = kPublishedQwen3};
+      .published = kPublishedQwen3,
+      .harmless_keys = kHarmlessQwen,
+      .model_types = kQwen3Types};
 }
 
 FamilyEntry sdar_family() {
@@ -223,7 +241,9 @@ FamilyEntry sdar_family() {
           .read_config = read_sdar,
           .tensors = transformers_tensors(transformers_layer_with_qk_norm),
           .default_unmask = "low-confidence",
-          .published = kPublishedSdar};
+          .published = kPublishedSdar,
+          .harmless_keys = kHarmlessSdar,
+          .model_types = kSdarTypes};
 }
 
 FamilyEntry fast_dllm_family() {
@@ -233,7 +253,9 @@ FamilyEntry fast_dllm_family() {
           .read_config = read_fast_dllm,
           .tensors = transformers_tensors(transformers_layer),
           .default_unmask = "dynamic=0.9",
-          .published = kPublishedFastDllm};
+          .published = kPublishedFastDllm,
+          .harmless_keys = kHarmlessFastDllm,
+          .model_types = kFastDllmTypes};
 }
 
 }  // namespace lacuna

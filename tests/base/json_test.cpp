@@ -61,5 +61,21 @@ TEST(ParseJson, TakesLongListsOfListsInOnePass) {
   EXPECT_EQ(parse_json(list_of(4'000'000, "[]"), "F").size(), 4'000'000);
 }
 
+TEST(JsonObject, ListsTheKeysThatNobodyAskedFor) {
+  const nlohmann::json json = {{"read", 1},
+                               {"unread", 2},
+                               {"null", nullptr},
+                               {"object", {{"a", 1}, {"b", {{"c", 2}}}}},
+                               {"unread_object", {{"d", 1}}}};
+  JsonObject object(json, "file.json");
+  EXPECT_THAT(object.unread_keys(), testing::IsEmpty());  // nothing is tracked yet
+  object.track_reads();
+  object.integer("read", {0, 9});
+  object.has("absent");
+  const JsonObject inner = object.object("object");
+  inner.integer("a", {0, 9});
+  EXPECT_THAT(object.unread_keys(), testing::UnorderedElementsAre("unread", "object.b", "unread_object"));
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -576,6 +578,67 @@ TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
   expect_refused(llada(), "architectures", nullptr, "is []; expected one of " + list);
   expect_refused(llada(), "architectures", "LLaDAModelLM", "expected a list of texts");
   expect_refused(llada(), "architectures", {"DreamModel", "LLaDAModelLM"}, "expected one of " + list);
+}
+
+// Mechanisms of other families: none of them is computed here, and the weights alone would not tell.
+TEST(Config, RefusesKeysThatMayChangeTheComputationAndAreNotKnown) {
+  const std::vector<json> configs = {llada(), llada_moe(), dense("DreamModel"), dense("Qwen2ForCausalLM"),
+                                     dense("Qwen3ForCausalLM")};
+  for (const json& config : configs) {
+    SCOPED_TRACE(config["architectures"].dump());
+    for (const char* const key :
+         {"attn_logit_softcapping", "final_logit_softcapping", "is_causal", "num_local_experts",
+          "expert_capacity", "delete_token_id", "query_pre_attn_scalar", "layer_scalars"}) {
+      EXPECT_THAT([&] { read_config_texts({.config = with(config, key, 48).dump()}, "folder"); },
+                  ThrowsMessage<InputError>(HasSubstr(fmt::format("\"{}\" ", key))))
+          << key;
+    }
+  }
+}
+
+TEST(Config, SaysHowToRunAModelWhoseKeysAreNotKnown) {
+  const json config = with(with(dense("Qwen3ForCausalLM"), "new_switch", true), "soft_cap", 30);
+  const std::string text = config.dump();
+  EXPECT_THAT([&] { read_config_texts({.config = text}, "folder"); },
+              ThrowsMessage<InputError>("folder/config.json: \"new_switch\", \"soft_cap\" are not known for "
+                                        "this architecture and may change "
+                                        "what the model computes; expected keys that are known "
+                                        "(--ignore-config-keys new_switch,soft_cap runs "
+                                        "it nevertheless)"));
+  const std::vector<std::string> one = {"soft_cap"};
+  EXPECT_THAT([&] { read_config_texts({.config = text}, "folder", one); },
+              ThrowsMessage<InputError>(HasSubstr("\"new_switch\" is not known")));
+  const std::vector<std::string> both = {"soft_cap", "new_switch"};
+  EXPECT_EQ(read_config_texts({.config = text}, "folder", both).num_layers, 2);
+}
+
+TEST(Config, RefusesUnknownKeysOfTheObjectsThatItReads) {
+  const json scaling = {{"rope_type", "linear"}, {"factor", 2}, {"mrope_section", {16, 24, 24}}};
+  EXPECT_THAT(
+      [&] {
+        read_config_texts({.config = with(dense("Qwen3ForCausalLM"), "rope_scaling", scaling).dump()}, "f");
+      },
+      ThrowsMessage<InputError>(HasSubstr("\"rope_scaling.mrope_section\" is not known")));
+}
+
+TEST(Config, TakesNullForAnAbsentKeyAndLetsBookkeepingPass) {
+  json config = with(dense("Qwen3ForCausalLM"), "attn_logit_softcapping", nullptr);
+  config.update({{"transformers_version", "5.2"},
+                 {"id2label", {{"0", "A"}}},
+                 {"router_aux_loss_coef", 0.001},
+                 {"attention_dropout", 0.1},
+                 {"sliding_window", 4096},
+                 {"max_window_layers", 28}});
+  EXPECT_EQ(read_config_texts({.config = config.dump()}, "folder").num_layers, 2);
+}
+
+TEST(Config, RefusesAModelTypeThatContradictsTheArchitecture) {
+  expect_refused(dense("Qwen3ForCausalLM"), "model_type", "gemma3", "is \"gemma3\"; expected \"qwen3\"");
+  expect_refused(llada(), "model_type", "dream",
+                 "is \"dream\"; expected \"llada\", as \"architectures\" says");
+  EXPECT_EQ(
+      read_config_texts({.config = with(dense("DreamModel"), "model_type", "Dream").dump()}, "f").family,
+      Family::kDream);
 }
 
 TEST(Config, RefusesTextThatIsNotAJsonObject) {
