@@ -66,7 +66,8 @@ constexpr PublishedConfig kPublishedLladaMoe[] = {
 };
 
 // The published code looks at neither: weights of experts are not normalised, and no layer is dense.
-constexpr std::string_view kHarmlessLladaMoe[] = {"dense_intermediate_size", "norm_topk_prob"};
+constexpr std::string_view kHarmlessLladaMoe[] = {"dense_intermediate_size", "intermediate_size",
+                                                  "norm_topk_prob"};
 constexpr std::string_view kTypesLladaMoe[] = {"llada", "llada_moe", "lladamoe"};
 
 }  // namespace
