@@ -113,7 +113,7 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
   const KernelTable& kernels = context.kernels;
   timing.rows_of_bytes =
       product.dtype == DType::kBF16 &&
-      kernels.whole_rows(timing.format.quantisation, context.int8_activations) == &kernels.byte_rows;
+      kernels.integer_activations(timing.format.quantisation, context.int8_activations) == &kernels.int8_activations;
   const double rounding = timing.rows_of_bytes ? 0x1p-6 : rounds ? 0x1p-8 : 0;
   check(product, out.data(), out_stride, rounding, "bench matmul: the product is right");
 

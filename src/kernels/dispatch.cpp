@@ -18,7 +18,7 @@ bool system_grants_amx() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-/// With the 16-bit floats that every CPU with AMX has.
+/// AMX with bf16 and int8, and AVX512-FP16, which every CPU with AMX has.
 bool cpu_has_amx() {
   // Leaf 7: EDX bit 22 is AMX-BF16, bit 23 AVX512-FP16, bit 24 AMX-TILE, bit 25 AMX-INT8. g++ 12 knows no
   // names for them.

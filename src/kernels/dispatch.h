@@ -1,4 +1,4 @@
-// The one place that asks about the CPU.
+// CPU detection and the choice of a kernel table.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace lacuna {
 
-/// What the kernels may use: instructions that the CPU has and the system lets programs use.
+/// Instruction sets that the CPU has and the system lets programs use.
 struct CpuFeatures {
   bool avx2 = false;    ///< with FMA and F16C
   bool avx512 = false;  ///< F, BW, DQ, VL, BF16 and VNNI
@@ -18,14 +18,14 @@ struct CpuFeatures {
 /// Asks the CPU; on Linux also asks the system for AMX tile data, once per process.
 CpuFeatures detect_cpu();
 
-/// The widest table that `features` allow, or the one named by `wanted`. An empty name wants the widest.
-/// InputError, naming LACUNA_ISA, where the name is unknown or the CPU lacks its instructions.
+/// Returns the widest table that `features` allow, or the one named by `wanted` if that is not empty. Throws
+/// InputError, naming LACUNA_ISA, if the name is unknown or the CPU lacks its instructions.
 KernelTable choose_table(const CpuFeatures& features, std::string_view wanted);
 
-/// Every table this machine can run, scalar first.
+/// Returns every table that this machine can run, scalar first.
 std::vector<KernelTable> supported_tables();
 
-/// The table of this process: the widest, or what the environment variable LACUNA_ISA names.
+/// Returns the table of this process: the widest, or the one that the environment variable LACUNA_ISA names.
 const KernelTable& default_table();
 
 }  // namespace lacuna

@@ -31,8 +31,8 @@ void PackedRows::resize(const KernelTable& kernels, int64_t num_rows, int64_t de
   lay_out(kernels, num_rows, depth, dtype);
   packed_.data.reserve(data_bytes_);
   packed_.sums.reserve(num_rows_);
-  split_.is_made = false;
-  bytes_.is_made = false;
+  int16_.is_made = false;
+  int8_.is_made = false;
 }
 
 PackedRows::RowsOfTile PackedRows::rows_of_tile(int64_t tile) {
@@ -52,8 +52,8 @@ float PackedRows::pack_row(const KernelTable& kernels, const float* source, std:
   return kernels.sum(source, depth_);
 }
 
-/// All rows at once, because the tile is then written from begin to end: a row by itself would touch a line
-/// here and there, and wait for each.
+/// Writes all rows of a tile at once, in the order of memory: one row alone would touch scattered lines and
+/// wait for each.
 void PackedRows::lay_out_tile(int64_t tile, const RowsOfTile& rows) {
   constexpr int64_t kStepBytes = kBf16DepthStep * static_cast<int64_t>(sizeof(bf16));
   for (int64_t k = 0; k < padded_depth_; k += kBf16DepthStep) {
@@ -72,19 +72,19 @@ void PackedRows::pack(const KernelContext& context, ConstMatrix<float> x, std::s
   });
 }
 
-const PackedRows::Form& PackedRows::as_whole_numbers(const KernelContext& context,
-                                                     const WholeRows& whole_rows) {
-  WholeForm& form = &whole_rows == &context.kernels.byte_rows ? bytes_ : split_;
+const PackedRows::Form& PackedRows::as_integers(const KernelContext& context,
+                                                const IntegerActivations& activations) {
+  IntegerForm& form = &activations == &context.kernels.int8_activations ? int8_ : int16_;
   if (form.is_made) return form;
-  const int64_t steps_per_row = whole_rows.steps_per_row(padded_depth_);
+  const int64_t scales_per_row = activations.scales_per_row(padded_depth_);
   form.data.reserve(data_bytes_);
   form.sums.reserve(num_rows_);
-  form.steps.reserve(num_rows_ * steps_per_row);
+  form.scales.reserve(num_rows_ * scales_per_row);
   context.threads.parallel_for(num_rows_, [&](int64_t row, int) {
     const int64_t begin = offset_bytes(row);
     form.sums.data()[row] =
-        whole_rows.round_row(packed_.data.data() + begin, strides_, padded_depth_, form.data.data() + begin,
-                             form.steps.data() + row * steps_per_row);
+        activations.quantize_row(packed_.data.data() + begin, strides_, padded_depth_,
+                                 form.data.data() + begin, form.scales.data() + row * scales_per_row);
   });
   form.is_made = true;
   return form;
@@ -97,10 +97,10 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
   const int64_t panels = num_panels(weights.outputs);
   expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
           "multiply: out holds whole panels for every row");
-  // Enough tasks that threads finish together, and none so large that its sums, which are put aside and taken
-  // up again, leave the second-level cache; each an even number of panels, as products take pairs.
+  // Enough tasks that threads finish together, and none so large that its spilled accumulators leave L2; an
+  // even number of panels each, because kernels take pairs.
   constexpr int64_t kSumsOfTask = 512 * 1024 / sizeof(float);
-  constexpr int64_t kRowsOfTask = 512;  // by 16 panels
+  constexpr int64_t kRowsOfTask = 512;  // with 16 panels
   static_assert(kRowsOfTask % kRowTile == 0, "tasks begin with a whole tile");
   const int64_t fair_share = panels / (8 * static_cast<int64_t>(context.threads.size()));
   const int64_t fitting = kSumsOfTask / (kPanelWidth * std::clamp<int64_t>(rows.num_rows(), 1, kRowsOfTask));
@@ -109,20 +109,21 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
 
   const KernelTable& kernels = context.kernels;
   const bool is_bf16 = rows.dtype() == DType::kBF16;
-  const WholeRows* const whole_rows =
-      is_bf16 ? kernels.whole_rows(weights.quantisation, context.int8_activations) : nullptr;
+  const IntegerActivations* const activations =
+      is_bf16 ? kernels.integer_activations(weights.quantisation, context.int8_activations) : nullptr;
   const PackedRows::Form& form =
-      whole_rows != nullptr ? rows.as_whole_numbers(context, *whole_rows) : rows.packed();
-  const int64_t steps_per_row = whole_rows != nullptr ? whole_rows->steps_per_row(rows.padded_depth()) : 1;
+      activations != nullptr ? rows.as_integers(context, *activations) : rows.packed();
+  const int64_t scales_per_row =
+      activations != nullptr ? activations->scales_per_row(rows.padded_depth()) : 1;
   const auto dense = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
-  const auto quantised = whole_rows != nullptr ? whole_rows->panel_product
-                         : is_bf16             ? kernels.panel_product_bf16_quantised
-                                               : kernels.panel_product_f32_quantised;
+  const auto quantised = activations != nullptr ? activations->panel_product
+                         : is_bf16              ? kernels.panel_product_bf16_quantised
+                                                : kernels.panel_product_f32_quantised;
   const auto panel_product = weights.is_quantised() ? quantised : dense;
 
   const int64_t tasks = (panels + panels_per_task - 1) / panels_per_task * row_blocks;
   context.threads.parallel_for(tasks, [&](int64_t task, int) {
-    // All rows in turn, while the panels are still in the cache.
+    // All rows of the block, while the panels are still in the cache.
     const int64_t first = task / row_blocks * panels_per_task;
     const int64_t first_row = task % row_blocks * kRowsOfTask;
     PanelProduct product;
@@ -137,8 +138,8 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
     product.out_stride = out.stride;
     product.quantisation = weights.quantisation;
     product.row_sums = form.sums.data() + first_row;
-    if (whole_rows != nullptr) product.row_steps = form.steps.data() + first_row * steps_per_row;
-    product.steps_per_row = steps_per_row;
+    if (activations != nullptr) product.row_scales = form.scales.data() + first_row * scales_per_row;
+    product.scales_per_row = scales_per_row;
     panel_product(product);
     if (bias == nullptr) return;
     const int64_t begin = first * kPanelWidth;

@@ -1,4 +1,4 @@
-// Products of rows with packed matrices, shared among threads.
+// GEMM of packed rows with packed weights, shared among threads.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,26 @@
 
 namespace lacuna {
 
-/// What every computation needs beside its operands.
+/// Kernels, threads and settings that every computation takes.
 struct KernelContext {
   const KernelTable& kernels;
   ThreadPool& threads;
-  /// Rows of KernelTable::byte_rows for weights that it takes. Of multiply(): a Model has a setting of its
-  /// own.
+  /// Quantizes activations to int8 for weights that KernelTable::int8_activations takes. For multiply(): a
+  /// Model has a setting of its own.
   bool int8_activations = false;
 };
 
-/// Rows laid out for products with matrices of one dtype. Pack once, multiply with several matrices (q, k and
-/// v; gate and up). Keeps its memory between uses.
+/// Activations packed for matmuls with weights of one dtype. Pack once, multiply with several matrices (q, k
+/// and v; gate and up). Keeps its memory between uses.
 class PackedRows {
  public:
-  /// Takes rows[i] of x as row i; all of x's rows in order where `rows` is empty.
+  /// Packs rows[i] of x as row i, or all rows of x in order if `rows` is empty.
   ///   x  [*, depth] f32     rows  indices into x, any order, repeats allowed
   void pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows, DType dtype);
 
-  /// Takes num_rows rows that row_of(i, float* space) gives: a pointer to the `depth` numbers of row i, which
-  /// it may compute into `space`, so that what it computes never passes through memory. Called from several
-  /// threads; it must not pack rows itself.
+  /// Packs num_rows rows that row_of(i, float* space) returns: a pointer to the `depth` values of row i,
+  /// which it may compute into `space`, so that they never pass through memory. Called from several threads;
+  /// it must not pack rows itself.
   template <typename RowOf>
   void pack_each(const KernelContext& context, int64_t num_rows, int64_t depth, DType dtype, RowOf&& row_of) {
     resize(context.kernels, num_rows, depth, dtype);
@@ -48,23 +48,23 @@ class PackedRows {
     });
   }
 
-  /// Memory of so many rows once packed.
+  /// Bytes of `num_rows` packed rows.
   static int64_t bytes_for(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
-  /// Memory that uses so far have left, of packed rows and of whole numbers.
-  int64_t bytes() const { return packed_.data.size() + split_.data.size() + bytes_.data.size(); }
+  /// Bytes allocated so far, for packed and for quantized rows.
+  int64_t bytes() const { return packed_.data.size() + int16_.data.size() + int8_.data.size(); }
 
-  /// What products read of the rows.
+  /// One representation of the rows, as kernels read it.
   struct Form {
     Buffer<std::byte> data;  ///< laid out by strides()
-    Buffer<float> sums;      ///< of the numbers of each row, as they are here
-    Buffer<float> steps;     ///< of whole numbers, [num_rows, steps of a row]
+    Buffer<float> sums;      ///< [num_rows], sum of each row as represented
+    Buffer<float> scales;    ///< [num_rows, scales_per_row], of integer rows
   };
   const Form& packed() const { return packed_; }
-  /// The packed rows, which are bf16, as whole numbers; made when they are first asked for.
-  ///   whole_rows  of the kernels that the rows were packed for
-  const Form& as_whole_numbers(const KernelContext& context, const WholeRows& whole_rows);
+  /// The packed bf16 rows as integers, quantized at the first call.
+  ///   activations  a member of the table that the rows were packed for
+  const Form& as_integers(const KernelContext& context, const IntegerActivations& activations);
   const RowStrides& strides() const { return strides_; }
-  /// From the begin of the first row to that of `row`.
+  /// Byte offset of `row`.
   int64_t offset_bytes(int64_t row) const { return strides_.offset(row, 0) * element_bytes_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t padded_depth() const { return padded_depth_; }
@@ -72,28 +72,28 @@ class PackedRows {
   DType dtype() const { return dtype_; }
 
  private:
-  /// Sixteen rows, or the last ones, each in one piece.
+  /// Sixteen rows, or the remaining ones, each contiguous.
   struct RowsOfTile {
     std::byte* data;
-    int64_t row_bytes;  // from one to the next
+    int64_t row_bytes;  // from one row to the next
     int64_t count;
   };
 
   void lay_out(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
   void resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
-  /// Where they lie at last, or, if that is in tiles, space of this thread.
+  /// Rows of a tile: in the buffer, or, if the buffer is in tiles, in scratch memory of this thread.
   RowsOfTile rows_of_tile(int64_t tile);
-  /// Returns the sum of the packed numbers.
+  /// Packs one row. Returns the sum of its packed values.
   float pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const;
   void lay_out_tile(int64_t tile, const RowsOfTile& rows);
 
-  struct WholeForm : Form {
+  struct IntegerForm : Form {
     bool is_made = false;
   };
 
   Form packed_;
-  WholeForm split_;
-  WholeForm bytes_;
+  IntegerForm int16_;
+  IntegerForm int8_;
   int64_t num_rows_ = 0;
   int64_t depth_ = 0;
   int64_t padded_depth_ = 0;
@@ -106,7 +106,7 @@ class PackedRows {
 
 /// out[i, n] = sum over k of rows[i, k] * weights[n, k] + bias[n]
 /// Weights have the dtype of the rows, or are quantised.
-///   rows  become whole numbers where the table wants that for such weights; their packed form stays
+///   rows  quantized where the table has integer kernels for such weights; the packed form is kept
 ///   out   [num_rows, outputs] with stride >= outputs rounded up to 16: the padding is written too
 ///   bias  [outputs] or null
 /// The bits of out[i, :] depend on row i alone.

@@ -1,11 +1,11 @@
-// One instruction set is one table of functions. scalar/ is the definition; the others agree with it within
-// bounds that follow from the inputs (see tests/kernels/).
+// Kernels of one instruction set, as a table of functions. scalar/ is the definition; the others agree with
+// it within bounds that follow from the inputs (see tests/kernels/).
 //
-// Promise of every function: the bits of a row's result depend on that row's inputs alone, never on how many
-// rows share the call. Each output element of a product is added up over k = 0, 1, 2, ... in one order, which
-// an instruction set chooses within every 32 inputs; a sum may be put aside at each multiple of 32 and taken
-// up again. Products of rows of whole numbers are exact within each group, or, where the quantisation scales
-// sums, within as many inputs as the instruction set chooses; these sums are then added up in order.
+// Batch invariance: the bits of a row's result depend on that row's inputs alone, never on how many rows
+// share the call. Each output of a GEMM is accumulated over k = 0, 1, 2, ... in one order, which an
+// instruction set chooses within every 32 inputs; a partial sum may be spilled and reloaded at multiples of
+// 32. Accumulators of integer activations are exact within each group or, with one scale per output channel,
+// within a number of inputs that the instruction set chooses; they are then added in order.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,22 @@
 
 namespace lacuna {
 
-inline constexpr int64_t kRowTile = 16;  // of AMX
+inline constexpr int64_t kRowTile = 16;  // rows of an AMX tile
 
-/// Where packed rows lie. In elements; element k of row r is at
-///   r / 16 * tile + r % 16 * row + k / 32 * step + k % 32
+/// Layout of packed rows, in elements. Element k of row r is at
+///   r / 16 * tile + r % 16 * row + k / 32 * k_step + k % 32
 struct RowStrides {
-  int64_t row = 0;   ///< from one row to the next of the same sixteen
-  int64_t step = 0;  ///< from 32 inputs to the next 32
-  int64_t tile = 0;  ///< from sixteen rows to the next
+  int64_t row = 0;     ///< from one row to the next within a tile of 16
+  int64_t k_step = 0;  ///< from 32 inputs to the next 32
+  int64_t tile = 0;    ///< from one tile of 16 rows to the next
 
-  /// Each row in one piece.
+  /// Each row is contiguous.
   static constexpr RowStrides in_rows(int64_t stride) { return {stride, kBf16DepthStep, kRowTile * stride}; }
 
-  /// 32 inputs of sixteen rows (of all, where they are fewer) in one piece: a tile of AMX.
+  /// 32 inputs of 16 rows (or of all, if there are fewer) are contiguous: an AMX tile.
   static constexpr RowStrides in_tiles(int64_t num_rows, int64_t padded_depth) {
-    // An odd number of what products take at a time lies between sixteen rows and the next: were it a power
-    // of two, the same inputs of all rows would fall into the same few sets of the caches.
+    // An odd number of slices lies between one tile of rows and the next: with a power of two, the same
+    // inputs of all rows would map to a few cache sets.
     constexpr int64_t kSlice = 256;
     const int64_t rows = std::min(num_rows, kRowTile);
     return {kBf16DepthStep, rows * kBf16DepthStep,
@@ -39,47 +39,48 @@ struct RowStrides {
   }
 
   constexpr int64_t offset(int64_t r, int64_t k) const {
-    return r / kRowTile * tile + r % kRowTile * row + k / kBf16DepthStep * step + k % kBf16DepthStep;
+    return r / kRowTile * tile + r % kRowTile * row + k / kBf16DepthStep * k_step + k % kBf16DepthStep;
   }
 };
 
 /// out[r, n] = sum over k of a[r, k] * w[n, k], for whole panels of 16 outputs (see panels.h).
 struct PanelProduct {
-  const void* a = nullptr;    ///< rows [num_rows, depth], packed or as whole numbers; float for f32
-  RowStrides a_strides = {};  ///< in rows, or, for bf16 where the table takes them, in tiles
+  const void* a = nullptr;    ///< rows [num_rows, depth], packed or as integers; float for f32
+  RowStrides a_strides = {};  ///< in rows or, for bf16 if the table takes them, in tiles
   int64_t num_rows = 0;
   const void* panels = nullptr;
   int64_t panel_stride = 0;  ///< elements, or bytes of quantised panels, from one panel to the next
   int64_t num_panels = 0;
-  int64_t depth = 0;     ///< K; for bf16 a multiple of 32; of rows of whole numbers all that they hold
+  int64_t depth = 0;     ///< K; a multiple of 32 for bf16; the padded K for integer rows
   float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
   int64_t out_stride = 0;
-  bool accumulate = false;           ///< continue the chains from what out holds instead of from zero; not
-                                     ///< of whole numbers, nor where the quantisation scales sums
-  Quantisation quantisation = {};    ///< of the panels, for products with quantised weights
-  const float* row_sums = nullptr;   ///< [num_rows] of the numbers as they are here, where the quantisation
-                                     ///< scales sums
-  const float* row_steps = nullptr;  ///< [num_rows, steps_per_row] of rows of whole numbers
-  int64_t steps_per_row = 1;
+  bool accumulate = false;            ///< start from the values of `out` instead of zero; not for integer
+                                      ///< rows or with one scale per output channel
+  Quantisation quantisation = {};     ///< of the panels, if they are quantized
+  const float* row_sums = nullptr;    ///< [num_rows] sum of each row as represented, with one scale per
+                                      ///< output channel
+  const float* row_scales = nullptr;  ///< [num_rows, scales_per_row] of integer rows
+  int64_t scales_per_row = 1;
 };
 
-/// Rows of bf16 as whole numbers of steps, for products with quantised weights.
-struct WholeRows {
-  /// Rounds the numbers of a packed row to whole numbers x / step.
+/// Dynamic activation quantization: bf16 rows as integers, with one scale per row or group of inputs, and the
+/// GEMM of such rows with quantized weights.
+struct IntegerActivations {
+  /// Rounds the values of a packed row to integers x / scale.
   ///   packed  as pack_row_bf16 wrote it and `strides` place it
-  ///   out     as many bytes, placed alike; how whole numbers lie there is the table's matter
-  ///   steps   [steps_per_row(padded_count)]; no number for inputs that hold infinity or NaN, and so are then
-  ///           all the row's outputs
-  /// Returns the sum of the numbers that they stand for; no number if a step is none.
-  float (*round_row)(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
-                     float* steps) = nullptr;
+  ///   out     the same number of bytes in the same layout; the table defines how integers are placed there
+  ///   scales  [scales_per_row(padded_count)]; NaN for inputs that hold infinity or NaN, which makes all
+  ///           outputs of the row NaN
+  /// Returns the sum of the dequantized values; NaN if a scale is NaN.
+  float (*quantize_row)(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
+                        float* scales) = nullptr;
   void (*panel_product)(const PanelProduct&) = nullptr;
-  bool (*takes)(const Quantisation&) = nullptr;  ///< whether there is a product with such weights
-  int64_t inputs_per_step = 0;                   ///< a multiple of 32; 0: one step for the row
+  bool (*takes)(const Quantisation&) = nullptr;  ///< whether there is a GEMM for such weights
+  int64_t inputs_per_scale = 0;                  ///< a multiple of 32; 0: one scale per row
 
-  explicit operator bool() const { return round_row != nullptr; }
-  int64_t steps_per_row(int64_t padded_count) const {
-    return inputs_per_step == 0 ? 1 : (padded_count + inputs_per_step - 1) / inputs_per_step;
+  explicit operator bool() const { return quantize_row != nullptr; }
+  int64_t scales_per_row(int64_t padded_count) const {
+    return inputs_per_scale == 0 ? 1 : (padded_count + inputs_per_scale - 1) / inputs_per_scale;
   }
 };
 
@@ -88,7 +89,7 @@ struct MaxIndex {
   int64_t index;  ///< the lowest index that holds the largest value
 };
 
-/// Sums over e_i = exp(x_i - max).
+/// Sums over e_i = exp(x_i - max), for softmax statistics.
 struct ExpSums {
   double sum;       ///< of e_i
   double weighted;  ///< of e_i * (x_i - max), 0 where e_i is 0
@@ -101,35 +102,35 @@ struct KernelTable {
   /// that hold bf16 values).
   int64_t bf16_row_element_bytes;
 
-  bool takes_bf16_rows_in_tiles;  ///< and multiplies them faster than rows in one piece
+  bool takes_bf16_rows_in_tiles;  ///< and multiplies them faster than contiguous rows
 
   /// Rounds x[0, count) to bf16 (nearest even) and fills [count, padded_count) with zeros. Returns the sum of
   /// what it wrote.
   float (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
 
-  /// Whole numbers of 16 bits, in steps of a power of two. Numbers of at least 1/128 of the row's greatest
-  /// keep their value (but the greatest may lose one step of 32,640), unless that is below 2^-112; smaller
-  /// ones are rounded to whole steps.
-  WholeRows split_rows;
-  /// Whole numbers of 8 bits: every 256 inputs have the 127th part of their greatest number as step, or are
-  /// zeros where that number is below 2^-112. Faster, and coarser than bf16: only on request.
-  WholeRows byte_rows;
+  /// int16 activations, with a power-of-two scale per row. Exact for values of at least 1/128 of the row
+  /// maximum (but the maximum may lose one of 32,640 steps), unless the maximum is below 2^-112; smaller
+  /// values are rounded to multiples of the scale.
+  IntegerActivations int16_activations;
+  /// int8 activations: every 256 inputs have the scale max / 127, or are zero if the maximum is below 2^-112.
+  /// Faster, and coarser than bf16: only on request.
+  IntegerActivations int8_activations;
 
-  /// What rows of bf16 become for weights with this quantisation; null: they stay as they are packed.
-  const WholeRows* whole_rows(const Quantisation& quantisation, bool int8_activations) const {
+  /// Quantization of bf16 rows for weights of this format; null: they stay bf16.
+  const IntegerActivations* integer_activations(const Quantisation& quantisation, bool use_int8) const {
     if (quantisation.bits == 0) return nullptr;
-    if (int8_activations && byte_rows && byte_rows.takes(quantisation)) return &byte_rows;
-    return split_rows && split_rows.takes(quantisation) ? &split_rows : nullptr;
+    if (use_int8 && int8_activations && int8_activations.takes(quantisation)) return &int8_activations;
+    return int16_activations && int16_activations.takes(quantisation) ? &int16_activations : nullptr;
   }
 
   void (*panel_product_f32)(const PanelProduct&);
-  /// Products of bf16 values, accumulated in f32.
+  /// GEMM of bf16 values, accumulated in f32.
   void (*panel_product_bf16)(const PanelProduct&);
 
-  /// Products of rows packed for f32, or for bf16, with quantised weights; the panels hold at least `depth`
-  /// inputs. Weights are widened to f32, but to bf16 (rounded to nearest even) where the hardware multiplies
-  /// bf16 and the rows are bf16. Where the quantisation scales sums, rows are multiplied with values, and the
-  /// sums then scaled.
+  /// GEMM of rows packed for f32, or for bf16, with quantized weights; the panels hold at least `depth`
+  /// inputs. Weights are dequantized to f32, or to bf16 (rounded to nearest even) if the hardware multiplies
+  /// bf16 and the rows are bf16. With one scale per output channel, rows are multiplied with 8-bit values,
+  /// and accumulators are scaled.
   void (*panel_product_f32_quantised)(const PanelProduct&);
   void (*panel_product_bf16_quantised)(const PanelProduct&);
 
@@ -164,11 +165,12 @@ struct KernelTable {
   /// x[i] *= y[i].
   void (*multiply)(float* x, const float* y, int64_t count);
 
-  /// out[i] = codes[i], as f32 or as bf16, which holds codes of 8 bits exactly.
+  /// Dequantizes int8 without a scale: out[i] = codes[i], as f32 or as bf16, which holds 8-bit values
+  /// exactly.
   void (*widen_codes_f32)(const int8_t* codes, int64_t count, float* out);
   void (*widen_codes_bf16)(const int8_t* codes, int64_t count, bf16* out);
 
-  /// count >= 1; NaN never wins.
+  /// The largest of count >= 1 values. NaNs are ignored.
   MaxIndex (*max_index)(const float* x, int64_t count);
 
   ExpSums (*exp_sums)(const float* x, int64_t count, float max);

@@ -1,5 +1,5 @@
-// One table per instruction set. Only dispatch.cpp and the wider tables call these: a table may be looked at
-// anywhere, but its functions run only where the CPU has the instructions. That is why the tables are
+// One table per instruction set. Only dispatch.cpp and the wider tables call these functions: a table may be
+// read anywhere, but its kernels run only where the CPU has the instructions. That is why tables are
 // constants: code that fills one would itself be compiled for the instruction set.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Plain definitions to hold the kernels against, and what tests of several files share.
+// Plain definitions to compare the kernels with, and helpers that several tests share.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ inline std::vector<float> random_values(uint64_t seed, int64_t count, double sca
   return values;
 }
 
-/// What arithmetic in `dtype` sees of `value`.
+/// `value` rounded to `dtype`.
 inline float rounded(DType dtype, float value) {
   return dtype == DType::kBF16 ? static_cast<float>(bf16(value)) : value;
 }
@@ -50,7 +50,7 @@ inline void round_all(DType dtype, std::vector<float>& values) {
   for (float& value : values) value = rounded(dtype, value);
 }
 
-/// The product of `num_rows` rows with all panels of `weights`.
+/// The PanelProduct of `num_rows` rows with all panels of `weights`.
 inline PanelProduct product_of(const void* rows, int64_t row_stride, int64_t num_rows,
                                const PanelView& weights, float* out, int64_t out_stride) {
   PanelProduct product;
@@ -98,13 +98,13 @@ class Panels {
   PanelView view_;
 };
 
-/// An exact value, and how far a computation may stray from it.
+/// An exact value, and the largest error that a computation may have.
 struct Expected {
   double value = 0;
   double bound = 0;
 };
 
-/// sum over k of a[k] * b[k], and the rounding of as many f32 additions in any order.
+/// sum over k of a[k] * b[k], with the rounding of that number of f32 additions in any order.
 inline Expected dot(const float* a, const float* b, int64_t depth, double initial = 0) {
   double sum = initial;
   double absolute = std::abs(initial);

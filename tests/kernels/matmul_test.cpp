@@ -33,7 +33,7 @@ class Multiply : public testing::TestWithParam<KernelTable> {
   }
 };
 
-TEST_P(Multiply, EqualsTheDefinitionForAnyOutputsAndDepth) {
+TEST_P(Multiply, EqualsTheDefinitionForAnyNumberOfOutputsAndInputs) {
   constexpr int64_t kRows = 27;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const int64_t inputs : {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 513}) {
@@ -91,7 +91,7 @@ TEST_P(Multiply, TakesRowsInAnyOrderWithRepeatsFromStridedRows) {
   }
 }
 
-TEST_P(Multiply, PacksRowsThatAreComputedOnTheWayAsThoseThatLieInMemory) {
+TEST_P(Multiply, PacksRowsComputedOnTheFlyLikeRowsInMemory) {
   constexpr int64_t kRows = 37;
   constexpr int64_t kInputs = 45;
   const std::vector<float> x = test::random_values(15, kRows * kInputs);
@@ -184,12 +184,12 @@ TEST_P(Multiply, GivesTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
-TEST_P(Multiply, OfNoRowsDoesNothing) {
+TEST_P(Multiply, OfZeroRowsDoesNothing) {
   const Panels w(DType::kF32, test::random_values(2, 16), 16, 1);
   EXPECT_TRUE(product({nullptr, 0, 1}, {}, w.view()).empty());
 }
 
-TEST_P(Multiply, RefusesWhatDoesNotFit) {
+TEST_P(Multiply, RefusesMismatchedShapes) {
   const std::vector<float> x = test::random_values(1, 4 * 10);
   const Panels w(DType::kF32, test::random_values(2, 17 * 10), 17, 10);
   const Panels deeper(DType::kF32, test::random_values(2, 17 * 11), 17, 11);

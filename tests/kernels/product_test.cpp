@@ -1,4 +1,4 @@
-// The product of every instruction set's table, straight through the table.
+// The GEMM of every instruction set's table, called through the table.
 #include "definitions.h"
 
 namespace lacuna {
@@ -17,7 +17,7 @@ std::vector<int64_t> row_counts() {
   return counts;
 }
 
-/// Rows as a table wants them, starting at any element and with any stride.
+/// Rows packed for a table, starting at any element and with any stride.
 class TableRows {
  public:
   TableRows(const KernelTable& table, DType dtype, const std::vector<float>& values, int64_t num_rows,
@@ -44,7 +44,7 @@ class TableRows {
   Buffer<std::byte> memory_;
 };
 
-class Products : public testing::TestWithParam<KernelTable> {
+class PanelMatmul : public testing::TestWithParam<KernelTable> {
  protected:
   void run(DType dtype, const PanelProduct& product) const {
     (dtype == DType::kBF16 ? GetParam().panel_product_bf16 : GetParam().panel_product_f32)(product);
@@ -104,35 +104,35 @@ class Products : public testing::TestWithParam<KernelTable> {
   }
 };
 
-TEST_P(Products, OfF32EqualTheDefinitionAtEveryShape) {
+TEST_P(PanelMatmul, OfF32EqualTheDefinitionAtEveryShape) {
   for (const int64_t depth :
        {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 383, 384, 385, 511, 512, 513, 700, 800}) {
     check(DType::kF32, depth, {});
   }
 }
 
-TEST_P(Products, OfBf16EqualTheDefinitionAtEveryShape) {
+TEST_P(PanelMatmul, OfBf16EqualTheDefinitionAtEveryShape) {
   for (const int64_t depth :
        {1, 2, 7, 31, 32, 33, 64, 255, 256, 257, 383, 384, 385, 511, 512, 513, 700, 800}) {
     check(DType::kBF16, depth, {});
   }
 }
 
-TEST_P(Products, TakeAnyStrideAndStart) {
+TEST_P(PanelMatmul, TakeAnyStrideAndStart) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     check(dtype, 65, {.unused_in_rows = 5, .unused_in_out = 3, .unused_in_panels = 64, .start = 1});
     check(dtype, 300, {.unused_in_rows = 32, .unused_in_out = 17, .unused_in_panels = 96, .start = 7});
   }
 }
 
-TEST_P(Products, ContinueFromWhatOutHolds) {
+TEST_P(PanelMatmul, AccumulateIntoOut) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const int64_t depth : {1, 33, 600}) check(dtype, depth, {.unused_in_out = 2, .accumulate = true});
   }
 }
 
-// Attention relies on it: its runs of tiles are parts of one chain of additions.
-TEST_P(Products, InPartsAlongTheDepthHaveTheBitsOfOneProduct) {
+// Attention relies on this: its runs of tiles are parts of one accumulation.
+TEST_P(PanelMatmul, SplitAlongKHaveTheBitsOfOneCall) {
   constexpr int64_t kRows = 29;
   constexpr int64_t kDepth = 1600;
   constexpr int64_t kOutputs = 48;
@@ -167,12 +167,12 @@ TEST_P(Products, InPartsAlongTheDepthHaveTheBitsOfOneProduct) {
   }
 }
 
-// Tiles of AMX take denormals for zeros, whatever their height.
-TEST_P(Products, OfFewRowsHaveTheBitsOfManyForTinyNumbersToo) {
+// AMX tiles flush subnormals to zero, whatever their height.
+TEST_P(PanelMatmul, OfFewRowsHaveTheBitsOfManyForSubnormalsToo) {
   constexpr int64_t kRows = 33;
   constexpr int64_t kDepth = 96;
   constexpr int64_t kOutputs = 48;
-  // Products around the least normal number of f32, so that sums are denormals as often as not.
+  // PanelMatmul around the smallest normal f32, so that about half of the accumulators are subnormal.
   const auto tiny = [](std::vector<float> values) {
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = std::ldexp(values[i], -60 - static_cast<int>(i % 7));
@@ -195,8 +195,8 @@ TEST_P(Products, OfFewRowsHaveTheBitsOfManyForTinyNumbersToo) {
   }
 }
 
-// Sums of more than 256 inputs are put aside between slices, block by block of 32 rows.
-TEST_P(Products, OfManyRowsLaidOutAsTheTableTakesThemHaveTheBitsOfEachRowAlone) {
+// Accumulators over more than 256 inputs are spilled between slices, block by block of 32 rows.
+TEST_P(PanelMatmul, OfManyRowsInTheTablesLayoutHaveTheBitsOfEachRowAlone) {
   const int64_t element_bytes = GetParam().bf16_row_element_bytes;
   constexpr int64_t kMostRows = 1030;
   constexpr int64_t kOutputs = 80;
@@ -237,7 +237,7 @@ TEST_P(Products, OfManyRowsLaidOutAsTheTableTakesThemHaveTheBitsOfEachRowAlone) 
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, Products, testing::ValuesIn(supported_tables()), test::table_name);
+INSTANTIATE_TEST_SUITE_P(EveryTable, PanelMatmul, testing::ValuesIn(supported_tables()), test::table_name);
 
 }  // namespace
 }  // namespace lacuna

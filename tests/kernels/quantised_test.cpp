@@ -1,4 +1,4 @@
-// Products with quantised weights, through the table and through multiply().
+// GEMM with quantized weights, through the table and through multiply().
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -33,7 +33,8 @@ std::string name_of(const Quantisation& quantisation) {
          (quantisation.two_levels ? ", two levels" : "");
 }
 
-/// Random codes and scales, placed element by element as panels.h describes them, and the weights they mean.
+/// Random quantized values and scales, placed element by element as panels.h describes them, and the weights
+/// that they stand for.
 class RandomPanels {
  public:
   RandomPanels(const Quantisation& quantisation, int64_t outputs, int64_t inputs)
@@ -62,13 +63,13 @@ class RandomPanels {
       double largest_scale = output_scale;
       double largest_minimum = 0;
       for (int64_t g = 0; g < groups; ++g) {
-        // Halves of whole numbers: f16 and f32 both hold them.
+        // Multiples of 1/16 and 1/128: f16 and f32 both hold them.
         float scale = static_cast<float>(1 + one_of(200)) / 128;
         float minimum = static_cast<float>(one_of(400) - 200) / 16;
         if (quantisation.two_levels) {
-          const int64_t step = one_of(18);  // 0 is a step as well
-          scale = static_cast<float>(step);
-          minimum = static_cast<float>(one_of(static_cast<uint64_t>(256 - 15 * step)));
+          const int64_t integer_scale = one_of(18);  // 0 is valid as well
+          scale = static_cast<float>(integer_scale);
+          minimum = static_cast<float>(one_of(static_cast<uint64_t>(256 - 15 * integer_scale)));
         }
         if (!quantisation.two_levels) largest_scale = std::max<double>(largest_scale, scale);
         if (!quantisation.two_levels && quantisation.has_minimum)
@@ -93,14 +94,14 @@ class RandomPanels {
         }
       }
       const double greatest_code = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
-      greatest_parts_.push_back(greatest_code * largest_scale + largest_minimum);
+      largest_parts_.push_back(greatest_code * largest_scale + largest_minimum);
     }
   }
 
   const PanelView& view() const { return view_; }
   const float* weights(int64_t n) const { return weights_.data() + n * inputs_; }
-  /// The most that a code's and a minimum's parts in a weight may be, which take each other back.
-  double greatest_part(int64_t n) const { return greatest_parts_[static_cast<size_t>(n)]; }
+  /// Largest magnitude of the scaled quantized value and of the minimum in a weight; the two may cancel.
+  double largest_part(int64_t n) const { return largest_parts_[static_cast<size_t>(n)]; }
 
  private:
   static void place_scale(const Quantisation& quantisation, std::byte* panel, int64_t index, float value) {
@@ -123,7 +124,7 @@ class RandomPanels {
   Buffer<std::byte> memory_;
   PanelView view_;
   std::vector<float> weights_;
-  std::vector<double> greatest_parts_;
+  std::vector<double> largest_parts_;
 };
 
 struct TableAndRows {
@@ -131,7 +132,7 @@ struct TableAndRows {
   bool int8_activations;
 };
 
-class QuantisedProducts : public testing::TestWithParam<TableAndRows> {
+class QuantisedMatmul : public testing::TestWithParam<TableAndRows> {
  protected:
   const KernelTable& table_ = GetParam().table;
   ThreadPool threads_{2};
@@ -147,32 +148,33 @@ class QuantisedProducts : public testing::TestWithParam<TableAndRows> {
     return out;
   }
 
-  /// What rows become for such weights, or null.
-  const WholeRows* whole_rows(DType dtype, const Quantisation& quantisation) const {
-    return dtype == DType::kBF16 ? table_.whole_rows(quantisation, GetParam().int8_activations) : nullptr;
+  /// Quantization of activations for such weights, or null.
+  const IntegerActivations* activations(DType dtype, const Quantisation& quantisation) const {
+    return dtype == DType::kBF16 ? table_.integer_activations(quantisation, GetParam().int8_activations)
+                                 : nullptr;
   }
 
-  /// Whether the table rounds weights to bf16 on their way.
+  /// Whether the table rounds dequantized weights to bf16.
   bool rounds_weights(DType rows_dtype) const {
     return rows_dtype == DType::kBF16 && table_.bf16_row_element_bytes == sizeof(bf16);
   }
 
-  /// What products with such weights see of a row whose numbers the dtype holds.
+  /// The values of a row (which the dtype holds) after quantization of activations for such weights.
   std::vector<float> seen(DType rows_dtype, const Quantisation& quantisation, const float* x,
                           int64_t depth) const {
     std::vector<float> row(x, x + depth);
-    const WholeRows* const whole = whole_rows(rows_dtype, quantisation);
+    const IntegerActivations* const whole = activations(rows_dtype, quantisation);
     if (whole == nullptr) return row;
-    const int64_t run = whole->inputs_per_step == 0 ? depth : whole->inputs_per_step;
+    const int64_t run = whole->inputs_per_scale == 0 ? depth : whole->inputs_per_scale;
     for (int64_t begin = 0; begin < depth; begin += run) {
       const std::span<float> numbers(row.data() + begin, static_cast<size_t>(std::min(run, depth - begin)));
-      float greatest = 0;
-      for (const float value : numbers) greatest = std::max(greatest, std::abs(value));
-      const bool is_byte = whole == &table_.byte_rows;
-      const float step = is_byte ? greatest / 127 : std::ldexp(1.0F, std::ilogb(greatest) - 14);
-      const float steps_in_one = is_byte ? 127 / greatest : 1 / step;
+      float maximum = 0;
+      for (const float value : numbers) maximum = std::max(maximum, std::abs(value));
+      const bool is_byte = whole == &table_.int8_activations;
+      const float scale = is_byte ? maximum / 127 : std::ldexp(1.0F, std::ilogb(maximum) - 14);
+      const float inverse = is_byte ? 127 / maximum : 1 / scale;
       for (float& value : numbers)
-        value = std::min(std::nearbyint(value * steps_in_one), is_byte ? 127.0F : 32639.0F) * step;
+        value = std::min(std::nearbyint(value * inverse), is_byte ? 127.0F : 32639.0F) * scale;
     }
     return row;
   }
@@ -182,25 +184,25 @@ class QuantisedProducts : public testing::TestWithParam<TableAndRows> {
     const float* w = panels.weights(n);
     Expected expected = test::dot(x, w, depth);
     const bool scales_sums = panels.view().quantisation.scales_sums();
-    const bool is_whole = whole_rows(rows_dtype, panels.view().quantisation) != nullptr;
-    // Of whole numbers, sums of groups, or of at least 256 inputs, are exact; each is made a float, scaled,
-    // and added with its minimum.
+    const bool is_integer = activations(rows_dtype, panels.view().quantisation) != nullptr;
+    // Accumulators of integer activations are exact over a group, or over at least 256 inputs; each is
+    // converted to f32, scaled, and added with its minimum.
     const int64_t exact = scales_sums ? 256 : panels.view().quantisation.group;
-    const int64_t roundings = is_whole ? 4 + 3 * (depth / exact + 1) : depth + 2;
+    const int64_t roundings = is_integer ? 4 + 3 * (depth / exact + 1) : depth + 2;
     for (int64_t k = 0; k < depth; ++k) {
-      // Sums of rows times values are exact, but the values may be larger than weights.
-      if (scales_sums || is_whole) {
+      // Accumulators of rows times 8-bit values are exact, but these values may be larger than weights.
+      if (scales_sums || is_integer) {
         expected.bound +=
-            static_cast<double>(roundings) * test::kEpsilon * std::abs(x[k]) * panels.greatest_part(n);
+            static_cast<double>(roundings) * test::kEpsilon * std::abs(x[k]) * panels.largest_part(n);
       }
-      if (rounds_weights(rows_dtype) && !scales_sums && !is_whole)
+      if (rounds_weights(rows_dtype) && !scales_sums && !is_integer)
         expected.bound += 0x1p-8 * std::abs(double{x[k]} * w[k]);
     }
     return expected;
   }
 };
 
-TEST_P(QuantisedProducts, EqualTheDefinitionInEveryFormatAtEveryShape) {
+TEST_P(QuantisedMatmul, EqualTheDefinitionInEveryFormatAtEveryShape) {
   constexpr int64_t kRows = 13;
   for (const Quantisation& quantisation : all_quantisations()) {
     for (const int64_t inputs : {1, 5, 16, 31, 32, 40, 256, 289, 800}) {
@@ -227,7 +229,7 @@ TEST_P(QuantisedProducts, EqualTheDefinitionInEveryFormatAtEveryShape) {
   }
 }
 
-TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
+TEST_P(QuantisedMatmul, GiveARowTheSameBitsAloneAndInAnyBatch) {
   constexpr int64_t kRows = 600;
   constexpr int64_t kInputs = 800;
   constexpr int64_t kOutputs = 50;
@@ -259,9 +261,9 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
-/// Panels whose output's scale is 1 and minimum 0: every code of 8 bits, or every step of two levels with
-/// every code.
-TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
+/// Panels with scale 1 and minimum 0 per output channel: every 8-bit value, or every integer scale of two
+/// levels with every 4-bit value.
+TEST_P(QuantisedMatmul, MultiplyEveryQuantizedValueExactly) {
   for (const Quantisation& quantisation : {Quantisation{8, 0, true, true}, kTwoLevels}) {
     const int64_t inputs = quantisation.two_levels ? 18 * 32 : 256;
     const QuantisedLayout layout(quantisation, inputs);
@@ -270,18 +272,18 @@ TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
     for (int64_t lane = 0; lane < kPanelWidth; ++lane) {
       *reinterpret_cast<float*>(panel.data() + QuantisedLayout::output_scale(lane)) = 1;
       for (int64_t k = 0; k < inputs; ++k) {
-        const int64_t step = k / 32;
+        const int64_t group = k / 32;
         const int64_t code = quantisation.two_levels ? k % 16 : k;
-        const int64_t offset = 255 - step * 15;
+        const int64_t offset = 255 - group * 15;
         if (quantisation.two_levels) {
-          panel.data()[layout.scale(lane, step)] = static_cast<std::byte>(step);
-          panel.data()[layout.minimum(lane, step)] = static_cast<std::byte>(offset);
+          panel.data()[layout.scale(lane, group)] = static_cast<std::byte>(group);
+          panel.data()[layout.minimum(lane, group)] = static_cast<std::byte>(offset);
         }
         auto* word = reinterpret_cast<uint32_t*>(panel.data() + layout.word(lane, k));
         *word |= static_cast<uint32_t>(code)
                  << code_shift(quantisation.bits, static_cast<int>(k % layout.codes_per_word()));
         if (lane == 0)
-          values.push_back(static_cast<float>(quantisation.two_levels ? offset + step * code : code));
+          values.push_back(static_cast<float>(quantisation.two_levels ? offset + group * code : code));
       }
     }
     std::vector<float> unit_rows(static_cast<size_t>(inputs * inputs));
@@ -290,12 +292,12 @@ TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       for (const int64_t rows : {int64_t{1}, int64_t{20}, inputs}) {
         const auto out = product({unit_rows.data(), rows, inputs}, {}, dtype, view);
-        // One is 127 steps of a byte, which are not quite one.
-        const bool is_whole_step = whole_rows(dtype, quantisation) != &table_.byte_rows;
+        // In int8, 1 is 127 times a scale that is not quite 1/127.
+        const bool has_power_of_two_scale = activations(dtype, quantisation) != &table_.int8_activations;
         for (int64_t k = 0; k < rows; ++k) {
           const float value = values[static_cast<size_t>(k)];
           ASSERT_NEAR(out[static_cast<size_t>(k * kPanelWidth + 5)], value,
-                      is_whole_step ? 0 : 2 * test::kEpsilon * value)
+                      has_power_of_two_scale ? 0 : 2 * test::kEpsilon * value)
               << name_of(quantisation) << ", input " << k << " of " << rows << " rows";
         }
       }
@@ -303,7 +305,7 @@ TEST_P(QuantisedProducts, TakeValuesAsTheyAre) {
   }
 }
 
-TEST_P(QuantisedProducts, OfTheGreatestNumbersDoNotOverflow) {
+TEST_P(QuantisedMatmul, DoNotOverflowAtTheLargestValues) {
   constexpr int64_t kInputs = 1600;
   for (const Quantisation& quantisation :
        {Quantisation{8, 0, true, true}, Quantisation{8, 16, true, true}, Quantisation{8, 32, true, true},
@@ -327,7 +329,7 @@ TEST_P(QuantisedProducts, OfTheGreatestNumbersDoNotOverflow) {
     }
     const int value = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
     const PanelView view{panel.data(), DType::kF32, kPanelWidth, kInputs, layout.bytes(), quantisation};
-    // The least that a row holds in whole numbers, and, but for what the greatest loses, the greatest.
+    // The most negative value of an integer row, and the largest below the one that loses a step.
     for (const float number : {-1.9921875F, 1.984375F}) {
       const std::vector<float> x(5 * kInputs, number);
       for (const int64_t rows : {1, 2, 5}) {
@@ -341,9 +343,9 @@ TEST_P(QuantisedProducts, OfTheGreatestNumbersDoNotOverflow) {
   }
 }
 
-// All panels in one call, so that slices follow each other in every way: from pair to pair, to a panel by
-// itself, and back to the first for the next pass.
-TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
+// All panels in one call, so that slices follow each other in every way: from pair to pair, to a single
+// panel, and back to the first for the next pass.
+TEST_P(QuantisedMatmul, GiveARowTheSameBitsInEveryOrderOfSlices) {
   constexpr int64_t kOutputs = 5 * kPanelWidth;
   for (const Quantisation& quantisation :
        {Quantisation{8, 32}, Quantisation{4, 32}, Quantisation{8, 16, true, true}, Quantisation{4, 16},
@@ -356,15 +358,15 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
         PackedRows rows;
         rows.pack(context_, all, {}, DType::kBF16);
         std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
-        const WholeRows* const whole_rows = this->whole_rows(DType::kBF16, quantisation);
+        const IntegerActivations* const activations = this->activations(DType::kBF16, quantisation);
         const PackedRows::Form& form =
-            whole_rows != nullptr ? rows.as_whole_numbers(context_, *whole_rows) : rows.packed();
+            activations != nullptr ? rows.as_integers(context_, *activations) : rows.packed();
         PanelProduct whole = test::product_of(form.data.data(), 0, num_rows, w.view(), out.data(), kOutputs);
         whole.a_strides = rows.strides();
         whole.row_sums = form.sums.data();
-        whole.row_steps = form.steps.data();
-        whole.steps_per_row = whole_rows != nullptr ? whole_rows->steps_per_row(inputs) : 1;
-        (whole_rows != nullptr ? whole_rows->panel_product : table_.panel_product_bf16_quantised)(whole);
+        whole.row_scales = form.scales.data();
+        whole.scales_per_row = activations != nullptr ? activations->scales_per_row(inputs) : 1;
+        (activations != nullptr ? activations->panel_product : table_.panel_product_bf16_quantised)(whole);
         for (int64_t row = 0; row < num_rows; row += num_rows < 50 ? 1 : 17) {
           const std::vector<float> alone =
               product({x.data() + row * inputs, 1, inputs}, {}, DType::kBF16, w.view());
@@ -377,8 +379,8 @@ TEST_P(QuantisedProducts, GiveARowTheSameBitsWhateverSlicesItPasses) {
   }
 }
 
-// q, k and v may be kept in formats of their own, and their rows are packed once.
-TEST_P(QuantisedProducts, TakeRowsThatOtherWeightsHaveTaken) {
+// q, k and v may have different formats, and their rows are packed once.
+TEST_P(QuantisedMatmul, ReuseRowsPackedForOtherWeights) {
   constexpr int64_t kInputs = 70;
   constexpr int64_t kOutputs = 40;
   const std::vector<float> x = test::random_values(5, 9 * kInputs);
@@ -391,7 +393,7 @@ TEST_P(QuantisedProducts, TakeRowsThatOtherWeightsHaveTaken) {
     return out;
   };
   PackedRows rows;
-  for (const int64_t count : {9, 4}) {  // the second time from what the first has left
+  for (const int64_t count : {9, 4}) {  // the second time with the memory of the first
     const ConstMatrix<float> some(x.data() + (9 - count) * kInputs, count, kInputs);
     rows.pack(context_, some, {}, DType::kBF16);
     PackedRows fresh;
@@ -406,7 +408,7 @@ TEST_P(QuantisedProducts, TakeRowsThatOtherWeightsHaveTaken) {
   }
 }
 
-TEST_P(QuantisedProducts, OfRowsThatHoldNoNumberAreNone) {
+TEST_P(QuantisedMatmul, OfRowsWithInfinityOrNanAreNan) {
   constexpr int64_t kInputs = 64;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> x = test::random_values(5, 3 * kInputs);
@@ -421,7 +423,7 @@ TEST_P(QuantisedProducts, OfRowsThatHoldNoNumberAreNone) {
   }
 }
 
-TEST_P(QuantisedProducts, OfNoRowsDoNothing) {
+TEST_P(QuantisedMatmul, OfZeroRowsDoNothing) {
   const float unread = 0;
   for (const Quantisation& quantisation : {Quantisation{8, 32}, Quantisation{4, 32, true}}) {
     const RandomPanels w(quantisation, 33, 40);
@@ -431,16 +433,16 @@ TEST_P(QuantisedProducts, OfNoRowsDoNothing) {
   }
 }
 
-// Where weights stay f32, they are the same numbers on every instruction set.
-TEST_P(QuantisedProducts, OfOneInputAreExactlyTheWeights) {
+// Where weights are dequantized to f32, they have the same values on every instruction set.
+TEST_P(QuantisedMatmul, OfOneInputAreExactlyTheWeights) {
   const float one = 1;
   for (const Quantisation& quantisation : all_quantisations()) {
     const RandomPanels w(quantisation, 64, 1);
     const std::vector<float> out = product({&one, 1, 1}, {}, DType::kF32, w.view());
     for (int64_t n = 0; n < 64; ++n) {
       const float weight = *w.weights(n);
-      if (quantisation.scales_sums()) {  // their minimum is rounded by itself
-        EXPECT_NEAR(out[static_cast<size_t>(n)], weight, test::kEpsilon * w.greatest_part(n));
+      if (quantisation.scales_sums()) {  // their minimum is rounded separately
+        EXPECT_NEAR(out[static_cast<size_t>(n)], weight, test::kEpsilon * w.largest_part(n));
       } else {
         EXPECT_EQ(out[static_cast<size_t>(n)], weight);
       }
@@ -448,7 +450,7 @@ TEST_P(QuantisedProducts, OfOneInputAreExactlyTheWeights) {
   }
 }
 
-TEST_P(QuantisedProducts, ContinueFromWhatOutHolds) {
+TEST_P(QuantisedMatmul, ContinueFromWhatOutHolds) {
   constexpr int64_t kInputs = 65;
   const RandomPanels w({4, 32}, 16, kInputs);
   const std::vector<float> x = test::random_values(1, 9 * kInputs);
@@ -466,12 +468,12 @@ TEST_P(QuantisedProducts, ContinueFromWhatOutHolds) {
   }
 }
 
-/// Every table, and again with rows of bytes where it has them.
+/// Every table, and again with int8 activations where it has them.
 std::vector<TableAndRows> tables_and_rows() {
   std::vector<TableAndRows> all;
   for (const KernelTable& table : supported_tables()) {
     all.push_back({table, false});
-    if (table.byte_rows) all.push_back({table, true});
+    if (table.int8_activations) all.push_back({table, true});
   }
   return all;
 }
@@ -480,7 +482,7 @@ std::string name_of_table_and_rows(const testing::TestParamInfo<TableAndRows>& i
   return std::string(info.param.table.name) + (info.param.int8_activations ? "WithRowsOfBytes" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, QuantisedProducts, testing::ValuesIn(tables_and_rows()),
+INSTANTIATE_TEST_SUITE_P(EveryTable, QuantisedMatmul, testing::ValuesIn(tables_and_rows()),
                          name_of_table_and_rows);
 
 }  // namespace

@@ -19,7 +19,7 @@ const std::vector<int64_t> kCounts = {1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 24, 31, 
 struct Unaligned {
   Unaligned(const std::vector<float>& values, int64_t start) : memory(values) {
     memory.insert(memory.begin(), static_cast<size_t>(start), 0.0F);
-    memory.push_back(kNan);  // whoever reads past the end sees it
+    memory.push_back(kNan);  // reads past the end are noticed
     data = memory.data() + start;
   }
   std::vector<float> memory;
@@ -331,7 +331,7 @@ TEST_P(Rows, ExpSumsEqualTheDefinition) {
   }
 }
 
-TEST_P(Rows, ExpSumsKeepTheManySmallTermsBesideAHugeOne) {
+TEST_P(Rows, ExpSumsKeepTheManySmallTermsNextToAHugeOne) {
   constexpr int64_t kCount = 150'000;
   std::vector<float> x = test::random_values(1, kCount);
   x[777] = 15;  // its term is 1, each of the others about 3e-7: less than half of the last place of 1 apiece
@@ -361,7 +361,7 @@ TEST_P(Rows, ExpSumsIgnoreEntriesAtMinusInfinity) {
   EXPECT_NEAR(actual.weighted, expected.weighted, kSumsBound * std::abs(expected.weighted));
 }
 
-/// The packed row widened again.
+/// The packed row as floats.
 std::vector<float> packed_bf16(const KernelTable& table, const std::vector<float>& x, int64_t padded_count) {
   Buffer<std::byte> memory(padded_count * table.bf16_row_element_bytes);
   std::memset(memory.data(), 0xff, static_cast<size_t>(memory.size()));
@@ -395,124 +395,126 @@ float from_bits(uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
-/// A row of whole numbers.
-struct Whole {
+/// A row quantized to integers.
+struct IntegerRow {
   float sum;
-  std::vector<float> steps;
+  std::vector<float> scales;
   std::vector<int32_t> numbers;
 };
 
-// Inputs lie in the order 0, 2, 1, 3.
+// Inputs are stored in the order 0, 2, 1, 3.
 constexpr std::array<int64_t, 4> kPlaces = {0, 2, 1, 3};
 
-/// From four high and then four low bytes of four inputs.
-int32_t whole_of_two_bytes(const std::byte* row, int64_t k) {
+/// Reads the integer of input k from four high and then four low bytes of four inputs.
+int32_t int16_of_two_bytes(const std::byte* row, int64_t k) {
   const std::byte* high = row + k / 4 * 8 + kPlaces[static_cast<size_t>(k % 4)];
   return 256 * static_cast<int8_t>(high[0]) + static_cast<int8_t>(high[4]);
 }
 
-/// Of a multiple of 32 numbers that bf16 holds.
-Whole as_whole_numbers(const KernelTable& table, const WholeRows& whole_rows, const std::vector<float>& x) {
+/// Quantizes a multiple of 32 values that bf16 holds.
+IntegerRow as_integers(const KernelTable& table, const IntegerActivations& activations,
+                       const std::vector<float>& x) {
   const auto count = static_cast<int64_t>(x.size());
   const RowStrides strides = RowStrides::in_rows(count);
   Buffer<std::byte> packed(count * table.bf16_row_element_bytes);
   Buffer<std::byte> whole(count * table.bf16_row_element_bytes);
   table.pack_row_bf16(x.data(), count, count, packed.data());
   std::memset(whole.data(), 0xff, static_cast<size_t>(whole.size()));
-  Whole result;
-  result.steps.resize(static_cast<size_t>(whole_rows.steps_per_row(count)));
-  result.sum = whole_rows.round_row(packed.data(), strides, count, whole.data(), result.steps.data());
+  IntegerRow result;
+  result.scales.resize(static_cast<size_t>(activations.scales_per_row(count)));
+  result.sum = activations.quantize_row(packed.data(), strides, count, whole.data(), result.scales.data());
   for (int64_t k = 0; k < count; ++k) {
     result.numbers.push_back(
-        &whole_rows == &table.byte_rows
+        &activations == &table.int8_activations
             ? static_cast<int8_t>(whole.data()[k / 4 * 4 + kPlaces[static_cast<size_t>(k % 4)]])
         : table.name == "avx2" ? reinterpret_cast<const int16_t*>(whole.data())[k]
-                               : whole_of_two_bytes(whole.data(), k));
+                               : int16_of_two_bytes(whole.data(), k));
   }
   return result;
 }
 
-Whole split(const KernelTable& table, const std::vector<float>& x) {
-  return as_whole_numbers(table, table.split_rows, x);
+IntegerRow quantize_to_int16(const KernelTable& table, const std::vector<float>& x) {
+  return as_integers(table, table.int16_activations, x);
 }
 
-/// Of the tables that split rows.
-class SplitRows : public Rows {};
+/// Tables with int16 activations.
+class Int16Activations : public Rows {};
 
-TEST_P(SplitRows, AreWholeNumbersThatMeanTheSame) {
+TEST_P(Int16Activations, AreExactAboveA128thOfTheRowMaximum) {
   for (const double scale : {1.0, 1e34, 1e-30, 1e-37, 0.0}) {
     for (const int64_t count : {32, 96, 4096}) {
       std::vector<float> x = test::random_values(21, count, scale);
       test::round_all(DType::kBF16, x);
-      float greatest = 0;
-      for (const float value : x) greatest = std::max(greatest, std::abs(value));
-      const Whole split = lacuna::split(table_, x);
+      float maximum = 0;
+      for (const float value : x) maximum = std::max(maximum, std::abs(value));
+      const IntegerRow row = quantize_to_int16(table_, x);
       int exponent = 0;
-      EXPECT_EQ(std::frexp(split.steps[0], &exponent), 0.5F) << scale;
+      EXPECT_EQ(std::frexp(row.scales[0], &exponent), 0.5F) << scale;
       double sum = 0;
       for (size_t k = 0; k < x.size(); ++k) {
-        const double value = static_cast<double>(split.steps[0]) * split.numbers[k];
+        const double value = static_cast<double>(row.scales[0]) * row.numbers[k];
         sum += value;
-        if (std::abs(x[k]) >= greatest / 128 && scale >= 1e-30) {
+        if (std::abs(x[k]) >= maximum / 128 && scale >= 1e-30) {
           EXPECT_EQ(value, x[k]) << "input " << k << " of " << count << ", scale " << scale;
         } else {
-          // Packing may take what is below the normal numbers as zero.
-          EXPECT_LE(std::abs(value - x[k]), std::max(split.steps[0] / 2, 0x1p-126F))
+          // Packing may flush subnormals to zero.
+          EXPECT_LE(std::abs(value - x[k]), std::max(row.scales[0] / 2, 0x1p-126F))
               << "input " << k << ", scale " << scale;
         }
       }
-      EXPECT_NEAR(split.sum, sum, test::kEpsilon * std::abs(sum));
+      EXPECT_NEAR(row.sum, sum, test::kEpsilon * std::abs(sum));
     }
   }
 }
 
-TEST_P(SplitRows, WithTheGreatestOfMantissasLoseNoMoreThanAStep) {
+TEST_P(Int16Activations, LoseAtMostOneStepAtTheLargestMantissa) {
   std::vector<float> x(32, 1.9921875F);
   x[7] = -1.9921875F;
-  const Whole split = lacuna::split(table_, x);
-  EXPECT_EQ(split.steps[0], 0x1p-14F);
-  EXPECT_EQ(split.numbers[3], 32639);
-  EXPECT_EQ(split.numbers[7], -32640);
+  const IntegerRow row = quantize_to_int16(table_, x);
+  EXPECT_EQ(row.scales[0], 0x1p-14F);
+  EXPECT_EQ(row.numbers[3], 32639);
+  EXPECT_EQ(row.numbers[7], -32640);
 }
 
-TEST_P(SplitRows, ThatHoldNoNumberHaveNoneAsStep) {
+TEST_P(Int16Activations, HaveANanScaleIfTheyHoldInfinityOrNan) {
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> x(64, 1.0F);
     x[40] = bad;
-    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).steps[0])) << bad;
+    EXPECT_TRUE(std::isnan(quantize_to_int16(table_, x).scales[0])) << bad;
     x.assign(64, bad);
-    EXPECT_TRUE(std::isnan(lacuna::split(table_, x).steps[0])) << bad;
+    EXPECT_TRUE(std::isnan(quantize_to_int16(table_, x).scales[0])) << bad;
   }
 }
 
-/// Of the tables that round rows to bytes.
-class ByteRows : public Rows {};
+/// Tables with int8 activations.
+class Int8Activations : public Rows {};
 
-TEST_P(ByteRows, AreRoundedToTheNearestOf127StepsForEvery256Inputs) {
+TEST_P(Int8Activations, AreRoundedToMultiplesOfAScaleForEvery256Inputs) {
   for (const double scale : {1.0, 1e34, 1e-30, 1e-37, 0.0}) {
     for (const int64_t count : {32, 256, 288, 4096}) {
       std::vector<float> x = test::random_values(22, count, scale);
-      x[static_cast<size_t>(count / 2)] *= 1000;  // spoils its own 256 only
+      x[static_cast<size_t>(count / 2)] *= 1000;  // an outlier makes only its own 256 values coarse
       test::round_all(DType::kBF16, x);
-      const Whole row = as_whole_numbers(table_, table_.byte_rows, x);
+      const IntegerRow row = as_integers(table_, table_.int8_activations, x);
       double sum = 0;
       for (int64_t begin = 0; begin < count; begin += 256) {
         const auto first = x.begin() + begin;
         const auto end = x.begin() + std::min(begin + 256, count);
-        float greatest = 0;
-        for (auto at = first; at != end; ++at) greatest = std::max(greatest, std::abs(*at));
-        const float step = row.steps[static_cast<size_t>(begin / 256)];
-        EXPECT_EQ(step, greatest < 0x1p-112F ? 0 : greatest / 127) << scale;
+        float maximum = 0;
+        for (auto at = first; at != end; ++at) maximum = std::max(maximum, std::abs(*at));
+        const float row_scale = row.scales[static_cast<size_t>(begin / 256)];
+        EXPECT_EQ(row_scale, maximum < 0x1p-112F ? 0 : maximum / 127) << scale;
         for (auto at = first; at != end; ++at) {
           const int32_t number = row.numbers[static_cast<size_t>(at - x.begin())];
-          const double value = double{step} * number;
+          const double value = double{row_scale} * number;
           sum += value;
           ASSERT_LE(std::abs(number), 127);
-          if (step == 0) {
+          if (row_scale == 0) {
             EXPECT_EQ(number, 0);
           } else {
-            EXPECT_LE(std::abs(value - *at), step * (0.5 + 300 * kEpsilon)) << "input " << at - x.begin();
+            EXPECT_LE(std::abs(value - *at), row_scale * (0.5 + 300 * kEpsilon))
+                << "input " << at - x.begin();
           }
         }
       }
@@ -521,17 +523,17 @@ TEST_P(ByteRows, AreRoundedToTheNearestOf127StepsForEvery256Inputs) {
   }
 }
 
-TEST_P(ByteRows, AreZerosWhereTheGreatestIsBelowTheLeast) {
+TEST_P(Int8Activations, AreZerosIfTheMaximumIsTiny) {
   std::vector<float> x(32, 0x1p-120F);
   x[5] = -0x1p-112F;
-  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).steps[0], 0x1p-112F / 127);
-  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).numbers[5], -127);
+  EXPECT_EQ(as_integers(table_, table_.int8_activations, x).scales[0], 0x1p-112F / 127);
+  EXPECT_EQ(as_integers(table_, table_.int8_activations, x).numbers[5], -127);
   x[5] = -0x1.fep-113F;
-  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).steps[0], 0);
-  EXPECT_EQ(as_whole_numbers(table_, table_.byte_rows, x).numbers[5], 0);
+  EXPECT_EQ(as_integers(table_, table_.int8_activations, x).scales[0], 0);
+  EXPECT_EQ(as_integers(table_, table_.int8_activations, x).numbers[5], 0);
 }
 
-TEST_P(ByteRows, InTilesLieByStepsOf64FilledUpWithZeros) {
+TEST_P(Int8Activations, InTilesAreStoredBy64AndPaddedWithZeros) {
   if (!table_.takes_bf16_rows_in_tiles) GTEST_SKIP() << "no tiles";
   constexpr int64_t kRows = 3;
   for (const int64_t count : {32, 64, 96, 288}) {
@@ -544,32 +546,32 @@ TEST_P(ByteRows, InTilesLieByStepsOf64FilledUpWithZeros) {
       test::round_all(DType::kBF16, x);
       for (int64_t k = 0; k < count; ++k)
         packed.data()[strides.offset(row, k)] = bf16(x[static_cast<size_t>(k)]);
-      const Whole expected = as_whole_numbers(table_, table_.byte_rows, x);
-      std::vector<float> steps(expected.steps.size());
+      const IntegerRow expected = as_integers(table_, table_.int8_activations, x);
+      std::vector<float> scales(expected.scales.size());
       const int64_t begin = strides.offset(row, 0);
       std::byte* const out = whole.data() + begin * int64_t{sizeof(bf16)};
-      table_.byte_rows.round_row(packed.data() + begin, strides, count, out, steps.data());
-      EXPECT_EQ(steps, expected.steps);
+      table_.int8_activations.quantize_row(packed.data() + begin, strides, count, out, scales.data());
+      EXPECT_EQ(scales, expected.scales);
       const auto* const bytes = reinterpret_cast<const int8_t*>(out);
       for (int64_t k = 0; k < round_up(count, 64); ++k) {
         const int64_t place = k / 4 * 4 + kPlaces[static_cast<size_t>(k % 4)];
         const int32_t number = k < count ? expected.numbers[static_cast<size_t>(k)] : 0;
-        EXPECT_EQ(bytes[place / 64 * strides.step * 2 + place % 64], number)
+        EXPECT_EQ(bytes[place / 64 * strides.k_step * 2 + place % 64], number)
             << "input " << k << " of " << count;
       }
     }
   }
 }
 
-TEST_P(ByteRows, ThatHoldNoNumberHaveNoneAsStepThere) {
+TEST_P(Int8Activations, HaveANanScaleOnlyForInputsNextToInfinityOrNan) {
   for (const float bad : {kInfinity, -kInfinity, kNan}) {
     std::vector<float> x(544, 1.0F);
     x[300] = bad;
-    const Whole row = as_whole_numbers(table_, table_.byte_rows, x);
-    EXPECT_EQ(row.steps[0], 1.0F / 127);
-    EXPECT_TRUE(std::isnan(row.steps[1])) << bad;
+    const IntegerRow row = as_integers(table_, table_.int8_activations, x);
+    EXPECT_EQ(row.scales[0], 1.0F / 127);
+    EXPECT_TRUE(std::isnan(row.scales[1])) << bad;
     EXPECT_TRUE(std::isnan(row.sum)) << bad;
-    EXPECT_TRUE(std::isnan(as_whole_numbers(table_, table_.byte_rows, std::vector<float>(64, bad)).sum));
+    EXPECT_TRUE(std::isnan(as_integers(table_, table_.int8_activations, std::vector<float>(64, bad)).sum));
   }
 }
 
@@ -632,19 +634,19 @@ TEST_P(Rows, PackingToBf16TakesRandomValuesToTheNearestAndMayFlushSubnormals) {
 
 INSTANTIATE_TEST_SUITE_P(EveryTable, Rows, testing::ValuesIn(supported_tables()), test::table_name);
 
-std::vector<KernelTable> tables_with(WholeRows KernelTable::*whole_rows) {
+std::vector<KernelTable> tables_with(IntegerActivations KernelTable::*activations) {
   std::vector<KernelTable> tables = supported_tables();
-  std::erase_if(tables, [&](const KernelTable& table) { return !(table.*whole_rows); });
+  std::erase_if(tables, [&](const KernelTable& table) { return !(table.*activations); });
   return tables;
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, SplitRows, testing::ValuesIn(tables_with(&KernelTable::split_rows)),
-                         test::table_name);
-INSTANTIATE_TEST_SUITE_P(EveryTable, ByteRows, testing::ValuesIn(tables_with(&KernelTable::byte_rows)),
-                         test::table_name);
-// A CPU without AVX2 has none.
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SplitRows);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ByteRows);
+INSTANTIATE_TEST_SUITE_P(EveryTable, Int16Activations,
+                         testing::ValuesIn(tables_with(&KernelTable::int16_activations)), test::table_name);
+INSTANTIATE_TEST_SUITE_P(EveryTable, Int8Activations,
+                         testing::ValuesIn(tables_with(&KernelTable::int8_activations)), test::table_name);
+// A CPU without AVX2 has no such table.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Int16Activations);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Int8Activations);
 
 }  // namespace
 }  // namespace lacuna

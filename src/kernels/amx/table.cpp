@@ -1,11 +1,11 @@
 #include "base/buffer.h"
 #include "kernels/amx/products.h"
-#include "kernels/generic/byte_rows.h"
+#include "kernels/generic/int8_activations.h"
 #include "kernels/tables.h"
 
 namespace lacuna {
 
-float* amx::space_of_thread(int64_t count) {
+float* amx::thread_scratch(int64_t count) {
   thread_local Buffer<float> space;
   space.reserve(count);
   return space.data();
@@ -17,10 +17,10 @@ const KernelTable& amx_table() {
     wider.name = "amx";
     wider.takes_bf16_rows_in_tiles = true;
     wider.panel_product_bf16 = amx::dense_panel_product;
-    wider.panel_product_bf16_quantised = amx::coded_panel_product;
-    wider.split_rows = {};
-    wider.byte_rows = {amx::round_row_to_bytes, amx::byte_panel_product, amx::takes_byte_rows,
-                       generic::kInputsOfByteStep};
+    wider.panel_product_bf16_quantised = amx::quantised_panel_product;
+    wider.int16_activations = {};
+    wider.int8_activations = {amx::quantize_row_to_int8, amx::int8_panel_product, amx::takes_int8_activations,
+                              generic::kInt8Group};
     return wider;
   }();
   return table;

@@ -1,5 +1,5 @@
-#include "kernels/avx2/byte_rows.h"
-#include "kernels/avx2/split_rows.h"
+#include "kernels/avx2/int16_activations.h"
+#include "kernels/avx2/int8_activations.h"
 #include "kernels/avx2/vectors.h"
 #include "kernels/generic/product.h"
 #include "kernels/generic/quantised.h"
@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-/// Three times as fast as what g++ makes of generic::widen_codes_bf16: at one row, attention waits for it.
+/// Three times as fast as generic::widen_codes_bf16 compiled by g++; with one row, attention waits for it.
 void widen_codes_bf16(const int8_t* codes, int64_t count, bf16* out) {
   // A bf16 is the upper half of a float.
   const auto upper_halves = [codes](int64_t i) {
@@ -32,12 +32,12 @@ constexpr KernelTable make_table() {
   table.bf16_row_element_bytes = sizeof(float);
   table.pack_row_bf16 = generic::pack_row_as_floats<Avx2>;
   table.widen_codes_bf16 = widen_codes_bf16;
-  table.panel_product_f32 = generic::panel_product<generic::F32Step<Avx2>>;
-  table.panel_product_bf16 = generic::panel_product<generic::WidenedBf16Step<Avx2>>;
-  table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Avx2>>;
+  table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Avx2>>;
+  table.panel_product_bf16 = generic::panel_product<generic::Bf16AsF32Kernel<Avx2>>;
+  table.panel_product_f32_quantised = generic::quantised_product<generic::F32Format<Avx2>>;
   table.panel_product_bf16_quantised = table.panel_product_f32_quantised;
-  table.split_rows = {split_row, split_product, takes_split_rows, 0};
-  table.byte_rows = {round_row, byte_product, takes_byte_rows, generic::kInputsOfByteStep};
+  table.int16_activations = {quantize_row_to_int16, int16_product, takes_int16_activations, 0};
+  table.int8_activations = {quantize_row, int8_product, takes_int8_activations, generic::kInt8Group};
   return table;
 }
 

@@ -6,15 +6,15 @@
 #include "kernels/panels.h"
 
 namespace lacuna {
-// Every file's own, as in avx512/vectors.h.
+// One copy per file, as in avx512/vectors.h.
 namespace {  // NOLINT
 
 struct Avx2 {
   using Vec = __m256;
   static constexpr int kLanes = 8;
   static constexpr int kTilePanels = 1;
-  static constexpr int kTileRows = 6;  // 6 x 2 sums, 2 weights and 1 input fill 15 of 16 registers
-  // A sixth row and the mask that takes pairs apart would fill all, and g++ then keeps sums in memory.
+  static constexpr int kTileRows = 6;  // 6 x 2 accumulators, 2 weights and 1 input fill 15 of 16 registers
+  // A sixth row and the mask that splits pairs would use all registers, and g++ then spills accumulators.
   static constexpr int kTileRowsOfPairs = 5;
 
   static Vec zero() { return _mm256_setzero_ps(); }
@@ -81,7 +81,7 @@ struct Avx2 {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
   template <int kBits, int kIndex>
-  static Vec code(Words words) {
+  static Vec quantised_value(Words words) {
     constexpr int kShift = code_shift<kBits>(kIndex);
     if constexpr (kShift > 0) words = _mm256_srli_epi32(words, kShift);
     if constexpr (kShift + kBits < 32) {

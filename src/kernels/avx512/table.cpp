@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/avx512/byte_rows.h"
-#include "kernels/avx512/split_rows.h"
+#include "kernels/avx512/int16_activations.h"
+#include "kernels/avx512/int8_activations.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/product.h"
 #include "kernels/generic/quantised.h"
@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-struct Bf16Panels : PairStep, generic::DensePanels<bf16> {
+struct Bf16Panels : Bf16Kernel, generic::DensePanels<bf16> {
   static const bf16* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
                            bf16* /*space*/) {
     return place(p, panel, k);
@@ -46,12 +46,12 @@ constexpr KernelTable make_table() {
   generic::fill_row_kernels<Avx512>(table);
   table.bf16_row_element_bytes = sizeof(bf16);
   table.pack_row_bf16 = pack_row_as_bf16;
-  table.panel_product_f32 = generic::panel_product<generic::F32Step<Avx512>>;
+  table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Avx512>>;
   table.panel_product_bf16 = generic::panel_product<Bf16Panels>;
-  table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Avx512>>;
-  table.panel_product_bf16_quantised = generic::quantised_product<PairCodes>;
-  table.split_rows = {split_row, split_product, takes_split_rows, 0};
-  table.byte_rows = {round_row<false>, byte_product, takes_byte_rows, generic::kInputsOfByteStep};
+  table.panel_product_f32_quantised = generic::quantised_product<generic::F32Format<Avx512>>;
+  table.panel_product_bf16_quantised = generic::quantised_product<Bf16Format>;
+  table.int16_activations = {quantize_row_to_int16, int16_product, takes_int16_activations, 0};
+  table.int8_activations = {quantize_row<false>, int8_product, takes_int8_activations, generic::kInt8Group};
   return table;
 }
 

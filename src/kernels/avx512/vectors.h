@@ -1,4 +1,4 @@
-// Vectors of AVX-512, its products of bf16, and what codes of 4 bits become there.
+// Vectors of AVX-512, its bf16 dot product, and dequantization of 4-bit values.
 #pragma once
 
 #include <immintrin.h>
@@ -9,15 +9,15 @@
 #include "kernels/panels.h"
 
 namespace lacuna {
-// Every file's own: the linker keeps one copy of what has a name for all, and files that include this are not
-// compiled for the same instructions.
+// One copy per file: the linker keeps one copy of a function with external linkage, and files that include
+// this one are compiled for different instruction sets.
 namespace {  // NOLINT
 
 struct Avx512 {
   using Vec = __m512;
   static constexpr int kLanes = 16;
   static constexpr int kTilePanels = 2;
-  static constexpr int kTileRows = 14;  // 14 x 2 sums, 2 weights and 1 input fill 31 of 32 registers
+  static constexpr int kTileRows = 14;  // 14 x 2 accumulators, 2 weights and 1 input fill 31 of 32 registers
 
   static Vec zero() { return _mm512_setzero_ps(); }
   static Vec broadcast(float x) { return _mm512_set1_ps(x); }
@@ -51,7 +51,7 @@ struct Avx512 {
   using Words = __m512i;
   static Words load_words(const uint32_t* p) { return _mm512_loadu_si512(p); }
   template <int kBits, int kIndex>
-  static Vec code(Words words) {
+  static Vec quantised_value(Words words) {
     constexpr int kShift = code_shift<kBits>(kIndex);
     if constexpr (kShift > 0) words = _mm512_srli_epi32(words, kShift);
     if constexpr (kShift + kBits < 32) {
@@ -61,8 +61,8 @@ struct Avx512 {
   }
 };
 
-/// Multiplies rows and weights of bf16, a pair of inputs at a time, by the dot-product instruction.
-struct PairStep : generic::FloatSums<Avx512> {
+/// Multiplies bf16 rows and weights, a pair of inputs at a time, with the dot-product instruction.
+struct Bf16Kernel : generic::F32Accumulation<Avx512> {
   using Weights = __m512bh;
   using RowElement = bf16;
   using TileElement = bf16;
@@ -78,13 +78,13 @@ struct PairStep : generic::FloatSums<Avx512> {
   static Vec multiply_add(__m512bh x, Weights weights, Vec sum) { return _mm512_dpbf16_ps(sum, x, weights); }
 };
 
-/// Weights of two neighbouring inputs, rounded to bf16, from the words of codes that hold them.
-struct PairCodes : PairStep {
-  /// A code is made a float by setting it into the mantissa of 2^kBits, which adds as much to it.
+/// Dequantizes the weights of two neighbouring inputs to bf16.
+struct Bf16Format : Bf16Kernel {
+  /// A quantized value becomes a float in the mantissa of 2^kBits, which adds 2^kBits to it.
   template <int kBits>
   static constexpr int kAdded = 1 << kBits;
 
-  /// Sixteen outputs, each twice: a pair's two inputs lie side by side from the begin.
+  /// Sixteen outputs, each twice, so that the two inputs of a pair are neighbours.
   struct Words {
     __m512i lower, upper;
   };
@@ -109,7 +109,7 @@ struct PairCodes : PairStep {
 
   template <int kBits, int kIndex>
   static Weights weights(const Words& words, const Scales& scales) {
-    constexpr int kPlace = 23 - kBits;  // a mantissa's highest bits
+    constexpr int kPlace = 23 - kBits;  // the mantissa's highest bits
     constexpr auto kTurn = [](int index) { return (32 + kPlace - code_shift<kBits>(index)) % 32; };
     const __m512i turns = _mm512_set1_epi64(int64_t{kTurn(kIndex + 1)} << 32 | kTurn(kIndex));
     const __m512i mask = _mm512_set1_epi32(((1 << kBits) - 1) << kPlace);
@@ -126,20 +126,21 @@ struct PairCodes : PairStep {
   static void store(bf16* to, Weights weights) { _mm512_storeu_si512(to, (__m512i)weights); }
 };
 
-/// What turns codes of 4 bits into values of 8, of sixteen outputs with two levels.
-struct StepsAndOffsets {
-  __m512i step;    // in both halves of an output's word
+/// Integer scales and offsets of one group with two levels, which turn 4-bit values of sixteen outputs into
+/// 8-bit ones.
+struct ScalesAndOffsets {
+  __m512i scale;   // in both halves of an output's word
   __m512i offset;  // in all four bytes
 
-  static StepsAndOffsets read(const std::byte* steps, const std::byte* offsets) {
+  static ScalesAndOffsets read(const std::byte* scales, const std::byte* offsets) {
     const __m512i in_even_bytes = in_halves(offsets);
-    return {in_halves(steps), _mm512_or_si512(in_even_bytes, _mm512_slli_epi32(in_even_bytes, 8))};
+    return {in_halves(scales), _mm512_or_si512(in_even_bytes, _mm512_slli_epi32(in_even_bytes, 8))};
   }
 
-  /// Of words of four codes, one in each byte.
-  __m512i values(__m512i codes) const {
+  /// Takes words of four 4-bit values, one per byte.
+  __m512i values(__m512i nibbles) const {
     // Two products in one: neither reaches 256.
-    return _mm512_add_epi8(_mm512_mullo_epi16(codes, step), offset);
+    return _mm512_add_epi8(_mm512_mullo_epi16(nibbles, scale), offset);
   }
 
  private:
@@ -149,12 +150,12 @@ struct StepsAndOffsets {
   }
 };
 
-/// Words of four codes of 4 bits, of inputs 0 to 3 or 4 to 7 of words of eight.
-inline __m512i lower_codes(__m512i words) {
+/// 4-bit values of inputs 0 to 3, or 4 to 7, of a word of eight, one per byte.
+inline __m512i low_nibbles(__m512i words) {
   return _mm512_and_si512(words, _mm512_set1_epi8(15));
 }
-inline __m512i upper_codes(__m512i words) {
-  return lower_codes(_mm512_srli_epi16(words, 4));
+inline __m512i high_nibbles(__m512i words) {
+  return low_nibbles(_mm512_srli_epi16(words, 4));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The matrix product, once, for every instruction set with vectors. A Step says what one input, or a pair of
-// inputs, of rows and panels is and how they are multiplied, or brings a tile of its own. `Isa` supplies the
-// vectors (see scalar/table.cpp for the list).
+// GEMM, once, for every instruction set with vectors. `Kernel` supplies element types, loads and multiply-add
+// for one input or a pair of inputs, or a tile function of its own. `Isa` supplies the vectors (see
+// scalar/table.cpp for the list).
 #pragma once
 
 #include <algorithm>
@@ -13,37 +13,37 @@
 
 namespace lacuna::generic {
 
-// Rows whose slice stays in the second-level cache for all panels.
+// Rows whose slice stays in L2 for all panels.
 inline constexpr int64_t kRowBlock = 224;
 
-/// The same slice of panels that lie side by side.
-template <typename Step>
+/// One slice over K of neighbouring panels.
+template <typename Kernel>
 struct Slices {
-  int64_t panel;  ///< the first
+  int64_t panel;  ///< the first panel
   int64_t k;
   int64_t depth;
-  const typename Step::TileElement* begin[Step::Vectors::kTilePanels];
-  const std::byte* next[Step::Vectors::kTilePanels];  ///< what is multiplied afterwards
+  const typename Kernel::TileElement* begin[Kernel::Vectors::kTilePanels];
+  const std::byte* next[Kernel::Vectors::kTilePanels];  ///< prefetched: the slice that is multiplied next
 };
 
-/// What Steps that add up floats have in common.
+/// Constants of kernels that accumulate in f32.
 template <typename Isa>
-struct FloatSums {
+struct F32Accumulation {
   using Vectors = Isa;
   using Vec = typename Isa::Vec;
   static constexpr int kTileRows = Isa::kTileRows;
-  // A slice of a tile's panels (so many inputs of 16 outputs, 24 KiB each in f32) stays in the first-level
-  // cache, or, where a tile has two, streams from the second, while a block of rows passes over it. Shorter
-  // slices fit better, but put sums aside more often, which costs more. None of it touches the bits: a sum
-  // that is put aside and taken up again is the same chain of additions.
+  // A slice of a tile's panels (kDepthBlock inputs of 16 outputs, 24 KiB each in f32) stays in L1 or, where a
+  // tile has two panels, streams from L2, while a block of rows passes over it. Shorter slices fit better,
+  // but spill accumulators more often, which costs more. Spilling and reloading an accumulator does not
+  // change its bits.
   static constexpr int64_t kDepthBlock = 384;
-  // One, because few rows wait for memory and one run is read faster than two.
+  // One panel: few rows are memory-bound, and one run is read faster than two.
   static constexpr int64_t kPanelsOfFewRows = 1;
 };
 
-/// Multiplies rows of floats with weights of floats, one input at a time.
+/// Multiplies f32 rows with f32 weights, one input at a time.
 template <typename Isa>
-struct FloatStep : FloatSums<Isa> {
+struct FloatKernel : F32Accumulation<Isa> {
   using Vec = typename Isa::Vec;
   using Weights = typename Isa::Vec;
   using RowElement = float;
@@ -56,7 +56,7 @@ struct FloatStep : FloatSums<Isa> {
   static Vec multiply_add(Vec x, Weights weights, Vec sum) { return Isa::multiply_add(x, weights, sum); }
 };
 
-/// Where panels of `Element` lie.
+/// Dense panels of `Element`.
 template <typename Element>
 struct DensePanels {
   static constexpr int64_t kBytesPerInput = kPanelWidth * static_cast<int64_t>(sizeof(Element));
@@ -64,50 +64,50 @@ struct DensePanels {
   static const Element* place(const PanelProduct& p, int64_t panel, int64_t k) {
     return static_cast<const Element*>(p.panels) + panel * p.panel_stride + k * kPanelWidth;
   }
-  /// Sums of rows [first_row, end_row) by `count` panels are complete.
+  /// Called when the accumulators of rows [first_row, end_row) by `count` panels are complete.
   static void finish(const PanelProduct& /*p*/, int64_t /*panel*/, int64_t /*count*/, int64_t /*first_row*/,
                      int64_t /*end_row*/) {}
 };
 
-/// Panels of floats, multiplied as they lie.
+/// f32 panels, multiplied as stored.
 template <typename Isa>
-struct F32Step : FloatStep<Isa>, DensePanels<float> {
-  /// A slice of a panel as a tile wants it: in place, or laid out in `space`.
+struct F32Kernel : FloatKernel<Isa>, DensePanels<float> {
+  /// Returns a slice of a panel as a tile reads it: in place, or unpacked into `space`.
   static const float* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
                             float* /*space*/) {
-    return F32Step::place(p, panel, k);
+    return F32Kernel::place(p, panel, k);
   }
 };
 
-/// Multiplies rows of floats (that hold bf16 values) with bf16 panels. A bf16 is the upper half of a float,
-/// so that a shift or a mask takes it out of a pair.
+/// Multiplies f32 rows (that hold bf16 values) with bf16 panels. A bf16 is the upper half of a float, so a
+/// shift or a mask takes it out of a pair.
 template <typename Isa>
-struct WidenedBf16Step : FloatStep<Isa>, DensePanels<bf16> {
+struct Bf16AsF32Kernel : FloatKernel<Isa>, DensePanels<bf16> {
   using TileElement = bf16;
   static constexpr int kTileRows = Isa::kTileRowsOfPairs;
-  static constexpr int64_t kDepthBlock = 768;  // as many bytes as FloatSums has of f32
+  static constexpr int64_t kDepthBlock = 768;  // the same number of bytes as F32Accumulation has in f32
   static constexpr int64_t kInputs = 2;
   static constexpr int kParts = 2;
 
   static const bf16* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
                            bf16* /*space*/) {
-    return WidenedBf16Step::place(p, panel, k);
+    return Bf16AsF32Kernel::place(p, panel, k);
   }
   static typename Isa::Vec load(const bf16* pairs, int part) {
     return part == 0 ? Isa::load_even_bf16(pairs) : Isa::load_odd_bf16(pairs);
   }
 };
 
-/// kRows rows from `first_row` on by one slice of kPanels panels, sums held in registers: unless the loops
-/// that begin and end them are unrolled at once, they pass through memory there.
-template <typename Step, int kPanels, int kRows>
-void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& slices) {
-  using Isa = typename Step::Vectors;
+/// Multiplies kRows rows from `first_row` on by one slice of kPanels panels, with accumulators in registers:
+/// unless the loops that load and store them are fully unrolled, they pass through memory.
+template <typename Kernel, int kPanels, int kRows>
+void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Kernel>& slices) {
+  using Isa = typename Kernel::Vectors;
   constexpr int kPerPanel = kPanelWidth / Isa::kLanes;
   constexpr int kVectors = kPanels * kPerPanel;
   const int64_t a_stride = p.a_strides.row;
-  const auto* a = static_cast<const typename Step::RowElement*>(p.a) + first_row * a_stride + slices.k;
-  const int64_t out_stride = p.out_stride;  // by itself: any store of a vector might have changed what p says
+  const auto* a = static_cast<const typename Kernel::RowElement*>(p.a) + first_row * a_stride + slices.k;
+  const int64_t out_stride = p.out_stride;  // a copy, because vector stores may alias *p
   float* const out = p.out + first_row * out_stride + slices.panel * kPanelWidth;
   const bool accumulate = p.accumulate || slices.k > 0;
   typename Isa::Vec sums[kRows][kVectors];
@@ -118,30 +118,30 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& 
       sums[r][v] = accumulate ? Isa::load(out + r * out_stride + v * Isa::kLanes) : Isa::zero();
     }
   }
-  // An address holds a place and a multiple of the stride, so that every third row's place is enough; a place
-  // for each would not fit the registers.
+  // An address is a base and a multiple of the stride, so a base for every third row is enough; a base for
+  // each row would not fit the registers.
   constexpr int kThirdRows = (kRows + 2) / 3;
-  std::array<const typename Step::RowElement*, kThirdRows> third_rows;
+  std::array<const typename Kernel::RowElement*, kThirdRows> third_rows;
   for (int i = 0; i < kThirdRows; ++i) third_rows[static_cast<size_t>(i)] = a + 3 * i * a_stride;
-  for (int64_t k = 0; k < slices.depth; k += Step::kInputs) {
+  for (int64_t k = 0; k < slices.depth; k += Kernel::kInputs) {
     for (int i = 0; i < kPanels; ++i) {
-      __builtin_prefetch(slices.next[i] + k * Step::kBytesPerInput, 0, 2);
+      __builtin_prefetch(slices.next[i] + k * Kernel::kBytesPerInput, 0, 2);
     }
 #pragma GCC unroll 2
-    for (int part = 0; part < Step::kParts; ++part) {
-      typename Step::Weights weights[kVectors];
+    for (int part = 0; part < Kernel::kParts; ++part) {
+      typename Kernel::Weights weights[kVectors];
       for (int v = 0; v < kVectors; ++v) {
-        weights[v] = Step::load(
-            slices.begin[v / kPerPanel] + k * kPanelWidth + v % kPerPanel * Isa::kLanes * Step::kInputs,
+        weights[v] = Kernel::load(
+            slices.begin[v / kPerPanel] + k * kPanelWidth + v % kPerPanel * Isa::kLanes * Kernel::kInputs,
             part);
       }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const auto x = Step::broadcast(third_rows[static_cast<size_t>(r / 3)] + r % 3 * a_stride + part);
-        for (int v = 0; v < kVectors; ++v) sums[r][v] = Step::multiply_add(x, weights[v], sums[r][v]);
+        const auto x = Kernel::broadcast(third_rows[static_cast<size_t>(r / 3)] + r % 3 * a_stride + part);
+        for (int v = 0; v < kVectors; ++v) sums[r][v] = Kernel::multiply_add(x, weights[v], sums[r][v]);
       }
     }
-    for (auto& row : third_rows) row += Step::kInputs;
+    for (auto& row : third_rows) row += Kernel::kInputs;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -150,38 +150,38 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Step>& 
   }
 }
 
-template <typename Step, int kPanels, int kRows>
+template <typename Kernel, int kPanels, int kRows>
 constexpr auto tile_of() {
-  if constexpr (requires { Step::template tile<kPanels, kRows>; }) {
-    return Step::template tile<kPanels, kRows>;
+  if constexpr (requires { Kernel::template tile<kPanels, kRows>; }) {
+    return Kernel::template tile<kPanels, kRows>;
   } else {
-    return product_tile<Step, kPanels, kRows>;
+    return product_tile<Kernel, kPanels, kRows>;
   }
 }
 
-/// Tiles of 1, 2, ..., Step::kTileRows rows, at index rows - 1.
-template <typename Step, int kPanels, int... kIndex>
+/// Tile functions for 1, 2, ..., Kernel::kTileRows rows, at index rows - 1.
+template <typename Kernel, int kPanels, int... kIndex>
 constexpr auto product_tiles(std::integer_sequence<int, kIndex...>) {
-  return std::array{tile_of<Step, kPanels, kIndex + 1>()...};
+  return std::array{tile_of<Kernel, kPanels, kIndex + 1>()...};
 }
 
 /// The same for 1, 2, ..., Isa::kTilePanels panels, at index panels - 1.
-template <typename Step, int... kIndex>
+template <typename Kernel, int... kIndex>
 constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
-  constexpr std::make_integer_sequence<int, Step::kTileRows> kRows;
-  using ByRows = decltype(product_tiles<Step, 1>(kRows));
-  return std::array<ByRows, sizeof...(kIndex)>{product_tiles<Step, kIndex + 1>(kRows)...};
+  constexpr std::make_integer_sequence<int, Kernel::kTileRows> kRows;
+  using ByRows = decltype(product_tiles<Kernel, 1>(kRows));
+  return std::array<ByRows, sizeof...(kIndex)>{product_tiles<Kernel, kIndex + 1>(kRows)...};
 }
 
-template <typename Step>
+template <typename Kernel>
 void panel_product(const PanelProduct& p) {
-  using Isa = typename Step::Vectors;
+  using Isa = typename Kernel::Vectors;
   static constexpr auto kTiles =
-      product_tiles_by_panels<Step>(std::make_integer_sequence<int, Isa::kTilePanels>());
-  constexpr int64_t kDepthBlock = Step::kDepthBlock;
-  alignas(64) typename Step::TileElement space[Isa::kTilePanels][kDepthBlock * kPanelWidth];
-  // Few rows take several slices of a panel in a row, so that weights are read in long runs.
-  const int64_t tile_panels = p.num_rows <= 2 ? Step::kPanelsOfFewRows : Isa::kTilePanels;
+      product_tiles_by_panels<Kernel>(std::make_integer_sequence<int, Isa::kTilePanels>());
+  constexpr int64_t kDepthBlock = Kernel::kDepthBlock;
+  alignas(64) typename Kernel::TileElement space[Isa::kTilePanels][kDepthBlock * kPanelWidth];
+  // With few rows, several slices of a panel follow each other, so that weights are read in long runs.
+  const int64_t tile_panels = p.num_rows <= 2 ? Kernel::kPanelsOfFewRows : Isa::kTilePanels;
   const int64_t pass_depth = kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows));
   for (int64_t pass = 0; pass < p.depth; pass += pass_depth) {
     const int64_t pass_end = std::min(pass + pass_depth, p.depth);
@@ -191,26 +191,27 @@ void panel_product(const PanelProduct& p) {
         panels = std::min(tile_panels, p.num_panels - panel);
         const auto& tiles = kTiles[static_cast<size_t>(panels - 1)];
         for (int64_t k = pass; k < pass_end; k += kDepthBlock) {
-          Slices<Step> slices;
+          Slices<Kernel> slices;
           slices.panel = panel;
           slices.k = k;
           slices.depth = std::min(kDepthBlock, pass_end - k);
           const bool is_last = k + slices.depth == pass_end;
           for (int64_t i = 0; i < panels; ++i) {
-            slices.begin[i] = Step::slice(p, panel + i, k, slices.depth, space[i]);
+            slices.begin[i] = Kernel::slice(p, panel + i, k, slices.depth, space[i]);
             const int64_t next_panel = std::min(panel + panels + i, p.num_panels - 1);
             slices.next[i] = reinterpret_cast<const std::byte*>(
-                is_last ? Step::place(p, next_panel, pass) : Step::place(p, panel + i, k + slices.depth));
+                is_last ? Kernel::place(p, next_panel, pass) : Kernel::place(p, panel + i, k + slices.depth));
           }
-          // Tiles of nearly equal height: 8 rows are 4 + 4, since a tile of 2 would wait for its own sums.
+          // Tiles of nearly equal height: 8 rows are 4 + 4, since a tile of 2 would wait for its own
+          // accumulators.
           for (int64_t row = block, rows = 0; row < block_end; row += rows) {
             const int64_t rows_left = block_end - row;
-            const int64_t tiles_left = (rows_left + Step::kTileRows - 1) / Step::kTileRows;
+            const int64_t tiles_left = (rows_left + Kernel::kTileRows - 1) / Kernel::kTileRows;
             rows = (rows_left + tiles_left - 1) / tiles_left;
             tiles[static_cast<size_t>(rows - 1)](p, row, slices);
           }
         }
-        if (pass_end == p.depth) Step::finish(p, panel, panels, block, block_end);
+        if (pass_end == p.depth) Kernel::finish(p, panel, panels, block, block_end);
       }
     }
   }

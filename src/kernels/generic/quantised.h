@@ -1,15 +1,15 @@
-// Products with quantised weights. Many rows: a slice of a panel is widened once and then multiplied like any
-// other. Few rows: weights are widened in registers and used at once, so that the pass over memory is all
-// that is left to wait for. A weight is the same number either way.
+// GEMM with quantized weights. Many rows: a slice of a panel is dequantized once and then multiplied like any
+// other. Few rows: weights are dequantized in registers and used at once, so that the loop is memory-bound. A
+// weight has the same value either way.
 #pragma once
 
 #include "kernels/generic/product.h"
 
 namespace lacuna::generic {
 
-/// Weights of one input as floats, from the word of codes that holds it.
+/// Dequantizes the weights of one input to f32.
 template <typename Isa>
-struct FloatCodes : FloatStep<Isa> {
+struct F32Format : FloatKernel<Isa> {
   template <int kBits>
   static constexpr int kAdded = 0;
 
@@ -20,17 +20,19 @@ struct FloatCodes : FloatStep<Isa> {
   static typename Isa::Words load_words(const uint32_t* words) { return Isa::load_words(words); }
   template <int kBits, int kIndex>
   static typename Isa::Vec weights(const typename Isa::Words& words, const Scales& scales) {
-    return Isa::multiply_add(Isa::template code<kBits, kIndex>(words), scales.scale, scales.minimum);
+    return Isa::multiply_add(Isa::template quantised_value<kBits, kIndex>(words), scales.scale,
+                             scales.minimum);
   }
   static void store(float* to, typename Isa::Vec weights) { Isa::store(to, weights); }
 };
 
-/// Of quantised panels. Always inlined, as QuantisedLayout.
+/// First byte of a quantized panel. Always inlined, as QuantisedLayout.
 [[gnu::always_inline]] inline const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
   return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
 }
 
-/// Turns sums of rows [first_row, end_row) by `count` panels from values into weights, where that is due.
+/// Applies the scales and minimums of output channels to the accumulators of rows [first_row, end_row) by
+/// `count` panels, if the quantization has one scale per output channel.
 template <typename Isa>
 void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64_t first_row,
                 int64_t end_row) {
@@ -51,50 +53,52 @@ void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64
   }
 }
 
-/// Calls body(std::integral_constant) for the first input of each step that a word of codes holds.
-template <int kBits, typename Codes, typename Body>
-void for_each_step(Body&& body) {
-  constexpr int kInputs = static_cast<int>(Codes::kInputs);
+/// Calls body(std::integral_constant) for each input, or the first input of each pair, that a word holds.
+template <int kBits, typename Format, typename Body>
+void for_each_input_of_word(Body&& body) {
+  constexpr int kInputs = static_cast<int>(Format::kInputs);
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) {
     (body(std::integral_constant<int, kIndex * kInputs>()), ...);
   }
   (std::make_integer_sequence<int, 32 / kBits / kInputs>());
 }
 
-/// The panels of a product, read as Codes wants them.
-template <typename Codes, int kBits>
-class CodedPanels {
+/// Quantized panels of a GEMM, dequantized by `Format`.
+template <typename Format, int kBits>
+class QuantisedPanels {
  public:
-  using Isa = typename Codes::Vectors;
+  using Isa = typename Format::Vectors;
 
-  CodedPanels(const PanelProduct& p, const QuantisedLayout& layout)
+  QuantisedPanels(const PanelProduct& p, const QuantisedLayout& layout)
       : p_(p),
         layout_(layout),
         has_minimum_(p.quantisation.has_minimum),
         is_wide_(p.quantisation.wide_scales),
         has_two_levels_(p.quantisation.two_levels),
-        takes_codes_(p.quantisation.group == 0) {}
+        is_per_channel_(p.quantisation.group == 0) {}
 
   int64_t run_length() const { return layout_.run_length(); }
 
-  /// The words that hold input k.
+  /// First of the words that hold input k.
   const uint32_t* words(int64_t panel, int64_t k) const {
     return reinterpret_cast<const uint32_t*>(begin_of(p_, panel) + layout_.word(0, k));
   }
 
-  /// Scales of the outputs from `lane` on for the run that holds input k, or what turns codes into values
-  /// where sums are scaled; a minimum makes up for what Codes adds to each code.
-  typename Codes::Scales scales(int64_t panel, int64_t k, int64_t lane) const {
-    constexpr int kAdded = Codes::template kAdded<kBits>;
+  /// Scales and minimums of the outputs from `lane` on for the run that holds input k; with one scale per
+  /// output channel, those that turn quantized values into 8-bit values. The minimum makes up for what
+  /// `Format` adds to each quantized value.
+  typename Format::Scales scales(int64_t panel, int64_t k, int64_t lane) const {
+    constexpr int kAdded = Format::template kAdded<kBits>;
     constexpr int kMiddle = 1 << (kBits - 1);
-    if (takes_codes_) return Codes::scales(Isa::broadcast(1), Isa::broadcast(static_cast<float>(-kAdded)));
+    if (is_per_channel_)
+      return Format::scales(Isa::broadcast(1), Isa::broadcast(static_cast<float>(-kAdded)));
     const int64_t group = layout_.group_of(k);
     const auto scale = load(begin_of(p_, panel) + layout_.scale(lane, group));
     const auto minimum = has_minimum_
                              ? Isa::multiply_add(Isa::broadcast(static_cast<float>(-kAdded)), scale,
                                                  load(begin_of(p_, panel) + layout_.minimum(lane, group)))
                              : Isa::multiply(Isa::broadcast(static_cast<float>(-kAdded - kMiddle)), scale);
-    return Codes::scales(scale, minimum);
+    return Format::scales(scale, minimum);
   }
 
  private:
@@ -109,60 +113,60 @@ class CodedPanels {
   bool has_minimum_;
   bool is_wide_;
   bool has_two_levels_;
-  bool takes_codes_;
+  bool is_per_channel_;
 };
 
-/// Widens inputs [begin, begin + depth) of a panel into `out` [depth rounded up to whole words][16].
-template <typename Codes, int kBits>
-void widen_slice(const CodedPanels<Codes, kBits>& panels, int64_t panel, int64_t begin, int64_t depth,
-                 typename Codes::TileElement* out) {
+/// Dequantizes inputs [begin, begin + depth) of a panel into `out` [depth rounded up to whole words][16].
+template <typename Format, int kBits>
+void dequantize_slice(const QuantisedPanels<Format, kBits>& panels, int64_t panel, int64_t begin,
+                      int64_t depth, typename Format::TileElement* out) {
   constexpr int64_t kPerWord = 32 / kBits;
   const int64_t length = panels.run_length();
   const uint32_t* words = panels.words(panel, begin);
   for (int64_t first = 0; first < depth; first += length) {
     const int64_t end = std::min(first + length, depth);
-    for (int64_t lane = 0; lane < kPanelWidth; lane += Codes::Vectors::kLanes) {
+    for (int64_t lane = 0; lane < kPanelWidth; lane += Format::Vectors::kLanes) {
       const auto scales = panels.scales(panel, begin + first, lane);
       for (int64_t k = first; k < end; k += kPerWord) {
-        const auto word = Codes::load_words(words + k / kPerWord * kPanelWidth + lane);
-        for_each_step<kBits, Codes>([&](auto index) {
+        const auto word = Format::load_words(words + k / kPerWord * kPanelWidth + lane);
+        for_each_input_of_word<kBits, Format>([&](auto index) {
           constexpr int kIndex = decltype(index)::value;
-          Codes::store(out + (k + kIndex) * kPanelWidth + lane * Codes::kInputs,
-                       Codes::template weights<kBits, kIndex>(word, scales));
+          Format::store(out + (k + kIndex) * kPanelWidth + lane * Format::kInputs,
+                        Format::template weights<kBits, kIndex>(word, scales));
         });
       }
     }
   }
 }
 
-template <typename Codes, int kBits>
-struct QuantisedStep : Codes {
+template <typename Format, int kBits>
+struct QuantisedKernel : Format {
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
 
   static const uint32_t* place(const PanelProduct& p, int64_t panel, int64_t k) {
     const QuantisedLayout layout(p.quantisation, p.depth);
-    return CodedPanels<Codes, kBits>(p, layout).words(panel, k);
+    return QuantisedPanels<Format, kBits>(p, layout).words(panel, k);
   }
-  static const typename Codes::TileElement* slice(const PanelProduct& p, int64_t panel, int64_t k,
-                                                  int64_t depth, typename Codes::TileElement* space) {
+  static const typename Format::TileElement* slice(const PanelProduct& p, int64_t panel, int64_t k,
+                                                   int64_t depth, typename Format::TileElement* space) {
     const QuantisedLayout layout(p.quantisation, p.depth);
-    widen_slice(CodedPanels<Codes, kBits>(p, layout), panel, k, depth, space);
+    dequantize_slice(QuantisedPanels<Format, kBits>(p, layout), panel, k, depth, space);
     return space;
   }
   static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
                      int64_t end_row) {
-    scale_sums<typename Codes::Vectors>(p, panel, count, first_row, end_row);
+    scale_sums<typename Format::Vectors>(p, panel, count, first_row, end_row);
   }
 };
 
-/// kRows rows by kPanels panels of the whole depth. Nothing but sums is kept.
-template <typename Codes, int kBits, int kRows, int kPanels>
-void multiply_few(const PanelProduct& p, const CodedPanels<Codes, kBits>& panels, int64_t first_panel) {
-  using Isa = typename Codes::Vectors;
+/// Multiplies kRows rows by kPanels panels over all of K; only accumulators are kept.
+template <typename Format, int kBits, int kRows, int kPanels>
+void multiply_few(const PanelProduct& p, const QuantisedPanels<Format, kBits>& panels, int64_t first_panel) {
+  using Isa = typename Format::Vectors;
   constexpr int kVectors = kPanelWidth / Isa::kLanes;
   constexpr int64_t kPerWord = 32 / kBits;
   constexpr int64_t kBytesAhead = 1024;
-  const auto* a = static_cast<const typename Codes::RowElement*>(p.a);
+  const auto* a = static_cast<const typename Format::RowElement*>(p.a);
   float* out = p.out + first_panel * kPanelWidth;
   typename Isa::Vec sums[kRows][kPanels * kVectors];
   for (int r = 0; r < kRows; ++r) {
@@ -174,19 +178,20 @@ void multiply_few(const PanelProduct& p, const CodedPanels<Codes, kBits>& panels
   for (int i = 0; i < kPanels; ++i) words[i] = panels.words(first_panel + i, 0);
   const auto multiply = [&](int64_t k, int v, const auto& word, const auto& scales, auto index) {
     constexpr int kIndex = decltype(index)::value;
-    const auto weights = Codes::template weights<kBits, kIndex>(word, scales);
+    const auto weights = Format::template weights<kBits, kIndex>(word, scales);
     for (int r = 0; r < kRows; ++r) {
       sums[r][v] =
-          Codes::multiply_add(Codes::broadcast(a + r * p.a_strides.row + k + kIndex), weights, sums[r][v]);
+          Format::multiply_add(Format::broadcast(a + r * p.a_strides.row + k + kIndex), weights, sums[r][v]);
     }
   };
   for (int64_t run = 0; run < p.depth; run += panels.run_length()) {
-    typename Codes::Scales scales[kPanels * kVectors];
+    typename Format::Scales scales[kPanels * kVectors];
     for (int v = 0; v < kPanels * kVectors; ++v) {
       scales[v] = panels.scales(first_panel + v / kVectors, run, v % kVectors * Isa::kLanes);
     }
     const auto word = [&](int64_t k, int v) {
-      return Codes::load_words(words[v / kVectors] + k / kPerWord * kPanelWidth + v % kVectors * Isa::kLanes);
+      return Format::load_words(words[v / kVectors] + k / kPerWord * kPanelWidth +
+                                v % kVectors * Isa::kLanes);
     };
     const int64_t end = std::min(run + panels.run_length(), p.depth);
     int64_t k = run;
@@ -197,12 +202,12 @@ void multiply_few(const PanelProduct& p, const CodedPanels<Codes, kBits>& panels
       }
       for (int v = 0; v < kPanels * kVectors; ++v) {
         const auto codes = word(k, v);
-        for_each_step<kBits, Codes>([&](auto index) { multiply(k, v, codes, scales[v], index); });
+        for_each_input_of_word<kBits, Format>([&](auto index) { multiply(k, v, codes, scales[v], index); });
       }
     }
     for (int v = 0; k < end && v < kPanels * kVectors; ++v) {
       const auto codes = word(k, v);
-      for_each_step<kBits, Codes>([&](auto index) {
+      for_each_input_of_word<kBits, Format>([&](auto index) {
         if (k + decltype(index)::value < end) multiply(k, v, codes, scales[v], index);
       });
     }
@@ -215,31 +220,31 @@ void multiply_few(const PanelProduct& p, const CodedPanels<Codes, kBits>& panels
   scale_sums<Isa>(p, first_panel, kPanels, 0, kRows);
 }
 
-template <typename Codes, int kBits, int kRows>
+template <typename Format, int kBits, int kRows>
 void multiply_few_rows(const PanelProduct& p) {
-  // Enough sums that none waits for itself, and no more than registers hold.
-  constexpr int kVectors = kPanelWidth / Codes::Vectors::kLanes;
+  // Enough accumulators that none waits for itself, and no more than registers hold.
+  constexpr int kVectors = kPanelWidth / Format::Vectors::kLanes;
   constexpr int kPanels = std::max(1, 4 / kVectors);
   const QuantisedLayout layout(p.quantisation, p.depth);
-  const CodedPanels<Codes, kBits> panels(p, layout);
+  const QuantisedPanels<Format, kBits> panels(p, layout);
   int64_t panel = 0;
   for (; panel + kPanels <= p.num_panels; panel += kPanels)
-    multiply_few<Codes, kBits, kRows, kPanels>(p, panels, panel);
-  for (; panel < p.num_panels; ++panel) multiply_few<Codes, kBits, kRows, 1>(p, panels, panel);
+    multiply_few<Format, kBits, kRows, kPanels>(p, panels, panel);
+  for (; panel < p.num_panels; ++panel) multiply_few<Format, kBits, kRows, 1>(p, panels, panel);
 }
 
-template <typename Codes, int kBits>
+template <typename Format, int kBits>
 void quantised_product_of(const PanelProduct& p) {
   if (p.depth > 0) {
-    if (p.num_rows == 1) return multiply_few_rows<Codes, kBits, 1>(p);
-    if (p.num_rows == 2) return multiply_few_rows<Codes, kBits, 2>(p);
+    if (p.num_rows == 1) return multiply_few_rows<Format, kBits, 1>(p);
+    if (p.num_rows == 2) return multiply_few_rows<Format, kBits, 2>(p);
   }
-  panel_product<QuantisedStep<Codes, kBits>>(p);
+  panel_product<QuantisedKernel<Format, kBits>>(p);
 }
 
-template <typename Codes>
+template <typename Format>
 void quantised_product(const PanelProduct& p) {
-  p.quantisation.bits == 4 ? quantised_product_of<Codes, 4>(p) : quantised_product_of<Codes, 8>(p);
+  p.quantisation.bits == 4 ? quantised_product_of<Format, 4>(p) : quantised_product_of<Format, 8>(p);
 }
 
 }  // namespace lacuna::generic

@@ -8,11 +8,11 @@
 namespace lacuna {
 namespace {
 
-/// Vectors of one lane: what the generic bodies ask of an instruction set, and what each call means.
+/// Vectors of one lane, which define the operations that the generic bodies use.
 struct Scalar {
   using Vec = float;
   static constexpr int kLanes = 1;
-  static constexpr int kTilePanels = 1;  // panels and rows whose sums are held in registers at once
+  static constexpr int kTilePanels = 1;  // panels and rows whose accumulators are held in registers
   static constexpr int kTileRows = 2;    // 2 rows x 16 outputs is what the 16 registers of SSE hold
   static constexpr int kTileRowsOfPairs = 2;
 
@@ -32,7 +32,7 @@ struct Scalar {
   static float reduce_add(Vec x) { return x; }
   static float reduce_max(Vec x) { return x; }
 
-  /// x * 2^n, n a whole number in [-126, 127].
+  /// x * 2^n, n an integer in [-126, 127].
   static Vec scale_by_power_of_two(Vec x, Vec n) {
     return x * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
   }
@@ -43,7 +43,7 @@ struct Scalar {
     return *keys > bound ? replacement : x;
   }
   static Vec round_to_bf16(Vec x) { return static_cast<float>(bf16(x)); }
-  /// The first, or the second, members of kLanes pairs of bf16.
+  /// Loads the first, or the second, members of kLanes pairs of bf16.
   static Vec load_even_bf16(const bf16* p) { return static_cast<float>(p[0]); }
   static Vec load_odd_bf16(const bf16* p) { return static_cast<float>(p[1]); }
   static Vec load_f16(const f16* p) { return static_cast<float>(*p); }
@@ -51,9 +51,9 @@ struct Scalar {
 
   using Words = uint32_t;
   static Words load_words(const uint32_t* p) { return *p; }
-  /// The code of each word's kIndex-th input.
+  /// The quantized value of the kIndex-th input of each word, as a float.
   template <int kBits, int kIndex>
-  static Vec code(Words words) {
+  static Vec quantised_value(Words words) {
     return static_cast<float>(words >> code_shift<kBits>(kIndex) & ((1U << kBits) - 1));
   }
 };
@@ -64,9 +64,9 @@ constexpr KernelTable make_table() {
   generic::fill_row_kernels<Scalar>(table);
   table.bf16_row_element_bytes = sizeof(float);
   table.pack_row_bf16 = generic::pack_row_as_floats<Scalar>;
-  table.panel_product_f32 = generic::panel_product<generic::F32Step<Scalar>>;
-  table.panel_product_bf16 = generic::panel_product<generic::WidenedBf16Step<Scalar>>;
-  table.panel_product_f32_quantised = generic::quantised_product<generic::FloatCodes<Scalar>>;
+  table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Scalar>>;
+  table.panel_product_bf16 = generic::panel_product<generic::Bf16AsF32Kernel<Scalar>>;
+  table.panel_product_f32_quantised = generic::quantised_product<generic::F32Format<Scalar>>;
   table.panel_product_bf16_quantised = table.panel_product_f32_quantised;
   return table;
 }

@@ -1,6 +1,5 @@
-// Products of rows that are split into whole numbers (KernelTable::split_rows) with quantised weights,
-// whose values become pairs of 16 bits: one instruction multiplies and adds up sixteen of them where that for
-// floats takes eight.
+// GEMM of int16 activations (KernelTable::int16_activations) with quantized weights, which are unpacked to
+// int16: one instruction multiplies and adds sixteen pairs, where f32 has eight.
 #pragma once
 
 #include <immintrin.h>
@@ -10,31 +9,32 @@
 #include <cstring>
 
 #include "kernels/avx2/vectors.h"
+#include "kernels/generic/int16_activations.h"
 #include "kernels/generic/quantised.h"
-#include "kernels/generic/split_rows.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
 namespace lacuna {
 namespace {  // NOLINT: as in avx512/vectors.h
 
-/// A split row: its whole numbers, 16 bits each, and behind them the sums of every 16 of them as floats.
+/// A row of int16 activations is followed by the sum of every 16 of its values, as floats.
 inline constexpr int64_t kInputsOfSum = 16;
 
-/// What turns codes of 4 bits into values of 8, of eight outputs with two levels.
-struct StepsAndOffsets {
-  __m256i step;    // in both halves of an output's word
+/// Integer scales and offsets of one group with two levels, which turn 4-bit values of eight outputs into
+/// 8-bit ones.
+struct ScalesAndOffsets {
+  __m256i scale;   // in both halves of an output's word
   __m256i offset;  // in all four bytes
 
-  static StepsAndOffsets read(const std::byte* steps, const std::byte* offsets) {
+  static ScalesAndOffsets read(const std::byte* scales, const std::byte* offsets) {
     const __m256i in_even_bytes = in_halves(offsets);
-    return {in_halves(steps), _mm256_or_si256(in_even_bytes, _mm256_slli_epi32(in_even_bytes, 8))};
+    return {in_halves(scales), _mm256_or_si256(in_even_bytes, _mm256_slli_epi32(in_even_bytes, 8))};
   }
 
-  /// Of words of four codes, one in each byte.
-  __m256i values(__m256i codes) const {
+  /// Takes words of four 4-bit values, one per byte.
+  __m256i values(__m256i nibbles) const {
     // Two products in one: neither reaches 256.
-    return _mm256_add_epi8(_mm256_mullo_epi16(codes, step), offset);
+    return _mm256_add_epi8(_mm256_mullo_epi16(nibbles, scale), offset);
   }
 
  private:
@@ -44,33 +44,33 @@ struct StepsAndOffsets {
   }
 };
 
-/// Sixteen outputs.
+/// Vectors of sixteen outputs.
 struct Floats {
   __m256 lower, upper;
 };
 struct Pairs {
   __m256i lower, upper;
 };
-struct WholeSums {
-  // Not __m256i, whose elements of 64 bits g++ would not add up as such: it would keep sums in memory.
+struct Int32Sums {
+  // Not __m256i, whose elements are 64 bits: g++ would keep the accumulators in memory.
   using Vec [[gnu::vector_size(32)]] = int32_t;
   Vec lower, upper;
 };
 
-/// Quantised panels, read as pairs of values: codes, less the middle one if that is the minimum of their
-/// group, or, with two levels, the whole numbers that they stand for.
-///   kGroup  inputs that share a scale; 0 where sums are scaled
+/// Quantized panels as pairs of int16: 4- or 8-bit values, minus the zero point in formats without minimums,
+/// or, with two levels, the 8-bit values.
+///   kGroup  inputs per scale; 0: one scale per output channel
 template <int kBits, int kGroup, bool kHasMinimum, bool kTwoLevels>
-class SplitPanels {
+class Int16Panels {
  public:
   static constexpr int64_t kPairsPerWord = 16 / kBits;
   static constexpr int64_t kStep = kGroup == 16 ? 16 : 32;  // inputs of one group
 
-  /// Words of four codes, one in each byte, of inputs 0 to 3 or 4 to 7 of words of eight.
-  static __m256i lower_codes(__m256i words) { return _mm256_and_si256(words, _mm256_set1_epi8(15)); }
-  static __m256i upper_codes(__m256i words) { return lower_codes(_mm256_srli_epi16(words, 4)); }
+  /// 4-bit values of inputs 0 to 3, or 4 to 7, of a word of eight, one per byte.
+  static __m256i low_nibbles(__m256i words) { return _mm256_and_si256(words, _mm256_set1_epi8(15)); }
+  static __m256i high_nibbles(__m256i words) { return low_nibbles(_mm256_srli_epi16(words, 4)); }
 
-  explicit SplitPanels(const PanelProduct& p) : p_(p), layout_(p.quantisation, p.depth) {}
+  explicit Int16Panels(const PanelProduct& p) : p_(p), layout_(p.quantisation, p.depth) {}
 
   const std::byte* words(int64_t panel, int64_t k) const {
     return generic::begin_of(p_, panel) + layout_.word(0, k);
@@ -80,12 +80,12 @@ class SplitPanels {
   template <typename Body>
   void for_each_pair(int64_t panel, int64_t k, Body&& body) const {
     const auto* from = reinterpret_cast<const __m256i*>(words(panel, k));
-    [[maybe_unused]] StepsAndOffsets lower_levels, upper_levels;
+    [[maybe_unused]] ScalesAndOffsets lower_levels, upper_levels;
     if constexpr (kTwoLevels) {
-      const std::byte* const steps = scales_begin(panel, k);
+      const std::byte* const scales = scales_begin(panel, k);
       const std::byte* const offsets = minimums_begin(panel, k);
-      lower_levels = StepsAndOffsets::read(steps, offsets);
-      upper_levels = StepsAndOffsets::read(steps + Avx2::kLanes, offsets + Avx2::kLanes);
+      lower_levels = ScalesAndOffsets::read(scales, offsets);
+      upper_levels = ScalesAndOffsets::read(scales + Avx2::kLanes, offsets + Avx2::kLanes);
     }
 #pragma GCC unroll 1
     for (int64_t pair = 0; pair < kStep / 2; pair += kPairsPerWord, from += 2) {
@@ -94,8 +94,8 @@ class SplitPanels {
       if constexpr (kBits == 8) {
         pass_pairs({lower, upper}, pair, body);
       } else {
-        Pairs first = {lower_codes(lower), lower_codes(upper)};
-        Pairs second = {upper_codes(lower), upper_codes(upper)};
+        Pairs first = {low_nibbles(lower), low_nibbles(upper)};
+        Pairs second = {high_nibbles(lower), high_nibbles(upper)};
         if constexpr (kTwoLevels) {
           first = {lower_levels.values(first.lower), upper_levels.values(first.upper)};
           second = {lower_levels.values(second.lower), upper_levels.values(second.upper)};
@@ -106,7 +106,7 @@ class SplitPanels {
     }
   }
 
-  /// Of the group of input k.
+  /// Scales of sixteen outputs for the group of input k.
   Floats scales(int64_t panel, int64_t k) const {
     return floats(scales_begin(panel, k));
   }
@@ -114,7 +114,7 @@ class SplitPanels {
     return floats(minimums_begin(panel, k));
   }
 
-  /// Where those of sixteen outputs lie; group_bytes() further, those of the next group.
+  /// First scale of sixteen outputs; that of the next group is group_bytes() later.
   const std::byte* scales_begin(int64_t panel, int64_t k) const {
     return generic::begin_of(p_, panel) + layout_.scale(0, layout_.group_of(k));
   }
@@ -135,7 +135,7 @@ class SplitPanels {
   }
 
  private:
-  /// Of inputs 0, 1 and 2, 3, from bytes in the order 0, 2, 1, 3.
+  /// Calls body with inputs 0, 1 and with 2, 3, from bytes in the order 0, 2, 1, 3.
   template <typename Body>
   static void pass_pairs(const Pairs& bytes, int64_t pair, Body&& body) {
     const __m256i middle = _mm256_set1_epi16(kGroup == 0 || kHasMinimum ? 0 : 1 << (kBits - 1));
@@ -151,17 +151,18 @@ class SplitPanels {
   QuantisedLayout layout_;
 };
 
-/// Multiplies split rows with such panels. What a run of inputs adds up to is exact, and is then, scaled
-/// where groups have scales of their own, added to the output.
+/// Multiplies int16 activations with Int16Panels. The accumulator over one run of inputs is exact; it is then
+/// converted, scaled in group formats, and added to the output.
 template <int kBits, int kGroup, bool kHasMinimum, bool kTwoLevels>
-struct SplitStep {
+struct Int16Kernel {
   using Vectors = Avx2;
-  using Panels = SplitPanels<kBits, kGroup, kHasMinimum, kTwoLevels>;
+  using Panels = Int16Panels<kBits, kGroup, kHasMinimum, kTwoLevels>;
   using TileElement = float;  // or the bits of a pair of values
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
-  // 6 x 2 sums, 2 weights, 1 input and 1 product fill the 16 registers.
+  // 6 x 2 accumulators, 2 weights, 1 input and 1 product fill the 16 registers.
   static constexpr int kTileRows = 6;
-  // 8 KiB of pairs, and no sum leaves 32 bits. Another depth means other bits where sums are scaled.
+  // 8 KiB of pairs, and no accumulator overflows 32 bits. Another length would change the bits of formats
+  // with one scale per output channel.
   static constexpr int64_t kDepthBlock = 256;
   static constexpr int64_t kPanelsOfFewRows = 1;
   static constexpr int64_t kRun = kGroup > 0 ? kGroup : kDepthBlock;
@@ -170,7 +171,7 @@ struct SplitStep {
     return Panels(p).words(panel, k);
   }
 
-  /// Pairs of sixteen outputs; from kScales on scales of groups, from kMinimums on their minimums.
+  /// Returns pairs of sixteen outputs, followed by group scales at kScales and group minimums at kMinimums.
   static const float* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth, float* space) {
     const Panels panels(p);
     for (int64_t i = 0; i < depth; i += Panels::kStep) {
@@ -188,7 +189,7 @@ struct SplitStep {
   }
 
   template <int kPanels, int kRows>
-  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<SplitStep>& slices) {
+  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<Int16Kernel>& slices) {
     static_assert(kPanels == 1);
     const int64_t a_stride = p.a_strides.row;
     const float* const rows = static_cast<const float*>(p.a) + first_row * a_stride;
@@ -201,9 +202,9 @@ struct SplitStep {
     bool accumulate = slices.k > 0;
     for (int64_t run = 0; run < slices.depth; run += kRun, accumulate = true) {
       const int64_t end = std::min(run + kRun, slices.depth);
-      WholeSums sums[kRows];
+      Int32Sums sums[kRows];
 #pragma GCC unroll 16
-      for (WholeSums& sum : sums) sum = WholeSums();
+      for (Int32Sums& sum : sums) sum = Int32Sums();
       for (int64_t pair = run / 2; pair < end / 2; ++pair) {
         __builtin_prefetch(slices.next[0] + 2 * pair * kBytesPerInput, 0, 2);
         const auto* const at = reinterpret_cast<const __m256i*>(pairs + pair * kPanelWidth);
@@ -227,10 +228,10 @@ struct SplitStep {
 
   static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
                      int64_t end_row) {
-    generic::finish_split<Avx2>(p, panel, count, first_row, end_row);
+    generic::finish_int16<Avx2>(p, panel, count, first_row, end_row);
   }
 
-  /// kRows rows by each panel, whose pairs are used at once, so that memory is all that is left to wait for.
+  /// Multiplies kRows rows, unpacking each panel in registers, so that the loop is memory-bound.
   template <int kRows>
   static void multiply_few(const PanelProduct& p) {
     constexpr int64_t kBytesAhead = 2048;
@@ -242,9 +243,9 @@ struct SplitStep {
 #pragma GCC unroll 2
       for (Floats& of_row : all) of_row = {_mm256_setzero_ps(), _mm256_setzero_ps()};
       for (int64_t run = 0; run < p.depth; run += kRun) {
-        WholeSums sums[kRows];
+        Int32Sums sums[kRows];
 #pragma GCC unroll 2
-        for (WholeSums& sum : sums) sum = WholeSums();
+        for (Int32Sums& sum : sums) sum = Int32Sums();
         for (int64_t k = run; k < std::min(run + kRun, p.depth); k += Panels::kStep) {
           const std::byte* const ahead = panels.words(panel, k) + kBytesAhead;
           for (int64_t i = 0; i < Panels::kStep * kBytesPerInput; i += kCacheLine)
@@ -281,15 +282,15 @@ struct SplitStep {
     Avx2::store(to + Avx2::kLanes, x.upper);
   }
 
-  static void add_products(const Pairs& values, const float* pair, WholeSums& sum) {
+  static void add_products(const Pairs& values, const float* pair, Int32Sums& sum) {
     const __m256i x = _mm256_castps_si256(_mm256_broadcast_ss(pair));
-    sum.lower += (WholeSums::Vec)_mm256_madd_epi16(values.lower, x);
-    sum.upper += (WholeSums::Vec)_mm256_madd_epi16(values.upper, x);
+    sum.lower += (Int32Sums::Vec)_mm256_madd_epi16(values.lower, x);
+    sum.upper += (Int32Sums::Vec)_mm256_madd_epi16(values.upper, x);
   }
 
-  /// `all` and what a run adds to it.
-  ///   row_sums  of the row's whole numbers from the run's first on
-  static Floats add_run(const Floats& all, const WholeSums& sum, const Floats& scales, const Floats& minimums,
+  /// Returns `all` plus the contribution of one run.
+  ///   row_sums  sums of the row's integers, from the run's first on
+  static Floats add_run(const Floats& all, const Int32Sums& sum, const Floats& scales, const Floats& minimums,
                         const float* row_sums) {
     const __m256 lower = _mm256_cvtepi32_ps((__m256i)sum.lower);
     const __m256 upper = _mm256_cvtepi32_ps((__m256i)sum.upper);
@@ -307,75 +308,75 @@ struct SplitStep {
 };
 
 template <typename Step>
-void split_product_by(const PanelProduct& p) {
+void int16_product_by(const PanelProduct& p) {
   if (p.num_rows == 1) return Step::template multiply_few<1>(p);
   if (p.num_rows == 2) return Step::template multiply_few<2>(p);
   generic::panel_product<Step>(p);
 }
 
 template <int kBits, int kGroup>
-void split_product_of_groups(const PanelProduct& p) {
-  p.quantisation.has_minimum ? split_product_by<SplitStep<kBits, kGroup, true, false>>(p)
-                             : split_product_by<SplitStep<kBits, kGroup, false, false>>(p);
+void int16_product_of_groups(const PanelProduct& p) {
+  p.quantisation.has_minimum ? int16_product_by<Int16Kernel<kBits, kGroup, true, false>>(p)
+                             : int16_product_by<Int16Kernel<kBits, kGroup, false, false>>(p);
 }
 
 template <int kBits>
-void split_product_of(const PanelProduct& p) {
-  if (p.quantisation.group == 0) return split_product_by<SplitStep<kBits, 0, false, false>>(p);
-  p.quantisation.group == 16 ? split_product_of_groups<kBits, 16>(p) : split_product_of_groups<kBits, 32>(p);
+void int16_product_of(const PanelProduct& p) {
+  if (p.quantisation.group == 0) return int16_product_by<Int16Kernel<kBits, 0, false, false>>(p);
+  p.quantisation.group == 16 ? int16_product_of_groups<kBits, 16>(p) : int16_product_of_groups<kBits, 32>(p);
 }
 
-void split_product(const PanelProduct& p) {
-  if (p.quantisation.two_levels) return split_product_by<SplitStep<4, 0, false, true>>(p);
-  p.quantisation.bits == 4 ? split_product_of<4>(p) : split_product_of<8>(p);
+void int16_product(const PanelProduct& p) {
+  if (p.quantisation.two_levels) return int16_product_by<Int16Kernel<4, 0, false, true>>(p);
+  p.quantisation.bits == 4 ? int16_product_of<4>(p) : int16_product_of<8>(p);
 }
 
-bool takes_split_rows(const Quantisation& quantisation) {
+bool takes_int16_activations(const Quantisation& quantisation) {
   return quantisation.bits > 0;
 }
 
-/// Of `count` numbers, a multiple of 8; infinity or no number if one of them is.
-float greatest_magnitude(const float* x, int64_t count) {
-  __m256i greatest = _mm256_setzero_si256();
+/// Largest magnitude of `count` values, a multiple of 8; infinity or NaN if one of them is.
+float max_magnitude(const float* x, int64_t count) {
+  __m256i largest = _mm256_setzero_si256();
   for (int64_t i = 0; i < count; i += 8) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
-    greatest = _mm256_max_epi32(greatest, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
+    largest = _mm256_max_epi32(largest, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
   }
   const __m128i of_four =
-      _mm_max_epi32(_mm256_castsi256_si128(greatest), _mm256_extracti128_si256(greatest, 1));
+      _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
   const __m128i of_two = _mm_max_epi32(of_four, _mm_unpackhi_epi64(of_four, of_four));
   return std::bit_cast<float>(_mm_cvtsi128_si32(_mm_max_epi32(of_two, _mm_srli_epi64(of_two, 32))));
 }
 
-float split_row(const void* packed, const RowStrides& /*strides*/, int64_t padded_count, void* out,
-                float* steps) {
+float quantize_row_to_int16(const void* packed, const RowStrides& /*strides*/, int64_t padded_count,
+                            void* out, float* scales) {
   const auto* x = static_cast<const float*>(packed);
-  const int exponent = std::bit_cast<int>(greatest_magnitude(x, padded_count)) >> 23;
-  if (exponent == generic::kNoNumberExponent) {
+  const int exponent = std::bit_cast<int>(max_magnitude(x, padded_count)) >> 23;
+  if (exponent == generic::kNonFiniteExponent) {
     std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(float));
-    return *steps = generic::kNoNumber;
+    return *scales = generic::kNaN;
   }
-  const generic::WholeStep step = generic::whole_step(exponent);
-  const __m256 steps_in_one = _mm256_set1_ps(step.steps_in_one);
-  const auto whole_of = [&](const float* eight) {
-    const __m256i rounded = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(eight), steps_in_one));
-    return _mm256_min_epi32(rounded, _mm256_set1_epi32(generic::kGreatestWhole));
+  const generic::IntegerScale scale = generic::int16_scale(exponent);
+  const __m256 inverse = _mm256_set1_ps(scale.inverse);
+  const auto quantize = [&](const float* eight) {
+    const __m256i rounded = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(eight), inverse));
+    return _mm256_min_epi32(rounded, _mm256_set1_epi32(generic::kMaxInt16));
   };
-  auto* const whole = static_cast<int16_t*>(out);
-  auto* const sums = reinterpret_cast<float*>(whole + padded_count);
+  auto* const integers = static_cast<int16_t*>(out);
+  auto* const sums = reinterpret_cast<float*>(integers + padded_count);
   double sum = 0;
   for (int64_t i = 0; i < padded_count; i += kInputsOfSum) {
-    const __m256i lower = whole_of(x + i);
-    const __m256i upper = whole_of(x + i + 8);
+    const __m256i lower = quantize(x + i);
+    const __m256i upper = quantize(x + i + 8);
     const __m256i in_order = _mm256_permute4x64_epi64(_mm256_packs_epi32(lower, upper), 0b11'01'10'00);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(whole + i), in_order);
-    // Exact: sixteen whole numbers stay below 2^20.
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(integers + i), in_order);
+    // Exact: the sum of sixteen integers stays below 2^20.
     const float of_run = Avx2::reduce_add(_mm256_cvtepi32_ps(_mm256_add_epi32(lower, upper)));
     sums[i / kInputsOfSum] = of_run;
     sum += of_run;
   }
-  *steps = step.step;
-  return step.step * static_cast<float>(sum);
+  *scales = scale.scale;
+  return scale.scale * static_cast<float>(sum);
 }
 
 }  // namespace

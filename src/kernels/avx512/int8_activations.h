@@ -1,5 +1,5 @@
-// Products of rows of bytes (KernelTable::byte_rows) with quantised weights, whose codes or values are
-// multiplied as they lie in memory, or nearly so: one instruction takes 64 of them.
+// GEMM of int8 activations (KernelTable::int8_activations) with quantized weights, which are multiplied as
+// stored or unpacked to bytes: one instruction multiplies 64 of them.
 #pragma once
 
 #include <immintrin.h>
@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/avx512/round_row.h"
-#include "kernels/avx512/split_rows.h"
+#include "kernels/avx512/int16_activations.h"
+#include "kernels/avx512/quantize_row.h"
 #include "kernels/avx512/vectors.h"
-#include "kernels/generic/byte_rows.h"
+#include "kernels/generic/int8_activations.h"
 #include "kernels/generic/quantised.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
@@ -19,38 +19,38 @@
 namespace lacuna {
 namespace {  // NOLINT: as in vectors.h
 
-/// Sums of groups, or, where sums are scaled, of all inputs that share a step of the row, are exact; they are
-/// then scaled and added up as floats.
-///   kGroup  inputs that share a scale; 0 where sums are scaled
+/// Accumulators over one group or, with one scale per output channel, over the inputs that share a scale of
+/// the row, are exact; they are then scaled and added as floats.
+///   kGroup  inputs per scale; 0: one scale per output channel
 template <int kBits, int kGroup, bool kHasMinimum>
-struct ByteStep {
+struct Int8Kernel {
   using Vectors = Avx512;
   using TileElement = uint8_t;
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
-  // 7 x 2 sums, 2 weights and 1 input, or 6 x 4 with those of groups.
+  // 7 x 2 accumulators, 2 weights and 1 input, or 6 x 4 with those of groups.
   static constexpr int kTileRows = kGroup == 0 ? 7 : 6;
-  static constexpr int64_t kDepthBlock = 3 * generic::kInputsOfByteStep;  // 12 KiB of a panel
-  static constexpr int64_t kPanelsOfFewRows = 2;                          // as SplitStep
+  static constexpr int64_t kDepthBlock = 3 * generic::kInt8Group;  // 12 KiB of a panel
+  static constexpr int64_t kPanelsOfFewRows = 2;                   // as Int16Kernel
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
-    return SplitStep<kBits>::place(p, panel, k);
+    return Int16Kernel<kBits>::place(p, panel, k);
   }
   static const uint8_t* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
                               uint8_t* space) {
-    return SplitStep<kBits>::slice(p, panel, k, depth, space);
+    return Int16Kernel<kBits>::slice(p, panel, k, depth, space);
   }
 
   template <int kPanels, int kRows>
-  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<ByteStep>& slices) {
+  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<Int8Kernel>& slices) {
     const QuantisedLayout layout(p.quantisation, p.depth);
     const int64_t row_bytes = p.a_strides.row * int64_t{sizeof(bf16)};
     const auto* const rows = static_cast<const std::byte*>(p.a) + first_row * row_bytes;
     float* const out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
     const int64_t out_stride = p.out_stride;
-    const int64_t steps_per_row = p.steps_per_row;
-    const float* steps = p.row_steps + first_row * steps_per_row + slices.k / generic::kInputsOfByteStep;
-    for (int64_t begin = 0; begin < slices.depth; begin += generic::kInputsOfByteStep, ++steps) {
-      const int64_t end = std::min(begin + generic::kInputsOfByteStep, slices.depth);
+    const int64_t scales_per_row = p.scales_per_row;
+    const float* row_scales = p.row_scales + first_row * scales_per_row + slices.k / generic::kInt8Group;
+    for (int64_t begin = 0; begin < slices.depth; begin += generic::kInt8Group, ++row_scales) {
+      const int64_t end = std::min(begin + generic::kInt8Group, slices.depth);
       __m512 all[kRows][kPanels];
       for (int64_t run = begin; run < end; run += kRun) {
         Sum sums[kRows][kPanels];
@@ -86,12 +86,12 @@ struct ByteStep {
       }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const __m512 step = _mm512_set1_ps(steps[r * steps_per_row]);
+        const __m512 row_scale = _mm512_set1_ps(row_scales[r * scales_per_row]);
 #pragma GCC unroll 2
         for (int i = 0; i < kPanels; ++i) {
           float* const at = out + r * out_stride + i * kPanelWidth;
           const __m512 before = slices.k + begin > 0 ? _mm512_loadu_ps(at) : _mm512_setzero_ps();
-          _mm512_storeu_ps(at, _mm512_fmadd_ps(all[r][i], step, before));
+          _mm512_storeu_ps(at, _mm512_fmadd_ps(all[r][i], row_scale, before));
         }
       }
     }
@@ -103,12 +103,12 @@ struct ByteStep {
   }
 
  private:
-  // Not __m512i, as in SplitStep.
+  // Not __m512i, as in Int16Kernel.
   using Sum [[gnu::vector_size(64)]] = int32_t;
-  static constexpr int64_t kRun = kGroup == 0 ? generic::kInputsOfByteStep : kGroup;
+  static constexpr int64_t kRun = kGroup == 0 ? generic::kInt8Group : kGroup;
   static constexpr int64_t kInputsOfSum = 16;
 
-  /// Of a group of sixteen outputs.
+  /// Scales and minimums of one group of sixteen outputs.
   struct Scales {
     __m512 scale, minimum;
 
@@ -129,7 +129,7 @@ struct ByteStep {
     }
   };
 
-  /// Four inputs, or a sum, for each output.
+  /// Broadcasts four inputs, or a sum, to each output.
   static __m512i broadcast(const std::byte* from) {
     int32_t word = 0;
     std::memcpy(&word, from, sizeof word);
@@ -149,22 +149,22 @@ struct ByteStep {
 };
 
 template <int kBits, int kGroup>
-void byte_product_of_groups(const PanelProduct& p) {
-  p.quantisation.has_minimum ? generic::panel_product<ByteStep<kBits, kGroup, true>>(p)
-                             : generic::panel_product<ByteStep<kBits, kGroup, false>>(p);
+void int8_product_of_groups(const PanelProduct& p) {
+  p.quantisation.has_minimum ? generic::panel_product<Int8Kernel<kBits, kGroup, true>>(p)
+                             : generic::panel_product<Int8Kernel<kBits, kGroup, false>>(p);
 }
 
 template <int kBits>
-void byte_product_of(const PanelProduct& p) {
-  if (p.quantisation.scales_sums()) return generic::panel_product<ByteStep<kBits, 0, false>>(p);
-  p.quantisation.group == 16 ? byte_product_of_groups<kBits, 16>(p) : byte_product_of_groups<kBits, 32>(p);
+void int8_product_of(const PanelProduct& p) {
+  if (p.quantisation.scales_sums()) return generic::panel_product<Int8Kernel<kBits, 0, false>>(p);
+  p.quantisation.group == 16 ? int8_product_of_groups<kBits, 16>(p) : int8_product_of_groups<kBits, 32>(p);
 }
 
-void byte_product(const PanelProduct& p) {
-  p.quantisation.bits == 4 ? byte_product_of<4>(p) : byte_product_of<8>(p);
+void int8_product(const PanelProduct& p) {
+  p.quantisation.bits == 4 ? int8_product_of<4>(p) : int8_product_of<8>(p);
 }
 
-bool takes_byte_rows(const Quantisation& quantisation) {
+bool takes_int8_activations(const Quantisation& quantisation) {
   return quantisation.bits > 0;
 }
 

@@ -1,5 +1,5 @@
-// Products of rows that are split into whole numbers (KernelTable::split_rows) with weights whose
-// quantisation scales sums: their values are multiplied as they lie, or nearly so.
+// GEMM of int16 activations (KernelTable::int16_activations) with weights that have one scale per output
+// channel. 8-bit weights are multiplied as stored.
 #pragma once
 
 #include <immintrin.h>
@@ -7,30 +7,30 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels/avx512/round_row.h"
+#include "kernels/avx512/quantize_row.h"
 #include "kernels/avx512/vectors.h"
+#include "kernels/generic/int16_activations.h"
 #include "kernels/generic/quantised.h"
-#include "kernels/generic/split_rows.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
 namespace lacuna {
 namespace {  // NOLINT: as in vectors.h
 
-/// Multiplies split rows and words of four values of 8 bits by the dot-product instruction for whole numbers.
-/// Codes of 4 bits are made such words first, once for all rows. A slice is added up exactly, and then added
-/// to `out` as a float.
+/// Multiplies int16 activations, as high and low bytes, by words of four 8-bit weights with the integer dot
+/// product. 4-bit weights are unpacked to such words first, once for all rows. A slice is accumulated exactly
+/// and then added to `out` as a float.
 template <int kBits>
-struct SplitStep {
+struct Int16Kernel {
   using Vectors = Avx512;
   using TileElement = uint8_t;
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
-  // 7 x 2 sums of two parts, 2 weights and 1 input fill 31 of 32 registers.
+  // 7 x 2 accumulators of two parts, 2 weights and 1 input fill 31 of 32 registers.
   static constexpr int kTileRows = 7;
-  // 12 KiB of a panel, and no sum leaves 32 bits. Another depth means other bits: sums are rounded at its
-  // end.
+  // 12 KiB of a panel, and no accumulator overflows 32 bits. Another length would change the bits, because
+  // accumulators are rounded at the end of a slice.
   static constexpr int64_t kDepthBlock = 768;
-  static constexpr int64_t kPanelsOfFewRows = 2;  // or a row would wait for its own two sums
+  static constexpr int64_t kPanelsOfFewRows = 2;  // or a row would wait for its own two accumulators
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
     const QuantisedLayout layout(p.quantisation, p.depth);
@@ -43,14 +43,14 @@ struct SplitStep {
     if constexpr (kBits == 8) {
       return from;
     } else {
-      p.quantisation.two_levels ? widen_values(p, panel, k, depth, from, space)
-                                : widen_codes(depth, from, space);
+      p.quantisation.two_levels ? unpack_values(p, panel, k, depth, from, space)
+                                : unpack_nibbles(depth, from, space);
       return space;
     }
   }
 
   template <int kPanels, int kRows>
-  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<SplitStep>& slices) {
+  static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<Int16Kernel>& slices) {
     const int64_t a_stride = p.a_strides.row;
     const bf16* const a = static_cast<const bf16*>(p.a) + first_row * a_stride + slices.k;
     Sum sums[kRows][kPanels][2] = {};
@@ -90,43 +90,43 @@ struct SplitStep {
 
   static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
                      int64_t end_row) {
-    generic::finish_split<Avx512>(p, panel, count, first_row, end_row);
+    generic::finish_int16<Avx512>(p, panel, count, first_row, end_row);
   }
 
  private:
-  // Not __m512i, whose elements of 64 bits the instruction does not have: g++ would keep sums in memory.
+  // Not __m512i, whose elements are 64 bits: g++ would keep the accumulators in memory.
   using Sum [[gnu::vector_size(64)]] = int32_t;
 
   static constexpr int64_t kWordBytes = kPanelWidth * 4;
 
-  /// Makes words of eight codes pairs of words of four.
-  static void widen_codes(int64_t depth, const uint8_t* from, uint8_t* to) {
+  /// Unpacks words of eight 4-bit values into two words of four.
+  static void unpack_nibbles(int64_t depth, const uint8_t* from, uint8_t* to) {
     for (int64_t i = 0; i < depth; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
-      const __m512i codes = _mm512_loadu_si512(from);
-      _mm512_store_si512(to, lower_codes(codes));
-      _mm512_store_si512(to + kWordBytes, upper_codes(codes));
+      const __m512i nibbles = _mm512_loadu_si512(from);
+      _mm512_store_si512(to, low_nibbles(nibbles));
+      _mm512_store_si512(to + kWordBytes, high_nibbles(nibbles));
     }
   }
 
-  /// The same, and values of the codes.
-  static void widen_values(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
-                           const uint8_t* from, uint8_t* to) {
+  /// The same, with the integer scales and offsets of two levels applied.
+  static void unpack_values(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
+                            const uint8_t* from, uint8_t* to) {
     const QuantisedLayout layout(p.quantisation, p.depth);
     const std::byte* const begin = generic::begin_of(p, panel);
     for (int64_t run = 0; run < depth; run += kQuantisedDepthStep) {
       const int64_t group = layout.group_of(k + run);
       const auto levels =
-          StepsAndOffsets::read(begin + layout.scale(0, group), begin + layout.minimum(0, group));
+          ScalesAndOffsets::read(begin + layout.scale(0, group), begin + layout.minimum(0, group));
 #pragma GCC unroll 4
       for (int64_t i = 0; i < kQuantisedDepthStep; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
-        const __m512i codes = _mm512_loadu_si512(from);
-        _mm512_store_si512(to, levels.values(lower_codes(codes)));
-        _mm512_store_si512(to + kWordBytes, levels.values(upper_codes(codes)));
+        const __m512i nibbles = _mm512_loadu_si512(from);
+        _mm512_store_si512(to, levels.values(low_nibbles(nibbles)));
+        _mm512_store_si512(to + kWordBytes, levels.values(high_nibbles(nibbles)));
       }
     }
   }
 
-  /// The high or the low parts of four inputs.
+  /// Broadcasts the high or the low bytes of four inputs.
   static __m512i broadcast(const bf16* a, int part) {
     int32_t four = 0;
     std::memcpy(&four, a + 2 * part, sizeof four);
@@ -134,45 +134,45 @@ struct SplitStep {
   }
 };
 
-void split_product(const PanelProduct& p) {
-  p.quantisation.bits == 4 ? generic::panel_product<SplitStep<4>>(p)
-                           : generic::panel_product<SplitStep<8>>(p);
+void int16_product(const PanelProduct& p) {
+  p.quantisation.bits == 4 ? generic::panel_product<Int16Kernel<4>>(p)
+                           : generic::panel_product<Int16Kernel<8>>(p);
 }
 
-bool takes_split_rows(const Quantisation& quantisation) {
+bool takes_int16_activations(const Quantisation& quantisation) {
   return quantisation.scales_sums();
 }
 
-/// Each whole number is 256 * high + low, bytes with a sign: four inputs are four highs and then four lows,
-/// either in the order 0, 2, 1, 3 in which codes lie.
-float split_row(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
-                float* steps) {
+/// Each integer is 256 * high + low, both signed bytes. Four inputs are four high bytes and then four low
+/// bytes, both in the order 0, 2, 1, 3, which is that of weights.
+float quantize_row_to_int16(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
+                            float* scales) {
   const auto* bits = static_cast<const uint16_t*>(packed);
-  const int exponent = std::bit_cast<int>(greatest_magnitude(bits, strides.step, padded_count)) >> 23;
-  if (exponent == generic::kNoNumberExponent) {
+  const int exponent = std::bit_cast<int>(max_magnitude(bits, strides.k_step, padded_count)) >> 23;
+  if (exponent == generic::kNonFiniteExponent) {
     std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(bf16));
-    return *steps = generic::kNoNumber;
+    return *scales = generic::kNaN;
   }
-  const generic::WholeStep step = generic::whole_step(exponent);
-  const __m512 steps_in_one = _mm512_set1_ps(step.steps_in_one);
-  const __m512i most = _mm512_set1_epi32(generic::kGreatestWhole);
+  const generic::IntegerScale scale = generic::int16_scale(exponent);
+  const __m512 inverse = _mm512_set1_ps(scale.inverse);
+  const __m512i most = _mm512_set1_epi32(generic::kMaxInt16);
   const __m128i order = _mm_set_epi8(15, 13, 14, 12, 11, 9, 10, 8, 7, 5, 6, 4, 3, 1, 2, 0);
   auto* parts = static_cast<__m128i*>(out);
   __m512i sums = _mm512_setzero_si512();
   for (int64_t i = 0; i < padded_count; i += 16) {
     const __m256i sixteen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits + i));
     const __m512 x = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(sixteen), 16));
-    const __m512i whole = _mm512_min_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(x, steps_in_one)), most);
-    const __m512i rounded_up = _mm512_add_epi32(whole, _mm512_set1_epi32(128));  // the low part has a sign
+    const __m512i integers = _mm512_min_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(x, inverse)), most);
+    const __m512i rounded_up = _mm512_add_epi32(integers, _mm512_set1_epi32(128));  // the low byte is signed
     const __m128i high = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(_mm512_srai_epi32(rounded_up, 8)), order);
-    const __m128i low = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(whole), order);
+    const __m128i low = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(integers), order);
     _mm_storeu_si128(parts++, _mm_unpacklo_epi32(high, low));
     _mm_storeu_si128(parts++, _mm_unpackhi_epi32(high, low));
-    for (const __m256i half : {_mm512_castsi512_si256(whole), _mm512_extracti64x4_epi64(whole, 1)})
+    for (const __m256i half : {_mm512_castsi512_si256(integers), _mm512_extracti64x4_epi64(integers, 1)})
       sums = _mm512_add_epi64(sums, _mm512_cvtepi32_epi64(half));
   }
-  *steps = step.step;
-  return step.step * static_cast<float>(_mm512_reduce_add_epi64(sums));
+  *scales = scale.scale;
+  return scale.scale * static_cast<float>(_mm512_reduce_add_epi64(sums));
 }
 
 }  // namespace

@@ -1,0 +1,73 @@
+// Quantizes bf16 rows to int8 (KernelTable::int8_activations), and finds the row maximum for int16 as well.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "kernels/generic/int8_activations.h"
+#include "kernels/panels.h"
+#include "kernels/table.h"
+
+namespace lacuna {
+namespace {  // NOLINT: as in vectors.h
+
+/// Largest magnitude of `count` bf16 values, a multiple of 32, every 32 of which are contiguous; infinity or
+/// NaN if one of them is.
+///   stride  elements from 32 values to the next 32
+float max_magnitude(const uint16_t* bits, int64_t stride, int64_t count) {
+  __m512i largest = _mm512_setzero_si512();
+  for (int64_t i = 0; i < count; i += kBf16DepthStep, bits += stride) {
+    const __m512i magnitudes = _mm512_and_si512(_mm512_loadu_si512(bits), _mm512_set1_epi16(0x7fff));
+    largest = _mm512_max_epu16(largest, magnitudes);
+  }
+  const __m512i of_pairs = _mm512_max_epu32(_mm512_and_si512(largest, _mm512_set1_epi32(0xffff)),
+                                            _mm512_srli_epi32(largest, 16));
+  return std::bit_cast<float>(_mm512_reduce_max_epu32(of_pairs) << 16);
+}
+
+/// Quantizes a row to int8. Each four values are in the order 0, 2, 1, 3, which is that of weights.
+///   kInTiles  every 64 values replace 32 bf16 values, the last ones padded with zeros; otherwise the row is
+///             contiguous and followed by the sum of every 16 values
+template <bool kInTiles>
+float quantize_row(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
+                   float* scales) {
+  const auto* const bits = static_cast<const uint16_t*>(packed);
+  const int64_t k_step_bytes = strides.k_step * int64_t{sizeof(bf16)};
+  const auto number = [&](int64_t k) { return static_cast<int8_t*>(out) + k / 64 * k_step_bytes + k % 64; };
+  auto* const sums = reinterpret_cast<int32_t*>(number(0) + padded_count);
+  const __m128i order = _mm_set_epi8(15, 13, 14, 12, 11, 9, 10, 8, 7, 5, 6, 4, 3, 1, 2, 0);
+  double sum = 0;
+  for (int64_t begin = 0; begin < padded_count; begin += generic::kInt8Group) {
+    const int64_t end = std::min(begin + generic::kInt8Group, padded_count);
+    const uint16_t* const first = bits + begin / kBf16DepthStep * strides.k_step;
+    const generic::IntegerScale scale =
+        generic::int8_scale(max_magnitude(first, strides.k_step, end - begin));
+    const __m512 inverse = _mm512_set1_ps(scale.inverse);
+    int64_t group_sum = 0;
+    for (int64_t i = begin; i < end; i += 16) {
+      const uint16_t* const from = bits + i / kBf16DepthStep * strides.k_step + i % kBf16DepthStep;
+      const __m256i sixteen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+      const __m512 x = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(sixteen), 16));
+      const __m512 scaled = _mm512_mul_ps(x, inverse);
+      // NaN becomes zero: INT_MIN, which the conversion gives, would overflow accumulators.
+      const __mmask16 is_number = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);
+      const __m512i integers = _mm512_maskz_cvtps_epi32(is_number, scaled);
+      const __m128i bytes = _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(integers), order);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(number(i)), bytes);
+      const int32_t of_sixteen = _mm512_reduce_add_epi32(integers);
+      if constexpr (!kInTiles) sums[i / 16] = of_sixteen;
+      group_sum += of_sixteen;
+    }
+    scales[begin / generic::kInt8Group] = scale.scale;
+    sum += double{scale.scale} * static_cast<double>(group_sum);
+  }
+  if (kInTiles && padded_count % 64 != 0)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(number(padded_count)), _mm256_setzero_si256());
+  return static_cast<float>(sum);
+}
+
+}  // namespace
+}  // namespace lacuna
