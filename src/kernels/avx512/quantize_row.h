@@ -23,8 +23,8 @@ float max_magnitude(const uint16_t* bits, int64_t stride, int64_t count) {
     const __m512i magnitudes = _mm512_and_si512(_mm512_loadu_si512(bits), _mm512_set1_epi16(0x7fff));
     largest = _mm512_max_epu16(largest, magnitudes);
   }
-  const __m512i of_pairs = _mm512_max_epu32(_mm512_and_si512(largest, _mm512_set1_epi32(0xffff)),
-                                            _mm512_srli_epi32(largest, 16));
+  const __m512i of_pairs =
+      _mm512_max_epu32(_mm512_and_si512(largest, _mm512_set1_epi32(0xffff)), _mm512_srli_epi32(largest, 16));
   return std::bit_cast<float>(_mm512_reduce_max_epu32(of_pairs) << 16);
 }
 

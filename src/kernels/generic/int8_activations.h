@@ -13,14 +13,14 @@ namespace lacuna::generic {
 inline constexpr int64_t kInt8Group = 256;
 
 /// Scale of inputs with this largest magnitude. Always inlined, as QuantisedLayout.
-[[gnu::always_inline]] inline IntegerScale int8_scale(float greatest) {
-  constexpr float kGreatestByte = 127;
-  // As for int16, far above where the scale or its reciprocal becomes subnormal.
+[[gnu::always_inline]] inline IntegerScale int8_scale(float largest) {
+  constexpr float kMaxInt8 = 127;
+  // Far above the point where the scale or its reciprocal becomes subnormal, as for int16.
   constexpr float kLeast = 0x1p-112F;
-  if (greatest < kLeast) return {0, 0};
+  if (largest < kLeast) return {0, 0};
   // Infinity or NaN: every output becomes NaN.
-  if (!(greatest <= std::numeric_limits<float>::max())) return {kNaN, 0};
-  return {greatest / kGreatestByte, kGreatestByte / greatest};
+  if (!(largest <= std::numeric_limits<float>::max())) return {kNaN, 0};
+  return {largest / kMaxInt8, kMaxInt8 / largest};
 }
 
 }  // namespace lacuna::generic
