@@ -34,7 +34,7 @@ void pin_workers(ThreadPool& threads) {
         "--pin binds {} threads to cores of their own; expected at most {}, the cores that it may use",
         threads.size(), cores.size());
   }
-  // As many indices as threads, and none returns before all are taken: each thread takes one.
+  // One index per thread, and no call returns before all are taken: each thread takes one.
   std::latch all_taken(threads.size());
   threads.parallel_for(threads.size(), [&](int64_t, int thread) {
     all_taken.arrive_and_wait();

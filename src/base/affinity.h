@@ -1,4 +1,4 @@
-// Which cores threads run on.
+// Binds threads to cores.
 #pragma once
 
 #include "base/threads.h"
@@ -8,9 +8,9 @@ namespace lacuna {
 /// Cores that the calling thread may run on.
 int num_usable_cores();
 
-/// Binds each thread that the pool started to a core of its own, of those that the caller may use. The caller
-/// stays free to move, as threads that it starts later inherit what binds it; it finds the first of these
-/// cores left over. InputError where the pool has more threads than there are cores.
+/// Binds each thread of the pool, except the caller, to its own core among those that the caller may use. The
+/// caller stays unbound, because threads that it starts later inherit its mask; one of these cores is left
+/// for it. Throws InputError if the pool has more threads than there are cores.
 void pin_workers(ThreadPool& threads);
 
 }  // namespace lacuna

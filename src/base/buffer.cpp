@@ -17,8 +17,8 @@ std::byte* allocate_aligned(size_t bytes) {
   void* memory = nullptr;
   if (::posix_memalign(&memory, is_large ? kHugePage : kCacheLine, bytes) != 0) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  // Walking a large matrix page by page of 4 KiB costs a look-up in the page tables each time. Only a hint: a
-  // refusal changes nothing.
+  // Walking a large matrix in pages of 4 KiB costs a page-table walk for each. Only a hint: a refusal changes
+  // nothing.
   if (is_large) ::madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   return static_cast<std::byte*>(memory);

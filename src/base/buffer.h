@@ -1,4 +1,4 @@
-// Memory that is sized once and used many times.
+// Aligned memory that is sized once and reused.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace lacuna {
 
-/// `bytes` bytes of unspecified content, aligned to cache lines; blocks of 2 MiB or more begin at a huge
-/// page, and lie in such pages where the system lends them. std::bad_alloc where memory is out.
+/// Allocates `bytes` bytes of unspecified content, aligned to cache lines; blocks of 2 MiB or more are
+/// aligned to huge pages and use them if the system has any. Throws std::bad_alloc.
 std::byte* allocate_aligned(size_t bytes);
 void free_aligned(std::byte* memory);
 
@@ -26,7 +26,7 @@ class Buffer {
 
   void reserve(int64_t count) {
     if (count <= size_) return;
-    data_.reset();  // before allocating again, so that two copies never live side by side
+    data_.reset();  // before allocating again, so that two copies never exist at once
     size_ = 0;
     const auto elements = static_cast<size_t>(count);
     if (elements > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();

@@ -4,12 +4,12 @@
 
 namespace lacuna {
 
-/// Seconds since it was made or last restarted, by a clock that never goes back.
+/// Stopwatch: seconds since construction or the last restart, on a monotonic clock.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-  /// The seconds so far; starts again from zero.
+  /// Returns the elapsed seconds and restarts.
   double restart() {
     const double elapsed = seconds();
     start_ = Clock::now();

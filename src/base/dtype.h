@@ -41,7 +41,7 @@ struct bf16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
-/// IEEE binary16. Only ever widened: checkpoints may use it, computation never does.
+/// IEEE binary16. Only converted to f32: checkpoints may use it, computation never does.
 struct f16 {
   uint16_t bits = 0;
 

@@ -1,6 +1,6 @@
 // Two kinds of failure. Bad input (a file, a flag, a prompt) throws InputError with one sentence that names
-// what was wrong and what was expected; programs print it and exit with code 2. Our own mistakes meet
-// expects(), which throws std::logic_error.
+// what was wrong and what was expected; programs print it and exit with code 2. Bugs meet expects(), which
+// throws std::logic_error.
 #pragma once
 
 #include <fmt/core.h>
@@ -21,7 +21,7 @@ class InputError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
 };
 
-/// Checks a promise between parts of the program. `sentence` states what must hold.
+/// Checks an invariant. `sentence` states what must hold.
 inline void expects(bool holds, const char* sentence) {
   if (!holds) throw std::logic_error(sentence);
 }

@@ -19,8 +19,8 @@ constexpr int64_t kMostAlignment = 1 << 20;
 constexpr uint32_t kMostDims = 4;
 constexpr size_t kMostNameBytes = 1024;
 constexpr int64_t kMostSplits = 10'000;
-// Numbers and texts of all lists of a header. The largest vocabularies take less than half of it; the bytes
-// of a sparse file cost nothing on disk, what is made of them does in memory.
+// Limit on the elements of all lists of a header. The largest vocabularies take less than half of it; the
+// bytes of a sparse file cost nothing on disk, but parsed values take memory.
 constexpr uint64_t kMostListValues = uint64_t{1} << 22;
 
 constexpr std::array kTypes = {
@@ -69,7 +69,7 @@ class Reader {
     return {reinterpret_cast<const char*>(take(static_cast<size_t>(length))), static_cast<size_t>(length)};
   }
 
-  /// A count of things that take at least so many bytes each.
+  /// Reads a count of elements, each of which takes at least `bytes_each` bytes.
   uint64_t count(uint64_t bytes_each, std::string_view what) {
     const auto count = number<uint64_t>();
     if (count > left() / bytes_each) {
@@ -242,7 +242,7 @@ void place(Claim& claim, std::span<const std::byte> data, int64_t alignment) {
   tensor.bytes = data.subspan(static_cast<size_t>(claim.offset), static_cast<size_t>(bytes));
 }
 
-/// The names of all files of a split, from that of one.
+/// Names of all files of a split GGUF, from the name of one.
 std::vector<std::filesystem::path> split_paths(const std::filesystem::path& path, int64_t count) {
   const std::string name = path.filename().string();
   const std::string tail = fmt::format("-of-{:05}.gguf", count);

@@ -22,7 +22,7 @@
 
 namespace lacuna {
 
-/// How the numbers of a tensor are stored: in blocks of `block` neighbouring elements of a row.
+/// Storage of a tensor's elements: blocks of `block` neighbouring elements of a row.
 struct GgmlType {
   uint32_t id = 0;
   std::string_view name;
@@ -34,24 +34,24 @@ inline constexpr uint32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ4_1 =
                           kGgmlQ5_1 = 7, kGgmlQ8_0 = 8, kGgmlQ4_K = 12, kGgmlQ5_K = 13, kGgmlQ6_K = 14,
                           kGgmlBf16 = 30;
 
-/// Null for types that are not computed with.
+/// Returns the type's layout; null for unsupported types.
 const GgmlType* ggml_type(uint32_t id);
 
 struct GgufTensor {
   std::string_view name;
   uint32_t type = 0;
-  std::vector<int64_t> shape;        ///< outermost first (the file has them the other way round)
+  std::vector<int64_t> shape;        ///< outermost first (reversed in the file)
   std::span<const std::byte> bytes;  ///< row-major, exactly as long as shape and type say; empty for types
                                      ///< that ggml_type() does not know
-  std::string_view file;             ///< where it is, for messages
+  std::string_view file;             ///< name of the file, for messages
 };
 
-/// Numbers of any of the format's types, texts, or lists of either.
+/// A metadata value: a number of any of the format's types, a string, or a list of either.
 using GgufValue = std::variant<int64_t, double, bool, std::string_view, std::vector<int64_t>,
                                std::vector<double>, std::vector<std::string_view>>;
 
-/// What one file says, as views into it. Throws InputError naming `file_name`, what was found and what was
-/// expected. Time and memory in proportion to the file's size.
+/// Contents of one file, as views into it. Throws InputError naming `file_name`, what was found and what was
+/// expected. Takes time and memory in proportion to the file's size.
 struct GgufContent {
   std::map<std::string, GgufValue, std::less<>> metadata;
   std::vector<GgufTensor> tensors;  ///< different names, in the file's order
@@ -59,8 +59,8 @@ struct GgufContent {
   static GgufContent parse(std::span<const std::byte> file, std::string_view file_name);
 };
 
-/// A GGUF file, or all files of a split one (NAME-00001-of-0000N.gguf), whichever of them is named. The
-/// metadata is the first file's.
+/// A GGUF file, or all files of a split one (NAME-00001-of-0000N.gguf), opened by the name of any of them.
+/// The metadata is the first file's.
 class GgufFile {
  public:
   static GgufFile open(const std::filesystem::path& path);
@@ -73,15 +73,14 @@ class GgufFile {
   const std::map<std::string, GgufTensor, std::less<>>& tensors() const { return tensors_; }
 
   bool has(std::string_view key) const { return metadata_.find(key) != metadata_.end(); }
-  // Members throw InputError naming file, key and what was expected. With a fallback the key need not be
-  // there.
+  // Members throw InputError naming file, key and what was expected. With a fallback the key is optional.
   int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const;
   double number(std::string_view key, std::optional<double> fallback = {}) const;
   bool flag(std::string_view key, std::optional<bool> fallback = {}) const;
   std::string_view text(std::string_view key, std::optional<std::string_view> fallback = {}) const;
   const std::vector<std::string_view>& texts(std::string_view key) const;
   const std::vector<int64_t>& integers(std::string_view key) const;
-  /// Throws: `key` does not hold what was expected, or is missing.
+  /// Throws InputError: `key` has another value than expected, or is missing.
   [[noreturn]] void refuse(std::string_view key, std::string_view expected) const;
 
  private:

@@ -19,20 +19,20 @@
 
 namespace lacuna {
 
-/// A model on the hub as a person names it: "ORG/NAME[@REVISION][:QUANT]".
+/// A model on the hub as users write it: "ORG/NAME[@REVISION][:QUANT]".
 struct HubModel {
   std::string owner, name;
   std::string revision = "main";  ///< a branch, tag or commit
   std::string quant;              ///< which of several GGUF files, "Q4_K_M"; may be empty
 
-  /// Empty unless `text` has this form, in the characters that the hub allows.
+  /// Parses `text`; empty unless it has this form, in the characters that the hub allows.
   static std::optional<HubModel> parse(std::string_view text);
 
   /// The model whose repository has this folder name: "models--ORG--NAME".
   static std::optional<HubModel> of_repository(std::string_view folder_name);
 
   std::string id() const { return owner + "/" + name; }
-  /// As parse() reads it.
+  /// Formats the model so that parse() reads it back.
   std::string text() const;
 };
 
@@ -59,14 +59,14 @@ class HubCache {
   std::filesystem::path partial_blob(const HubModel& model, std::string_view blob_id) const;
   std::filesystem::path lock_file(const HubModel& model, std::string_view blob_id) const;
 
-  /// The commit that the model's revision means here; empty where it was not downloaded. Throws InputError
-  /// where a reference does not hold the name of a commit.
+  /// Commit of the model's revision in this cache; empty if it was not downloaded. Throws InputError if a
+  /// reference does not hold the name of a commit.
   std::optional<std::string> commit(const HubModel& model) const;
   std::filesystem::path snapshot(const HubModel& model, std::string_view commit) const;
   /// Whether the download of some file was interrupted or is under way.
   bool has_partial_blobs(const HubModel& model) const;
 
-  /// One for each model and downloaded branch or tag, in the order of names. At most `most`.
+  /// Lists every model and downloaded branch or tag, by name. At most `most`.
   std::vector<HubModel> models(size_t most) const;
 
  private:

@@ -1,4 +1,4 @@
-// JSON that others wrote: parsed within limits, read key by key with errors that a person can act on.
+// Parses untrusted JSON within limits, and reads it key by key with actionable errors.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,11 @@ namespace lacuna {
 /// `text` in double quotes for a message: control characters escaped, long text shortened.
 std::string in_quotes(std::string_view text);
 
-/// Several times the largest published vocabulary and merges.
+/// Default limit on values: several times the largest published vocabulary and merges.
 inline constexpr size_t kMaxJsonValues = size_t{1} << 22;
 
-/// Throws InputError naming `file` if `text` is not JSON, names a key of one object twice, nests deeper than
-/// any file of ours does, or holds so many bytes or values that their memory would be out of proportion. Time
-/// and memory in proportion to the text.
+/// Parses `text`. Throws InputError naming `file` if it is not JSON, repeats a key within an object, nests
+/// too deeply, or exceeds the limits on bytes or values. Takes time and memory in proportion to the text.
 ///   max_values  of any kind, at every level
 nlohmann::json parse_json(std::string_view text, std::string_view file, size_t max_values = kMaxJsonValues);
 
@@ -34,12 +33,12 @@ struct Range {
 /// A value that a reader compares with.
 using JsonScalar = std::variant<bool, int, std::string_view>;
 
-/// A JSON object whose values are read by key. A key that is absent and one that is null are the same: not
-/// given. Every member throws InputError naming file, key, value and what was expected.
-/// Views: the JSON value, file and prefix outlive it.
+/// A JSON object whose values are read by key. An absent key and a null value both count as not given. Every
+/// member throws InputError naming file, key, value and what was expected. A view: the JSON value, file and
+/// prefix must outlive it.
 class JsonObject {
  public:
-  /// `prefix` is what messages put before a key: "rope_scaling.".
+  /// `prefix` precedes keys in messages: "rope_scaling.".
   JsonObject(const nlohmann::json& object, std::string file, std::string prefix = "");
 
   const std::string& file() const { return file_; }
@@ -64,15 +63,15 @@ class JsonObject {
   /// counts as absent.
   std::vector<std::string> unread_keys() const;
 
-  /// Only this value is supported, and it is what a file without the key means.
+  /// Requires this value, which is also the default of an absent key.
   void expect(std::string_view key, JsonScalar value) const;
-  /// Only this value is supported, and a file without the key means another.
+  /// Requires this value; an absent key means another one and is refused.
   void require(std::string_view key, JsonScalar value) const;
-  /// As expect(), for a key that may hold one value or a list with one for each layer.
+  /// Requires a value as expect() does, for a key with one value or a list with one value per layer.
   void expect_each(std::string_view key, JsonScalar value) const;
   void expect_absent(std::string_view key) const;
 
-  /// Throws: `key` holds what it holds, or is missing, and `expected` was expected.
+  /// Throws InputError: `key` has another value than `expected`, or is missing.
   [[noreturn]] void refuse(std::string_view key, std::string_view expected) const;
 
  private:

@@ -35,7 +35,7 @@ class FileDescriptor {
   int number_;
 };
 
-/// A mapped file, as the handler of SIGBUS can read it: a node of a list that only grows. Nodes are reused.
+/// A mapped file in a list that the SIGBUS handler reads and that only grows. Nodes are reused.
 struct Registered {
   std::atomic<const std::byte*> begin{nullptr};  // null: free
   std::atomic<size_t> size{0};
@@ -87,8 +87,8 @@ bool is_same_time(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/// Whether the content may differ from what was mapped. The inode's change time also tells of a write whose
-/// modification time was set back, but changes with a rename, a new link or a new mode, too: it counts while
+/// Whether the content may differ from what was mapped. The inode's change time also reveals a write whose
+/// modification time was set back, but a rename, a new link or a new mode changes it, too: it counts while
 /// the name still leads to the file and nothing else has changed.
 bool has_changed(const Registered& node) {
   const struct stat& then = node.status;
@@ -104,10 +104,10 @@ bool has_changed(const Registered& node) {
 }
 
 void write_error(const char* text) {
-  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody is left to tell
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // standard error is gone
 }
 
-/// Calls only what a handler of signals may.
+/// Calls only async-signal-safe functions.
 extern "C" void handle_bus_error(int signal, siginfo_t* information, void* /*context*/) {
   const auto* const address = static_cast<const std::byte*>(information->si_addr);
   for (const Registered* node = registered; node != nullptr; node = node->next) {
@@ -141,7 +141,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);
   if (address == MAP_FAILED) throw failure(path);
 #ifdef MADV_HUGEPAGE
-  // Fewer faults and look-ups in the page tables, where the file's system has such pages. Only a hint.
+  // Fewer page faults and table walks, if the file's system has huge pages. Only a hint.
   ::madvise(address, size, MADV_HUGEPAGE);
 #endif
   const std::span<const std::byte> bytes{static_cast<const std::byte*>(address), size};
@@ -157,7 +157,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::release_pages() const {
-  // Only a hint: where it is refused, the pages stay until something else needs their memory.
+  // Only a hint: if it is refused, the pages stay until their memory is needed.
   ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
 }
 

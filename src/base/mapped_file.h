@@ -25,8 +25,7 @@ class MappedFile {
 
   /// Stays at its address when the object is moved.
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Lets the system take back the memory of the pages that were read so far; who reads them again brings
-  /// them back.
+  /// Lets the system reclaim the memory of the pages that were read so far; later reads bring them back.
   void release_pages() const;
 
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
@@ -37,12 +36,12 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// The path of a mapped file that was written to or shortened since it was opened, as its size and its times
-/// of modification and change tell, whatever its name leads to now; none: all are as they were. One or two
-/// calls of stat(2) for each file.
+/// Returns the path of a mapped file that was written to or shortened since it was opened, judged by its size
+/// and its times of modification and change, whatever its name leads to now; empty if there is none. One or
+/// two calls of stat(2) per file.
 std::optional<std::string> find_changed_mapped_file();
 
-/// Makes SIGBUS within a mapped file, which was shortened, end the program with a sentence on standard error
+/// Installs a handler so that SIGBUS within a mapped file that was shortened ends the program with a message
 /// and exit code 1.
 void report_shortened_mapped_files();
 

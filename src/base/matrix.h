@@ -1,4 +1,4 @@
-// Views of row-major matrices. A view never owns; whoever allocated the memory outlives it.
+// Views of row-major matrices. A view never owns its memory, which must outlive it.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ std::optional<int64_t> number_in(const fs::path& path, std::string_view key = {}
   return {};
 }
 
-/// Names of one version's files.
+/// File names of one version of control groups.
 struct GroupFiles {
   const char *limit, *usage, *reclaimable;
 };

@@ -1,4 +1,4 @@
-// How much memory this process may still take.
+// Memory that this process may still take.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ struct AvailableMemory {
   bool limited_by_group = false;
 };
 
-/// What Linux estimates can be allocated without swapping (MemAvailable), or what the tightest memory limit
-/// of the process's control groups (versions 1 and 2) leaves, whichever is less. Page cache that can be
-/// dropped counts as free in both.
+/// Available memory: what Linux estimates can be allocated without swapping (MemAvailable), or what the
+/// tightest memory limit of the process's control groups (versions 1 and 2) leaves, whichever is less. Page
+/// cache that can be dropped counts as free in both.
 ///   root  the folder that holds proc and sys/fs/cgroup
 AvailableMemory available_memory(const std::filesystem::path& root = "/");
 

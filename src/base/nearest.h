@@ -10,8 +10,8 @@ namespace lacuna {
 /// other (optimal string alignment). Upper and lower case are the same.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The known name that `typed` is most likely a misspelling of; empty where none is within a third of its
-/// length. Long names and long lists are not searched.
+/// Returns the known name that `typed` is most likely a misspelling of; empty if none is within a third of
+/// its length. Long names and long lists are not searched.
 std::string nearest_name(std::string_view typed, std::span<const std::string> known);
 
 }  // namespace lacuna

@@ -1,5 +1,5 @@
-// Randomness by coordinates: a number depends on what it is for (seed, position, step, index), never on what
-// was drawn before it. A request therefore draws the same numbers alone, in any batch, on any thread.
+// Counter-based random numbers: a number depends on its coordinates (seed, purpose, position, step, index),
+// never on earlier numbers. A request therefore samples the same numbers alone, in any batch, on any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class RngStream {
 
   constexpr bool operator==(const RngStream&) const = default;
 
-  /// All that the stream's numbers depend on, and the stream with this key.
+  /// The key determines all numbers of the stream; from_key() restores the stream.
   constexpr uint64_t key() const { return key_; }
   static constexpr RngStream from_key(uint64_t key) {
     RngStream stream(0);

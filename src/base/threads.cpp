@@ -13,8 +13,8 @@ void pause() {
 #endif
 }
 
-/// Waits a little for something that is about to happen; whoever calls then sleeps. To fall asleep and to be
-/// woken takes longer than most loops of a pass.
+/// Busy-waits briefly for an event; the caller then sleeps. Falling asleep and waking up take longer than
+/// most loops of a pass.
 template <typename Happened>
 void look_out_for(Happened&& happened) {
   constexpr int kPauses = 1000;  // 15 to 60 us, as long as the processor pauses
@@ -73,7 +73,7 @@ void ThreadPool::work(int thread) {
     seen = generation_;
     take_indices(thread);
     if (--busy_ > 0) continue;
-    { const std::lock_guard lock(mutex_); }  // the caller sleeps by now, or has yet to look
+    { const std::lock_guard lock(mutex_); }  // the caller sleeps by now, or has yet to check
     finish_.notify_one();
   }
 }

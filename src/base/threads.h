@@ -1,5 +1,5 @@
-// A fixed set of threads that share loops. Results never depend on the number of threads: a loop body writes
-// only what belongs to its index.
+// A thread pool for parallel loops. Results never depend on the number of threads: a loop body writes only
+// data of its own index.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,13 @@
 
 namespace lacuna {
 
-/// One loop runs at a time; call parallel_for from one thread only, never from inside a loop body.
-/// Threads that wait for each other look out for a few dozen microseconds, as the loops of one pass follow
-/// each other, and then sleep.
+/// One loop runs at a time; call parallel_for from one thread only, never from inside a loop body. Waiting
+/// threads spin for a few dozen microseconds, because loops of a pass follow each other closely, and then
+/// sleep.
 class ThreadPool {
  public:
-  /// `num_threads` counts the caller, so 1 starts no thread. 0 means as many as there are cores that
-  /// the process may use.
+  /// `num_threads` includes the caller, so 1 starts no thread. 0 means one thread per core that the process
+  /// may use.
   explicit ThreadPool(int num_threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -26,8 +26,8 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(index, thread) for each index in [0, count), in no promised order; thread is in [0, size()).
-  /// Returns when all calls have returned. Bodies must not throw.
+  /// Calls body(index, thread) for each index in [0, count), in any order; thread is in [0, size()). Returns
+  /// when all calls have returned. Bodies must not throw.
   template <typename Body>
   void parallel_for(int64_t count, Body&& body) {
     using Plain = std::remove_reference_t<Body>;

@@ -42,7 +42,7 @@ TEST(Bf16, KeepsEveryNanAndEveryInfinity) {
   EXPECT_EQ(static_cast<float>(bf16(-INFINITY)), -INFINITY);
 }
 
-TEST(F16, WidensEveryValueExactly) {
+TEST(F16, ConvertsEveryValueToF32Exactly) {
   for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
     const int exponent = static_cast<int>(bits >> 10 & 0x1f);
     const int fraction = static_cast<int>(bits & 0x3ff);

@@ -125,7 +125,7 @@ TEST(GgufContent, WithMoreValuesInListsThanMemoryShouldHoldIsRefused) {
   expect_refused(bytes, "more than 4194304 values");
 }
 
-TEST(GgufContent, MayHoldTensorsOfTypesThatAreNotComputedWith) {
+TEST(GgufContent, MayHoldTensorsOfUnsupportedTypes) {
   GgufBytes file;
   file.tensor("exotic", 10, {1, 256}, std::string(84, 'x'));
   const std::string bytes = file.bytes();

@@ -17,7 +17,7 @@ TEST(HubModel, HasAnOwnerANameARevisionAndAQuant) {
   EXPECT_EQ(HubModel::parse("a/b")->revision, "main");
 }
 
-TEST(HubModel, RefusesWhatTheHubWouldNotName) {
+TEST(HubModel, RefusesNamesThatTheHubForbids) {
   for (const char* const text :
        {"", "a", "/", "a/", "/b", "a/b/c", "../b", "a/..", "a/b@", "a/b:", "a/b@../x", "a/b@/x", "a/b@-x",
         "a--b/c", "a/b c", "a/b\n", "a/b@x:../y", "-a/b", "a/b."}) {

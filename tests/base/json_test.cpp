@@ -27,14 +27,14 @@ std::string list_of(size_t count, std::string_view element) {
   return text + "]";
 }
 
-TEST(ParseJson, BuildsWhatTheTextSays) {
+TEST(ParseJson, BuildsTheValueOfTheText) {
   const std::string text = R"({"a": [1, -2, 2.5, true, null, "x\u00e9"], "b": {"c": {}, "d": []}, "e": ""})";
   EXPECT_EQ(parse_json(text, "F"), nlohmann::json::parse(text));
   EXPECT_EQ(parse_json("18446744073709551615", "F"), nlohmann::json(UINT64_MAX));
   EXPECT_EQ(parse_json(" \"text\" ", "F"), nlohmann::json("text"));
 }
 
-TEST(ParseJson, SaysWhereTheTextIsNoJson) {
+TEST(ParseJson, NamesThePlaceOfASyntaxError) {
   expect_refused("", "F: not valid JSON at line 1");
   expect_refused("{\"a\": 1,\n \"b\" 2}", "F: not valid JSON at line 2, column 6");
   expect_refused("[1] 2", "not valid JSON at line 1, column 5");
@@ -57,7 +57,7 @@ TEST(ParseJson, RefusesNestingAndCountsBeyondItsLimits) {
 }
 
 // A parser that looks at all elements of a list whenever one more ends takes hours for this text.
-TEST(ParseJson, TakesLongListsOfListsInOnePass) {
+TEST(ParseJson, ParsesLongListsOfListsInLinearTime) {
   EXPECT_EQ(parse_json(list_of(4'000'000, "[]"), "F").size(), 4'000'000);
 }
 

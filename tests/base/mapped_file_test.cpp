@@ -97,7 +97,7 @@ TEST_F(MappedFileTest, IsUnchangedByANewModeALinkOrItsDeletion) {
   EXPECT_EQ(find_changed_mapped_file(), std::nullopt);
 }
 
-TEST_F(MappedFileTest, EndsTheProgramWithASentenceWhereItsPathIsLong) {
+TEST_F(MappedFileTest, EndsTheProgramWithAMessageIfItsPathIsLong) {
   fs::path path = folder_;
   for (int i = 0; i < 4; ++i) path /= std::string(200, 'd');
   fs::create_directories(path);
@@ -113,7 +113,7 @@ TEST_F(MappedFileTest, EndsTheProgramWithASentenceWhereItsPathIsLong) {
   EXPECT_EXIT(read_after_the_end(), testing::ExitedWithCode(1), "ddd/a: was shortened while it was in use");
 }
 
-TEST_F(MappedFileTest, EndsTheProgramWithASentenceWhereItWasShortened) {
+TEST_F(MappedFileTest, EndsTheProgramWithAMessageIfItWasShortened) {
   const fs::path path = write("a", std::string(1 << 20, 'x'));
   const auto read_after_the_end = [&] {
     report_shortened_mapped_files();

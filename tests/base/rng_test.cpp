@@ -25,7 +25,7 @@ TEST(RngStream, KeepsItsNumbersFromReleaseToRelease) {
   EXPECT_EQ(RngStream(42, 1, 2, 3).bits(4), 0x610a9c21ff0d3d7dULL);
 }
 
-TEST(RngStream, TellsApartSeedsCoordinatesTheirOrderAndIndices) {
+TEST(RngStream, DependsOnSeedCoordinatesTheirOrderAndIndex) {
   std::set<uint64_t> seen;
   int64_t drawn = 0;
   for (uint64_t seed = 0; seed < 8; ++seed) {
@@ -67,7 +67,7 @@ TEST(RngStream, IsUniformAlongIndicesAndAlongCoordinates) {
   EXPECT_LT(std::abs(surprise(by_coordinate)), 5);
 }
 
-TEST(RngStream, DrawsNeighboursWithoutCorrelation) {
+TEST(RngStream, SamplesNeighboursWithoutCorrelation) {
   constexpr int64_t kDraws = 100'000;
   double along_indices = 0;
   double along_coordinates = 0;
@@ -98,7 +98,7 @@ TEST(RngStream, NeverReachesTheEndsOfTheUnitInterval) {
   EXPECT_TRUE(std::isfinite(std::log(-std::log(0x1p-53)))) << "a Gumbel draw from the smallest is finite";
 }
 
-TEST(RngStream, DrawsWholeNumbersBelowACount) {
+TEST(RngStream, SamplesIntegersBelowACount) {
   const RngStream stream(13);
   for (const uint32_t count : {1U, 2U, 7U, 150'000U, 0xffffffffU}) {
     for (uint64_t i = 0; i < 1000; ++i) ASSERT_LT(stream.below(i, count), count);
