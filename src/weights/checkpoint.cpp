@@ -39,7 +39,7 @@ std::vector<fs::path> safetensors_files(const fs::path& folder) {
   return files;
 }
 
-/// A name that cannot lead out of the folder.
+/// A file name that cannot leave the folder.
 bool is_plain_shard_name(std::string_view name) {
   return name.size() > kSuffix.size() && name.ends_with(kSuffix) && name.find('/') == name.npos &&
          name.find('\0') == name.npos;
@@ -58,7 +58,7 @@ std::string place_of(std::string_view file, std::string_view tensor) {
   return fmt::format("{}: tensor {}", file, in_quotes(tensor));
 }
 
-/// Rows of a tensor that is computed with as it is.
+/// Rows of a dense tensor.
 class DenseMatrix : public StoredMatrix {
  public:
   DenseMatrix(TensorView tensor, int64_t inputs) : tensor_(std::move(tensor)), inputs_(inputs) {}

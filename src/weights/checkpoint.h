@@ -1,4 +1,4 @@
-// All tensors of a checkpoint folder, wherever its files put them.
+// The tensors of a checkpoint folder, in whichever files they are.
 #pragma once
 
 #include <cstddef>
@@ -20,35 +20,36 @@
 
 namespace lacuna {
 
-/// A tensor in a mapped file; the Checkpoint that gave it must outlive it.
+/// A tensor in a mapped file. The Checkpoint that returned it must outlive it.
 struct TensorView {
   std::string_view name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;        ///< outermost first
   std::span<const std::byte> bytes;  ///< row-major, product of shape times size_of(dtype); at any alignment
-  std::string file;                  ///< where it is, for messages
+  std::string file;                  ///< name of the file, for messages
 
   int64_t num_elements() const { return static_cast<int64_t>(bytes.size() / size_of(dtype)); }
 };
 
-/// A tensor of any type, as it lies in its file.
+/// A tensor of any type, as stored.
 struct RawTensor {
   std::string type;  ///< as the file spells it: "U8"
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
   std::string file;
-  std::shared_ptr<const MappedFile> mapping;  ///< keeps the bytes alive, should the Checkpoint go
+  std::shared_ptr<const MappedFile> mapping;  ///< keeps the bytes alive after the Checkpoint is gone
 };
 
-/// "[4096, 12288]"
+/// Formats a shape: "[4096, 12288]".
 std::string shown(std::span<const int64_t> shape);
 
-/// out[i] = tensor element first + i, counted row-major. The range must lie inside the tensor. Exact.
+/// Reads out[i] = tensor element first + i, counted row-major, without loss. The range must be inside the
+/// tensor.
 void widen(const TensorView& tensor, int64_t first, std::span<float> out);
 
-/// Opens model.safetensors; or the shards that model.safetensors.index.json names, where any tensor may lie
-/// in any shard; or else the folder's only *.safetensors file. Several files without an index are refused, as
-/// nothing says that they belong together.
+/// A checkpoint folder: model.safetensors, or the shards that model.safetensors.index.json names (any tensor
+/// may be in any shard), or the folder's only *.safetensors file. Several files without an index are refused,
+/// because nothing says that they belong together.
 class Checkpoint : public WeightSource {
  public:
   /// Maps and checks every file; reads no weights. Throws InputError.
@@ -56,28 +57,28 @@ class Checkpoint : public WeightSource {
 
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
 
-  /// The tensor, which must have exactly this shape and be f32, f16 or bf16. Throws InputError naming file,
-  /// tensor, what was found and what was expected.
+  /// Returns a tensor that must have exactly this shape and be f32, f16 or bf16. Throws InputError naming
+  /// file, tensor, what was found and what was expected.
   TensorView tensor(std::string_view name, std::span<const int64_t> shape) const;
   TensorView tensor(std::string_view name, std::initializer_list<int64_t> shape) const;
 
-  /// The tensor, whatever its type and shape. Throws InputError where it is missing.
+  /// Returns a tensor of any type and shape. Throws InputError if it is missing.
   RawTensor raw(std::string_view name) const;
 
   std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const override;
-  /// Dense, quantised as quantised_tensors.h describes, or in panels (panel_tensors.h).
+  /// Returns a matrix that is dense, quantized (quantised_tensors.h) or in panels (panel_tensors.h).
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                        int64_t inputs) const override;
 
   void release_pages() const override;
 
-  /// Ascending. With an index, those that it lists.
+  /// Names of the tensors, ascending; with an index, those that it lists.
   std::vector<std::string_view> names() const;
-  /// Of all tensors, as stored.
+  /// Bytes of all tensors, as stored.
   int64_t total_bytes() const;
-  /// The type that most of those bytes have, of the three that can be computed with.
+  /// The type of most of those bytes, among f32, f16 and bf16.
   DType dtype() const;
-  /// Whether its matrices lie in panels.
+  /// Whether its matrices are stored as panels.
   bool is_packed() const { return is_packed_; }
   int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
 

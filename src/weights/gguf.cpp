@@ -12,11 +12,11 @@
 namespace lacuna {
 namespace {
 
-// Block layouts as in ggml-org/ggml, src/ggml-common.h and src/ggml-quants.c. A type's `read` takes one block
-// and fills that block's codes, scales and minimums.
+// Block layouts as in ggml-org/ggml, src/ggml-common.h and src/ggml-quants.c. The `read` of a type unpacks
+// one block into quantized values, scales and minimums.
 
 constexpr size_t kSmall = 32;   // elements of a plain block
-constexpr size_t kSuper = 256;  // of a block of the K types
+constexpr size_t kSuper = 256;  // elements of a K-quant block
 
 float half_at(const std::byte* from) {
   f16 value;
@@ -37,17 +37,17 @@ uint32_t word_at(const std::byte* from) {
 struct BlockOut {
   uint8_t* codes;
   float* scales;
-  float* minimums;  // null where the type has none
+  float* minimums;  // null if the type has none
 };
 
-/// Element j has the lower half of byte j, element j + 16 the upper one.
+/// Element j is in the low nibble of byte j, element j + 16 in the high one.
 uint32_t nibble(const std::byte* halves, size_t j) {
   return j < kSmall / 2 ? byte_at(halves, j) & 15U : byte_at(halves, j - kSmall / 2) >> 4U;
 }
 
 void read_q8_0(const std::byte* block, const BlockOut& out) {
   out.scales[0] = half_at(block);
-  // From two's complement to codes around 128.
+  // Converts two's complement to values around 128.
   for (size_t j = 0; j < kSmall; ++j) out.codes[j] = static_cast<uint8_t>(byte_at(block + 2, j) ^ 0x80U);
 }
 
@@ -62,7 +62,7 @@ void read_q4_1(const std::byte* block, const BlockOut& out) {
   for (size_t j = 0; j < kSmall; ++j) out.codes[j] = static_cast<uint8_t>(nibble(block + 4, j));
 }
 
-/// The fifth bits of all elements are a word of their own.
+/// The fifth bits of all elements are a separate word.
 void read_q5_0(const std::byte* block, const BlockOut& out) {
   out.scales[0] = half_at(block);
   const uint32_t fifths = word_at(block + 2);
@@ -101,7 +101,7 @@ void read_k_scales(const std::byte* block, const BlockOut& out) {
   }
 }
 
-/// 64 elements share 32 bytes: the first 32 have the lower halves.
+/// 64 elements share 32 bytes: the first 32 have the low nibbles.
 uint32_t k_nibble(const std::byte* halves, size_t element) {
   const uint32_t byte = byte_at(halves, element / 64 * 32 + element % 32);
   return element % 64 < 32 ? byte & 15U : byte >> 4U;
@@ -127,7 +127,8 @@ void read_q6_k(const std::byte* block, const BlockOut& out) {
   for (size_t i = 0; i < 16; ++i)
     out.scales[i] = scale * static_cast<float>(static_cast<int8_t>(byte_at(scales, i)));
   for (size_t j = 0; j < kSuper; ++j) {
-    // Each half of 128: four quarters of 32, which share bytes of two bits; two quarters share bytes of four.
+    // In each half of 128 elements, four quarters of 32 share bytes for their two high bits, and two quarters
+    // share bytes for their four low bits.
     const size_t half = j / 128;
     const size_t quarter = j % 128 / 32;
     const size_t l = j % 32;
@@ -179,7 +180,7 @@ std::string place_of(const GgufTensor& tensor) {
 
 class GgufMatrix : public StoredMatrix {
  public:
-  /// head_rows: the width of a head whose rows are interleaved; 0 where rows are in order.
+  /// head_rows: rows of a head if rows are interleaved; 0 if they are in order.
   GgufMatrix(const GgufTensor& tensor, int64_t inputs, int64_t head_rows)
       : tensor_(tensor), inputs_(inputs), head_rows_(head_rows) {}
 

@@ -1,4 +1,4 @@
-// Weights laid out for the machine: made at load, or once before and then mapped.
+// Weights in panels for the kernels, packed at load or mapped from a packed file.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 
 namespace lacuna {
 
-/// A matrix of `outputs` rows by `inputs` columns in panels (see kernels/panels.h).
+/// A matrix of `outputs` rows by `inputs` columns in panels (kernels/panels.h).
 class PackedMatrix {
  public:
   PackedMatrix() = default;
 
-  /// Packs rows that read_row(n, float* row) supplies, n in [0, outputs); it is called from several threads.
-  /// format  kBF16 rounds to nearest even; quantised formats as quantise() says
+  /// Packs rows that read_row(n, float* row) supplies for n in [0, outputs). It is called from several
+  /// threads.
   template <typename ReadRow>
   PackedMatrix(ThreadPool& threads, const WeightFormat& format, int64_t outputs, int64_t inputs,
                ReadRow&& read_row)
@@ -36,8 +36,8 @@ class PackedMatrix {
     });
   }
 
-  /// Packs rows that are quantised already, without loss: read_codes(n, QuantisedRow& row), called from
-  /// several threads, fills a row that has the sizes of `quantisation`.
+  /// Packs quantized rows without loss: read_codes(n, QuantisedRow& row), called from several threads, fills
+  /// a row that has the sizes of `quantisation`.
   template <typename ReadCodes>
   static PackedMatrix from_codes(ThreadPool& threads, const Quantisation& quantisation, int64_t outputs,
                                  int64_t inputs, ReadCodes&& read_codes) {
@@ -51,16 +51,16 @@ class PackedMatrix {
     return matrix;
   }
 
-  /// Panels that lie in memory already, such as those of a mapped file; nothing is copied.
+  /// Views panels that are in memory already, such as those of a mapped file, without a copy.
   ///   panels  packed_bytes(format, outputs, inputs) bytes, aligned to cache lines
   ///   owner   keeps them alive
   PackedMatrix(std::shared_ptr<const void> owner, const WeightFormat& format, int64_t outputs, int64_t inputs,
                std::span<const std::byte> panels);
 
-  /// One output's weights as f32.
+  /// Dequantizes the weights of one output.
   ///   out  [inputs]
   void read_row(int64_t n, float* out) const;
-  /// One output's codes and scales; only of quantised weights.
+  /// Returns the quantized values and scales of one output; quantized formats only.
   ///   out  resized as needed
   void read_codes(int64_t n, QuantisedRow& out) const;
 
@@ -68,10 +68,10 @@ class PackedMatrix {
     return view_.is_quantised() ? WeightFormat(view_.quantisation) : WeightFormat(view_.dtype);
   }
   PanelView view() const { return view_; }
-  /// All panels, padding included: packed_bytes() of them.
+  /// All packed_bytes() of the panels, with padding.
   std::span<const std::byte> panels() const;
   int64_t bytes() const { return static_cast<int64_t>(panels().size()); }
-  /// Whether the panels lie in memory that is not the matrix's own.
+  /// Whether the panels are in memory that the matrix does not own.
   bool is_mapped() const { return owner_ != nullptr; }
 
  private:
@@ -90,7 +90,7 @@ class PackedMatrix {
   const std::byte* panel_of(int64_t n) const;
   std::byte* own_panel_of(int64_t n) const { return memory_.data() + (panel_of(n) - panels().data()); }
 
-  Buffer<std::byte> memory_;           // empty where the panels are mapped
+  Buffer<std::byte> memory_;           // empty if the panels are mapped
   std::shared_ptr<const void> owner_;  // of mapped panels
   PanelView view_;
 };

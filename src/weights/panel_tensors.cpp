@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-/// What MODULE.weight_format holds.
+/// Contents of MODULE.weight_format.
 using FormatNumbers = std::array<int64_t, 6>;
 
 FormatNumbers numbers_of(const WeightFormat& format, int64_t outputs, int64_t inputs) {
@@ -29,7 +29,7 @@ FormatNumbers numbers_of(const WeightFormat& format, int64_t outputs, int64_t in
                                      : 0};
 }
 
-/// Every format that products read.
+/// Whether kernels read this format.
 std::vector<WeightFormat> all_formats() {
   constexpr Quantisation kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
   std::vector<WeightFormat> formats = {DType::kF32, DType::kBF16, kTwoLevels};
@@ -82,7 +82,7 @@ class PanelMatrix : public StoredMatrix {
   }
   void read_codes(int64_t n, QuantisedRow& out) const override { whole_.read_codes(n, out); }
 
-  /// A panel that two parts share belongs to neither.
+  /// A panel that straddles two parts belongs to neither.
   std::optional<PackedMatrix> panels(const WeightFormat& format, int64_t first,
                                      int64_t count) const override {
     const PanelView view = whole_.view();

@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-/// One group's scale and minimum.
+/// Scale and minimum of one group.
 struct Fit {
   float scale = 0;
   float minimum = 0;
@@ -19,24 +19,24 @@ float stored(const Quantisation& quantisation, float value) {
   return quantisation.wide_scales ? value : static_cast<float>(to_f16(value));
 }
 
-/// The code of zero: without a minimum the one in the middle.
+/// Zero point of a format without minimums.
 float middle_code(const Quantisation& quantisation) {
   return quantisation.has_minimum ? 0 : static_cast<float>(1 << (quantisation.bits - 1));
 }
 
-/// What an absent minimum stands for.
+/// Minimum of a group in a format without minimums.
 float centred_minimum(const Quantisation& quantisation, float scale) {
   return -middle_code(quantisation) * scale;
 }
 
-/// As it will be stored.
+/// Rounds a scale to its stored type.
 Fit stored(const Quantisation& quantisation, const Fit& fit) {
   const float scale = stored(quantisation, fit.scale);
   return {scale, quantisation.has_minimum ? stored(quantisation, fit.minimum)
                                           : centred_minimum(quantisation, scale)};
 }
 
-/// term(0) + ... + term(count - 1), in the order that suits vector instructions.
+/// Returns term(0) + ... + term(count - 1), in an order that vectorizes.
 template <typename Term>
 float sum(size_t count, const Term& term) {
   float total = 0;
@@ -45,7 +45,7 @@ float sum(size_t count, const Term& term) {
   return total;
 }
 
-/// The nearest codes, as floats. Returns the sum of squared errors.
+/// Rounds to the nearest quantized values, as floats. Returns the sum of squared errors.
 float encode(const Quantisation& quantisation, Fit fit, std::span<const float> group,
              std::span<float> codes) {
   if (!std::isfinite(fit.scale) || fit.scale == 0) {
@@ -65,7 +65,7 @@ float encode(const Quantisation& quantisation, Fit fit, std::span<const float> g
   });
 }
 
-/// The scale, and minimum, that least squares gives for these codes.
+/// Least-squares scale and minimum for these quantized values.
 Fit refit(const Quantisation& quantisation, const Fit& fit, std::span<const float> group,
           std::span<const float> codes) {
   const float middle = middle_code(quantisation);
@@ -82,14 +82,16 @@ Fit refit(const Quantisation& quantisation, const Fit& fit, std::span<const floa
   return {scale, (sum_x - scale * sum_c) / n};
 }
 
-// Where the search for a group of 4 bits begins. Of normally distributed weights the relative error is 0.081
-// (without minimum) and 0.070 (with one); with the first alone 0.084 and 0.075. Three times as many take off
-// 0.001 at most.
+// Starting points of the search for a group of 4-bit values. Relative error of normally distributed weights:
+// 0.081 (without minimum) and 0.070 (with one); with the first starting point alone 0.084 and 0.075. Three
+// times as many improve it by at most 0.001.
 
-/// The extreme, in codes from the middle: at the end of the range, cut off a little, or at its other end.
+/// Quantized value of the extreme, relative to the zero point: at the end of the range, clipped a little, or
+/// at the other end.
 constexpr std::array kExtremeCodes = {-8.0F, -8.5F, 7.25F};
 
-/// How far the lowest and the highest code lie above the least and the greatest weight, of their distance.
+/// Distance of the lowest and the highest quantized value from the smallest and largest weight, relative to
+/// their difference.
 struct Shift {
   float lowest;
   float highest;
@@ -121,7 +123,7 @@ class GroupQuantiser {
   }
 
  private:
-  /// With 256 codes the extremes decide; with 16, a scale that cuts them off a little may serve the others.
+  /// With 256 values the extremes decide; with 16, a scale that clips them a little may have a smaller error.
   bool searches() const { return quantisation_.bits == 4; }
 
   void fit_between(float least, float most, std::span<const float> group) {
@@ -147,7 +149,7 @@ class GroupQuantiser {
     const Fit fit = stored(quantisation_, wanted);
     codes_.resize(group.size());
     const float error = encode(quantisation_, fit, group, codes_);
-    // The first fit is better than none, and a number better than an error that is none.
+    // Keeps the first fit even if its error is NaN.
     if (!best_codes_.empty() && !(error < best_error_)) return;
     best_error_ = std::isnan(error) ? std::numeric_limits<float>::infinity() : error;
     best_ = fit;
@@ -161,13 +163,13 @@ class GroupQuantiser {
   Fit best_;
 };
 
-/// Quantises an output in two levels.
+/// Quantizes an output channel with two levels.
 class TwoLevels {
  public:
   void run(std::span<const float> row, size_t group_length, QuantisedRow& out) {
     const bool finite = std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
     const auto [least, most] = std::minmax_element(row.begin(), row.end());
-    // In this order the difference of two great numbers stays one.
+    // This order avoids overflow of the difference of two large values.
     const float step = finite && !row.empty() ? *most / kSteps - *least / kSteps : 0;
     const float inverse = step > 0 ? 1 / step : 0;
     values_.resize(row.size());
@@ -229,7 +231,7 @@ class TwoLevels {
     best_codes_.swap(codes_);
   }
 
-  std::vector<float> values_;  // of all weights, not yet whole
+  std::vector<float> values_;  // of all weights, before rounding
   std::vector<uint8_t> codes_, best_codes_;
   float best_error_ = 0;
   Fit best_;
@@ -259,7 +261,7 @@ f16 to_f16(float value) {
     const bool is_nan = magnitude > 0x7f800000U;
     result.bits = static_cast<uint16_t>(sign | (is_nan ? 0x7e00U : 0x7c00U));
   } else if (magnitude < kLowestNormal) {
-    // The addition rounds to multiples of 2^-24, f16's smallest step.
+    // The addition rounds to multiples of 2^-24, the smallest subnormal f16.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
     result.bits = static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - (126U << 23)));
   } else {

@@ -20,7 +20,7 @@ int64_t scale_bytes(const Quantisation& quantisation) {
   return quantisation.two_levels ? 1 : quantisation.wide_scales ? 4 : 2;
 }
 
-/// Scales or minimums, floats or whole numbers of 8 bits.
+/// Scales or minimums, as floats or 8-bit integers.
 class StoredScales {
  public:
   explicit StoredScales(const TensorView& floats) : floats_(floats) {}
@@ -88,7 +88,7 @@ class QuantisedSafetensors : public StoredMatrix {
   std::string place_;
 };
 
-/// The scales of two levels, which lie in U8 tensors. Throws InputError where values are out of their range.
+/// Reads the integer scales of two levels from U8 tensors. Throws InputError if values are out of range.
 ScalesOfMatrix open_two_levels(const Checkpoint& checkpoint, const std::string& module,
                                const RawTensor& scales, int64_t outputs) {
   const std::string name = module + std::string(kMinimumsSuffix);
@@ -202,7 +202,7 @@ std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::
       Quantisation quantisation{.bits = bits, .group = group};
       const int64_t groups = num_groups(quantisation, inputs);
       if (!has_shape(scales, groups)) continue;
-      // Few inputs are one group either way; what is written with a scale for each output has it in f32.
+      // Few inputs are one group either way; formats with one scale per output channel store it in f32.
       if (groups == 1 && group != 0 && scales.type == "F32") continue;
       if (scales.type == "U8" && bits == 4 && group == 32) {
         quantisation.has_minimum = quantisation.two_levels = true;

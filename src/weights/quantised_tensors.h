@@ -1,8 +1,8 @@
-// Quantised matrices in safetensors files, row by row, so that any machine can lay them out as it likes.
+// Quantized matrices in safetensors files, row by row, independent of the machine.
 //
 // For the weights of MODULE [N, K], in place of the tensor MODULE.weight:
-//   MODULE.weight_codes           U8 [N, K] for 8 bits; [N, ceil(K / 2)] for 4: the lower half of a byte
-//                                 comes first
+//   MODULE.weight_codes           U8 [N, K] for 8 bits; [N, ceil(K / 2)] for 4: the low nibble comes
+//                                 first
 //   MODULE.weight_scales          F16 or F32 [N, groups]; one group of all inputs, or groups of 32 or 16;
 //                                 U8 with two levels, groups of 32
 //   MODULE.weight_minimums        like the scales; absent where weight = scale * (code - 2^(bits - 1))
@@ -30,20 +30,20 @@ inline constexpr std::string_view kScalesSuffix = ".weight_scales";
 inline constexpr std::string_view kMinimumsSuffix = ".weight_minimums";
 inline constexpr std::string_view kOutputScalesSuffix = ".weight_output_scales";
 
-/// The tensors of one quantised matrix, ready to be written.
+/// Tensors of one quantized matrix, ready to be written.
 struct QuantisedTensors {
   std::vector<std::byte> codes, scales, minimums, output_scales;
-  std::vector<TensorToWrite> tensors;  ///< views of the above
+  std::vector<TensorToWrite> tensors;  ///< views of the members above
   double squared_error = 0;            ///< of all weights
   double squared_weights = 0;
 };
 
-/// Quantises a matrix. Sums of squares are added up row by row, whatever the threads.
+/// Quantizes a matrix. Squared errors are added row by row, for any thread count.
 QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quantisation,
                                   const std::string& module, const StoredMatrix& matrix, int64_t outputs,
                                   int64_t inputs);
 
-/// The matrix that a checkpoint holds in this form. Throws InputError as Checkpoint::tensor() does.
+/// Reads a quantized matrix of a checkpoint. Throws InputError as Checkpoint::tensor() does.
 std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::string_view module,
                                              int64_t outputs, int64_t inputs);
 

@@ -49,14 +49,14 @@ constexpr std::array kStoredTypes = {
     StoredType{"F4", 4, {}},
 };
 
-/// A tensor as the header claims it: bytes [begin, end) of the data after the header.
+/// A tensor as described by the header: bytes [begin, end) of the data after the header.
 struct Claim {
   SafetensorsEntry entry;
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-/// Bytes of a tensor, or nothing if that is not a whole number or overflows.
+/// Bytes of a tensor; empty if that is not an integer or overflows.
 std::optional<int64_t> stored_bytes(std::span<const int64_t> shape, int64_t bits) {
   int64_t total_bits = bits;
   for (const int64_t dim : shape) {
@@ -131,7 +131,8 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view f
   return text.substr(kLengthBytes, length);
 }
 
-/// Claims in the order of their bytes follow each other from the first byte of data to the last.
+/// Checks that claims, in the order of their bytes, follow each other from the first byte of data to the
+/// last.
 void check_tiling(std::span<const Claim> claims, int64_t data_bytes, std::string_view file_name) {
   int64_t covered = 0;
   std::string last = "the header";

@@ -18,14 +18,14 @@ namespace lacuna {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype_name;            ///< as the file spells it: "BF16"
-  std::optional<DType> dtype;        ///< none: a type of the format that is listed but never computed with
+  std::optional<DType> dtype;        ///< empty for types of the format that kernels do not take
   std::vector<int64_t> shape;        ///< outermost first; empty for a scalar
   std::span<const std::byte> bytes;  ///< row-major, exactly as long as shape and type say; at any alignment
 };
 
-/// The tensors of the file whose whole content is `file`, in the order of their bytes; their spans point into
-/// it. Throws InputError naming `file_name`, the tensor, what was found and what was expected, unless header
-/// and tensors tile the file without overlap, hole or rest. Costs time and memory in proportion to the
+/// Parses a file whose content is `file`. Returns its tensors in the order of their bytes, as spans into
+/// `file`. Throws InputError naming `file_name`, the tensor, what was found and what was expected, unless
+/// header and tensors tile the file without overlap, hole or rest. Takes time and memory in proportion to the
 /// header.
 std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> file, std::string_view file_name);
 

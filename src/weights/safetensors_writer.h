@@ -24,13 +24,13 @@ struct TensorToWrite {
   std::string_view type = {};  ///< "U8" or "I64": stored as that, whatever `dtype` says
 };
 
-/// Of a file's data, in bytes: a page.
+/// Alignment of a file's data in bytes: a page.
 inline constexpr int64_t kDataAlignment = 4096;
 
-/// Writes the tensors, in the order given, and the metadata (an entry "format": "pt" is what other readers
-/// expect). The data begins at a multiple of kDataAlignment. The file appears whole under `path` or not at
-/// all. Throws InputError when the folder cannot be written, and std::logic_error when a name is
-/// repeated or a byte count is wrong.
+/// Writes the tensors, in the order given, and the metadata (other readers expect an entry "format": "pt").
+/// The data begins at a multiple of kDataAlignment. The file is created under `path` completely or not at
+/// all. Throws InputError if the folder cannot be written, and std::logic_error if a name is repeated or a
+/// byte count is wrong.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-/// The largest power of two, up to a page, that the tensor's size is a multiple of.
+/// Alignment: the largest power of two, up to a page, that divides the tensor's size.
 uint64_t part_of_a_page(const TensorToWrite& tensor) {
   return std::gcd(uint64_t{tensor.bytes.size()}, uint64_t{kDataAlignment});
 }

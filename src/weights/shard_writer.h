@@ -12,30 +12,29 @@
 
 namespace lacuna {
 
-/// Tensors, and what keeps their bytes alive.
+/// Tensors, and the memory that they view.
 struct HeldTensors {
   std::vector<TensorToWrite> tensors;
   std::shared_ptr<const void> memory;
 };
 
-/// Numbers in f32.
+/// An f32 tensor that owns its values.
 HeldTensors value_tensor(const std::string& name, const std::vector<int64_t>& shape,
                          std::vector<float> values);
 
-/// Writes tensors into model.safetensors, or into shards and an index once they are more than `shard_bytes`:
-/// no more than one of them is held in memory. In each file, tensors of whole pages come first, then those of
-/// halves of pages, and so on, so that each begins at such a part of a page: products read panels fastest
-/// there.
+/// Writes tensors into model.safetensors, or into shards and an index once they exceed `shard_bytes`; at most
+/// one shard is held in memory. In each file, tensors of whole pages come first, then those of half pages,
+/// and so on, which aligns each tensor to that part of a page: kernels read panels fastest there.
 class ShardWriter {
  public:
   explicit ShardWriter(std::filesystem::path folder, int64_t shard_bytes = int64_t{2} << 30)
       : folder_(std::move(folder)), shard_bytes_(shard_bytes) {}
 
-  /// They go into one file. Throws InputError where it cannot be written.
+  /// Adds tensors, which are written into one file. Throws InputError if it cannot be written.
   void add(HeldTensors held);
   void finish();
 
-  /// Of the tensors added so far.
+  /// Bytes of the tensors added so far.
   int64_t total_bytes() const { return written_ + pending_; }
 
  private:

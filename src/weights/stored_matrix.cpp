@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-/// 0 times a finite value is 0, and NaN times anything is NaN: one sum tells of all, without a branch.
+/// 0 times a finite value is 0, and NaN times anything is NaN, so one sum tests all values without a branch.
 bool all_finite(std::span<const float> values) {
   constexpr size_t kLanes = 16;
   float sums[kLanes] = {};
@@ -27,7 +27,7 @@ bool all_finite(const QuantisedRow& row) {
          std::isfinite(row.of_output.minimum);
 }
 
-/// The first row that is not finite, noted by threads that pack.
+/// First row with a value that is not finite, recorded by packing threads.
 class DamagedRow {
  public:
   void note(int64_t row) {

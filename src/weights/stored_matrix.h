@@ -1,4 +1,4 @@
-// What loading asks of a checkpoint, whatever its files are.
+// Interface of a checkpoint for loading, for any file format.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +15,47 @@
 
 namespace lacuna {
 
-/// A matrix as a file holds it. Threads may read it together.
+/// A matrix as stored in a file. Safe for concurrent reads.
 class StoredMatrix {
  public:
   virtual ~StoredMatrix() = default;
 
-  /// Row n as f32, exact. out  [inputs]
+  /// Reads row n as f32, without loss. out  [inputs]
   virtual void read(int64_t n, float* out) const = 0;
-  /// File and tensor, for messages.
+  /// File and tensor names, for messages.
   virtual std::string place() const { return "the matrix"; }
 
-  /// The quantisation that holds exactly these weights; empty where they are dense.
+  /// Quantization that holds these weights without loss; empty if they are dense.
   virtual std::optional<Quantisation> quantisation() const { return {}; }
-  /// Row n in that quantisation, which has sized `out`.
+  /// Reads row n in that quantization, which has sized `out`.
   virtual void read_codes(int64_t n, QuantisedRow& out) const;
 
-  /// Rows [first, first + count) as they lie in the file, where they are whole panels of this format there;
-  /// else empty.
+  /// Rows [first, first + count) as stored, if they are whole panels of this format; else empty.
   virtual std::optional<PackedMatrix> panels(const WeightFormat& format, int64_t first, int64_t count) const;
 };
 
-/// A checkpoint. Members throw InputError naming file and tensor where it is missing or has another shape.
+/// A checkpoint. Members throw InputError naming file and tensor if a tensor is missing or has another shape.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
 
   virtual std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const = 0;
-  /// The weights of a module: the tensor `module`.weight, dense or quantised. Valid while the source is.
+  /// Returns the weights of a module: the tensor `module`.weight, dense or quantized. Valid while the source
+  /// is.
   virtual std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                                int64_t inputs) const = 0;
 
-  /// Lets the system take back the memory of what was read so far.
+  /// Lets the system reclaim the memory of what was read so far.
   virtual void release_pages() const = 0;
 };
 
-/// Packs rows [first, first + count) of a matrix: without loss where it is stored in `format`, and without a
-/// copy where it is stored in panels. InputError names the first row with an infinite or NaN weight; panels
-/// were checked when they were written.
+/// Packs rows [first, first + count) of a matrix: without loss if it is stored in `format`, and without a
+/// copy if it is stored as panels. InputError names the first row with an infinite or NaN weight; panels were
+/// checked when they were written.
 PackedMatrix pack(ThreadPool& threads, const WeightFormat& format, const StoredMatrix& stored, int64_t first,
                   int64_t count, int64_t inputs);
 
-/// InputError where a value is infinite or NaN.
+/// Throws InputError if a value is infinite or NaN.
 ///   place  file and tensor, for the message
 void expect_finite(std::span<const float> values, std::string_view place);
 

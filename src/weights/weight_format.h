@@ -1,4 +1,4 @@
-// What a matrix of weights is kept as, and what a person calls it.
+// Formats of weight matrices, and their names.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace lacuna {
 
-/// Dense in a dtype (kF32 or kBF16), or quantised.
+/// Dense in a dtype (kF32 or kBF16), or quantized.
 struct WeightFormat {
-  DType dtype = DType::kBF16;  ///< means nothing where quantised
+  DType dtype = DType::kBF16;  ///< ignored if quantized
   Quantisation quantisation = {};
 
   WeightFormat() = default;
@@ -32,7 +32,7 @@ struct NamedWeightFormat {
   WeightFormat format;
 };
 
-/// Those that can be asked for by name.
+/// Formats that have a name for flags.
 inline constexpr std::array kWeightFormats = {
     NamedWeightFormat{"f32", DType::kF32},
     NamedWeightFormat{"bf16", DType::kBF16},
@@ -43,18 +43,18 @@ inline constexpr std::array kWeightFormats = {
     NamedWeightFormat{"int4-min", Quantisation{.bits = 4, .group = 32, .has_minimum = true}},
 };
 
-/// Empty where no format has this name.
+/// Returns the format of this name; empty if there is none.
 std::optional<WeightFormat> weight_format(std::string_view name);
 
 std::vector<std::string> weight_format_names();
 
-/// The names of quantised formats.
+/// Names of quantized formats.
 std::vector<std::string> quantised_format_names();
 
-/// Its name above, or what it is: "8-bit codes in groups of 16, f32 scales".
+/// Returns the format's name or, without one, a description: "8-bit codes in groups of 16, f32 scales".
 std::string describe(const WeightFormat& format);
 
-/// Bytes of a packed matrix, its padding included.
+/// Bytes of a packed matrix with padding.
 int64_t packed_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs);
 
 }  // namespace lacuna

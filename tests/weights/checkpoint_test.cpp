@@ -149,7 +149,7 @@ TEST_F(CheckpointTest, NamesTheShardThatIsDamaged) {
   expect_refused("one.safetensors: holds 5 bytes of data; expected 4");
 }
 
-TEST_F(CheckpointTest, HandsATensorOutOnlyInTheExpectedShape) {
+TEST_F(CheckpointTest, ReturnsATensorOnlyInTheExpectedShape) {
   write("model.safetensors",
         safetensors_bytes(R"({"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]}})", "012345678901"));
   const Checkpoint checkpoint = Checkpoint::open(folder_);
@@ -170,7 +170,7 @@ TEST_F(CheckpointTest, HandsATensorOutOnlyInTheExpectedShape) {
           AllOf(HasSubstr(folder_.string()), HasSubstr(R"(tensor "b" is missing; expected shape [3, 2])"))));
 }
 
-TEST_F(CheckpointTest, ListsButNeverHandsOutATypeThatIsNotComputedWith) {
+TEST_F(CheckpointTest, ListsButNeverReturnsUnsupportedTypes) {
   write("model.safetensors",
         safetensors_bytes(R"({"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", "01234567"));
   const Checkpoint checkpoint = Checkpoint::open(folder_);

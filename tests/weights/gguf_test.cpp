@@ -1,5 +1,5 @@
-// Blocks of every type, packed here from random codes and scales, against the values that the format's
-// description gives them.
+// Blocks of every type, packed here from random quantized values and scales, compared with the values that
+// the format's description gives them.
 #include "weights/gguf.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using test::GgufBytes;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// Numbers that f16 holds, and their bits.
+/// Values that f16 holds, and their bits.
 struct Half {
   float value;
   uint16_t bits;

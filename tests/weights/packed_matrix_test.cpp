@@ -21,7 +21,7 @@ PackedMatrix packed(ThreadPool& threads, DType dtype, int64_t outputs, int64_t i
           }};
 }
 
-// Where each element lies, as panels.h draws it.
+// Place of each element, as described in panels.h.
 float element(const PanelView& view, int64_t n, int64_t k) {
   const int64_t panel = n / 16 * view.panel_stride;
   return view.dtype == DType::kBF16 ? static_cast<float>(static_cast<const bf16*>(

@@ -73,7 +73,7 @@ TEST(Quantise, RoundsToF16AsTheFormatHasIt) {
   EXPECT_TRUE(std::isnan(static_cast<float>(to_f16(std::nanf("")))));
 }
 
-TEST(Quantise, KeepsEveryWeightWithinHalfAStep) {
+TEST(Quantise, KeepsEveryWeightWithinHalfAScale) {
   const std::vector<float> row = random_row(1, 320);
   for (const char* name : {"int8", "int8-group"}) {
     const std::vector<float> back = there_and_back(named(name), row);
@@ -91,13 +91,13 @@ TEST(Quantise, LosesAsLittleAsTheFormatAllows) {
   EXPECT_LT(relative_error(row, there_and_back(named("int4-min"), row)), 0.066);
 }
 
-TEST(Quantise, CutsExtremesOffWhereThatServesTheOthers) {
+TEST(Quantise, ClipsExtremesIfThatReducesTheError) {
   const std::vector<float> row = normal_row(5, 32 * 1024);
   EXPECT_LT(relative_error(row, there_and_back(named("int4-group"), row)), 0.0818);
   EXPECT_LT(relative_error(row, there_and_back(named("int4-min"), row)), 0.0709);
 }
 
-/// Of a plain search: every scale and minimum for each group.
+/// Squared error of an exhaustive search: every scale and minimum for each group.
 double least_error_of_two_levels(const std::vector<float>& row) {
   const auto [least, most] = std::minmax_element(row.begin(), row.end());
   const double step = (double{*most} - *least) / 240;
@@ -149,7 +149,7 @@ TEST(Quantise, KeepsValuesOfTwoLevelsInTheirRange) {
   }
 }
 
-TEST(Quantise, KeepsGroupsWhoseErrorNoFloatHolds) {
+TEST(Quantise, KeepsGroupsWhoseErrorOverflows) {
   for (const float size : {1e30F, 1e36F}) {
     std::vector<float> row(32, size);
     row[0] = -3 * size;
@@ -172,7 +172,7 @@ TEST(Quantise, NeverPrefersAScaleThatF16CannotHold) {
   }
 }
 
-TEST(Quantise, KeepsWhatTheFormatHolds) {
+TEST(Quantise, KeepsRepresentableValues) {
   std::vector<float> row(64);
   for (size_t i = 0; i < row.size(); ++i) row[i] = 0.5F * static_cast<float>(static_cast<int>(i % 16) - 8);
   for (const char* name : {"int4", "int4-group", "int4-min"})
@@ -190,7 +190,7 @@ TEST(Quantise, GivesOutliersOnlyTheirOwnGroup) {
   for (const size_t i : {0, 31, 64, 95}) EXPECT_NEAR(back[i], row[i], 0.005);
 }
 
-TEST(Quantise, TurnsAGroupThatIsNoNumberIntoNoNumber) {
+TEST(Quantise, TurnsAGroupWithNanIntoNan) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     std::vector<float> row = random_row(4, 64);
     row[3] = bad;
@@ -226,7 +226,7 @@ TEST(QuantisedMatrix, HoldsTheWeightsThatItsRowsQuantiseTo) {
   }
 }
 
-TEST(QuantisedMatrix, TakesCodesAsTheyAre) {
+TEST(QuantisedMatrix, PacksQuantizedValuesWithoutLoss) {
   ThreadPool threads(2);
   const Quantisation quantisation{.bits = 8, .group = 16, .has_minimum = true, .wide_scales = true};
   const auto fill = [](int64_t n, QuantisedRow& row) {
@@ -248,18 +248,6 @@ TEST(QuantisedMatrix, TakesCodesAsTheyAre) {
     matrix.read_row(n, row.data());
     EXPECT_EQ(row, expected);
   }
-}
-
-TEST(WeightFormats, HaveNamesAndSizes) {
-  EXPECT_EQ(describe(*weight_format("int4-min")), "int4-min");
-  EXPECT_FALSE(weight_format("int5"));
-  EXPECT_EQ(describe(Quantisation{.bits = 8, .group = 16, .wide_scales = true}),
-            "8-bit codes in groups of 16, f32 scales");
-  EXPECT_EQ(packed_bytes(*weight_format("bf16"), 4096, 4096), 2 * 4096 * 4096);
-  EXPECT_EQ(packed_bytes(*weight_format("int8-group"), 4096, 4096), 4096 * 4096 * 34 / 32);
-  EXPECT_EQ(packed_bytes(*weight_format("int8"), 4096, 4096), 4096 * (4096 + 4));
-  EXPECT_EQ(packed_bytes(*weight_format("int4-group"), 4096, 4096), 4096 * 4096 * 18 / 32);
-  EXPECT_EQ(packed_bytes(*weight_format("int4"), 4096, 4096), 4096 * (4096 * 18 / 32 + 8));
 }
 
 }  // namespace

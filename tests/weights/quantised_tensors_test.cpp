@@ -85,7 +85,7 @@ TEST_F(QuantisedCheckpoint, OfAnotherShapeIsRefused) {
   }
   EXPECT_THAT([&] { checkpoint.matrix("other", 16, 64); },
               ThrowsMessage<InputError>(HasSubstr("\"other.weight\" is missing")));
-  // Programs that know nothing of it find no weight where they look.
+  // Programs that do not know the format find no weight under the usual name.
   EXPECT_FALSE(checkpoint.contains("module.weight"));
 }
 

@@ -1,4 +1,4 @@
-// A matrix that no file holds.
+// A StoredMatrix without a file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lacuna {
 
-/// Numbers in [-1, 1), the same for the same row and column.
+/// Values in [-1, 1) that depend on row and column.
 class RandomMatrix : public StoredMatrix {
  public:
   explicit RandomMatrix(int64_t inputs) : inputs_(inputs) {}

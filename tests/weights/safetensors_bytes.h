@@ -1,4 +1,4 @@
-// Safetensors files written by hand, so that a test can write wrong ones.
+// Safetensors files written byte by byte, so that tests can write broken ones.
 #pragma once
 
 #include <cstddef>
