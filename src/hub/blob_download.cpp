@@ -47,7 +47,7 @@ class OpenFile {
   int descriptor_;
 };
 
-/// The lock of one blob, as the hub's Python client takes it.
+/// Lock of one blob, compatible with the hub's Python client.
 class BlobLock {
  public:
   BlobLock(const fs::path& path, const std::atomic<bool>& stop, const std::function<void()>& waiting)
@@ -64,7 +64,7 @@ class BlobLock {
   OpenFile file_;
 };
 
-/// The partial blob: what is on disk, and the digest of it.
+/// Partial blob: the bytes on disk and their digest.
 class PartialBlob {
  public:
   PartialBlob(const fs::path& path, const HubFile& file, std::atomic<int64_t>& present,
@@ -139,7 +139,7 @@ std::string etag_value(std::string_view etag) {
   return std::string(etag);
 }
 
-/// One attempt after the other, until all bytes are there.
+/// Retries until all bytes are there.
 class BlobTransfer {
  public:
   BlobTransfer(HttpClient& client, const PullOptions& options, const std::string& commit, const HubFile& file,
@@ -160,7 +160,7 @@ class BlobTransfer {
   }
 
  private:
-  /// What went wrong and may go better the next time; empty where nothing did.
+  /// Error of a failed attempt that may be retried; empty after success.
   std::string attempt() {
     HttpGet request{.url = url_, .token = options_.access.token, .first_byte = blob_.size(), .is_file = true};
     if (request.first_byte > 0) request.if_range = validator_;
@@ -190,7 +190,7 @@ class BlobTransfer {
                        head.status);
   }
 
-  /// Whether the body that follows can be appended; a body from the first byte on replaces what is there.
+  /// Whether the following body can be appended; a body from the first byte on replaces the bytes on disk.
   bool begin_body(const HttpHead& head) {
     if (head.status != 200 && head.status != 206) return false;
     check_linked(head);
@@ -210,7 +210,7 @@ class BlobTransfer {
            (range.ends_with(fmt::format("/{}", file_.size)) || range.ends_with("/*"));
   }
 
-  /// What the hub says about the file must be what it listed: its ETag is the name of the blob.
+  /// Checks that the file is the one that the hub listed: its ETag is the name of the blob.
   void check_linked(const HttpHead& head) const {
     const std::string etag = etag_value(head.first("x-linked-etag"));
     if (etag.size() != file_.blob.size() || etag == file_.blob) return;

@@ -1,4 +1,4 @@
-// One file on its way into the cache.
+// Downloads one file into the cache.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ int64_t present_bytes(const PullOptions& options, const HubFile& file);
 /// Whether the cache holds the whole file.
 bool has_blob(const PullOptions& options, const HubFile& file);
 
-/// Downloads a file's blob, or what is missing of it; waits while another process does.
-///   counted  what present_bytes() said when `present` was summed up
+/// Downloads the missing bytes of a file's blob; waits while another process does so.
+///   counted  the result of present_bytes() that `present` includes
 ///   present  counts bytes on disk up and, where some have to be dropped, down
 ///   waiting  called once if another process holds the lock
 void download_blob(HttpClient& client, const PullOptions& options, const std::string& commit,

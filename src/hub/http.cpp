@@ -16,7 +16,7 @@ namespace {
 constexpr long kMaxRedirects = 5;
 constexpr long kConnectSeconds = 20;
 constexpr long kMaxSeconds = 120;    // for a reply that is not a file
-constexpr long kSilentSeconds = 30;  // a transfer without a byte for so long is broken off
+constexpr long kSilentSeconds = 30;  // a transfer without a byte for this long is aborted
 constexpr size_t kMaxHeaderBytes = 256 << 10;
 
 void initialise_curl() {
@@ -64,7 +64,7 @@ std::string HttpHead::last(std::string_view name) const {
   return find(headers, name);
 }
 
-/// What libcurl's callbacks share. None may throw through C.
+/// State that libcurl's callbacks share. None may throw through C.
 struct HttpClient::Transfer {
   const Sink& sink;
   const std::atomic<bool>& stop;

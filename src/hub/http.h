@@ -26,7 +26,7 @@ using HttpHeaders = std::map<std::string, std::string, std::less<>>;
 struct HttpHead {
   long status = 0;
   HttpHeaders first_headers;  ///< of the URL itself
-  HttpHeaders headers;        ///< of the last reply, behind all redirects
+  HttpHeaders headers;        ///< of the last reply, after all redirects
 
   std::string first(std::string_view name) const;
   std::string last(std::string_view name) const;
@@ -51,14 +51,14 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Takes bytes of the last reply's body; false: enough, the transfer ends.
+  /// Receives bytes of the last reply's body; false ends the transfer.
   using Sink = std::function<bool(const HttpHead&, std::string_view)>;
 
   /// Follows up to 5 redirects, to HTTP and HTTPS alone, and never from HTTPS to HTTP. Throws TransferError,
   /// TransferStopped, and what the sink throws.
   HttpHead get(const HttpGet& request, const Sink& sink);
 
-  /// The whole body of a reply, at most `most` bytes of it.
+  /// Reads the body of a reply, at most `most` bytes of it.
   struct Reply {
     HttpHead head;
     std::string body;

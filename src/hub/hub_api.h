@@ -1,4 +1,4 @@
-// The hub's API: what is in a model, and in which words a person hears that something is not.
+// The hub's API: the files of a model, and error messages for replies that are not 200.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class Retries {
   Retries(std::chrono::milliseconds first_wait, const std::atomic<bool>& stop)
       : first_wait_(first_wait), stop_(stop) {}
 
-  /// After a failure: waits, or throws std::runtime_error with `sentence` where it was one too many.
+  /// After a failure: waits, or throws std::runtime_error with `sentence` if the last attempt has been made.
   ///   progress     whether the attempt brought new bytes
   ///   retry_after  seconds that the server asks for; may be empty
   void wait(const std::string& sentence, bool progress, const std::string& retry_after = "");
@@ -29,7 +29,7 @@ class Retries {
   int total_ = 0;
 };
 
-/// Whether a reply with this status may be another one soon.
+/// Whether a request with this status should be retried.
 bool is_transient(long status);
 
 /// Throws InputError where the hub refuses, std::runtime_error for any other status.

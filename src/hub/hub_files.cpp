@@ -62,7 +62,7 @@ bool has_quant(std::string_view stem, std::string_view quant) {
          std::isalnum(static_cast<unsigned char>(text[text.size() - end.size() - 1])) == 0;
 }
 
-/// At most so many names in a message.
+/// Formats at most `count` names for a message.
 std::string listed(const std::vector<std::string>& names) {
   constexpr size_t kMost = 12;
   std::string text;

@@ -1,4 +1,4 @@
-// What the hub says about a model's files, and which of them a run needs.
+// Parses the hub's lists of a model's files, and chooses which of them a run needs.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Without white space at both ends. A token is sent in a header and may hold nothing that ends one.
+/// Trims white space. A token is sent in a header and may hold nothing that ends one.
 std::string checked_token(std::string_view text, const std::string& source) {
   const size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
   std::string token(text.substr(start, text.find_last_not_of(" \t\r\n") + 1 - start));
@@ -181,7 +181,7 @@ class Downloads {
   std::exception_ptr error_;
 };
 
-/// Small files first: what is wrong with them is known early.
+/// Small files first: errors in them are found early.
 PullPlan make_plan(const PullOptions& options, const std::atomic<bool>& stop) {
   HttpClient client(stop);
   PullPlan plan;

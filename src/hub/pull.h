@@ -15,7 +15,7 @@
 
 namespace lacuna {
 
-/// Where the hub is, and who asks.
+/// Address of the hub, and credentials.
 struct HubAccess {
   std::string endpoint = "https://huggingface.co";
   std::string token;         ///< may be empty
@@ -43,12 +43,12 @@ struct PullPlan {
   int64_t present_bytes = 0;  ///< of these, already in the cache, partial files included
 };
 
-/// Told what happens, on the thread that called pull().
+/// Progress callbacks, on the thread that called pull().
 class PullObserver {
  public:
   virtual ~PullObserver() = default;
   virtual void planned(const PullPlan& /*plan*/) {}
-  /// Several times a second. Bytes may become fewer where a partial file has to be dropped.
+  /// Called several times a second. Bytes may decrease if a partial file has to be dropped.
   virtual void progressed(int64_t /*present_bytes*/) {}
   virtual void finished(const HubFile& /*file*/) {}
   virtual void noted(std::string_view /*sentence*/) {}

@@ -18,7 +18,7 @@ AddedTokenFinder::AddedTokenFinder(std::vector<Pattern> patterns) : patterns_(st
         left.text.rbegin(), left.text.rend(), right.text.rbegin(), right.text.rend(),
         [](char a, char b) { return static_cast<unsigned char>(a) < static_cast<unsigned char>(b); });
   });
-  // Normalisation can make two contents equal; the first one listed counts.
+  // Normalization can make two contents equal; the first one listed is used.
   const auto same_text = [](const Pattern& left, const Pattern& right) { return left.text == right.text; };
   patterns_.erase(std::unique(patterns_.begin(), patterns_.end(), same_text), patterns_.end());
   build();
@@ -99,14 +99,14 @@ std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, Speci
     TextRange range{match->begin, match->begin + match->pattern->text.size()};
     position = range.end;
     const AddedToken& token = match->pattern->token;
-    // A match that does not count still hides shorter ones inside it, as in the reference.
+    // A rejected match still hides shorter ones inside it, as in the reference.
     if (token.special && special == SpecialTokens::kAsText) continue;
     const std::string_view before = text.substr(0, range.begin);
     const std::string_view after = text.substr(range.end);
     const bool in_word = (!before.empty() && is_word(last_character(before))) ||
                          (!after.empty() && is_word(first_character(after)));
     if (token.single_word && in_word) continue;
-    // Another token may have taken in the same white space already.
+    // Another token may have consumed the same white space already.
     if (token.lstrip) range.begin = done + trim_end(before.substr(std::min(done, before.size()))).size();
     if (token.rstrip) range.end = text.size() - trim_start(after).size();
     range.begin = std::max(range.begin, done);

@@ -11,32 +11,31 @@
 
 namespace lacuna {
 
-/// What to do with the text of a special token that is found in the input. Added tokens that are not special
-/// are always atoms.
+/// How special tokens in the input are treated. Other added tokens are always atoms.
 enum class SpecialTokens { kAsText, kAsAtoms };
 
 struct AddedToken {
   TokenId id = 0;
   std::string content;
   bool special = false;
-  bool normalized = false;   ///< look for it in normalised text, else in the text as given
-  bool lstrip = false;       ///< takes in the white space to its left
-  bool rstrip = false;       ///< and to its right
-  bool single_word = false;  ///< only where no word character is next to it
+  bool normalized = false;   ///< searched in normalized text, else in the text as given
+  bool lstrip = false;       ///< consumes white space to its left
+  bool rstrip = false;       ///< consumes white space to its right
+  bool single_word = false;  ///< matches only without a word character next to it
 };
 
-/// A part of a text: an added token, or (where `token` is null) text between them.
+/// A part of a text: an added token, or text between them (`token` is null).
 struct AddedTokenSpan {
   TextRange range;
   const AddedToken* token = nullptr;
 };
 
-/// Finds added tokens: leftmost first, longest of those. Splitting takes time in proportion to the text,
-/// whatever the patterns.
+/// Finds added tokens: leftmost first, then longest. Splitting takes time in proportion to the text, for any
+/// patterns.
 class AddedTokenFinder {
  public:
   struct Pattern {
-    std::string text;  ///< what to look for: the token's content, normalised where it asks for that
+    std::string text;  ///< the token's content, normalized if it asks for that
     AddedToken token;
   };
 
@@ -48,9 +47,9 @@ class AddedTokenFinder {
   std::vector<AddedTokenSpan> split(std::string_view text, SpecialTokens special) const;
 
  private:
-  // Aho and Corasick's automaton of the patterns read backwards. A node stands for the end of a pattern.
+  // Aho-Corasick automaton of the reversed patterns. A node stands for a suffix of a pattern.
   struct Node {
-    uint32_t first_child = 0;  // children lie one after the other, bytes ascending
+    uint32_t first_child = 0;  // children are contiguous, bytes ascending
     uint32_t end_child = 0;
     uint32_t shorter = 0;  // the longest proper prefix of what this node stands for that is a node too
     int32_t longest = -1;  // index of the longest pattern that is a prefix of it; -1: none is

@@ -17,14 +17,14 @@ uint64_t pair_key(TokenId left, TokenId right) {
   return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
 }
 
-// A token of the pre-token in its present state. Merging empties the right one of a pair.
+// A symbol of the pre-token during merging. Merging empties the right one of a pair.
 struct Symbol {
   TokenId id;
   int32_t previous;  // index, -1 at the ends
   int32_t next;
 };
 
-// A merge that was possible when it was written down. It still is while both symbols have these ids.
+// A candidate merge. It is stale once either symbol has another id.
 struct Candidate {
   int32_t rank;
   int32_t left;  // index of the left symbol

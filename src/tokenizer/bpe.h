@@ -14,7 +14,7 @@
 
 namespace lacuna {
 
-/// What the files say. Texts are spelled in byte characters.
+/// Contents of the vocabulary and merges files. Texts are spelled in byte characters.
 struct BpeParts {
   std::string vocab_name;   ///< begins errors about the vocabulary
   std::string merges_name;  ///< begins errors about merges

@@ -1,4 +1,4 @@
-// JSON from files that nobody trusts: every wrong byte or type becomes an InputError that names file and key.
+// JSON from untrusted files: every wrong byte or type becomes an InputError that names file and key.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace lacuna {
 /// be read.
 bool has_file(const std::filesystem::path& path);
 
-/// The whole file. Refuses files above 64 MiB: the largest published tokenizer.json has half of that.
+/// Reads a file. Refuses files above 64 MiB: the largest published tokenizer.json has half of that.
 std::string read_text_file(const std::filesystem::path& path);
 
 /// A value inside a JSON document, together with the way to it. A view: the document must outlive it.

@@ -1,4 +1,4 @@
-// Normalisation of text before it is split: Unicode's normal forms and lower case, through utf8proc.
+// Normalization of text before it is split: Unicode's normal forms and lower case, through utf8proc.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace lacuna {
 
 enum class Normalization : uint8_t { kNfc, kNfd, kNfkc, kNfkd, kLowercase };
 
-/// Applies `steps` in order. `text` is well-formed UTF-8. Takes time n log n, however many combining marks
-/// follow one another.
+/// Applies `steps` in order. `text` is well-formed UTF-8. Takes O(n log n) time for any run of combining
+/// marks.
 std::string normalize(std::string_view text, std::span<const Normalization> steps);
 
 }  // namespace lacuna

@@ -12,15 +12,14 @@
 
 namespace lacuna {
 
-/// What becomes of a match: a piece of its own, dropped, joined to a neighbour, or joined to adjacent
-/// matches.
+/// Treatment of a match: a piece of its own, dropped, joined to a neighbour, or joined to adjacent matches.
 enum class SplitBehavior : uint8_t { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 struct SplitRule {
   std::string pattern;
   Regex::Syntax syntax = Regex::Syntax::kExpression;
   SplitBehavior behavior = SplitBehavior::kIsolated;
-  bool invert = false;  ///< what lies between the matches counts as the match
+  bool invert = false;  ///< text between the matches is treated as the match
 };
 
 /// The step after which text is made of byte characters.
@@ -38,7 +37,7 @@ extern const std::string_view kQwen2Pattern;
 struct Pieces {
   std::string text;
   std::vector<TextRange> ranges;
-  int64_t work_left = 0;  ///< that regular expressions may still cost, all rules together
+  int64_t work_left = 0;  ///< budget of regular expressions that is left, over all rules
 };
 
 class PreTokenizer {

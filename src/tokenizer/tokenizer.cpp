@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-// What each id decodes to. Checks that every id is in range and stands for one text.
+// Collects the bytes of each id. Checks that every id is in range and stands for one text.
 std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
   constexpr size_t kTokenBytesMax = size_t{1} << 14;  // several times the longest published
   std::vector<const std::string*> texts;

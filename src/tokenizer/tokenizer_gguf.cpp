@@ -18,7 +18,7 @@ constexpr std::string_view kWholeJson = "tokenizer.huggingface.json";
 
 enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5 };
 
-// As tokenizer.json of the models has it, of which converters keep the name alone.
+// Taken from the models' tokenizer.json, of which converters keep only the name.
 constexpr std::string_view kBailingPattern =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
 constexpr std::string_view kLlama3Pattern =
@@ -31,7 +31,7 @@ struct PreTokenizerName {
   bool ignores_merges = false;
 };
 
-/// What tokenizer.ggml.pre may say.
+/// Accepted values of tokenizer.ggml.pre.
 const std::array kPreTokenizers = {
     PreTokenizerName{"qwen2", kQwen2Pattern, true},
     PreTokenizerName{"deepseek-r1-qwen", kQwen2Pattern, true},

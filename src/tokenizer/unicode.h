@@ -1,4 +1,4 @@
-// The few questions about characters that tokenizers ask. Unicode's tables are utf8proc's.
+// Character properties that tokenizers need. Unicode's tables are utf8proc's.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A small hub on loopback that behaves as the real one, or as badly as a test wants.
+// A small hub on loopback that behaves like the real one, or is as broken as a test wants.
 #pragma once
 
 #include <arpa/inet.h>

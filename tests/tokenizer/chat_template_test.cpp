@@ -93,7 +93,7 @@ TEST(ChatTemplate, FindsTheDefaultSystemTurnInTheProgram) {
   EXPECT_EQ(default_system(R"({{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }})"), "");
 }
 
-TEST(ChatTemplate, IsReadFromTheConfigOrTheFileBesideIt) {
+TEST(ChatTemplate, IsReadFromTheConfigOrTheFileNextToIt) {
   const TemporaryFolder folder;
   EXPECT_THAT(load_chat_template(folder.path()).reason, testing::HasSubstr("has no chat template"));
   folder.write("chat_template.jinja", "<|im_start|> <|im_end|>");

@@ -94,7 +94,7 @@ TEST(RegexBudget, SufficesForPublishedExpressions) {
   }
 }
 
-TEST(AddedTokenLimits, FindsTheLongestWhereManyBeginAlike) {
+TEST(AddedTokenLimits, FindsTheLongestOfManyWithASharedPrefix) {
   json tiny = tiny_tokenizer();
   for (int length = 1; length < 1000; ++length) {
     add_token(tiny, 255 + length, std::string(length, 'a') + "b", false);
