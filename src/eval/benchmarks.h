@@ -23,7 +23,7 @@ std::string read_plain_or_gzip(const std::string& path);
 struct WordProblem {
   std::string question;
   std::string solution;  ///< worked, ending "#### 18"
-  std::string number;    ///< "18": what stands behind ####, as normalized_number()
+  std::string number;    ///< "18": the text after ####, as normalized_number()
 };
 std::vector<WordProblem> read_gsm8k(const std::string& path);
 
@@ -31,16 +31,17 @@ std::vector<WordProblem> read_gsm8k(const std::string& path);
 /// and the one to solve, as "Question: ...\nAnswer:".
 std::string gsm8k_prompt(const std::vector<WordProblem>& solved, std::string_view question);
 
-/// What the harness cuts an answer at.
+/// Strings at which the harness cuts an answer.
 const std::vector<std::string>& gsm8k_stops();
 
-/// Without "$", "," and a period at the end.
+/// Removes "$", "," and a period at the end.
 std::string normalized_number(std::string_view text);
 
-/// Strict: the number behind the first "#### ", normalized. Empty where there is none.
+/// Strict: the number after the first "#### ", normalized; empty without one.
 std::optional<std::string> strict_number(std::string_view answer);
 
-/// Flexible: the last number anywhere, normalized. As the harness, but what holds no digit is no number.
+/// Flexible: the last number anywhere, normalized. As in the harness, except that text without a digit is no
+/// number.
 std::optional<std::string> last_number(std::string_view answer);
 
 /// HumanEval (Chen et al. 2021, arXiv 2107.03374): Python functions to be completed.
@@ -52,12 +53,12 @@ struct CodeProblem {
 };
 std::vector<CodeProblem> read_humaneval(const std::string& path);
 
-/// What a chat model is asked; a base model continues CodeProblem::prompt itself.
+/// Request for a chat model; a base model continues CodeProblem::prompt itself.
 std::string humaneval_request(const CodeProblem& problem);
 
-/// What goes behind the prompt: of a base model's text the part before the next top-level statement (the
-/// stops of lm-evaluation-harness); of a chat model's answer (`is_chat`) the first fenced block or, without
-/// one, the whole, on a line of its own where it defines the function anew.
+/// Completion of the prompt. For a base model: the text before the next top-level statement (the stops of
+/// lm-evaluation-harness). For a chat model (`is_chat`): the first fenced block or, without one, the whole
+/// answer, on a line of its own if it defines the function again.
 std::string humaneval_completion(const CodeProblem& problem, std::string_view text, bool is_chat);
 
 /// Prompt, completion and test, and a call of the test.

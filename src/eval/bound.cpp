@@ -172,7 +172,7 @@ void add_left_to_right(const BoundText& text, size_t index, int32_t slot_size, T
 /// One text of a model that undoes masks: what is masked in each of its draws.
 class MaskDraws {
  public:
-  /// `part` tells apart what is drawn for on its own: blocks of a text.
+  /// `part` distinguishes parts that are sampled separately: blocks of a text.
   MaskDraws(const BoundSettings& settings, size_t text, int32_t part, int32_t count)
       : settings_(settings),
         text_(text),
@@ -320,7 +320,7 @@ class NoiseTerm {
     return other < mask_id_ ? other : other + 1;
   }
 
-  /// Whether such a z adds nothing, whatever is predicted.
+  /// Whether this z adds nothing, for any prediction.
   bool is_nothing(TokenId x, TokenId z) const { return weight(x, z) == 0; }
 
   ///   logits  [vocabulary] of the row

@@ -52,7 +52,7 @@ struct BoundText {
   int64_t counted = 0;  ///< tokens that share the sum: those scored without what only fills the canvas
 };
 
-/// What a likelihood of the paradigm is: "exact, left to right", "bound over masks".
+/// Kind of a paradigm's likelihood: "exact, left to right", "bound over masks".
 std::string_view bound_name(Paradigm paradigm);
 /// Whether the likelihood needs no random samples of masks or noise.
 bool is_exact(Paradigm paradigm);
@@ -76,13 +76,14 @@ struct Bound {
 
   int64_t tokens() const;
   double nats_per_token() const;  ///< all texts together; 0 without tokens
-  /// 95%, of the ratio of two sums over texts drawn at random (the delta method); noise of the draws is in
-  /// it. Empty for fewer than two texts.
+  /// 95% interval of the ratio of two sums over texts sampled at random (the delta method); it includes the
+  /// noise of the samples. Empty for fewer than two texts.
   std::optional<Interval> interval() const;
 };
 
-/// A prompt and an answer as the model meets them: the answer, an end token if there is one (`end` >= 0) and,
-/// for models that fill a canvas, end tokens up to `room` scored tokens or the end of their last block.
+/// A prompt and an answer in the form that the model sees: the answer, an end token if there is one (`end` >=
+/// 0) and, for models that fill a canvas, end tokens up to `room` scored tokens or the end of their last
+/// block.
 BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std::span<const TokenId> answer,
                      TokenId end, int32_t room, int32_t block_length);
 

@@ -42,7 +42,7 @@ struct Chart {
 inline constexpr size_t kChartColours = 6;
 
 std::string to_svg(const Chart& chart);
-/// One picture of several charts, from left to right.
+/// One figure of several charts, from left to right.
 std::string side_by_side(std::span<const Chart> charts, std::string_view title);
 
 /// Shares from 0 to 1 as coloured cells.

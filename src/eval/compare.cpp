@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-/// What one setting did with one sample.
+/// Result of one setting for one sample.
 struct Run {
   SampleRecord record;
   std::map<int32_t, std::vector<float>> outputs;  // hidden rows that positions were committed from

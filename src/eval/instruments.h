@@ -86,7 +86,7 @@ struct ChangeFindings {
 inline constexpr size_t kAges = 6;
 std::string_view name_of_age(size_t index);
 
-/// What the cache holds beside what it would hold had the pass computed everything.
+/// Content of the cache, compared with that of a pass that computes everything.
 struct StalenessFindings {
   std::array<std::array<KvAverage, kAges>, kRegions> error{};
   Average kl;     ///< KL(full || cached) of the block's rows, nats, the mask token left out

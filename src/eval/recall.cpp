@@ -277,7 +277,7 @@ ConstMatrix<float> of_head(ConstMatrix<float> queries, int32_t head, int32_t num
   return {queries.row(head), queries.rows / num_heads, queries.cols, queries.stride * num_heads};
 }
 
-/// What is remembered of one unit: from the block's first step, and by SparseD.
+/// State of one unit: from the block's first step, and of SparseD.
 struct UnitMemory {
   std::vector<float> first_queries;
   std::vector<CellSet> first;    // [budgets]
@@ -413,7 +413,7 @@ class RecallInstrument final : public Instrument {
 
   bool is_first_step() const { return findings_.block_steps.back() == 1; }
 
-  /// Whether SparseD remembers this step's cells.
+  /// Whether SparseD stores this step's cells.
   bool remembers_now(size_t budget) const {
     return sparsed_among_[budget] == 0 && request_steps_ > exact_steps_;
   }

@@ -22,8 +22,8 @@ namespace lacuna {
 
 using CellSet = std::vector<int32_t>;  ///< ascending
 
-/// What a block's rows attend to in one layer with the query heads that share a kv head: the cells before the
-/// block, then the block's own.
+/// Attention weights of a block's rows in one layer, for the query heads that share a kv head: over the cells
+/// before the block, then the block's own.
 struct HeadAttention {
   int32_t num_rows = 0;
   int32_t num_heads = 0;           ///< of the kv head
@@ -38,22 +38,22 @@ struct HeadAttention {
 
 // Sets of `budget` cells of the prefix, budget <= prefix; ties go to the lowest cell.
 
-/// The heaviest by the weights of all rows and heads, added up: what MAGE takes for a block (its equation 2).
+/// Cells with the largest weight, added over all rows and heads: MAGE's selection for a block (its equation
+/// 2).
 CellSet heaviest_of_block(const HeadAttention& attention, int32_t budget);
-/// For each row, the heaviest by the sum of the row's heads: what the row itself would take.
+/// Cells with the largest weight for each row, added over the row's heads: the row's own selection.
 std::vector<CellSet> heaviest_of_rows(const HeadAttention& attention, int32_t budget);
 
 /// Cells in both, over the budget. [0, 1] for sets of `budget` cells
 double recall(const CellSet& before, const CellSet& now, int32_t budget);
-/// Cells that any row would take, over the budget. [1, number of rows]
+/// Number of cells that any row selects, over the budget. [1, number of rows]
 double union_ratio(std::span<const CellSet> of_rows, int32_t budget);
-/// What of a row's own cells is chosen: the mean over rows (MAGE's equation 1). [0, 1]
+/// Share of a row's own cells that are in `chosen`: the mean over rows (MAGE's equation 1). [0, 1]
 double token_accuracy(const CellSet& chosen, std::span<const CellSet> of_rows, int32_t budget);
 
-/// Of the weight, what falls on the prefix: the mean over rows and heads. [0, 1]
+/// Share of the attention weight on the prefix: the mean over rows and heads. [0, 1]
 double prefix_share(const HeadAttention& attention);
-/// Of the weight on the prefix, what falls on `chosen`: the mean over rows and heads, 1 where the prefix has
-/// none. [0, 1]
+/// Share of the prefix's weight on `chosen`: the mean over rows and heads, 1 if the prefix has none. [0, 1]
 double covered_mass(const HeadAttention& attention, const CellSet& chosen);
 
 /// Sums of squares over rows, heads and channels.
@@ -66,19 +66,19 @@ struct OutputError {
     exact += other.exact;
     return *this;
   }
-  /// ||sparse - exact|| / ||exact||; 0 where both are 0.
+  /// ||sparse - exact|| / ||exact||; 0 if both are 0.
   double relative() const;
 };
 
-/// What attention gives, and what it would give from fewer cells: the weights that are left, scaled to add up
-/// to 1, times the values.
+/// Attention outputs, exact and from fewer cells: the remaining weights, rescaled to sum to 1, times the
+/// values.
 class AttentionOutputs {
  public:
   ///   values  [num_cells, head_dim]
   /// Both must outlive it.
   AttentionOutputs(const HeadAttention& attention, ConstMatrix<float> values);
 
-  /// Of attending to `chosen` and the block's own cells.
+  /// Error of attending to `chosen` and the block's own cells only.
   OutputError error(const CellSet& chosen) const;
 
  private:
@@ -87,8 +87,8 @@ class AttentionOutputs {
   std::vector<double> exact_;  // [rows, heads, head_dim]
 };
 
-/// How far the queries of one head went since the block's first step. Relative ones are shares of the length
-/// at the first step, 0 where that is 0.
+/// Distance of one head's queries from those of the block's first step. Relative distances are shares of the
+/// length at the first step, 0 if that is 0.
 struct QueryGap {
   double row = 0;             ///< mean over rows of the length of the difference
   double row_relative = 0;    ///< over the mean length
@@ -99,13 +99,13 @@ struct QueryGap {
 ///   first, now  [rows, head_dim]
 QueryGap query_gap(ConstMatrix<float> first, ConstMatrix<float> now);
 
-// What is observed.
+// Observations.
 
 enum class ChosenBy : uint8_t {
   kThisStep,   ///< heaviest_of_block() of the step itself: the best that one set for a block can do
   kFirstStep,  ///< of the block's first step: MAGE
   kQuest,
-  kSparseD,  ///< with all cells since its set was remembered
+  kSparseD,  ///< includes the cells that were added since its set was stored
 };
 inline constexpr size_t kChosenBy = 4;
 std::string_view name_of(ChosenBy policy);
@@ -123,7 +123,7 @@ struct RecallPlace {
   double masked = 0;  ///< share of the block's positions that the step finds masked, [0, 1]
 };
 
-/// Means over kv heads, but for errors, whose sums of squares are over heads.
+/// Means over kv heads, except errors, whose sums of squares are over heads.
 struct CellObservation {
   RecallPlace place;
   int32_t budget = 0;
@@ -145,27 +145,27 @@ struct RecallSettings {
   double exact_share = 0.2;                       ///< SparseD's, of the planned steps, [0, 1]
 };
 
-/// Of all requests. A block counts for the budgets that are smaller than its prefix.
+/// Results of all requests. A block is included for budgets that are smaller than its prefix.
 struct RecallFindings {
   RecallSettings settings;
   std::vector<CellObservation> cells;
   std::vector<QueryObservation> queries;  ///< of blocks that count for the smallest budget
-  // Of all blocks:
+  // Over all blocks:
   std::vector<int32_t> block_steps;  ///< denoising steps that each took
   int64_t tokens = 0;                ///< of the answers
   int64_t forward_passes = 0;        ///< but those that only read the prompt
   int64_t commits = 0;               ///< blocks whose K/V were kept once they were denoised
 };
 
-/// Runs all requests, one by one, until they are done. Takes the memory of one pass's attention weights in
-/// all layers. InputErrors: models of other kinds, sparse decoders or such that compute a part of their
-/// block; budgets that are not ascending or smaller than a page; models without layers behind the dense ones;
-/// and where no block has a prefix larger than the smallest budget.
+/// Runs all requests, one by one, until they are done. Needs memory for one pass's attention weights in all
+/// layers. Throws InputError for models of other kinds, sparse decoders, decoders that compute a part of
+/// their block, budgets that are not ascending or smaller than a page, models without sparse layers, and if
+/// no block has a prefix larger than the smallest budget.
 RecallFindings analyze_recall(const Model& model, const KernelContext& context, Requests requests,
                               const RecallSettings& settings = {}, const AnalysisProgress& progress = {});
 
-/// As of the other instruments. Tenths and extremes are over observations; rows without "step" and "masked"
-/// leave out first steps, at which MAGE is exact.
+/// Formats the findings like those of the other instruments. Tenths and extremes are over observations; rows
+/// without "step" and "masked" exclude first steps, at which MAGE is exact.
 nlohmann::ordered_json to_json(const RecallFindings& findings);
 
 }  // namespace lacuna

@@ -40,7 +40,7 @@ void add_with_low_end(Json& row, const std::string& name, const Spread& spread) 
   row[name + "_min"] = spread.quantile(0);
 }
 
-/// What rows are about: how they are labelled, in order of their labels.
+/// Labels of rows, in order.
 enum class SplitBy : uint8_t { kNone, kLayer, kStep, kMasked };
 
 constexpr int kMaskedBins = 8;

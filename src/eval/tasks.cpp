@@ -31,7 +31,7 @@ constexpr auto kLosses = std::to_array<std::string_view>(
 constexpr int kMinStart = 2;
 constexpr int kMaxStart = 20;
 
-/// What happens to the thing, and the feeling that follows from it.
+/// An event with the thing, and the feeling that follows from it.
 struct Event {
   std::string_view verb;
   std::string_view feeling;
@@ -204,7 +204,7 @@ constexpr int32_t kLineTokens = 4;  // " fox lantern Mia."
 constexpr int32_t kQuestionTokens = 2;
 constexpr int32_t kOpeningTokens = 2;  // "Tell.", and " now" for each token that fills the length
 
-/// What the lines of a list speak of: animals, places, verbs and feelings.
+/// Words of the lines of a list: animals, places, verbs and feelings.
 std::vector<std::string_view> line_words() {
   std::vector<std::string_view> words(kAnimals.begin(), kAnimals.end());
   for (const std::string_view place : kPlaces) words.push_back(without_preposition(place));
@@ -213,7 +213,7 @@ std::vector<std::string_view> line_words() {
   return words;
 }
 
-/// What facts are about; no other line names them.
+/// Objects of facts; no other line names them.
 std::vector<std::string_view> fact_things() {
   std::vector<std::string_view> words(kThings.begin(), kThings.end());
   words.insert(words.end(), kObjects.begin(), kObjects.end());
@@ -382,7 +382,7 @@ constexpr auto kStoryRequests = std::to_array<std::string_view>({
     "Write a short story.",
 });
 
-/// What a story of one day is made of.
+/// Parts of a story of one day.
 struct StoryWords {
   std::string_view name, animal, place, thing;
   Event event;

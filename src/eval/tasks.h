@@ -30,7 +30,7 @@ struct Sample {
   std::vector<std::string> accepted = {};  ///< continuations that are as correct as `answer`
 };
 
-/// What a caller may choose about the samples; empty: the task's own choice.
+/// Options of the samples; empty: the task's own choice.
 struct TaskOptions {
   std::optional<int32_t>
       length;  ///< tokens of the prompt, in [kMinLength, kMaxLength]; of tasks with lengths
@@ -61,7 +61,7 @@ struct Task {
   /// Whether `text`, written after the prompt of `sample` and up to the end token, is right. White space
   /// around the text is ignored.
   bool (*check)(const Sample& sample, std::string_view text);
-  /// The sample's answer as the text behind its prompt: a prompt that stops amid a sentence goes on with a
+  /// The sample's answer as the text behind its prompt: a prompt that stops amid a sentence continues with a
   /// space.
   std::string continuation(const Sample& sample) const { return (has_lengths ? " " : "") + sample.answer; }
   /// answer_positions, or more where the difficulty asks for it: whole eights.
@@ -75,7 +75,7 @@ inline constexpr int kMaxChange = 9;
 /// Every task:
 ///  - `arithmetic`: a story with one to three changes of a number, answered by one equation per change, in
 ///  order,
-///    and the result: "12+7=19. 19-5=14. The answer is 14.". Right means right in every character: each
+///    and the result: "12+7=19. 19-5=14. The answer is 14.". Correct means correct in every character: each
 ///    equation and the final answer.
 ///    Difficulty d: d changes, of numbers up to 10 d and at most kMaxNumber.
 ///  - `phrasings`: the same stories in other words: thousands of combinations of openings, verbs, tenses and
@@ -89,20 +89,20 @@ inline constexpr int kMaxChange = 9;
 ///    to be restored that the rest of the story determines. Any verb that fits the numbers is accepted.
 ///  - `stories`: four sentences about a given name, animal, place and thing. What happens is the writer's
 ///  choice
-///    among six events, each with the one feeling that fits it; right means that all sentences agree with the
-///    prompt and the feeling with the event. Difficulty d: d things, each with an event and its feeling.
+///    among six events, each with the one feeling that fits it; correct means that all sentences agree with
+///    the prompt and the feeling with the event. Difficulty d: d things, each with an event and its feeling.
 ///  - `records`: cards with six words about two to six people, then a list of their names in another order;
 ///  the
 ///    answer repeats the cards in that order: "Ben fox finds lantern shells hill happy. Mia ...". The cards
-///    do not depend on each other, so they can be written side by side. Right means right in every character.
-///    Difficulty d: d + 1 people.
+///    do not depend on each other, so they can be written in parallel. Correct means correct in every
+///    character. Difficulty d: d + 1 people.
 ///  - `retrieval`: a needle in a haystack. A list of lines " fox lantern Mia.", of which at most 40, and at
 ///    most every second one, are facts: their second word is a thing that no other line names. Then the words
 ///    of a fact once more: "Tell. fox river Ada. deer lantern Mia. ... deer lantern"; the answer is its value
 ///    and a period: "Mia.". The prompt has exactly the asked number of tokens as the zoo's vocabulary spells
 ///    it, 1,024 if none was asked for: an opening of two to five, four for each line and two for the
-///    question. Right means right in every character; by chance it is one time in twenty. Difficulty d: at
-///    most 2, 5, 10, 20 or 40 facts.
+///    question. Correct means correct in every character; by chance it is one time in twenty. Difficulty d:
+///    at most 2, 5, 10, 20 or 40 facts.
 ///  - `programs`: "Tell a program. a gets 3 more. If a has more, b loses 2." says in two or three sentences
 ///    what becomes of two numbers; the answer is a program in the language of toy_program.h, "a=a+3;
 ///    a>b?b=b-2.". Right is every program that gives what the sentences say for numbers that nobody has seen.

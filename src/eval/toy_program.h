@@ -24,7 +24,7 @@ class ToyProgram {
   static constexpr size_t kMaxStatements = 32;
   static constexpr int64_t kMaxValue = 1'000'000;  ///< of either sign
 
-  /// What a and b hold.
+  /// Values of a and b.
   using Numbers = std::array<int64_t, 2>;
 
   /// Empty where `text` is not exactly one program, or has more than kMaxStatements.
