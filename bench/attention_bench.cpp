@@ -32,7 +32,7 @@ const CellFormat& cell_format(const std::string& name) {
 /// Keys and values of all cells as a cache holds them.
 struct Cells {
   KvCache cache;
-  std::vector<float> keys;    // [kv_heads, cells, head_dim], widened
+  std::vector<float> keys;    // [kv_heads, cells, head_dim], dequantized
   std::vector<float> values;  // likewise
 
   Cells(const AttentionShape& shape, const CellFormat& format, int32_t cells)

@@ -1,4 +1,4 @@
-// How fast rows attend to cells, beside this machine's roof and beside oneDNN's primitives.
+// Times attention of rows to cells, compared with the machine's roofline and with oneDNN's primitives.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace lacuna {
 
-/// What a layer's keys and values are kept as.
+/// Storage format of a layer's keys and values.
 struct CellFormat {
   std::string_view name;
-  DType dtype = DType::kBF16;  ///< of queries, softmax weights and products
+  DType dtype = DType::kBF16;  ///< of queries, softmax weights and GEMMs
   bool in_codes = false;
 };
 
@@ -34,17 +34,17 @@ struct AttentionBenchOptions {
   bool rough_roof = false;                                          ///< as MatmulBenchOptions has it
 };
 
-/// The timed calls of one row count and format of cells.
+/// Timed calls of one row count and cell format.
 struct AttentionTiming {
   int32_t rows = 0;
   CellFormat cells;
-  double flops = 0;     ///< of both products; the softmax is not counted
+  double flops = 0;     ///< of both GEMMs; the softmax is not counted
   double kv_bytes = 0;  ///< of the cells, each read once
   std::vector<double> seconds;
   std::string onednn_implementation;   ///< empty where oneDNN has none
   std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty where oneDNN was not timed
 
-  /// The median over pairs of oneDNN's time by ours: above 1, ours is faster.
+  /// Speedup over oneDNN: median over pairs; above 1, ours is faster.
   double ratio_to_onednn() const;
 };
 
@@ -55,7 +55,7 @@ struct AttentionReport {
 };
 
 /// Checks each call on a sample of its outputs (std::logic_error if one is wrong), then times it and, for
-/// dense cells, oneDNN's two products and softmax in turns.
+/// dense cells, interleaves it with oneDNN's two GEMMs and softmax.
 AttentionReport bench_attention(const KernelContext& context, const AttentionBenchOptions& options);
 
 nlohmann::ordered_json to_json(const AttentionReport& report, const KernelContext& context,

@@ -29,7 +29,7 @@ void fill(const ModelConfig& config, const KernelContext& context, uint64_t seed
   });
 }
 
-/// What tells passes over the block behind one prefix apart.
+/// Properties that distinguish passes over the block with one prefix.
 struct PassKind {
   SparseAttention attention;
   bool commits = false;
@@ -53,7 +53,7 @@ StepPlan plan_of(const PassKind& kind, int32_t prefix, const BlockBenchOptions& 
   return plan;
 }
 
-/// One policy behind one prefix: its kinds of passes, and how often each occurs in a block.
+/// One policy with one prefix: its kinds of passes, and how often each occurs in a block.
 struct BlockPasses {
   PassKind first, later;
   double exact_share = 0;  // of the later steps, those that are as the first
@@ -94,7 +94,7 @@ class BlockBench {
       add(passes.back().first);
       add(passes.back().later);
     }
-    // One of each in turn, so that a slow moment of the machine meets all; the first round only warms up.
+    // Interleaved, so that a slow moment of the machine affects all; the first round only warms up.
     for (int32_t i = 0; i <= options_.repeat; ++i) {
       for (auto& [kind, runs] : kinds_) {
         if (i == 1) runs = {};

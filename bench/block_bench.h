@@ -1,4 +1,4 @@
-// How long block diffusion takes for a block of output behind a long prefix, by sparse policy.
+// Times a block of block diffusion after a long prefix, by sparse policy.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace lacuna {
 
 struct BlockBenchOptions {
   std::vector<int32_t> prefixes = {8192};
-  /// By the names of --sparse.
+  /// Names of --sparse.
   std::vector<std::pair<std::string, SparsePolicy>> policies;
   int32_t block_length = 32;
-  int32_t steps = 32;  ///< of a block; each is drawn half of its rows' tokens, as on average
+  int32_t steps = 32;  ///< of a block; each samples half of its rows, the average
   int32_t repeat = 3;  ///< timed passes of each kind
   uint64_t seed = 0;
 };
@@ -26,7 +26,7 @@ struct BlockBenchOptions {
 struct BlockPassTiming {
   double seconds = 0;  ///< median wall time
   double attention = 0;
-  double selection = 0;  ///< choosing cells and bringing them side by side
+  double selection = 0;  ///< selecting and gathering cells
   double flops = 0;
 };
 
@@ -38,12 +38,12 @@ struct BlockTiming {
   double flops = 0;
 };
 
-/// Times passes behind a prefix of random keys and values: how long a pass takes does not depend on what they
-/// are. SparseD is taken where it is on average over a run: exact for its share of the steps, then confined.
+/// Times passes after a prefix of random keys and values, whose content does not affect the time. SparseD is
+/// timed at its average over a run: exact for its share of the steps, then sparse.
 std::vector<BlockTiming> bench_blocks(const Model& model, const KernelContext& context,
                                       const BlockBenchOptions& options);
 
-/// With each policy's ratios to exact attention behind the same prefix, where that was timed.
+/// Adds each policy's ratios to exact attention with the same prefix, if that was timed.
 nlohmann::ordered_json to_json(const std::vector<BlockTiming>& timings);
 
 }  // namespace lacuna

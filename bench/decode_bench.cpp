@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-/// What passes that cost about the same have in common: model, rows, logits.
+/// Properties shared by passes of about the same cost: model, rows, logits.
 using PassKind = std::tuple<ModelRole, int32_t, size_t>;
 
 /// A pass of all requests of a batch, ready to be computed.
@@ -28,7 +28,7 @@ struct RecordedPass {
   std::vector<KvCache*> caches;
   std::vector<LogitRow> further;
   std::vector<DriftProbe> probes;
-  std::vector<OutputCache*> outputs;  // empty: nothing is remembered
+  std::vector<OutputCache*> outputs;  // empty: no hidden states are kept
 };
 
 /// One request with synthetic posteriors.
@@ -44,7 +44,7 @@ class Simulation {
 
   Decoder& decoder() { return *decoder_; }
 
-  /// A row of the main model's pass over the request reads `token` at `position`.
+  /// Records that a row of the main model's pass computes `token` at `position`.
   void count_read(int32_t position, TokenId token) {
     int32_t& reads = reads_[position];
     reads = token == mask_id_ ? 0 : reads + 1;
@@ -68,8 +68,9 @@ class Simulation {
     return made_up;
   }
 
-  /// Whether a draft stands depends on its position and on how often that was drafted, not on the rules that
-  /// ask: all rules meet the same luck. What the judge wrote itself stands when it is judged again.
+  /// Whether a draft is accepted depends on its position and on how often that was drafted, not on the rules:
+  /// all rules meet the same simulated acceptance. A token that the judge wrote is accepted when it is
+  /// verified again.
   RowStatistics slot_statistics(const StepPlan& plan, const LogitRow& logit) {
     RowStatistics made_up;
     made_up.token = 1;
@@ -93,7 +94,7 @@ class Simulation {
   const DecodeBenchOptions& options_;
   RngStream noise_;
   uint64_t drawn_ = 0;
-  std::map<int32_t, int32_t> reads_;   // by position: passes that read its token
+  std::map<int32_t, int32_t> reads_;   // by position: passes that computed its token
   std::map<int32_t, int32_t> drafts_;  // by position: times that it was drafted
 };
 
@@ -155,7 +156,7 @@ struct Stores {
   std::vector<OutputCache> outputs;
 };
 
-/// A whole run of a batch of equal requests, of which every chosen pass is kept.
+/// A run of a batch of equal requests, of which selected passes are kept.
 class Run {
  public:
   Run(const Model& model, const Model* guide, const GenerationOptions& generation,
@@ -220,7 +221,7 @@ class Run {
 
   size_t num_kept() const { return kept_.size(); }
   int32_t rows_of_kept(size_t index) const { return kept_[index].plan.num_rows(); }
-  /// Of each pass of the last decode().
+  /// Shape of each pass of the last decode().
   const std::vector<PassKind>& kinds() const { return kinds_; }
   DecodeTiming& timing() { return timing_; }
 
@@ -294,8 +295,7 @@ std::map<int64_t, double> choose_passes(const std::vector<PassKind>& kinds, int3
   return chosen;
 }
 
-/// Decodes once to learn what passes there are, and again to keep some. Returns what each of these stands
-/// for.
+/// Decodes once to list the passes, and again to keep some. Returns how many passes each of these stands for.
 std::vector<double> record(Run& run, int32_t wanted) {
   run.decode([](int64_t) { return false; });
   const std::map<int64_t, double> chosen = choose_passes(run.kinds(), wanted);
@@ -305,7 +305,7 @@ std::vector<double> record(Run& run, int32_t wanted) {
   return weights;
 }
 
-/// Touches weights and all the memory that passes will want, by the largest of those kept.
+/// Touches weights and all the memory that the largest of the kept passes needs.
 void warm_up(Run& run, const KernelContext& context) {
   size_t largest = 0;
   for (size_t i = 0; i < run.num_kept(); ++i) {
@@ -314,7 +314,7 @@ void warm_up(Run& run, const KernelContext& context) {
   run.compute(context, largest);
 }
 
-/// Of each timed pass.
+/// Weight of each timed pass.
 std::vector<double> median_pass_seconds(const DecodeTiming& timing) {
   std::vector<double> medians;
   for (size_t pass = 0; pass < timing.pass_seconds.front().size(); ++pass) {

@@ -1,4 +1,4 @@
-// How long a whole decode takes at shapes for which no weights are at hand, from a sample of its passes.
+// Estimates the time of a whole decode at shapes without weights at hand, from a sample of its passes.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace lacuna {
 struct DecodeBenchOptions {
   int32_t prompt_length = 128;
   int32_t batch = 1;
-  /// Of each setting, spread evenly over the run. Where the passes are of no more kinds than this (as many
-  /// rows and logits), each kind is timed once, or once for every eight of these.
+  /// Timed passes of each setting, spread evenly over the run. If the passes are of fewer kinds than this
+  /// (same rows and logits), each kind is timed once, or once for every eight passes.
   int32_t timed_passes = 8;
   int32_t repeat = 1;  ///< times that each of these is computed
-  /// Random weights neither converge nor agree, so that both are simulated: a row settles (its drift falls to
-  /// 0) when so many passes have read its token,
+  /// Random weights neither converge nor agree, so both are simulated: a row converges (its drift becomes 0)
+  /// after this number of passes have computed its token,
   int32_t settle_passes = 2;
   double accept_rate =
-      0.9;  ///< and a guide, or ReFusion's own check, lets each draft stand with this probability;
-  double select_rate = 0.5;  ///< ReFusion: a slot's first token is sure enough with this probability.
+      0.9;  ///< and a guide, or ReFusion's verification, accepts each draft with this probability;
+  double select_rate = 0.5;  ///< ReFusion: a slot's first token is confident enough with this probability.
   uint64_t seed = 0;
 };
 
@@ -41,16 +41,16 @@ struct DecodeTiming {
   void add_round(std::vector<double> seconds, const std::vector<double>& weights);
 };
 
-/// Decodes twice with simulated posteriors, with the options and with the plain decoder of the same lengths
-/// and steps (for a ReFusion model: with the released code's rules); then computes passes of the two runs in
-/// turn, for real. What a pass costs depends on its plan alone.
+/// Decodes twice with simulated posteriors, with the options and with the uncached baseline of the same
+/// lengths and steps (for a ReFusion model: with the released code's rules); then computes interleaved passes
+/// of both runs. The cost of a pass depends on its plan alone.
 ///   guide  null without one
 std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Model* guide,
                                                    const KernelContext& context,
                                                    const GenerationOptions& generation,
                                                    const DecodeBenchOptions& options);
 
-/// The plain run, the run in question, and their ratios.
+/// The baseline, the run in question, and their ratios.
 nlohmann::ordered_json to_json(const DecodeTiming& plain, const DecodeTiming& timing);
 
 }  // namespace lacuna

@@ -41,7 +41,7 @@ void touch(ThreadPool& threads, std::span<const std::byte> bytes) {
   });
 }
 
-/// What the system says of this process's memory; 0 where it does not.
+/// Memory of this process as reported by the system; 0 if it is not reported.
 int64_t status_bytes(std::string_view key) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {

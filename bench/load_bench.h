@@ -1,4 +1,4 @@
-// How long a model takes to load, and how much memory it takes beside what is predicted.
+// Times loading a model, and compares its memory with the prediction.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct LoadBenchOptions {
 struct LoadTiming {
   int64_t file_bytes = 0;       ///< of the checkpoint's tensors, or of the packed matrices of a random model
   int64_t predicted_bytes = 0;  ///< of the matrices once packed, as `lacuna inspect` says
-  int64_t weight_bytes = 0;     ///< the same, as they turned out
-  int64_t mapped_bytes = 0;     ///< of these, what is mapped where it lies
+  int64_t weight_bytes = 0;     ///< the actual bytes
+  int64_t mapped_bytes = 0;     ///< the mapped part of weight_bytes
   int64_t peak_bytes = 0;  ///< the most memory that the process gained while it loaded, pages of mapped files
                            ///< included, seen as each parameter arrived
   std::vector<double> seconds;
@@ -27,9 +27,9 @@ struct LoadTiming {
                                           ///< first pass will
 };
 
-/// Memory of this process, pages of mapped files included. 0 where the system does not say.
+/// Memory of this process, with pages of mapped files; 0 if the system does not report it.
 int64_t resident_bytes();
-/// The most that it has been.
+/// Peak of that memory.
 int64_t most_resident_bytes();
 
 /// Loads the folder or .gguf file again and again; a model of random weights where `folder` is empty.

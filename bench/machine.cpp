@@ -11,11 +11,11 @@
 namespace lacuna {
 namespace {
 
-// Enough independent sums to hide the latency of a multiply-add (4 cycles, two at a time). The compiler must
-// not see that all have one value: it would make do with one chain of additions.
+// Enough independent accumulators to hide the latency of a multiply-add (4 cycles, two at a time). The
+// compiler must not see that all have one value: it would merge them into one chain of additions.
 constexpr int kSums = 10;
 
-/// The sums' total, so that the compiler keeps the work.
+/// Total of the accumulators, so that the compiler keeps the work.
 using Probe = float (*)(int64_t rounds);
 
 float probe_scalar(int64_t rounds) {
@@ -101,7 +101,7 @@ PeakProbe probe_for(std::string_view isa, DType dtype) {
   return {probe_scalar, 2.0 * kSums};
 }
 
-/// Seconds of the fastest of many tries, after one to warm up: other processes leave some of them alone.
+/// Seconds of the fastest of many tries, after one to warm up, because other processes disturb some of them.
 template <typename Work>
 double fastest_seconds(int tries, Work&& work) {
   work();

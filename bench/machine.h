@@ -1,4 +1,4 @@
-// What this machine can do at most, measured: the roof that timings are compared with.
+// Measures the machine's roofline: peak FLOP/s and memory bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-/// The processor's name for itself, or "unknown".
+/// Name of the processor, or "unknown".
 std::string processor_name();
 
 /// FLOP/s of all threads doing nothing but the multiply-add by which the kernel table `isa` multiplies
@@ -18,7 +18,7 @@ std::string processor_name();
 ///   tries  the fastest of so many counts
 double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype, int tries = 20);
 
-/// Bytes per second of all threads reading so much once: more than any cache holds.
+/// Bytes per second of all threads that read this many bytes once: more than any cache holds.
 double measure_read_bandwidth(ThreadPool& threads, int64_t bytes = int64_t{1} << 30);
 
 }  // namespace lacuna

@@ -89,7 +89,7 @@ void check(const ProductToTime& product, const float* out, int64_t out_stride, d
   }
 }
 
-///   bf16_weights  to time in turns with `weights`, or null
+///   bf16_weights  timed interleaved with `weights`, or null
 MatmulTiming time_product(const KernelContext& context, const ProductToTime& product,
                           const RotatedWeights& weights, const RotatedWeights* bf16_weights, int repeat) {
   MatmulTiming timing;
@@ -107,13 +107,13 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
              {out.data(), product.rows, product.outputs, out_stride});
   };
   run(weights, 0);
-  // Of weights on their way to bf16, or of rows that are split; of rows of bytes, where the numbers' mean is
-  // half the greatest.
+  // Relative rounding of weights that are dequantized to bf16 or of int16 activations; or of int8
+  // activations, where the mean magnitude is half the maximum.
   const bool rounds = is_quantised && context.kernels.bf16_row_element_bytes == sizeof(bf16);
   const KernelTable& kernels = context.kernels;
-  timing.rows_of_bytes =
-      product.dtype == DType::kBF16 &&
-      kernels.integer_activations(timing.format.quantisation, context.int8_activations) == &kernels.int8_activations;
+  timing.rows_of_bytes = product.dtype == DType::kBF16 &&
+                         kernels.integer_activations(timing.format.quantisation, context.int8_activations) ==
+                             &kernels.int8_activations;
   const double rounding = timing.rows_of_bytes ? 0x1p-6 : rounds ? 0x1p-8 : 0;
   check(product, out.data(), out_stride, rounding, "bench matmul: the product is right");
 
@@ -161,7 +161,7 @@ nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& r
       {"seconds_max", *most},
       {"gflops", timing.flops() / seconds / 1e9},
       {"gbps", static_cast<double>(timing.weight_bytes) / seconds / 1e9},
-      {"peak_share", nullptr},  // of products of floats, whose peak it is
+      {"peak_share", nullptr},  // only of float GEMM, whose peak it is
       {"onednn", nullptr},
       {"ratio_to_onednn", nullptr},
       {"ratio_to_bf16", nullptr},
@@ -227,7 +227,7 @@ MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions
                                                         options.in_cache);
       }
       const RotatedWeights weights(context.threads, format, shape, values.data(), options.in_cache);
-      // What the product is right for: the weights as packed.
+      // The check is against the weights as packed.
       context.threads.parallel_for(shape.outputs, [&](int64_t n, int) {
         weights.matrix().read_row(n, values.data() + n * shape.inputs);
       });

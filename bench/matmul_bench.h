@@ -1,4 +1,4 @@
-// How fast rows are multiplied with packed weights, beside this machine's roof and beside oneDNN.
+// Times GEMM with packed weights, compared with the machine's roofline and with oneDNN.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct MatmulBenchOptions {
   std::vector<MatmulShape> shapes = {{4096, 4096}, {4096, 12288}, {12288, 4096}};
   std::vector<int64_t> rows = {1, 8, 32, 128, 512, 2048};
   std::vector<WeightFormat> formats = {DType::kBF16, DType::kF32};  ///< rows are f32 for f32, else bf16
-  /// One copy of the weights, which stays in the last-level cache if it fits. Otherwise products rotate over
-  /// at least 1 GiB of weights, as the layers of a model do.
+  /// Keeps one copy of the weights, which stays in the last-level cache if it fits. Otherwise matmuls rotate
+  /// over at least 1 GiB of weights, as the layers of a model do.
   bool in_cache = false;
   int repeat = 9;           ///< timed pairs, after one to warm up
   bool rough_roof = false;  ///< find the machine's limits in a hurry, to try things
 };
 
-/// The timed products of one shape, row count and format.
+/// Timed matmuls of one shape, row count and format.
 struct MatmulTiming {
   MatmulShape shape;
   int64_t rows = 0;
@@ -39,12 +39,12 @@ struct MatmulTiming {
   std::string onednn_implementation;   ///< empty where oneDNN has none
   std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty where oneDNN was not timed
 
-  std::vector<double> bf16_seconds;  ///< paired likewise: the same product with bf16 weights
+  std::vector<double> bf16_seconds;  ///< paired likewise: the same matmul with bf16 weights
 
   double flops() const;
-  /// The median over pairs of oneDNN's time by ours: above 1, ours is faster.
+  /// Speedup over oneDNN: median over pairs; above 1, ours is faster.
   double ratio_to_onednn() const;
-  /// The same by bf16's time.
+  /// Speedup over bf16, likewise.
   double ratio_to_bf16() const;
 };
 
@@ -58,9 +58,9 @@ struct MatmulReport {
 /// Parses "4096x12288" (inputs x outputs). InputError where it is something else.
 MatmulShape parse_matmul_shape(const std::string& text);
 
-/// Checks each product on a sample of its elements (std::logic_error if one is wrong), then times it and
-/// oneDNN's in turns; products with quantised weights in turns with those of bf16, as oneDNN has no such
-/// product. Packing the rows is part of a product. Plain loops of oneDNN ("ref") are named, not timed.
+/// Checks each matmul on a sample of its elements (std::logic_error if one is wrong), then times it
+/// interleaved with oneDNN's; matmuls with quantized weights interleaved with bf16, as oneDNN has none of
+/// these. Packing the rows is included. Plain loops of oneDNN ("ref") are named, not timed.
 MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions& options);
 
 nlohmann::ordered_json to_json(const MatmulReport& report, const KernelContext& context,

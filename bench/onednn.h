@@ -1,5 +1,5 @@
-// The same matrix products and attention by oneDNN, the yardstick of the benches. onednn.cpp needs the
-// library; no_onednn.cpp is its twin for builds without.
+// The same GEMM and attention by oneDNN, the baseline of the benches. onednn.cpp needs the library;
+// no_onednn.cpp is its twin for builds without.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class OneDnnProduct {
  public:
   virtual ~OneDnnProduct() = default;
 
-  /// oneDNN's name for the code it chose; names with "ref" are plain loops.
+  /// oneDNN's name of the implementation; names with "ref" are plain loops.
   virtual std::string implementation() const = 0;
   /// Multiplies with one copy of the weights.
   virtual void run(int64_t copy) = 0;
@@ -47,12 +47,12 @@ struct AttentionToTime {
   const float* values = nullptr;  ///< likewise
 };
 
-/// Two products of a batch of heads, and a softmax between them.
+/// Two batched GEMMs with a softmax between them.
 class OneDnnAttention {
  public:
   virtual ~OneDnnAttention() = default;
 
-  /// oneDNN's names for the code of its three steps; names with "ref" are plain loops.
+  /// oneDNN's names of its three implementations; names with "ref" are plain loops.
   virtual std::string implementation() const = 0;
   virtual void run() = 0;
   /// [head_dim] of the last run

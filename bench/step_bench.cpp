@@ -36,7 +36,7 @@ double step_flops(const ModelConfig& config, int32_t canvas, int32_t rows) {
   return rows * (flops_per_row(config) + canvas * flops_per_cell(config) + flops_per_logits(config));
 }
 
-/// The median over passes of what `get` takes from their times.
+/// Median over passes of a value of their times.
 template <typename Get>
 double median_of(const StepTiming& timing, Get&& get) {
   std::vector<double> values;

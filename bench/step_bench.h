@@ -1,4 +1,4 @@
-// How long one denoising step takes, by how many rows of the canvas it computes.
+// Times one denoising step, by number of rows that it computes.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct StepBenchOptions {
   int32_t repeat = 5;  ///< timed passes per row count, after one to warm up
 };
 
-/// The timed passes of one row count.
+/// Timed passes of one row count.
 struct StepTiming {
   int32_t rows = 0;
   double flops = 0;  ///< of one pass
@@ -25,18 +25,18 @@ struct StepTiming {
   std::vector<PassTimes> times;
 
   double median_seconds() const;
-  /// Of each pass, what was neither a matrix product nor attention, as a part of the whole; their median.
+  /// Share of a pass that is neither GEMM nor attention; the median over passes.
   double other_share() const;
 };
 
-/// A full pass fills the cells. Then row counts take turns, so that a change of the machine's speed meets all
-/// of them. A pass computes rows spread evenly over the canvas, each attends to all of it, and a token is
-/// drawn for every row, as a denoising step would where all its rows are masked.
+/// A full pass fills the cells. Row counts are then interleaved, so that a change of the machine's speed
+/// affects all of them. A pass computes rows spread evenly over the canvas, each attends to all of it, and a
+/// token is sampled for every row, as in a denoising step with these rows masked.
 std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& context,
                                     const StepBenchOptions& options);
 
-/// One object per row count: seconds, where they went, speed, speed as a part of the fastest, and the ratios
-/// of FLOPs and time to those of the most rows.
+/// One object per row count: seconds and their parts, speed, speed relative to the fastest, and the ratios of
+/// FLOPs and time to those of the most rows.
 nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings);
 
 }  // namespace lacuna

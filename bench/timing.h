@@ -1,4 +1,4 @@
-// Timing something, and what many timings come to.
+// Timing, and statistics of timings.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ double seconds_of(Run&& run) {
   return clock.seconds();
 }
 
-/// Runs until what ran before is out of the way: oneDNN's threads look out for more work for some 20 ms, on
-/// the cores that the next one needs.
+/// Warms up until earlier work is out of the way: oneDNN's threads spin for some 20 ms on the cores that the
+/// next one needs.
 template <typename Run>
 void warm_up(Run&& run) {
   const Stopwatch clock;
@@ -25,14 +25,14 @@ void warm_up(Run&& run) {
   while (clock.seconds() < 0.04);
 }
 
-/// The middle value, or the mean of the two in the middle; at least one value.
+/// Median of at least one value.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// The median of numerators[i] / denominators[i]: what was timed in turns met the same disturbances.
+/// Median of numerators[i] / denominators[i]: interleaved timings meet the same disturbances.
 inline double median_ratio(const std::vector<double>& numerators, const std::vector<double>& denominators) {
   std::vector<double> ratios;
   for (size_t i = 0; i < numerators.size(); ++i) ratios.push_back(numerators[i] / denominators[i]);

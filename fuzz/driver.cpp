@@ -121,7 +121,7 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-// Whether `argument` is `name` followed by a number, which goes to `value`.
+// Parses an argument of the form `name` and a number, which is stored in `value`.
 bool read_flag(std::string_view argument, std::string_view name, uint64_t& value) {
   if (!argument.starts_with(name)) return false;
   const std::string_view number = argument.substr(name.size());

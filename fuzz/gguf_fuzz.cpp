@@ -1,4 +1,4 @@
-// A GGUF file: refused with InputError, or every byte that its tensors claim can be read and widened.
+// A GGUF file: refused with InputError, or every byte that its tensors claim can be read and dequantized.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
