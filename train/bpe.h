@@ -12,9 +12,9 @@
 
 namespace lacuna::train {
 
-/// Pieces that merges never cross: words and runs of punctuation with the space before them, whole numbers,
-/// other white space. A number is always a piece of its own, so that it can become one token wherever it
-/// stands.
+/// Splits text into pieces that merges never cross: words and runs of punctuation with the space before them,
+/// integers, other white space. A number is always a separate piece, so that it can become one token wherever
+/// it is.
 inline constexpr std::string_view kPieceExpression = R"( ?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+|\s+)";
 
 /// Special tokens; their ids follow the vocabulary in this order.
@@ -25,7 +25,7 @@ inline constexpr std::string_view kTurnEndToken = "<|im_end|>";
 inline constexpr std::string_view kMaskToken = "<|mdm_mask|>";
 inline constexpr int32_t kSpecialTokens = 5;
 
-/// ChatML, as the tokenizer's configuration carries it.
+/// ChatML, as in the tokenizer's configuration.
 inline constexpr std::string_view kChatTemplate =
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
     "'<|im_end|>' + "
@@ -46,7 +46,7 @@ struct Bpe {
 /// 256.
 Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary);
 
-/// The contents of tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+/// Contents of tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 nlohmann::ordered_json tokenizer_json(const Bpe& bpe);
 nlohmann::ordered_json tokenizer_config_json(const Bpe& bpe);
 nlohmann::ordered_json special_tokens_map_json();

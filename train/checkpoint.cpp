@@ -33,7 +33,7 @@ void save_checkpoint(const std::filesystem::path& path, Transformer model,
 
 Progress load_checkpoint(const std::filesystem::path& path, Transformer model,
                          std::vector<torch::Tensor>& average, torch::optim::AdamW& optimizer) {
-  // LibTorch would take over whatever shapes the file has.
+  // LibTorch would accept any shapes in the file.
   std::vector<std::vector<int64_t>> shapes;
   for (const torch::Tensor& parameter : model->parameters()) shapes.push_back(parameter.sizes().vec());
   try {

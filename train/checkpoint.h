@@ -14,16 +14,16 @@ namespace lacuna::train {
 struct Progress {
   int64_t step = 0;    ///< optimiser steps done
   int64_t tokens = 0;  ///< positions computed, masked or not
-  double seconds = 0;  ///< training time of all sittings, evaluation excluded
+  double seconds = 0;  ///< training time of all runs, without evaluation
 };
 
-/// Writes to a temporary file beside `path` and renames it, so that an interruption leaves the old
+/// Writes to a temporary file next to `path` and renames it, so that an interruption leaves the old
 /// checkpoint.
 void save_checkpoint(const std::filesystem::path& path, Transformer model,
                      const std::vector<torch::Tensor>& average, const torch::optim::AdamW& optimizer,
                      const Progress& progress);
 
-/// Reads into a model and an optimiser of the same shapes. Throws InputError when the file does not fit.
+/// Reads into a model and an optimiser of the same shapes. Throws InputError if the file does not match.
 Progress load_checkpoint(const std::filesystem::path& path, Transformer model,
                          std::vector<torch::Tensor>& average, torch::optim::AdamW& optimizer);
 

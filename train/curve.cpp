@@ -36,7 +36,7 @@ void write_chart(const std::filesystem::path& path, std::string_view title, std:
 
 }  // namespace
 
-void draw_curves(const std::filesystem::path& log) {
+void plot_curves(const std::filesystem::path& log) {
   std::ifstream file(log);
   std::string line;
   std::getline(file, line);

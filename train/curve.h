@@ -1,12 +1,12 @@
-// The curve of a training, for people.
+// Plots of a training run.
 #pragma once
 
 #include <filesystem>
 
 namespace lacuna::train {
 
-/// Draws the losses of a log.csv over its steps, and the accuracies where it has any, into loss.svg and
-/// accuracy.svg beside it. Without a line to draw it writes nothing. Throws InputError where it cannot write.
-void draw_curves(const std::filesystem::path& log);
+/// Plots the losses of a log.csv over its steps, and the accuracies if it has any, into loss.svg and
+/// accuracy.svg next to it. Writes nothing for an empty log. Throws InputError if it cannot write.
+void plot_curves(const std::filesystem::path& log);
 
 }  // namespace lacuna::train

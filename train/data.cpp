@@ -46,7 +46,7 @@ struct Equation {
   std::string result;
 };
 
-Equation draw_equation(const RngStream& stream, uint64_t number) {
+Equation sample_equation(const RngStream& stream, uint64_t number) {
   for (uint64_t attempt = 0;; ++attempt) {
     const uint64_t index = 3 * (1000 * number + attempt);
     const int left = static_cast<int>(stream.below(index, kMaxNumber + 1));
@@ -58,7 +58,7 @@ Equation draw_equation(const RngStream& stream, uint64_t number) {
   }
 }
 
-/// The order that puts random keys in ascending order.
+/// Sampled permutation: the order that sorts random keys.
 std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -113,7 +113,7 @@ std::vector<TextRange> words_of(std::string_view text) {
   return words;
 }
 
-BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
+BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
   constexpr int kMostHoles = 4;
   constexpr int kLongestHole = 3;  // words
   Draws draws(RngStream(options_.seed, kInfill, index, 1));
@@ -125,7 +125,7 @@ BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
   }
   const std::string& text = story.text;
   std::vector<TextRange> holes;
-  if (!story.blanks.empty() && draws.below(4) != 0) {  // what the rest of the story determines
+  if (!story.blanks.empty() && draws.below(4) != 0) {  // words that the rest of the story determines
     const bool hides_start = draws.below(6) == 0;      // and then nothing of the first change
     if (hides_start) add_hole(holes, {story.start.begin, story.start.end});
     for (size_t begin = 0, end = 0; begin < story.blanks.size(); begin = end) {
@@ -166,15 +166,16 @@ BatchSource::Row BatchSource::draw_infill_row(uint64_t index) const {
   return row;
 }
 
-int64_t BatchSource::draw_room(uint64_t index) const {
+int64_t BatchSource::sample_room(uint64_t index) const {
   if (options_.longest_canvas <= options_.canvas) return options_.canvas;
   const double u = RngStream(options_.seed, kRoom).uniform(index);
   const double ratio = static_cast<double>(options_.longest_canvas) / static_cast<double>(options_.canvas);
   return std::llround(static_cast<double>(options_.canvas) * std::pow(ratio, u * u));
 }
 
-BatchSource::Row BatchSource::draw_row(uint64_t index) const {
-  if (RngStream(options_.seed, kInfill).uniform(index) < options_.infill_share) return draw_infill_row(index);
+BatchSource::Row BatchSource::sample_row(uint64_t index) const {
+  if (RngStream(options_.seed, kInfill).uniform(index) < options_.infill_share)
+    return sample_infill_row(index);
   double stories = 0;
   for (const TaskShare& share : options_.tasks) stories += share.share;
   double kind = (stories + options_.drill_share) * RngStream(options_.seed, kRowKind).uniform(index);
@@ -185,7 +186,7 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
   const Task& task = *chosen->task;
   const bool spread =
       task.has_lengths && options_.spread > 0 && RngStream(options_.seed, kGap).uniform(index) < kSpreadShare;
-  const Sample sample = draw_sample(task, index, spread);
+  const Sample sample = make_sample(task, index, spread);
   // A retrieval row is raw text: its facts lie at multiples of their length, and its values begin with a
   // space.
   const bool chat =
@@ -193,7 +194,7 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
       (!task.has_lengths && RngStream(options_.seed, kForm).uniform(index) < options_.chat_share);
   Row row;
   row.prompt = chat ? chat_prompt(sample, *tokenizer_) : tokenizer_->encode(sample.prompt);
-  row.room = drill && options_.drill_canvas > 0 ? options_.drill_canvas : draw_room(index);
+  row.room = drill && options_.drill_canvas > 0 ? options_.drill_canvas : sample_room(index);
   row.drill = drill;
   row.spread = spread;
   const std::string answer = chat ? sample.answer : task.continuation(sample);
@@ -206,7 +207,7 @@ BatchSource::Row BatchSource::draw_row(uint64_t index) const {
   return row;
 }
 
-Sample BatchSource::draw_sample(const Task& task, uint64_t index, bool spread) const {
+Sample BatchSource::make_sample(const Task& task, uint64_t index, bool spread) const {
   if (!task.has_lengths) return task.generate(Split::kTrain, options_.seed, index);
   const auto lengths = static_cast<uint32_t>(options_.max_length - options_.min_length + 1);
   const uint32_t more = RngStream(options_.seed, kLength).below(index, lengths);
@@ -214,7 +215,7 @@ Sample BatchSource::draw_sample(const Task& task, uint64_t index, bool spread) c
   task_options.length = options_.min_length + static_cast<int32_t>(more);
   Sample sample = task.generate(Split::kTrain, options_.seed, index, task_options);
   if (!spread) return sample;
-  // The opening is what makes up for the length.
+  // The opening makes up for the length.
   const std::string opening = sample.prompt.substr(0, sample.prompt.find('.') + 1);
   const auto beyond = static_cast<int32_t>(tokenizer_->encode(opening).size()) % kFactLength;
   if (beyond == 0) return sample;
@@ -247,12 +248,12 @@ int64_t BatchSource::length(const Row& row) const {
   return blocks * options_.block_length;
 }
 
-BatchSource::Row BatchSource::draw_fitting_row(uint64_t index) const {
+BatchSource::Row BatchSource::sample_fitting_row(uint64_t index) const {
   constexpr int kAttempts = 64;
   constexpr uint64_t kApart = uint64_t{1} << 40;  // of the attempts for one row
-  Row row = draw_row(index);
+  Row row = sample_row(index);
   for (int i = 1; i < kAttempts && options_.context > 0 && length(row) > options_.context; ++i)
-    row = draw_row(index + static_cast<uint64_t>(i) * kApart);
+    row = sample_row(index + static_cast<uint64_t>(i) * kApart);
   return row;
 }
 
@@ -261,7 +262,7 @@ void BatchSource::fill(uint64_t pool_number) {
   const uint64_t first = pool_number * kPoolBatches * rows_per_batch;
   std::vector<std::pair<uint64_t, Row>> rows;
   for (uint64_t i = 0; i < kPoolBatches * rows_per_batch; ++i)
-    rows.emplace_back(first + i, draw_fitting_row(first + i));
+    rows.emplace_back(first + i, sample_fitting_row(first + i));
   std::stable_sort(rows.begin(), rows.end(),
                    [this](const auto& a, const auto& b) { return length(a.second) < length(b.second); });
   const std::vector<size_t> batch_order =
@@ -340,7 +341,7 @@ void BatchSource::write_drill(const Row& row, uint64_t index, int64_t* tokens, b
   if (!row.facts.empty()) {
     ask({"", row.first_result});
     for (uint64_t round = 0; at < length; ++round) {
-      // Each round has its own order, or the model would only have to repeat the round before.
+      // Each round has its own order, or the model could repeat the previous round.
       for (const size_t i : shuffled(row.facts.size(), RngStream(options_.seed, kFactOrder, index, round))) {
         if (at < length) ask(row.facts[i]);
       }
@@ -348,7 +349,7 @@ void BatchSource::write_drill(const Row& row, uint64_t index, int64_t* tokens, b
     return;
   }
   for (uint64_t number = 0; at < length; ++number) {
-    const Equation equation = draw_equation(stream, number);
+    const Equation equation = sample_equation(stream, number);
     ask({(number == 0 ? "" : " ") + equation.question, equation.result});
   }
 }
@@ -371,7 +372,7 @@ void BatchSource::write_positions(const Row& row, uint64_t index, int64_t* posit
     const auto blocks = stream.below(1 + i, static_cast<uint32_t>(spare_blocks) + 1);
     gaps.emplace_back(places[order[i]], blocks * options_.block_length);
   }
-  // The draws, sorted, are how far each part of the row moves.
+  // The sorted samples are how far each part of the row moves.
   std::vector<int64_t> moves;
   for (const auto& gap : gaps) moves.push_back(gap.second);
   std::sort(gaps.begin(), gaps.end());

@@ -1,5 +1,5 @@
-// Batches from the task generators: endless, and a function of seed and step alone, so that a resumed run
-// sees what an uninterrupted one would have seen.
+// Endless batches from the task generators: a function of seed and step alone, so that a resumed run sees
+// what an uninterrupted one would have seen.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ struct DataOptions {
   double drill_share = 0.2;
   int64_t batch_rows = 32;
   int64_t canvas = 32;  ///< least number of response tokens, end tokens included
-  /// Rows draw their canvas from [canvas, longest_canvas], short ones more often; 0: all have `canvas`.
+  /// Rows sample their canvas from [canvas, longest_canvas], short ones more often; 0: all have `canvas`.
   int64_t longest_canvas = 0;
   double chat_share =
-      1;  ///< of the prompts: in the chat template instead of as raw text, which retrieval always is
-  double infill_share = 0;  ///< of the rows: told stories of which a few spans are to be restored
-  /// Of the rows: the end tokens from a random place on are given, as decoders that commit the most confident
-  /// tokens first come to see them.
+      1;  ///< of the prompts that use the chat template; others, and all of retrieval, are raw text
+  double infill_share = 0;  ///< of the rows: stories of which a few spans are to be restored
+  /// Share of rows in which the end tokens from a random position on are given, as decoders that commit the
+  /// most confident tokens first see them.
   double given_tail_share = 0;
   int64_t drill_canvas = 0;  ///< positions behind the prompt of a drill, at least; 0: as canvas
-  /// Prompts of tasks that have lengths: drawn evenly from these.
+  /// Prompt lengths of tasks that have lengths, sampled evenly.
   int32_t min_length = kDefaultLength;
   int32_t max_length = kDefaultLength;
   /// Positions over which the rows of such tasks are spread, so that a model learns far distances from short
@@ -42,21 +42,21 @@ struct DataOptions {
   int64_t spread = 0;
   int64_t block_length = 1;  ///< rows are filled to whole blocks, and gaps lie between blocks
   uint64_t seed = 1;
-  /// The response ends after one end token, whatever the canvas; what fills the row is not to be learned.
-  /// There are no drills then.
+  /// The response ends after one end token, for any canvas; the padding is not learned. There are no drills
+  /// then.
   bool one_end_token = false;
   int64_t context = 0;  ///< length of all rows; 0: as their samples need
 };
 
 /// Samples of the tasks' train split, and drills. A drill is a prompt with bare equations in the answer's
 /// place, "12+7=19. 14-9=5. ...", in which only the results belong to the response: it teaches as many sums
-/// as fit instead of the two of a story. Its equations are drawn evenly from all that a story can contain. A
-/// drill of retrieval goes on with more questions about its list, "fox lantern Mia. Ben drum Ada. ...", no
-/// fact a second time before all were asked, in which only the values belong to the response.
-/// End tokens that fill a row weigh little, but for the first ones: they are easy and many.
+/// as fit instead of the two of a story. Its equations are sampled evenly from all that a story can contain.
+/// A drill of retrieval continues with more questions about its list, "fox lantern Mia. Ben drum Ada. ...",
+/// no fact a second time before all were asked, in which only the values belong to the response. End tokens
+/// that fill a row weigh little, except the first ones: they are easy and many.
 class BatchSource {
  public:
-  /// So many batches are drawn together and sorted by length; more would save little.
+  /// Number of batches that are sampled together and sorted by length; more would save little.
   static constexpr uint64_t kPoolBatches = 16;
 
   /// `tokenizer` outlives the source; `end_id` fills the rows. Throws InputError for drills with one end
@@ -88,13 +88,13 @@ class BatchSource {
   };
 
   void fill(uint64_t pool_number);
-  Row draw_row(uint64_t index) const;
-  /// The first of some rows that the context can hold.
-  Row draw_fitting_row(uint64_t index) const;
-  Row draw_infill_row(uint64_t index) const;
-  int64_t draw_room(uint64_t index) const;
+  Row sample_row(uint64_t index) const;
+  /// The first of several attempts at a row that fits the context.
+  Row sample_fitting_row(uint64_t index) const;
+  Row sample_infill_row(uint64_t index) const;
+  int64_t sample_room(uint64_t index) const;
   /// `spread`: with facts that begin at multiples of their length.
-  Sample draw_sample(const Task& task, uint64_t index, bool spread) const;
+  Sample make_sample(const Task& task, uint64_t index, bool spread) const;
   int64_t length(const Row& row) const;
   void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, float* weights,
                  int64_t length) const;

@@ -31,7 +31,7 @@ void fill_surest_first(Transformer& model, torch::Tensor& tokens, int64_t first,
   }
 }
 
-/// One block after the other, the surest token of it first. Blocks begin at position 0.
+/// Block after block, the most confident token first. Blocks begin at position 0.
 void fill_blocks(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
   const int64_t block = model->shape().block_length;
   const int64_t shift = model->shape().traits().shifted_logits ? 1 : 0;

@@ -1,10 +1,10 @@
-// Accuracy of a model in training, with the plain decoder of its objective. Masked diffusion: LLaDA's (Nie et
-// al. 2025, algorithm 5 with low-confidence remasking), where the whole canvas is one block and each step
-// commits the one most probable token. Next token: the most probable one, from left to right. Slots: one slot
-// after the other from left to right; the first token of each comes from its own mask, the others each from
-// the token before. Interpolated noise: blocks of 8 from left to right in a context of noise, 12 steps each;
-// a step replaces the one token of the block that falls shortest of the most probable one (with masks: the
-// surest mask), and the blocks before it are clean.
+// Accuracy of a model in training, with the uncached baseline decoder of its objective. Masked diffusion:
+// LLaDA's (Nie et al. 2025, algorithm 5 with low-confidence remasking), with the whole canvas as one block;
+// each step commits the one most probable token. Next token: the most probable one, from left to right.
+// Slots: one after another from left to right; the first token of each comes from its own mask, the others
+// each from the token before. Interpolated noise: blocks of 8 from left to right in a context of noise, 12
+// steps each; a step replaces the one token of the block with the largest deficit to the most probable one
+// (with masks: the most confident mask), and the blocks before it are clean.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Mistake {
 };
 
 /// Answers samples 0 .. count-1 of the task's test split under `seed`, each text cut at its first end token.
-/// Returns what the task's checker refused.
+/// Returns the answers that the task's checker rejected.
 std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_t seed, int64_t count,
                                    int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids,
                                    const TaskOptions& task_options = {});

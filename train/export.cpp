@@ -37,7 +37,7 @@ constexpr PublishedName kNames[] = {
      "model.word_embeddings"},
     {"final_norm", "model.transformer.ln_f", "model.norm"},
     {"head", "model.transformer.ff_out", "lm_head"},
-    // Of a block.
+    // Parameters of one transformer block.
     {"attn_norm", "attn_norm", "input_layernorm", "attn_layernorm"},
     {"q", "q_proj", "self_attn.q_proj", "self_attn.q_proj", "attention.query_key_value"},
     {"k", "k_proj", "self_attn.k_proj", "self_attn.k_proj", "attention.query_key_value"},
@@ -177,7 +177,7 @@ nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
           {"weight_tying", false}};
 }
 
-/// Of Qwen2.5, Qwen3, ReFusion and Dream: the keys that all have, then those of each.
+/// Keys of Qwen2.5, Qwen3, ReFusion and Dream: the common ones, then those of each.
 nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& bpe) {
   nlohmann::ordered_json config = {{"attention_dropout", 0.0},
                                    {"bos_token_id", bpe.start_id()},
@@ -353,8 +353,8 @@ void fold_head_norms(const Checkpoint& checkpoint, Transformer& model) {
   }
 }
 
-/// The order in which a dense head's numbers go into a head of which positions turn only the first ones:
-/// every n-th of the pairs (i, i + half) goes on turning at its frequency, the others come to stand still.
+/// Permutation of a dense head's dimensions for a head with partial rotary embedding: every n-th of the pairs
+/// (i, i + half) keeps rotating at its frequency, the others no longer rotate.
 torch::Tensor kept_rotations(const ModelShape& shape) {
   const int64_t half = shape.head_width() / 2;
   const int64_t every = shape.head_width() / shape.rotary_width();
@@ -433,7 +433,8 @@ void import_dense_weights(const std::filesystem::path& folder, Transformer& mode
     } else if (is(kExpert)) {
       const int64_t expert = std::stoll(name.substr(name.find(kExpert) + kExpert.size()));
       weights.copy_(slice(1 + expert % (slices - 1)));
-      // Chosen experts weigh kRoutedScale together; in the dense model so many slices weighed 1 each.
+      // Selected experts have weight kRoutedScale in total; in the dense model each of these slices had
+      // weight 1.
       if (is(".down.")) weights.mul_(static_cast<double>(slices - 1) / kRoutedScale);
     } else if (dense.contains(name)) {
       weights.copy_(dense[name]);

@@ -20,16 +20,16 @@ void export_texts(const std::filesystem::path& folder, const ModelShape& shape, 
 void export_weights(const std::filesystem::path& folder, const Transformer& model);
 
 /// Reads the weights of a checkpoint with the tensor names and the sizes of `model`: Dream's are those of
-/// Qwen2, ReFusion's those of Qwen3. Throws InputError when one is missing or of another shape.
-/// A Qwen3 model, or one of its layout, also starts a LLaDA model, a Qwen2 model or one of Qwen2's layout:
-/// its norms of q and k are folded into the matrices, as if every token's q and k were as long as they are
-/// for independent inputs, and biases are 0. That is nearly the same model, and training corrects the rest.
-/// A Qwen3 model, or one of its layout, starts an LLaDA2 model, too ("sparse upcycling": Komatsuzaki et al.
-/// 2023, here in slices). Of each head the pairs whose frequencies the model has keep turning, the others
-/// stand still. The feed-forward part is cut into slices of an expert's width: the first serves every token,
-/// the others are shared out among the experts, and the router is random. Training has more to mend here.
-/// With a tokenizer, which is that of `model`, the checkpoint may have another vocabulary: a token's rows of
-/// the embedding and the head become the mean of those that spell it there.
+/// Qwen2, ReFusion's those of Qwen3. Throws InputError if one is missing or has another shape. A Qwen3 model,
+/// or one of its layout, also starts a LLaDA model, a Qwen2 model or one of Qwen2's layout: its norms of q
+/// and k are folded into the matrices, as if every token's q and k had the length expected of independent
+/// inputs, and biases are 0. That is nearly the same model, and training corrects the rest. A Qwen3 model, or
+/// one of its layout, starts an LLaDA2 model, too ("sparse upcycling": Komatsuzaki et al. 2023, here in
+/// slices). In each head the pairs whose frequencies the model has keep rotating, the others do not rotate.
+/// The feed-forward part is cut into slices of an expert's width: the first is shared, the others are
+/// distributed over the experts, and the router is random. Training has more to correct here. With a
+/// tokenizer, which is that of `model`, the checkpoint may have another vocabulary: a token's rows of the
+/// embedding and the head become the mean of those that spell it there.
 void import_weights(const std::filesystem::path& folder, Transformer& model,
                     const Tokenizer* tokenizer = nullptr);
 

@@ -1,4 +1,4 @@
-// The model families that can be trained, and what sets them apart.
+// Model families that can be trained, and their differences.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ enum class Family : uint8_t {
   kGiddMask
 };
 
-/// What a family learns; objective.h has the losses.
+/// Training objective of a family; objective.h has the losses.
 enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks, kInterpolation };
 
 /// RMSNorm of q and k, before they are rotated.
 enum class QkNorm : uint8_t {
   kNone,
-  kHeads,  ///< of each head, with weights that the heads share
-  kWidth   ///< of all heads together
+  kHeads,  ///< per head, with weights shared by the heads
+  kWidth   ///< over all heads together
 };
 
 struct FamilyTraits {
@@ -57,7 +57,7 @@ struct FamilyTraits {
   bool interpolates() const { return objective == Objective::kInterpolation; }
 };
 
-/// All of them, in the order of the enumeration.
+/// All families, in the order of the enumeration.
 std::span<const FamilyTraits> families();
 
 const FamilyTraits& traits_of(Family family);

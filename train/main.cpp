@@ -59,10 +59,10 @@ void add_options(CLI::App& app, Arguments& a) {
       "A first phase of gidd, gidd-mask or llada2-moe: causal attention and the next token, for --init to go "
       "on from");
   app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
-  app.add_option("--minutes", a.train.minutes, "Training time, all sittings together; 0: no limit")
+  app.add_option("--minutes", a.train.minutes, "Training time, all runs together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--steps", a.train.steps, "Optimiser steps, all sittings together; 0: no limit")
+  app.add_option("--steps", a.train.steps, "Optimiser steps, all runs together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--seed", a.train.seed, "Seed of weights, data and masks; the vocabulary is always the same")
@@ -70,7 +70,7 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--threads", a.train.threads, "Threads; each takes a part of the rows")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--matmul", a.matmul, "Type of matrix products; auto: bf16 where the CPU multiplies it")
+  app.add_option("--matmul", a.matmul, "Type of matmuls; auto: bf16 where the CPU multiplies it")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))
       ->capture_default_str();
   app.add_option("--device", a.device, "Where to compute; cuda needs a LibTorch that was built with it")
@@ -223,7 +223,7 @@ TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
   return *id;
 }
 
-void settle_experts(const ModelShape& shape) {
+void complete_experts(const ModelShape& shape) {
   const ExpertShape& experts = shape.experts;
   if (experts.count % kExpertGroups != 0) {
     throw InputError("--experts {}: expected a multiple of {}", experts.count, kExpertGroups);
@@ -235,8 +235,8 @@ void settle_experts(const ModelShape& shape) {
   }
 }
 
-/// What gidd and gidd-mask have apart from the others.
-void settle_interpolation(Arguments& arguments) {
+/// Settings that only gidd and gidd-mask have.
+void complete_interpolation(Arguments& arguments) {
   constexpr int64_t kContext = 128;
   ModelShape& shape = arguments.shape;
   const FamilyTraits& traits = shape.traits();
@@ -252,7 +252,7 @@ void settle_interpolation(Arguments& arguments) {
   if (!shape.left_to_right) arguments.data.context = shape.context;
 }
 
-void settle_lengths(Arguments& arguments) {
+void complete_lengths(Arguments& arguments) {
   DataOptions& data = arguments.data;
   if (!arguments.lengths.empty()) {
     data.min_length = arguments.lengths[0];
@@ -265,12 +265,12 @@ void settle_lengths(Arguments& arguments) {
   if (arguments.shape.objective() == Objective::kBlocks) data.block_length = arguments.shape.block_length;
 }
 
-constexpr int kStopped = 130;  // as a shell says of a program that Ctrl-C ended
+constexpr int kStopped = 130;  // the exit code of a program that Ctrl-C ended
 Trainer* running = nullptr;
 
 extern "C" void stop_training(int signal) {
   running->stop();
-  std::signal(signal, SIG_DFL);  // who asks twice does not want to wait
+  std::signal(signal, SIG_DFL);  // a second signal ends the program at once
 }
 
 int run(Arguments arguments) {
@@ -278,7 +278,7 @@ int run(Arguments arguments) {
   if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
     throw InputError("training needs an end: give --minutes or --steps");
   }
-  settle_experts(arguments.shape);
+  complete_experts(arguments.shape);
   if (arguments.shape.width % (2 * arguments.shape.heads) != 0) {
     throw InputError("--width {} is not a multiple of twice --heads {}", arguments.shape.width,
                      arguments.shape.heads);
@@ -291,12 +291,12 @@ int run(Arguments arguments) {
   arguments.data.one_end_token = arguments.shape.traits().objective == Objective::kSlots;
   if (arguments.data.one_end_token) arguments.data.drill_share = 0;
   if (arguments.drill_share) arguments.data.drill_share = *arguments.drill_share;
-  settle_interpolation(arguments);
-  settle_lengths(arguments);
+  complete_interpolation(arguments);
+  complete_lengths(arguments);
   arguments.train.bf16_products = bf16_products(arguments.matmul);
   const std::filesystem::path folder = arguments.folder;
   std::filesystem::create_directories(folder);
-  torch::set_num_threads(arguments.train.threads);  // for evaluation; training shares rows out itself
+  torch::set_num_threads(arguments.train.threads);  // for evaluation; training distributes rows itself
   torch::manual_seed(arguments.train.seed);
 
   const Bpe bpe = learn_bpe(vocabulary_corpus(), arguments.max_vocabulary);
@@ -310,7 +310,7 @@ int run(Arguments arguments) {
   if (!arguments.start.empty()) import_weights(arguments.start, model, &tokenizer);
   int64_t parameters = 0;
   for (const torch::Tensor& parameter : model->parameters()) parameters += parameter.numel();
-  fmt::print(stderr, "{} parameters, {} tokens in the vocabulary, {} matrix products\n", parameters,
+  fmt::print(stderr, "{} parameters, {} tokens in the vocabulary, {} matmuls\n", parameters,
              arguments.shape.vocabulary, arguments.train.bf16_products ? "bf16" : "f32");
 
   Trainer trainer(model, BatchSource(arguments.data, tokenizer, ids.end), tokenizer, ids, arguments.train,
@@ -327,7 +327,7 @@ int run(Arguments arguments) {
   Transformer trained = trainer.averaged_model();
   export_weights(folder, trained);
   if (trainer.stopped()) {
-    fmt::print(stderr, "stopped behind step {}: the model is in {}, and --resume goes on from there\n",
+    fmt::print(stderr, "stopped after step {}: the model is in {}, and --resume continues from there\n",
                trainer.progress().step, folder.string());
     return kStopped;
   }

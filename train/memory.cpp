@@ -34,7 +34,7 @@ double estimated_bytes(const ModelShape& shape, int64_t parameters, const Exampl
   constexpr double kCopies = 5;  // weights, their average and that being measured, two moments
   const double weights = kFloat * static_cast<double>(parameters) * (kCopies + threads);
 
-  // Of each row: what autograd remembers in every layer, the scores of one layer in passing, and the logits.
+  // Bytes per row: activations that autograd keeps in every layer, the scores of one layer, and the logits.
   constexpr double kWidths = 24, kFfnWidths = 5, kScores = 3, kLogits = 4;
   const auto layers = static_cast<double>(shape.layers);
   const int64_t of_experts = shape.traits().experts ? (shape.experts.count + 1) * shape.experts.ffn_width : 0;
@@ -50,7 +50,7 @@ double estimated_bytes(const ModelShape& shape, int64_t parameters, const Exampl
 double available_bytes() {
   constexpr double kKib = 1024;
   const double machine = kKib * first_number("/proc/meminfo", "MemAvailable:");
-  // Of a container (cgroup v2).
+  // Memory limit of a container (cgroup v2).
   const double limit = only_number("/sys/fs/cgroup/memory.max");
   const double used = only_number("/sys/fs/cgroup/memory.current");
   return limit == kUnlimited ? machine : std::min(machine, std::max(0.0, limit - used));

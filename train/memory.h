@@ -1,4 +1,4 @@
-// Whether a training fits into the machine, asked before it starts.
+// Checks before a training run whether it fits into memory.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace lacuna::train {
 
-/// About what a training of `parameters` numbers takes whose steps are like `examples`: the weights with
-/// their average, two moments and the gradients of each thread, and what the backward pass remembers of each
-/// row. Bytes; within a factor of two of what LibTorch takes.
+/// Estimates the memory of training `parameters` parameters with steps like `examples`: weights with their
+/// average, two moments, the gradients of each thread, and activations of each row for the backward pass. In
+/// bytes, within a factor of two of LibTorch's use.
 double estimated_bytes(const ModelShape& shape, int64_t parameters, const Examples& examples, int threads);
 
-/// What the machine and the process's own limit leave; infinite where neither says.
+/// Memory left by the machine and the process's own limit; infinite if neither is known.
 double available_bytes();
 
-/// Throws InputError where a training needs more than there is.
+/// Throws InputError if training needs more memory than is available.
 void expect_to_fit(double needed, double available);
 
 }  // namespace lacuna::train

@@ -21,7 +21,7 @@ torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
 
 constexpr double kBalanceGradient = 1e-6;  // small, so that it weighs little where gradients are clipped
 
-/// Passes weights on as they are, and gives the bias its gradient (see Experts).
+/// Identity on the weights that gives the bias its gradient (see Experts).
 struct BalancedLoad : torch::autograd::Function<BalancedLoad> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& weights,
                                const torch::Tensor& bias, const torch::Tensor& chosen) {
@@ -35,7 +35,7 @@ struct BalancedLoad : torch::autograd::Function<BalancedLoad> {
   }
 };
 
-/// What a row must not attend to by the rules of the family alone.
+/// Positions that a row must not attend to by the rules of the family alone.
 torch::Tensor unseen_by_family(const ModelShape& shape, int64_t length) {
   if (shape.causal()) return unseen_by_blocks(length, 1);
   if (shape.objective() == Objective::kBlocks) return unseen_by_blocks(length, shape.block_length);
@@ -116,8 +116,8 @@ torch::Tensor ExpertsImpl::forward(const torch::Tensor& x) {
   }
   torch::Tensor weights = BalancedLoad::apply(scores.gather(1, chosen), expert_bias_, chosen);
   weights = kRoutedScale * weights / weights.sum(-1, /*keepdim=*/true);
-  // Every expert computes every row, and those that were not chosen weigh nothing: three wide products take
-  // less time than picking out each expert's rows, as long as experts are small.
+  // Every expert computes every row, with weight 0 for rows that did not select it: three wide matmuls take
+  // less time than gathering each expert's rows, while experts are small.
   const torch::Tensor of_all =
       torch::zeros({rows.size(0), expert_bias_.size(0)}, weights.options()).scatter(1, chosen, weights);
   std::vector<torch::Tensor> gates, ups, downs;

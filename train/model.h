@@ -13,7 +13,7 @@ namespace lacuna::train {
 inline constexpr double kGiddMatrices = 0.4;
 inline constexpr double kGiddEmbeddings = 0.02;
 
-/// Of families with experts. Their first layer has none.
+/// Experts of families that have them. Their first layer has none.
 struct ExpertShape {
   int64_t count = 8;       ///< a multiple of the groups, two or more in each
   int64_t per_token = 2;   ///< at most as many as kGroupsPerToken groups have
@@ -33,12 +33,12 @@ struct ModelShape {
   double rope_theta = 10000;
   int64_t block_length = 8;  ///< of the objective kBlocks
   int64_t context = 1024;    ///< positions; with the objective kInterpolation every row fills them
-  /// Of families with a first phase: this is it. The model is causal and learns the next token.
+  /// First phase of families that have one: the model is causal and learns the next token.
   bool left_to_right = false;
   ExpertShape experts = {};
 
   int64_t head_width() const { return width / heads; }
-  /// Of each head: even.
+  /// Width of each head, even.
   int64_t rotary_width() const {
     return static_cast<int64_t>(traits().rotary_share * static_cast<double>(head_width()));
   }
@@ -95,11 +95,11 @@ class ExpertsImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Experts);
 
-/// What rows must not attend to, [T, T] bool, where a row sees its own block of neighbours and the blocks
-/// before.
+/// Mask [T, T] bool of positions that rows must not attend to, if a row attends to its own block of
+/// neighbours and the blocks before.
 torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length);
 
-/// What all blocks of a pass over T positions share.
+/// Inputs that all blocks of a pass over T positions share.
 struct Sequence {
   torch::Tensor cos, sin;  ///< [T, rotary_width / 2] or [B, 1, T, rotary_width / 2]: RoPE's rotations
   /// [T, T] or [B, 1, T, T] bool: what a position must not attend to; undefined: nothing. A sink is one more
@@ -136,9 +136,9 @@ TORCH_MODULE(Block);
 /// blocks.N.moe.{shared, experts.E}.{gate, up, down}.weight; export.h knows their published names.
 class TransformerImpl : public torch::nn::Module {
  public:
-  /// Draws the weights from LibTorch's global generator: normal with deviation 1 / sqrt(inputs), and smaller
-  /// by sqrt(2 * layers) for the matrices that write to the residual stream. GIDD's are its own: matrices
-  /// with deviation 0.4 / sqrt(width), embeddings with 0.02, and a head of zeros.
+  /// Samples the weights with LibTorch's global generator: normal with deviation 1 / sqrt(inputs), and
+  /// smaller by sqrt(2 * layers) for the matrices that write to the residual stream. GIDD has its own:
+  /// matrices with deviation 0.4 / sqrt(width), embeddings with 0.02, and a head of zeros.
   explicit TransformerImpl(const ModelShape& shape);
 
   /// The normalised hidden states [B, T, width] of tokens [B, T] (int64) at `positions` [B, T] (int64;

@@ -158,8 +158,8 @@ Examples next_token_examples(const Batch& batch) {
   return examples_of(batch, batch.tokens, batch.response, 1 / response_lengths(batch), /*shifted=*/true);
 }
 
-std::vector<SlotPlan> draw_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes, uint64_t seed,
-                                      uint64_t step) {
+std::vector<SlotPlan> sample_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes,
+                                        uint64_t seed, uint64_t step) {
   const int64_t length = batch.tokens.size(1);
   const std::vector<double> ratios = spread_ratios(batch.tokens.size(0), seed, step);
   const RngStream sizes(seed, kSlotSize, step);
@@ -315,8 +315,8 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
   const int64_t choices = options.vocabulary - 1;  // all but the mask
   const auto noise = [&](uint64_t coordinate) -> int64_t {
     if (!family.uniform_noise) return options.mask_id;
-    const int64_t drawn = draws.below(coordinate, static_cast<uint32_t>(choices));
-    return drawn + (drawn >= options.mask_id ? 1 : 0);
+    const int64_t sampled = draws.below(coordinate, static_cast<uint32_t>(choices));
+    return sampled + (sampled >= options.mask_id ? 1 : 0);
   };
 
   torch::Tensor inputs = batch.tokens.clone();
@@ -334,7 +334,7 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
     const bool is_window = kind >= kWholeShare && kind < kWholeShare + kWindowShare;
     const bool is_each = kind >= kWholeShare + kWindowShare;
     int64_t begin = first;
-    int64_t end = length;  // behind it is pure noise
+    int64_t end = length;  // pure noise from here on
     if (is_window) {
       const int64_t places = std::min(options.canvas, length - first);
       begin += begins.below(index, static_cast<uint32_t>(places));
@@ -393,7 +393,7 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
     case Objective::kSlots:
       break;
   }
-  return slot_examples(batch, draw_slot_plans(batch, options.slot_sizes, options.seed, step),
+  return slot_examples(batch, sample_slot_plans(batch, options.slot_sizes, options.seed, step),
                        options.mask_id);
 }
 

@@ -2,7 +2,7 @@
 // uniform noise; the prompt is given.
 //
 // Masked diffusion (LLaDA: Nie et al. 2025, "Large Language Diffusion Models", equations 3 and 5). A ratio t
-// is drawn uniformly from (0, 1]; each token of the response is replaced by the mask token with probability
+// is sampled uniformly from (0, 1]; each token of the response is replaced by the mask token with probability
 // t, independently; the prompt never is. The model predicts the masked tokens, and the loss of one sample is
 //
 //   L = (1 / R) * sum over masked i of -log p(x_i | prompt, masked response) / max(t, 0.05),    R = tokens of
@@ -22,7 +22,7 @@
 // diffusion models do, and so can judge or guide a canvas of theirs.
 //
 // Slots (ReFusion: Li et al. 2025, section 4.3, equations 1 to 3). The response is the answer and one end
-// token; nothing behind it is learned. It is cut into slots of k tokens (the last may be shorter), k drawn
+// token; nothing behind it is learned. It is cut into slots of k tokens (the last may be shorter), k sampled
 // for each sample, and each slot is masked with probability m, independently. (The paper masks exactly
 // floor(t K) of K slots, its published code does what is done here: m = 0.001 + 0.999 t.) The model is causal
 // in the order of the rows, which is: prompt, clean slots shuffled, masked slots ascending; tokens keep their
@@ -101,7 +101,7 @@ struct Batch {
   torch::Tensor weights = {};    ///< f32: of the tokens in the losses; undefined: 1
 };
 
-/// What a step asks of the model: M rows of the pass each predict a token.
+/// Examples of one step: M rows of the pass each predict a token.
 struct Examples {
   torch::Tensor inputs;     ///< [B, T] int64: what the model sees
   torch::Tensor positions;  ///< [B, T] int64; undefined: the index in the row
@@ -138,7 +138,7 @@ struct Slot {
   int64_t size = 0;
 };
 
-/// What becomes of the response of one row.
+/// Slots of the response of one row.
 struct SlotPlan {
   double ratio = 1;          ///< m
   std::vector<Slot> clean;   ///< in the order of the pass
@@ -147,8 +147,8 @@ struct SlotPlan {
 
 /// A plan for each row, with random numbers that depend on seed and step alone. The ratios are spread as for
 /// masked_examples(). The tokens of each response must be neighbours.
-std::vector<SlotPlan> draw_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes, uint64_t seed,
-                                      uint64_t step);
+std::vector<SlotPlan> sample_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes,
+                                        uint64_t seed, uint64_t step);
 
 Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id);
 
@@ -164,7 +164,7 @@ struct ObjectiveOptions {
   double copies_share = 0;          ///< of masked_examples()
   uint64_t seed = 1;
   int64_t block_length = 8;  ///< of the objective kBlocks
-  // Of the objective kInterpolation:
+  // For the objective kInterpolation:
   int64_t canvas = 32;
   int64_t vocabulary = 0;
   bool left_to_right = false;  ///< the next token instead
@@ -174,14 +174,14 @@ struct ObjectiveOptions {
 Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
                                 const ObjectiveOptions& options, uint64_t step);
 
-/// The examples of a family's objective.
+/// Makes the examples of a family's objective.
 Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,
                        uint64_t step);
 
-/// What rows [first, last) of the batch contribute: the losses of all parts add up to that of the whole.
+/// Contribution of rows [first, last) of the batch: the losses of all parts add up to that of the whole.
 Examples part_of(const Examples& examples, int64_t first, int64_t last);
 
-/// The same examples on another device.
+/// Moves the examples to another device.
 Examples moved(const Examples& examples, torch::Device device);
 
 /// The loss of the batch. `logits` [M, vocabulary] are those of the predicting rows.

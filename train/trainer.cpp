@@ -46,7 +46,7 @@ std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Transforme
   return {group(std::move(decayed), options.weight_decay), group(std::move(free), 0)};
 }
 
-/// Matrix products in bf16 while it lives.
+/// Matmuls in bf16 during the lifetime of this object.
 class Bf16Products {
  public:
   explicit Bf16Products(bool enabled) {
@@ -164,7 +164,8 @@ double Trainer::step() {
   const Batch batch = source_.batch(static_cast<uint64_t>(progress_.step));
   const Examples examples = make_step(batch, static_cast<uint64_t>(progress_.step));
 
-  // Threads meet once per step, not once per operation: the matrices are too small to be worth sharing.
+  // Threads synchronize once per step, not once per operation: the matrices are too small to be worth
+  // splitting.
   const int64_t rows = batch.tokens.size(0);
   const int64_t shards = std::min<int64_t>(std::max(1, options_.threads), rows);
   std::vector<std::future<Gradients>> parts;
@@ -256,7 +257,7 @@ void Trainer::run() {
       log << fmt::format("{:.3f}", accuracy);
     }
     log << std::endl;
-    if (evaluates) draw_curves(log_path);
+    if (evaluates) plot_curves(log_path);
     if (evaluates) next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
     loss_sum = 0;
     loss_count = 0;
@@ -264,7 +265,7 @@ void Trainer::run() {
   }
   if (stopped_) {
     save();
-    draw_curves(log_path);
+    plot_curves(log_path);
   }
 }
 

@@ -16,7 +16,7 @@ namespace lacuna::train {
 struct TrainOptions {
   // The run ends at whichever limit comes first; 0 = none, but one must be given. The learning rate follows
   // the one that is nearer.
-  double minutes = 0;  ///< training time of all sittings, evaluation excluded
+  double minutes = 0;  ///< training time of all runs, without evaluation
   int64_t steps = 0;
   double peak_rate = 2e-3;  ///< learning rate after warm-up; falls to a hundredth of it
   int64_t warmup_steps = 150;
@@ -24,10 +24,10 @@ struct TrainOptions {
   double clip_norm = 1.0;
   double average_decay = 0.998;  ///< of the moving average, per step
   int threads = 1;  ///< each computes the gradients of its part of the rows; the sum rounds differently
-  bool bf16_products = false;                ///< matrix products in bf16, the rest and the weights in f32
+  bool bf16_products = false;                ///< matmuls in bf16, the rest and the weights in f32
   double evaluate_minutes = 4;               ///< between evaluations and checkpoints
   int64_t evaluate_samples = 100;            ///< of each task
-  std::vector<int64_t> slot_sizes = {4, 8};  ///< of the objective kSlots; each sample draws one
+  std::vector<int64_t> slot_sizes = {4, 8};  ///< of the objective kSlots; each row samples one
   double copies_share = 0;                   ///< of masked_examples()
   uint64_t seed = 1;
 };
@@ -35,8 +35,8 @@ struct TrainOptions {
 /// The learning rate as a share of its peak. `done` is the finished share of the run, in [0, 1].
 double schedule(int64_t step, int64_t warmup_steps, double done);
 
-/// The share of right answers among the first `samples` of the task's test split; prints some mistakes on
-/// standard error. The canvas has at least the task's room.
+/// Accuracy on the first `samples` of the task's test split; prints some mistakes on standard error. The
+/// canvas has at least the task's room.
 double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
                         const Tokenizer& tokenizer, SpecialIds ids, const TaskOptions& task_options = {});
 
@@ -45,24 +45,24 @@ TaskOptions evaluation_options(const Task& task, const DataOptions& data);
 
 class Trainer {
  public:
-  /// The model's weights are the start, and where it is, there it is trained; `folder` gets checkpoint.pt,
-  /// log.csv, loss.svg and accuracy.svg. `tokenizer` outlives the trainer.
+  /// Trains `model` in place, starting from its weights; `folder` gets checkpoint.pt, log.csv, loss.svg and
+  /// accuracy.svg. `tokenizer` must outlive the trainer.
   Trainer(Transformer model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
           TrainOptions options, std::filesystem::path folder);
 
-  /// Continues from checkpoint.pt of the folder. Throws InputError when it is missing or does not fit.
+  /// Continues from checkpoint.pt of the folder. Throws InputError if it is missing or does not match.
   void resume();
 
-  /// About the memory that the longest of the next steps takes, in bytes.
+  /// Estimates the memory of the largest of the next steps, in bytes.
   double needed_bytes();
 
   /// One optimiser step; returns the loss.
   double step();
 
-  /// Steps until the limit; logs, evaluates, saves and draws the curves on the way. Ends with a checkpoint.
+  /// Trains until the limit; logs, evaluates, saves and plots. Ends with a checkpoint.
   void run();
 
-  /// Lets run() end with a checkpoint behind the step that it is at. A signal handler may call it.
+  /// Makes run() end with a checkpoint after the current step. A signal handler may call it.
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 

@@ -19,7 +19,7 @@ class CurvesTest : public ::testing::Test {
  protected:
   void draw(const std::string& log) const {
     folder_.write("log.csv", log);
-    draw_curves(folder_.path() / "log.csv");
+    plot_curves(folder_.path() / "log.csv");
   }
   std::string read(const char* name) const {
     std::ifstream file(folder_.path() / name);
@@ -41,7 +41,7 @@ TEST_F(CurvesTest, ShowLossesAndTheAccuraciesThatWereMeasured) {
   EXPECT_NE(read("loss.svg"), before);
 }
 
-TEST_F(CurvesTest, AreNotDrawnWithoutALine) {
+TEST_F(CurvesTest, AreNotPlottedWithoutALine) {
   draw("step,tokens,loss\n");
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "loss.svg"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "accuracy.svg"));

@@ -36,7 +36,7 @@ torch::Tensor at_rows(const torch::Tensor& values, const Examples& examples) {
 /// The ratios of a step: the same for all objectives that have them.
 torch::Tensor ratios_of(const Batch& batch, uint64_t step) {
   std::vector<double> ratios;
-  for (const SlotPlan& plan : draw_slot_plans(batch, kSizes, 1, step)) ratios.push_back(plan.ratio);
+  for (const SlotPlan& plan : sample_slot_plans(batch, kSizes, 1, step)) ratios.push_back(plan.ratio);
   return torch::tensor(ratios, torch::kFloat64);
 }
 
@@ -171,7 +171,7 @@ TEST(SlotExamples, KeepEachTokenAtItsPositionAndThePromptInItsPlace) {
   const Batch batch = batch_of(8, kLength, kPrompt);
   bool shuffles = false;
   for (uint64_t step = 0; step < 30; ++step) {
-    const Examples examples = slot_examples(batch, draw_slot_plans(batch, kSizes, 1, step), kMask);
+    const Examples examples = slot_examples(batch, sample_slot_plans(batch, kSizes, 1, step), kMask);
     EXPECT_TRUE(std::get<0>(examples.positions.sort(1)).equal(torch::arange(kLength).repeat({8, 1})));
     const torch::Tensor original = batch.tokens.gather(1, examples.positions);
     const torch::Tensor masks = examples.inputs.eq(kMask);
@@ -193,11 +193,11 @@ TEST(SlotExamples, KeepEachTokenAtItsPositionAndThePromptInItsPlace) {
   EXPECT_TRUE(shuffles);
 }
 
-TEST(DrawSlotPlans, CutsEachResponseIntoSlotsOfOneSizeAndALastOne) {
+TEST(SampleSlotPlans, CutsEachResponseIntoSlotsOfOneSizeAndALastOne) {
   const Batch batch = batch_of(8, 30, 5);
   std::set<int64_t> sizes;
   for (uint64_t step = 0; step < 30; ++step) {
-    for (const SlotPlan& plan : draw_slot_plans(batch, kSizes, 1, step)) {
+    for (const SlotPlan& plan : sample_slot_plans(batch, kSizes, 1, step)) {
       std::map<int64_t, int64_t> slots;
       for (const Slot& slot : plan.clean) slots[slot.first] = slot.size;
       for (const Slot& slot : plan.masked) slots[slot.first] = slot.size;
@@ -216,13 +216,13 @@ TEST(DrawSlotPlans, CutsEachResponseIntoSlotsOfOneSizeAndALastOne) {
   EXPECT_EQ(sizes, std::set<int64_t>(kSizes.begin(), kSizes.end()));
 }
 
-TEST(DrawSlotPlans, MasksSlotsAsOftenAsTheirRatioSaysAndInAnyPlace) {
+TEST(SampleSlotPlans, MasksSlotsAsOftenAsTheirRatioSaysAndInAnyPlace) {
   const Batch batch = batch_of(8, 33, 1);
   std::map<int64_t, int64_t> masked;  // by place, of slots of 4
   double expected = 0;
   bool mixes = false, shuffles = false;
   for (uint64_t step = 0; step < 500; ++step) {
-    for (const SlotPlan& plan : draw_slot_plans(batch, std::vector<int64_t>{4}, 1, step)) {
+    for (const SlotPlan& plan : sample_slot_plans(batch, std::vector<int64_t>{4}, 1, step)) {
       for (const Slot& slot : plan.masked) ++masked[slot.first];
       expected += plan.ratio;
       mixes = mixes || (!plan.clean.empty() && !plan.masked.empty());
@@ -236,10 +236,10 @@ TEST(DrawSlotPlans, MasksSlotsAsOftenAsTheirRatioSaysAndInAnyPlace) {
   for (const auto& [first, count] : masked) EXPECT_NEAR(static_cast<double>(count), expected, 160) << first;
 }
 
-TEST(DrawSlotPlans, DependOnSeedAndStepAlone) {
+TEST(SampleSlotPlans, DependOnSeedAndStepAlone) {
   const Batch batch = batch_of(8, 30, 5);
   const auto positions = [&](uint64_t seed, uint64_t step) {
-    return slot_examples(batch, draw_slot_plans(batch, kSizes, seed, step), kMask).positions;
+    return slot_examples(batch, sample_slot_plans(batch, kSizes, seed, step), kMask).positions;
   };
   EXPECT_TRUE(positions(1, 5).equal(positions(1, 5)));
   EXPECT_FALSE(positions(1, 5).equal(positions(1, 6)));
@@ -268,7 +268,7 @@ int64_t clean_prefix(const Examples& examples, int64_t row) {
   return examples.unseen[row][0].any(-1).sum().item<int64_t>();
 }
 
-TEST(InterpolationExamples, LeaveThePromptAndNeverDrawTheMaskAsUniformNoise) {
+TEST(InterpolationExamples, LeaveThePromptAndNeverSampleTheMaskAsUniformNoise) {
   const Batch batch = batch_of(8, 40, 4);
   bool changes = false;
   for (uint64_t step = 0; step < 50; ++step) {

@@ -23,7 +23,7 @@ class TrainerTest : public ::testing::Test {
  protected:
   TrainerTest() : bpe_(learn_bpe(vocabulary_corpus(), 1024)) {
     tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::from_json(tokenizer_json(bpe_).dump(), "learned"));
-    // Tests may run side by side.
+    // Tests may run in parallel.
     const char* const name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     folder_ = std::filesystem::path(::testing::TempDir()) / fmt::format("lacuna_trainer_test_{}", name);
     std::filesystem::create_directories(folder_);
@@ -219,7 +219,7 @@ TEST(Decode, ReplacesNoiseBlockByBlock) {
     const auto both = decode(model, {{1, 2, 3}, {4, 5, 6}}, kCanvas, kMask);
     EXPECT_EQ(both.front(), canvas);
     if (family != Family::kGiddMask) continue;
-    // The first choice by hand: the surest of the first 8 masks stays.
+    // The first choice by hand: the most confident of the first 8 masks stays.
     torch::Tensor tokens = torch::full({1, 20}, static_cast<int64_t>(kMask), torch::kInt64);
     tokens.slice(1, 0, 3).copy_(torch::tensor({{1, 2, 3}}));
     const torch::Tensor clean = torch::arange(20).lt(3);
