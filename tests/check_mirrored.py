@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Finds sources without a test of their own: python3 tests/check_mirrored.py [ROOT]
+
+Tests mirror sources: src/decode/unmask.h is tested by tests/decode/unmask_test.cpp. ELSEWHERE lists the sources that are
+tested in another place, with that place. A source with neither is an error; so is a place that does not exist.
+"""
+import fnmatch
+import pathlib
+import sys
+
+# Pattern of sources below src/, without suffix, and the tests that cover them. The first match is used.
+ELSEWHERE = {
+    "base/clock": "",  # wraps std::chrono
+    "base/overloaded": "",  # wraps std::visit
+    "base/token": "",  # one alias
+    "kernels/panels": "tests/kernels/definitions.h",  # element by element
+    "kernels/table*": "tests/kernels/dispatch_test.cpp",
+    "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
+    "weights/stored_matrix": "tests/weights/packed_matrix_test.cpp",
+    "tokenizer/tokenizer_json": "tests/tokenizer/tokenizer_test.cpp",
+    "tokenizer/tokenizer_trio": "tests/tokenizer/tokenizer_test.cpp",
+    "tokenizer/tokenizer_files": "tests/tokenizer/tokenizer_test.cpp",
+    "tokenizer/pre_tokenizer": "tests/tokenizer/tokenizer_test.cpp",
+    "tokenizer/byte_characters": "tests/tokenizer/unicode_test.cpp",
+    "tokenizer/added_tokens": "tests/tokenizer/limits_test.cpp",
+    "tokenizer/normalizer": "tests/tokenizer/limits_test.cpp",
+    "tokenizer/regex": "tests/tokenizer/limits_test.cpp",
+    "tokenizer/json_file": "tests/tokenizer/tokenizer_test.cpp",
+    "tokenizer/bpe": "tests/tokenizer/tokenizer_test.cpp",
+    "cache/output_cache": "tests/model/drift_test.cpp",
+    "model/config_keys": "tests/model/config_test.cpp",
+    "model/pass_result": "tests/engine/pass_loop_test.cpp",  # a value
+    "model/gguf_*": "tests/engine/gguf_test.cpp",
+    "model/families/*": "tests/model/families_test.cpp",  # and the golden files
+    "model/family_parts": "tests/model/families_test.cpp",
+    "model/dream": "tests/model/families_test.cpp",
+    "model/gidd": "tests/model/families_test.cpp",
+    "model/llada*": "tests/model/families_test.cpp",
+    "model/qwen": "tests/model/families_test.cpp",
+    "decode/baseline": "tests/engine/baseline_test.cpp",
+    "decode/decoder": "tests/decode/fake_model.h",  # an interface
+    "decode/noise_schedule": "tests/decode/uniform_diffusion_test.cpp",
+    "decode/options": "tests/cli/help_test.cpp",
+    "decode/stop_text": "tests/engine/stop_test.cpp",
+    "hub/no_curl": "",  # one message, in a build without libcurl
+    "hub/digest": "tests/hub/hub_files_test.cpp",
+    "hub/blob_download": "tests/hub/pull_test.cpp",
+    "hub/http": "tests/hub/pull_test.cpp",
+    "hub/hub_api": "tests/hub/pull_test.cpp",
+    "server/completion": "tests/server/service_test.cpp",
+    "server/settings": "tests/server/api_request_test.cpp",
+    "server/page/*": "tests/server/page_test.cpp",
+    "eval/evaluate": "tests/cli/cli_test.cpp",
+    "eval/follow": "tests/eval/instruments_test.cpp",
+    "eval/instruments_json": "tests/eval/instruments_test.cpp",
+    "eval/recall_json": "tests/eval/recall_test.cpp",
+    "eval/vocabulary": "tests/eval/word_problems_test.cpp",
+}
+
+
+def place_of(source):
+    """The tests that cover a source without a mirrored test; None if ELSEWHERE does not list it."""
+    return next((place for pattern, place in ELSEWHERE.items() if fnmatch.fnmatchcase(source, pattern)), None)
+
+
+def main(arguments):
+    root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).resolve().parents[1]
+    sources = sorted({path.relative_to(root / "src").with_suffix("").as_posix()
+                      for path in (root / "src").rglob("*") if path.suffix in (".h", ".cpp")})
+    problems = []
+    for source in sources:
+        if (root / "tests" / f"{source}_test.cpp").exists():
+            continue
+        place = place_of(source)
+        if place is None:
+            problems.append(f"src/{source} has no tests/{source}_test.cpp, and tests/check_mirrored.py lists no other test")
+        elif not (root / place).exists():
+            problems.append(f"src/{source} is tested in {place}, which does not exist")
+    for problem in problems:
+        print(problem)
+    print(f"{len(sources)} sources")
+    return 1 if problems or not sources else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
