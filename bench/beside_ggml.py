@@ -1,4 +1,4 @@
-"""Lacuna beside llama.cpp: one forward pass over a canvas at the shape of LLaDA-8B, each program with the same file.
+"""Lacuna compared with llama.cpp: one forward pass over a canvas at the shape of LLaDA-8B, each program with the same file.
 
     python3 bench/beside_ggml.py prepare --layers 8
     python3 bench/beside_ggml.py measure --layers 8
@@ -12,7 +12,7 @@ passes; printed are medians over the rounds of the medians. Ratios are seconds o
 With --json the last line is one JSON object.
 
 Both compute the head for every row: to llama.cpp `llada` is an encoder, and its llama-bench takes all logits of one, not only the last
-row's as it does of other models. What differs: llama.cpp also copies the logits out, Lacuna draws a token from each row of them. With Q8_0
+row's as it does of other models. What differs: llama.cpp also copies the logits out, Lacuna samples a token from each row of them. With Q8_0
 llama.cpp rounds activations to 8 bits, Lacuna to bf16. GFLOP/s are the operations that Lacuna counts, by the seconds of each.
 """
 import argparse

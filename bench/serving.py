@@ -1,4 +1,4 @@
-"""Starts `lacuna serve` for the scripts beside this one."""
+"""Starts `lacuna serve` for the scripts in this folder."""
 import contextlib
 import os
 import subprocess

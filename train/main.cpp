@@ -133,7 +133,7 @@ void add_options(CLI::App& app, Arguments& a) {
                  "Positions behind the prompt of a drill; 0: as --canvas")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--lengths", a.lengths, "Least and greatest number of prompt tokens of retrieval: 128,512")
+  app.add_option("--lengths", a.lengths, "Smallest and largest number of prompt tokens of retrieval: 128,512")
       ->delimiter(',')
       ->expected(2);
   app.add_option("--spread", a.data.spread,

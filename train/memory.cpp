@@ -25,7 +25,7 @@ double first_number(const char* path, const std::string& key) {
 double only_number(const char* path) {
   std::ifstream file(path);
   double value = 0;
-  return file >> value ? value : kUnlimited;  // "max" is no number
+  return file >> value ? value : kUnlimited;  // "max" means no limit
 }
 
 }  // namespace

@@ -57,9 +57,9 @@
 //
 // Interpolated noise (GIDD: von Rütte et al. 2025, "Generalized Interpolating Discrete Diffusion", section 3,
 // and the scaling study arXiv 2512.10858). At level t a token x becomes z, which is x with probability
-// alpha = 1 - t and otherwise drawn from pi: any token but the mask (uniform noise) or the mask. Its log-SNR
-// l = log(alpha / (1 - alpha)) is kept in [-9, 9]. With q(k | x) = alpha [k = x] + (1 - alpha) pi(k), and the
-// same of the predicted distribution p, which never is the mask, in the place of [k = x]:
+// alpha = 1 - t and otherwise sampled from pi: any token but the mask (uniform noise) or the mask. Its
+// log-SNR l = log(alpha / (1 - alpha)) is kept in [-9, 9]. With q(k | x) = alpha [k = x] + (1 - alpha) pi(k),
+// and the same of the predicted distribution p, which never is the mask, in the place of [k = x]:
 //
 //   L_i = w * (KL(q(.|x) || q(.|p)) + r - log r - 1),    r = q(z | x) / q(z | p),
 //   w = 1 where z is not x, otherwise 1 / (1 + n e^l), for uniform noise over n tokens;

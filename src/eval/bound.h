@@ -2,7 +2,7 @@
 // models an upper bound on the negative log-likelihood, as an average over seeded random draws. Per token and
 // exponentiated it is the perplexity that papers report.
 //
-// Of a text, the prompt p is given and the tokens x_1 ... x_L after it are scored.
+// The prompt p of a text is given, and the tokens x_1 ... x_L after it are scored.
 //
 // Left to right (exact):            -log p(x) = sum over i of -log p(x_i | p, x_1 ... x_(i-1)).
 //
@@ -10,7 +10,7 @@
 // a slot is predicted by the mask in its place, each other one by the token before it.
 //
 // Masks (LLaDA: Nie et al. 2025, section 2.4 and its get_log_likelihood.py; Dream with logits of the row
-// before): a number l of masks is drawn evenly from 1 to L, then which l of the L tokens are masked,
+// before): a number l of masks is sampled uniformly from 1 to L, then which l of the L tokens are masked,
 //
 //   -log p(x) <= E [ (L / l) sum over masked i of -log p(x_i | p, tokens that are not masked) ].
 //
@@ -21,10 +21,10 @@
 // bound, each given the tokens of the blocks before it, which are clean. Where logits are those of the row
 // before, a block's first token is scored as it is decoded: by the last row of the block before, exactly.
 //
-// Noise (GIDD: von Rütte et al., arXiv 2503.04482, section 3 and arXiv 2512.10858): t is drawn evenly from
-// (0, 1), alpha = 1 - t, l = log(alpha / t) kept within the process's ends; each x becomes z ~ q(.|x), with
-// q(k|x) = alpha [k = x] + (1 - alpha) pi(k); p is the predicted distribution, which never is the mask, and
-// q(.|p) has it in the place of [k = x]:
+// Noise (GIDD: von Rütte et al., arXiv 2503.04482, section 3 and arXiv 2512.10858): t is sampled uniformly
+// from (0, 1), alpha = 1 - t, l = log(alpha / t) kept within the process's ends; each x becomes z ~ q(.|x),
+// with q(k|x) = alpha [k = x] + (1 - alpha) pi(k); p is the predicted distribution, which never is the mask,
+// and q(.|p) has it in the place of [k = x]:
 //
 //   -log p(x) <= E [ sum over i of w / (alpha (1 - alpha)) (KL(q(.|x_i) || q(.|p_i)) + r - log r - 1) ],
 //   r = q(z_i|x_i) / q(z_i|p_i),      w = (pi(z) - dpi/dl(z)) / (pi(z) + e^l [z = x]).

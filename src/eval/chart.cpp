@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, kChartColours> kColours = {"#2f7fd6", "#d
                                                                   "#c04aa0", "#8a67d8", "#a68a00"};
 constexpr std::string_view kGrey = kChartGrey;
 
-/// An axis with its bounds settled, and where its values lie on the page.
+/// An axis with fixed bounds, and the place of its values on the page.
 class Scale {
  public:
   Scale(const ChartAxis& axis, const std::vector<double>& values, double begin, double end)
@@ -130,7 +130,7 @@ class Labels {
                                  box.left, y + dy + 4, colour, xml_escaped(label));
       }
     }
-    return {};  // no room: the table beside the plot has the value
+    return {};  // no room: the table next to the plot has the value
   }
 
  private:

@@ -13,7 +13,7 @@ namespace lacuna {
 struct ChartPoint {
   double x = 0;
   double y = 0;
-  std::string label = {};  ///< written beside the point, clear of other labels
+  std::string label = {};  ///< written next to the point, clear of other labels
 };
 
 struct ChartSeries {
@@ -51,7 +51,7 @@ struct HeatMapPanel {
   std::vector<std::vector<double>> values;  ///< [rows][columns]
 };
 
-/// Panels side by side with the same rows and columns.
+/// A row of panels with the same rows and columns.
 struct HeatMap {
   std::string title, x_title, y_title;
   std::vector<std::string> rows, columns;
@@ -60,7 +60,7 @@ struct HeatMap {
 
 std::string to_svg(const HeatMap& map);
 
-// For pictures of other kinds, in the same style.
+// For other kinds of figures in the same style.
 std::string_view chart_colour(size_t index);  ///< "#rrggbb"; indices beyond kChartColours begin anew
 inline constexpr std::string_view kChartGrey = "#808080";
 std::string xml_escaped(std::string_view text);

@@ -1,4 +1,4 @@
-// Two settings side by side on the same samples.
+// Compares two settings on the same samples.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Instruments that watch a decoder at work: how far keys and values move, what the block attends to, how sure
 // the model is, how stale a cache grows, where the time goes. Their definitions are those of Uniform-Cache
-// (Barry 2026), chapters 4 and 6; decisions where it leaves a choice are said beside each value.
+// (Barry 2026), chapters 4 and 6; decisions where it leaves a choice are noted at each value.
 //
 // The decoder writes what it would write unwatched: an instrument may ask for more of a pass, never change
 // it.

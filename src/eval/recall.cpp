@@ -272,7 +272,7 @@ class Recording {
   std::vector<float> queries_;  // [units, rows, heads, head_dim]
 };
 
-/// Rows of one of the heads that stand side by side.
+/// Rows of one of the heads, which are contiguous.
 ConstMatrix<float> of_head(ConstMatrix<float> queries, int32_t head, int32_t num_heads) {
   return {queries.row(head), queries.rows / num_heads, queries.cols, queries.stride * num_heads};
 }
@@ -539,12 +539,12 @@ class RecallInstrument final : public Instrument {
   RecallSettings settings_;
   Recording recording_;
   std::vector<UnitMemory> memories_;  // [units]
-  // Of the request:
+  // State of the request:
   std::optional<PageBounds> pages_;
   int32_t exact_steps_ = 0;  // SparseD
   int32_t request_steps_ = 0;
   std::vector<int32_t> sparsed_among_;  // [budgets] prefix when SparseD remembered its cells; 0: not yet
-  // Of the pass:
+  // State of the pass:
   int32_t block_begin_ = -1;
   int32_t first_row_ = 0;
   bool is_denoising_ = false;

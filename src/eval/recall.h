@@ -2,8 +2,8 @@
 // whole block, at one of its steps, serve each of its rows and its later steps. Definitions and decisions:
 // docs/methods/sparse_attention.md, section 2.
 //
-// The decoder attends to all and writes what it would write unwatched; what a policy would have chosen is
-// worked out beside it.
+// The decoder attends to all cells and writes the same text as without this instrument; the selections of
+// policies are computed in addition.
 #pragma once
 
 #include <array>

@@ -35,7 +35,7 @@ struct TaskOptions {
   std::optional<int32_t>
       length;  ///< tokens of the prompt, in [kMinLength, kMaxLength]; of tasks with lengths
   std::optional<double>
-      depth;  ///< where in the list the asked fact lies: 0 first, 1 last; else drawn evenly; ditto
+      depth;  ///< place of the asked fact in the list: 0 first, 1 last; else sampled uniformly; ditto
   std::optional<int32_t> difficulty = {};  ///< in [1, kMaxDifficulty]; what it changes is up to the task
 };
 

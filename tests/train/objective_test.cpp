@@ -320,7 +320,7 @@ TEST(InterpolationExamples, KeepTokensAsOftenAsTheirLevelsSay) {
     EXPECT_LE(examples.log_snr.abs().max().item<float>(), kMaxLogSnr);
     kept += at_rows(examples.inputs, examples).eq(examples.targets).sum().item<double>();
     const torch::Tensor alpha = examples.log_snr.to(torch::kFloat64).sigmoid();
-    expected += (alpha + (1 - alpha) / 9).sum().item<double>();  // noise may draw the token itself
+    expected += (alpha + (1 - alpha) / 9).sum().item<double>();  // noise may sample the token itself
   }
   // About half of 84,000 coins, deviation below 150.
   EXPECT_NEAR(kept, expected, 700);

@@ -227,8 +227,8 @@ TEST(Decode, ReplacesNoiseBlockByBlock) {
         model->logits(model->hidden(tokens, {}, clean.unsqueeze(1).logical_and(clean.logical_not())))[0];
     logits.select(1, kMask).fill_(-1e9);
     const auto [best, choice] = torch::softmax(logits.slice(0, 3, 11), -1).max(-1);
-    const int64_t surest = best.argmax().item<int64_t>();
-    EXPECT_EQ(canvas[static_cast<size_t>(surest)], choice[surest].item<int64_t>());
+    const int64_t most_confident = best.argmax().item<int64_t>();
+    EXPECT_EQ(canvas[static_cast<size_t>(most_confident)], choice[most_confident].item<int64_t>());
   }
 }
 
