@@ -238,7 +238,7 @@ ModelConfig as_blocks(const AnalyzeFlags& flags, const ModelSource& source) {
                      *flags.as_blocks, flags.model);
   }
   config.mask_id = find_mask(flags, source);
-  config.family = Family::kSdar;
+  config.family = "sdar";
   config.causal = false;
   config.plans_slots = false;
   config.block_causal = true;

@@ -30,12 +30,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string supported_architectures() {
-  std::string list;
-  for (const FamilyEntry& entry : families()) {
-    list += list.empty() ? "" : ", ";
-    list += entry.architecture;
-  }
-  return list;
+  std::vector<std::string_view> names;
+  for (const FamilyEntry& entry : families()) names.push_back(entry.architecture);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 const FamilyEntry& find_family(const JsonObject& json) {
@@ -127,12 +124,9 @@ void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& c
   }
 }
 
-// The masks of SDAR (both spellings), Fast-dLLM v2 and LLaDA2.
-constexpr std::array<std::string_view, 4> kMasks = {"<|MASK|>", "<MASK>", "|<MASK>|", "<|mask|>"};
-
 /// Tokens that some checkpoints name only where the tokenizer's added tokens are: the end of a chat turn,
 /// which config.json does not call eos, and the mask of block-diffusion models.
-void add_tokenizer_ids(const JsonObject& tokenizer_config, ModelConfig& config) {
+void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& family, ModelConfig& config) {
   constexpr std::array<std::string_view, 3> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>"};
   const auto is_one_of = [](const auto& names, const std::string& content) {
     return std::find(names.begin(), names.end(), content) != names.end();
@@ -141,7 +135,7 @@ void add_tokenizer_ids(const JsonObject& tokenizer_config, ModelConfig& config) 
   const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
   for (const std::string& key : tokens.keys()) {
     const std::string content = tokens.object(key).text("content", "");
-    const bool is_mask = config.block_causal && config.mask_id < 0 && is_one_of(kMasks, content);
+    const bool is_mask = config.mask_id < 0 && is_one_of(family.mask_texts, content);
     if (!is_mask && !is_one_of(kEndsOfTurn, content)) continue;
     TokenId id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
@@ -203,7 +197,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   check_model_type(json, family);
   ModelConfig config = family.read_config(json);
   if (json.has("quantization_config")) read_own_form(json.object("quantization_config"), config);
-  config.family = family.family;
+  config.family = family.name;
   config.architecture = family.architecture;
   if (config.rotary_dim == 0) config.rotary_dim = config.head_dim;
   check_sizes(config, file);
@@ -227,10 +221,10 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   }
   refuse_unknown_keys(json, family.harmless_keys, ignored_keys);
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
-                  [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, config); });
+                  [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, family, config); });
   if (config.block_causal && config.mask_id < 0) {
     throw InputError("{}: expected \"mask_token_id\", or a token {} in tokenizer_config.json", file,
-                     fmt::join(kMasks, " or "));
+                     fmt::join(family.mask_texts, " or "));
   }
   std::sort(config.end_ids.begin(), config.end_ids.end());
   config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());

@@ -15,8 +15,6 @@
 
 namespace lacuna {
 
-enum class Family : uint8_t { kLlada, kLladaMoe, kDream, kQwen2, kQwen3, kSdar, kFastDllm, kLlada2, kGidd };
-
 /// Rotary position embedding of the first ModelConfig::rotary_dim dimensions of a head, in pairs
 /// (j, j + rotary_dim / 2).
 struct RopeConfig {
@@ -82,9 +80,9 @@ enum class Paradigm : uint8_t {
 /// All that a forward pass and a decoder need to know about a checkpoint. Every size has been checked to be
 /// positive, to fit the others and to be so small that products of any three fit in int64.
 struct ModelConfig {
-  Family family = Family::kLlada;
-  std::string architecture;  ///< as published: "LLaDAModelLM"
-  bool gguf_names = false;   ///< tensors have the names that GGUF files give them, not the published ones
+  std::string_view family = "llada";  ///< FamilyEntry::name
+  std::string architecture;           ///< as published: "LLaDAModelLM"
+  bool gguf_names = false;  ///< tensors have the names that GGUF files give them, not the published ones
   std::optional<DType> packed_for;  ///< of a packed copy (docs/reference/quantized.md): the dtype of its rows
 
   int64_t num_layers = 0;

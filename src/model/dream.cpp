@@ -38,8 +38,7 @@ constexpr std::string_view kTypesDream[] = {"dream"};
 }  // namespace
 
 FamilyEntry dream_family() {
-  return {.family = Family::kDream,
-          .name = "dream",
+  return {.name = "dream",
           .architecture = "DreamModel",
           .read_config = read_dream,
           .tensors = transformers_tensors(transformers_layer),

@@ -1,25 +1,38 @@
 #include "model/families.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "model/family_parts.h"
 
 namespace lacuna {
+namespace {
 
-std::span<const FamilyEntry> families() {
-  static const std::array entries = {llada_family(),     llada_moe_family(), dream_family(),
-                                     qwen2_family(),     qwen3_family(),     sdar_family(),
-                                     fast_dllm_family(), llada2_family(),    gidd_family()};
+std::deque<FamilyEntry>& table() {
+  static std::deque<FamilyEntry> entries = {llada_family(),     llada_moe_family(), dream_family(),
+                                            qwen2_family(),     qwen3_family(),     sdar_family(),
+                                            fast_dllm_family(), llada2_family(),    gidd_family()};
   return entries;
 }
 
-const FamilyEntry& family_entry(Family family) {
-  const auto entries = families();
-  const auto found = std::find_if(entries.begin(), entries.end(),
-                                  [&](const FamilyEntry& entry) { return entry.family == family; });
-  expects(found != entries.end(), "every Family has an entry");
+}  // namespace
+
+const std::deque<FamilyEntry>& families() {
+  return table();
+}
+
+void add_family(const FamilyEntry& entry) {
+  for (const FamilyEntry& known : families()) {
+    expects(known.name != entry.name && known.architecture != entry.architecture,
+            "add_family: the name and the architecture are new");
+  }
+  table().push_back(entry);
+}
+
+const FamilyEntry& family_entry(std::string_view name) {
+  const auto found = std::find_if(families().begin(), families().end(),
+                                  [&](const FamilyEntry& entry) { return entry.name == name; });
+  expects(found != families().end(), "family_entry: the name of a family");
   return *found;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -71,12 +72,14 @@ struct PublishedConfig {
 
 /// All that the engine knows of a family but its mathematics. ModelConfig has switches for these.
 struct FamilyEntry {
-  Family family;
-  std::string_view name;          ///< for people: "llada"
+  std::string_view name;          ///< of the family, for people and in ModelConfig: "llada"
   std::string_view architecture;  ///< what config.json lists under "architectures"
   /// Everything but the token ids that files beside config.json add.
   ModelConfig (*read_config)(const JsonObject& json);
   TensorNames tensors;
+  /// Texts of the mask token in tokenizer_config.json, for files of block diffusion whose config.json names
+  /// no mask.
+  std::span<const std::string_view> mask_texts = {};
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
   std::optional<GgufDialect> gguf = {};  ///< none: no converter is known
   std::span<const PublishedConfig> published = {};
@@ -87,9 +90,14 @@ struct FamilyEntry {
   std::span<const std::string_view> model_types = {};
 };
 
-/// One entry for each supported architecture.
-std::span<const FamilyEntry> families();
+/// One entry for each supported architecture. Entries keep their address.
+const std::deque<FamilyEntry>& families();
 
-const FamilyEntry& family_entry(Family family);
+/// Adds a family of the program's own, before the first config is read; its views stay alive.
+/// std::logic_error for a name or an architecture that is there already.
+void add_family(const FamilyEntry& entry);
+
+/// By its name.
+const FamilyEntry& family_entry(std::string_view name);
 
 }  // namespace lacuna

@@ -1,12 +1,15 @@
 #include "model/gguf_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "model/family_parts.h"
@@ -33,17 +36,16 @@ void add_rope_scaling(const GgufFile& file, const GgufKeys& keys, Json& config) 
 
 const FamilyEntry& family_of(const GgufFile& file) {
   const std::string_view name = file.text("general.architecture");
-  std::string known;
+  std::vector<std::string_view> known;
   for (const FamilyEntry& family : families()) {
     if (!family.gguf) continue;
     if (family.gguf->architecture == name) return family;
-    known += known.empty() ? "" : ", ";
-    known += family.gguf->architecture;
+    known.push_back(family.gguf->architecture);
   }
-  file.refuse("general.architecture", known);
+  file.refuse("general.architecture", fmt::format("{}", fmt::join(known, ", ")));
 }
 
-const GgufDialect& dialect_of(Family family) {
+const GgufDialect& dialect_of(std::string_view family) {
   const FamilyEntry& entry = family_entry(family);
   expects(entry.gguf.has_value(), "a model from a GGUF file is of a family that GGUF files hold");
   return *entry.gguf;
@@ -114,7 +116,7 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   return config;
 }
 
-TensorNames gguf_tensor_names(Family family) {
+TensorNames gguf_tensor_names(std::string_view family) {
   return {.embedding = "token_embd",
           .final_norm = "output_norm",
           .head = "output",

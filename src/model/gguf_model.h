@@ -19,7 +19,7 @@ std::string gguf_config_text(const GgufFile& file);
 ModelConfig read_gguf_config(const GgufFile& file);
 
 /// Names as llama.cpp's converters give them.
-TensorNames gguf_tensor_names(Family family);
+TensorNames gguf_tensor_names(std::string_view family);
 
 /// The file's tensors in the model's order of rows: those of `llada` are stored for rotation of neighbouring
 /// pairs. `file` must outlive them.

@@ -92,8 +92,7 @@ constexpr std::string_view kTypesGidd[] = {"gidd"};
 }  // namespace
 
 FamilyEntry gidd_family() {
-  return {.family = Family::kGidd,
-          .name = "gidd",
+  return {.name = "gidd",
           .architecture = "GiddForDiffusionLM",
           .read_config = read_gidd,
           .tensors = transformers_tensors(name_gidd_layer),

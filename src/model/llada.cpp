@@ -120,8 +120,7 @@ FamilyEntry llada_family() {
                                .head = "model.transformer.ff_out",
                                .layer = name_llada_layer,
                                .expert = nullptr};
-  return {.family = Family::kLlada,
-          .name = "llada",
+  return {.name = "llada",
           .architecture = "LLaDAModelLM",
           .read_config = read_llada,
           .tensors = tensors,

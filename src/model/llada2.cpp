@@ -170,6 +170,7 @@ constexpr PublishedConfig kPublishedLlada2[] = {
 constexpr std::string_view kHarmlessLlada2[] = {"intermediate_size", "max_window_layers",
                                                 "mtp_loss_scaling_factor", "num_nextn_predict_layers",
                                                 "sliding_window"};
+constexpr std::string_view kMasksLlada2[] = {"<|mask|>"};
 constexpr std::string_view kTypesLlada2[] = {"llada2_moe"};
 
 }  // namespace
@@ -178,11 +179,11 @@ FamilyEntry llada2_family() {
   TensorNames tensors = transformers_tensors(name_llada2_layer);
   tensors.embedding = "model.word_embeddings";
   tensors.expert = transformers_expert;
-  return {.family = Family::kLlada2,
-          .name = "llada2",
+  return {.name = "llada2",
           .architecture = "LLaDA2MoeModelLM",
           .read_config = read_llada2,
           .tensors = tensors,
+          .mask_texts = kMasksLlada2,
           .default_unmask = "dynamic=0.95",
           .gguf = GgufDialect{.architecture = "llada2",
                               .published_mask = 156895,

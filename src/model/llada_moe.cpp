@@ -75,8 +75,7 @@ constexpr std::string_view kTypesLladaMoe[] = {"llada", "llada_moe", "lladamoe"}
 FamilyEntry llada_moe_family() {
   TensorNames tensors = transformers_tensors(name_llada_moe_layer);
   tensors.expert = transformers_expert;
-  return {.family = Family::kLladaMoe,
-          .name = "llada-moe",
+  return {.name = "llada-moe",
           .architecture = "LLaDAMoEModelLM",
           .read_config = read_llada_moe,
           .tensors = tensors,

@@ -193,6 +193,8 @@ constexpr std::string_view kHarmlessSdar[] = {"debug",         "ep_size",       
 // And how Fast-dLLM v2 was trained ("conplemenrary_mask" is its spelling); its mask's text, whose id decides.
 constexpr std::string_view kHarmlessFastDllm[] = {"complementary_mask", "conplemenrary_mask", "mask_token",
                                                   "max_window_layers", "sliding_window"};
+constexpr std::string_view kSdarMasks[] = {"<|MASK|>", "<MASK>"};
+constexpr std::string_view kFastDllmMasks[] = {"|<MASK>|"};
 constexpr std::string_view kQwen2Types[] = {"qwen2"};
 constexpr std::string_view kQwen3Types[] = {"qwen3", "refusion"};
 constexpr std::string_view kSdarTypes[] = {"sdar"};
@@ -202,7 +204,6 @@ constexpr std::string_view kFastDllmTypes[] = {"fast_dllm_qwen"};
 
 FamilyEntry qwen2_family() {
   return {
-      .family = Family::kQwen2,
       .name = "qwen2",
       .architecture = "Qwen2ForCausalLM",
       .read_config = read_qwen2,
@@ -219,7 +220,6 @@ FamilyEntry qwen2_family() {
 
 FamilyEntry qwen3_family() {
   return {
-      .family = Family::kQwen3,
       .name = "qwen3",
       .architecture = "Qwen3ForCausalLM",
       .read_config = read_qwen3,
@@ -235,11 +235,11 @@ FamilyEntry qwen3_family() {
 }
 
 FamilyEntry sdar_family() {
-  return {.family = Family::kSdar,
-          .name = "sdar",
+  return {.name = "sdar",
           .architecture = "SDARForCausalLM",
           .read_config = read_sdar,
           .tensors = transformers_tensors(transformers_layer_with_qk_norm),
+          .mask_texts = kSdarMasks,
           .default_unmask = "low-confidence",
           .published = kPublishedSdar,
           .harmless_keys = kHarmlessSdar,
@@ -247,11 +247,11 @@ FamilyEntry sdar_family() {
 }
 
 FamilyEntry fast_dllm_family() {
-  return {.family = Family::kFastDllm,
-          .name = "fast-dllm",
+  return {.name = "fast-dllm",
           .architecture = "Fast_dLLM_QwenForCausalLM",
           .read_config = read_fast_dllm,
           .tensors = transformers_tensors(transformers_layer),
+          .mask_texts = kFastDllmMasks,
           .default_unmask = "dynamic=0.9",
           .published = kPublishedFastDllm,
           .harmless_keys = kHarmlessFastDllm,

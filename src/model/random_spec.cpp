@@ -1,9 +1,12 @@
 #include "model/random_spec.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -15,14 +18,11 @@ namespace {
 constexpr std::string_view kPrefix = "random:";
 
 std::string published_names() {
-  std::string list;
+  std::vector<std::string_view> names;
   for (const FamilyEntry& family : families()) {
-    for (const PublishedConfig& published : family.published) {
-      list += list.empty() ? "" : ", ";
-      list += published.name;
-    }
+    for (const PublishedConfig& published : family.published) names.push_back(published.name);
   }
-  return list;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 const PublishedConfig* find_published(std::string_view name) {

@@ -18,7 +18,7 @@ namespace {
 std::vector<ModelConfig> masked_configs() {
   const std::vector<ModelConfig> all = tiny_configs();
   const auto dream = std::find_if(all.begin(), all.end(),
-                                  [](const ModelConfig& config) { return config.family == Family::kDream; });
+                                  [](const ModelConfig& config) { return config.family == "dream"; });
   return {all.front(), *dream};
 }
 

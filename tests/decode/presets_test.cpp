@@ -27,7 +27,7 @@ std::vector<ModelConfig> every_kind() {
   configs.push_back(tiny_gidd_config(-1000));
   ModelConfig blocks = tiny_block_config(4);
   configs.push_back(blocks);
-  blocks.family = Family::kFastDllm;
+  blocks.family = "fast-dllm";
   blocks.shifted_logits = true;
   blocks.sub_block_length = 2;
   configs.push_back(blocks);

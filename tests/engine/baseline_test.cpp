@@ -39,7 +39,7 @@ std::vector<Plain> plain_decoders() {
     options.slot_threshold = options.token_threshold = 1;
   };
   ModelConfig shifted = tiny_block_config(8);
-  shifted.family = Family::kFastDllm;
+  shifted.family = "fast-dllm";
   shifted.shifted_logits = true;
   shifted.sub_block_length = 4;
   const std::vector<ModelConfig> tiny = tiny_configs();

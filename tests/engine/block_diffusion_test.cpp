@@ -25,7 +25,7 @@ std::shared_ptr<const Model> sdar(ThreadPool& threads, DType dtype = DType::kF32
 
 std::shared_ptr<const Model> fast_dllm(ThreadPool& threads) {
   ModelConfig config = tiny_block_config(kBlock);
-  config.family = Family::kFastDllm;
+  config.family = "fast-dllm";
   config.shifted_logits = true;
   config.block_length = 2 * kBlock;
   config.sub_block_length = kBlock;

@@ -106,7 +106,7 @@ class GgufWriter {
     matrix(from.embedding, to.embedding, config_.vocab_size, hidden);
     vector(from.final_norm, to.final_norm, ".weight", hidden);
     if (!config_.tied_embeddings) matrix(from.head, to.head, config_.vocab_size, hidden);
-    const bool is_llada = config_.family == Family::kLlada;
+    const bool is_llada = config_.family == "llada";
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
       const LayerTensorNames a = from.layer(layer);
       const LayerTensorNames b = to.layer(layer);
@@ -351,7 +351,7 @@ class GgufLlada2 : public testing::Test {
 
 TEST_F(GgufLlada2, HasTheExpertsThatItsKeysName) {
   const ModelConfig config = read();
-  EXPECT_EQ(config.family, Family::kLlada2);
+  EXPECT_EQ(config.family, "llada2");
   EXPECT_EQ(config.rotary_dim, 6);
   EXPECT_EQ(config.block_length, 32);
   EXPECT_EQ(config.mask_id, 63);

@@ -24,11 +24,11 @@ struct Method {
 
 std::vector<Method> methods() {
   ModelConfig fast = tiny_block_config(8);
-  fast.family = Family::kFastDllm;
+  fast.family = "fast-dllm";
   fast.shifted_logits = true;
   fast.sub_block_length = 4;
   ModelConfig qwen = tiny_refusion_config();
-  qwen.family = Family::kQwen3;
+  qwen.family = "qwen3";
   qwen.plans_slots = false;
   qwen.max_positions = 512;
   ModelConfig refusion = tiny_refusion_config();

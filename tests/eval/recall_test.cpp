@@ -116,7 +116,7 @@ constexpr int32_t kAnswer = 14;  // four blocks
 
 ModelConfig blocks_config() {
   ModelConfig config = tiny_configs()[6];
-  config.family = Family::kSdar;
+  config.family = "sdar";
   config.causal = false;
   config.block_causal = true;
   config.block_length = kBlock;
@@ -422,7 +422,7 @@ TEST_F(RecallOfAModel, NeverChangesWhatIsWritten) {
 
 TEST_F(RecallOfAModel, LooksAtShiftedModelsWithSubBlocks) {
   ModelConfig config = blocks_config();
-  config.family = Family::kFastDllm;
+  config.family = "fast-dllm";
   config.shifted_logits = true;
   config.sub_block_length = 2;
   const std::shared_ptr<const Model> shifted = Model::random(config, 3, DType::kBF16, threads_);

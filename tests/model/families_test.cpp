@@ -17,28 +17,28 @@ namespace fs = std::filesystem;
 TEST(Families, HaveOneEntryEach) {
   std::set<std::string_view> architectures;
   for (const FamilyEntry& entry : families()) {
-    EXPECT_EQ(&family_entry(entry.family), &entry);
+    EXPECT_EQ(&family_entry(entry.name), &entry);
     EXPECT_TRUE(architectures.insert(entry.architecture).second) << entry.architecture;
   }
   EXPECT_EQ(families().size(), 9U);
 }
 
 TEST(Families, NameTheirTensorsAsPublished) {
-  const TensorNames& llada = family_entry(Family::kLlada).tensors;
+  const TensorNames& llada = family_entry("llada").tensors;
   EXPECT_EQ(llada.head, "model.transformer.ff_out");
   EXPECT_EQ(llada.layer(3).gate, "model.transformer.blocks.3.ff_proj");
   EXPECT_EQ(llada.layer(3).down, "model.transformer.blocks.3.ff_out");
   EXPECT_EQ(llada.expert, nullptr);
 
-  const TensorNames& moe = family_entry(Family::kLladaMoe).tensors;
+  const TensorNames& moe = family_entry("llada-moe").tensors;
   EXPECT_EQ(moe.layer(0).router, "model.layers.0.mlp.gate");
   EXPECT_EQ(moe.layer(0).q_norm, "model.layers.0.self_attn.q_norm");
   EXPECT_EQ(moe.expert(1, 63).down, "model.layers.1.mlp.experts.63.down_proj");
 
-  EXPECT_EQ(family_entry(Family::kQwen3).tensors.layer(27).k_norm, "model.layers.27.self_attn.k_norm");
-  EXPECT_EQ(family_entry(Family::kQwen2).tensors.layer(27).k_norm, "");
+  EXPECT_EQ(family_entry("qwen3").tensors.layer(27).k_norm, "model.layers.27.self_attn.k_norm");
+  EXPECT_EQ(family_entry("qwen2").tensors.layer(27).k_norm, "");
 
-  const TensorNames& llada2 = family_entry(Family::kLlada2).tensors;
+  const TensorNames& llada2 = family_entry("llada2").tensors;
   EXPECT_EQ(llada2.embedding, "model.word_embeddings");
   EXPECT_EQ(llada2.layer(0).qkv, "model.layers.0.attention.query_key_value");
   EXPECT_EQ(llada2.layer(0).q, "");

@@ -64,8 +64,8 @@ TEST(RandomParameters, AreBf16NumbersInBothTypes) {
 TEST(RandomParameters, GiveLogitsThatSpreadOverSeveralUnits) {
   for (const ModelConfig& config : tiny_configs()) {
     const double spread = deviation(all_logits(config, 3, DType::kF32, 1)) / config.logit_scale;
-    EXPECT_GT(spread, 1) << static_cast<int>(config.family);
-    EXPECT_LT(spread, 6) << static_cast<int>(config.family);
+    EXPECT_GT(spread, 1) << config.family;
+    EXPECT_LT(spread, 6) << config.family;
   }
 }
 

@@ -68,7 +68,7 @@ inline std::vector<float> golden_logits(const std::string& family, int64_t rows,
 /// up to the hidden width, odd vocabularies and feed-forward widths, one layer, shared K/V heads.
 inline std::vector<ModelConfig> tiny_configs() {
   ModelConfig plain;
-  plain.family = Family::kLlada;
+  plain.family = "llada";
   plain.num_layers = 2;
   plain.hidden_dim = 36;
   plain.num_heads = 3;
@@ -90,7 +90,7 @@ inline std::vector<ModelConfig> tiny_configs() {
   scaled.num_kv_heads = 1;
 
   ModelConfig experts = plain;
-  experts.family = Family::kLladaMoe;
+  experts.family = "llada-moe";
   experts.hidden_dim = 40;
   experts.num_heads = 2;
   experts.num_kv_heads = 1;
@@ -104,7 +104,7 @@ inline std::vector<ModelConfig> tiny_configs() {
   normalized_experts.num_layers = 1;
 
   ModelConfig dream = plain;
-  dream.family = Family::kDream;
+  dream.family = "dream";
   dream.num_layers = 1;
   dream.hidden_dim = 28;
   dream.num_heads = 4;
@@ -115,7 +115,7 @@ inline std::vector<ModelConfig> tiny_configs() {
   dream.shifted_logits = true;
 
   ModelConfig qwen2 = dream;
-  qwen2.family = Family::kQwen2;
+  qwen2.family = "qwen2";
   qwen2.num_layers = 3;
   qwen2.shifted_logits = false;
   qwen2.tied_embeddings = true;
@@ -123,7 +123,7 @@ inline std::vector<ModelConfig> tiny_configs() {
   qwen2.mask_id = -1;
 
   ModelConfig qwen3 = qwen2;
-  qwen3.family = Family::kQwen3;
+  qwen3.family = "qwen3";
   qwen3.qkv_bias = false;
   qwen3.qk_norm_per_head = true;
   qwen3.attn_output_bias = true;
@@ -131,7 +131,7 @@ inline std::vector<ModelConfig> tiny_configs() {
   qwen3.head_dim = 16;
 
   ModelConfig grouped_experts = experts;  // every way in which LLaDA2's layers differ
-  grouped_experts.family = Family::kLlada2;
+  grouped_experts.family = "llada2";
   grouped_experts.num_layers = 3;
   grouped_experts.num_heads = 4;
   grouped_experts.num_kv_heads = 2;
@@ -169,7 +169,7 @@ inline ModelConfig tiny_refusion_config() {
 /// A block diffusion model that is otherwise the one above, with layers enough for two to be sparse.
 inline ModelConfig tiny_block_config(int32_t block_length) {
   ModelConfig config = tiny_refusion_config();
-  config.family = Family::kSdar;
+  config.family = "sdar";
   config.causal = false;
   config.plans_slots = false;
   config.block_causal = true;
@@ -182,7 +182,7 @@ inline ModelConfig tiny_block_config(int32_t block_length) {
 /// A GIDD model with everything that sets its transformer apart.
 inline ModelConfig tiny_gidd_config(float uniform_shift, int64_t max_positions = 4096) {
   ModelConfig config = tiny_configs()[0];
-  config.family = Family::kGidd;
+  config.family = "gidd";
   config.max_positions = max_positions;
   config.norm_offset = true;
   config.qk_norm_full = true;
