@@ -223,7 +223,7 @@ TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
   return *id;
 }
 
-void complete_experts(const ModelShape& shape) {
+void check_experts(const ModelShape& shape) {
   const ExpertShape& experts = shape.experts;
   if (experts.count % kExpertGroups != 0) {
     throw InputError("--experts {}: expected a multiple of {}", experts.count, kExpertGroups);
@@ -273,12 +273,13 @@ extern "C" void stop_training(int signal) {
   std::signal(signal, SIG_DFL);  // a second signal ends the program at once
 }
 
-int run(Arguments arguments) {
+/// Derives the settings that flags leave open. Throws InputError for flags that contradict each other.
+void complete(Arguments& arguments) {
   arguments.shape.family = find_family(arguments.family);
   if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
     throw InputError("training needs an end: give --minutes or --steps");
   }
-  complete_experts(arguments.shape);
+  check_experts(arguments.shape);
   if (arguments.shape.width % (2 * arguments.shape.heads) != 0) {
     throw InputError("--width {} is not a multiple of twice --heads {}", arguments.shape.width,
                      arguments.shape.heads);
@@ -294,6 +295,22 @@ int run(Arguments arguments) {
   complete_interpolation(arguments);
   complete_lengths(arguments);
   arguments.train.bf16_products = bf16_products(arguments.matmul);
+}
+
+/// Prints what the run took, and the accuracy of the trained model on each task's test split.
+void report(const Arguments& arguments, const Progress& progress, Transformer& trained,
+            const Tokenizer& tokenizer, const SpecialIds& ids) {
+  fmt::print("{} steps, {} tokens, {:.1f} minutes\n", progress.step, progress.tokens, progress.seconds / 60);
+  for (const TaskShare& share : arguments.data.tasks) {
+    const double accuracy =
+        measure_accuracy(trained, *share.task, arguments.final_samples, arguments.data.canvas, tokenizer, ids,
+                         evaluation_options(*share.task, arguments.data));
+    fmt::print("{}: {:.1f}% of {} test samples\n", share.task->name, 100 * accuracy, arguments.final_samples);
+  }
+}
+
+int run(Arguments arguments) {
+  complete(arguments);
   const std::filesystem::path folder = arguments.folder;
   std::filesystem::create_directories(folder);
   torch::set_num_threads(arguments.train.threads);  // for evaluation; training distributes rows itself
@@ -332,14 +349,7 @@ int run(Arguments arguments) {
     return kStopped;
   }
   round_weights(trained);
-  const Progress& progress = trainer.progress();
-  fmt::print("{} steps, {} tokens, {:.1f} minutes\n", progress.step, progress.tokens, progress.seconds / 60);
-  for (const TaskShare& share : arguments.data.tasks) {
-    const double accuracy =
-        measure_accuracy(trained, *share.task, arguments.final_samples, arguments.data.canvas, tokenizer, ids,
-                         evaluation_options(*share.task, arguments.data));
-    fmt::print("{}: {:.1f}% of {} test samples\n", share.task->name, 100 * accuracy, arguments.final_samples);
-  }
+  report(arguments, trainer.progress(), trained, tokenizer, ids);
   return 0;
 }
 
