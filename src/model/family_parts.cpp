@@ -67,6 +67,12 @@ LayerTensorNames transformers_layer_with_qk_norm(int64_t layer) {
   return names;
 }
 
+LayerTensorNames transformers_layer_with_experts(int64_t layer) {
+  LayerTensorNames names = transformers_layer_with_qk_norm(layer);
+  names.router = fmt::format("model.layers.{}.mlp.gate", layer);
+  return names;
+}
+
 ExpertTensorNames transformers_expert(int64_t layer, int64_t expert) {
   const std::string prefix = fmt::format("model.layers.{}.mlp.experts.{}.", layer, expert);
   return {.gate = prefix + "gate_proj", .up = prefix + "up_proj", .down = prefix + "down_proj"};

@@ -17,6 +17,10 @@ FamilyEntry sdar_family();
 FamilyEntry fast_dllm_family();
 FamilyEntry llada2_family();
 FamilyEntry gidd_family();
+FamilyEntry qwen3_moe_family();
+FamilyEntry sdar_moe_family();
+FamilyEntry rnd1_family();
+FamilyEntry coda_family();
 
 // Far above any published model, and so small that no product of three overflows.
 constexpr Range<int64_t> kLayerCount{1, 1024};
@@ -39,12 +43,23 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
 TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config,
                       TokenId fallback);
 
+// Qwen's blocks, causal until the family says otherwise. The mask's id is -1 where config.json has none.
+/// Qwen2 and Qwen2.5.
+ModelConfig read_qwen2_block(const JsonObject& json);
+/// Qwen3 but for the feed-forward layers.
+ModelConfig read_qwen3_attention(const JsonObject& json);
+ModelConfig read_qwen3_block(const JsonObject& json);
+void turn_block_causal(ModelConfig& config, int64_t block_length);
+constexpr int64_t kUsualSdarBlock = 4;  // the published checkpoints on the hub do not say
+
 /// Module names of the transformers library: model.layers.N.self_attn.q_proj and its like.
 TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer));
 /// With neither the norms of q and k nor a router.
 LayerTensorNames transformers_layer(int64_t layer);
 /// With the norms of q and k.
 LayerTensorNames transformers_layer_with_qk_norm(int64_t layer);
+/// And with a router.
+LayerTensorNames transformers_layer_with_experts(int64_t layer);
 ExpertTensorNames transformers_expert(int64_t layer, int64_t expert);
 
 }  // namespace lacuna

@@ -57,22 +57,23 @@ ModelConfig read_qwen(const JsonObject& json) {
   json.expect("partial_rotary_factor", 1);
   json.expect("use_mrope", false);
   ModelConfig config = read_transformers_sizes(json);
-  config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.rope = read_rope(json);
   config.causal = true;
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
-  config.plans_slots = config.mask_id >= 0;
   return config;
 }
 
-ModelConfig read_qwen2(const JsonObject& json) {
+}  // namespace
+
+ModelConfig read_qwen2_block(const JsonObject& json) {
   ModelConfig config = read_qwen(json);
+  config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);
   config.qkv_bias = true;
   return config;
 }
 
-ModelConfig read_qwen3(const JsonObject& json) {
+ModelConfig read_qwen3_attention(const JsonObject& json) {
   ModelConfig config = read_qwen(json);
   config.head_dim = json.integer("head_dim", kWidth, 128);
   config.qk_norm_per_head = true;
@@ -81,22 +82,40 @@ ModelConfig read_qwen3(const JsonObject& json) {
   return config;
 }
 
+ModelConfig read_qwen3_block(const JsonObject& json) {
+  ModelConfig config = read_qwen3_attention(json);
+  config.ffn_dim = json.integer("intermediate_size", kWidth);
+  return config;
+}
+
 void turn_block_causal(ModelConfig& config, int64_t block_length) {
   config.causal = false;
-  config.plans_slots = false;
   config.block_causal = true;
   config.block_length = block_length;
 }
 
+namespace {
+
+ModelConfig read_qwen2(const JsonObject& json) {
+  ModelConfig config = read_qwen2_block(json);
+  config.plans_slots = config.mask_id >= 0;
+  return config;
+}
+
+ModelConfig read_qwen3(const JsonObject& json) {
+  ModelConfig config = read_qwen3_block(json);
+  config.plans_slots = config.mask_id >= 0;
+  return config;
+}
+
 ModelConfig read_sdar(const JsonObject& json) {
-  ModelConfig config = read_qwen3(json);
-  constexpr int64_t kUsualBlock = 4;  // the published checkpoints on the hub do not say
-  turn_block_causal(config, json.integer("block_size", kPositionCount, kUsualBlock));
+  ModelConfig config = read_qwen3_block(json);
+  turn_block_causal(config, json.integer("block_size", kPositionCount, kUsualSdarBlock));
   return config;
 }
 
 ModelConfig read_fast_dllm(const JsonObject& json) {
-  ModelConfig config = read_qwen2(json);
+  ModelConfig config = read_qwen2_block(json);
   turn_block_causal(config, json.integer("bd_size", kPositionCount, 32));
   config.shifted_logits = true;
   // No published file has it: small_block_size is an argument of the published sampler, whose users pass 8.

@@ -90,6 +90,18 @@ json llada2() {
   return config;
 }
 
+json qwen3_moe(const std::string& architecture) {
+  json config = transformers(architecture);
+  config.update({{"num_experts", 8},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 24},
+                 {"intermediate_size", 96},
+                 {"norm_topk_prob", true},
+                 {"decoder_sparse_step", 1},
+                 {"mlp_only_layers", json::array()}});
+  return config;
+}
+
 ModelConfig read(const json& config, const json& generation = {}, const json& tokenizer = {}) {
   const auto text = [](const json& value) { return value.is_null() ? std::string() : value.dump(); };
   const std::string texts[] = {text(config), text(generation), text(tokenizer)};
@@ -450,6 +462,65 @@ TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {
               ThrowsMessage<InputError>(HasSubstr("shared experts have width 4294967296")));
   EXPECT_THAT([] { read(llada2()); },
               ThrowsMessage<InputError>(AllOf(HasSubstr("mask_token_id"), HasSubstr("<|mask|>"))));
+}
+
+TEST(Config, ReadsQwen3WithExperts) {
+  const ModelConfig config = read(qwen3_moe("Qwen3MoeForCausalLM"));
+  EXPECT_EQ(config.family, "qwen3-moe");
+  EXPECT_EQ(config.paradigm(), Paradigm::kCausal);
+  EXPECT_TRUE(config.qk_norm_per_head && config.moe.normalize_weights);
+  EXPECT_FALSE(config.moe.sigmoid_scores || config.moe.selection_bias || config.qkv_bias);
+  EXPECT_EQ(config.ffn_dim, 0);
+  EXPECT_EQ(config.head_dim, 128);
+  EXPECT_EQ(config.moe.num_experts, 8);
+  EXPECT_EQ(config.moe.experts_per_token, 2);
+  EXPECT_EQ(config.moe.expert_ffn_dim, 24);
+  EXPECT_EQ(config.num_expert_layers(), 2);
+  EXPECT_FALSE(read(with(qwen3_moe("Qwen3MoeForCausalLM"), "norm_topk_prob", nullptr)).moe.normalize_weights)
+      << "the class's default";
+}
+
+TEST(Config, ReadsTheDiffusionModelsMadeFromQwen3WithExperts) {
+  const ModelConfig sdar =
+      read(with(with(qwen3_moe("SDARMoeForCausalLM"), "mask_token_id", 98), "block_size", 8));
+  EXPECT_EQ(sdar.paradigm(), Paradigm::kBlocks);
+  EXPECT_EQ(sdar.block_length, 8);
+  EXPECT_FALSE(sdar.shifted_logits);
+  const json tokenizer = {{"added_tokens_decoder", {{"97", {{"content", "<|MASK|>"}}}}}};
+  EXPECT_EQ(read(qwen3_moe("SDARMoeForCausalLM"), {}, tokenizer).mask_id, 97);
+  EXPECT_EQ(read(qwen3_moe("SDARMoeForCausalLM"), {}, tokenizer).block_length, 4);
+
+  json rnd1 = with(with(qwen3_moe("RND1LM"), "mask_token_id", 98), "model_type", "rnd1");
+  rnd1.update({{"rope_scaling", false}, {"sliding_window", false}, {"num_diffusion_steps", 256}});
+  EXPECT_EQ(read(rnd1).paradigm(), Paradigm::kMasked);
+  EXPECT_TRUE(read(rnd1).shifted_logits && read(rnd1).qk_norm_per_head && read(rnd1).moe.normalize_weights);
+}
+
+TEST(Config, RefusesExpertsThatItWouldComputeWrongly) {
+  for (const char* const architecture : {"Qwen3MoeForCausalLM", "SDARMoeForCausalLM", "RND1LM"}) {
+    json base = qwen3_moe(architecture);
+    if (base["architectures"][0] != "Qwen3MoeForCausalLM") base["mask_token_id"] = 98;
+    expect_refused(base, "decoder_sparse_step", 2, "is 2; expected 1");
+    expect_refused(base, "mlp_only_layers", {1}, "experts in every layer");
+    expect_refused(base, "num_experts_per_tok", 9, "from 1 to 8");
+    expect_refused(base, "shared_expert_intermediate_size", 64, "is not known");
+    expect_refused(base, "hidden_act", "gelu", "\"silu\"");
+    expect_refused(base, "use_sliding_window", true, "expected false");
+  }
+  expect_refused(qwen3_moe("Qwen3MoeForCausalLM"), "mask_token_id", 98, "\"mask_token_id\" is 98");
+  expect_refused(with(qwen3_moe("SDARMoeForCausalLM"), "mask_token_id", 98), "norm_topk_prob", nullptr,
+                 "is missing");
+  expect_refused(with(qwen3_moe("RND1LM"), "mask_token_id", 98), "rope_scaling", {{"type", "yarn"}},
+                 "is an object");
+}
+
+TEST(Config, ReadsCoda) {
+  const ModelConfig config =
+      read(with(with(dense("CoDALanguageModel"), "mask_token_id", 98), "model_type", "CoDA"));
+  EXPECT_EQ(config.paradigm(), Paradigm::kMasked);
+  EXPECT_TRUE(config.shifted_logits && config.qk_norm_per_head);
+  EXPECT_FALSE(config.causal || config.plans_slots || config.qkv_bias);
+  expect_refused(dense("CoDALanguageModel"), "mask_token_id", nullptr, "is missing");
 }
 
 TEST(Config, TurnsWholeHeadsUnlessTheFileSaysOtherwise) {

@@ -106,6 +106,9 @@ TEST(Parameters, CountIsThePublishedOne) {
   EXPECT_NEAR(static_cast<double>(count_parameters(parse_random_spec("random:llada2-mini"))), 16.26e9,
               0.005e9);
   EXPECT_NEAR(static_cast<double>(count_parameters(parse_random_spec("random:llada2-flash"))), 103e9, 1e9);
+  for (const char* const name : {"random:qwen3-30b-a3b", "random:sdar-30b-a3b", "random:rnd1-30b-a3b"}) {
+    EXPECT_EQ(count_parameters(parse_random_spec(name)), 30'532'122'624) << name;
+  }
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-3b")), 2'957'629'440);
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-mask-3b")), 2'844'349'440);
   EXPECT_EQ(count_parameters(parse_random_spec("random:gidd-10b")), 9'873'022'464);

@@ -20,7 +20,7 @@ import numpy as np
 
 import sample_text
 import small_tokenizers
-from models import BLOCK_FAMILIES, FAMILIES
+from models import BLOCK_FAMILIES, FAMILIES, SHIFTED_FAMILIES
 from random_checkpoints import END_OF_TURN, make_checkpoint, special_ids
 from samplers import NoProgress, decode
 
@@ -113,9 +113,9 @@ class Engine:
 
 def flags(family, setting):
     """Command-line flags of one setting."""
-    if family not in (*LLADA, "dream"):
+    if family not in (*LLADA, *SHIFTED_FAMILIES):
         return ["--gen-length", setting["gen_length"], "--ignore-eos"]
-    default = "maskgit" if family == "dream" else "low-confidence"
+    default = "maskgit" if family in SHIFTED_FAMILIES else "low-confidence"
     out = ["--gen-length", setting["gen_length"], "--unmask", setting.get("rule", default)]
     for name in ("steps", "block_length", "cfg_scale", "top_p", "top_k", "eps"):
         if name in setting:
@@ -174,7 +174,7 @@ CAUSAL_SETTINGS = [("plain", "plain", {"gen_length": 24}), ("plain", "plain", {"
 def settings_of(family):
     if family in BLOCK_FAMILIES:
         return []
-    return LLADA_SETTINGS if family in LLADA else DREAM_SETTINGS if family == "dream" else CAUSAL_SETTINGS
+    return LLADA_SETTINGS if family in LLADA else DREAM_SETTINGS if family in SHIFTED_FAMILIES else CAUSAL_SETTINGS
 
 
 def make_prompt(model, kind, rng):

@@ -14,10 +14,17 @@ with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). 
     qwen2       Qwen2          q, k, v  none       causal          dense       (Qwen2.5, arXiv 2412.15115)
     qwen3       Qwen3          none     per head   causal          dense       (Qwen3, arXiv 2505.09388)
     fast_dllm   Qwen2          q, k, v  none       block-causal    dense       (Fast-dLLM v2, NVlabs/Fast-dLLM)
+    qwen3_moe   Qwen3          none     per head   causal          experts     (Qwen3-30B-A3B, arXiv 2505.09388)
+    sdar_moe    Qwen3          none     per head   block-causal    experts     (SDAR-30B-A3B, JetAstra/SDAR)
+    rnd1        Qwen3          none     per head   bidirectional   experts     (RND1, RadicalNumerics/RND1)
+    coda        Qwen3          none     per head   bidirectional   dense       (CoDA, SalesforceAIResearch/CoDA)
+
+The experts of these three are weighted by the softmax over the chosen ones where norm_topk_prob says so, LLaDA-MoE's by
+the softmax over all.
 
 Block-causal: blocks of `block_length` rows, a row sees its own block and those before. LLaDA2 (inclusionAI) is
 block-causal too; its layers are spelled out in `Model._llada2` and its experts in `Model._grouped_experts`.
-BLOCK_FAMILIES names these two: golden files and check_engine.py hold their logits, check_blocks.py their decodes.
+BLOCK_FAMILIES names these: golden files and check_engine.py hold their logits, check_blocks.py their decodes.
 
 GIDD (arXiv 2512.10858) is a transformer of its own, which `Model._gidd` spells out; it is not in FAMILIES, which names
 what the golden files and check_engine.py are about.
@@ -33,8 +40,13 @@ import numpy as np
 
 import safetensors_io
 
-FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3")
-BLOCK_FAMILIES = ("fast_dllm", "llada2")
+FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda")
+BLOCK_FAMILIES = ("fast_dllm", "llada2", "sdar_moe")
+# Seeds are places in this list: new families join at its end.
+SEEDED = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "fast_dllm", "llada2", "qwen3_moe", "sdar_moe", "rnd1", "coda")
+EXPERT_FAMILIES = ("llada_moe", "qwen3_moe", "sdar_moe", "rnd1")  # in every layer
+QK_NORM_FAMILIES = ("qwen3", "llada_moe", "qwen3_moe", "sdar_moe", "rnd1", "coda")
+SHIFTED_FAMILIES = ("dream", "rnd1", "coda")  # decoded as Dream is
 ARCHITECTURES = {
     "LLaDAModelLM": "llada",
     "LLaDAMoEModelLM": "llada_moe",
@@ -44,6 +56,10 @@ ARCHITECTURES = {
     "Fast_dLLM_QwenForCausalLM": "fast_dllm",
     "LLaDA2MoeModelLM": "llada2",
     "GiddForDiffusionLM": "gidd",
+    "Qwen3MoeForCausalLM": "qwen3_moe",
+    "SDARMoeForCausalLM": "sdar_moe",
+    "RND1LM": "rnd1",
+    "CoDALanguageModel": "coda",
 }
 
 
@@ -71,7 +87,7 @@ class Shape:
 
     @property
     def causal(self):
-        return self.family in ("qwen2", "qwen3")
+        return self.family in ("qwen2", "qwen3", "qwen3_moe")
 
 
 def read_shape(config):
@@ -96,11 +112,13 @@ def read_shape(config):
                      config.get("rms_norm_eps", 1e-6), config.get("rope_theta", 1e4),
                      config.get("tie_word_embeddings", False), mask_id=config.get("mask_token_id", 3),
                      eos_id=ends[0] if isinstance(ends, list) else ends)
-    default_head_dim = 128 if family == "qwen3" else config["hidden_size"] // heads
+    default_head_dim = 128 if family in QK_NORM_FAMILIES and family != "llada_moe" else config["hidden_size"] // heads
     head_dim = config.get("head_dim", default_head_dim)
     blocks = {}
     if family == "fast_dllm":
         blocks = {"block_length": config.get("bd_size", 32)}
+    if family == "sdar_moe":
+        blocks = {"block_length": config.get("block_size", 4)}
     if family == "llada2":
         blocks = {"block_length": config.get("block_length", 32),
                   "rotary_dim": int(head_dim * config["partial_rotary_factor"])}
@@ -280,7 +298,7 @@ class Model:
             q = self._heads(a, t[attn + "q_proj.weight"], s.heads, t.get(attn + "q_proj.bias"))
             k = self._heads(a, t[attn + "k_proj.weight"], s.kv_heads, t.get(attn + "k_proj.bias"))
             v = self._heads(a, t[attn + "v_proj.weight"], s.kv_heads, t.get(attn + "v_proj.bias"))
-            if s.family in ("qwen3", "llada_moe"):  # one weight vector shared by all heads, before RoPE
+            if s.family in QK_NORM_FAMILIES:  # one weight vector shared by all heads, before RoPE
                 q = rms_norm(q, t[attn + "q_norm.weight"], s.eps)
                 k = rms_norm(k, t[attn + "k_norm.weight"], s.eps)
             q, k = rope(q, positions, s.theta), rope(k, positions, s.theta)
@@ -374,8 +392,10 @@ class Model:
         return order[:count]
 
     def _experts(self, h, layer):
-        """sum over the k most probable experts of p_e * expert_e(h); p is the full softmax, not renormalised."""
+        """sum over the k most probable experts of p_e * expert_e(h); p is the full softmax, rescaled to sum to 1 over
+        the k where norm_topk_prob says so, a key that LLaDA-MoE's code never looks at."""
         s, t = self.shape, self.tensors
+        rescales = s.family != "llada_moe" and self.config.get("norm_topk_prob", False)
         probability = softmax(h @ t[layer + "mlp.gate.weight"].T)
         order = np.argsort(-probability, axis=-1, kind="stable")
         out = np.zeros_like(h)
@@ -384,8 +404,9 @@ class Model:
             if s.experts_per_token < s.experts:
                 gap = probability[row, chosen[-1]] - probability[row, order[row, s.experts_per_token]]
                 self.router_gap = min(self.router_gap, gap)
-            for e in chosen:
+            weights = probability[row, chosen] / (probability[row, chosen].sum() if rescales else 1)
+            for e, weight in zip(chosen, weights):
                 name = f"{layer}mlp.experts.{e}."
-                out[row] += probability[row, e] * swiglu(
+                out[row] += weight * swiglu(
                     h[row], t[name + "gate_proj.weight"], t[name + "up_proj.weight"], t[name + "down_proj.weight"])
         return out

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import safetensors_io
-from models import BLOCK_FAMILIES, FAMILIES, Model, read_shape
+from models import BLOCK_FAMILIES, EXPERT_FAMILIES, FAMILIES, QK_NORM_FAMILIES, SEEDED, Model, read_shape
 
 # Added tokens in the order of the published vocabularies; they take the last ids before the dead rows.
 SPECIALS = {
@@ -25,11 +25,16 @@ SPECIALS = {
     "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "fast_dllm": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "|<MASK>|"],
     "llada2": ["<|startoftext|>", "<|endoftext|>", "<role>", "</role>", "<|role_end|>", "<|mask|>"],
+    "qwen3_moe": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    "sdar_moe": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|MASK|>"],
+    "rnd1": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "coda": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
 }
 MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "fast_dllm": "|<MASK>|",
-        "llada2": "<|mask|>"}
+        "llada2": "<|mask|>", "sdar_moe": "<|MASK|>", "rnd1": "<|mask|>", "coda": "<|mask|>"}
 END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|im_end|>", "qwen2": "<|im_end|>",
-               "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>"}
+               "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>", "qwen3_moe": "<|im_end|>",
+               "sdar_moe": "<|im_end|>", "rnd1": "<|im_end|>", "coda": "<|im_end|>"}
 DEAD_ROWS = 3
 
 
@@ -50,7 +55,7 @@ def random_dims(family, rng):
         kv_heads, group = max(1, kv_heads - 1), max(1, group - 1) if kv_heads == 1 else group
     heads = kv_heads * group
     hidden = heads * head_dim
-    if family in ("qwen3", "llada2"):
+    if family == "llada2" or (family in QK_NORM_FAMILIES and family != "llada_moe"):
         hidden = int(rng.choice([40, 64, 72, 96, 136]))
     dims = {
         "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
@@ -58,11 +63,13 @@ def random_dims(family, rng):
         "vocab": int(rng.choice([151, 257, 331, 517])),
         "theta": {"llada": 5e5, "llada_moe": 5e4}.get(family, 1e6) if rng.random() < 0.7 else 1e4,
         "eps": 1e-5 if family in ("llada", "llada_moe") else 1e-6,
-        "tied": bool(family in ("llada", "qwen2", "qwen3") and rng.random() < 0.4),
+        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "coda") and rng.random() < 0.4),
     }
-    if family == "llada_moe":
+    if family in EXPERT_FAMILIES:
         dims["experts"] = int(rng.choice([4, 7, 8]))
         dims["experts_per_token"] = int(rng.choice([1, 2, 3]))
+    if family in EXPERT_FAMILIES and family != "llada_moe":
+        dims["rescaled"] = bool(rng.random() < 0.7)
     if family == "llada2":
         groups, size = int(rng.choice([1, 2, 3, 4])), int(rng.choice([2, 3, 4]))
         kept = int(rng.integers(1, groups + 1))
@@ -140,6 +147,26 @@ def make_config(family, dims):
         }
     config |= {"intermediate_size": dims["ffn"], "max_window_layers": dims["layers"], "sliding_window": None,
                "use_sliding_window": False, "bos_token_id": end}
+    if family in EXPERT_FAMILIES:
+        config |= {
+            "attention_bias": False, "decoder_sparse_step": 1, "head_dim": dims["head_dim"],
+            "intermediate_size": 3 * dims["ffn"], "mlp_only_layers": [], "moe_intermediate_size": dims["ffn"],
+            "norm_topk_prob": dims["rescaled"], "num_experts": dims["experts"],
+            "num_experts_per_tok": dims["experts_per_token"], "output_router_logits": False,
+            "router_aux_loss_coef": 0.001,
+        }
+    if family == "qwen3_moe":
+        return config | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"}
+    if family == "sdar_moe":
+        return config | {"architectures": ["SDARMoeForCausalLM"], "model_type": "sdar_moe", "block_size": 32,
+                         "debug": False, "ep_size": 1, "micro_forward": False, "skip_checkpoint": False}
+    if family == "rnd1":
+        return config | {"architectures": ["RND1LM"], "model_type": "rnd1", "mask_token_id": ids[MASK[family]],
+                         "moe_backend": "hf", "num_diffusion_steps": 256, "rope_scaling": False,
+                         "sliding_window": False}
+    if family == "coda":
+        return config | {"architectures": ["CoDALanguageModel"], "model_type": "CoDA", "attention_bias": False,
+                         "head_dim": dims["head_dim"], "mask_token_id": ids[MASK[family]]}
     if family == "dream":
         return config | {
             "architectures": ["DreamModel"], "model_type": "Dream", "mask_token_id": ids[MASK[family]],
@@ -183,7 +210,7 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
         if text == MASK.get(family):
             gain = mask_gain
         head[token] *= max(gain, 0.1) if dims["tied"] else gain  # a tied row must stay an embedding
-    attention_gain = 1.0 if family in ("qwen3", "llada_moe", "llada2") else 2.5  # those norm q and k afterwards
+    attention_gain = 1.0 if family in (*QK_NORM_FAMILIES, "llada2") else 2.5  # those norm q and k afterwards
     tensors = {}
 
     def mlp(name, inner, gain):
@@ -247,17 +274,17 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
                 if family in ("dream", "qwen2", "fast_dllm"):
                     tensors[f"{attn}{name}_proj.bias"] = rng.standard_normal(rows) * 0.5
             tensors[attn + "o_proj.weight"] = linear(hidden, q, 2.0)
-            if family in ("qwen3", "llada_moe"):
+            if family in QK_NORM_FAMILIES:
                 tensors[attn + "q_norm.weight"] = norm(dims["head_dim"]) * 1.6
                 tensors[attn + "k_norm.weight"] = norm(dims["head_dim"]) * 1.6
             tensors[layer + "post_attention_layernorm.weight"] = norm(hidden)
-            if family == "llada_moe":
+            if family in EXPERT_FAMILIES:
                 tensors[layer + "mlp.gate.weight"] = linear(dims["experts"], hidden, 1.5)
                 mlps = [f"{layer}mlp.experts.{e}." for e in range(dims["experts"])]
             else:
                 mlps = [layer + "mlp."]
             for name in mlps:
-                mlp(name, ffn, 3.0 if family == "llada_moe" else 1.5)
+                mlp(name, ffn, 3.0 if family in EXPERT_FAMILIES and not dims.get("rescaled") else 1.5)
         tensors["model.norm.weight"] = norm(hidden)
         if not dims["tied"]:
             tensors["lm_head.weight"] = head
@@ -291,7 +318,7 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng([(FAMILIES + BLOCK_FAMILIES).index(family), seed])
+    rng = np.random.default_rng([SEEDED.index(family), seed])
     dims = random_dims(family, rng) | overrides
     dtype = dtype or ("f32", "bf16", "f16")[seed % 3]
     shards = shards or (1, 3)[seed % 2]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models import softmax
+from models import SHIFTED_FAMILIES, softmax
 
 
 class NoProgress(RuntimeError):
@@ -354,6 +354,6 @@ def decode(model, prompt, setting, eot_id=None, network=None):
     family = model.shape.family
     if family in ("llada", "llada_moe"):
         return llada_generate(model, prompt, eot_id=eot_id, network=network, **setting)
-    if family == "dream":
+    if family in SHIFTED_FAMILIES:
         return dream_generate(model, prompt, network=network, **setting)
     return greedy_generate(model, prompt, setting["gen_length"])

@@ -1,0 +1,41 @@
+// CoDA 1.7B (Salesforce; CoDALanguageModel): Qwen3's block without the causal mask. Trained from a
+// left-to-right model, it kept the shift: row i - 1 predicts position i.
+#include "model/family_parts.h"
+
+namespace lacuna {
+namespace {
+
+ModelConfig read_coda(const JsonObject& json) {
+  ModelConfig config = read_qwen3_block(json);
+  config.causal = false;
+  config.shifted_logits = true;
+  config.mask_id = read_token_id(json, "mask_token_id", config);
+  return config;
+}
+
+constexpr PublishedConfig kPublishedCoda[] = {
+    PublishedConfig{"coda-1.7b", R"({"architectures": ["CoDALanguageModel"], "head_dim": 128,
+      "hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "mask_token_id": 151669})"},
+};
+
+// Of no effect where "use_sliding_window" is false, as it must be; how it was trained.
+constexpr std::string_view kHarmlessCoda[] = {"mask_block_sizes", "max_window_layers", "sliding_window"};
+constexpr std::string_view kCodaTypes[] = {"coda"};
+
+}  // namespace
+
+FamilyEntry coda_family() {
+  return {.name = "coda",
+          .architecture = "CoDALanguageModel",
+          .read_config = read_coda,
+          .tensors = transformers_tensors(transformers_layer_with_qk_norm),
+          .default_unmask = "entropy",
+          .published = kPublishedCoda,
+          .harmless_keys = kHarmlessCoda,
+          .model_types = kCodaTypes};
+}
+
+}  // namespace lacuna
