@@ -220,6 +220,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
       break;
     case Family::kRefusion:  // a Qwen3 model that knows a mask token
       config["mask_token_id"] = bpe.mask_id();
+      config["lacuna"] = {{"paradigm", "slots"}};
       [[fallthrough]];
     case Family::kQwen3:
       config.update({{"architectures", {"Qwen3ForCausalLM"}},

@@ -405,7 +405,7 @@ void add_inspect_command(CLI::App& program) {
   add_format_flags(*command, *flags);
   add_kv_cache_flag(*command, flags->kv_cache);
   add_activations_flag(*command, flags->activations);
-  add_ignored_keys_flag(*command, flags->ignored_config_keys);
+  add_config_flags(*command, *flags);
   command->footer("Memory is predicted as `lacuna run` with the same flags will have it.");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { inspect(*flags); });

@@ -206,25 +206,42 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::Range(1.0, 1024.0));
   command.add_flag("--ignore-memory", flags.ignore_memory,
                    "Load a model that needs more memory than is available");
-  add_ignored_keys_flag(command, flags.ignored_config_keys);
+  add_config_flags(command, flags);
 }
 
-void add_ignored_keys_flag(CLI::App& command, std::vector<std::string>& keys) {
+void add_config_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option(
-          "--ignore-config-keys", keys,
+          "--ignore-config-keys", flags.ignored_config_keys,
           "Keys of config.json, KEY,KEY, that are not known and that you vouch for (default: refused)")
       ->delimiter(',');
+  command
+      .add_option(
+          "--paradigm", flags.paradigm,
+          "How a model was trained whose files do not say: causal, slots (ReFusion), masked or blocks "
+          "(default auto)")
+      ->check(CLI::IsMember({"auto", "causal", "slots", "masked", "blocks"}));
 }
 
-ModelSource find_model(const std::string& model, std::span<const std::string> ignored_config_keys) {
-  if (is_random_spec(model)) return {{}, parse_random_spec(model)};
+ConfigChoices config_choices(const ModelFlags& flags) {
+  return {flags.ignored_config_keys, paradigm_named(flags.paradigm)};
+}
+
+ModelSource find_model(const std::string& model, const ConfigChoices& choices) {
+  if (is_random_spec(model)) {
+    ModelSource source{{}, parse_random_spec(model)};
+    if (choices.paradigm.value_or(source.config.paradigm()) != source.config.paradigm()) {
+      throw InputError("--paradigm is {}; expected {}, as {} is", name_of(*choices.paradigm),
+                       name_of(source.config.paradigm()), model);
+    }
+    return source;
+  }
   const std::filesystem::path folder = locate_model(model);
-  return {folder, read_config(folder, ignored_config_keys)};
+  return {folder, read_config(folder, choices)};
 }
 
 ModelSource find_model(const ModelFlags& flags) {
-  ModelSource source = find_model(flags.model, flags.ignored_config_keys);
+  ModelSource source = find_model(flags.model, config_choices(flags));
   if (flags.rope_scale <= 1) return source;
   ModelConfig& config = source.config;
   scale_rope(config.rope, flags.rope_scale, config.rotary_dim);

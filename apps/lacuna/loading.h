@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +29,7 @@ struct ModelFlags {
   double rope_scale = 1;
   bool ignore_memory = false;
   std::vector<std::string> ignored_config_keys;
+  std::string paradigm = "auto";
 };
 
 struct GuidedModelFlags : ModelFlags {
@@ -45,10 +45,12 @@ void add_format_flags(CLI::App& command, ModelFlags& flags);
 void add_kv_cache_flag(CLI::App& command, std::string& kv_cache);
 /// --activations.
 void add_activations_flag(CLI::App& command, std::string& activations);
-/// --ignore-config-keys.
-void add_ignored_keys_flag(CLI::App& command, std::vector<std::string>& keys);
+/// --ignore-config-keys, --paradigm.
+void add_config_flags(CLI::App& command, ModelFlags& flags);
+/// What they choose.
+ConfigChoices config_choices(const ModelFlags& flags);
 /// --model, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
-/// --ignore-memory, --ignore-config-keys.
+/// --ignore-memory, --ignore-config-keys, --paradigm.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// What is known of a model before its weights are read.
@@ -57,7 +59,7 @@ struct ModelSource {
   ModelConfig config;
 };
 
-ModelSource find_model(const std::string& model, std::span<const std::string> ignored_config_keys = {});
+ModelSource find_model(const std::string& model, const ConfigChoices& choices = {});
 /// With RoPE scaled as --rope-scale says.
 ModelSource find_model(const ModelFlags& flags);
 

@@ -123,7 +123,7 @@ void add_pack_command(CLI::App& program) {
       ->required();
   command->add_option("-o,--out", flags->out, "A new folder")->required();
   add_format_flags(*command, *flags);
-  add_ignored_keys_flag(*command, flags->ignored_config_keys);
+  add_config_flags(*command, *flags);
   add_threads_flag(*command, flags->threads);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { pack_model(*flags); });

@@ -201,8 +201,7 @@ LogitReport check_logits(const QuantizeFlags& flags, const ModelSource& source) 
     return logits_of(load_model(plain, model), tokens);
   };
   const Buffer<float> original = run(flags.model, source);
-  const Buffer<float> quantised =
-      run(flags.out, {flags.out, read_config(flags.out, flags.ignored_config_keys)});
+  const Buffer<float> quantised = run(flags.out, {flags.out, read_config(flags.out, config_choices(flags))});
   return compare_logits(original, quantised, flags.tokens, source.config.vocab_size);
 }
 
@@ -285,7 +284,7 @@ void add_quantize_command(CLI::App& program) {
       ->add_option("--tokens", flags->tokens,
                    "How many of them, at most as many as the model has positions (default 64)")
       ->check(CLI::Range(1, 4096));
-  add_ignored_keys_flag(*command, flags->ignored_config_keys);
+  add_config_flags(*command, *flags);
   add_threads_flag(*command, flags->threads);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { quantize(*flags); });

@@ -29,6 +29,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct NamedParadigm {
+  Paradigm paradigm;
+  std::string_view name;
+};
+
+constexpr std::array<NamedParadigm, 5> kParadigms = {{{Paradigm::kCausal, "causal"},
+                                                      {Paradigm::kSlots, "slots"},
+                                                      {Paradigm::kMasked, "masked"},
+                                                      {Paradigm::kBlocks, "blocks"},
+                                                      {Paradigm::kUniform, "uniform"}}};
+
 std::string supported_architectures() {
   std::vector<std::string_view> names;
   for (const FamilyEntry& entry : families()) names.push_back(entry.architecture);
@@ -167,6 +178,40 @@ void read_own_form(const JsonObject& form, ModelConfig& config) {
   config.gguf_names = names == "gguf";
 }
 
+/// What "lacuna.paradigm" asks for and the family has turned the model into are the same.
+void check_paradigm(const JsonObject& json, const ModelConfig& config) {
+  if (!json.has("lacuna")) return;
+  const JsonObject own = json.object("lacuna");
+  for (const std::string& key : own.keys()) {
+    if (key != "paradigm") own.refuse(key, "paradigm alone");
+  }
+  const std::string name(name_of(config.paradigm()));
+  if (own.text("paradigm", name) != name) {
+    own.refuse("paradigm", fmt::format("\"{}\", which {} is", name, in_quotes(config.architecture)));
+  }
+}
+
+/// Only a model with masks to fill needs one, and has to have it.
+void check_mask(const FamilyEntry& family, const std::string& file, const fs::path& folder, bool is_chosen,
+                ModelConfig& config) {
+  const Paradigm paradigm = config.paradigm();
+  if (paradigm == Paradigm::kCausal && config.mask_id >= 0) {
+    if (!is_chosen) {
+      throw InputError(
+          "{}: the token with id {} is a mask, and {} is left to right; expected none, or a choice: "
+          "--paradigm "
+          "masked, or --paradigm causal to ignore it",
+          (folder / "tokenizer_config.json").string(), config.mask_id, family.architecture);
+    }
+    config.mask_id = -1;
+  }
+  const bool needs_mask = paradigm == Paradigm::kMasked || paradigm == Paradigm::kBlocks;
+  if (!needs_mask || config.mask_id >= 0) return;
+  throw InputError("{}: expected \"mask_token_id\"{}{}{}", file,
+                   family.mask_texts.empty() ? "" : ", or a token ", fmt::join(family.mask_texts, " or "),
+                   family.mask_texts.empty() ? "" : " in tokenizer_config.json");
+}
+
 /// Calls read(object) for the JSON object in `text`; an empty text is an absent file.
 template <typename Read>
 void read_if_present(std::string_view text, const fs::path& path, Read read) {
@@ -187,10 +232,26 @@ std::string_view text_of(const std::optional<MappedFile>& file) {
 
 }  // namespace
 
+std::string_view name_of(Paradigm paradigm) {
+  for (const NamedParadigm& known : kParadigms) {
+    if (known.paradigm == paradigm) return known.name;
+  }
+  expects(false, "every paradigm has a name");
+  return {};
+}
+
+std::optional<Paradigm> paradigm_named(std::string_view name) {
+  for (const NamedParadigm& known : kParadigms) {
+    if (known.name == name) return known.paradigm;
+  }
+  return {};
+}
+
 ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
-                              std::span<const std::string> ignored_keys) {
+                              const ConfigChoices& choices) {
   const std::string file = (folder / "config.json").string();
-  const nlohmann::json parsed = parse_json(texts.config, file);
+  nlohmann::json parsed = parse_json(texts.config, file);
+  if (choices.paradigm && parsed.is_object()) parsed["lacuna"] = {{"paradigm", name_of(*choices.paradigm)}};
   JsonObject json(parsed, file);
   json.track_reads();
   const FamilyEntry& family = find_family(json);
@@ -219,27 +280,25 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
     config.eos_id = class_eos;
     config.end_ids = {class_eos};
   }
-  refuse_unknown_keys(json, family.harmless_keys, ignored_keys);
+  check_paradigm(json, config);
+  refuse_unknown_keys(json, family.harmless_keys, choices.ignored_keys);
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
                   [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, family, config); });
-  if (config.block_causal && config.mask_id < 0) {
-    throw InputError("{}: expected \"mask_token_id\", or a token {} in tokenizer_config.json", file,
-                     fmt::join(family.mask_texts, " or "));
-  }
+  check_mask(family, file, folder, json.has("lacuna"), config);
   std::sort(config.end_ids.begin(), config.end_ids.end());
   config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());
   return config;
 }
 
-ModelConfig read_config(const fs::path& folder, std::span<const std::string> ignored_keys) {
-  if (GgufFile::is_gguf(folder)) return read_gguf_config(GgufFile::open(folder));
+ModelConfig read_config(const fs::path& folder, const ConfigChoices& choices) {
+  if (GgufFile::is_gguf(folder)) return read_gguf_config(GgufFile::open(folder), choices);
   const MappedFile config = MappedFile::open(folder / "config.json");
   const auto generation_config = open_if_present(folder / "generation_config.json");
   const auto tokenizer_config = open_if_present(folder / "tokenizer_config.json");
   return read_config_texts({.config = config.text(),
                             .generation_config = text_of(generation_config),
                             .tokenizer_config = text_of(tokenizer_config)},
-                           folder, ignored_keys);
+                           folder, choices);
 }
 
 void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim) {

@@ -27,6 +27,8 @@ struct RopeConfig {
   float beta_fast = 32;  ///< YaRN: pairs that turn more often than this in the old context keep their speed
   float beta_slow = 1;   ///< YaRN: pairs that turn less often than this are slowed by `factor`
   float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
+
+  bool operator==(const RopeConfig&) const = default;
 };
 
 /// Radians per position of each pair: [rotary_dim / 2], the first turns fastest. Rounded to f32 where the
@@ -56,6 +58,8 @@ struct MoeConfig {
   int64_t shared_ffn_dim = 0;    ///< inner width of an expert that every row passes, unweighted; 0: none
   int64_t first_dense_layers = 0;  ///< so many layers come first that are dense
   bool router_in_f32 = false;      ///< the router's product is in f32 even where matrices are bf16
+
+  bool operator==(const MoeConfig&) const = default;
 };
 
 /// GIDD's interpolating noise: at log-SNR l, a token is kept with probability sigmoid(l); otherwise it is
@@ -76,6 +80,11 @@ enum class Paradigm : uint8_t {
   kBlocks,   ///< block diffusion: blocks from left to right, masked positions of a block in any order
   kUniform,  ///< GIDD: blocks of random tokens or masks, any of which a step may replace
 };
+
+/// "causal", "slots", "masked", "blocks" or "uniform".
+std::string_view name_of(Paradigm paradigm);
+/// The reverse; empty for any other text.
+std::optional<Paradigm> paradigm_named(std::string_view name);
 
 /// All that a forward pass and a decoder need to know about a checkpoint. Every size has been checked to be
 /// positive, to fit the others and to be so small that products of any three fit in int64.
@@ -155,14 +164,23 @@ struct ModelConfig {
   int64_t num_expert_layers() const {
     return has_experts() ? std::max<int64_t>(num_layers - moe.first_dense_layers, 0) : 0;
   }
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+/// What a user says of a checkpoint whose config.json does not say it.
+struct ConfigChoices {
+  std::vector<std::string> ignored_keys = {};  ///< taken for harmless although they are not known
+  /// For architectures that models of several paradigms share. "lacuna": {"paradigm": NAME} in config.json
+  /// says the same.
+  std::optional<Paradigm> paradigm = {};
 };
 
 /// Reads config.json of a checkpoint folder, and generation_config.json and tokenizer_config.json if present.
 /// Throws InputError naming file, key, value and what was expected for anything that the forward pass would
 /// not compute as published, keys that are not known included. `folder` may be a GGUF file (see
 /// gguf_model.h).
-///   ignored_keys  of config.json, taken for harmless although they are not known
-ModelConfig read_config(const std::filesystem::path& folder, std::span<const std::string> ignored_keys = {});
+ModelConfig read_config(const std::filesystem::path& folder, const ConfigChoices& choices = {});
 
 /// The texts that read_config() takes from a folder; empty means that the file is absent.
 struct ConfigTexts {
@@ -173,6 +191,6 @@ struct ConfigTexts {
 
 /// Same as read_config(), from memory. `folder` only serves messages.
 ModelConfig read_config_texts(const ConfigTexts& texts, const std::filesystem::path& folder,
-                              std::span<const std::string> ignored_keys = {});
+                              const ConfigChoices& choices = {});
 
 }  // namespace lacuna

@@ -38,20 +38,21 @@ constexpr std::array kBookkeeping = std::to_array<std::string_view>(
 constexpr std::array kTrainingParts = std::to_array<std::string_view>(
     {"dropout", "pdrop", "initializer", "init_std", "_loss", "loss_", "aux_coef", "fuse_"});
 
-bool is_bookkeeping(std::string_view key) {
+}  // namespace
+
+bool is_bookkeeping_key(std::string_view key) {
   return key.starts_with("quantization_config.") ||  // what lacuna quantize and lacuna pack wrote
+         key.starts_with("auto_map.") ||
          std::find(kBookkeeping.begin(), kBookkeeping.end(), key) != kBookkeeping.end() ||
          std::any_of(kTrainingParts.begin(), kTrainingParts.end(),
                      [&](std::string_view part) { return key.find(part) != key.npos; });
 }
 
-}  // namespace
-
 void refuse_unknown_keys(const JsonObject& json, std::span<const std::string_view> harmless,
                          std::span<const std::string> ignored) {
   std::vector<std::string> unknown = json.unread_keys();
   std::erase_if(unknown, [&](const std::string& key) {
-    return is_bookkeeping(key) || std::find(harmless.begin(), harmless.end(), key) != harmless.end() ||
+    return is_bookkeeping_key(key) || std::find(harmless.begin(), harmless.end(), key) != harmless.end() ||
            std::find(ignored.begin(), ignored.end(), key) != ignored.end();
   });
   if (unknown.empty()) return;

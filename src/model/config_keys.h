@@ -9,6 +9,9 @@
 
 namespace lacuna {
 
+/// Whether a key changes no computation in any family: who wrote the file, storage, training, outputs.
+bool is_bookkeeping_key(std::string_view key);
+
 /// Throws InputError for a key of `json` that was not read, that `harmless` and the list of keys which change
 /// no computation in any family do not name, and that `ignored` does not name either. Such a key may belong
 /// to a mechanism that the forward pass does not have: a model that has it would run and write nonsense.

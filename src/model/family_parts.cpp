@@ -1,10 +1,26 @@
 #include "model/family_parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 
 namespace lacuna {
+namespace {
+
+bool has_name(std::string text, std::string_view lower_case_name) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text.find(lower_case_name) != std::string::npos;
+}
+
+}  // namespace
 
 ModelConfig read_transformers_sizes(const JsonObject& json) {
   ModelConfig config;
@@ -35,6 +51,34 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
 TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config,
                       TokenId fallback) {
   return static_cast<TokenId>(json.integer(key, {-1, config.vocab_size - 1}, fallback));
+}
+
+std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_list<Paradigm> known) {
+  if (!json.has("lacuna")) return {};
+  const JsonObject own = json.object("lacuna");
+  const std::optional<Paradigm> chosen = paradigm_named(own.text("paradigm"));
+  if (chosen && std::find(known.begin(), known.end(), *chosen) != known.end()) return chosen;
+  std::vector<std::string_view> names;
+  for (const Paradigm each : known) names.push_back(name_of(each));
+  own.refuse("paradigm", fmt::format("{}", fmt::join(names, " or ")));
+}
+
+bool says_its_name(const JsonObject& json, std::string_view lower_case_name) {
+  const auto says = [&](const std::string& text) { return has_name(text, lower_case_name); };
+  if (says(json.text("model_type", "")) || says(json.text("_name_or_path", ""))) return true;
+  if (!json.has("auto_map")) return false;
+  const JsonObject classes = json.object("auto_map");
+  constexpr std::array<const char*, 3> kModels = {"AutoConfig", "AutoModel", "AutoModelForCausalLM"};
+  return std::any_of(kModels.begin(), kModels.end(),
+                     [&](const char* key) { return says(classes.text(key, "")); });
+}
+
+bool folder_says_its_name(const JsonObject& json, std::string_view lower_case_name) {
+  std::filesystem::path folder = std::filesystem::path(json.file()).parent_path();
+  // A download is in models--ORG--NAME/snapshots/REVISION.
+  const std::filesystem::path outer = folder.parent_path();
+  if (outer.filename() == "snapshots") folder = outer.parent_path();
+  return has_name(folder.filename().string(), lower_case_name);
 }
 
 TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer)) {

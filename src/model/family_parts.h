@@ -1,6 +1,10 @@
 // What the families' files share with each other and with families.cpp; nobody else includes this.
 #pragma once
 
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
 #include "base/json.h"
 #include "model/config.h"
 #include "model/families.h"
@@ -21,6 +25,8 @@ FamilyEntry qwen3_moe_family();
 FamilyEntry sdar_moe_family();
 FamilyEntry rnd1_family();
 FamilyEntry coda_family();
+FamilyEntry a2d_qwen2_family();
+FamilyEntry a2d_qwen3_family();
 
 // Far above any published model, and so small that no product of three overflows.
 constexpr Range<int64_t> kLayerCount{1, 1024};
@@ -51,6 +57,14 @@ ModelConfig read_qwen3_attention(const JsonObject& json);
 ModelConfig read_qwen3_block(const JsonObject& json);
 void turn_block_causal(ModelConfig& config, int64_t block_length);
 constexpr int64_t kUsualSdarBlock = 4;  // the published checkpoints on the hub do not say
+
+/// What --paradigm or "lacuna": {"paradigm": ...} chooses of these; empty where neither is given.
+std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_list<Paradigm> known);
+/// Whether the file says that it is of a model with this in its name: in "model_type", "_name_or_path" or the
+/// classes of "auto_map". Letters' case does not matter.
+bool says_its_name(const JsonObject& json, std::string_view lower_case_name);
+/// The same of the checkpoint's folder, or the repository that it was downloaded from.
+bool folder_says_its_name(const JsonObject& json, std::string_view lower_case_name);
 
 /// Module names of the transformers library: model.layers.N.self_attn.q_proj and its like.
 TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer));

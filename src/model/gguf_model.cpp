@@ -97,16 +97,17 @@ std::string gguf_config_text(const GgufFile& file) {
     const auto head_dim = config["head_dim"].get<int64_t>();
     keys.integer("rope.dimension_count", {head_dim, head_dim});
   }
+  if (file.has("general.name")) config["_name_or_path"] = file.text("general.name");
   add_rope_scaling(file, keys, config);
   add_token_ids(file, dialect, config);
   return text_of(config);
 }
 
-ModelConfig read_gguf_config(const GgufFile& file) {
+ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices) {
   const std::string config_text = gguf_config_text(file);
   const std::string tokens_text = text_of(special_tokens(file, gguf_rows(file, "token_embd.weight")));
-  ModelConfig config =
-      read_config_texts({.config = config_text, .tokenizer_config = tokens_text}, file.name());
+  ModelConfig config = read_config_texts({.config = config_text, .tokenizer_config = tokens_text},
+                                         file.name(), {.paradigm = choices.paradigm});
   config.gguf_names = true;
   GgufKeys(file).expect("attention.causal", config.causal);
   const std::string shift = "diffusion.shift_logits";

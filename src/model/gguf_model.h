@@ -16,7 +16,7 @@ std::string gguf_config_text(const GgufFile& file);
 
 /// The config of a GGUF file of a family with a GgufDialect. Its keys are put as the config.json of the same
 /// model would have them, and read and checked as that is. Throws InputError.
-ModelConfig read_gguf_config(const GgufFile& file);
+ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices = {});
 
 /// Names as llama.cpp's converters give them.
 TensorNames gguf_tensor_names(std::string_view family);

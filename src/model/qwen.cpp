@@ -96,21 +96,53 @@ void turn_block_causal(ModelConfig& config, int64_t block_length) {
 
 namespace {
 
+/// Open-dCoder's class is Qwen2's, and so is all of its file but for the mask, which may be in the tokenizer
+/// alone.
 ModelConfig read_qwen2(const JsonObject& json) {
   ModelConfig config = read_qwen2_block(json);
-  config.plans_slots = config.mask_id >= 0;
+  const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kCausal, Paradigm::kMasked});
+  const bool is_named = says_its_name(json, "open-dcoder") || folder_says_its_name(json, "open-dcoder");
+  if (chosen == Paradigm::kMasked || (!chosen && is_named)) {
+    config.causal = false;
+    config.shifted_logits = true;
+  } else if (chosen == Paradigm::kCausal) {
+    config.mask_id = -1;
+  } else if (config.mask_id >= 0) {
+    json.refuse(
+        "mask_token_id",
+        "none, as the class is left to right, or a choice: --paradigm masked runs it as Open-dCoder is "
+        "run, --paradigm causal without its mask");
+  }
   return config;
 }
 
+/// ReFusion's class is Qwen3's; a mask token alone does not make a model one of ReFusion's.
 ModelConfig read_qwen3(const JsonObject& json) {
   ModelConfig config = read_qwen3_block(json);
-  config.plans_slots = config.mask_id >= 0;
+  const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kCausal, Paradigm::kSlots});
+  if (chosen == Paradigm::kCausal) config.mask_id = -1;
+  if (config.mask_id < 0) return config;
+  if (!chosen && !says_its_name(json, "refusion")) {
+    json.refuse(
+        "mask_token_id",
+        "none, as the class is left to right, or a choice: --paradigm slots runs it as ReFusion is run, "
+        "--paradigm causal without its mask");
+  }
+  config.plans_slots = true;
   return config;
 }
 
 ModelConfig read_sdar(const JsonObject& json) {
   ModelConfig config = read_qwen3_block(json);
   turn_block_causal(config, json.integer("block_size", kPositionCount, kUsualSdarBlock));
+  constexpr int64_t kIdlmBlock = 3;
+  const bool is_idlm =
+      config.block_length == kIdlmBlock || says_its_name(json, "i-dlm") || says_its_name(json, "idlm");
+  if (is_idlm && !read_paradigm(json, {Paradigm::kBlocks})) {
+    json.refuse("block_size",
+                "SDAR's: I-DLM's files have its class and blocks of 3, and are left to right, which is not "
+                "supported; --paradigm blocks runs the file as SDAR is run");
+  }
   return config;
 }
 
@@ -169,7 +201,7 @@ constexpr PublishedConfig kPublishedQwen3[] = {
       "hidden_size": 4096, "intermediate_size": 12288,
       "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
       "vocab_size": 151671, "tie_word_embeddings": false, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "slots"},
       "mask_token_id": 151670, "bos_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
 };
 
@@ -213,6 +245,7 @@ constexpr std::string_view kHarmlessSdar[] = {"debug",         "ep_size",       
 constexpr std::string_view kHarmlessFastDllm[] = {"complementary_mask", "conplemenrary_mask", "mask_token",
                                                   "max_window_layers", "sliding_window"};
 constexpr std::string_view kSdarMasks[] = {"<|MASK|>", "<MASK>"};
+constexpr std::string_view kOpenDcoderMasks[] = {"<M>"};
 constexpr std::string_view kFastDllmMasks[] = {"|<MASK>|"};
 constexpr std::string_view kQwen2Types[] = {"qwen2"};
 constexpr std::string_view kQwen3Types[] = {"qwen3", "refusion"};
@@ -227,6 +260,8 @@ FamilyEntry qwen2_family() {
       .architecture = "Qwen2ForCausalLM",
       .read_config = read_qwen2,
       .tensors = transformers_tensors(transformers_layer),
+      .mask_texts = kOpenDcoderMasks,
+      .default_unmask = "entropy",
       .gguf =
           GgufDialect{
               .architecture = "qwen2",

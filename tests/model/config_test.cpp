@@ -114,6 +114,11 @@ json with(json config, const std::string& key, const json& value) {
   return config;
 }
 
+/// "lacuna": {"paradigm": name}, as --paradigm adds it.
+json as(const json& config, const std::string& paradigm) {
+  return with(config, "lacuna", {{"paradigm", paradigm}});
+}
+
 /// The message names file, key and value, and what was expected.
 void expect_refused(const json& base, const std::string& key, const json& value, const std::string& text) {
   EXPECT_THAT([&] { read(with(base, key, value)); },
@@ -345,7 +350,7 @@ TEST(Config, ReadsQwen) {
   EXPECT_EQ(qwen3.kv_dim(), 256);
 
   const ModelConfig refusion =
-      read(with(with(dense("Qwen3ForCausalLM"), "head_dim", 32), "mask_token_id", 98));
+      read(as(with(with(dense("Qwen3ForCausalLM"), "head_dim", 32), "mask_token_id", 98), "slots"));
   EXPECT_EQ(refusion.head_dim, 32);
   EXPECT_EQ(refusion.mask_id, 98);
   EXPECT_TRUE(read(with(dense("Qwen3ForCausalLM"), "attention_bias", true)).attn_output_bias);
@@ -365,6 +370,15 @@ TEST(Config, ReadsSdarAndFindsItsMaskWhereverItIsNamed) {
   const std::string tokenizer = R"({"added_tokens_decoder": {"97": {"content": "<|MASK|>"}}})";
   EXPECT_EQ(read_config_texts({.config = hub, .tokenizer_config = tokenizer}, "hub").mask_id, 97);
   EXPECT_THROW(read_config_texts({.config = hub}, "hub"), InputError);
+}
+
+TEST(Config, RefusesIdlmUnderSdarsClass) {
+  const json base = with(dense("SDARForCausalLM"), "mask_token_id", 98);
+  expect_refused(base, "block_size", 3, "I-DLM");
+  EXPECT_THAT([&] { read(with(base, "_name_or_path", "yifanyu/I-DLM-8B")); },
+              ThrowsMessage<InputError>(HasSubstr("--paradigm blocks")));
+  const json chosen = with(with(base, "block_size", 3), "lacuna", {{"paradigm", "blocks"}});
+  EXPECT_EQ(read(chosen).block_length, 3);
 }
 
 TEST(Config, ReadsFastDllm) {
@@ -528,9 +542,78 @@ TEST(Config, TurnsWholeHeadsUnlessTheFileSaysOtherwise) {
   EXPECT_EQ(read(dense("Qwen3ForCausalLM")).rotary_dim, 128);
 }
 
-TEST(Config, TakesAQwen3ModelWithAMaskTokenForReFusion) {
-  EXPECT_TRUE(read(with(dense("Qwen3ForCausalLM"), "mask_token_id", 98)).plans_slots);
-  EXPECT_FALSE(read(dense("Qwen3ForCausalLM")).plans_slots);
+TEST(Config, TakesAQwen3ModelForReFusionWhereItSaysSo) {
+  const json base = with(dense("Qwen3ForCausalLM"), "mask_token_id", 98);
+  expect_refused(dense("Qwen3ForCausalLM"), "mask_token_id", 98,
+                 "--paradigm slots runs it as ReFusion is run, --paradigm causal without its mask");
+  EXPECT_EQ(read(with(base, "model_type", "refusion")).paradigm(), Paradigm::kSlots);
+  EXPECT_EQ(read(with(base, "_name_or_path", "GSAI-ML/ReFusion")).paradigm(), Paradigm::kSlots);
+  const json classes = {{"AutoModelForCausalLM", "modeling_refusion.Qwen3ForCausalLM"}};
+  EXPECT_EQ(read(with(base, "auto_map", classes)).paradigm(), Paradigm::kSlots);
+  EXPECT_EQ(read(as(base, "slots")).paradigm(), Paradigm::kSlots);
+  EXPECT_EQ(read(as(base, "slots")).mask_id, 98);
+  EXPECT_EQ(read(as(base, "causal")).paradigm(), Paradigm::kCausal);
+  EXPECT_EQ(read(as(base, "causal")).mask_id, -1);
+  EXPECT_EQ(read(dense("Qwen3ForCausalLM")).paradigm(), Paradigm::kCausal);
+}
+
+TEST(Config, RefusesAParadigmThatTheArchitectureDoesNotHave) {
+  const auto expect = [](const json& config, const std::string& text) {
+    EXPECT_THAT([&] { read(config); },
+                ThrowsMessage<InputError>(AllOf(HasSubstr("\"lacuna.paradigm\""), HasSubstr(text))));
+  };
+  expect(as(llada(), "blocks"), "is \"blocks\"; expected \"masked\", which \"LLaDAModelLM\" is");
+  expect(as(dense("Qwen3ForCausalLM"), "slots"), "expected \"causal\"");  // without a mask
+  expect(as(dense("Qwen3ForCausalLM"), "masked"), "expected causal or slots");
+  expect(as(dense("A2DQwen3LMHeadModel"), "any"), "expected masked or blocks");
+  EXPECT_EQ(read(as(llada(), "masked")).paradigm(), Paradigm::kMasked);
+  EXPECT_THAT(
+      [] {
+        read(with(llada(), "lacuna", {{"unmask", "entropy"}}));
+      },
+      ThrowsMessage<InputError>(HasSubstr("\"lacuna.unmask\"")));
+}
+
+TEST(Config, RunsOpenDcoderAsAMaskedModelAndNoOtherQwen2) {
+  const json base = dense("Qwen2ForCausalLM");
+  const json tokenizer = {{"added_tokens_decoder", {{"97", {{"content", "<M>"}}}}}};
+  const ModelConfig coder = read(as(base, "masked"), {}, tokenizer);
+  EXPECT_EQ(coder.paradigm(), Paradigm::kMasked);
+  EXPECT_TRUE(coder.shifted_logits && coder.qkv_bias);
+  EXPECT_EQ(coder.mask_id, 97);
+  EXPECT_EQ(read(with(base, "_name_or_path", "fredzzp/open-dcoder-0.5B"), {}, tokenizer).mask_id, 97);
+  EXPECT_THAT([&] { read(base, {}, tokenizer); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("folder/tokenizer_config.json: the token with id 97"),
+                                              HasSubstr("--paradigm masked"))));
+  EXPECT_EQ(read(as(base, "causal"), {}, tokenizer).mask_id, -1);
+  expect_refused(base, "mask_token_id", 98, "--paradigm masked");
+  EXPECT_THAT([&] { read(as(base, "masked")); },
+              ThrowsMessage<InputError>(HasSubstr("a token <M> in tokenizer_config.json")));
+}
+
+TEST(Config, AsksHowATinyA2dModelWasTrainedUnlessItsNameSays) {
+  const json tokenizer = {{"added_tokens_decoder", {{"97", {{"content", "<|mask|>"}}}}}};
+  const std::string token_text = tokenizer.dump();
+  for (const char* const architecture : {"A2DQwen2LMHeadModel", "A2DQwen3LMHeadModel"}) {
+    const json base = dense(architecture);
+    EXPECT_THAT(
+        [&] { read(base, {}, tokenizer); },
+        ThrowsMessage<InputError>(HasSubstr("--paradigm masked (MDLM) or --paradigm blocks (BD3LM)")));
+    const ModelConfig masked = read(as(base, "masked"), {}, tokenizer);
+    EXPECT_EQ(masked.paradigm(), Paradigm::kMasked);
+    EXPECT_FALSE(masked.shifted_logits);
+    EXPECT_EQ(masked.mask_id, 97);
+    const ModelConfig blocks = read(as(base, "blocks"), {}, tokenizer);
+    EXPECT_EQ(blocks.paradigm(), Paradigm::kBlocks);
+    EXPECT_EQ(blocks.block_length, 32);
+    const auto in = [&](const char* folder) {
+      return read_config_texts({.config = base.dump(), .tokenizer_config = token_text}, folder).paradigm();
+    };
+    EXPECT_EQ(in("hub/models--dllm-hub--Qwen3-0.6B-diffusion-mdlm-v0.1/snapshots/0a1b"), Paradigm::kMasked);
+    EXPECT_EQ(in("bd3lm/Qwen3-0.6B-diffusion-MDLM"), Paradigm::kMasked) << "the folder's own name decides";
+    EXPECT_EQ(in("Qwen3-0.6B-diffusion-bd3lm-v0.1"), Paradigm::kBlocks);
+    EXPECT_THROW(in("mdlm-or-bd3lm"), InputError);
+  }
 }
 
 TEST(Config, RefusesQwenVariantsThatItWouldComputeWrongly) {
@@ -677,10 +760,10 @@ TEST(Config, SaysHowToRunAModelWhoseKeysAreNotKnown) {
                                         "(--ignore-config-keys new_switch,soft_cap runs "
                                         "it nevertheless)"));
   const std::vector<std::string> one = {"soft_cap"};
-  EXPECT_THAT([&] { read_config_texts({.config = text}, "folder", one); },
+  EXPECT_THAT([&] { read_config_texts({.config = text}, "folder", {.ignored_keys = one}); },
               ThrowsMessage<InputError>(HasSubstr("\"new_switch\" is not known")));
   const std::vector<std::string> both = {"soft_cap", "new_switch"};
-  EXPECT_EQ(read_config_texts({.config = text}, "folder", both).num_layers, 2);
+  EXPECT_EQ(read_config_texts({.config = text}, "folder", {.ignored_keys = both}).num_layers, 2);
 }
 
 TEST(Config, RefusesUnknownKeysOfTheObjectsThatItReads) {

@@ -24,14 +24,14 @@
 namespace lacuna {
 
 inline const std::vector<std::string>& golden_families() {
-  static const std::vector<std::string> names = {"llada", "llada_moe", "dream", "qwen2",
-                                                 "qwen3", "qwen3_moe", "rnd1",  "coda"};
+  static const std::vector<std::string> names = {"llada",     "llada_moe", "dream", "qwen2",    "qwen3",
+                                                 "qwen3_moe", "rnd1",      "coda",  "a2d_qwen3"};
   return names;
 }
 
 /// Block diffusion: the logits alone, in the blocks that tokens.json says.
 inline const std::vector<std::string>& golden_block_families() {
-  static const std::vector<std::string> names = {"fast_dllm", "llada2", "sdar_moe"};
+  static const std::vector<std::string> names = {"fast_dllm", "llada2", "sdar_moe", "a2d_qwen2"};
   return names;
 }
 

@@ -20,13 +20,12 @@ import numpy as np
 
 import sample_text
 import small_tokenizers
-from models import BLOCK_FAMILIES, FAMILIES, SHIFTED_FAMILIES
+from models import BLOCK_FAMILIES, FAMILIES, LLADA_FAMILIES, SHIFTED_FAMILIES
 from random_checkpoints import END_OF_TURN, make_checkpoint, special_ids
 from samplers import NoProgress, decode
 
 LOGITS_TOLERANCE = 2e-3
 ROUTER_TOLERANCE = 5e-6  # an expert chosen by less than this in probability may be another one in float32
-LLADA = ("llada", "llada_moe")
 
 
 class Refused(RuntimeError):
@@ -113,7 +112,7 @@ class Engine:
 
 def flags(family, setting):
     """Command-line flags of one setting."""
-    if family not in (*LLADA, *SHIFTED_FAMILIES):
+    if family not in (*LLADA_FAMILIES, *SHIFTED_FAMILIES):
         return ["--gen-length", setting["gen_length"], "--ignore-eos"]
     default = "maskgit" if family in SHIFTED_FAMILIES else "low-confidence"
     out = ["--gen-length", setting["gen_length"], "--unmask", setting.get("rule", default)]
@@ -174,7 +173,7 @@ CAUSAL_SETTINGS = [("plain", "plain", {"gen_length": 24}), ("plain", "plain", {"
 def settings_of(family):
     if family in BLOCK_FAMILIES:
         return []
-    return LLADA_SETTINGS if family in LLADA else DREAM_SETTINGS if family in SHIFTED_FAMILIES else CAUSAL_SETTINGS
+    return LLADA_SETTINGS if family in LLADA_FAMILIES else DREAM_SETTINGS if family in SHIFTED_FAMILIES else CAUSAL_SETTINGS
 
 
 def make_prompt(model, kind, rng):

@@ -31,6 +31,7 @@ ARCHITECTURES = {
     "dream": ("dream", gguf.MODEL_ARCH.DREAM),
     "qwen2": ("qwen2", gguf.MODEL_ARCH.QWEN2),
     "qwen3": ("qwen3", gguf.MODEL_ARCH.QWEN3),
+    "qwen3_moe": ("qwen3moe", gguf.MODEL_ARCH.QWEN3MOE),
     "llada2": ("llada2", gguf.MODEL_ARCH.BAILINGMOE2),  # which has Ling 2.0's layout
 }
 SHIPPED = ("mini-dream", "mini-qwen", "mini-qwen3", "mini-llada2")
@@ -203,6 +204,8 @@ def random_sizes(family, rng):
 def random_checkpoint(family, rng):
     """(config, {published name: values})"""
     sizes = random_sizes(family, rng)
+    if family == "qwen3_moe":
+        sizes["rescaled"] = True  # which the architecture's name stands for
     config = make_config(family, sizes)
     if family == "llada2":
         mask = special_ids(family, sizes["vocab"])[MASK[family]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models import BLOCK_FAMILIES, FAMILIES, SEEDED, SHIFTED_FAMILIES, Model
+from models import BLOCK_FAMILIES, FAMILIES, LLADA_FAMILIES, SEEDED, SHIFTED_FAMILIES, Model
 from random_checkpoints import END_OF_TURN, MASK, make_checkpoint, special_ids
 from samplers import NoProgress, decode
 
@@ -35,6 +35,8 @@ MODELS = {  # dimensions, storage
     "rnd1": ({"theta": 1e6, "eps": 1e-6, "heads": 4, "ffn": 13, "experts": 6, "experts_per_token": 3,
               "rescaled": True}, "bf16"),
     "coda": ({"theta": 1e6, "eps": 1e-6, "heads": 4}, "bf16"),
+    "a2d_qwen3": ({"theta": 1e6, "eps": 1e-6, "heads": 4, "tied": True}, "bf16"),
+    "a2d_qwen2": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1, "tied": True}, "bf16"),
 }
 BLOCK_LENGTH = 7
 # (what the run must show, setting). plain: no mask token is left; holes: masks in the prompt; ends: end tokens would
@@ -170,8 +172,8 @@ def make_family(folder, family):
     eot_id = special_ids(family, vocab)[END_OF_TURN[family]]
     # Filtered entropies of normed q and k nearly always come close somewhere: no prompt suits those settings.
     settings = CAUSAL
-    if family in ("llada", "llada_moe"):
-        settings = LLADA
+    if family in LLADA_FAMILIES:
+        settings = LLADA if family != "a2d_qwen3" else LLADA[:5] + LLADA[11:13]
     elif family in SHIFTED_FAMILIES:
         settings = DREAM if family == "dream" else DREAM[:5]
     entries = [find_decode(model, kind, setting, rng, eot_id) for kind, setting in settings]

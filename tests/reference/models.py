@@ -18,8 +18,10 @@ with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). 
     sdar_moe    Qwen3          none     per head   block-causal    experts     (SDAR-30B-A3B, JetAstra/SDAR)
     rnd1        Qwen3          none     per head   bidirectional   experts     (RND1, RadicalNumerics/RND1)
     coda        Qwen3          none     per head   bidirectional   dense       (CoDA, SalesforceAIResearch/CoDA)
+    a2d_qwen3   Qwen3          none     per head   bidirectional   dense       (Tiny-A2D, ZHZisZZ/dllm: MDLM)
+    a2d_qwen2   Qwen2          q, k, v  none       block-causal    dense       (Tiny-A2D, ZHZisZZ/dllm: BD3LM)
 
-The experts of these three are weighted by the softmax over the chosen ones where norm_topk_prob says so, LLaDA-MoE's by
+The experts of the last families are weighted by the softmax over the chosen ones where norm_topk_prob says so, LLaDA-MoE's by
 the softmax over all.
 
 Block-causal: blocks of `block_length` rows, a row sees its own block and those before. LLaDA2 (inclusionAI) is
@@ -40,12 +42,14 @@ import numpy as np
 
 import safetensors_io
 
-FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda")
-BLOCK_FAMILIES = ("fast_dllm", "llada2", "sdar_moe")
+FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda", "a2d_qwen3")
+BLOCK_FAMILIES = ("fast_dllm", "llada2", "sdar_moe", "a2d_qwen2")
 # Seeds are places in this list: new families join at its end.
-SEEDED = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "fast_dllm", "llada2", "qwen3_moe", "sdar_moe", "rnd1", "coda")
+SEEDED = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "fast_dllm", "llada2", "qwen3_moe", "sdar_moe", "rnd1", "coda",
+          "a2d_qwen3", "a2d_qwen2")
 EXPERT_FAMILIES = ("llada_moe", "qwen3_moe", "sdar_moe", "rnd1")  # in every layer
-QK_NORM_FAMILIES = ("qwen3", "llada_moe", "qwen3_moe", "sdar_moe", "rnd1", "coda")
+QK_NORM_FAMILIES = ("qwen3", "llada_moe", "qwen3_moe", "sdar_moe", "rnd1", "coda", "a2d_qwen3")
+LLADA_FAMILIES = ("llada", "llada_moe", "a2d_qwen3")  # decoded as LLaDA is
 SHIFTED_FAMILIES = ("dream", "rnd1", "coda")  # decoded as Dream is
 ARCHITECTURES = {
     "LLaDAModelLM": "llada",
@@ -60,6 +64,8 @@ ARCHITECTURES = {
     "SDARMoeForCausalLM": "sdar_moe",
     "RND1LM": "rnd1",
     "CoDALanguageModel": "coda",
+    "A2DQwen3LMHeadModel": "a2d_qwen3",
+    "A2DQwen2LMHeadModel": "a2d_qwen2",
 }
 
 
@@ -119,6 +125,8 @@ def read_shape(config):
         blocks = {"block_length": config.get("bd_size", 32)}
     if family == "sdar_moe":
         blocks = {"block_length": config.get("block_size", 4)}
+    if family == "a2d_qwen2":
+        blocks = {"block_length": 32}
     if family == "llada2":
         blocks = {"block_length": config.get("block_length", 32),
                   "rotary_dim": int(head_dim * config["partial_rotary_factor"])}

@@ -29,12 +29,16 @@ SPECIALS = {
     "sdar_moe": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|MASK|>"],
     "rnd1": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "coda": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "a2d_qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "a2d_qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
 }
 MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "fast_dllm": "|<MASK>|",
-        "llada2": "<|mask|>", "sdar_moe": "<|MASK|>", "rnd1": "<|mask|>", "coda": "<|mask|>"}
+        "llada2": "<|mask|>", "sdar_moe": "<|MASK|>", "rnd1": "<|mask|>", "coda": "<|mask|>",
+        "a2d_qwen3": "<|mask|>", "a2d_qwen2": "<|mask|>"}
 END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|im_end|>", "qwen2": "<|im_end|>",
                "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>", "qwen3_moe": "<|im_end|>",
-               "sdar_moe": "<|im_end|>", "rnd1": "<|im_end|>", "coda": "<|im_end|>"}
+               "sdar_moe": "<|im_end|>", "rnd1": "<|im_end|>", "coda": "<|im_end|>", "a2d_qwen3": "<|im_end|>",
+               "a2d_qwen2": "<|im_end|>"}
 DEAD_ROWS = 3
 
 
@@ -63,7 +67,7 @@ def random_dims(family, rng):
         "vocab": int(rng.choice([151, 257, 331, 517])),
         "theta": {"llada": 5e5, "llada_moe": 5e4}.get(family, 1e6) if rng.random() < 0.7 else 1e4,
         "eps": 1e-5 if family in ("llada", "llada_moe") else 1e-6,
-        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "coda") and rng.random() < 0.4),
+        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "coda", "a2d_qwen3", "a2d_qwen2") and rng.random() < 0.4),
     }
     if family in EXPERT_FAMILIES:
         dims["experts"] = int(rng.choice([4, 7, 8]))
@@ -164,6 +168,13 @@ def make_config(family, dims):
         return config | {"architectures": ["RND1LM"], "model_type": "rnd1", "mask_token_id": ids[MASK[family]],
                          "moe_backend": "hf", "num_diffusion_steps": 256, "rope_scaling": False,
                          "sliding_window": False}
+    if family == "a2d_qwen3":
+        return config | {"architectures": ["A2DQwen3LMHeadModel"], "model_type": "a2d-qwen3", "attention_bias": False,
+                         "head_dim": dims["head_dim"], "layer_types": ["full_attention"] * dims["layers"],
+                         "mask_token_id": ids[MASK[family]], "lacuna": {"paradigm": "masked"}}
+    if family == "a2d_qwen2":
+        return config | {"architectures": ["A2DQwen2LMHeadModel"], "model_type": "a2d-qwen2",
+                         "_name_or_path": "Qwen2.5-Coder-0.5B-Instruct-diffusion-bd3lm-v0.1"}
     if family == "coda":
         return config | {"architectures": ["CoDALanguageModel"], "model_type": "CoDA", "attention_bias": False,
                          "head_dim": dims["head_dim"], "mask_token_id": ids[MASK[family]]}
@@ -271,7 +282,7 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
             tensors[layer + "input_layernorm.weight"] = norm(hidden)
             for name, rows, gain in (("q", q, attention_gain), ("k", kv, 1.0), ("v", kv, 2.0)):
                 tensors[f"{attn}{name}_proj.weight"] = linear(rows, hidden, gain)
-                if family in ("dream", "qwen2", "fast_dllm"):
+                if family in ("dream", "qwen2", "fast_dllm", "a2d_qwen2"):
                     tensors[f"{attn}{name}_proj.bias"] = rng.standard_normal(rows) * 0.5
             tensors[attn + "o_proj.weight"] = linear(hidden, q, 2.0)
             if family in QK_NORM_FAMILIES:
@@ -355,6 +366,7 @@ def make_refusion_checkpoint(folder, seed):
 
     def edit(config, tensors):
         config["mask_token_id"] = ids["<|mask|>"]
+        config["auto_map"] = {"AutoModelForCausalLM": "modeling_qwen3_refusion.Qwen3ForCausalLM"}
         embedding, head = tensors["model.embed_tokens.weight"], tensors["lm_head.weight"]
         shared = rng.standard_normal(embedding.shape[1])
         tensors["model.embed_tokens.weight"] = embedding + strength * shared

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models import SHIFTED_FAMILIES, softmax
+from models import LLADA_FAMILIES, SHIFTED_FAMILIES, softmax
 
 
 class NoProgress(RuntimeError):
@@ -352,7 +352,7 @@ def decode(model, prompt, setting, eot_id=None, network=None):
     """Runs one setting: a dict with gen_length and, as far as the family has them, steps, block_length, rule,
     cfg_scale, logits_eos_inf, confidence_eos_eot_inf, top_p, top_k, eps."""
     family = model.shape.family
-    if family in ("llada", "llada_moe"):
+    if family in LLADA_FAMILIES:
         return llada_generate(model, prompt, eot_id=eot_id, network=network, **setting)
     if family in SHIFTED_FAMILIES:
         return dream_generate(model, prompt, network=network, **setting)

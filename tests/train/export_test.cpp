@@ -298,7 +298,9 @@ TEST_F(ConfigTest, OfAGiddModelHasThePublishedScalesAndNamesItsMask) {
 TEST_F(ConfigTest, OfARefusionModelIsThatOfAQwen3ModelWithAMaskToken) {
   nlohmann::ordered_json config = config_json(shape(Family::kRefusion), bpe_);
   EXPECT_EQ(config["mask_token_id"], bpe_.mask_id());
+  EXPECT_EQ(config["lacuna"]["paradigm"], "slots");
   config.erase("mask_token_id");
+  config.erase("lacuna");
   EXPECT_EQ(nlohmann::json(config), nlohmann::json(config_json(shape(Family::kQwen3), bpe_)));
   EXPECT_EQ(config["architectures"], nlohmann::json({"Qwen3ForCausalLM"}));
 }
