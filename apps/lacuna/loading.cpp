@@ -237,7 +237,7 @@ ModelSource find_model(const std::string& model, const ConfigChoices& choices) {
     return source;
   }
   const std::filesystem::path folder = locate_model(model);
-  return {folder, read_config(folder, choices)};
+  return {folder, read_config(folder, choices), choices.paradigm};
 }
 
 ModelSource find_model(const ModelFlags& flags) {

@@ -57,6 +57,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags);
 struct ModelSource {
   std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
   ModelConfig config;
+  std::optional<Paradigm> chosen_paradigm = {};  ///< by --paradigm; a copy's config.json has to say it
 };
 
 ModelSource find_model(const std::string& model, const ConfigChoices& choices = {});

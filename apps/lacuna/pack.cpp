@@ -74,6 +74,7 @@ void write_texts(const ModelSource& source, const WeightFormats& formats, const 
                                    {"version", kPanelVersion},
                                    {"dtype", name_of(formats.dtype)},
                                    {"names", source.config.gguf_names ? "gguf" : "published"}};
+  if (source.chosen_paradigm) config["lacuna"] = {{"paradigm", name_of(*source.chosen_paradigm)}};
   write_text_file(folder / "config.json", config.dump(2) + '\n');
   if (!GgufFile::is_gguf(source.folder)) return copy_companions(source.folder, folder);
   const GgufFile file = GgufFile::open(source.folder);

@@ -121,6 +121,7 @@ void write_config(const fs::path& from, const fs::path& to, const QuantizeFlags&
                                    {"version", 1},
                                    {"weights", flags.to},
                                    {"head_weights", flags.head_weights}};
+  if (flags.paradigm != "auto") config["lacuna"] = {{"paradigm", flags.paradigm}};
   write_text_file(to / "config.json", config.dump(2) + '\n');
 }
 

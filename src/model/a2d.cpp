@@ -52,7 +52,7 @@ constexpr PublishedConfig kPublishedA2dQwen3[] = {
       "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})"},
 };
 
-// Of no effect where "use_sliding_window" is false, as it must be.
+// Without effect where "use_sliding_window" is false, as it must be.
 constexpr std::string_view kHarmlessA2d[] = {"max_window_layers", "sliding_window"};
 constexpr std::string_view kA2dMasks[] = {"<|mask|>"};
 constexpr std::string_view kA2dQwen2Types[] = {"a2d-qwen2"};

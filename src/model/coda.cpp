@@ -21,7 +21,7 @@ constexpr PublishedConfig kPublishedCoda[] = {
       "rope_theta": 1000000, "rms_norm_eps": 1e-06, "mask_token_id": 151669})"},
 };
 
-// Of no effect where "use_sliding_window" is false, as it must be; how it was trained.
+// Without effect where "use_sliding_window" is false, as it must be; how it was trained.
 constexpr std::string_view kHarmlessCoda[] = {"mask_block_sizes", "max_window_layers", "sliding_window"};
 constexpr std::string_view kCodaTypes[] = {"coda"};
 

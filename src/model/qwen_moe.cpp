@@ -90,8 +90,8 @@ constexpr PublishedConfig kPublishedRnd1[] = {
       "mask_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
 };
 
-// Of dense layers, which the file has none of; of no effect where "use_sliding_window" is false, as it must
-// be.
+// The width of dense layers, of which there are none; without effect where "use_sliding_window" is false, as
+// it must be.
 constexpr std::string_view kHarmlessQwen3Moe[] = {"intermediate_size", "max_window_layers", "sliding_window"};
 // And the framework that SDAR was trained with; its kernels compute the same.
 constexpr std::string_view kHarmlessSdarMoe[] = {
