@@ -218,8 +218,7 @@ void add_config_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option(
           "--paradigm", flags.paradigm,
-          "How a model was trained whose files do not say: causal, slots (ReFusion), masked or blocks "
-          "(default auto)")
+          "Paradigm, where files do not say: causal, slots (ReFusion), masked or blocks (default auto)")
       ->check(CLI::IsMember({"auto", "causal", "slots", "masked", "blocks"}));
 }
 
