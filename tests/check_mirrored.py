@@ -10,6 +10,7 @@ import sys
 
 # Pattern of sources below src/, without suffix, and the tests that cover them. The first match is used.
 ELSEWHERE = {
+    "backend/cuda/simt/*": "tests/backend/cuda/simulator_test.cpp",  # and planted_faults_test.cpp
     "base/clock": "",  # wraps std::chrono
     "base/overloaded": "",  # wraps std::visit
     "base/token": "",  # one alias

@@ -1,0 +1,48 @@
+// All that a kernel may call, by the same names for both compilers: nvcc makes instructions of them, and g++
+// calls of the simulator. A kernel is `LACUNA_KERNEL name(Arguments arguments)` with one plain struct of
+// arguments.
+#pragma once
+
+#ifdef __CUDACC__
+#include "backend/cuda/simt/simt_device.h"  // IWYU pragma: export
+#else
+#include "backend/cuda/simt/simt_host.h"  // IWYU pragma: export
+#endif
+
+namespace lacuna::simt {
+
+/// The sum of what the lanes hold, for all of them, added in one fixed tree.
+template <typename T>
+LACUNA_DEVICE T warp_sum(T value) {
+  for (uint32_t distance = 16; distance > 0; distance /= 2) value += shuffle_xor(value, distance);
+  return value;
+}
+
+LACUNA_DEVICE float warp_max(float value) {
+  for (uint32_t distance = 16; distance > 0; distance /= 2) {
+    const float other = shuffle_xor(value, distance);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+/// The sum over the block's threads, for all of them; `parts` is one number per warp in shared memory, free
+/// again after the next barrier.
+template <typename T>
+LACUNA_DEVICE T block_sum(T value, T* parts) {
+  value = warp_sum(value);
+  if (lane_index() == 0) parts[warp_index()] = value;
+  sync_threads();
+  T sum = 0;
+  for (uint32_t warp = 0; warp < num_threads() / 32; ++warp) sum += parts[warp];
+  return sum;
+}
+
+LACUNA_DEVICE float from_bf16(uint16_t bits) {
+  return as_float(uint32_t{bits} << 16);
+}
+LACUNA_DEVICE uint16_t to_bf16(float value) {
+  return static_cast<uint16_t>(pack_bf16(value, 0) & 0xffffU);
+}
+
+}  // namespace lacuna::simt
