@@ -1,0 +1,325 @@
+#include <stdexcept>
+
+#include "backend/cuda/kernels/attention.h"
+
+namespace lacuna::cuda {
+namespace {
+
+using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
+
+constexpr uint32_t kThreads = 128;  // four warps of sixteen queries
+constexpr int kStages = 2;
+constexpr int kMerged = 128;  // threads of the merge
+constexpr float kLog2E = 1.44269504088896340736F;
+constexpr float kLeast = -1e30F;  // finite: the difference of two of them is a number
+
+template <int kHeadDim>
+struct AttendShared {
+  alignas(128) uint16_t queries[kTaskQueries][kHeadDim + 8];
+  alignas(128) uint16_t keys[kStages][kPageCells][kHeadDim + 8];
+  alignas(128) uint16_t values[kStages][kPageCells][kHeadDim + 8];
+};
+
+/// The tiles of a task, one after the other.
+struct TileWalk {
+  const TileRun* run = nullptr;
+  const TileRun* end = nullptr;
+  int32_t at = 0;
+
+  LACUNA_DEVICE bool is_done() const { return run == end; }
+  LACUNA_DEVICE int32_t tile() const { return run->first_tile + at; }
+  /// The lowest row that sees the tile's cell.
+  LACUNA_DEVICE int32_t first_row(const int32_t* masks, int32_t cell) const {
+    return run->first_mask < 0 ? 0 : masks[run->first_mask + at * kPageCells + cell];
+  }
+  LACUNA_DEVICE void next() {
+    if (++at < run->count) return;
+    ++run;
+    at = 0;
+  }
+};
+
+template <int kHeadDim>
+LACUNA_DEVICE void load_queries(const AttendArguments& a, const AttendTask& task,
+                                AttendShared<kHeadDim>& memory) {
+  const auto group_size = static_cast<int32_t>(a.num_heads / a.pool.num_kv_heads);
+  const auto kv_head = static_cast<int32_t>(block_index().y);
+  constexpr int kPieces = kHeadDim / 8;
+  for (int piece = static_cast<int>(thread_index()); piece < kTaskQueries * kPieces; piece += kThreads) {
+    const int query = task.first_query + piece / kPieces;
+    const int part = piece % kPieces * 8;
+    const bool valid = query < task.num_rows * group_size;
+    const int64_t row = valid ? task.first_row + query / group_size : 0;
+    const int64_t head = kv_head * group_size + query % group_size;
+    const uint16_t* from = a.queries + (row * a.num_heads + head) * kHeadDim + part;
+    copy_async_16(&memory.queries[piece / kPieces][part], valid ? from : a.queries, valid);
+  }
+}
+
+/// Zeros for cells that nobody sees: what lies there need not be a number.
+template <int kHeadDim>
+LACUNA_DEVICE void load_tile(const AttendArguments& a, const AttendTask& task, const TileWalk& walk,
+                             int stage, AttendShared<kHeadDim>& memory) {
+  const int64_t page = a.page_table[task.first_page + walk.tile()];
+  const int64_t heads = (page * a.pool.num_layers + a.layer) * a.pool.num_kv_heads + block_index().y;
+  const uint16_t* keys = a.pool.memory + heads * 2 * kPageCells * kHeadDim;
+  constexpr int kPieces = kHeadDim / 8;
+  for (int piece = static_cast<int>(thread_index()); piece < kPageCells * kPieces; piece += kThreads) {
+    const int cell = piece / kPieces;
+    const int part = piece % kPieces * 8;
+    const bool valid = walk.first_row(a.masks, cell) < task.num_rows;
+    const uint16_t* from = keys + cell * kHeadDim + part;
+    copy_async_16(&memory.keys[stage][cell][part], from, valid);
+    copy_async_16(&memory.values[stage][cell][part], from + kPageCells * kHeadDim, valid);
+  }
+}
+
+/// A warp's sixteen queries: two rows of each fragment for each thread.
+template <int kHeadDim>
+struct Running {
+  uint32_t queries[kHeadDim / 16][1][4];
+  float out[1][kHeadDim / 8][4];
+  float max[2];
+  float sum[2];  // of this thread's columns
+  int32_t row[2];
+};
+
+template <int kHeadDim>
+LACUNA_DEVICE void score_tile(const AttendShared<kHeadDim>& memory, int stage,
+                              const Running<kHeadDim>& running, float (&scores)[1][4][4]) {
+  const uint32_t lane = lane_index();
+  LACUNA_UNROLL
+  for (uint32_t k = 0; k < kHeadDim / 16; ++k) {
+    uint32_t keys[2][4];
+    LACUNA_UNROLL
+    for (uint32_t half = 0; half < 2; ++half) {
+      load_matrix_x4(keys[half],
+                     &memory.keys[stage][half * 16 + lane % 8 + lane / 16 * 8][k * 16 + lane / 8 % 2 * 8]);
+    }
+    const uint32_t b[4][2] = {{keys[0][0], keys[0][1]},
+                              {keys[0][2], keys[0][3]},
+                              {keys[1][0], keys[1][1]},
+                              {keys[1][2], keys[1][3]}};
+    multiply_block(scores, running.queries[k], b);
+  }
+}
+
+LACUNA_DEVICE float scaled(const AttendArguments& a, float score) {
+  float value = score * a.scale;
+  if (a.soft_cap > 0) value = a.soft_cap * simt::tanh(value / a.soft_cap);
+  return value * kLog2E;
+}
+
+/// From scores to weights, for this thread's two queries; a tile that a query does not see leaves its state
+/// as it is, bit for bit.
+template <int kHeadDim>
+LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk, float (&scores)[1][4][4],
+                              Running<kHeadDim>& running) {
+  const auto column = static_cast<int32_t>(2 * (lane_index() % 4));
+  bool visible[4][4];
+  float max[2] = {running.max[0], running.max[1]};
+  LACUNA_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    LACUNA_UNROLL
+    for (int part = 0; part < 4; ++part) {
+      const int query = part / 2;
+      visible[j][part] = walk.first_row(a.masks, j * 8 + column + part % 2) <= running.row[query];
+      scores[0][j][part] = scaled(a, scores[0][j][part]);
+      if (visible[j][part] && scores[0][j][part] > max[query]) max[query] = scores[0][j][part];
+    }
+  }
+  float shrink[2];
+  LACUNA_UNROLL
+  for (int query = 0; query < 2; ++query) {
+    max[query] = fmaxf(max[query], shuffle_xor(max[query], 1));
+    max[query] = fmaxf(max[query], shuffle_xor(max[query], 2));
+    shrink[query] = simt::exp2(running.max[query] - max[query]);
+    running.max[query] = max[query];
+    running.sum[query] *= shrink[query];
+  }
+  LACUNA_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    LACUNA_UNROLL
+    for (int part = 0; part < 4; ++part) {
+      const float weight = visible[j][part] ? simt::exp2(scores[0][j][part] - max[part / 2]) : 0;
+      scores[0][j][part] = weight;
+      running.sum[part / 2] += weight;
+    }
+  }
+  LACUNA_UNROLL
+  for (int j = 0; j < kHeadDim / 8; ++j) {
+    LACUNA_UNROLL
+    for (int part = 0; part < 4; ++part) running.out[0][j][part] *= shrink[part / 2];
+  }
+}
+
+/// out += weights V. The fragments of the scores are, rounded to bf16, those of a left operand.
+template <int kHeadDim>
+LACUNA_DEVICE void add_values(const AttendShared<kHeadDim>& memory, int stage,
+                              const float (&weights)[1][4][4], Running<kHeadDim>& running) {
+  const uint32_t lane = lane_index();
+  LACUNA_UNROLL
+  for (uint32_t k = 0; k < 2; ++k) {
+    const float(&low)[4] = weights[0][2 * k];
+    const float(&high)[4] = weights[0][2 * k + 1];
+    const uint32_t left[1][4] = {{pack_bf16(low[0], low[1]), pack_bf16(low[2], low[3]),
+                                  pack_bf16(high[0], high[1]), pack_bf16(high[2], high[3])}};
+    uint32_t b[kHeadDim / 8][2];
+    LACUNA_UNROLL
+    for (uint32_t j = 0; j < kHeadDim / 16; ++j) {
+      uint32_t values[4];
+      load_matrix_x4<true>(values, &memory.values[stage][k * 16 + lane % 16][j * 16 + lane / 16 * 8]);
+      b[2 * j][0] = values[0];
+      b[2 * j][1] = values[1];
+      b[2 * j + 1][0] = values[2];
+      b[2 * j + 1][1] = values[3];
+    }
+    multiply_block(running.out, left, b);
+  }
+}
+
+template <int kHeadDim>
+LACUNA_DEVICE void start_running(const AttendArguments& a, const AttendTask& task,
+                                 const AttendShared<kHeadDim>& memory, Running<kHeadDim>& running) {
+  const uint32_t lane = lane_index();
+  const auto group_size = static_cast<int32_t>(a.num_heads / a.pool.num_kv_heads);
+  LACUNA_UNROLL
+  for (uint32_t k = 0; k < kHeadDim / 16; ++k) {
+    load_matrix_x4(running.queries[k][0],
+                   &memory.queries[warp_index() * 16 + lane % 16][k * 16 + lane / 16 * 8]);
+  }
+  LACUNA_UNROLL
+  for (int j = 0; j < kHeadDim / 8; ++j) {
+    LACUNA_UNROLL
+    for (int part = 0; part < 4; ++part) running.out[0][j][part] = 0;
+  }
+  LACUNA_UNROLL
+  for (int query = 0; query < 2; ++query) {
+    running.max[query] = kLeast;
+    running.sum[query] = 0;
+    const int32_t index = task.first_query + static_cast<int32_t>(warp_index() * 16 + lane / 4) + query * 8;
+    running.row[query] = index / group_size;
+  }
+}
+
+template <int kHeadDim>
+LACUNA_DEVICE void store_partial(const AttendArguments& a, const Running<kHeadDim>& running) {
+  const uint32_t lane = lane_index();
+  const int64_t task = int64_t{block_index().x} * a.pool.num_kv_heads + block_index().y;
+  LACUNA_UNROLL
+  for (int query = 0; query < 2; ++query) {
+    float sum = running.sum[query];
+    sum += shuffle_xor(sum, 1);
+    sum += shuffle_xor(sum, 2);
+    const int64_t index = task * kTaskQueries + warp_index() * 16 + lane / 4 + query * 8;
+    if (lane % 4 == 0) {
+      a.partial_max[index] = running.max[query];
+      a.partial_sum[index] = sum;
+    }
+    float* out = a.partial_out + index * kHeadDim + 2 * (lane % 4);
+    LACUNA_UNROLL
+    for (int j = 0; j < kHeadDim / 8; ++j) {
+      out[j * 8] = running.out[0][j][2 * query];
+      out[j * 8 + 1] = running.out[0][j][2 * query + 1];
+    }
+  }
+}
+
+/// One task, one kv head.
+template <int kHeadDim>
+LACUNA_KERNEL attend_kernel(AttendArguments a) {
+  auto& memory = shared<AttendShared<kHeadDim>>();
+  const AttendTask task = a.tasks[block_index().x];
+  TileWalk walk{a.runs + task.first_run, a.runs + task.first_run + task.num_runs};
+  TileWalk ahead = walk;
+  load_queries<kHeadDim>(a, task, memory);
+  load_tile<kHeadDim>(a, task, ahead, 0, memory);
+  commit_copies();
+  ahead.next();
+  wait_copies<0>();
+  sync_threads();
+  Running<kHeadDim> running;
+  start_running<kHeadDim>(a, task, memory, running);
+  for (int stage = 0; !walk.is_done(); stage ^= 1) {
+    wait_copies<0>();
+    sync_threads();  // this tile is there, and all have read what the next load overwrites
+    if (!ahead.is_done()) {
+      load_tile<kHeadDim>(a, task, ahead, stage ^ 1, memory);
+      ahead.next();
+    }
+    commit_copies();
+    float scores[1][4][4] = {};
+    score_tile<kHeadDim>(memory, stage, running, scores);
+    weigh_tile<kHeadDim>(a, walk, scores, running);
+    add_values<kHeadDim>(memory, stage, scores, running);
+    walk.next();
+  }
+  store_partial<kHeadDim>(a, running);
+}
+
+/// One query of one kv head: adds its chunks in order.
+LACUNA_KERNEL merge_kernel(AttendArguments a) {
+  const MergeTask merge = a.merges[block_index().x];
+  const auto kv_head = static_cast<int64_t>(block_index().y);
+  const int64_t group_size = a.num_heads / a.pool.num_kv_heads;
+  const int64_t place = block_index().z;
+  const int64_t query = merge.first_query + place;
+  if (query >= merge.num_rows * group_size) return;
+  const auto index_of = [&](int64_t chunk) {
+    return ((merge.first_task + chunk) * a.pool.num_kv_heads + kv_head) * kTaskQueries + place;
+  };
+  float max = kLeast;
+  for (int64_t chunk = 0; chunk < merge.num_tasks; ++chunk) {
+    if (a.partial_sum[index_of(chunk)] > 0) max = fmaxf(max, a.partial_max[index_of(chunk)]);
+  }
+  float sum = 0;
+  for (int64_t chunk = 0; chunk < merge.num_tasks; ++chunk) {
+    const int64_t index = index_of(chunk);
+    if (a.partial_sum[index] > 0) sum += simt::exp2(a.partial_max[index] - max) * a.partial_sum[index];
+  }
+  const int64_t row = merge.first_row + query / group_size;
+  const int64_t head = kv_head * group_size + query % group_size;
+  for (int64_t d = thread_index(); d < a.pool.head_dim; d += num_threads()) {
+    float out = 0;
+    for (int64_t chunk = 0; chunk < merge.num_tasks; ++chunk) {
+      const int64_t index = index_of(chunk);
+      if (a.partial_sum[index] == 0) continue;  // NaN is not skipped
+      out += simt::exp2(a.partial_max[index] - max) * a.partial_out[index * a.pool.head_dim + d];
+    }
+    a.out[row * a.out_stride + head * a.pool.head_dim + d] = to_bf16(out / sum);
+  }
+}
+
+template <int kHeadDim>
+void launch_attend(Stream& stream, const AttendArguments& a, uint32_t num_tasks) {
+  launch(stream, attend_kernel<kHeadDim>,
+         {.grid = {num_tasks, static_cast<uint32_t>(a.pool.num_kv_heads), 1},
+          .threads = kThreads,
+          .shared_bytes = sizeof(AttendShared<kHeadDim>)},
+         a);
+}
+
+}  // namespace
+
+void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges) {
+  const int64_t head_dim = arguments.pool.head_dim;
+  switch (head_dim) {
+    case 32:
+      launch_attend<32>(stream, arguments, num_tasks);
+      break;
+    case 64:
+      launch_attend<64>(stream, arguments, num_tasks);
+      break;
+    case 128:
+      launch_attend<128>(stream, arguments, num_tasks);
+      break;
+    default:
+      throw std::logic_error("attention is built for heads of 32, 64 and 128 numbers");
+  }
+  launch(stream, merge_kernel,
+         {.grid = {num_merges, static_cast<uint32_t>(arguments.pool.num_kv_heads), kTaskQueries},
+          .threads = head_dim == 128 ? kMerged : 32U},
+         arguments);
+}
+
+}  // namespace lacuna::cuda

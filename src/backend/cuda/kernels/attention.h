@@ -1,0 +1,103 @@
+// Attention over the cells of paged sequences: softmax(q K^T * scale) V for groups of rows, each group with
+// its own set of cells, in chunks that are merged in order.
+//
+// A page holds the keys and values of 32 cells of every layer and kv head. Cells are walked in tiles of one
+// page, and chunks of tiles begin at fixed cells, so a row's bits depend on which cells it sees and on
+// nothing else.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/runtime.h"
+
+namespace lacuna::cuda {
+
+inline constexpr int32_t kPageCells = 32;
+inline constexpr int32_t kNeverSeen = INT32_MAX;
+
+/// Keys [32][head_dim] and then values [32][head_dim], bf16, for each page, layer and kv head.
+struct PagePool {
+  uint16_t* memory = nullptr;
+  int64_t num_layers = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+
+  int64_t head_elements() const { return 2 * kPageCells * head_dim; }
+  int64_t page_elements() const { return num_layers * num_kv_heads * head_elements(); }
+};
+
+/// Consecutive tiles of cells that a group sees.
+struct TileRun {
+  int32_t first_tile = 0;
+  int32_t count = 0;
+  int32_t first_mask = -1;  ///< -1: every row sees every cell; else where the run's tiles begin in the masks
+};
+
+/// Up to 64 queries, of one kv head, and one chunk of cells. Query i of a group is head i % G of row i / G,
+/// with G heads per kv head.
+struct AttendTask {
+  int32_t first_row = 0;    ///< of the group, in the plan
+  int32_t num_rows = 0;     ///< of the group
+  int32_t first_query = 0;  ///< of the task, in the group
+  int32_t first_page = 0;   ///< of the group's sequence, in the page table
+  int32_t first_run = 0;
+  int32_t num_runs = 0;
+};
+
+/// The tasks of some queries, one for each chunk, ascending.
+struct MergeTask {
+  int32_t first_row = 0;
+  int32_t num_rows = 0;
+  int32_t first_query = 0;
+  int32_t first_task = 0;
+  int32_t num_tasks = 0;
+};
+
+/// What one group sees, on the host.
+struct GroupCells {
+  int32_t first_row = 0;  ///< in the plan
+  int32_t num_rows = 0;
+  int32_t first_page = 0;  ///< of its sequence, in the page table
+  /// [cells] the lowest row of the group that sees each cell from 0 on; kNeverSeen: none.
+  std::vector<int32_t> first_seen_by;
+};
+
+/// The work of one pass, the same for all layers and kv heads.
+struct AttentionPlan {
+  std::vector<AttendTask> tasks;
+  std::vector<MergeTask> merges;
+  std::vector<TileRun> runs;
+  std::vector<int32_t> masks;  ///< [.., 32] the lowest row that sees each cell of a tile
+};
+
+/// Where chunks begin: every 512 cells, from 8,192 on every 1,024, from 16,384 on every 2,048.
+int32_t chunk_end(int32_t cell);
+AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_per_kv_head);
+
+struct AttendArguments {
+  PagePool pool;
+  const int32_t* page_table = nullptr;
+  const uint16_t* queries = nullptr;  ///< [rows, heads * head_dim] bf16
+  const AttendTask* tasks = nullptr;
+  const MergeTask* merges = nullptr;
+  const TileRun* runs = nullptr;
+  const int32_t* masks = nullptr;
+  float* partial_out = nullptr;  ///< [tasks, kv heads, 64, head_dim]
+  float* partial_max = nullptr;  ///< [tasks, kv heads, 64], in units of log2
+  float* partial_sum = nullptr;  ///< [tasks, kv heads, 64]; 0: the query sees nothing of the chunk
+  uint16_t* out = nullptr;       ///< [rows, out_stride] bf16
+  int64_t out_stride = 0;
+  int64_t layer = 0;
+  int64_t num_heads = 0;
+  float scale = 1;
+  float soft_cap = 0;  ///< c: scaled scores s become c tanh(s / c); 0: they stay
+};
+
+inline constexpr int32_t kTaskQueries = 64;
+
+/// head_dim 32, 64 or 128.
+void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges);
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,42 @@
+// The product of few rows with a matrix, and what becomes of the sums at once.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/runtime.h"
+
+namespace lacuna::cuda {
+
+inline constexpr int64_t kDepthStep =
+    64;  ///< the inputs of a matrix and of rows are padded to multiples of it
+inline constexpr int64_t kDepthSlice = 4096;  ///< inputs that one chain of sums runs over
+inline constexpr int64_t kMostProductRows = 128;
+
+enum class Epilogue : uint8_t {
+  kStore,        ///< out_f32 = sum + bias
+  kAddScaled,    ///< out_f32 += scale * (sum + bias)
+  kSwiglu,       ///< out_bf16 = silu(gate) * up; eight outputs of gate, eight of up, and so on
+  kSquaredRelu,  ///< out_bf16 = max(sum + bias, 0)^2
+};
+
+struct ProductArguments {
+  const uint16_t* x = nullptr;        ///< [.., depth] bf16
+  const int32_t* rows = nullptr;      ///< [num_rows] of x; null: 0, 1, 2, ...
+  const uint16_t* weights = nullptr;  ///< [num_outputs, depth] bf16
+  const float* bias = nullptr;        ///< [num_outputs]; null: none
+  float* out_f32 = nullptr;           ///< [num_rows, out_stride]
+  uint16_t* out_bf16 = nullptr;       ///< [num_rows, out_stride]; what is behind the outputs becomes 0
+  const int32_t* out_rows = nullptr;  ///< [num_rows] of out; null: 0, 1, 2, ...
+  int64_t num_rows = 0;               ///< at most kMostProductRows
+  int64_t num_outputs = 0;            ///< of kSwiglu a multiple of 16: gate and up together
+  int64_t depth = 0;                  ///< a multiple of kDepthStep
+  int64_t out_stride = 0;
+  float scale = 1;
+  Epilogue epilogue = Epilogue::kStore;
+};
+
+/// An output is the sum over k in slices of kDepthSlice, each one chain in steps of 16; the slices are added
+/// in order. Neither the other rows nor their number change its bits.
+void product(Stream& stream, const ProductArguments& arguments);
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,34 @@
+// From the sums of the q, k and v products to queries, and to keys and values in their pages.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/runtime.h"
+
+namespace lacuna::cuda {
+
+struct FinishQkvArguments {
+  const float* qkv = nullptr;           ///< [rows, (heads + 2 kv heads) * head_dim]: q, k, v
+  const int32_t* positions = nullptr;   ///< [rows]
+  const int32_t* cells = nullptr;       ///< [rows]
+  const int32_t* first_page = nullptr;  ///< [rows] of the row's sequence, in the page table
+  const int32_t* page_table = nullptr;
+  PagePool pool;
+  uint16_t* queries = nullptr;     ///< [rows, heads * head_dim] bf16
+  const float* q_norm = nullptr;   ///< [head_dim], or [heads * head_dim] where `norm_full`; null: no norm
+  const float* k_norm = nullptr;   ///< likewise
+  const float* cosines = nullptr;  ///< [positions, rotary_dim / 2]
+  const float* sines = nullptr;
+  float* drift = nullptr;  ///< [rows, layers, 2]: one minus the cosine of keys, of values; null: not wanted
+  int64_t layer = 0;
+  int64_t num_heads = 0;
+  int64_t rotary_dim = 0;  ///< even; the pairs (j, j + rotary_dim / 2) are turned
+  bool norm_full = false;  ///< RMSNorm of the whole q and k instead of each head
+  float epsilon = 0;
+  float clip = 0;  ///< q and k (normed, not yet turned) and v are clamped to [-clip, clip]; 0: they stay
+};
+
+void finish_qkv(Stream& stream, const FinishQkvArguments& arguments, uint32_t rows);
+
+}  // namespace lacuna::cuda

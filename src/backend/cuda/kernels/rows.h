@@ -1,0 +1,35 @@
+// Row kernels: embeddings, and RMSNorm from the residual stream to rows of bf16 that products read.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/runtime.h"
+
+namespace lacuna::cuda {
+
+struct EmbedArguments {
+  const int32_t* tokens = nullptr;  ///< [rows]
+  const uint16_t* table = nullptr;  ///< [vocabulary, hidden] bf16
+  float* residual = nullptr;        ///< [rows, hidden]
+  int64_t hidden = 0;
+  float scale = 1;
+};
+
+/// residual[r] = scale * table[tokens[r]].
+void embed(Stream& stream, const EmbedArguments& arguments, uint32_t rows);
+
+struct NormArguments {
+  const float* residual = nullptr;  ///< [.., hidden]
+  const int32_t* rows = nullptr;    ///< [rows] of the residual; null: 0, 1, 2, ...
+  const float* weight = nullptr;    ///< [hidden]
+  uint16_t* out = nullptr;          ///< [rows, stride] bf16; null: not wanted
+  float* out_f32 = nullptr;         ///< [rows, hidden]; null: not wanted
+  int64_t hidden = 0;
+  int64_t stride = 0;  ///< >= hidden; what lies behind a row's numbers becomes 0
+  float epsilon = 0;
+};
+
+/// out[r] = x / sqrt(mean(x^2) + epsilon) * weight with x = residual[rows[r]].
+void rms_norm(Stream& stream, const NormArguments& arguments, uint32_t rows);
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,242 @@
+#include "backend/cuda/kernels/attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "device_vectors.h"
+#include "orders.h"
+
+namespace lacuna::cuda {
+namespace {
+
+using simt::in_every_order;
+using ::testing::ElementsAre;
+
+struct Shape {
+  int64_t heads = 4;
+  int64_t kv_heads = 2;
+  int64_t head_dim = 32;
+  float soft_cap = 0;
+};
+
+/// Sequences of pages in a pool where they lie scattered; cells that nobody wrote hold NaN. Layer 1 of 2 is
+/// read.
+struct Store {
+  Shape shape;
+  int32_t pages = 0;
+  std::vector<int32_t> page_table;
+  std::vector<uint16_t> memory;
+
+  Store(const Shape& of, int32_t num_pages) : shape(of), pages(num_pages) {
+    for (int32_t i = 0; i < pages; ++i)
+      page_table.push_back((i * 7 + 3) % pages);  // 7 and pages: no common factor
+    memory.assign(static_cast<size_t>(pages * 2 * shape.kv_heads * 2 * kPageCells * shape.head_dim),
+                  kNaNBits);
+  }
+  size_t place(int32_t cell, int64_t kv_head, bool value) const {
+    const int64_t page = page_table[static_cast<size_t>(cell / kPageCells)];
+    const int64_t head = (page * 2 + 1) * shape.kv_heads + kv_head;
+    return static_cast<size_t>(((head * 2 + (value ? 1 : 0)) * kPageCells + cell % kPageCells) *
+                               shape.head_dim);
+  }
+  void write(int32_t cell) {
+    for (int64_t head = 0; head < shape.kv_heads; ++head) {
+      for (const bool value : {false, true}) {
+        const auto numbers =
+            to_bits(random_numbers(static_cast<size_t>(shape.head_dim),
+                                   static_cast<uint64_t>(4 * cell + 2 * head + (value ? 1 : 0)), 2));
+        std::copy(numbers.begin(), numbers.end(),
+                  memory.begin() + static_cast<int64_t>(place(cell, head, value)));
+      }
+    }
+  }
+};
+
+std::vector<uint16_t> run(const Store& store, const std::vector<GroupCells>& groups,
+                          const std::vector<uint16_t>& queries) {
+  const Shape& shape = store.shape;
+  const AttentionPlan plan = plan_attention(groups, static_cast<int32_t>(shape.heads / shape.kv_heads));
+  Stream stream;
+  const DeviceBuffer memory = upload(stream, store.memory);
+  const DeviceBuffer table = upload(stream, store.page_table);
+  const DeviceBuffer q = upload(stream, queries);
+  const DeviceBuffer tasks = upload(stream, plan.tasks);
+  const DeviceBuffer merges = upload(stream, plan.merges);
+  const DeviceBuffer runs = upload(stream, plan.runs);
+  const DeviceBuffer masks = upload(stream, plan.masks);
+  const size_t partials = plan.tasks.size() * static_cast<size_t>(shape.kv_heads) * kTaskQueries;
+  const DeviceBuffer partial_out(partials * static_cast<size_t>(shape.head_dim) * sizeof(float));
+  const DeviceBuffer partial_max(partials * sizeof(float));
+  const DeviceBuffer partial_sum(partials * sizeof(float));
+  const DeviceBuffer out(queries.size() * sizeof(uint16_t));
+  attend(stream,
+         {.pool = {memory.as<uint16_t>(), 2, shape.kv_heads, shape.head_dim},
+          .page_table = table.as<int32_t>(),
+          .queries = q.as<uint16_t>(),
+          .tasks = tasks.as<AttendTask>(),
+          .merges = merges.as<MergeTask>(),
+          .runs = runs.as<TileRun>(),
+          .masks = masks.as<int32_t>(),
+          .partial_out = partial_out.as<float>(),
+          .partial_max = partial_max.as<float>(),
+          .partial_sum = partial_sum.as<float>(),
+          .out = out.as<uint16_t>(),
+          .out_stride = shape.heads * shape.head_dim,
+          .layer = 1,
+          .num_heads = shape.heads,
+          .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
+          .soft_cap = shape.soft_cap},
+         static_cast<uint32_t>(plan.tasks.size()), static_cast<uint32_t>(plan.merges.size()));
+  return download<uint16_t>(stream, out);
+}
+
+/// One head of one row, by the definition, in double.
+std::vector<double> attended(const Store& store, const GroupCells& group, int32_t row, int64_t head,
+                             const uint16_t* query) {
+  const Shape& shape = store.shape;
+  const auto dim = static_cast<size_t>(shape.head_dim);
+  const int64_t kv_head = head / (shape.heads / shape.kv_heads);
+  std::vector<double> out(dim, 0);
+  double sum = 0;
+  for (size_t cell = 0; cell < group.first_seen_by.size(); ++cell) {
+    if (group.first_seen_by[cell] > row) continue;
+    const uint16_t* key = store.memory.data() + store.place(static_cast<int32_t>(cell), kv_head, false);
+    const uint16_t* value = store.memory.data() + store.place(static_cast<int32_t>(cell), kv_head, true);
+    double score = 0;
+    for (size_t i = 0; i < dim; ++i) score += double{from_bits(query[i])} * from_bits(key[i]);
+    score /= std::sqrt(static_cast<double>(dim));
+    if (shape.soft_cap > 0) score = shape.soft_cap * std::tanh(score / shape.soft_cap);
+    const double weight = std::exp(score);
+    sum += weight;
+    for (size_t i = 0; i < dim; ++i) out[i] += weight * from_bits(value[i]);
+  }
+  for (double& x : out) x /= sum;
+  return out;
+}
+
+void expect_definition(const Store& store, const std::vector<GroupCells>& groups,
+                       const std::vector<uint16_t>& queries, const std::vector<uint16_t>& got) {
+  const auto dim = static_cast<size_t>(store.shape.head_dim);
+  for (const GroupCells& group : groups) {
+    for (int32_t row = 0; row < group.num_rows; ++row) {
+      for (int64_t head = 0; head < store.shape.heads; ++head) {
+        const size_t at =
+            (static_cast<size_t>(group.first_row + row) * static_cast<size_t>(store.shape.heads) +
+             static_cast<size_t>(head)) *
+            dim;
+        const auto expected = attended(store, group, row, head, queries.data() + at);
+        for (size_t i = 0; i < dim; ++i) {
+          // Values are within 2, and weights are rounded to bf16.
+          ASSERT_NEAR(from_bits(got[at + i]), expected[i], 2 * 0.004 + std::abs(expected[i]) * 0.004)
+              << "row " << group.first_row + row << " head " << head;
+        }
+      }
+    }
+  }
+}
+
+/// A group whose rows see the first `prefix` cells and, from `own` on, one cell each: all of them or in row
+/// order.
+GroupCells group_of(int32_t first_row, int32_t num_rows, int32_t prefix, int32_t own, bool causal) {
+  GroupCells group{.first_row = first_row, .num_rows = num_rows, .first_page = 0, .first_seen_by = {}};
+  group.first_seen_by.assign(static_cast<size_t>(own + num_rows), kNeverSeen);
+  std::fill_n(group.first_seen_by.begin(), prefix, 0);
+  for (int32_t row = 0; row < num_rows; ++row)
+    group.first_seen_by[static_cast<size_t>(own + row)] = causal ? row : 0;
+  return group;
+}
+
+Store filled(const Shape& shape, int32_t pages, const std::vector<GroupCells>& groups) {
+  Store store(shape, pages);
+  for (const GroupCells& group : groups) {
+    for (size_t cell = 0; cell < group.first_seen_by.size(); ++cell) {
+      if (group.first_seen_by[cell] != kNeverSeen) store.write(static_cast<int32_t>(cell));
+    }
+  }
+  return store;
+}
+
+std::vector<uint16_t> random_queries(const Shape& shape, int64_t rows) {
+  return to_bits(random_numbers(static_cast<size_t>(rows * shape.heads * shape.head_dim), 77, 2));
+}
+
+TEST(AttentionPlan, BeginsChunksAtFixedCells) {
+  EXPECT_EQ(chunk_end(0), 512);
+  EXPECT_EQ(chunk_end(8191), 8192);
+  EXPECT_EQ(chunk_end(8192), 9216);
+  EXPECT_EQ(chunk_end(16384), 18432);
+}
+
+TEST(AttentionPlan, ListsOnlyTilesThatSomebodySees) {
+  GroupCells group{.first_row = 0, .num_rows = 2, .first_page = 0, .first_seen_by = {}};
+  group.first_seen_by.assign(1100, kNeverSeen);
+  std::fill_n(group.first_seen_by.begin(), 64, 0);
+  group.first_seen_by[70] = 1;
+  group.first_seen_by[1030] = 0;
+  const AttentionPlan plan = plan_attention({{group}}, 2);
+  ASSERT_EQ(plan.tasks.size(), 2U);  // the chunk from 512 on is not seen
+  ASSERT_EQ(plan.runs.size(), 3U);
+  EXPECT_EQ(plan.runs[0].count, 2);
+  EXPECT_EQ(plan.runs[0].first_mask, -1);
+  EXPECT_EQ(plan.runs[1].first_tile, 2);
+  EXPECT_EQ(plan.runs[2].first_tile, 32);
+  EXPECT_THAT(std::vector(plan.masks.begin() + 5, plan.masks.begin() + 8),
+              ElementsAre(kNeverSeen, 1, kNeverSeen));
+}
+
+TEST(AttentionKernel, AgreesWithTheDefinitionForEveryWidthOfAHead) {
+  for (const Shape& shape : {Shape{4, 2, 32, 0}, Shape{2, 2, 64, 0}, Shape{6, 1, 128, 3}}) {
+    const std::vector<GroupCells> groups = {group_of(0, 17, 45, 70, false), group_of(17, 15, 0, 90, true),
+                                            group_of(32, 1, 100, 110, false)};
+    const Store store = filled(shape, 4, groups);
+    const auto queries = random_queries(shape, 33);
+    std::vector<uint16_t> first;
+    in_every_order([&](const std::string& order) {
+      const auto got = run(store, groups, queries);
+      if (first.empty()) first = got;
+      ASSERT_EQ(got, first) << order;
+    });
+    expect_definition(store, groups, queries, first);
+  }
+}
+
+TEST(AttentionKernel, MergesChunksOfALongPrefix) {
+  const Shape shape{2, 1, 32, 0};
+  const std::vector<GroupCells> groups = {group_of(0, 3, 1300, 1310, true)};
+  const Store store = filled(shape, 43, groups);
+  const auto queries = random_queries(shape, 3);
+  expect_definition(store, groups, queries, run(store, groups, queries));
+}
+
+TEST(AttentionKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
+  const Shape shape{4, 2, 64, 0};
+  const std::vector<GroupCells> together = {group_of(0, 40, 500, 505, true)};
+  const Store store = filled(shape, 18, together);
+  const auto queries = random_queries(shape, 40);
+  const auto got = run(store, together, queries);
+  const auto width = static_cast<int64_t>(shape.heads * shape.head_dim);
+  // The same row with its predecessors kept: in the middle of a tile, and across the end of a chunk.
+  for (const int32_t row : {0, 6, 7, 20, 39}) {
+    GroupCells alone{
+        .first_row = 0, .num_rows = 1, .first_page = 0, .first_seen_by = together[0].first_seen_by};
+    for (int32_t& seen_by : alone.first_seen_by) seen_by = seen_by <= row ? 0 : kNeverSeen;
+    const std::vector<uint16_t> query(queries.begin() + row * width, queries.begin() + (row + 1) * width);
+    const auto single = run(store, {alone}, query);
+    EXPECT_TRUE(std::equal(single.begin(), single.end(), got.begin() + row * width)) << "row " << row;
+  }
+}
+
+TEST(AttentionKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
+  const Shape shape{2, 1, 64, 0};
+  const std::vector<GroupCells> groups = {group_of(0, 2, 64, 64, false)};
+  simt::simulator_counters() = {};
+  run(filled(shape, 4, groups), groups, random_queries(shape, 2));
+  EXPECT_GT(simt::simulator_counters().matrix_phases, 0);
+  EXPECT_EQ(simt::simulator_counters().bank_conflicts, 0);
+}
+
+}  // namespace
+}  // namespace lacuna::cuda

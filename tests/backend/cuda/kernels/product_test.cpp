@@ -1,0 +1,202 @@
+#include "backend/cuda/kernels/product.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "device_vectors.h"
+#include "orders.h"
+
+namespace lacuna::cuda {
+namespace {
+
+using simt::in_every_order;
+
+/// Rows of `depth` numbers of which some are multiplied, in bf16; rows that no list names hold NaN.
+struct Operands {
+  int64_t outputs = 0;
+  int64_t depth = 0;
+  std::vector<int32_t> rows;
+  std::vector<uint16_t> x;
+  std::vector<uint16_t> weights;
+
+  Operands(int64_t num_rows, int64_t num_outputs, int64_t num_inputs)
+      : outputs(num_outputs), depth(num_inputs), rows(static_cast<size_t>(num_rows)) {
+    std::iota(rows.begin(), rows.end(), 1);
+    std::reverse(rows.begin(), rows.end());
+    x = to_bits(random_numbers(static_cast<size_t>((num_rows + 2) * depth), 5));
+    std::fill_n(x.begin(), depth, kNaNBits);
+    std::fill_n(x.end() - depth, depth, kNaNBits);
+    weights = to_bits(random_numbers(static_cast<size_t>(outputs * depth), 6));
+  }
+
+  struct Sum {
+    double value = 0;
+    double magnitude = 0;
+  };
+  Sum sum(int32_t row, int64_t output) const {
+    Sum sum;
+    for (int64_t k = 0; k < depth; ++k) {
+      const double product = double{from_bits(x[static_cast<size_t>(row * depth + k)])} *
+                             from_bits(weights[static_cast<size_t>(output * depth + k)]);
+      sum.value += product;
+      sum.magnitude += std::abs(product);
+    }
+    return sum;
+  }
+  /// That f32 may be off after so many additions.
+  double bound(const Sum& sum) const { return static_cast<double>(depth) * 0x1p-24 * sum.magnitude + 1e-30; }
+};
+
+std::vector<float> stored(const Operands& operands, std::span<const int32_t> rows,
+                          const std::vector<float>& bias = {}) {
+  Stream stream;
+  const DeviceBuffer x = upload(stream, operands.x);
+  const DeviceBuffer weights = upload(stream, operands.weights);
+  const DeviceBuffer list = upload(stream, std::vector<int32_t>(rows.begin(), rows.end()));
+  const DeviceBuffer biases = upload(stream, bias);
+  const DeviceBuffer out(rows.size() * static_cast<size_t>(operands.outputs) * sizeof(float));
+  product(stream, {.x = x.as<uint16_t>(),
+                   .rows = list.as<int32_t>(),
+                   .weights = weights.as<uint16_t>(),
+                   .bias = bias.empty() ? nullptr : biases.as<float>(),
+                   .out_f32 = out.as<float>(),
+                   .num_rows = static_cast<int64_t>(rows.size()),
+                   .num_outputs = operands.outputs,
+                   .depth = operands.depth,
+                   .out_stride = operands.outputs});
+  return download<float>(stream, out);
+}
+
+TEST(ProductKernel, AgreesWithSumsInDoubleAtTheEdgesOfItsTiles) {
+  struct Size {
+    int64_t rows, outputs, depth;
+  };
+  for (const Size& size : {Size{1, 1, 64}, Size{15, 16, 128}, Size{17, 63, 192}, Size{33, 65, 256},
+                           Size{64, 130, 320}, Size{128, 70, 64}, Size{2, 16, 4096 + 64}}) {
+    const Operands operands(size.rows, size.outputs, size.depth);
+    const std::vector<float> bias = random_numbers(static_cast<size_t>(size.outputs), 7);
+    std::vector<float> first;
+    in_every_order([&](const std::string& order) {
+      const std::vector<float> got = stored(operands, operands.rows, bias);
+      if (first.empty()) first = got;
+      ASSERT_EQ(got, first) << order;
+    });
+    for (size_t r = 0; r < operands.rows.size(); ++r) {
+      for (int64_t n = 0; n < size.outputs; ++n) {
+        const auto sum = operands.sum(operands.rows[r], n);
+        ASSERT_NEAR(first[r * static_cast<size_t>(size.outputs) + static_cast<size_t>(n)],
+                    sum.value + bias[static_cast<size_t>(n)], operands.bound(sum) + 1e-7)
+            << size.rows << " rows, output " << n;
+      }
+    }
+  }
+}
+
+TEST(ProductKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
+  const Operands operands(128, 48, 4096 + 128);
+  const std::vector<float> together = stored(operands, operands.rows);
+  for (const size_t count : {1U, 16U, 17U, 40U}) {
+    const std::vector<float> fewer = stored(operands, std::span(operands.rows).last(count));
+    EXPECT_TRUE(std::equal(fewer.begin(), fewer.end(), together.end() - static_cast<int64_t>(fewer.size())))
+        << count << " rows";
+  }
+}
+
+TEST(ProductKernel, AddsToTheResidualStreamOfTheRowsItIsTold) {
+  Operands operands(3, 20, 64);
+  Stream stream;
+  const DeviceBuffer x = upload(stream, operands.x);
+  const DeviceBuffer weights = upload(stream, operands.weights);
+  const DeviceBuffer list = upload(stream, operands.rows);
+  const std::vector<float> before = random_numbers(size_t{5} * 20, 9);
+  const DeviceBuffer residual = upload(stream, before);
+  product(stream, {.x = x.as<uint16_t>(),
+                   .rows = list.as<int32_t>(),
+                   .weights = weights.as<uint16_t>(),
+                   .out_f32 = residual.as<float>(),
+                   .out_rows = list.as<int32_t>(),
+                   .num_rows = 3,
+                   .num_outputs = 20,
+                   .depth = 64,
+                   .out_stride = 20,
+                   .scale = 0.5F,
+                   .epilogue = Epilogue::kAddScaled});
+  const auto after = download<float>(stream, residual);
+  for (int32_t row = 0; row < 5; ++row) {
+    for (int64_t n = 0; n < 20; ++n) {
+      const auto at = static_cast<size_t>(row * 20 + n);
+      const bool named = row >= 1 && row <= 3;
+      const auto sum = named ? operands.sum(row, n) : Operands::Sum{};
+      ASSERT_NEAR(after[at], before[at] + 0.5 * sum.value, operands.bound(sum) + 1e-6) << row;
+      if (!named) {
+        EXPECT_EQ(after[at], before[at]);
+      }
+    }
+  }
+}
+
+/// The output of a feed-forward layer's first product, rows one after the other.
+std::vector<uint16_t> activated(const Operands& operands, Epilogue epilogue, int64_t out_stride) {
+  Stream stream;
+  const DeviceBuffer x = upload(stream, operands.x);
+  const DeviceBuffer weights = upload(stream, operands.weights);
+  const DeviceBuffer list = upload(stream, operands.rows);
+  const DeviceBuffer out(operands.rows.size() * static_cast<size_t>(out_stride) * sizeof(uint16_t));
+  product(stream, {.x = x.as<uint16_t>(),
+                   .rows = list.as<int32_t>(),
+                   .weights = weights.as<uint16_t>(),
+                   .out_bf16 = out.as<uint16_t>(),
+                   .num_rows = static_cast<int64_t>(operands.rows.size()),
+                   .num_outputs = operands.outputs,
+                   .depth = operands.depth,
+                   .out_stride = out_stride,
+                   .epilogue = epilogue});
+  return download<uint16_t>(stream, out);
+}
+
+TEST(ProductKernel, MultipliesGateAndUpOfEightOutputsAtATime) {
+  const Operands operands(17, 80, 128);
+  in_every_order([&](const std::string& order) {
+    const auto got = activated(operands, Epilogue::kSwiglu, 64);
+    for (size_t r = 0; r < operands.rows.size(); ++r) {
+      for (int64_t n = 0; n < 64; ++n) {
+        double expected = 0;
+        if (n < 40) {
+          const double gate = operands.sum(operands.rows[r], n / 8 * 16 + n % 8).value;
+          const double up = operands.sum(operands.rows[r], n / 8 * 16 + 8 + n % 8).value;
+          expected = gate / (1 + std::exp(-gate)) * up;
+        }
+        ASSERT_NEAR(from_bits(got[r * 64 + static_cast<size_t>(n)]), expected,
+                    std::abs(expected) * 0.0041 + 1e-5)
+            << order << " row " << r << " output " << n;
+      }
+    }
+  });
+}
+
+TEST(ProductKernel, SquaresWhatIsPositive) {
+  const Operands operands(3, 24, 64);
+  const auto got = activated(operands, Epilogue::kSquaredRelu, 64);
+  for (size_t r = 0; r < operands.rows.size(); ++r) {
+    for (int64_t n = 0; n < 64; ++n) {
+      const double sum = n < 24 ? operands.sum(operands.rows[r], n).value : 0;
+      const double expected = sum > 0 ? sum * sum : 0;
+      ASSERT_NEAR(from_bits(got[r * 64 + static_cast<size_t>(n)]), expected, expected * 0.0041 + 1e-5);
+    }
+  }
+}
+
+TEST(ProductKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
+  simt::simulator_counters() = {};
+  stored(Operands(33, 64, 128), Operands(33, 64, 128).rows);
+  EXPECT_GT(simt::simulator_counters().matrix_phases, 0);
+  EXPECT_EQ(simt::simulator_counters().bank_conflicts, 0);
+}
+
+}  // namespace
+}  // namespace lacuna::cuda

@@ -1,0 +1,210 @@
+#include "backend/cuda/kernels/statistics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "device_vectors.h"
+#include "orders.h"
+
+namespace lacuna::cuda {
+namespace {
+
+using simt::in_every_order;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Drawn {
+  std::vector<DrawStatistics> statistics;
+  std::vector<float> logits;  // as they are left
+};
+
+Drawn drawn(const std::vector<float>& logits, int64_t vocabulary, const std::vector<DrawRequest>& requests,
+            const std::vector<DrawRule>& rules, const std::vector<int32_t>& tokens = {0}) {
+  Stream stream;
+  const DeviceBuffer rows = upload(stream, logits);
+  const DeviceBuffer asked = upload(stream, requests);
+  const DeviceBuffer ruled = upload(stream, rules);
+  const DeviceBuffer lists = upload(stream, tokens);
+  const DeviceBuffer out(requests.size() * sizeof(DrawStatistics));
+  draw(stream,
+       {.logits = rows.as<float>(),
+        .requests = asked.as<DrawRequest>(),
+        .rules = ruled.as<DrawRule>(),
+        .tokens = lists.as<int32_t>(),
+        .out = out.as<DrawStatistics>(),
+        .vocabulary = vocabulary,
+        .stride = vocabulary},
+       static_cast<uint32_t>(requests.size()));
+  return {download<DrawStatistics>(stream, out), download<float>(stream, rows)};
+}
+
+struct Expected {
+  int32_t best = 0;
+  int32_t second = -1;
+  double log_sum = 0;
+  double negative_entropy = 0;
+};
+
+Expected expected_of(const float* logits, int32_t count) {
+  Expected e;
+  for (int32_t i = 1; i < count; ++i) {
+    if (logits[i] > logits[e.best]) e.best = i;
+  }
+  double sum = 0;
+  double weighted = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    if (i != e.best && (e.second < 0 || logits[i] > logits[e.second])) e.second = i;
+    const double below = double{logits[i]} - logits[e.best];
+    sum += std::exp(below);
+    if (std::exp(below) > 0) weighted += std::exp(below) * below;
+  }
+  e.log_sum = std::log(sum);
+  e.negative_entropy = weighted / sum - e.log_sum;
+  return e;
+}
+
+TEST(DrawKernel, MeasuresARowAsTheDefinitionDoes) {
+  for (const int32_t vocabulary : {1, 255, 256, 257, 1000}) {
+    const auto count = static_cast<size_t>(vocabulary);
+    std::vector<float> logits = random_numbers(3 * count, 11, 8);
+    if (vocabulary > 200)
+      logits[2 * count + 100] = logits[2 * count + 199] = 9;  // a tie: the lower id is the best
+    in_every_order([&](const std::string& order) {
+      const int32_t scored = vocabulary / 2;
+      const auto got = drawn(logits, vocabulary, {{1, 2, 0, scored}, {1, 0, 0, -1}}, {{}}).statistics;
+      for (const size_t i : {0U, 1U}) {
+        const float* row = logits.data() + (i == 0 ? 2 * count : 0);
+        const Expected e = expected_of(row, vocabulary);
+        EXPECT_EQ(got[i].best_token, e.best) << order << " of " << vocabulary;
+        EXPECT_EQ(got[i].token, e.best);
+        EXPECT_EQ(got[i].best_logit, row[e.best]);
+        EXPECT_EQ(got[i].second_logit, e.second < 0 ? -kInfinity : row[e.second]);
+        EXPECT_NEAR(got[i].log_sum, e.log_sum, 1e-12);
+        EXPECT_NEAR(got[i].negative_entropy, e.negative_entropy, 1e-11);
+        EXPECT_NEAR(got[i].probability, std::exp(-e.log_sum), 1e-12);
+        EXPECT_EQ(got[i].is_finite, 1);
+      }
+      const float* row = logits.data() + 2 * count;
+      int32_t rank = 0;
+      for (int32_t i = 0; i < vocabulary; ++i) {
+        rank += row[i] > row[scored] || (row[i] == row[scored] && i < scored) ? 1 : 0;
+      }
+      EXPECT_EQ(got[0].scored_rank, rank);
+      EXPECT_EQ(got[0].scored_logit, row[scored]);
+    });
+  }
+}
+
+/// The CPU's draw: argmax of logit / T - ln(-ln u) over all tokens, ties to the lowest.
+int32_t gumbel(const float* logits, int32_t count, float temperature, const RngStream& noise) {
+  const double inverse = 1.0 / temperature;
+  int32_t best = 0;
+  double best_value = -std::numeric_limits<double>::infinity();
+  for (int32_t i = 0; i < count; ++i) {
+    const double value = logits[i] * inverse - std::log(-std::log(noise.uniform(static_cast<uint64_t>(i))));
+    if (value > best_value) {
+      best = i;
+      best_value = value;
+    }
+  }
+  return best;
+}
+
+TEST(DrawKernel, DrawsTheTokenThatTheNumbersOfTheCpuDraw) {
+  constexpr int32_t kVocabulary = 700;
+  constexpr size_t kRows = 24;
+  const std::vector<float> logits = random_numbers(kRows * kVocabulary, 12, 3);
+  std::vector<DrawRequest> requests;
+  for (size_t row = 0; row < kRows; ++row) {
+    requests.push_back(
+        {RngStream(5, row, 2).key(), static_cast<int32_t>(row), static_cast<int32_t>(row % 2)});
+  }
+  const std::vector<DrawRule> rules = {{.temperature = 1}, {.temperature = 0.6F}};
+  in_every_order([&](const std::string& order) {
+    const auto got = drawn(logits, kVocabulary, requests, rules).statistics;
+    int32_t others = 0;
+    for (size_t row = 0; row < kRows; ++row) {
+      const int32_t expected = gumbel(logits.data() + row * kVocabulary, kVocabulary,
+                                      rules[row % 2].temperature, RngStream(5, row, 2));
+      EXPECT_EQ(got[row].token, expected) << order << " row " << row;
+      others += expected != got[row].best_token ? 1 : 0;
+    }
+    EXPECT_GT(others, 0);
+  });
+}
+
+TEST(DrawKernel, NeitherDrawsNorCountsForbiddenTokens) {
+  std::vector<float> logits = {1, 9, 2, 8, 3};
+  const auto got =
+      drawn(logits, 5, {{}}, {{.logit_scale = 0.5F, .first_forbidden = 1, .num_forbidden = 2}}, {7, 1, 3});
+  EXPECT_EQ(got.statistics[0].token, 4);
+  EXPECT_EQ(got.statistics[0].best_logit, 1.5F);
+  EXPECT_NEAR(got.statistics[0].log_sum, std::log(1 + std::exp(-0.5) + std::exp(-1.0)), 1e-12);
+  EXPECT_EQ(got.logits[1], -kInfinity);
+}
+
+TEST(DrawKernel, SaysWhenLogitsAreNotFinite) {
+  std::vector<float> logits = {1, NAN, 2, 3, kInfinity, 3};
+  const auto got = drawn(logits, 3, {{1, 0}, {1, 1}}, {{}}).statistics;
+  EXPECT_EQ(got[0].is_finite, 0);
+  EXPECT_EQ(got[0].best_token, 2);  // NaN never wins
+  EXPECT_EQ(got[1].is_finite, 0);
+}
+
+TEST(DrawKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
+  constexpr int32_t kVocabulary = 513;
+  const std::vector<float> logits = random_numbers(size_t{3} * kVocabulary, 13, 6);
+  const std::vector<DrawRule> rules = {{.temperature = 0.8F}};
+  const auto together = drawn(logits, kVocabulary, {{4, 0}, {5, 1}, {6, 2}}, rules).statistics;
+  const auto alone = drawn(logits, kVocabulary, {{5, 1}}, rules).statistics;
+  EXPECT_EQ(alone[0].token, together[1].token);
+  EXPECT_EQ(alone[0].log_sum, together[1].log_sum);
+  EXPECT_EQ(alone[0].negative_entropy, together[1].negative_entropy);
+}
+
+std::vector<double> drifts(const std::vector<float>& now, const std::vector<float>& before,
+                           int64_t vocabulary) {
+  Stream stream;
+  const DeviceBuffer a = upload(stream, now);
+  const DeviceBuffer b = upload(stream, before);
+  const size_t rows = now.size() / static_cast<size_t>(vocabulary);
+  const DeviceBuffer out(rows * 2 * sizeof(double));
+  measure_drift(stream, {a.as<float>(), b.as<float>(), out.as<double>(), vocabulary, vocabulary},
+                static_cast<uint32_t>(rows));
+  return download<double>(stream, out);
+}
+
+TEST(DriftKernel, AgreesWithTheDefinition) {
+  constexpr size_t kVocabulary = 300;
+  const std::vector<float> now = random_numbers(2 * kVocabulary, 21, 4);
+  std::vector<float> before = random_numbers(2 * kVocabulary, 22, 4);
+  std::copy_n(now.begin(), kVocabulary, before.begin());
+  in_every_order([&](const std::string& order) {
+    const std::vector<double> got = drifts(now, before, kVocabulary);
+    EXPECT_EQ(got[0], 0) << order;
+    EXPECT_EQ(got[1], 0) << order;
+    double now_sum = 0, before_sum = 0;
+    for (size_t i = kVocabulary; i < 2 * kVocabulary; ++i) {
+      now_sum += std::exp(double{now[i]});
+      before_sum += std::exp(double{before[i]});
+    }
+    double kl = 0, most = 0;
+    for (size_t i = kVocabulary; i < 2 * kVocabulary; ++i) {
+      const double change = double{now[i]} - std::log(now_sum) - (double{before[i]} - std::log(before_sum));
+      kl += std::exp(double{now[i]}) / now_sum * change;
+      most = std::max(most, std::abs(change));
+    }
+    EXPECT_NEAR(got[2], kl, 1e-5) << order;
+    EXPECT_NEAR(got[3], most, 1e-5) << order;
+  });
+}
+
+TEST(DriftKernel, IsInfiniteWhereLogitsAreNotFinite) {
+  EXPECT_EQ(drifts({1, kInfinity}, {1, 2}, 2)[0], std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+}  // namespace lacuna::cuda
