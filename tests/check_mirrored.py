@@ -11,6 +11,7 @@ import sys
 # Pattern of sources below src/, without suffix, and the tests that cover them. The first match is used.
 ELSEWHERE = {
     "backend/cuda/attention_plan": "tests/backend/cuda/kernels/attention_test.cpp",
+    "backend/cuda/kernels/product_block": "tests/backend/cuda/kernels/product_test.cpp",
     "backend/cuda/runtime_simulated": "tests/backend/cuda/runtime_test.cpp",
     "backend/cuda/simt/*": "tests/backend/cuda/simulator_test.cpp",  # and planted_faults_test.cpp
     "base/clock": "",  # wraps std::chrono

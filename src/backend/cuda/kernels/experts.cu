@@ -1,0 +1,197 @@
+#include <algorithm>
+
+#include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/product_block.h"
+
+namespace lacuna::cuda {
+namespace {
+
+using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
+
+constexpr uint32_t kThreads = 256;
+constexpr int32_t kTileRows = 16;
+constexpr float kNoDivisionByZero = 1e-20F;  // as on the CPU
+
+struct RouteShared {
+  float scores[kMostExperts];
+  float ranks[kMostExperts];
+  float groups[kMostExpertGroups];
+  int32_t best[kMostChoices];
+};
+
+LACUNA_DEVICE float least() {
+  return -as_float(0x7f800000U);
+}
+
+/// How many of the first `count` come before `index`; one place for each, whatever the numbers are.
+LACUNA_DEVICE int32_t place_of(const float* ranks, int32_t count, int32_t index) {
+  int32_t before = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    before += ranks[i] > ranks[index] || (ranks[i] == ranks[index] && i < index) ? 1 : 0;
+  }
+  return before;
+}
+
+LACUNA_DEVICE void score_experts(const RouteArguments& a, const float* logits, RouteShared& memory) {
+  const auto lane = static_cast<int32_t>(lane_index());
+  float largest = least();
+  for (int32_t e = lane; e < a.experts; e += 32) largest = logits[e] > largest ? logits[e] : largest;
+  largest = warp_max(largest);
+  float sum = 0;
+  for (int32_t e = lane; e < a.experts; e += 32) {
+    memory.scores[e] = a.sigmoid ? 1 / (1 + simt::exp(-logits[e])) : simt::exp(logits[e] - largest);
+    sum += memory.scores[e];
+  }
+  sum = warp_sum(sum);
+  for (int32_t e = lane; e < a.experts; e += 32) {
+    if (!a.sigmoid) memory.scores[e] /= sum;
+    const float rank = a.bias != nullptr ? memory.scores[e] + a.bias[e] : memory.scores[e];
+    memory.ranks[e] = rank == rank ? rank : least();  // NaN has no place in an order
+  }
+  sync_warp();
+}
+
+/// Takes the experts of all but the best groups out.
+LACUNA_DEVICE void keep_best_groups(const RouteArguments& a, RouteShared& memory) {
+  if (a.groups == a.groups_per_row) return;
+  const auto lane = static_cast<int32_t>(lane_index());
+  const int32_t size = a.experts / a.groups;
+  if (lane < a.groups) {
+    float first = least();
+    float second = least();
+    for (int32_t e = lane * size; e < (lane + 1) * size; ++e) {
+      const float rank = memory.ranks[e];
+      if (rank > first) {
+        second = first;
+        first = rank;
+      } else if (rank > second) {
+        second = rank;
+      }
+    }
+    memory.groups[lane] = first + second;
+  }
+  sync_warp();
+  const bool is_kept = lane >= a.groups || place_of(memory.groups, a.groups, lane) < a.groups_per_row;
+  for (int32_t e = lane * size; !is_kept && e < (lane + 1) * size; ++e) memory.ranks[e] = least();
+  sync_warp();
+}
+
+/// One warp for each row.
+LACUNA_KERNEL route_kernel(RouteArguments a) {
+  auto& memory = shared<RouteShared>();
+  const auto lane = static_cast<int32_t>(lane_index());
+  const int64_t row = block_index().x;
+  score_experts(a, a.logits + row * a.experts, memory);
+  keep_best_groups(a, memory);
+  for (int32_t e = lane; e < a.experts; e += 32) {
+    const int32_t place = place_of(memory.ranks, a.experts, e);
+    if (place < a.choices) memory.best[place] = e;
+  }
+  sync_warp();
+  float sum = 0;
+  for (int32_t i = 0; i < a.choices; ++i) sum += memory.scores[memory.best[i]];
+  const float scale = a.scale / (a.normalize ? sum + kNoDivisionByZero : 1);
+  if (lane >= a.choices) return;
+  const int32_t expert = memory.best[lane];
+  int32_t place = 0;
+  for (int32_t i = 0; i < a.choices; ++i) place += memory.best[i] < expert ? 1 : 0;
+  a.chosen[row * a.choices + place] = {expert, memory.scores[expert] * scale};
+}
+
+struct SortShared {
+  int32_t first_entry[kMostExperts + 1];
+  int32_t first_tile[kMostExperts + 1];
+};
+
+/// One block; every expert's thread looks through all entries.
+LACUNA_KERNEL sort_kernel(SortArguments a) {
+  auto& memory = shared<SortShared>();
+  const auto thread = static_cast<int32_t>(thread_index());
+  for (int32_t e = thread; e < a.experts; e += kThreads) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < a.entries; ++i) count += a.chosen[i].expert == e ? 1 : 0;
+    memory.first_entry[e + 1] = count;
+    memory.first_tile[e + 1] = (count + kTileRows - 1) / kTileRows;
+  }
+  sync_threads();
+  if (thread == 0) {
+    memory.first_entry[0] = 0;
+    memory.first_tile[0] = 0;
+    for (int32_t e = 0; e < a.experts; ++e) {
+      memory.first_entry[e + 1] += memory.first_entry[e];
+      memory.first_tile[e + 1] += memory.first_tile[e];
+    }
+  }
+  sync_threads();
+  for (int32_t e = thread; e < a.experts; e += kThreads) {
+    int32_t next = memory.first_entry[e];
+    for (int32_t i = 0; i < a.entries; ++i) {
+      if (a.chosen[i].expert != e) continue;
+      a.sorted_entries[next] = i;
+      a.sorted_rows[next++] = i / a.choices;
+    }
+    for (int32_t tile = memory.first_tile[e]; tile < memory.first_tile[e + 1]; ++tile) {
+      const int32_t first = memory.first_entry[e] + (tile - memory.first_tile[e]) * kTileRows;
+      const int32_t left = memory.first_entry[e + 1] - first;
+      a.tiles[tile] = {e, first, left < kTileRows ? left : kTileRows};
+    }
+  }
+  for (int32_t tile = memory.first_tile[a.experts] + thread; tile < a.num_tiles; tile += kThreads)
+    a.tiles[tile] = {};
+}
+
+LACUNA_KERNEL grouped_kernel(GroupedArguments a) {
+  const ExpertTile tile = a.tiles[block_index().y];
+  if (tile.count == 0) return;  // the whole block
+  ProductArguments product = a.product;
+  product.weights += tile.expert * a.expert_stride;
+  product.rows = a.rows + tile.first;
+  product.out_rows = a.out_rows + tile.first;
+  product.num_rows = tile.count;
+  product_block<1>(product);
+}
+
+LACUNA_KERNEL combine_kernel(CombineArguments a) {
+  const int64_t row = block_index().x;
+  for (int64_t i = thread_index(); i < a.hidden; i += kThreads) {
+    float sum = 0;
+    for (int64_t c = 0; c < a.choices; ++c) {
+      const int64_t entry = row * a.choices + c;
+      sum += a.chosen[entry].weight * a.outputs[entry * a.hidden + i];
+    }
+    a.residual[row * a.hidden + i] += a.scale * sum;
+  }
+}
+
+}  // namespace
+
+void route(Stream& stream, const RouteArguments& arguments, uint32_t rows) {
+  launch(stream, route_kernel, {.grid = {rows, 1, 1}, .threads = 32, .shared_bytes = sizeof(RouteShared)},
+         arguments);
+}
+
+int32_t most_tiles(int32_t entries, int32_t experts) {
+  return std::min(entries, experts) + entries / kTileRows;
+}
+
+void sort_by_expert(Stream& stream, const SortArguments& arguments) {
+  SortArguments sized = arguments;
+  sized.num_tiles = most_tiles(arguments.entries, arguments.experts);
+  launch(stream, sort_kernel, {.threads = kThreads, .shared_bytes = sizeof(SortShared)}, sized);
+}
+
+void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles) {
+  const auto blocks =
+      static_cast<uint32_t>((arguments.product.num_outputs + kProductOutputs - 1) / kProductOutputs);
+  launch(stream, grouped_kernel,
+         {.grid = {blocks, static_cast<uint32_t>(num_tiles), 1},
+          .threads = kProductThreads,
+          .shared_bytes = sizeof(ProductShared<1>)},
+         arguments);
+}
+
+void combine(Stream& stream, const CombineArguments& arguments, uint32_t rows) {
+  launch(stream, combine_kernel, {.grid = {rows, 1, 1}, .threads = kThreads}, arguments);
+}
+
+}  // namespace lacuna::cuda

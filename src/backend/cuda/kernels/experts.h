@@ -1,0 +1,84 @@
+// Feed-forward layers of experts: the choice, the rows of each expert side by side, their products, and the
+// sum.
+//
+// An entry is one choice of one row: entry = row * choices + c, a row's choices in ascending order of
+// experts. Each entry has outputs of its own, so that what a row becomes depends on no other row.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/kernels/product.h"
+#include "backend/cuda/runtime.h"
+
+namespace lacuna::cuda {
+
+inline constexpr int32_t kMostExperts = 512;
+inline constexpr int32_t kMostChoices = 32;
+inline constexpr int32_t kMostExpertGroups = 32;
+
+struct ChosenExpert {
+  int32_t expert = 0;
+  float weight = 0;
+};
+
+struct RouteArguments {
+  const float* logits = nullptr;   ///< [rows, experts]
+  const float* bias = nullptr;     ///< [experts], joins a score for the choice alone; null: none
+  ChosenExpert* chosen = nullptr;  ///< [rows, choices], ascending
+  int32_t experts = 0;
+  int32_t choices = 0;
+  int32_t groups = 1;          ///< of equal size
+  int32_t groups_per_row = 1;  ///< those with the largest sums of two best scores
+  bool sigmoid = false;        ///< scores are sigmoid(logits), not softmax(logits)
+  bool normalize = false;      ///< chosen scores are divided by their sum
+  float scale = 1;
+};
+
+/// The rules of model/router.h; of equals the lowest expert or group wins.
+void route(Stream& stream, const RouteArguments& arguments, uint32_t rows);
+
+/// Up to sixteen entries of one expert, beginning at sorted entry `first`.
+struct ExpertTile {
+  int32_t expert = 0;
+  int32_t first = 0;
+  int32_t count = 0;
+};
+
+struct SortArguments {
+  const ChosenExpert* chosen = nullptr;
+  int32_t* sorted_entries = nullptr;  ///< [entries] by expert, then ascending
+  int32_t* sorted_rows = nullptr;     ///< [entries] whose they are
+  ExpertTile* tiles = nullptr;        ///< [most_tiles()]; those that are not needed have no entries
+  int32_t entries = 0;
+  int32_t choices = 0;
+  int32_t experts = 0;
+  int32_t num_tiles = 0;  ///< set by sort_by_expert()
+};
+
+/// Tiles that so many entries can need.
+int32_t most_tiles(int32_t entries, int32_t experts);
+void sort_by_expert(Stream& stream, const SortArguments& arguments);
+
+struct GroupedArguments {
+  ProductArguments product;  ///< of one tile: weights of expert 0; x, out and epilogue of all; no rows
+  const ExpertTile* tiles = nullptr;
+  const int32_t* rows = nullptr;      ///< [sorted entries] of x
+  const int32_t* out_rows = nullptr;  ///< [sorted entries] of out
+  int64_t expert_stride = 0;          ///< weights from one expert to the next
+};
+
+void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles);
+
+struct CombineArguments {
+  const ChosenExpert* chosen = nullptr;
+  const float* outputs = nullptr;  ///< [entries, hidden]
+  float* residual = nullptr;       ///< [rows, hidden]
+  int64_t hidden = 0;
+  int32_t choices = 0;
+  float scale = 1;
+};
+
+/// residual[r] += scale * the sum of weight * output over the row's choices, in order.
+void combine(Stream& stream, const CombineArguments& arguments, uint32_t rows);
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,175 @@
+// What one block of a product does: some outputs of all rows. For the kernels of product.cu and experts.cu.
+#pragma once
+
+#include "backend/cuda/kernels/product.h"
+
+namespace lacuna::cuda {
+
+inline constexpr int kProductWarps = 4;
+inline constexpr uint32_t kProductThreads = 32 * kProductWarps;
+inline constexpr int kProductOutputs = 16 * kProductWarps;  // of a block; sixteen for each warp
+inline constexpr int kProductStages = 4;
+inline constexpr int kProductStride =
+    kDepthStep + 8;  // of a row in shared memory: eight rows then lie in different banks
+inline constexpr int kProductPieces = kDepthStep / 8;  // of 16 bytes, of a row
+
+template <int kRowTiles>
+struct ProductShared {
+  alignas(128) uint16_t weights[kProductStages][kProductOutputs][kProductStride];
+  alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
+};
+
+/// Starts the copies of the inputs [k, k + kDepthStep) of the block's outputs and of all rows; zeros for
+/// those that do not exist.
+template <int kRowTiles>
+LACUNA_DEVICE void load_stage(const ProductArguments& a, ProductShared<kRowTiles>& memory, int stage,
+                              int64_t k) {
+  const int64_t first_output = int64_t{simt::block_index().x} * kProductOutputs;
+  for (int piece = static_cast<int>(simt::thread_index()); piece < kProductOutputs * kProductPieces;
+       piece += kProductThreads) {
+    const int output = piece / kProductPieces;
+    const int part = piece % kProductPieces * 8;
+    const bool valid = first_output + output < a.num_outputs;
+    const uint16_t* from = valid ? a.weights + (first_output + output) * a.depth + k + part : a.weights;
+    simt::copy_async_16(&memory.weights[stage][output][part], from, valid);
+  }
+  for (int piece = static_cast<int>(simt::thread_index()); piece < 16 * kRowTiles * kProductPieces;
+       piece += kProductThreads) {
+    const int row = piece / kProductPieces;
+    const int part = piece % kProductPieces * 8;
+    const bool valid = row < a.num_rows;
+    const int64_t source = valid && a.rows != nullptr ? int64_t{a.rows[row]} : row;
+    simt::copy_async_16(&memory.rows[stage][row][part], valid ? a.x + source * a.depth + k + part : a.x,
+                        valid);
+  }
+}
+
+template <int kRowTiles>
+LACUNA_DEVICE void multiply_stage(const ProductShared<kRowTiles>& memory, int stage,
+                                  float (&c)[kRowTiles][2][4]) {
+  const uint32_t lane = simt::lane_index();
+  const uint32_t output = simt::warp_index() * 16 + lane % 8 + lane / 16 * 8;
+  LACUNA_UNROLL
+  for (uint32_t k = 0; k < kDepthStep; k += 16) {
+    uint32_t weights[4];
+    simt::load_matrix_x4(weights, &memory.weights[stage][output][k + lane / 8 % 2 * 8]);
+    const uint32_t b[2][2] = {{weights[0], weights[1]}, {weights[2], weights[3]}};
+    uint32_t rows[kRowTiles][4];
+    LACUNA_UNROLL
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+      simt::load_matrix_x4(rows[tile],
+                           &memory.rows[stage][16 * tile + static_cast<int>(lane % 16)][k + lane / 16 * 8]);
+    }
+    simt::multiply_block(c, rows, b);
+  }
+}
+
+template <int kRowTiles>
+LACUNA_DEVICE void end_slice(float (&c)[kRowTiles][2][4], float (&sums)[kRowTiles][2][4]) {
+  LACUNA_UNROLL
+  for (int tile = 0; tile < kRowTiles; ++tile) {
+    LACUNA_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      LACUNA_UNROLL
+      for (int part = 0; part < 4; ++part) {
+        sums[tile][j][part] += c[tile][j][part];
+        c[tile][j][part] = 0;
+      }
+    }
+  }
+}
+
+LACUNA_DEVICE float biased(const ProductArguments& a, float sum, int64_t output) {
+  return a.bias != nullptr ? sum + a.bias[output] : sum;
+}
+
+/// Gate and up of eight outputs lie in the two tiles that a warp holds.
+LACUNA_DEVICE void finish_swiglu(const ProductArguments& a, int64_t row, int64_t first, int column,
+                                 float gate, float up) {
+  if (first >= a.num_outputs) return;
+  const float g = biased(a, gate, first + column);
+  const float u = biased(a, up, first + 8 + column);
+  a.out_bf16[row * a.out_stride + first / 2 + column] = simt::to_bf16(g / (1 + simt::exp(-g)) * u);
+}
+
+LACUNA_DEVICE void finish(const ProductArguments& a, int64_t row, int64_t output, float sum) {
+  if (output >= a.num_outputs) return;
+  const float value = biased(a, sum, output);
+  const int64_t at = row * a.out_stride + output;
+  switch (a.epilogue) {
+    case Epilogue::kStore:
+      a.out_f32[at] = value;
+      break;
+    case Epilogue::kAddScaled:
+      a.out_f32[at] += a.scale * value;
+      break;
+    case Epilogue::kSquaredRelu:
+      a.out_bf16[at] = simt::to_bf16(value > 0 ? value * value : 0);
+      break;
+    case Epilogue::kSwiglu:
+      break;
+  }
+}
+
+template <int kRowTiles>
+LACUNA_DEVICE void finish_all(const ProductArguments& a, const float (&sums)[kRowTiles][2][4]) {
+  const auto lane = static_cast<int>(simt::lane_index());
+  const int64_t first = int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
+  LACUNA_UNROLL
+  for (int tile = 0; tile < kRowTiles; ++tile) {
+    LACUNA_UNROLL
+    for (int part = 0; part < 4; ++part) {
+      const int64_t index = 16 * tile + lane / 4 + part / 2 * 8;
+      if (index >= a.num_rows) continue;
+      const int64_t row = a.out_rows != nullptr ? int64_t{a.out_rows[index]} : index;
+      const int column = 2 * (lane % 4) + part % 2;
+      if (a.epilogue == Epilogue::kSwiglu) {
+        finish_swiglu(a, row, first, column, sums[tile][0][part], sums[tile][1][part]);
+      } else {
+        finish(a, row, first + column, sums[tile][0][part]);
+        finish(a, row, first + 8 + column, sums[tile][1][part]);
+      }
+    }
+  }
+}
+
+/// The last block clears what lies behind the outputs, for products that read these rows in steps.
+LACUNA_DEVICE void clear_padding(const ProductArguments& a) {
+  const int64_t outputs = a.epilogue == Epilogue::kSwiglu ? a.num_outputs / 2 : a.num_outputs;
+  if (a.out_bf16 == nullptr || simt::block_index().x + 1 != simt::grid_size().x) return;
+  const int64_t width = a.out_stride - outputs;
+  for (int64_t i = simt::thread_index(); i < a.num_rows * width; i += kProductThreads) {
+    const int64_t index = i / width;
+    const int64_t row = a.out_rows != nullptr ? int64_t{a.out_rows[index]} : index;
+    a.out_bf16[row * a.out_stride + outputs + i % width] = 0;
+  }
+}
+
+/// One block of outputs, all rows. The whole of a kernel: it takes all shared memory.
+template <int kRowTiles>
+LACUNA_DEVICE void product_block(const ProductArguments& a) {
+  auto& memory = simt::shared<ProductShared<kRowTiles>>();
+  float c[kRowTiles][2][4] = {};
+  float sums[kRowTiles][2][4] = {};
+  const int64_t steps = a.depth / kDepthStep;
+  for (int stage = 0; stage < kProductStages - 1; ++stage) {
+    if (stage < steps) load_stage<kRowTiles>(a, memory, stage, stage * kDepthStep);
+    simt::commit_copies();
+  }
+  for (int64_t step = 0; step < steps; ++step) {
+    simt::wait_copies<kProductStages - 2>();
+    simt::sync_threads();  // all copies of this step are there, and all have read what the next load
+                           // overwrites
+    const int64_t ahead = step + kProductStages - 1;
+    if (ahead < steps)
+      load_stage<kRowTiles>(a, memory, static_cast<int>(ahead % kProductStages), ahead * kDepthStep);
+    simt::commit_copies();
+    multiply_stage<kRowTiles>(memory, static_cast<int>(step % kProductStages), c);
+    const bool slice_ends = (step + 1) * kDepthStep % kDepthSlice == 0 || step + 1 == steps;
+    if (slice_ends) end_slice<kRowTiles>(c, sums);
+  }
+  finish_all<kRowTiles>(a, sums);
+  clear_padding(a);
+}
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,217 @@
+#include "backend/cuda/kernels/experts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "device_vectors.h"
+#include "model/router.h"
+#include "orders.h"
+
+namespace lacuna::cuda {
+namespace {
+
+using simt::in_every_order;
+
+std::vector<ChosenExpert> routed(const MoeConfig& moe, const std::vector<float>& logits,
+                                 const std::vector<float>& bias) {
+  Stream stream;
+  const size_t rows = logits.size() / static_cast<size_t>(moe.num_experts);
+  const DeviceBuffer on_device = upload(stream, logits);
+  const DeviceBuffer biases = upload(stream, bias);
+  const DeviceBuffer chosen(rows * static_cast<size_t>(moe.experts_per_token) * sizeof(ChosenExpert));
+  route(stream,
+        {.logits = on_device.as<float>(),
+         .bias = bias.empty() ? nullptr : biases.as<float>(),
+         .chosen = chosen.as<ChosenExpert>(),
+         .experts = static_cast<int32_t>(moe.num_experts),
+         .choices = static_cast<int32_t>(moe.experts_per_token),
+         .groups = static_cast<int32_t>(moe.num_groups),
+         .groups_per_row = static_cast<int32_t>(moe.groups_per_token),
+         .sigmoid = moe.sigmoid_scores,
+         .normalize = moe.normalize_weights,
+         .scale = moe.routed_scale},
+        static_cast<uint32_t>(rows));
+  return download<ChosenExpert>(stream, chosen);
+}
+
+TEST(RouteKernel, ChoosesTheExpertsThatTheCpuChooses) {
+  const MoeConfig plain{.num_experts = 64, .experts_per_token = 8};
+  const MoeConfig normalized{.num_experts = 7, .experts_per_token = 3, .normalize_weights = true};
+  const MoeConfig grouped{.num_experts = 48,
+                          .experts_per_token = 6,
+                          .normalize_weights = true,
+                          .sigmoid_scores = true,
+                          .selection_bias = true,
+                          .num_groups = 8,
+                          .groups_per_token = 3,
+                          .routed_scale = 2.5F};
+  for (const MoeConfig& moe : {plain, normalized, grouped}) {
+    const auto experts = static_cast<size_t>(moe.num_experts);
+    const auto choices = static_cast<size_t>(moe.experts_per_token);
+    constexpr size_t kRows = 9;
+    std::vector<float> logits = random_numbers(kRows * experts, 41, 3);
+    logits[1] = logits[3] = logits[5] = 4;  // equals
+    std::vector<float> bias;
+    if (moe.selection_bias) bias = random_numbers(experts, 42, 0.3F);
+    in_every_order([&](const std::string& order) {
+      const auto got = routed(moe, logits, bias);
+      for (size_t row = 0; row < kRows; ++row) {
+        std::vector<ExpertChoice> expected(choices);
+        choose_experts(moe, std::span(logits).subspan(row * experts, experts), bias, expected);
+        std::sort(expected.begin(), expected.end(),
+                  [](const ExpertChoice& a, const ExpertChoice& b) { return a.expert < b.expert; });
+        for (size_t i = 0; i < choices; ++i) {
+          EXPECT_EQ(got[row * choices + i].expert, expected[i].expert) << order << " row " << row;
+          EXPECT_NEAR(got[row * choices + i].weight, expected[i].weight, 1e-6 * moe.routed_scale);
+        }
+      }
+    });
+  }
+}
+
+TEST(RouteKernel, NamesExpertsThatExistWhereLogitsAreNoNumbers) {
+  const MoeConfig moe{.num_experts = 40, .experts_per_token = 4};
+  const auto got = routed(moe, std::vector<float>(40, NAN), {});
+  for (const ChosenExpert& chosen : got) {
+    EXPECT_GE(chosen.expert, 0);
+    EXPECT_LT(chosen.expert, 40);
+  }
+}
+
+constexpr int64_t kHidden = 40;
+constexpr int64_t kInner = 24;
+constexpr int32_t kExperts = 5;
+constexpr int32_t kChoices = 2;
+
+/// A layer of experts: gate and up side by side by eights, down.
+struct Layer {
+  std::vector<uint16_t> up = to_bits(random_numbers(size_t{kExperts} * 2 * kInner * 64, 51, 0.5F));
+  std::vector<uint16_t> down = to_bits(random_numbers(size_t{kExperts} * kHidden * 64, 52, 0.5F));
+  std::vector<uint16_t> x;
+  std::vector<ChosenExpert> chosen;
+
+  explicit Layer(size_t rows) : x(to_bits(random_numbers(rows * 64, 53))) {
+    const RngStream random(54);
+    for (size_t row = 0; row < rows; ++row) {
+      const auto first =
+          static_cast<int32_t>(random.below(row, 3));  // most rows share an expert; one has none
+      chosen.push_back({first, 0.75F});
+      chosen.push_back({first == 2 ? 4 : 2, 0.5F});
+    }
+  }
+
+  std::vector<float> run(const std::vector<size_t>& rows) const {
+    std::vector<uint16_t> some;
+    std::vector<ChosenExpert> choices;
+    for (const size_t row : rows) {
+      some.insert(some.end(), x.begin() + static_cast<int64_t>(row * 64),
+                  x.begin() + static_cast<int64_t>(row * 64 + 64));
+      choices.insert(choices.end(), {chosen[2 * row], chosen[2 * row + 1]});
+    }
+    Stream stream;
+    const auto entries = static_cast<int32_t>(choices.size());
+    const int32_t num_tiles = most_tiles(entries, kExperts);
+    const DeviceBuffer input = upload(stream, some);
+    const DeviceBuffer choice = upload(stream, choices);
+    const DeviceBuffer up_weights = upload(stream, up);
+    const DeviceBuffer down_weights = upload(stream, down);
+    const DeviceBuffer sorted_entries(choices.size() * sizeof(int32_t));
+    const DeviceBuffer sorted_rows(choices.size() * sizeof(int32_t));
+    const DeviceBuffer tiles(static_cast<size_t>(num_tiles) * sizeof(ExpertTile));
+    const DeviceBuffer inner(choices.size() * 64 * sizeof(uint16_t));
+    const DeviceBuffer outputs(choices.size() * kHidden * sizeof(float));
+    const DeviceBuffer residual = upload(stream, std::vector<float>(rows.size() * kHidden, 1));
+    sort_by_expert(stream, {choice.as<ChosenExpert>(), sorted_entries.as<int32_t>(),
+                            sorted_rows.as<int32_t>(), tiles.as<ExpertTile>(), entries, kChoices, kExperts});
+    grouped_product(stream,
+                    {.product = {.x = input.as<uint16_t>(),
+                                 .weights = up_weights.as<uint16_t>(),
+                                 .out_bf16 = inner.as<uint16_t>(),
+                                 .num_outputs = 2 * kInner,
+                                 .depth = 64,
+                                 .out_stride = 64,
+                                 .epilogue = Epilogue::kSwiglu},
+                     .tiles = tiles.as<ExpertTile>(),
+                     .rows = sorted_rows.as<int32_t>(),
+                     .out_rows = sorted_entries.as<int32_t>(),
+                     .expert_stride = 2 * kInner * 64},
+                    num_tiles);
+    grouped_product(stream,
+                    {.product = {.x = inner.as<uint16_t>(),
+                                 .weights = down_weights.as<uint16_t>(),
+                                 .out_f32 = outputs.as<float>(),
+                                 .num_outputs = kHidden,
+                                 .depth = 64,
+                                 .out_stride = kHidden},
+                     .tiles = tiles.as<ExpertTile>(),
+                     .rows = sorted_entries.as<int32_t>(),
+                     .out_rows = sorted_entries.as<int32_t>(),
+                     .expert_stride = kHidden * 64},
+                    num_tiles);
+    combine(stream,
+            {choice.as<ChosenExpert>(), outputs.as<float>(), residual.as<float>(), kHidden, kChoices, 2},
+            static_cast<uint32_t>(rows.size()));
+    return download<float>(stream, residual);
+  }
+
+  /// By the definition in double, and the sum of magnitudes that goes into it.
+  std::pair<double, double> expected(size_t row, int64_t output) const {
+    double sum = 1;
+    double magnitude = 1;
+    for (const ChosenExpert& choice : {chosen[2 * row], chosen[2 * row + 1]}) {
+      for (int64_t n = 0; n < kInner; ++n) {
+        double gate = 0, upper = 0;
+        for (int64_t k = 0; k < 64; ++k) {
+          const double value = from_bits(x[row * 64 + static_cast<size_t>(k)]);
+          const int64_t at = (choice.expert * 2 * kInner + n / 8 * 16 + n % 8) * 64 + k;
+          gate += value * from_bits(up[static_cast<size_t>(at)]);
+          upper += value * from_bits(up[static_cast<size_t>(at + 8 * 64)]);
+        }
+        const double part = 2 * choice.weight * gate / (1 + std::exp(-gate)) * upper *
+                            from_bits(down[static_cast<size_t>((choice.expert * kHidden + output) * 64 + n)]);
+        sum += part;
+        magnitude += std::abs(part);
+      }
+    }
+    return {sum, magnitude};
+  }
+};
+
+std::vector<size_t> first_rows(size_t count) {
+  std::vector<size_t> rows(count);
+  for (size_t i = 0; i < count; ++i) rows[i] = i;
+  return rows;
+}
+
+TEST(ExpertKernels, AddWhatTheChosenExpertsOfARowCompute) {
+  for (const size_t rows : {1U, 15U, 17U, 40U}) {
+    const Layer layer(rows);
+    in_every_order([&](const std::string& order) {
+      const auto got = layer.run(first_rows(rows));
+      for (size_t row = 0; row < rows; ++row) {
+        for (int64_t i = 0; i < kHidden; ++i) {
+          const auto [sum, magnitude] = layer.expected(row, i);
+          ASSERT_NEAR(got[row * kHidden + static_cast<size_t>(i)], sum, 0.004 * magnitude)
+              << order << " row " << row << " of " << rows;
+        }
+      }
+    });
+  }
+}
+
+TEST(ExpertKernels, GiveARowTheSameBitsAloneAndInAnyCompany) {
+  const Layer layer(40);
+  const auto together = layer.run(first_rows(40));
+  for (const size_t row : {0U, 21U, 39U}) {
+    const auto alone = layer.run({row});
+    EXPECT_TRUE(
+        std::equal(alone.begin(), alone.end(), together.begin() + static_cast<int64_t>(row) * kHidden))
+        << row;
+  }
+}
+
+}  // namespace
+}  // namespace lacuna::cuda
