@@ -1,4 +1,4 @@
-// Feed-forward layers of experts: the choice, the rows of each expert side by side, their products, and the
+// Feed-forward layers of experts: the choice, the rows of each expert gathered, their products, and the
 // sum.
 //
 // An entry is one choice of one row: entry = row * choices + c, a row's choices in ascending order of

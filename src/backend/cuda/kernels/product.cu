@@ -10,12 +10,22 @@ LACUNA_KERNEL product_kernel(ProductArguments a) {
 }
 
 template <int kRowTiles>
+LACUNA_KERNEL code_product_kernel(ProductArguments a) {
+  product_block<kRowTiles, CodeProductShared<kRowTiles>>(a);
+}
+
+template <int kRowTiles>
 void launch_product(Stream& stream, const ProductArguments& arguments) {
   const auto blocks = static_cast<uint32_t>((arguments.num_outputs + kProductOutputs - 1) / kProductOutputs);
-  launch(
-      stream, product_kernel<kRowTiles>,
-      {.grid = {blocks, 1, 1}, .threads = kProductThreads, .shared_bytes = sizeof(ProductShared<kRowTiles>)},
-      arguments);
+  const auto send = [&](void (*kernel)(ProductArguments), size_t shared_bytes) {
+    launch(stream, kernel, {.grid = {blocks, 1, 1}, .threads = kProductThreads, .shared_bytes = shared_bytes},
+           arguments);
+  };
+  if (arguments.codes != nullptr) {
+    send(code_product_kernel<kRowTiles>, sizeof(CodeProductShared<kRowTiles>));
+  } else {
+    send(product_kernel<kRowTiles>, sizeof(ProductShared<kRowTiles>));
+  }
 }
 
 }  // namespace

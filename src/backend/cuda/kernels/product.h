@@ -23,6 +23,8 @@ struct ProductArguments {
   const uint16_t* x = nullptr;        ///< [.., depth] bf16
   const int32_t* rows = nullptr;      ///< [num_rows] of x; null: 0, 1, 2, ...
   const uint16_t* weights = nullptr;  ///< [num_outputs, depth] bf16
+  const int8_t* codes = nullptr;      ///< in the place of `weights`: weight = scale of the output * code
+  const float* scales = nullptr;      ///< [num_outputs] of codes
   const float* bias = nullptr;        ///< [num_outputs]; null: none
   float* out_f32 = nullptr;           ///< [num_rows, out_stride]
   uint16_t* out_bf16 = nullptr;       ///< [num_rows, out_stride]; what is behind the outputs becomes 0
@@ -35,8 +37,9 @@ struct ProductArguments {
   Epilogue epilogue = Epilogue::kStore;
 };
 
-/// An output is the sum over k in slices of kDepthSlice, each one chain in steps of 16; the slices are added
-/// in order. Neither the other rows nor their number change its bits.
+/// Codes are widened to bf16, which is exact, and sums are scaled. An output is the sum over k in slices of
+/// kDepthSlice, each one chain in steps of 16; the slices are added in order. Neither the other rows nor
+/// their number change its bits.
 void product(Stream& stream, const ProductArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -13,17 +13,27 @@ inline constexpr int kProductStride =
     kDepthStep + 8;  // of a row in shared memory: eight rows then lie in different banks
 inline constexpr int kProductPieces = kDepthStep / 8;  // of 16 bytes, of a row
 
+inline constexpr int kCodeStride = kDepthStep + 16;  // likewise, of codes
+
 template <int kRowTiles>
 struct ProductShared {
   alignas(128) uint16_t weights[kProductStages][kProductOutputs][kProductStride];
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
 
-/// Starts the copies of the inputs [k, k + kDepthStep) of the block's outputs and of all rows; zeros for
-/// those that do not exist.
+/// The same where weights are codes: each warp widens those of its own outputs just before it multiplies.
 template <int kRowTiles>
-LACUNA_DEVICE void load_stage(const ProductArguments& a, ProductShared<kRowTiles>& memory, int stage,
-                              int64_t k) {
+struct CodeProductShared {
+  alignas(128) int8_t codes[kProductStages][kProductOutputs][kCodeStride];
+  alignas(128) uint16_t weights[1][kProductOutputs][kProductStride];
+  alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
+};
+
+/// Starts the copies of the inputs [k, k + kDepthStep) of the block's outputs; zeros for those that do not
+/// exist.
+template <int kRowTiles>
+LACUNA_DEVICE void load_weights(const ProductArguments& a, ProductShared<kRowTiles>& memory, int stage,
+                                int64_t k) {
   const int64_t first_output = int64_t{simt::block_index().x} * kProductOutputs;
   for (int piece = static_cast<int>(simt::thread_index()); piece < kProductOutputs * kProductPieces;
        piece += kProductThreads) {
@@ -33,7 +43,43 @@ LACUNA_DEVICE void load_stage(const ProductArguments& a, ProductShared<kRowTiles
     const uint16_t* from = valid ? a.weights + (first_output + output) * a.depth + k + part : a.weights;
     simt::copy_async_16(&memory.weights[stage][output][part], from, valid);
   }
-  for (int piece = static_cast<int>(simt::thread_index()); piece < 16 * kRowTiles * kProductPieces;
+}
+
+template <int kRowTiles>
+LACUNA_DEVICE void load_weights(const ProductArguments& a, CodeProductShared<kRowTiles>& memory, int stage,
+                                int64_t k) {
+  constexpr int kCodePieces = kDepthStep / 16;
+  const int64_t first_output = int64_t{simt::block_index().x} * kProductOutputs;
+  for (int piece = static_cast<int>(simt::thread_index()); piece < kProductOutputs * kCodePieces;
+       piece += kProductThreads) {
+    const int output = piece / kCodePieces;
+    const int part = piece % kCodePieces * 16;
+    const bool valid = first_output + output < a.num_outputs;
+    const int8_t* from = valid ? a.codes + (first_output + output) * a.depth + k + part : a.codes;
+    simt::copy_async_16(&memory.codes[stage][output][part], from, valid);
+  }
+}
+
+/// Makes the weights of a stage ready for this warp. Returns where they lie.
+template <int kRowTiles>
+LACUNA_DEVICE int widen_weights(ProductShared<kRowTiles>&, int stage) {
+  return stage;
+}
+
+template <int kRowTiles>
+LACUNA_DEVICE int widen_weights(CodeProductShared<kRowTiles>& memory, int stage) {
+  const uint32_t output = simt::warp_index() * 16 + simt::lane_index() / 2;
+  const uint32_t first = simt::lane_index() % 2 * (kDepthStep / 2);
+  for (uint32_t k = first; k < first + kDepthStep / 2; ++k) {
+    memory.weights[0][output][k] = simt::to_bf16(memory.codes[stage][output][k]);
+  }
+  simt::sync_warp();
+  return 0;
+}
+
+template <typename Memory>
+LACUNA_DEVICE void load_rows(const ProductArguments& a, Memory& memory, int row_tiles, int stage, int64_t k) {
+  for (int piece = static_cast<int>(simt::thread_index()); piece < 16 * row_tiles * kProductPieces;
        piece += kProductThreads) {
     const int row = piece / kProductPieces;
     const int part = piece % kProductPieces * 8;
@@ -44,15 +90,15 @@ LACUNA_DEVICE void load_stage(const ProductArguments& a, ProductShared<kRowTiles
   }
 }
 
-template <int kRowTiles>
-LACUNA_DEVICE void multiply_stage(const ProductShared<kRowTiles>& memory, int stage,
+template <int kRowTiles, typename Memory>
+LACUNA_DEVICE void multiply_stage(const Memory& memory, int stage, int weights_at,
                                   float (&c)[kRowTiles][2][4]) {
   const uint32_t lane = simt::lane_index();
   const uint32_t output = simt::warp_index() * 16 + lane % 8 + lane / 16 * 8;
   LACUNA_UNROLL
   for (uint32_t k = 0; k < kDepthStep; k += 16) {
     uint32_t weights[4];
-    simt::load_matrix_x4(weights, &memory.weights[stage][output][k + lane / 8 % 2 * 8]);
+    simt::load_matrix_x4(weights, &memory.weights[weights_at][output][k + lane / 8 % 2 * 8]);
     const uint32_t b[2][2] = {{weights[0], weights[1]}, {weights[2], weights[3]}};
     uint32_t rows[kRowTiles][4];
     LACUNA_UNROLL
@@ -80,6 +126,7 @@ LACUNA_DEVICE void end_slice(float (&c)[kRowTiles][2][4], float (&sums)[kRowTile
 }
 
 LACUNA_DEVICE float biased(const ProductArguments& a, float sum, int64_t output) {
+  if (a.codes != nullptr) sum *= a.scales[output];
   return a.bias != nullptr ? sum + a.bias[output] : sum;
 }
 
@@ -146,25 +193,27 @@ LACUNA_DEVICE void clear_padding(const ProductArguments& a) {
 }
 
 /// One block of outputs, all rows. The whole of a kernel: it takes all shared memory.
-template <int kRowTiles>
+template <int kRowTiles, typename Memory = ProductShared<kRowTiles>>
 LACUNA_DEVICE void product_block(const ProductArguments& a) {
-  auto& memory = simt::shared<ProductShared<kRowTiles>>();
+  auto& memory = simt::shared<Memory>();
   float c[kRowTiles][2][4] = {};
   float sums[kRowTiles][2][4] = {};
   const int64_t steps = a.depth / kDepthStep;
-  for (int stage = 0; stage < kProductStages - 1; ++stage) {
-    if (stage < steps) load_stage<kRowTiles>(a, memory, stage, stage * kDepthStep);
+  const auto load = [&](int64_t step) {
+    if (step < steps) {
+      load_weights<kRowTiles>(a, memory, static_cast<int>(step % kProductStages), step * kDepthStep);
+      load_rows(a, memory, kRowTiles, static_cast<int>(step % kProductStages), step * kDepthStep);
+    }
     simt::commit_copies();
-  }
+  };
+  for (int64_t step = 0; step < kProductStages - 1; ++step) load(step);
   for (int64_t step = 0; step < steps; ++step) {
     simt::wait_copies<kProductStages - 2>();
     simt::sync_threads();  // all copies of this step are there, and all have read what the next load
                            // overwrites
-    const int64_t ahead = step + kProductStages - 1;
-    if (ahead < steps)
-      load_stage<kRowTiles>(a, memory, static_cast<int>(ahead % kProductStages), ahead * kDepthStep);
-    simt::commit_copies();
-    multiply_stage<kRowTiles>(memory, static_cast<int>(step % kProductStages), c);
+    load(step + kProductStages - 1);
+    const auto stage = static_cast<int>(step % kProductStages);
+    multiply_stage<kRowTiles>(memory, stage, widen_weights<kRowTiles>(memory, stage), c);
     const bool slice_ends = (step + 1) * kDepthStep % kDepthSlice == 0 || step + 1 == steps;
     if (slice_ends) end_slice<kRowTiles>(c, sums);
   }

@@ -191,6 +191,60 @@ TEST(ProductKernel, SquaresWhatIsPositive) {
   }
 }
 
+struct Codes {
+  std::vector<int8_t> codes;
+  std::vector<float> scales;
+
+  explicit Codes(Operands& operands) {
+    const RngStream random(8);
+    for (size_t i = 0; i < operands.weights.size(); ++i) {
+      codes.push_back(static_cast<int8_t>(static_cast<int>(random.below(i, 255)) - 127));
+      operands.weights[i] = bf16(codes.back()).bits;  // for the definition, without scales
+    }
+    scales = random_numbers(static_cast<size_t>(operands.outputs), 9, 0.01F);
+  }
+
+  std::vector<float> multiply(const Operands& operands, std::span<const int32_t> rows) const {
+    Stream stream;
+    const DeviceBuffer x = upload(stream, operands.x);
+    const DeviceBuffer list = upload(stream, std::vector<int32_t>(rows.begin(), rows.end()));
+    const DeviceBuffer on_device = upload(stream, codes);
+    const DeviceBuffer scales_on_device = upload(stream, scales);
+    const DeviceBuffer out(rows.size() * static_cast<size_t>(operands.outputs) * sizeof(float));
+    product(stream, {.x = x.as<uint16_t>(),
+                     .rows = list.as<int32_t>(),
+                     .codes = on_device.as<int8_t>(),
+                     .scales = scales_on_device.as<float>(),
+                     .out_f32 = out.as<float>(),
+                     .num_rows = static_cast<int64_t>(rows.size()),
+                     .num_outputs = operands.outputs,
+                     .depth = operands.depth,
+                     .out_stride = operands.outputs});
+    return download<float>(stream, out);
+  }
+};
+
+TEST(ProductKernel, ScalesSumsOf8BitQuantizedWeights) {
+  for (const int64_t rows : {1, 15, 17, 65}) {
+    Operands operands(rows, 70, 320);
+    const Codes codes(operands);
+    in_every_order([&](const std::string& order) {
+      const auto got = codes.multiply(operands, operands.rows);
+      for (size_t r = 0; r < operands.rows.size(); ++r) {
+        for (int64_t n = 0; n < 70; ++n) {
+          const auto sum = operands.sum(operands.rows[r], n);
+          const float scale = codes.scales[static_cast<size_t>(n)];
+          ASSERT_NEAR(got[r * 70 + static_cast<size_t>(n)], scale * sum.value,
+                      std::abs(scale) * operands.bound(sum))
+              << order << " row " << r << " of " << rows << " output " << n;
+        }
+      }
+      const auto alone = codes.multiply(operands, std::span(operands.rows).last(1));
+      ASSERT_TRUE(std::equal(alone.begin(), alone.end(), got.end() - 70)) << order;
+    });
+  }
+}
+
 TEST(ProductKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
   simt::simulator_counters() = {};
   stored(Operands(33, 64, 128), Operands(33, 64, 128).rows);
