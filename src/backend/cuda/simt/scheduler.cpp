@@ -23,7 +23,7 @@ constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // that a block of Hopper
 /// next meeting does not order itself before one that has not left this one.
 struct Meeting {
   uint32_t arrived = 0;
-  std::source_location at;
+  Location at;
   std::array<char, 2> order = {};
   int turn = 0;
 };
@@ -84,14 +84,14 @@ std::string_view name(WarpOperation operation) {
   return "";
 }
 
-std::string place_of(const std::source_location& at) {
-  std::string_view file = at.file_name();
+std::string place_of(const Location& at) {
+  std::string_view file = at.file;
   if (const size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return std::string(file) + ":" + std::to_string(at.line());
+  return std::string(file) + ":" + std::to_string(at.line);
 }
 
-bool same_place(const std::source_location& a, const std::source_location& b) {
-  return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0;
+bool same_place(const Location& a, const Location& b) {
+  return a.line == b.line && std::strcmp(a.file, b.file) == 0;
 }
 
 /// One block in flight and the fibers that all blocks use one after the other.
@@ -127,8 +127,7 @@ class Simulator {
     return shared_.get();
   }
 
-  void meet_warp(WarpOperation operation, void* mine, void (*all)(void* const*),
-                 const std::source_location& at) {
+  void meet_warp(WarpOperation operation, void* mine, void (*all)(void* const*), const Location& at) {
     Warp& warp = warps_[current_->place.thread / kWarpSize];
     Meeting& meeting = warp.meeting;
     if (meeting.arrived > 0 && (warp.operation != operation || !same_place(meeting.at, at))) {
@@ -153,7 +152,7 @@ class Simulator {
     acquire(order);
   }
 
-  void meet_block(const std::source_location& at) {
+  void meet_block(const Location& at) {
     if (barrier_.arrived > 0 && !same_place(barrier_.at, at)) {
       give_up([&] {
         return thread(*current_) + " comes to syncthreads " + place_of(at) +
@@ -376,14 +375,13 @@ const ThreadPlace& current_place() {
 void* shared_memory(size_t bytes) {
   return simulator.shared(bytes);
 }
-void meet_warp(WarpOperation operation, void* mine, void (*all)(void* const*),
-               const std::source_location& at) {
+void meet_warp(WarpOperation operation, void* mine, void (*all)(void* const*), const Location& at) {
   simulator.meet_warp(operation, mine, all, at);
 }
-void meet_block(const std::source_location& at) {
+void meet_block(const Location& at) {
   simulator.meet_block(at);
 }
-void fail(const char* what, const std::source_location& at) {
+void fail(const char* what, const Location& at) {
   simulator.give_up([&] {
     return "thread " + std::to_string(current_place().thread) + " " + what + " at " + place_of(at);
   });

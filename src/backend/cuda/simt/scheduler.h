@@ -7,13 +7,23 @@
 
 #include <cstdint>
 #include <functional>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 
 #include "backend/cuda/simt/shape.h"
 
 namespace lacuna::simt {
+
+/// A line of a kernel. std::source_location, which clang 14 lacks.
+struct Location {
+  const char* file = "";
+  uint32_t line = 0;
+
+  static constexpr Location current(const char* of_file = __builtin_FILE(),
+                                    uint32_t at_line = __builtin_LINE()) {
+    return {of_file, at_line};
+  }
+};
 
 /// Which of the threads that could continue runs next. Blocks run in order only under kFirstCome.
 enum class ThreadOrder : uint8_t { kFirstCome, kRandom, kLastCome };
@@ -59,11 +69,10 @@ enum class WarpOperation : uint8_t { kShuffle, kBallot, kSyncWarp, kLoadMatrix, 
 
 /// Waits until all 32 lanes of the warp have come to the same operation at the same line. The last one calls
 /// `all` with what the lanes left, in order of lanes.
-void meet_warp(WarpOperation operation, void* mine, void (*all)(void* const* lanes),
-               const std::source_location& at);
-void meet_block(const std::source_location& at);
+void meet_warp(WarpOperation operation, void* mine, void (*all)(void* const* lanes), const Location& at);
+void meet_block(const Location& at);
 /// Gives the launch up.
-[[noreturn]] void fail(const char* what, const std::source_location& at);
+[[noreturn]] void fail(const char* what, const Location& at);
 
 /// A copy that is under way: its bytes, read at issue, arrive at the wait.
 struct AsyncCopy {

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 
 #include "backend/cuda/simt/scheduler.h"
 #include "base/dtype.h"
@@ -18,8 +17,6 @@
 #define LACUNA_UNROLL
 
 namespace lacuna::simt {
-
-using Location = std::source_location;
 
 inline uint32_t thread_index() {
   return current_place().thread;
