@@ -37,6 +37,9 @@ ELSEWHERE = {
     "model/gguf_*": "tests/engine/gguf_test.cpp",
     "model/families/*": "tests/model/families_test.cpp",  # and the golden files
     "model/family_parts": "tests/model/families_test.cpp",
+    "model/a2d": "tests/model/borrowed_class_test.cpp",  # and tests/reference
+    "model/coda": "tests/model/families_test.cpp",
+    "model/qwen_moe": "tests/model/families_test.cpp",
     "model/dream": "tests/model/families_test.cpp",
     "model/gidd": "tests/model/families_test.cpp",
     "model/llada*": "tests/model/families_test.cpp",

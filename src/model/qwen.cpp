@@ -116,13 +116,20 @@ ModelConfig read_qwen2(const JsonObject& json) {
   return config;
 }
 
+/// The published ReFusion adds two tokens to Qwen3's 151,669 and cuts the table after the mask, the second.
+bool has_refusions_vocabulary(const ModelConfig& config) {
+  return config.mask_id == 151670 && config.vocab_size == 151671;
+}
+
 /// ReFusion's class is Qwen3's; a mask token alone does not make a model one of ReFusion's.
 ModelConfig read_qwen3(const JsonObject& json) {
   ModelConfig config = read_qwen3_block(json);
   const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kCausal, Paradigm::kSlots});
   if (chosen == Paradigm::kCausal) config.mask_id = -1;
   if (config.mask_id < 0) return config;
-  if (!chosen && !says_its_name(json, "refusion")) {
+  const bool is_refusion = says_its_name(json, "refusion") || folder_says_its_name(json, "refusion") ||
+                           has_refusions_vocabulary(config);
+  if (!chosen && !is_refusion) {
     json.refuse(
         "mask_token_id",
         "none, as the class is left to right, or a choice: --paradigm slots runs it as ReFusion is run, "

@@ -550,6 +550,8 @@ TEST(Config, TakesAQwen3ModelForReFusionWhereItSaysSo) {
   EXPECT_EQ(read(with(base, "_name_or_path", "GSAI-ML/ReFusion")).paradigm(), Paradigm::kSlots);
   const json classes = {{"AutoModelForCausalLM", "modeling_refusion.Qwen3ForCausalLM"}};
   EXPECT_EQ(read(with(base, "auto_map", classes)).paradigm(), Paradigm::kSlots);
+  const json published = with(with(base, "vocab_size", 151671), "mask_token_id", 151670);
+  EXPECT_EQ(read(published).paradigm(), Paradigm::kSlots);
   EXPECT_EQ(read(as(base, "slots")).paradigm(), Paradigm::kSlots);
   EXPECT_EQ(read(as(base, "slots")).mask_id, 98);
   EXPECT_EQ(read(as(base, "causal")).paradigm(), Paradigm::kCausal);

@@ -62,7 +62,7 @@ def make_block_checkpoint(folder, family, seed):
 
     size = {"vocab": VOCAB, "hidden": int(rng.choice([32, 48, 64])), "layers": int(rng.integers(3, 6)),
             "kv_heads": kv_heads, "heads": kv_heads * group, "head_dim": int(rng.choice([8, 16, 24])), "tied": False}
-    if family == "fast_dllm":
+    if family in ("fast_dllm", "a2d_qwen2"):  # Qwen2 has no width of heads of its own
         size["hidden"] = size["heads"] * size["head_dim"]
     model = make_checkpoint(folder, base, seed, tokenizer=None, edit=edit, dtype="f32", **size)
     if family == "sdar":  # Qwen3 with another mask
