@@ -11,7 +11,7 @@
 #include "bench/timing.h"
 #include "cache/kv_cache.h"
 #include "cache/output_cache.h"
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/pass_loop.h"
 #include "model/cost.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/options.h"
+#include "options/options.h"
 #include "kernels/matmul.h"
 #include "model/model.h"
 

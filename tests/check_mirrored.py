@@ -47,8 +47,9 @@ ELSEWHERE = {
     "decode/baseline": "tests/engine/baseline_test.cpp",
     "decode/decoder": "tests/decode/fake_model.h",  # an interface
     "decode/noise_schedule": "tests/decode/uniform_diffusion_test.cpp",
-    "decode/options": "tests/cli/help_test.cpp",
+    "decode/make_*": "tests/decode/make_decoder_test.cpp",
     "decode/stop_text": "tests/engine/stop_test.cpp",
+    "options/options": "tests/cli/help_test.cpp",
     "hub/no_curl": "",  # one message, in a build without libcurl
     "hub/digest": "tests/hub/hub_files_test.cpp",
     "hub/blob_download": "tests/hub/pull_test.cpp",

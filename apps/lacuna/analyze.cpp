@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "commands.h"
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "eval/chart.h"
 #include "eval/evaluate.h"
 #include "eval/instruments.h"

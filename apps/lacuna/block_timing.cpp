@@ -2,7 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "decode/parse_policies.h"
+#include "options/parse_policies.h"
 #include "kernels/table.h"
 #include "numbers.h"
 

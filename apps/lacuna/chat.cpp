@@ -13,11 +13,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cache/kv_cache.h"
 #include "commands.h"
-#include "decode/make_decoder.h"
-#include "engine/engine.h"
 #include "engine/result.h"
-#include "engine/stop.h"
+#include "engine/session.h"
 #include "generation_flags.h"
 #include "line_editor.h"
 #include "saved_chat.h"
@@ -91,18 +90,19 @@ class ChatSession {
         options_(flags.generation),
         system_(flags.system),
         is_interactive_(isatty(STDIN_FILENO) != 0),
-        source_(find_model(flags)),
-        tokenizer_(load_tokenizer()),
-        template_(choose_template(flags, source_.folder, true)),
-        text_model_{source_.config, &tokenizer_, template_},
-        guide_(find_guide(flags, text_model_)) {
-    make_chat_decoder(
-        {{"user", "?"}});  // whatever may be wrong with the flags is said before the weights are read
-    loaded_ = load_model(flags, source_);
-    engine_.emplace(loaded_.model, *loaded_.kernels, *loaded_.threads, 1,
-                    load_guide(flags, guide_.get(), loaded_));
+        opened_(open_chat_model(flags)) {
+    if (opened_->tokenizer() == nullptr)
+      throw InputError("{} has no tokenizer; a chat needs one", flags_.model);
+    // Whatever may be wrong with the flags is said before the weights are read.
+    opened_->make_decoder(make_chat_request({{"user", "?"}}));
     // One chat as long as the context; what is forgotten of another is only computed again.
-    engine_->share_prefixes(KvCache::bytes_for(loaded_.model->kv_shape(), source_.config.max_positions));
+    SchedulerLimits limits = own_limits(1);
+    const ModelConfig& config = opened_->config();
+    const WeightFormats formats = weight_formats(flags, opened_->source());
+    const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
+                        formats.dtype,     config.kv_sink,      formats.kv_in_codes};
+    limits.prefix_memory = KvCache::bytes_for(shape, config.max_positions);
+    session_ = load_session(flags, opened_, limits);
   }
 
   void run() {
@@ -125,12 +125,6 @@ class ChatSession {
   }
 
  private:
-  Tokenizer load_tokenizer() const {
-    std::optional<Tokenizer> tokenizer = tokenizer_of(source_);
-    if (!tokenizer) throw InputError("{} has no tokenizer; a chat needs one", flags_.model);
-    return *std::move(tokenizer);
-  }
-
   /// A line for the person, not for a script.
   template <typename... Arguments>
   void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
@@ -140,7 +134,7 @@ class ChatSession {
 
   void greet() const {
     say("{} is ready; /help lists commands, Ctrl-D ends the chat.", flags_.model);
-    if (template_.format == ChatFormat::kNone) {
+    if (opened_->chat_template().format == ChatFormat::kNone) {
       say("There is no chat template: the model continues the text of all turns.");
     }
   }
@@ -183,7 +177,7 @@ class ChatSession {
     GenerationOptions changed = with_setting(options_, name, value);
     std::swap(options_, changed);
     try {
-      make_chat_decoder({{"user", "?"}});
+      opened_->make_decoder(make_chat_request({{"user", "?"}}));
     } catch (const InputError&) {
       std::swap(options_, changed);
       throw;
@@ -191,7 +185,7 @@ class ChatSession {
   }
 
   void set_system(const std::string& text) {
-    if (!text.empty() && template_.format == ChatFormat::kNone) {
+    if (!text.empty() && opened_->chat_template().format == ChatFormat::kNone) {
       throw InputError("/system needs a chat template; {} is run without one", flags_.model);
     }
     system_ = text;
@@ -209,7 +203,7 @@ class ChatSession {
 
   void load(const std::string& file) {
     SavedChat chat = load_chat(file);
-    if (!chat.system.empty() && template_.format == ChatFormat::kNone) {
+    if (!chat.system.empty() && opened_->chat_template().format == ChatFormat::kNone) {
       throw InputError("{}: has a system turn, which needs a chat template; {} is run without one", file,
                        flags_.model);
     }
@@ -254,47 +248,48 @@ class ChatSession {
     messages_.push_back({"assistant", text.value_or(before.content)});
   }
 
+  /// Draws the canvas, and stops the answer at Ctrl-C.
+  class AnswerListener final : public SessionListener {
+   public:
+    AnswerListener(const ChatFlags& flags, const OpenedModel& opened) : flags_(flags), opened_(opened) {}
+
+    void accepted(size_t /*index*/, const Decoder& decoder) override {
+      if (flags_.live.can_draw()) {
+        live_.emplace(flags_.live, opened_.config(), *opened_.tokenizer(), decoder);
+      }
+    }
+    bool stepped(size_t /*index*/, const StepEvent& event) override {
+      if (live_) live_->update(event);
+      if (!event.decoder.done() && LineEditor::interrupted()) throw Cancelled();
+      return true;
+    }
+
+   private:
+    const ChatFlags& flags_;
+    const OpenedModel& opened_;
+    std::optional<LiveRequest> live_;
+  };
+
   /// Answers the last message; nothing where Ctrl-C stopped it.
   std::optional<std::string> answer() {
-    std::unique_ptr<Decoder> decoder = make_chat_decoder(fitting_messages());
-    const size_t request = engine_->add(std::move(decoder));
-    std::optional<std::string> text;
+    const GenerateRequest request = make_chat_request(fitting_messages());
+    std::optional<GenerationResult> result;
     try {
-      text = decode(request);
-    } catch (...) {
-      engine_->remove(request);
-      throw;
-    }
-    engine_->remove(request);
-    return text;
-  }
-
-  std::optional<std::string> decode(size_t request) {
-    std::optional<LiveRequest> live;
-    if (flags_.live.can_draw()) {
-      live.emplace(flags_.live, source_.config, tokenizer_, engine_->decoder(request));
-    }
-    const auto observe = [&](const StepEvent& event) {
-      if (live) live->update(event);
-    };
-    bool goes_on = true;
-    while (goes_on && !LineEditor::interrupted()) goes_on = engine_->step(observe);
-    live.reset();
-    if (goes_on) {
+      AnswerListener listener(flags_, *opened_);
+      result = session_->generate(request, &listener);
+    } catch (const Cancelled&) {
       say("Stopped. The question is not kept.");
       return {};
     }
-    const GenerationResult result = make_result(engine_->decoder(request), engine_->statistics(request),
-                                                source_.config, &tokenizer_, seed(), options_.stop);
-    fmt::print("{}\n", for_standard_output(result.text));
+    fmt::print("{}\n", for_standard_output(result->text));
     std::fflush(stdout);
-    summarise(result);
-    return replace_ill_formed(result.text);
+    summarise(*result);
+    return replace_ill_formed(result->text);
   }
 
   void summarise(const GenerationResult& result) const {
     const RunStatistics& statistics = result.statistics;
-    const std::string note = explain_no_text(result, source_.config, &tokenizer_, options_.stop);
+    const std::string note = explain_no_text(result, opened_->config(), opened_->tokenizer(), options_.stop);
     if (!note.empty()) say("{}", note);
     const std::string kept =
         statistics.shared_tokens > 0
@@ -306,7 +301,7 @@ class ChatSession {
 
   /// The system turn and as many of the last turns as leave room for an answer. Says when it drops some.
   std::vector<Message> fitting_messages() {
-    const int64_t most = source_.config.max_positions;
+    const int64_t most = opened_->config().max_positions;
     const int64_t room =
         options_.gen_length.value_or(static_cast<int32_t>(std::min<int64_t>(kDefaultGenLength, most / 2)));
     const size_t first_before = first_sent_;
@@ -331,12 +326,12 @@ class ChatSession {
 
   /// Without a template: the text of all turns, each in a paragraph of its own.
   std::vector<TokenId> tokens_of(const std::vector<Message>& messages) const {
-    return render(template_, tokenizer_, with_system(messages));
+    return opened_->tokens_of(with_system(messages));
   }
 
   std::vector<Message> with_system(const std::vector<Message>& messages) const {
     std::vector<Message> all;
-    if (template_.format == ChatFormat::kNone) {
+    if (opened_->chat_template().format == ChatFormat::kNone) {
       all.push_back({"user", ""});
       for (const Message& message : messages) {
         if (!all.back().content.empty()) all.back().content += '\n';
@@ -351,27 +346,18 @@ class ChatSession {
 
   uint64_t seed() const { return options_.seed.value_or(0) + num_regenerated_; }
 
-  std::unique_ptr<Decoder> make_chat_decoder(const std::vector<Message>& messages) const {
-    const std::vector<TokenId> tokens = tokens_of(messages);
-    DecoderContext context{end_of_turn(tokenizer_).value_or(-1)};
-    if (!options_.stop.empty()) context.find_stop = make_stop_finder(tokenizer_, options_.stop);
-    if (guide_) context.guide = guide_->guide.context(tokens, with_system(messages));
+  GenerateRequest make_chat_request(const std::vector<Message>& messages) const {
     GenerationOptions options = options_;
-    if (num_regenerated_ > 0) options.seed = seed();
-    return make_decoder(source_.config, options, tokens, context);
+    options.seed = seed();
+    return make_generate_request(*opened_, options, with_system(messages));
   }
 
   ChatFlags flags_;
   GenerationOptions options_;
   std::string system_;
   bool is_interactive_;
-  ModelSource source_;
-  Tokenizer tokenizer_;
-  ChatTemplate template_;
-  TextModel text_model_;
-  std::unique_ptr<GuideSource> guide_;
-  LoadedModel loaded_;
-  std::optional<Engine> engine_;
+  std::shared_ptr<const OpenedModel> opened_;
+  std::unique_ptr<Session> session_;
   std::vector<Message> messages_;  // of the user and the assistant in turn
   size_t first_sent_ = 0;          // messages before it are no longer read
   uint64_t num_regenerated_ = 0;   // of the last answer
@@ -389,22 +375,12 @@ void add_chat_flags(CLI::App& command, ChatFlags& flags) {
   command.add_flag("--raw", flags.raw, "Apply no chat template")->group("Prompt");
 }
 
-ChatTemplate choose_template(const ChatFlags& flags, const std::filesystem::path& folder,
-                             bool has_tokenizer) {
-  ChatTemplate chosen;
-  if (!flags.chat_template.empty()) {
-    const std::optional<ChatFormat> format = chat_format_named(flags.chat_template);
-    if (!format)
-      throw InputError("--chat-template is '{}'; expected llada, chatml or none", flags.chat_template);
-    if (has_tokenizer) chosen = load_chat_template(folder);
-    chosen.format = *format;
-  } else if (has_tokenizer && !flags.raw) {
-    chosen = load_chat_template(folder);
-  }
-  if (!flags.system.empty() && chosen.format == ChatFormat::kNone) {
+std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags) {
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template, flags.raw);
+  if (!flags.system.empty() && opened->chat_template().format == ChatFormat::kNone) {
     throw InputError("--system needs a chat template; this run uses none");
   }
-  return chosen;
+  return opened;
 }
 
 void chat(const ChatFlags& flags) {

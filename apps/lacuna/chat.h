@@ -2,13 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
+#include <memory>
 #include <string>
 
-#include "decode/options.h"
 #include "live_view.h"
 #include "loading.h"
-#include "tokenizer/chat_template.h"
+#include "options/options.h"
 
 namespace lacuna {
 
@@ -23,9 +22,9 @@ struct ChatFlags : GuidedModelFlags {
 /// --model and what belongs to it, --guide, --system, --chat-template, --raw.
 void add_chat_flags(CLI::App& command, ChatFlags& flags);
 
-/// The template that --chat-template and --raw ask for, else the checkpoint's. InputError where --system has
-/// no place in it.
-ChatTemplate choose_template(const ChatFlags& flags, const std::filesystem::path& folder, bool has_tokenizer);
+/// The model that the flags name, with the template that --chat-template and --raw ask for. InputError where
+/// --system has no place in it.
+std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags);
 
 /// Reads questions from standard input and answers them until it ends.
 void chat(const ChatFlags& flags);

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "base/dtype.h"
-#include "decode/make_decoder.h"
 #include "generation_flags.h"
 #include "kernels/table.h"
+#include "options/choose.h"
 
 namespace lacuna {
 
@@ -45,7 +45,9 @@ nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
   const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model(source, tokenizer));
   GenerationOptions generation = flags.generation;
   if (!generation.gen_length) {
-    generation.gen_length = default_gen_length(source.config, generation, flags.options.prompt_length);
+    generation.gen_length =
+        default_gen_length(source.config, choose_strategy(source.config, generation, guide != nullptr),
+                           flags.options.prompt_length);
   }
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "decode/options.h"
+#include "options/options.h"
 
 namespace lacuna {
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,9 +13,8 @@
 
 #include "base/error.h"
 #include "commands.h"
-#include "decode/make_decoder.h"
-#include "engine/engine.h"
 #include "engine/result.h"
+#include "engine/session.h"
 #include "generation_flags.h"
 #include "input.h"
 #include "live_view.h"
@@ -26,7 +24,7 @@
 namespace lacuna {
 namespace {
 
-struct InfillFlags : ModelFlags {
+struct InfillFlags : GuidedModelFlags {
   std::optional<std::string> text;
   std::optional<std::string> file;
   bool json = false;
@@ -48,117 +46,80 @@ std::string marked_text(const InfillFlags& flags) {
   return text;
 }
 
-/// One way to lay out the canvas.
-struct InfillCandidate {
-  std::vector<int32_t> lengths;  // of the holes
-  std::unique_ptr<Decoder> decoder;
-  size_t request = 0;
-  CandidateScore score;
+/// Shows one way to lay out the canvas after the other.
+class InfillListener final : public SessionListener {
+ public:
+  InfillListener(const LiveFlags& flags, const OpenedModel& opened, size_t num_candidates)
+      : flags_(flags), opened_(opened), num_candidates_(num_candidates) {}
+
+  void accepted(size_t index, const Decoder& decoder) override {
+    const std::string label =
+        num_candidates_ > 1 ? fmt::format("lengths {} of {}", index + 1, num_candidates_) : "";
+    live_.reset();
+    live_.emplace(flags_, opened_.config(), *opened_.tokenizer(), decoder, true, label);
+  }
+  bool stepped(size_t /*index*/, const StepEvent& event) override {
+    live_->update(event);
+    return true;
+  }
+
+ private:
+  const LiveFlags& flags_;
+  const OpenedModel& opened_;
+  size_t num_candidates_;
+  std::optional<LiveRequest> live_;
 };
 
-std::vector<InfillCandidate> make_candidates(const InfillFlags& flags, const ModelConfig& config,
-                                             const Tokenizer& tokenizer,
-                                             const std::vector<CanvasPart>& parts) {
-  const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
-  if (std::none_of(parts.begin(), parts.end(), is_hole)) {
-    throw InputError("the text has no hole; expected [[N]] or [[A-B]] where tokens are to be filled in");
-  }
-  std::vector<InfillCandidate> candidates;
-  for (std::vector<int32_t>& lengths : hole_lengths(parts)) {
-    InfillCanvas canvas = lay_out(parts, lengths, config, &tokenizer);
-    DecoderContext context{end_of_turn(tokenizer).value_or(-1)};
-    context.answer = std::move(canvas.answer);
-    candidates.push_back({std::move(lengths),
-                          make_decoder(config, flags.generation, std::move(canvas.prompt), context),
-                          0,
-                          {}});
-  }
-  return candidates;
-}
-
-/// What was written into each hole.
-nlohmann::ordered_json holes_json(const std::vector<CanvasPart>& parts, const InfillCandidate& candidate,
-                                  std::span<const TokenId> canvas, const Tokenizer& tokenizer) {
+void print_json(const InfillResult& result, uint64_t seed) {
   nlohmann::ordered_json holes = nlohmann::ordered_json::array();
-  size_t position = 0;
-  size_t hole = 0;
-  for (const CanvasPart& part : parts) {
-    if (const auto* text = std::get_if<std::string>(&part)) {
-      position += tokenizer.encode(*text, SpecialTokens::kAsText).size();
-      continue;
-    }
-    const auto length = static_cast<size_t>(candidate.lengths[hole++]);
-    const std::span<const TokenId> tokens = canvas.subspan(position, length);
-    holes.push_back({{"position", position},
-                     {"tokens", std::vector<TokenId>(tokens.begin(), tokens.end())},
-                     {"text", tokenizer.decode(tokens)}});
-    position += length;
+  for (const FilledHole& hole : result.holes) {
+    holes.push_back({{"position", hole.position}, {"tokens", hole.tokens}, {"text", hole.text}});
   }
-  return holes;
-}
-
-/// Decodes every candidate; the live canvas shows one after the other.
-void run_candidates(Engine& engine, std::vector<InfillCandidate>& candidates, const InfillFlags& flags,
-                    const ModelConfig& config, const Tokenizer& tokenizer) {
-  const bool is_live = !flags.json && flags.live.can_draw();
-  std::map<size_t, InfillCandidate*> by_request;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    InfillCandidate& candidate = candidates[i];
-    candidate.request = engine.add(std::move(candidate.decoder));
-    by_request[candidate.request] = &candidate;
-    if (!is_live) continue;
-    const std::string label =
-        candidates.size() > 1 ? fmt::format("lengths {} of {}", i + 1, candidates.size()) : "";
-    LiveRequest live(flags.live, config, tokenizer, engine.decoder(candidate.request), true, label);
-    engine.run([&](const StepEvent& event) {
-      candidate.score.note(event);
-      live.update(event);
-    });
-  }
-  engine.run([&](const StepEvent& event) { by_request.at(event.request)->score.note(event); });
+  nlohmann::ordered_json stats = to_json(result.statistics);
+  stats["seconds"] = result.statistics.seconds;
+  const nlohmann::ordered_json json{{"text", result.text},
+                                    {"holes", std::move(holes)},
+                                    {"mean_log_confidence", result.mean_log_confidence},
+                                    {"candidates", result.candidates},
+                                    {"seed", seed},
+                                    {"stats", std::move(stats)}};
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void infill(const InfillFlags& flags) {
-  const std::vector<CanvasPart> parts = parse_marked_text(marked_text(flags));
-  const ModelSource source = find_model(flags);
-  expect_infill(source.config);
-  const std::optional<Tokenizer> tokenizer = tokenizer_of(source);
-  if (!tokenizer) throw InputError("{} has no tokenizer; a text with holes needs one", flags.model);
-  std::vector<InfillCandidate> candidates = make_candidates(flags, source.config, *tokenizer, parts);
+  InfillRequest request;
+  request.canvas = parse_marked_text(marked_text(flags));
+  // Whatever may be wrong with the flags is said before the weights are read.
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, "", true);
+  expect_infill(opened->config());
+  if (opened->tokenizer() == nullptr) {
+    throw InputError("{} has no tokenizer; a text with holes needs one", flags.model);
+  }
+  const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
+  if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {
+    throw InputError("the text has no hole; expected [[N]] or [[A-B]] where tokens are to be filled in");
+  }
+  const GenerateRequest options = make_generate_request(*opened, flags.generation, "");
+  if (options.gen_length) {
+    throw InputError("--gen-length has no effect here: an infill is as long as its canvas");
+  }
+  request.strategy = options.strategy;
+  request.seed = options.seed;
+  request.one_at_a_time = !flags.json && flags.live.can_draw();
+  const std::vector<GenerateRequest> candidates = infill_candidates(*opened, request);
+  for (const GenerateRequest& candidate : candidates) opened->make_decoder(candidate);
 
-  const LoadedModel loaded = load_model(flags, source);
   constexpr int32_t kTogether = 8;  // canvases that share each pass
-  Engine engine(loaded.model, *loaded.kernels, *loaded.threads, kTogether);
-  run_candidates(engine, candidates, flags, source.config, *tokenizer);
-
-  // Of equal ones the first.
-  const InfillCandidate& best =
-      *std::max_element(candidates.begin(), candidates.end(),
-                        [](const auto& a, const auto& b) { return a.score.mean() < b.score.mean(); });
-  const std::span<const TokenId> canvas = engine.decoder(best.request).canvas();
-  const std::string text = tokenizer->decode(canvas);
-  if (!flags.json) {
-    fmt::print("{}\n", for_standard_output(text));
-    return;
+  const std::unique_ptr<Session> session = load_session(flags, opened, own_limits(kTogether));
+  std::optional<InfillListener> live;
+  if (request.one_at_a_time) live.emplace(flags.live, *opened, candidates.size());
+  const InfillResult result = session->infill(request, live ? &*live : nullptr);
+  live.reset();
+  if (flags.json) {
+    print_json(result, request.seed);
+  } else {
+    fmt::print("{}\n", for_standard_output(result.text));
   }
-  RunStatistics statistics;
-  for (const InfillCandidate& candidate : candidates) {
-    const RunStatistics& own = engine.statistics(candidate.request);
-    statistics.steps += own.steps;
-    statistics.forward_passes += own.forward_passes;
-    statistics.cost += own.cost;
-    statistics.baseline += own.baseline;
-    statistics.seconds = std::max(statistics.seconds, own.seconds);
-  }
-  nlohmann::ordered_json stats = to_json(statistics);
-  stats["seconds"] = statistics.seconds;
-  const nlohmann::ordered_json json{{"text", text},
-                                    {"holes", holes_json(parts, best, canvas, *tokenizer)},
-                                    {"mean_log_confidence", best.score.mean()},
-                                    {"candidates", candidates.size()},
-                                    {"seed", flags.generation.seed.value_or(0)},
-                                    {"stats", std::move(stats)}};
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

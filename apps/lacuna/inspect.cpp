@@ -14,7 +14,7 @@
 #include "cache/kv_cache.h"
 #include "checkpoint_summary.h"
 #include "commands.h"
-#include "decode/presets.h"
+#include "options/presets.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "model/families.h"

@@ -17,9 +17,8 @@
 #include "kernels/dispatch.h"
 #include "model/locate.h"
 #include "model/parameters.h"
-#include "model/random_spec.h"
+#include "options/choose.h"
 #include "progress_bar.h"
-#include "tokenizer/json_file.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -226,19 +225,6 @@ ConfigChoices config_choices(const ModelFlags& flags) {
   return {flags.ignored_config_keys, paradigm_named(flags.paradigm)};
 }
 
-ModelSource find_model(const std::string& model, const ConfigChoices& choices) {
-  if (is_random_spec(model)) {
-    ModelSource source{{}, parse_random_spec(model)};
-    if (choices.paradigm.value_or(source.config.paradigm()) != source.config.paradigm()) {
-      throw InputError("--paradigm is {}; expected {}, as {} is", name_of(*choices.paradigm),
-                       name_of(source.config.paradigm()), model);
-    }
-    return source;
-  }
-  const std::filesystem::path folder = locate_model(model);
-  return {folder, read_config(folder, choices), choices.paradigm};
-}
-
 ModelSource find_model(const ModelFlags& flags) {
   ModelSource source = find_model(flags.model, config_choices(flags));
   if (flags.rope_scale <= 1) return source;
@@ -262,26 +248,6 @@ void add_guide_flag(CLI::App& command, std::string& guide) {
   command.add_option(
       "--guide", guide,
       "An autoregressive model that verifies the drafts of a diffusion model (guided diffusion)");
-}
-
-std::optional<Tokenizer> tokenizer_of(const ModelSource& source) {
-  if (source.folder.empty() || !has_tokenizer(source.folder)) return {};
-  return Tokenizer::load(source.folder);
-}
-
-TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& tokenizer) {
-  if (!tokenizer) return {source.config};
-  return {source.config, &*tokenizer, load_chat_template(source.folder)};
-}
-
-GuideSource::GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag)
-    : model(model_name),
-      source(find_model(model_name)),
-      tokenizer(tokenizer_of(source)),
-      guide(main, text_model(source, tokenizer)) {
-  if (source.config.paradigm() != Paradigm::kCausal) {
-    throw InputError("{} {}: expected an autoregressive model (Qwen2, Qwen3)", flag, model_name);
-  }
 }
 
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main) {
@@ -313,9 +279,38 @@ std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSour
   return load_weights(guide_flags, guide->source, *main.threads);
 }
 
-bool has_tokenizer(const std::filesystem::path& folder) {
-  if (GgufFile::is_gguf(folder)) return has_gguf_tokenizer(GgufFile::open(folder));
-  return has_file(folder / "tokenizer.json") || has_file(folder / "vocab.json");
+std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const std::string& chat_template,
+                                              bool raw) {
+  ModelSource source = find_model(flags);
+  std::optional<Tokenizer> tokenizer = tokenizer_of(source);
+  ChatTemplate chosen;
+  if (tokenizer && !(raw && chat_template.empty())) chosen = load_chat_template(source.folder);
+  if (!chat_template.empty()) {
+    const std::optional<ChatFormat> format = chat_format_named(chat_template);
+    if (!format) throw InputError("--chat-template is '{}'; expected llada, chatml or none", chat_template);
+    chosen.format = *format;
+  }
+  auto opened =
+      std::make_shared<OpenedModel>(flags.model, std::move(source), std::move(tokenizer), std::move(chosen));
+  if (!flags.guide.empty()) opened->use_guide(flags.guide);
+  return opened;
+}
+
+std::unique_ptr<Session> load_session(const ModelFlags& flags, std::shared_ptr<const OpenedModel> opened,
+                                      const SchedulerLimits& limits) {
+  const LoadedModel loaded = load_model(flags, opened->source());
+  Session::Parts parts{loaded.model, load_guide(flags, opened->guide(), loaded), loaded.threads,
+                       loaded.kernels};
+  return std::make_unique<Session>(std::move(opened), std::move(parts), limits);
+}
+
+GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,
+                                      Prompt prompt) {
+  if (!options.stop.empty() && opened.tokenizer() == nullptr) {
+    throw InputError("--stop: {} has no tokenizer", opened.name());
+  }
+  return {std::move(prompt), choose_strategy(opened.config(), options, opened.guide() != nullptr),
+          options.gen_length, options.seed.value_or(0), options.stop};
 }
 
 }  // namespace lacuna

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "base/threads.h"
-#include "engine/guide.h"
+#include "engine/session.h"
 #include "kernels/table.h"
 #include "model/model.h"
+#include "options/options.h"
 
 namespace lacuna {
 
@@ -53,21 +54,13 @@ ConfigChoices config_choices(const ModelFlags& flags);
 /// --ignore-memory, --ignore-config-keys, --paradigm.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
-/// What is known of a model before its weights are read.
-struct ModelSource {
-  std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
-  ModelConfig config;
-  std::optional<Paradigm> chosen_paradigm = {};  ///< by --paradigm; a copy's config.json has to say it
-};
-
-ModelSource find_model(const std::string& model, const ConfigChoices& choices = {});
 /// With RoPE scaled as --rope-scale says.
 ModelSource find_model(const ModelFlags& flags);
 
 /// A model ready to run.
 struct LoadedModel {
   std::shared_ptr<const Model> model;
-  std::unique_ptr<ThreadPool> threads;
+  std::shared_ptr<ThreadPool> threads;
   const KernelTable* kernels = nullptr;
   double load_seconds = 0;
 
@@ -97,24 +90,8 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 /// weights where a download is not complete or memory does not suffice (unless --ignore-memory).
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
 
-/// Empty where the model brings none.
-std::optional<Tokenizer> tokenizer_of(const ModelSource& source);
-/// Both must outlive it.
-TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& tokenizer);
-
 /// --guide.
 void add_guide_flag(CLI::App& command, std::string& guide);
-
-/// What is known of a guide before its weights are read.
-struct GuideSource {
-  std::string model;
-  ModelSource source;
-  std::optional<Tokenizer> tokenizer;
-  Guide guide;
-
-  /// flag  what named the model, for messages
-  GuideSource(const std::string& model, const TextModel& main, std::string_view flag);
-};
 
 /// Null without --guide. `main` must outlive it.
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);
@@ -124,7 +101,17 @@ std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextMode
 std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                         const LoadedModel& main);
 
-/// Of a folder or a .gguf file.
-bool has_tokenizer(const std::filesystem::path& folder);
+/// The model that the flags name and its guide, before their weights are read.
+///   chat_template  --chat-template; empty: the checkpoint's     raw  none, unless that flag names one
+std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const std::string& chat_template,
+                                              bool raw = false);
+
+/// Loads both as load_model() does.
+std::unique_ptr<Session> load_session(const ModelFlags& flags, std::shared_ptr<const OpenedModel> opened,
+                                      const SchedulerLimits& limits);
+
+/// What `lacuna` asks a session for, by the options of its flags.
+GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,
+                                      Prompt prompt);
 
 }  // namespace lacuna

@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "help.h"
 #include "kernels/dispatch.h"
+#include "options/names.h"
 #include "suggest.h"
 
 namespace {
@@ -102,7 +103,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "lacuna: {}\n", describe(error, program));
     return 2;
   } catch (const lacuna::InputError& error) {
-    fmt::print(stderr, "lacuna: {}\n", lacuna::with_nearest_value(error.what()));
+    fmt::print(stderr, "lacuna: {}\n",
+               lacuna::with_nearest_value(lacuna::sentence_of(error, lacuna::flag_name)));
     return 2;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "lacuna: there is not enough memory for what was asked\n");

@@ -2,9 +2,8 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
+#include <deque>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,18 +15,14 @@
 #include "base/json.h"
 #include "chat.h"
 #include "commands.h"
-#include "decode/make_decoder.h"
-#include "engine/engine.h"
 #include "engine/result.h"
-#include "engine/stop.h"
+#include "engine/session.h"
 #include "engine/trace.h"
 #include "generation_flags.h"
 #include "input.h"
 #include "live_view.h"
 #include "loading.h"
 #include "terminal.h"
-#include "tokenizer/chat_template.h"
-#include "tokenizer/tokenizer.h"
 
 namespace lacuna {
 namespace {
@@ -52,32 +47,18 @@ struct RunFlags : ChatFlags {
   }
 };
 
-struct Prompt {
-  std::vector<TokenId> tokens;
+/// What one line of --prompts-file, or the flags, ask for.
+struct RunPrompt {
+  Prompt prompt;
   GenerationOptions options;
-  std::vector<Message> messages;  // that the tokens were rendered from, if they were
 };
 
-/// Turns what the user gave into prompts of tokens.
+/// Turns what the user gave into prompts.
 class PromptReader {
  public:
-  PromptReader(const RunFlags& flags, const std::filesystem::path& folder) : flags_(flags), folder_(folder) {
-    if (has_tokenizer(folder_)) tokenizer_ = Tokenizer::load(folder_);
-    template_ = choose_template(flags_, folder_, tokenizer_.has_value());
-  }
+  PromptReader(const RunFlags& flags, const OpenedModel& opened) : flags_(flags), opened_(opened) {}
 
-  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
-  const ChatTemplate& chat_template() const { return template_; }
-
-  StopFinder stop_finder(const std::vector<std::string>& texts) const {
-    if (texts.empty()) return {};
-    if (!tokenizer_) throw InputError("--stop: {} has no tokenizer", flags_.model);
-    return make_stop_finder(*tokenizer_, texts);
-  }
-
-  TokenId end_of_turn() const { return tokenizer_ ? lacuna::end_of_turn(*tokenizer_).value_or(-1) : -1; }
-
-  std::vector<Prompt> read() const {
+  std::vector<RunPrompt> read() const {
     const int sources = flags_.num_sources();
     if (sources > 1) {
       throw InputError(
@@ -85,28 +66,28 @@ class PromptReader {
     }
     if (flags_.prompts_file) return read_lines();
     if (flags_.prompt_tokens) {
-      return {{parse_token_list(*flags_.prompt_tokens, "--prompt-tokens"), flags_.generation, {}}};
+      return {{parse_token_list(*flags_.prompt_tokens, "--prompt-tokens"), flags_.generation}};
     }
-    if (flags_.prompt && *flags_.prompt != kStandardInput) return {encode(*flags_.prompt)};
+    if (flags_.prompt && *flags_.prompt != kStandardInput) return {turns(*flags_.prompt)};
     const bool names_file = flags_.prompt_file && *flags_.prompt_file != kStandardInput;
-    return {encode(names_file ? read_file(*flags_.prompt_file) : read_prompt_from_standard_input())};
+    return {turns(names_file ? read_file(*flags_.prompt_file) : read_prompt_from_standard_input())};
   }
 
  private:
-  Prompt encode(const std::string& text) const {
-    if (!tokenizer_) {
+  RunPrompt turns(const std::string& text) const {
+    if (opened_.tokenizer() == nullptr) {
       throw InputError("{} has no tokenizer; give the prompt as --prompt-tokens \"1,2,3\"", flags_.model);
     }
     std::vector<Message> messages;
     if (!flags_.system.empty()) messages.push_back({"system", flags_.system});
     messages.push_back({"user", text});
-    return {render(template_, *tokenizer_, messages), flags_.generation, messages};
+    return {std::move(messages), flags_.generation};
   }
 
-  std::vector<Prompt> read_lines() const {
+  std::vector<RunPrompt> read_lines() const {
     const std::string& file = *flags_.prompts_file;
     std::istringstream stream(read_file(file));
-    std::vector<Prompt> prompts;
+    std::vector<RunPrompt> prompts;
     std::string line;
     for (int number = 1; std::getline(stream, line); ++number) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -116,14 +97,14 @@ class PromptReader {
     return prompts;
   }
 
-  Prompt read_line(const std::string& line, const std::string& place) const {
+  RunPrompt read_line(const std::string& line, const std::string& place) const {
     const nlohmann::json json = parse_json(line, place);
     if (!json.is_object()) throw InputError("{}: not a JSON object", place);
-    Prompt prompt{{}, flags_.generation, {}};
+    RunPrompt prompt{{}, flags_.generation};
     if (json.contains("prompt_tokens") && json["prompt_tokens"].is_array()) {
-      prompt.tokens = parse_token_list(json["prompt_tokens"].dump(), place);
+      prompt.prompt = parse_token_list(json["prompt_tokens"].dump(), place);
     } else if (json.contains("prompt") && json["prompt"].is_string()) {
-      prompt = encode(json["prompt"].get<std::string>());
+      prompt = turns(json["prompt"].get<std::string>());
     } else {
       throw InputError("{}: expected \"prompt\" (text) or \"prompt_tokens\" (ids)", place);
     }
@@ -135,9 +116,7 @@ class PromptReader {
   }
 
   const RunFlags& flags_;
-  const std::filesystem::path& folder_;
-  std::optional<Tokenizer> tokenizer_;
-  ChatTemplate template_;
+  const OpenedModel& opened_;
 };
 
 /// Writes one JSON object per line; InputError if the file cannot be written.
@@ -182,65 +161,71 @@ void print_summary(const GenerationResult& result) {
              statistics.cost.flops() / 1e9, describe_rows(statistics.cost, statistics.baseline));
 }
 
+/// Writes the trace and draws the canvas while requests run.
+class RunListener final : public SessionListener {
+ public:
+  RunListener(const RunFlags& flags, const OpenedModel& opened, bool draws)
+      : flags_(flags), opened_(opened), draws_(draws) {
+    if (!flags.trace.empty()) trace_.emplace(flags.trace);
+  }
+
+  void accepted(size_t index, const Decoder& decoder) override {
+    if (trace_) {
+      logs_.emplace_back(opened_.config(), opened_.tokenizer(), flags_.trace_plans);
+      trace_->write(logs_.back().start(index, decoder));
+    }
+    if (draws_) live_.emplace(flags_.live, opened_.config(), *opened_.tokenizer(), decoder);
+  }
+
+  bool stepped(size_t index, const StepEvent& event) override {
+    if (trace_) trace_->write(logs_[index].step(event));
+    if (live_) live_->update(event);
+    return true;
+  }
+
+ private:
+  const RunFlags& flags_;
+  const OpenedModel& opened_;
+  bool draws_;
+  std::optional<TraceFile> trace_;
+  std::deque<TraceLog> logs_;  // by request
+  std::optional<LiveRequest> live_;
+};
+
+void print_results(const RunFlags& flags, const OpenedModel& opened,
+                   const std::vector<GenerateRequest>& requests,
+                   const std::vector<GenerationResult>& results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    print_result(flags, results[i], opened.tokenizer() != nullptr);
+    const std::string note =
+        explain_no_text(results[i], opened.config(), opened.tokenizer(), requests[i].stop);
+    const bool is_told = flags.json && opened.tokenizer() == nullptr;  // "text" is empty, "tokens" are not
+    if (!note.empty() && !is_told) fmt::print(stderr, "lacuna: {}\n", note);
+    if (!flags.json && isatty(STDERR_FILENO) != 0) print_summary(results[i]);
+  }
+}
+
 void run(const RunFlags& flags) {
   if (flags.starts_chat()) {
     chat(flags);
     return;
   }
   // Whatever may be wrong with the flags is said before the weights are read.
-  const ModelSource source = find_model(flags);
-  const ModelConfig& config = source.config;
-  const PromptReader reader(flags, source.folder);
-  const std::vector<Prompt> prompts = reader.read();
-  const TextModel text_model{config, reader.tokenizer(), reader.chat_template()};
-  const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model);
-  std::vector<std::unique_ptr<Decoder>> decoders;
-  decoders.reserve(prompts.size());
-  for (const Prompt& prompt : prompts) {
-    DecoderContext context{reader.end_of_turn()};
-    context.find_stop = reader.stop_finder(prompt.options.stop);
-    if (guide) context.guide = guide->guide.context(prompt.tokens, prompt.messages);
-    decoders.push_back(make_decoder(config, prompt.options, prompt.tokens, context));
+  const std::shared_ptr<const OpenedModel> opened = open_chat_model(flags);
+  std::vector<GenerateRequest> requests;
+  for (RunPrompt& prompt : PromptReader(flags, *opened).read()) {
+    requests.push_back(make_generate_request(*opened, prompt.options, std::move(prompt.prompt)));
+    opened->make_decoder(requests.back());
   }
-  std::optional<TraceFile> trace;
-  std::map<size_t, TraceLog> trace_logs;  // by request
-  if (!flags.trace.empty()) trace.emplace(flags.trace);
-  if (flags.trace_plans && !trace)
+  const bool draws = requests.size() == 1 && !flags.json && opened->tokenizer() != nullptr;
+  std::optional<RunListener> listener;
+  listener.emplace(flags, *opened, draws && flags.live.can_draw());
+  if (flags.trace_plans && flags.trace.empty())
     throw InputError("--trace-plans has no effect here: it belongs to --trace");
-
-  const LoadedModel loaded = load_model(flags, source);
-  Engine engine(loaded.model, *loaded.kernels, *loaded.threads, flags.batch,
-                load_guide(flags, guide.get(), loaded));
-  for (std::unique_ptr<Decoder>& made : decoders) {
-    const size_t request = engine.add(std::move(made));
-    if (!trace) continue;
-    TraceLog& log =
-        trace_logs.emplace(request, TraceLog(config, reader.tokenizer(), flags.trace_plans)).first->second;
-    trace->write(log.start(request, engine.decoder(request)));
-  }
-
-  std::optional<LiveRequest> live;
-  const bool one_request = prompts.size() == 1;
-  if (one_request && !flags.json && reader.tokenizer() != nullptr && flags.live.can_draw()) {
-    live.emplace(flags.live, config, *reader.tokenizer(), engine.decoder(0));
-  }
-  engine.run([&](const StepEvent& event) {
-    if (trace) trace->write(trace_logs.at(event.request).step(event));
-    if (live) live->update(event);
-  });
-  live.reset();
-
-  for (size_t request = 0; request < prompts.size(); ++request) {
-    const GenerationResult result =
-        make_result(engine.decoder(request), engine.statistics(request), config, reader.tokenizer(),
-                    prompts[request].options.seed.value_or(0), prompts[request].options.stop);
-    print_result(flags, result, reader.tokenizer() != nullptr);
-    const std::string note =
-        explain_no_text(result, config, reader.tokenizer(), prompts[request].options.stop);
-    const bool is_told = flags.json && reader.tokenizer() == nullptr;  // "text" is empty, "tokens" are not
-    if (!note.empty() && !is_told) fmt::print(stderr, "lacuna: {}\n", note);
-    if (!flags.json && isatty(STDERR_FILENO) != 0) print_summary(result);
-  }
+  const std::unique_ptr<Session> session = load_session(flags, opened, own_limits(flags.batch));
+  const std::vector<GenerationResult> results = session->generate_all(requests, &*listener);
+  listener.reset();
+  print_results(flags, *opened, requests, results);
 }
 
 }  // namespace

@@ -21,17 +21,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "commands.h"
-#include "decode/make_decoder.h"
-#include "engine/guide.h"
-#include "engine/scheduler.h"
+#include "engine/session.h"
 #include "generation_flags.h"
 #include "loading.h"
+#include "options/choose.h"
 #include "server/api_request.h"
 #include "server/http_server.h"
 #include "server/page/page.h"
 #include "server/service.h"
-#include "tokenizer/chat_template.h"
-#include "tokenizer/tokenizer.h"
 
 namespace lacuna {
 namespace {
@@ -115,34 +112,15 @@ extern "C" void stop_serving(int /*signal*/) {
   sem_post(&wants_to_stop);
 }
 
-/// The checkpoint's template, or the one that was asked for.
-ChatTemplate choose_template(const ServeFlags& flags, const ModelSource& source, bool has_tokenizer) {
-  ChatTemplate chosen;
-  if (has_tokenizer) chosen = load_chat_template(source.folder);
-  if (flags.chat_template.empty()) return chosen;
-  const std::optional<ChatFormat> format = chat_format_named(flags.chat_template);
-  if (!format) {
-    throw InputError("--chat-template is '{}'; expected llada, chatml or none", flags.chat_template);
-  }
-  chosen.format = *format;
-  return chosen;
-}
-
 void serve(const ServeFlags& flags) {
   // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   // Whatever may be wrong with the flags is said before the weights are read.
-  const ModelSource source = find_model(flags);
-  std::optional<Tokenizer> tokenizer;
-  if (has_tokenizer(source.folder)) tokenizer = Tokenizer::load(source.folder);
-  const Tokenizer* texts = tokenizer ? &*tokenizer : nullptr;
-  const ChatTemplate chat_template = choose_template(flags, source, tokenizer.has_value());
-  const TextModel text_model{source.config, texts, chat_template};
-  const std::unique_ptr<GuideSource> guide = find_guide(flags, text_model);
-  if (!guide) {
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
+  if (opened->guide() == nullptr) {
     GenerationOptions defaults = flags.generation;
     defaults.stop.clear();  // texts end answers of every family here
-    check_options(source.config, defaults);
+    check_options(opened->config(), defaults);
   }
 
   ServiceSettings settings;
@@ -163,19 +141,13 @@ void serve(const ServeFlags& flags) {
       },
       flags.http, [&](const HttpRequest& head) { return service.find_refusal(head); });
 
-  const LoadedModel loaded = load_model(flags, source);
-  const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
+  const LoadedModel loaded = load_model(flags, opened->source());
+  std::shared_ptr<const Model> guide_model = load_guide(flags, opened->guide(), loaded);
   SchedulerLimits limits = flags.limits;
   limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory().bytes / 2;
   limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
-  Scheduler scheduler(loaded.model, *loaded.kernels, *loaded.threads, guide_model, limits);
-  ServiceParts parts;
-  parts.model = loaded.model;
-  parts.tokenizer = texts;
-  parts.chat_template = chat_template;
-  parts.guide = guide ? &guide->guide : nullptr;
-  parts.scheduler = &scheduler;
-  service.start(std::move(parts));
+  Session session(opened, {loaded.model, std::move(guide_model), loaded.threads, loaded.kernels}, limits);
+  service.start(session);
   is_loaded = true;
   fmt::print(stderr, "serving {} ({}, {} MiB, {}, {} threads, {} MiB for K/V) at http://{}:{}\n", flags.model,
              name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20, loaded.kernels->name,
@@ -187,7 +159,7 @@ void serve(const ServeFlags& flags) {
       flags.http.all_reply_bytes >> 20);
   while (sem_wait(&wants_to_stop) != 0) {
   }
-  drain(service, scheduler, *server, flags.drain_seconds);
+  drain(service, session.scheduler(), *server, flags.drain_seconds);
 }
 
 /// Every flag has a twin in the environment: --max-running is LACUNA_MAX_RUNNING. The flag wins.

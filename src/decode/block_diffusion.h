@@ -20,6 +20,8 @@ namespace lacuna {
 struct TokenEditing {
   double tau = 0.5;   ///< another token must be likelier than this
   int32_t most = 16;  ///< steps of a block after its last mask is gone
+
+  bool operator==(const TokenEditing&) const = default;
 };
 
 struct BlockDiffusion {

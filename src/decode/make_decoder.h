@@ -1,4 +1,4 @@
-// From what a user asked for to a decoder, or to a sentence that says why not.
+// From a strategy and a request to a decoder, or to what is wrong with them.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "decode/decoder.h"
-#include "decode/options.h"
+#include "decode/setting_error.h"
 #include "decode/stop_text.h"
+#include "decode/strategy.h"
 #include "decode/token_alignment.h"
 #include "model/config.h"
 
 namespace lacuna {
 
-/// --gen-length, where neither the user nor the model says one.
+/// The answer's length, where neither the request nor the model says one.
 inline constexpr int32_t kDefaultGenLength = 128;
+/// The longest answer, and the largest number of steps or passes that a setting counts.
+inline constexpr int32_t kMostGenLength = 1 << 20;
 
 /// The model that confirms drafts (FlashDLM's guided diffusion).
 struct GuideContext {
@@ -26,28 +29,38 @@ struct GuideContext {
 
 /// What a decoder must know beside the model's config.
 struct DecoderContext {
-  TokenId end_of_turn = -1;  ///< the token that ends a chat turn, -1 if the tokenizer has none
-  std::optional<GuideContext> guide = {};
-  StopFinder find_stop = {};  ///< empty: no text ends the answer
+  TokenId end_of_turn = -1;                ///< the token that ends a chat turn, -1 if the tokenizer has none
+  std::optional<GuideContext> guide = {};  ///< with MaskedStrategy::commit a GuideRule, and only then
+  StopFinder find_stop = {};               ///< empty: no text ends the answer
   /// What the positions of the answer hold at first, with the mask token where they are to be filled; empty:
   /// masks. Not empty: an infill, which is as long as this, needs a model that fills single positions (LLaDA,
-  /// Dream), and never draws a token that ends an answer.
+  /// Dream), and never samples a token that ends an answer.
   std::vector<TokenId> answer = {};
 };
 
-/// --gen-length, where nothing is asked for: what the model's files say, else kDefaultGenLength, but never
-/// more than the prompt leaves of the context, and whole blocks where --block-length must divide it.
-/// InputError where the prompt leaves nothing.
-int32_t default_gen_length(const ModelConfig& config, const GenerationOptions& options, int64_t prompt_length,
+/// What is asked of a strategy.
+struct DecodeRequest {
+  std::vector<TokenId> prompt;
+  std::optional<int32_t> gen_length = {};  ///< positions of the answer; none: default_gen_length()
+  uint64_t seed = 0;                       ///< of all that is sampled
+  DecoderContext context = {};
+};
+
+/// The length of an answer where nothing is asked for: what the model's files say, else kDefaultGenLength,
+/// but never more than the prompt leaves of the context, and whole blocks where they must divide it.
+/// SettingError where the prompt leaves nothing.
+int32_t default_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
                            const GuideContext* guide = nullptr);
 
-/// Refuses options that make_decoder() would refuse for every prompt.
-void check_options(const ModelConfig& config, const GenerationOptions& options);
+/// What is wrong with a strategy for every request, the first to be told first; empty: nothing.
+std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& config);
+/// What is wrong with it for this one, or with the request.
+std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& config,
+                              const DecodeRequest& request);
 
-/// A decoder for the model's family. InputError names the flag, its value and what was expected, where
-/// options contradict each other, the family would ignore one, or a prompt token is outside the vocabulary.
-std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
-                                      std::vector<TokenId> prompt, const DecoderContext& context = {});
+/// A decoder for the model. SettingError with the first problem that validate() finds.
+std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy& strategy,
+                                      DecodeRequest request);
 
 /// InputError unless the model fills single positions, as an infill needs.
 void expect_infill(const ModelConfig& config);

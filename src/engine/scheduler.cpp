@@ -17,7 +17,7 @@ Scheduler::Scheduler(std::shared_ptr<const Model> model, const KernelTable& kern
   }
   engine_.limit_memory(limits.memory);
   engine_.limit_rows(limits.pass_rows);
-  engine_.share_prefixes(limits.prefix_memory);
+  if (limits.prefix_memory >= 0) engine_.share_prefixes(limits.prefix_memory);
   engine_.when_failed([this](size_t number, const std::string& sentence) { fail_one(number, sentence); });
   thread_ = std::thread([this] { work(); });
 }

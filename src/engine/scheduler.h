@@ -37,7 +37,8 @@ struct SchedulerLimits {
   int32_t max_running = 32;
   int32_t max_queue = 256;            ///< requests that wait
   int64_t memory = int64_t{1} << 32;  ///< bytes of K/V and outputs of the requests that run
-  /// Bytes of `memory` that may hold K/V of requests that ran (Engine::share_prefixes).
+  /// Bytes of `memory` that may hold K/V of requests that ran (Engine::share_prefixes); negative: each
+  /// request reads its prompt itself.
   int64_t prefix_memory = int64_t{1} << 28;
   int32_t pass_rows = 1024;  ///< rows of a pass that several requests share (Engine::limit_rows)
   /// Requests of one client that run or wait; 0: three quarters of max_running + max_queue, so that no client

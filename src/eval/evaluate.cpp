@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/engine.h"
 #include "engine/infill.h"
 #include "engine/stop.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/threads.h"
-#include "decode/options.h"
+#include "options/options.h"
 #include "engine/guide.h"
 #include "engine/result.h"
 #include "eval/interval.h"

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "options/names.h"
 #include "server/settings.h"
 
 namespace lacuna {
@@ -40,6 +41,14 @@ int64_t integer_in(const json& value, std::string_view place, int64_t least, int
     throw InputError("{} is {}; expected a whole number from {} to {}", place, shown(value), least, most);
   }
   return value.get<int64_t>();
+}
+
+/// Reads a setting and remembers the key that it came by.
+void take_setting(std::string_view key, const json& value, std::string_view place,
+                  GenerationRequest& request) {
+  expect_setting(key, value, place, request.options);
+  if (value.is_null()) return;
+  request.keys[with_underscores(setting_named(key))] = fmt::format("{}{}", place, key);
 }
 
 /// Fields that ask for what no method here does, unless they ask for nothing.
@@ -81,7 +90,9 @@ void read_threshold(const json& body, GenerationOptions& options) {
   for (const char* key : {"threshold", "confidence_threshold", "dllm_confidence_threshold"}) {
     const json* value = find(body, key);
     if (value == nullptr) continue;
-    if (!value->is_number()) throw InputError("{} is {}; expected a number in (0, 1]", key, shown(*value));
+    if (!value->is_number() || *value <= 0 || *value > 1) {
+      throw InputError("{} is {}; expected a number in (0, 1]", key, shown(*value));
+    }
     options.unmask = "threshold=" + value->dump();
   }
 }
@@ -132,7 +143,7 @@ void read_own_settings(const json& own, GenerationRequest& request) {
   constexpr std::array<std::string_view, 4> kRead = {"events", "guide", "given_tokens", "likelihood_draws"};
   for (const auto& [key, value] : own.items()) {
     if (std::find(kRead.begin(), kRead.end(), key) == kRead.end()) {
-      expect_setting(key, value, "lacuna.", request.options);
+      take_setting(key, value, "lacuna.", request);
     }
   }
 }
@@ -147,10 +158,11 @@ GenerationRequest read_common(const json& body, const GenerationOptions& default
   for (const auto& [key, value] : body.items()) {
     // llama.cpp's clients ask for any seed, or for any length, with -1.
     const bool is_any = value.is_number_integer() && value == -1;
-    if (!is_any && key != skipped && is_common_name(key)) read_setting(key, value, "", request.options);
+    if (!is_any && key != skipped && is_common_name(key)) take_setting(key, value, "", request);
   }
   if (const json* most = find(body, "max_completion_tokens")) {
     read_setting("gen-length", *most, "", request.options);
+    request.keys["gen_length"] = "max_completion_tokens";
   }
   read_threshold(body, request.options);
   drop_idle_filters(body, request.options);
@@ -190,7 +202,7 @@ std::string read_content(const json& message) {
   return text;
 }
 
-PromptInput read_prompt(const json& prompt) {
+Prompt read_prompt(const json& prompt) {
   if (prompt.is_string()) return prompt.get<std::string>();
   return parse_tokens(prompt, "prompt");
 }
@@ -299,6 +311,11 @@ std::vector<CanvasPart> read_canvas(const json& body) {
 
 }  // namespace
 
+std::optional<std::string> GenerationRequest::name_of(std::string_view field) const {
+  const auto sent = keys.find(field);
+  return sent != keys.end() ? sent->second : request_name(field);
+}
+
 json parse_body(std::string_view body) {
   // Bounds nesting and the number of values, and refuses a key that comes twice.
   return parse_json(body, "the body", kMostBodyValues);
@@ -365,6 +382,7 @@ GenerationRequest parse_infill_request(const json& body, const GenerationOptions
   request.canvas = read_canvas(body);
   if (const json* steps = find(body, "diffusion_max_steps")) {
     read_setting("steps", *steps, "", request.options);
+    request.keys["steps"] = "diffusion_max_steps";
   }
   if (find(body, "input_prefix") != nullptr || find(body, "input_suffix") != nullptr) {
     const int32_t size = request.options.gen_length.value_or(16);

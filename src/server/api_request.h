@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -10,22 +11,20 @@
 #include <vector>
 
 #include "base/token.h"
-#include "decode/options.h"
 #include "engine/infill.h"
+#include "engine/opened_model.h"
+#include "options/options.h"
 #include "tokenizer/chat_template.h"
 
 namespace lacuna {
 
-/// What one answer continues.
-using PromptInput = std::variant<std::string, std::vector<TokenId>, std::vector<Message>>;
-
 /// What every request that generates has in common.
 struct GenerationRequest {
-  std::vector<PromptInput> prompts;  ///< at least one; empty for an infill
-  std::vector<CanvasPart> canvas;    ///< of an infill: at least one hole
-  GenerationOptions options;         ///< without `stop`
-  std::vector<std::string> stop;     ///< none empty
-  int32_t num_choices = 1;           ///< for each prompt
+  std::vector<Prompt> prompts;     ///< at least one; empty for an infill
+  std::vector<CanvasPart> canvas;  ///< of an infill: at least one hole
+  GenerationOptions options;       ///< without `stop`
+  std::vector<std::string> stop;   ///< none empty
+  int32_t num_choices = 1;         ///< for each prompt
   bool stream = false;
   bool include_usage = false;  ///< a last chunk with usage and timings alone
   bool wants_logprobs = false;
@@ -38,7 +37,12 @@ struct GenerationRequest {
   /// Asked for with lacuna.guide or with a setting of the guide, of the request or of the defaults.
   bool uses_guide = false;
 
+  /// The keys by which settings were sent, by what strategies call the settings.
+  std::map<std::string, std::string, std::less<>> keys;
+
   bool is_infill() const { return !canvas.empty(); }
+  /// What the request calls a field: the key that was sent, else request_name().
+  std::optional<std::string> name_of(std::string_view field) const;
 };
 
 // The bodies' limits: more is refused.

@@ -9,9 +9,10 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "decode/likelihood.h"
-#include "decode/make_decoder.h"
-#include "decode/presets.h"
 #include "model/families.h"
+#include "options/choose.h"
+#include "options/names.h"
+#include "options/presets.h"
 #include "server/api_error.h"
 #include "server/api_request.h"
 #include "server/completion.h"
@@ -52,9 +53,13 @@ int status_of(SchedulingError::Reason reason) {
 }
 
 /// Whether confidences are probabilities of tokens, so that their logarithms mean something.
-bool measures_probability(const ModelConfig& config, const GenerationOptions& given) {
-  const std::string unmask = with_defaults(config, given, false).unmask.value_or("");
-  return !unmask.starts_with("entropy") && unmask.find("margin") == std::string::npos;
+bool measures_probability(const Strategy& strategy) {
+  const UnmaskRule* rule = nullptr;
+  if (const auto* blocks = std::get_if<BlockStrategy>(&strategy)) rule = &blocks->unmask;
+  if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
+    rule = std::get_if<UnmaskRule>(&masked->commit);  // none with a guide, whose drafts have probabilities
+  }
+  return rule == nullptr || rule->measure == ConfidenceMeasure::kProbability;
 }
 
 }  // namespace
@@ -62,10 +67,11 @@ bool measures_probability(const ModelConfig& config, const GenerationOptions& gi
 /// The endpoints of a model that runs.
 class Service::Running {
  public:
-  Running(const ServiceSettings& settings, ServiceParts parts)
+  Running(const ServiceSettings& settings, Session& session)
       : settings_(settings),
-        parts_(std::move(parts)),
-        model_{settings.name, settings.fingerprint, parts_.model->config(), parts_.tokenizer},
+        opened_(session.opened()),
+        scheduler_(session.scheduler()),
+        model_{settings.name, settings.fingerprint, opened_.config(), opened_.tokenizer()},
         props_(describe_props()) {}
 
   /// False: there is no such path. `allow` gets the method that there is for it.
@@ -129,12 +135,27 @@ class Service::Running {
   }
 
   void generate(AnswerStyle style, GenerationRequest request, const Asker& asker) {
-    if (request.wants_logprobs && !request.scores_only &&
-        !measures_probability(model_.config, request.options)) {
-      throw InputError(
-          "logprobs: this --unmask measures no probability; expected one that does, such as "
-          "low-confidence or maskgit");
+    try {
+      answer_request(style, request, asker);
+    } catch (const SettingError& error) {  // in the names that the request has for them
+      throw ApiError(400, word(error.problem().sentence,
+                               [&](std::string_view field) { return request.name_of(field); }));
     }
+  }
+
+  /// Refuses to give logarithms of confidences that are no probabilities.
+  void check_logprobs(const GenerationRequest& request) const {
+    if (!request.wants_logprobs || request.scores_only) return;
+    if (measures_probability(choose_strategy(model_.config, request.options, request.uses_guide))) return;
+    const std::string rule = with_defaults(model_.config, request.options, false).unmask.value_or("");
+    constexpr std::string_view kExpected = "one that does, such as low-confidence or maskgit";
+    throw SettingError(
+        {"unmask", rule, std::string(kExpected),
+         fmt::format("logprobs: `unmask` {} measures no probability; expected {}", rule, kExpected)});
+  }
+
+  void answer_request(AnswerStyle style, GenerationRequest& request, const Asker& asker) {
+    check_logprobs(request);
     const bool scores_masks = request.echoes && request.wants_logprobs && model_.config.fills_canvas();
     if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
       throw InputError(
@@ -151,24 +172,34 @@ class Service::Running {
     if (request.is_infill()) {
       add_infills(request, *completion, jobs);
     } else {
-      for (const PromptInput& prompt : request.prompts) add_prompt(prompt, request, *completion, jobs);
+      for (const Prompt& prompt : request.prompts) add_prompt(prompt, request, *completion, jobs);
     }
-    const std::vector<uint64_t> ids = parts_.scheduler->submit(std::move(jobs), asker.client);
+    const std::vector<uint64_t> ids = scheduler_.submit(std::move(jobs), asker.client);
     asker.reply->when_closed([this, ids] {
       metrics_.count_request("cancelled");
-      parts_.scheduler->cancel(ids);
+      scheduler_.cancel(ids);
     });
     if (request.stream) completion->open();
   }
 
-  void add_prompt(const PromptInput& prompt, const GenerationRequest& request, Completion& completion,
+  /// The request that generates, without its prompt.
+  GenerateRequest generate_request(const GenerationRequest& request, int32_t choice) const {
+    GenerateRequest asked;
+    asked.strategy = choose_strategy(model_.config, request.options, request.uses_guide);
+    asked.gen_length = request.options.gen_length;
+    asked.seed = request.options.seed.value_or(0) + static_cast<uint64_t>(choice);
+    return asked;
+  }
+
+  void add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,
                   Jobs& jobs) {
-    const std::vector<Message>* messages = std::get_if<std::vector<Message>>(&prompt);
-    const std::vector<TokenId> tokens = tokens_of(prompt);
-    DecoderContext context{end_of_turn_id()};
-    if (request.uses_guide) {
-      if (parts_.guide == nullptr) throw InputError("lacuna.guide: this server was started without --guide");
-      context.guide = parts_.guide->context(tokens, messages != nullptr ? *messages : std::vector<Message>());
+    if (!std::holds_alternative<std::vector<TokenId>>(prompt)) tokenizer();  // says where there is none
+    const std::vector<TokenId> tokens = opened_.tokens_of(prompt);
+    if (request.uses_guide && opened_.guide() == nullptr) {
+      const auto asks = std::find_if(request.keys.begin(), request.keys.end(),
+                                     [](const auto& key) { return key.first.starts_with("guide_"); });
+      throw InputError("{}: this server was started without --guide",
+                       asks != request.keys.end() ? asks->second : "lacuna.guide");
     }
     const bool scores = request.echoes && request.wants_logprobs;
     for (int32_t i = 0; i < request.num_choices; ++i) {
@@ -178,9 +209,9 @@ class Service::Running {
       if (request.scores_only) {
         completion.add_echo(std::move(start));
       } else {
-        GenerationOptions options = request.options;
-        if (i > 0) options.seed = options.seed.value_or(0) + static_cast<uint64_t>(i);
-        auto decoder = make_decoder(model_.config, options, tokens, context);
+        GenerateRequest asked = generate_request(request, i);
+        asked.prompt = prompt;
+        auto decoder = opened_.make_decoder(asked);
         auto listener = completion.add_choice(*decoder, std::move(start));
         jobs.push_back({std::move(decoder), std::move(listener)});
       }
@@ -224,26 +255,16 @@ class Service::Running {
     return std::make_unique<MaskedLikelihood>(options, tokens);
   }
 
-  std::vector<TokenId> tokens_of(const PromptInput& prompt) const {
-    if (const auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return *tokens;
-    if (const auto* messages = std::get_if<std::vector<Message>>(&prompt)) return render_chat(*messages);
-    return tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::kAsText);
-  }
-
   const Tokenizer& tokenizer() const {
-    if (parts_.tokenizer == nullptr) {
+    if (opened_.tokenizer() == nullptr) {
       throw InputError("{} has no tokenizer; expected token ids as the prompt of /v1/completions",
                        settings_.name);
     }
-    return *parts_.tokenizer;
+    return *opened_.tokenizer();
   }
 
   std::vector<TokenId> render_chat(const std::vector<Message>& messages) const {
-    return render(parts_.chat_template, tokenizer(), messages);
-  }
-
-  TokenId end_of_turn_id() const {
-    return parts_.tokenizer == nullptr ? -1 : end_of_turn(*parts_.tokenizer).value_or(-1);
+    return render(opened_.chat_template(), tokenizer(), messages);
   }
 
   // Infill.
@@ -262,17 +283,16 @@ class Service::Running {
     for (int32_t i = 0; i < request.num_choices; ++i) {
       std::vector<std::unique_ptr<Decoder>> decoders;
       std::vector<Completion::Start> starts;
-      GenerationOptions options = request.options;
-      if (i > 0) options.seed = options.seed.value_or(0) + static_cast<uint64_t>(i);
+      GenerateRequest asked = generate_request(request, i);
       for (const std::vector<int32_t>& sizes : all) {
-        InfillCanvas canvas = lay_out(request.canvas, sizes, model_.config, parts_.tokenizer);
-        DecoderContext context{end_of_turn_id()};
-        context.answer = std::move(canvas.answer);
+        InfillCanvas canvas = lay_out(request.canvas, sizes, model_.config, opened_.tokenizer());
         Completion::Start start;
-        start.echoed = std::move(canvas.prompt);
-        start.given_tokens = static_cast<int32_t>(context.answer.size()) - canvas.num_masked;
+        start.echoed = canvas.prompt;
+        start.given_tokens = static_cast<int32_t>(canvas.answer.size()) - canvas.num_masked;
         if (i == 0) start.prompt_tokens = static_cast<int32_t>(start.echoed.size()) + start.given_tokens;
-        decoders.push_back(make_decoder(model_.config, options, start.echoed, context));
+        asked.prompt = std::move(canvas.prompt);
+        asked.answer = std::move(canvas.answer);
+        decoders.push_back(opened_.make_decoder(asked));
         starts.push_back(std::move(start));
       }
       std::vector<std::shared_ptr<RequestListener>> listeners;
@@ -354,7 +374,7 @@ class Service::Running {
 
   std::string describe_props() const {
     const ModelConfig& config = model_.config;
-    const SchedulerLimits& limits = parts_.scheduler->limits();
+    const SchedulerLimits& limits = scheduler_.limits();
     const ordered_json props{{"model", settings_.name},
                              {"family", family_entry(config.family).name},
                              {"version", settings_.fingerprint},
@@ -362,9 +382,9 @@ class Service::Running {
                              {"vocab_size", config.vocab_size},
                              {"mask_id", config.mask_id},
                              {"end_ids", config.end_ids},
-                             {"chat_template", name_of(parts_.chat_template.format)},
-                             {"has_tokenizer", parts_.tokenizer != nullptr},
-                             {"has_guide", parts_.guide != nullptr},
+                             {"chat_template", name_of(opened_.chat_template().format)},
+                             {"has_tokenizer", opened_.tokenizer() != nullptr},
+                             {"has_guide", opened_.guide() != nullptr},
                              {"can_infill", model_.config.fills_canvas()},
                              {"total_slots", limits.max_running},
                              {"max_queue", limits.max_queue},
@@ -381,7 +401,7 @@ class Service::Running {
 
   void slots(const HttpRequest& /*request*/, const Asker& asker) {
     ordered_json list = ordered_json::array();
-    for (const RequestState& state : parts_.scheduler->states()) {
+    for (const RequestState& state : scheduler_.states()) {
       list.push_back({{"id", state.id},
                       {"is_processing", state.is_running},
                       {"prompt_tokens", state.prompt_tokens},
@@ -398,11 +418,12 @@ class Service::Running {
 
   void metrics(const HttpRequest& /*request*/, const Asker& asker) {
     asker.reply->send({200, "text/plain; version=0.0.4"},
-                      metrics_.text(parts_.scheduler->totals(), parts_.scheduler->limits()));
+                      metrics_.text(scheduler_.totals(), scheduler_.limits()));
   }
 
   const ServiceSettings& settings_;
-  ServiceParts parts_;
+  const OpenedModel& opened_;
+  Scheduler& scheduler_;
   ServedModel model_;
   std::string props_;  // the answer of /props, which never changes
   Metrics metrics_;
@@ -412,8 +433,8 @@ Service::Service(ServiceSettings settings) : settings_(std::move(settings)), acc
 
 Service::~Service() = default;
 
-void Service::start(ServiceParts parts) {
-  parts_ = std::make_unique<Running>(settings_, std::move(parts));
+void Service::start(Session& session) {
+  parts_ = std::make_unique<Running>(settings_, session);
   running_ = parts_.get();
 }
 
@@ -441,7 +462,7 @@ void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply
     sentence = error.what();
   } catch (const InputError& error) {
     status = 400;
-    sentence = in_request_terms(error.what());
+    sentence = sentence_of(error, request_name);
   } catch (const std::exception& error) {
     sentence = error.what();
   }

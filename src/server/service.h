@@ -9,13 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "decode/options.h"
-#include "engine/guide.h"
-#include "engine/scheduler.h"
-#include "model/model.h"
+#include "engine/session.h"
+#include "options/options.h"
 #include "server/access.h"
 #include "server/http.h"
-#include "tokenizer/chat_template.h"
 
 namespace lacuna {
 
@@ -37,22 +34,14 @@ struct ServiceSettings {
   StaticFiles files;
 };
 
-/// What the service needs of a model that runs. All of it outlives the service.
-struct ServiceParts {
-  std::shared_ptr<const Model> model;
-  const Tokenizer* tokenizer = nullptr;  ///< null: prompts and answers are ids
-  ChatTemplate chat_template;
-  const Guide* guide = nullptr;  ///< null: none
-  Scheduler* scheduler = nullptr;
-};
-
 class Service {
  public:
   explicit Service(ServiceSettings settings);
   ~Service();
 
-  /// From now on requests are answered; before that, all but files get 503. Once; the parts stay.
-  void start(ServiceParts parts);
+  /// From now on requests are answered; before that, all but files get 503. Once; the session
+  /// ends before the service, which hears of its requests, and after the last call of handle().
+  void start(Session& session);
 
   /// From now on /health answers 503. Requests are still answered; the scheduler refuses new ones.
   void begin_drain() { is_draining_ = true; }

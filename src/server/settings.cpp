@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "options/names.h"
 
 namespace lacuna {
 namespace {
@@ -23,17 +24,6 @@ using nlohmann::json;
 // Names of ours that model cards and other engines use as well; aliases are theirs by definition.
 constexpr std::string_view kShared[] = {"steps", "gen-length", "block-length", "temperature", "top-p",
                                         "top-k", "seed",       "alg-temp",     "cfg-scale",   "ignore-eos"};
-
-std::string with_dashes(std::string_view name) {
-  std::string result(name);
-  std::replace(result.begin(), result.end(), '_', '-');
-  return result;
-}
-
-/// Short flags ("-n") have no name in JSON.
-bool names(std::string_view name, const Aliases& aliases, std::string_view wanted) {
-  return name == wanted || std::find(aliases.begin(), aliases.end(), wanted) != aliases.end();
-}
 
 class Reader {
  public:
@@ -116,14 +106,11 @@ std::string_view type_of(const Field&) {
 
 bool read_setting(std::string_view name, const json& value, std::string_view place,
                   GenerationOptions& options) {
-  const std::string wanted = with_dashes(name);
-  bool is_known = false;
-  visit_options(options, [&](std::string_view own, const Aliases& aliases, auto& field, std::string_view) {
-    if (!names(own, aliases, wanted)) return;
-    is_known = true;
-    if (!value.is_null()) Reader(value, place, name).read(field);
+  const std::string_view wanted = setting_named(name);
+  visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
+    if (own == wanted && !value.is_null()) Reader(value, place, name).read(field);
   });
-  return is_known;
+  return !wanted.empty();
 }
 
 void expect_setting(std::string_view key, const json& value, std::string_view place,
@@ -133,42 +120,16 @@ void expect_setting(std::string_view key, const json& value, std::string_view pl
 }
 
 bool is_common_name(std::string_view name) {
-  const std::string wanted = with_dashes(name);
-  GenerationOptions options;
-  bool is_common = false;
-  visit_options(options, [&](std::string_view own, const Aliases& aliases, auto&, std::string_view) {
-    const bool is_shared = std::find(std::begin(kShared), std::end(kShared), own) != std::end(kShared);
-    if (names(own, aliases, wanted) && (own != wanted || is_shared)) is_common = true;
-  });
-  return is_common;
+  const std::string_view own = setting_named(name);
+  const bool is_shared = std::find(std::begin(kShared), std::end(kShared), own) != std::end(kShared);
+  return !own.empty() && (own != with_dashes(name) || is_shared);
 }
 
-std::string in_request_terms(std::string_view message) {
-  const auto request_name = [](std::string_view flag) -> std::optional<std::string> {
-    GenerationOptions options;
-    bool is_setting = false;
-    visit_options(options, [&](std::string_view own, const Aliases&, auto&, std::string_view) {
-      is_setting = is_setting || own == flag;
-    });
-    if (!is_setting) return {};
-    if (flag == "gen-length") return "max_tokens";
-    std::string name(flag);
-    std::replace(name.begin(), name.end(), '-', '_');
-    return is_common_name(flag) ? name : "lacuna." + name;
-  };
-  const auto is_name = [](char letter) { return (letter >= 'a' && letter <= 'z') || letter == '-'; };
-  std::string result;
-  while (!message.empty()) {
-    const size_t flag = std::min(message.find("--"), message.size());
-    result += message.substr(0, flag);
-    message.remove_prefix(flag);
-    const size_t end = std::find_if_not(message.begin(), message.end(), is_name) - message.begin();
-    if (end > 0) {
-      result += request_name(message.substr(2, end - 2)).value_or(std::string(message.substr(0, end)));
-    }
-    message.remove_prefix(end);
-  }
-  return result;
+std::optional<std::string> request_name(std::string_view field) {
+  const std::string name = with_dashes(field);
+  if (name == "gen-length") return "max_tokens";
+  if (setting_named(name) != name && name != "guide") return {};
+  return is_common_name(name) ? with_underscores(name) : "lacuna." + with_underscores(name);
 }
 
 nlohmann::ordered_json describe_settings() {

@@ -1,11 +1,12 @@
-// The settings of a generation as JSON: the command line's, from the same list (decode/options.h).
+// The settings of a generation as JSON: the command line's, from the same list (options/options.h).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "decode/options.h"
+#include "options/options.h"
 
 namespace lacuna {
 
@@ -24,10 +25,10 @@ bool read_setting(std::string_view name, const nlohmann::json& value, std::strin
 /// ...), so that it means the same at the top level of a request.
 bool is_common_name(std::string_view name);
 
-/// A message about settings in a request's terms: "--gen-length" becomes "max_tokens", another setting that
-/// requests have at their top level its name with underscores ("block_length"), and the others stand in the
-/// request's own object ("lacuna.slot_size"). Flags of the command line that are no settings stay.
-std::string in_request_terms(std::string_view message);
+/// What requests call a field where they send none of its names: "max_tokens" for "gen_length", another
+/// setting that requests have at their top level by its own name ("block_length"), and the others stand in
+/// the request's own object ("lacuna.slot_size"). Nothing for what is no setting.
+std::optional<std::string> request_name(std::string_view field);
 
 /// One object for each setting: name, aliases, type, help.
 nlohmann::ordered_json describe_settings();

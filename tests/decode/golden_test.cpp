@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "model/tiny_models.h"
 
 namespace lacuna {

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
 

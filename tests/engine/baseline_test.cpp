@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/engine.h"
 #include "engine/result.h"
 #include "model/tiny_models.h"

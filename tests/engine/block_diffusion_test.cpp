@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "cache/sparse_cells.h"
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
 

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "decode/autoregressive.h"
 #include "decode/likelihood.h"
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "model/parameters.h"
 #include "model/tiny_models.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/pass_loop.h"
 #include "kernels/dispatch.h"
 #include "model/plan_json.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/engine.h"
 #include "engine/result.h"
 #include "engine/stop.h"

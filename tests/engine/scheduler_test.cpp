@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "kernels/dispatch.h"
 #include "model/tiny_models.h"
 

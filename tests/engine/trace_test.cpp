@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "kernels/dispatch.h"
 #include "model/tiny_models.h"
 

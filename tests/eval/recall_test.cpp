@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "decode/make_decoder.h"
+#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
 

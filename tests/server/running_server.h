@@ -10,12 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/threads.h"
-#include "engine/scheduler.h"
-#include "kernels/dispatch.h"
+#include "engine/session.h"
 #include "server/service.h"
-#include "tokenizer/chat_template.h"
-#include "tokenizer/tokenizer.h"
 
 namespace lacuna {
 
@@ -95,21 +91,19 @@ class Call {
 class RunningServer {
  public:
   explicit RunningServer(const std::string& model, SchedulerLimits limits = {}, ServiceSettings settings = {})
-      : folder_(zoo_folder(model)),
-        tokenizer_(Tokenizer::load(folder_)),
-        model_(Model::load(folder_, DType::kF32, threads_)),
-        service_([&] {
+      : service_([&] {
           settings.name = model;
           settings.fingerprint = "lacuna-test";
           return std::move(settings);
-        }()) {
-    start(limits);
+        }()),
+        session_(load(model, limits)) {
+    service_.start(*session_);
   }
 
   Service& service() { return service_; }
-  Scheduler& scheduler() { return *scheduler_; }
-  const Tokenizer& tokenizer() const { return tokenizer_; }
-  const ModelConfig& config() const { return model_->config(); }
+  Scheduler& scheduler() { return session_->scheduler(); }
+  const Tokenizer& tokenizer() const { return *session_->opened().tokenizer(); }
+  const ModelConfig& config() const { return session_->opened().config(); }
 
   Call post(const std::string& path, const nlohmann::json& body) { return post_text(path, body.dump()); }
   Call post_text(const std::string& path, const std::string& body) {
@@ -118,22 +112,17 @@ class RunningServer {
   Call get(const std::string& path) { return Call(service_, {"GET", path, "", ""}); }
 
  private:
-  void start(const SchedulerLimits& limits) {
-    scheduler_ = std::make_unique<Scheduler>(model_, default_table(), threads_, nullptr, limits);
-    ServiceParts parts;
-    parts.model = model_;
-    parts.tokenizer = &tokenizer_;
-    parts.chat_template = load_chat_template(folder_);
-    parts.scheduler = scheduler_.get();
-    service_.start(std::move(parts));
+  static std::unique_ptr<Session> load(const std::string& model, const SchedulerLimits& limits) {
+    SessionOptions options;
+    options.formats = DType::kF32;
+    options.threads = 1;
+    options.limits = limits;
+    return Session::load(std::make_shared<OpenedModel>(model, find_model(zoo_folder(model).string())),
+                         options);
   }
 
-  std::filesystem::path folder_;
-  ThreadPool threads_{1};
-  Tokenizer tokenizer_;
-  std::shared_ptr<const Model> model_;
   Service service_;
-  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Session> session_;  // its requests tell the service until it ends
 };
 
 }  // namespace lacuna

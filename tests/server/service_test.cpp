@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "decode/make_decoder.h"
 #include "engine/result.h"
+#include "kernels/dispatch.h"
+#include "options/choose.h"
+#include "options/names.h"
 #include "running_server.h"
 #include "server/api_request.h"
 #include "server/settings.h"
@@ -288,8 +291,12 @@ TEST(Service, KnowsThatAPresetMeasuresProbabilities) {
     return server.post("/v1/completions", body).status();
   };
   EXPECT_EQ(status({{"steps", 8}}), 400) << "with a schedule, Dream's own rule, entropy, measures none";
-  EXPECT_EQ(status({{"preset", "balanced"}}), 200);
+  for (const char* preset : {"exact", "balanced", "fast"}) EXPECT_EQ(status({{"preset", preset}}), 200);
   EXPECT_EQ(status(json::object()), 200) << "the model's own rule measures probabilities";
+  const json body = {{"prompt", kStory}, {"logprobs", 1}, {"steps", 8}, {"lacuna", {{"preset", "balanced"}}}};
+  EXPECT_EQ(server.post("/v1/completions", body).json()["error"]["message"],
+            "logprobs: lacuna.unmask entropy measures no probability; expected one that does, such as "
+            "low-confidence or maskgit");
 }
 
 TEST(Service, ScoresPromptsOfAnAutoregressiveModel) {
@@ -369,7 +376,6 @@ TEST(Service, AnswersErrorsInOpenAisShape) {
     return reply["error"]["message"].get<std::string>();
   };
   EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 100000}}), HasSubstr("max_tokens 1023 at most"));
-  EXPECT_EQ(in_request_terms("a -- b --gen-length 3, --api-key"), "a -- b max_tokens 3, --api-key");
   EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", -3}}), HasSubstr("a whole number from 0"));
   EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 32}, {"block_length", 7}}),
               StartsWith("block_length 7 does not divide max_tokens 32"));
@@ -381,6 +387,69 @@ TEST(Service, AnswersErrorsInOpenAisShape) {
   EXPECT_EQ(server.get("/v1/completions").status(), 405);
   EXPECT_EQ(server.get("/../etc/passwd").status(), 404);
   EXPECT_EQ(server.get("/nothing").json()["error"]["type"], "not_found_error");
+}
+
+/// A value of the setting's type that is none of its values, or too large for any model.
+struct WrongValue {
+  static json of(bool) { return true; }  // refused where the model would ignore it
+  static json of(const std::optional<std::string>&) { return "nonsense"; }
+  static json of(const std::vector<std::string>&) { return "nonsense"; }
+  static json of(const std::optional<double>&) { return 1e300; }
+  template <typename Integer>
+  static json of(const std::optional<Integer>&) {
+    return 2147483647;
+  }
+};
+
+TEST(Service, CallsEverySettingByTheKeyThatWasSent) {
+  std::set<std::string> never_refused;
+  GenerationOptions options;
+  visit_options(options, [&](std::string_view name, const Aliases&, auto&, std::string_view) {
+    never_refused.emplace(name);
+  });
+  for (const char* model : {"mini-llada", "mini-sdar", "mini-gidd"}) {
+    RunningServer server(model);
+    const auto expect_key = [&](std::string_view setting, const std::string& key, json body) {
+      body["prompt"] = "a";
+      if (!body.contains("max_tokens")) body["max_tokens"] = 4;
+      Call call = server.post("/v1/completions", body);
+      if (call.status() == 200) return;
+      never_refused.erase(std::string(setting));
+      auto message = json::parse(call.body())["error"]["message"].get<std::string>();
+      const size_t own_flag = message.find("this server was started without --guide");
+      if (own_flag != std::string::npos) message.resize(own_flag);
+      EXPECT_THAT(message, HasSubstr(key)) << model;
+      EXPECT_THAT(message, testing::Not(HasSubstr("--"))) << model;
+      EXPECT_THAT(message, testing::Not(HasSubstr("`"))) << model;
+    };
+    visit_options(options, [&](std::string_view name, const Aliases& aliases, auto& field, std::string_view) {
+      const json value = WrongValue::of(field);
+      const std::string key = with_underscores(name);
+      expect_key(name, "lacuna." + key, {{"lacuna", {{key, value}}}});
+      if (is_common_name(key)) expect_key(name, key, {{key, value}});
+      for (const std::string_view alias : aliases) {
+        if (alias.front() == '-') continue;
+        expect_key(name, with_underscores(alias), {{with_underscores(alias), value}});
+      }
+    });
+  }
+  EXPECT_THAT(never_refused, testing::ElementsAre("seed", "stop")) << "any value of these is one";
+}
+
+TEST(Service, CallsASettingThatWasNotSentByItsUsualKey) {
+  RunningServer server("mini-llada");
+  const auto message = [&](const json& body) {
+    return server.post("/v1/completions", body).json()["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message({{"prompt", "a"}, {"max_completion_tokens", 32}, {"lacuna", {{"block_length", 7}}}}),
+            "lacuna.block_length 7 does not divide max_completion_tokens 32");
+  EXPECT_EQ(message({{"prompt", "a"}, {"n_predict", 32}, {"dllm_block_length", 7}}),
+            "dllm_block_length 7 does not divide n_predict 32");
+  EXPECT_EQ(message({{"prompt", "a"}, {"block_length", 32}, {"lacuna", {{"steps", 3}}}}),
+            "lacuna.steps 3 is not a multiple of the 4 blocks of max_tokens 128 and block_length 32");
+  EXPECT_EQ(message({{"prompt", "a"}, {"max_tokens", 8}, {"lacuna", {{"refresh", 4}}}}),
+            "lacuna.refresh has no effect here: without lacuna.cache every pass computes everything");
+  EXPECT_THAT(message({{"prompt", "a"}, {"threshold", 1.5}}), StartsWith("threshold is"));
 }
 
 TEST(Service, AsksForItsKey) {

@@ -1,4 +1,4 @@
-#include "decode/parse_policies.h"
+#include "options/parse_policies.h"
 
 #include <gmock/gmock.h>
 

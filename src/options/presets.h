@@ -6,8 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "decode/options.h"
+#include "decode/strategy.h"
 #include "model/config.h"
+#include "options/options.h"
 
 namespace lacuna {
 
@@ -29,14 +30,18 @@ std::span<const Preset> presets_of(const ModelConfig& config);
 /// The preset as flags: "--cache dkv --eos-exit"; "the defaults" where it sets nothing.
 std::string describe(const Preset& preset);
 
-/// The options with what options.preset sets wherever nothing was given, and without a preset. InputError for
-/// a name that is no preset.
+/// The strategy that the preset is for this model, where nothing else is asked for.
+Strategy strategy_of(const ModelConfig& config, const Preset& preset);
+
+/// The options with what options.preset sets wherever nothing was given, and without a preset. What was given
+/// goes first: a setting of the preset that would contradict it is left out, so that no preset makes options
+/// invalid that are valid without. SettingError for a name that is no preset.
 GenerationOptions with_preset(const ModelConfig& config, GenerationOptions options);
 
 /// Fills in what was not chosen: the preset's settings first (as with_preset()), then the model's own
 /// decoding defaults (ModelConfig::default_unmask, default_tokens_per_step), then the family's --unmask. The
 /// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which
-/// decides what is committed, --unmask stays empty. InputError for an unknown preset, or naming
+/// decides what is committed, --unmask stays empty. SettingError for an unknown preset, or naming
 /// generation_config.json if the model's --unmask is no rule.
 GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide);
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "decode/make_decoder.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {

@@ -1,4 +1,4 @@
-#include "decode/presets.h"
+#include "options/presets.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "decode/parse_policies.h"
 #include "model/families.h"
+#include "options/choose.h"
+#include "options/names.h"
+#include "options/parse_policies.h"
 
 namespace lacuna {
 namespace {
@@ -40,6 +42,16 @@ void set(std::optional<Number>& field, std::string_view value) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   expects(error == std::errc() && end == value.data() + value.size(), "a preset's number is one");
   field = number;
+}
+
+/// Whether what was asked for rules out that a preset's setting is added.
+bool gives_way(std::string_view setting, const ModelConfig& config, const GenerationOptions& asked) {
+  if (config.fills_canvas()) {
+    return setting == "unmask" && (asked.steps || asked.eps || asked.alg_temp);  // they choose a schedule
+  }
+  const bool has_other_cache = asked.cache && *asked.cache != "uniform";
+  if (setting == "refresh") return has_other_cache || asked.drift;
+  return setting == "boundary" && has_other_cache;
 }
 
 }  // namespace
@@ -86,17 +98,25 @@ std::string describe(const Preset& preset) {
   return text;
 }
 
+Strategy strategy_of(const ModelConfig& config, const Preset& preset) {
+  GenerationOptions options;
+  options.preset = std::string(preset.name);
+  return choose_strategy(config, options);
+}
+
 GenerationOptions with_preset(const ModelConfig& config, GenerationOptions options) {
   if (!options.preset) return options;
-  const std::string name = *options.preset;
+  const GenerationOptions asked = options;
+  const std::string& name = *asked.preset;
   options.preset.reset();
   const std::span<const Preset> known = presets_of(config);
   const auto preset =
       std::find_if(known.begin(), known.end(), [&](const Preset& each) { return each.name == name; });
   if (preset == known.end()) {
-    throw InputError("--preset is {}; expected exact, balanced or fast", in_quotes(name));
+    refuse_setting("preset", name, "`preset` is {}; expected exact, balanced or fast", in_quotes(name));
   }
   for (const PresetSetting& setting : preset->settings) {
+    if (gives_way(setting.name, config, asked)) continue;
     bool is_known = false;
     visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
       if (own != setting.name) return;
@@ -124,10 +144,11 @@ GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions opt
     return options;
   }
   try {
-    ConfidenceMeasure ignored;
-    parse_unmask(config.default_unmask, EvenSplit{}, ignored);
-  } catch (const InputError& error) {
-    throw InputError("generation_config.json: \"lacuna.unmask\": {}", error.what());
+    parse_unmask(config.default_unmask, EvenSplit{});
+  } catch (const SettingError& error) {
+    Problem problem = error.problem();
+    problem.sentence = "generation_config.json: \"lacuna.unmask\": " + problem.sentence;
+    throw SettingError(problem, flag_name);
   }
   options.unmask = config.default_unmask;
   return options;

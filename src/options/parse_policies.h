@@ -1,17 +1,10 @@
-// Policies by the names and numbers that people type. Each throws InputError with the flag, its value and
-// what was expected.
+// Policies by the names and numbers that people type. Each throws SettingError, worded as the command line
+// words it (options/names.h).
 #pragma once
 
 #include <string_view>
 
-#include "decode/block_diffusion.h"
-#include "decode/cache_policy.h"
-#include "decode/guided_diffusion.h"
-#include "decode/refusion.h"
-#include "decode/sparse_policy.h"
-#include "decode/surelock.h"
-#include "decode/uniform_diffusion.h"
-#include "decode/unmask.h"
+#include "decode/strategy.h"
 
 namespace lacuna {
 
@@ -19,11 +12,10 @@ inline constexpr std::string_view kUnmaskNames =
     "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F; block diffusion "
     "also knows sequential, dynamic=TAU and entropy-bounded=E, but not origin";
 
-/// --unmask: which candidates a step commits, and how many. A name without a count rule of its own takes
-/// `family_rule`. `measure` is set to the confidence by which the rule orders candidates; `eps` is the time
-/// at which the schedule of "origin" ends.
-UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, ConfidenceMeasure& measure,
-                          double eps = 1e-3);
+/// --unmask: which candidates a step commits, how many, and by which confidence they are ordered. A name
+/// without a count rule of its own takes `family_rule`; `eps` is the time at which the schedule of "origin"
+/// ends.
+UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, double eps = 1e-3);
 
 /// --cache none|prefix|dual|free|free-literal|dkv, with --refresh (0: not given) and --cache-block.
 CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits);

@@ -1,4 +1,4 @@
-#include "decode/parse_policies.h"
+#include "options/parse_policies.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "base/error.h"
+#include "options/names.h"
 
 namespace lacuna {
 namespace {
@@ -20,11 +20,12 @@ std::optional<std::string_view> value_of(std::string_view item) {
 }
 
 template <typename T>
-T number(std::string_view flag, std::string_view name, std::string_view text, T least, T most) {
+T number(std::string_view field, std::string_view name, std::string_view text, T least, T most) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) {
-    throw InputError("{} {} is '{}'; expected a number from {} to {}", flag, name, text, least, most);
+    refuse_setting(field, text, "`{}` {} is '{}'; expected a number from {} to {}", field, name, text, least,
+                   most);
   }
   return value;
 }
@@ -32,7 +33,7 @@ T number(std::string_view flag, std::string_view name, std::string_view text, T 
 /// True for `yes`, false for `no`.
 bool choice(std::string_view name, std::string_view text, std::string_view no, std::string_view yes) {
   if (text != no && text != yes) {
-    throw InputError("--lock {} is '{}'; expected {} or {}", name, text, no, yes);
+    refuse_setting("lock", text, "`lock` {} is '{}'; expected {} or {}", name, text, no, yes);
   }
   return text == yes;
 }
@@ -41,28 +42,29 @@ constexpr int32_t kMostPasses = 1 << 20;
 
 /// Calls apply(name, value) for each of NAME=VALUE,NAME=VALUE,...; returns the names.
 template <typename Apply>
-std::set<std::string, std::less<>> for_each_item(std::string_view flag, std::string_view text,
+std::set<std::string, std::less<>> for_each_item(std::string_view field, std::string_view text,
                                                  Apply&& apply) {
   std::set<std::string, std::less<>> seen;
-  if (text.ends_with(',')) throw InputError("{} '{}': nothing follows the last comma", flag, text);
+  if (text.ends_with(','))
+    refuse_setting(field, text, "`{}` '{}': nothing follows the last comma", field, text);
   for (std::string_view rest = text; !rest.empty();) {
     const size_t comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     const std::string_view name = item.substr(0, item.find('='));
     const std::optional<std::string_view> value = value_of(item);
-    if (!value) throw InputError("{} '{}': '{}' has no value; expected NAME=VALUE,...", flag, text, item);
+    if (!value)
+      refuse_setting(field, text, "`{}` '{}': '{}' has no value; expected NAME=VALUE,...", field, text, item);
     apply(name, *value);
-    if (!seen.emplace(name).second) throw InputError("{} '{}': {} is given twice", flag, text, name);
+    if (!seen.emplace(name).second)
+      refuse_setting(field, text, "`{}` '{}': {} is given twice", field, text, name);
   }
   return seen;
 }
 
 void apply_lock_item(std::string_view name, std::string_view value, SureLock& lock) {
-  const auto real = [&](double least, double most) { return number("--lock", name, value, least, most); };
-  const auto whole = [&](int32_t least) {
-    return number<int32_t>("--lock", name, value, least, kMostPasses);
-  };
+  const auto real = [&](double least, double most) { return number("lock", name, value, least, most); };
+  const auto whole = [&](int32_t least) { return number<int32_t>("lock", name, value, least, kMostPasses); };
   if (name == "eps") {
     lock.eps = real(0, 1e6);
   } else if (name == "delta") {
@@ -88,17 +90,12 @@ void apply_lock_item(std::string_view name, std::string_view value, SureLock& lo
   } else if (name == "strictness") {
     lock.strictness = real(0, 1);
   } else {
-    throw InputError(
-        "--lock knows no '{}'; expected eps, delta, gate, min-age, population, prompt, unlock-every, budget, "
+    refuse_setting(
+        "lock", name,
+        "`lock` knows no '{}'; expected eps, delta, gate, min-age, population, prompt, unlock-every, budget, "
         "unlock-eps, interval, cooldown or strictness",
         name);
   }
-}
-
-std::string with_dashes(std::string_view text) {
-  std::string result(text);
-  std::replace(result.begin(), result.end(), '_', '-');
-  return result;
 }
 
 /// Parses the value of "name=value"; `fallback` if the text has no "=".
@@ -109,19 +106,19 @@ double unmask_value(std::string_view text, double fallback, double most) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || !(value > 0 && value <= most)) {
-    throw InputError("--unmask {}: '{}' is not a number in (0, {}]", text, digits, most);
+    refuse_setting("unmask", text, "`unmask` {}: '{}' is not a number in (0, {}]", text, digits, most);
   }
   return value;
 }
 
 }  // namespace
 
-UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, ConfidenceMeasure& measure,
-                          double eps) {
+UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, double eps) {
   const std::string name = with_dashes(text.substr(0, text.find('=')));
-  UnmaskPolicy unmask;
+  UnmaskRule rule;
+  UnmaskPolicy& unmask = rule.policy;
+  ConfidenceMeasure& measure = rule.measure;
   unmask.count = family_rule;
-  measure = ConfidenceMeasure::kProbability;
   const bool by_probability = name == "low-confidence" || name == "low-confidence-static" ||
                               name == "maskgit" || name == "maskgit-plus";
   if (name == "margin" || name == "topk-margin") {
@@ -144,14 +141,14 @@ UnmaskPolicy parse_unmask(std::string_view text, const CountRule& family_rule, C
   } else if (name == "factor") {
     unmask.count = Factor{unmask_value(text, 1, 1e6)};
   } else if (!by_probability) {
-    throw InputError("--unmask is '{}'; expected {}", text, kUnmaskNames);
+    refuse_setting("unmask", text, "`unmask` is '{}'; expected {}", text, kUnmaskNames);
   }
   const bool takes_value = unmask.runs_until_done() || std::holds_alternative<Dynamic>(unmask.count) ||
                            std::holds_alternative<EntropyBounded>(unmask.count);
   if (!takes_value && text.find('=') != std::string_view::npos) {
-    throw InputError("--unmask {}: '{}' takes no value", text, name);
+    refuse_setting("unmask", text, "`unmask` {}: '{}' takes no value", text, name);
   }
-  return unmask;
+  return rule;
 }
 
 CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits) {
@@ -165,26 +162,27 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
     const int32_t usual = shifted_logits ? 4 : 8;
     return DkvCache{refresh > 0 ? refresh : usual};
   }
-  throw InputError("--cache is '{}'; expected none, prefix, dual, free, free-literal or dkv", text);
+  refuse_setting("cache", text, "`cache` is '{}'; expected none, prefix, dual, free, free-literal or dkv",
+                 text);
 }
 
 SureLock parse_lock(std::string_view text) {
   SureLock lock;
   const std::set<std::string, std::less<>> seen = for_each_item(
-      "--lock", text,
+      "lock", text,
       [&](std::string_view name, std::string_view value) { apply_lock_item(name, value, lock); });
   const auto given = [&](std::string_view name) { return seen.find(name) != seen.end(); };
   if (!given("eps") && !given("delta"))
-    throw InputError("--lock '{}': expected eps=EPS or delta=DELTA", text);
+    refuse_setting("lock", text, "`lock` '{}': expected eps=EPS or delta=DELTA", text);
   if (!given("eps")) lock.eps = 0;  // nothing to fall back on
   for (const std::string_view name : {"budget", "unlock-eps", "interval", "cooldown", "strictness"}) {
     if (given(name) && lock.unlock_every == 0) {
-      throw InputError("--lock '{}': {} has no effect without unlock-every", text, name);
+      refuse_setting("lock", text, "`lock` '{}': {} has no effect without unlock-every", text, name);
     }
   }
   for (const std::string_view name : {"population", "prompt"}) {
     if (given(name) && lock.gate >= 100) {
-      throw InputError("--lock '{}': {} has no effect without a gate", text, name);
+      refuse_setting("lock", text, "`lock` '{}': {} has no effect without a gate", text, name);
     }
   }
   return lock;
@@ -194,65 +192,68 @@ GuideMatch parse_guide_match(std::string_view text) {
   const std::string_view name = text.substr(0, text.find('='));
   const std::optional<std::string_view> value = value_of(text);
   const auto real = [&](double usual, double most) {
-    return value ? number("--guide-match", name, *value, 0.0, most) : usual;
+    return value ? number("guide_match", name, *value, 0.0, most) : usual;
   };
   if (text == "exact") return MatchTopK{1};
   if (name == "top-k") {
-    return MatchTopK{value ? number<int32_t>("--guide-match", name, *value, 1, 1 << 20) : 2};
+    return MatchTopK{value ? number<int32_t>("guide_match", name, *value, 1, 1 << 20) : 2};
   }
   if (name == "relative") return MatchRelative{real(0.5, 1)};
   if (name == "tau-literal") return MatchTauLiteral{real(0.5, 1e6)};
-  throw InputError("--guide-match is '{}'; expected exact, top-k=K, relative=R or tau-literal=T", text);
+  refuse_setting("guide_match", text,
+                 "`guide_match` is '{}'; expected exact, top-k=K, relative=R or tau-literal=T", text);
 }
 
 GuideFallback parse_guide_fallback(std::string_view text) {
   if (text == "dlm") return GuideFallback::kDraft;
   if (text == "ar") return GuideFallback::kGuide;
-  throw InputError("--guide-fallback is '{}'; expected dlm or ar", text);
+  refuse_setting("guide_fallback", text, "`guide_fallback` is '{}'; expected dlm or ar", text);
 }
 
 BoundaryRefresh parse_boundary(std::string_view text) {
-  constexpr std::string_view kFlag = "--boundary";
+  constexpr std::string_view kField = "boundary";
   BoundaryRefresh boundary;
-  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == "blocks") {
-      boundary.blocks = number<int32_t>(kFlag, name, value, 2, kMostPasses);
+      boundary.blocks = number<int32_t>(kField, name, value, 2, kMostPasses);
     } else if (name == "full-every") {
-      boundary.full_every = number<int32_t>(kFlag, name, value, 1, kMostPasses);
+      boundary.full_every = number<int32_t>(kField, name, value, 1, kMostPasses);
     } else {
-      throw InputError("--boundary knows no '{}'; expected blocks or full-every", name);
+      refuse_setting("boundary", text, "`boundary` knows no '{}'; expected blocks or full-every", name);
     }
   });
   return boundary;
 }
 
 DriftRefresh parse_drift(std::string_view text) {
-  constexpr std::string_view kFlag = "--drift";
+  constexpr std::string_view kField = "drift";
   DriftRefresh drift;
-  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == "tau") {
-      drift.tau = number(kFlag, name, value, 0.0, 2.0);
+      drift.tau = number(kField, name, value, 0.0, 2.0);
     } else if (name == "page") {
-      drift.page = number<int32_t>(kFlag, name, value, 1, kMostPasses);
+      drift.page = number<int32_t>(kField, name, value, 1, kMostPasses);
     } else if (name == "budget") {
-      drift.budget = number<int32_t>(kFlag, name, value, 1, kMostPasses);
+      drift.budget = number<int32_t>(kField, name, value, 1, kMostPasses);
     } else {
-      throw InputError("--drift knows no '{}'; expected tau, page or budget", name);
+      refuse_setting("drift", text, "`drift` knows no '{}'; expected tau, page or budget", name);
     }
   });
   return drift;
 }
 
 SelfCorrection parse_self_correction(std::string_view text) {
-  constexpr std::string_view kFlag = "--self-correct";
+  constexpr std::string_view kField = "self_correct";
   SelfCorrection correction;
   if (text == "on") return correction;
-  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
-    const auto whole = [&](int32_t least) { return number<int32_t>(kFlag, name, value, least, kMostPasses); };
+  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
+    const auto whole = [&](int32_t least) {
+      return number<int32_t>(kField, name, value, least, kMostPasses);
+    };
     if (name == "most") {
       correction.most = whole(1);
     } else if (name == "temperature") {
-      correction.temperature = static_cast<float>(number(kFlag, name, value, 0.0, 1e3));
+      correction.temperature = static_cast<float>(number(kField, name, value, 0.0, 1e3));
     } else if (name == "patience") {
       correction.patience = whole(0);
     } else if (name == "tokens") {
@@ -260,8 +261,9 @@ SelfCorrection parse_self_correction(std::string_view text) {
     } else if (name == "full-every") {
       correction.full_every = whole(1);
     } else {
-      throw InputError(
-          "--self-correct knows no '{}'; expected on, or most, temperature, patience, tokens or full-every",
+      refuse_setting(
+          "self_correct", text,
+          "`self_correct` knows no '{}'; expected on, or most, temperature, patience, tokens or full-every",
           name);
     }
   });
@@ -269,28 +271,29 @@ SelfCorrection parse_self_correction(std::string_view text) {
 }
 
 TokenEditing parse_editing(std::string_view text) {
-  constexpr std::string_view kFlag = "--edit";
+  constexpr std::string_view kField = "edit";
   TokenEditing editing;
-  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == "tau") {
-      editing.tau = number(kFlag, name, value, 0.0, 1.0);
+      editing.tau = number(kField, name, value, 0.0, 1.0);
     } else if (name == "most") {
-      editing.most = number<int32_t>(kFlag, name, value, 0, kMostPasses);
+      editing.most = number<int32_t>(kField, name, value, 0, kMostPasses);
     } else {
-      throw InputError("--edit knows no '{}'; expected tau or most", name);
+      refuse_setting("edit", text, "`edit` knows no '{}'; expected tau or most", name);
     }
   });
   return editing;
 }
 
 SparsePolicy parse_sparse(std::string_view text) {
-  constexpr std::string_view kFlag = "--sparse";
+  constexpr std::string_view kField = "sparse";
   constexpr int32_t kMostCells = 1 << 30;
   if (text == "exact") return ExactAttention{};
   const std::string_view method = text.substr(0, text.find('='));
   if (method != "mage" && method != "quest" && method != "sparsed") {
-    throw InputError(
-        "--sparse is '{}'; expected exact, mage=K, quest=K,page=16 or sparsed=K,exact=0.2, each also with "
+    refuse_setting(
+        "sparse", text,
+        "`sparse` is '{}'; expected exact, mage=K, quest=K,page=16 or sparsed=K,exact=0.2, each also with "
         "dense-layers=2",
         text);
   }
@@ -298,25 +301,26 @@ SparsePolicy parse_sparse(std::string_view text) {
   int32_t dense_layers = kDenseLayers;
   int32_t page_size = Quest().page_size;
   double exact_share = SparseD().exact_share;
-  for_each_item(kFlag, text, [&](std::string_view name, std::string_view value) {
+  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == method) {
-      budget = number<int32_t>(kFlag, name, value, 1, kMostCells);
+      budget = number<int32_t>(kField, name, value, 1, kMostCells);
     } else if (name == "dense-layers") {
-      dense_layers = number<int32_t>(kFlag, name, value, 0, kMostCells);
+      dense_layers = number<int32_t>(kField, name, value, 0, kMostCells);
     } else if (name == "page" && method == "quest") {
-      page_size = number<int32_t>(kFlag, name, value, 1, kMostCells);
+      page_size = number<int32_t>(kField, name, value, 1, kMostCells);
     } else if (name == "exact" && method == "sparsed") {
-      exact_share = number(kFlag, name, value, 0.0, 1.0);
+      exact_share = number(kField, name, value, 0.0, 1.0);
     } else {
-      throw InputError(
-          "--sparse {} has no '{}'; expected dense-layers, for quest also page, for sparsed exact", method,
-          name);
+      refuse_setting("sparse", text,
+                     "`sparse` {} has no '{}'; expected dense-layers, for quest also page, for sparsed exact",
+                     method, name);
     }
   });
   if (method == "mage") return Mage{budget, dense_layers};
   if (method == "sparsed") return SparseD{budget, exact_share, dense_layers};
   if (budget < page_size) {
-    throw InputError("--sparse '{}': the budget is less than a page of {} cells", text, page_size);
+    refuse_setting("sparse", text, "`sparse` '{}': the budget is less than a page of {} cells", text,
+                   page_size);
   }
   return Quest{budget, page_size, dense_layers};
 }
@@ -325,7 +329,7 @@ RefusionRules parse_refusion_rules(std::string_view text) {
   if (text == "lacuna") return RefusionRules::kLacuna;
   if (text == "paper") return RefusionRules::kPaper;
   if (text == "released") return RefusionRules::kReleased;
-  throw InputError("--refusion is '{}'; expected lacuna, paper or released", text);
+  refuse_setting("refusion", text, "`refusion` is '{}'; expected lacuna, paper or released", text);
 }
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-#include "decode/presets.h"
+#include "options/presets.h"
 
 #include <gmock/gmock.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "decode/make_decoder.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -79,6 +79,84 @@ TEST(Presets, GiveWayToWhatWasAskedFor) {
   EXPECT_EQ(found.cache, "prefix");
   EXPECT_TRUE(found.unmask.has_value());
   EXPECT_FALSE(found.preset.has_value());
+}
+
+/// Options that may come together with a preset, one at a time.
+std::vector<GenerationOptions> single_settings() {
+  std::vector<GenerationOptions> all;
+  const auto add = [&](const auto& set) {
+    GenerationOptions options;
+    options.gen_length = 8;
+    set(options);
+    all.push_back(std::move(options));
+  };
+  add([](auto& o) { o.steps = 8; });
+  add([](auto& o) { o.eps = 0.5; });
+  add([](auto& o) { o.alg_temp = 0.5; });
+  add([](auto& o) { o.block_length = 4; });
+  add([](auto& o) { o.cfg_scale = 1; });
+  add([](auto& o) { o.confidence_eos_eot_inf = true; });
+  add([](auto& o) { o.suppress_mask = true; });
+  add([](auto& o) { o.ignore_eos = true; });
+  add([](auto& o) { o.lock = "eps=1e-3"; });
+  add([](auto& o) { o.boundary = "blocks=2"; });
+  add([](auto& o) { o.drift = "tau=0.5"; });
+  add([](auto& o) { o.self_correct = "on"; });
+  add([](auto& o) { o.sampler = "ancestral"; });
+  add([](auto& o) { o.edit = "tau=0.5"; });
+  add([](auto& o) { o.sparse = "mage=4,dense-layers=1"; });
+  add([](auto& o) { o.temperature = 0.5; });
+  for (const char* rule : {"entropy", "random", "origin", "threshold=0.5", "dynamic=0.5", "sequential"}) {
+    add([&](auto& o) { o.unmask = rule; });
+  }
+  for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "uniform", "block"}) {
+    add([&](auto& o) { o.cache = cache; });
+    add([&](auto& o) {
+      o.cache = cache;
+      o.refresh = 3;
+    });
+    add([&](auto& o) {
+      o.cache = cache;
+      o.drift = "tau=0.5";
+    });
+  }
+  return all;
+}
+
+TEST(Presets, MakeNoOptionsInvalidThatAreValidWithoutThem) {
+  int valid = 0;
+  for (const ModelConfig& config : every_kind()) {
+    for (GenerationOptions options : single_settings()) {
+      options.preset.reset();
+      try {
+        make_decoder(config, options, {1, 2});
+      } catch (const InputError&) {
+        continue;
+      }
+      ++valid;
+      for (const Preset& preset : presets_of(config)) {
+        options.preset = std::string(preset.name);
+        EXPECT_NO_THROW(make_decoder(config, options, {1, 2})) << config.architecture << " " << preset.name;
+      }
+    }
+  }
+  EXPECT_GT(valid, 100);
+}
+
+TEST(Presets, AreStrategies) {
+  const ModelConfig llada = tiny_configs()[0];
+  MaskedStrategy expected;
+  expected.eos_exit = true;
+  EXPECT_EQ(strategy_of(llada, presets_of(llada)[0]), Strategy(expected));
+  expected.cache = DkvCache{8};
+  expected.commit = UnmaskRule{{Threshold{0.9}}};
+  EXPECT_EQ(strategy_of(llada, presets_of(llada)[1]), Strategy(expected));
+  const ModelConfig gidd = tiny_gidd_config(1000);
+  UniformStrategy boundary;
+  boundary.cache = UniformCacheKind::kUniform;
+  boundary.refresh = 0;
+  boundary.boundary = BoundaryRefresh{2, 4};
+  EXPECT_EQ(strategy_of(gidd, presets_of(gidd)[2]), Strategy(boundary));
 }
 
 TEST(Presets, AreOptional) {

@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "decode/block_diffusion.h"
+#include "decode/make_parts.h"
+
+namespace lacuna {
+namespace {
+
+int32_t block_length_of(const BlockStrategy& strategy, const ModelConfig& config) {
+  return strategy.block_length.value_or(static_cast<int32_t>(config.block_length));
+}
+
+int32_t sub_block_length_of(const BlockStrategy& strategy, const ModelConfig& config) {
+  const int32_t block_length = block_length_of(strategy, config);
+  if (config.sub_block_length <= 0) return block_length;
+  return strategy.sub_block_length.value_or(
+      std::min(static_cast<int32_t>(config.sub_block_length), block_length));
+}
+
+/// Why K/V are kept in passes of their own; empty: they need not be.
+std::string_view why_apart(const BlockStrategy& strategy, const ModelConfig& config) {
+  if (config.shifted_logits) return "the pass that keeps a block draws the next block's first token";
+  if (strategy.commits_sparsely) return "`sparse_commit` sparse needs a pass of its own";
+  return {};
+}
+
+void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
+  if (!problems.empty()) return;
+  const int32_t block_length = block_length_of(strategy, config);
+  if (config.sub_block_length > 0) {
+    problems.within("sub_block_length", strategy.sub_block_length, 1, block_length);
+    if (!problems.empty()) return;
+    const int32_t sub_block_length = sub_block_length_of(strategy, config);
+    if (block_length % sub_block_length != 0) {
+      problems.add({"sub_block_length", fmt::to_string(sub_block_length),
+                    fmt::format("a divisor of {}", block_length),
+                    fmt::format("`sub_block_length` {} does not divide `block_length` {}", sub_block_length,
+                                block_length)});
+    }
+  } else {
+    problems.refuse(strategy.sub_block_length.has_value(), "sub_block_length",
+                    "the model is not of Fast-dLLM v2");
+    problems.refuse(strategy.caches_block, "cache",
+                    "block diffusion keeps exact K/V and draws from whole blocks");
+  }
+}
+
+void check_steps(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  const CountRule& count = strategy.unmask.policy.count;
+  problems.refuse(std::holds_alternative<EachOnItsOwn>(count) || std::holds_alternative<TimeSchedule>(count),
+                  "unmask", "a block has no time schedule");
+  problems.refuse(strategy.unmask.policy.order_temperature > 0, "alg_temp",
+                  "block diffusion keeps exact K/V and draws from whole blocks");
+  const bool splits = std::holds_alternative<EvenSplit>(count) || std::holds_alternative<Dynamic>(count);
+  problems.refuse(strategy.steps && !splits, "steps", "this `unmask` rule continues until a block is done");
+  const int32_t block_length = block_length_of(strategy, config);
+  problems.within("steps", strategy.steps, 1, block_length);
+  const int32_t steps = strategy.steps.value_or(block_length);
+  const int32_t num_sub_blocks = block_length / sub_block_length_of(strategy, config);
+  if (!problems.empty() || steps % num_sub_blocks == 0) return;
+  problems.add(
+      {"steps", fmt::to_string(steps), fmt::format("a multiple of {}", num_sub_blocks),
+       fmt::format("`steps` {} is not a multiple of the {} sub-blocks of a block", steps, num_sub_blocks)});
+}
+
+void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (!strategy.edit) return;
+  if (config.shifted_logits) {
+    problems.add({"edit", "", "", "`edit`: a shifted model draws no token from its own row"});
+  }
+  if (strategy.unmask.measure != ConfidenceMeasure::kProbability) {
+    problems.add(
+        {"edit", "", "", "`edit` compares probabilities, which the rule of `unmask` does not measure"});
+  }
+  problems.within_part("edit", "tau", strategy.edit->tau, 0.0, 1.0);
+  problems.within_part("edit", "most", strategy.edit->most, 0, kMostGenLength);
+}
+
+void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  constexpr int32_t kMostCells = 1 << 30;
+  const auto within = [&](std::string_view part, auto value, auto least, auto most) {
+    problems.within_part("sparse", part, value, least, most);
+  };
+  if (std::holds_alternative<ExactAttention>(strategy.sparse)) {
+    constexpr std::string_view kReason = "`sparse` is exact";
+    problems.refuse(strategy.commits_sparsely, "sparse_commit", kReason);
+    problems.refuse(strategy.sparse_after != 0, "sparse_after", kReason);
+    return;
+  }
+  if (const auto* mage = std::get_if<Mage>(&strategy.sparse)) within("mage", mage->budget, 1, kMostCells);
+  if (const auto* quest = std::get_if<Quest>(&strategy.sparse)) {
+    within("page", quest->page_size, 1, kMostCells);
+    within("quest", quest->budget, quest->page_size, kMostCells);
+  }
+  if (const auto* sparsed = std::get_if<SparseD>(&strategy.sparse)) {
+    within("sparsed", sparsed->budget, 1, kMostCells);
+    within("exact", sparsed->exact_share, 0.0, 1.0);
+  }
+  const int32_t dense_layers = dense_layers_of(strategy.sparse);
+  within("dense-layers", dense_layers, 0, kMostCells);
+  if (dense_layers >= config.num_layers) {
+    problems.add({"sparse", fmt::format("dense-layers={}", dense_layers),
+                  fmt::format("dense-layers below {}", config.num_layers),
+                  fmt::format("`sparse`: dense-layers={} leaves no sparse layer; the model has {} layers",
+                              dense_layers, config.num_layers)});
+  }
+  problems.within("sparse_after", strategy.sparse_after, 0, block_length_of(strategy, config));
+}
+
+}  // namespace
+
+void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
+  check_lengths(strategy, config, problems);
+  if (!problems.empty()) return;
+  check_sampling(strategy.sampling, config, false, problems);
+  check_unmask(strategy.unmask, problems);
+  check_steps(strategy, config, problems);
+  check_editing(strategy, config, problems);
+  check_sparse(strategy, config, problems);
+  const std::string_view reason = why_apart(strategy, config);
+  if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {
+    problems.add({"commit", "fused", "apart", fmt::format("`commit` fused: {}; expected apart", reason)});
+  }
+  if (asked != nullptr && config.shifted_logits && asked->request.prompt.empty()) {
+    problems.add({"prompt", "", "at least one token",
+                  "the prompt is empty; the model draws a block's first token from the token before it"});
+  }
+}
+
+std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
+  BlockDiffusion settings;
+  settings.mask_id = config.mask_id;
+  if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.block_length = block_length_of(strategy, config);
+  settings.sub_block_length = sub_block_length_of(strategy, config);
+  settings.steps = strategy.steps.value_or(settings.block_length);
+  settings.unmask = strategy.unmask.policy;
+  settings.sampling = sampling_rule(strategy.sampling);
+  settings.sampling.measure = strategy.unmask.measure;
+  settings.sampling.source = ConfidenceSource::kTempered;
+  settings.sampling.undrawn.push_back(config.mask_id);
+  settings.seed = asked.request.seed;
+  settings.shifted_logits = config.shifted_logits;
+  settings.caches_block = strategy.caches_block;
+  settings.commits_apart =
+      strategy.commit == BlockStrategy::Commit::kApart || !why_apart(strategy, config).empty();
+  settings.edit = strategy.edit;
+  settings.sparse = strategy.sparse;
+  settings.commits_sparsely = strategy.commits_sparsely;
+  settings.exact_after = strategy.sparse_after;
+  return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
+}
+
+}  // namespace lacuna

@@ -1,0 +1,74 @@
+// Models that read from left to right: autoregressive ones and ReFusion.
+#include <utility>
+
+#include "decode/autoregressive.h"
+#include "decode/make_parts.h"
+#include "decode/refusion.h"
+
+namespace lacuna {
+
+void check(const CausalStrategy& strategy, const ModelConfig& config, const Asked* asked,
+           Problems& problems) {
+  if (asked != nullptr && asked->request.prompt.empty()) {
+    problems.add({"prompt", "", "at least one token",
+                  "the prompt is empty; an autoregressive model needs at least one token"});
+  }
+  check_sampling(strategy.sampling, config, false, problems);
+}
+
+std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig& config, Asked asked) {
+  Autoregressive settings;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.ignore_end = strategy.ignore_eos;
+  settings.sampling = sampling_rule(strategy.sampling);
+  settings.seed = asked.request.seed;
+  settings.find_stop = std::move(asked.request.context.find_stop);
+  return std::make_unique<AutoregressiveDecoder>(std::move(settings), std::move(asked.request.prompt));
+}
+
+void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
+  if (asked != nullptr) check_whole_prompt(config, asked->request.prompt, "ReFusion", problems);
+  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
+  problems.within("slot_size", strategy.slot_size, 1, kMostGenLength);
+  problems.within("slot_threshold", strategy.slot_threshold, 0.0, 1.0);
+  problems.within("token_threshold", strategy.token_threshold, 0.0, 1.0);
+  problems.within("revoke", strategy.revoke, 0.0, 1.0);
+  check_sampling(strategy.sampling, config, false, problems);
+  if (strategy.rules == RefusionRules::kLacuna) {
+    problems.refuse(strategy.suppress_mask, "suppress_mask", "`refusion` lacuna never draws the mask token");
+    problems.refuse(strategy.verifies_fills && strategy.recomputes_kv, "kv",
+                    "`fill` verified leaves exact K/V");
+    return;
+  }
+  constexpr std::string_view kReason = "it belongs to `refusion` lacuna";
+  problems.refuse(!strategy.verifies_fills, "fill", kReason);
+  problems.refuse(strategy.accepts_exactly, "accept", kReason);
+  problems.refuse(strategy.revoke > 0, "revoke", kReason);
+}
+
+std::unique_ptr<Decoder> make(const SlotStrategy& strategy, const ModelConfig& config, Asked asked) {
+  Refusion settings;
+  settings.rules = strategy.rules;
+  settings.advances_together = strategy.rules == RefusionRules::kReleased;
+  settings.mask_id = config.mask_id;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.block_length = strategy.block_length;
+  settings.slot_size = strategy.slot_size;
+  settings.slot_threshold = strategy.slot_threshold;
+  settings.token_threshold = strategy.token_threshold;
+  settings.verifies_fills = strategy.verifies_fills;
+  settings.recomputes_kv = strategy.recomputes_kv;
+  settings.accepts_exactly = strategy.accepts_exactly;
+  settings.revoke = strategy.revoke;
+  settings.seed = asked.request.seed;
+  settings.sampling = sampling_rule(strategy.sampling);
+  if (strategy.rules == RefusionRules::kLacuna || strategy.suppress_mask) {
+    settings.sampling.undrawn.push_back(config.mask_id);
+  }
+  settings.find_stop = std::move(asked.request.context.find_stop);
+  return std::make_unique<RefusionDecoder>(std::move(settings), std::move(asked.request.prompt));
+}
+
+}  // namespace lacuna

@@ -1,0 +1,234 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "decode/guided_diffusion.h"
+#include "decode/make_parts.h"
+#include "decode/masked_diffusion.h"
+
+namespace lacuna {
+namespace {
+
+void check_cache(const CachePolicy& cache, Problems& problems) {
+  const auto refresh = [&](int32_t value, int32_t least) {
+    problems.within("refresh", value, least, kMostGenLength);
+  };
+  if (const auto* prefix = std::get_if<PrefixCache>(&cache)) refresh(prefix->refresh, 0);
+  if (const auto* dual = std::get_if<DualCache>(&cache)) refresh(dual->refresh, 0);
+  if (const auto* dkv = std::get_if<DkvCache>(&cache)) refresh(dkv->refresh, 1);
+  if (const auto* free = std::get_if<FreeCache>(&cache)) {
+    refresh(free->refresh, 0);
+    problems.within("cache_block", free->block, 0, kMostGenLength);
+  }
+}
+
+void check_lock(const SureLock& lock, Problems& problems) {
+  const auto within = [&](std::string_view part, auto value, auto least, auto most) {
+    problems.within_part("lock", part, value, least, most);
+  };
+  within("eps", lock.eps, 0.0, 1e6);
+  if (lock.delta) within("delta", *lock.delta, 1e-6, 1e6);
+  within("gate", lock.gate, 0.0, 100.0);
+  within("min-age", lock.min_age, 0, kMostGenLength);
+  within("unlock-every", lock.unlock_every, 0, kMostGenLength);
+  within("budget", lock.probes, 1, kMostGenLength);
+  if (lock.unlock_eps) within("unlock-eps", *lock.unlock_eps, 0.0, 1e6);
+  within("interval", lock.min_locked_passes, 0, kMostGenLength);
+  within("cooldown", lock.cooldown, 0, kMostGenLength);
+  within("strictness", lock.strictness, 0.0, 1.0);
+}
+
+/// What holds with a guide and without.
+void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
+                  Problems& problems) {
+  const int32_t most_block = asked != nullptr ? asked->gen_length : kMostGenLength;
+  problems.within("block_length", strategy.block_length, 1, most_block);
+  if (!problems.empty()) return;
+  const int32_t block_length = strategy.block_length.value_or(most_block);
+  if (asked != nullptr && asked->gen_length % block_length != 0) {
+    problems.add(
+        {"block_length", fmt::to_string(block_length), fmt::format("a divisor of {}", asked->gen_length),
+         fmt::format("`block_length` {} does not divide `gen_length` {}", block_length, asked->gen_length)});
+  }
+  problems.within("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
+  check_sampling(strategy.sampling, config, config.shifted_logits, problems);
+  if (strategy.logits_eos_inf && config.eos_id < 0) {
+    problems.add({"logits_eos_inf", "true", "false",
+                  "`logits_eos_inf`: the model's config.json names no end-of-text token"});
+  }
+  check_cache(strategy.cache, problems);
+  if (strategy.lock) check_lock(*strategy.lock, problems);
+}
+
+void check_steps(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const Asked* asked,
+                 Problems& problems) {
+  problems.refuse(strategy.steps && unmask.runs_until_done(), "steps",
+                  "threshold and factor run until a block is done");
+  problems.within("steps", strategy.steps, 1, kMostGenLength);
+  if (asked == nullptr || !problems.empty()) return;
+  const int32_t block_length = strategy.block_length.value_or(asked->gen_length);
+  const int32_t num_blocks = asked->gen_length / block_length;
+  const int32_t steps = strategy.steps.value_or(asked->gen_length);
+  if (steps % num_blocks == 0) return;
+  problems.add(
+      {"steps", fmt::to_string(steps), fmt::format("a multiple of {}", num_blocks),
+       fmt::format("`steps` {} is not a multiple of the {} blocks of `gen_length` {} and `block_length` {}",
+                   steps, num_blocks, asked->gen_length, block_length)});
+}
+
+/// The tokens that confidence_eos_eot_inf keeps from being committed early.
+std::vector<TokenId> unsure_tokens(const TokenSampling& sampling, const ModelConfig& config,
+                                   TokenId end_of_turn) {
+  std::vector<TokenId> unsure;
+  // In the published code the two names are one tensor at temperature 0, so both tokens leave the softmax;
+  // above, only end-of-turn does.
+  if (sampling.temperature == 0) unsure.push_back(config.eos_id);
+  if (end_of_turn >= 0 && end_of_turn < config.vocab_size) unsure.push_back(end_of_turn);
+  return unsure;
+}
+
+void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
+                    const Asked* asked, Problems& problems) {
+  const UnmaskPolicy& unmask = rule.policy;
+  check_unmask(rule, problems);
+  const bool is_of_blocks = unmask.order == UnmaskOrder::kLeftToRight ||
+                            std::holds_alternative<Dynamic>(unmask.count) ||
+                            std::holds_alternative<EntropyBounded>(unmask.count);
+  problems.refuse(is_of_blocks, "unmask", "the rule belongs to block diffusion");
+  problems.refuse(unmask.order_temperature > 0 && (unmask.chooses_blindly() || unmask.runs_until_done()),
+                  "alg_temp", "this `unmask` rule does not draw the order of positions");
+  check_steps(strategy, unmask, asked, problems);
+  if (!strategy.confidence_eos_eot_inf) return;
+  if (config.eos_id < 0) {
+    problems.add({"confidence_eos_eot_inf", "true", "false",
+                  "`confidence_eos_eot_inf`: the model's config.json names no end-of-text token"});
+  } else if (asked != nullptr) {
+    problems.refuse(unsure_tokens(strategy.sampling, config, asked->request.context.end_of_turn).empty(),
+                    "confidence_eos_eot_inf",
+                    "above temperature 0 it concerns the end-of-turn token, and the tokenizer has none");
+  }
+}
+
+void check_guide(const MaskedStrategy& strategy, const GuideRule& rule, Problems& problems) {
+  constexpr std::string_view kReason = "the guide decides what is committed";
+  problems.refuse(strategy.steps.has_value(), "steps", kReason);
+  problems.refuse(strategy.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
+  problems.refuse(strategy.suppress_mask, "suppress_mask", "a draft is never the mask token");
+  constexpr std::string_view kBest = "with a guide, drafts are the best tokens";
+  problems.refuse(strategy.sampling.temperature > 0, "temperature", kBest);
+  problems.refuse(strategy.sampling.top_p < 1, "top_p", kBest);
+  problems.refuse(strategy.sampling.top_k > 0, "top_k", kBest);
+  if (strategy.lock && strategy.lock->min_age < 1) {
+    problems.add({"lock", "min-age=0", "min-age=1 or more",
+                  "`lock` min-age=0 has no meaning with `guide`: draft passes commit nothing"});
+  }
+  if (const auto* top_k = std::get_if<MatchTopK>(&rule.match)) {
+    problems.within_part("guide_match", "top-k", top_k->k, 1, kMostGenLength);
+  } else if (const auto* relative = std::get_if<MatchRelative>(&rule.match)) {
+    problems.within_part("guide_match", "relative", relative->ratio, 0.0, 1.0);
+  } else if (const auto* literal = std::get_if<MatchTauLiteral>(&rule.match)) {
+    problems.within_part("guide_match", "tau-literal", literal->tau, 0.0, 1e6);
+  }
+  problems.within("guide_block", rule.block, 1, kMostGenLength);
+}
+
+void check_guide_context(const ModelConfig& config, const Asked& asked, Problems& problems) {
+  const GuideContext& guide = *asked.request.context.guide;
+  if (guide.config->paradigm() != Paradigm::kCausal) {
+    problems.add({"guide", std::string(name_of(guide.config->paradigm())), "an autoregressive model",
+                  "`guide`: the model is not autoregressive"});
+  }
+  check_whole_prompt(config, asked.request.prompt, "a guide", problems);
+  if (guide.prompt.empty()) {
+    problems.add(
+        {"prompt", "", "at least one token", "the prompt is empty; the guide needs at least one token"});
+  }
+  check_prompt(*guide.config, guide.prompt, asked.gen_length, "the guide", problems);
+}
+
+/// What masked diffusion needs with a guide and without.
+template <typename Settings>
+void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked& asked,
+                  Settings& settings) {
+  settings.mask_id = config.mask_id;
+  settings.shifted_logits = config.shifted_logits;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.seed = asked.request.seed;
+  settings.eos_exit = strategy.eos_exit;
+  settings.block_length = strategy.block_length.value_or(asked.gen_length);
+  CanvasPassOptions& pass = settings.pass;
+  pass.cfg_scale = static_cast<float>(strategy.cfg_scale);
+  pass.sampling = sampling_rule(strategy.sampling);
+  if (strategy.logits_eos_inf) pass.sampling.forbidden.push_back(config.eos_id);
+  pass.cache = strategy.cache;
+  auto* free = std::get_if<FreeCache>(&pass.cache);
+  if (free != nullptr && free->block == 0) free->block = settings.block_length;
+  pass.lock = strategy.lock;
+}
+
+std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule,
+                                       const ModelConfig& config, Asked asked) {
+  const DecoderContext& context = asked.request.context;
+  MaskedDiffusion settings;
+  apply_common(strategy, config, asked, settings);
+  SamplingRule& sampling = settings.pass.sampling;
+  // Dream measures the distribution it draws from, LLaDA the one before temperature.
+  sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
+  sampling.measure = rule.measure;
+  settings.unmask = rule.policy;
+  settings.steps = strategy.steps.value_or(asked.gen_length);
+  if (strategy.suppress_mask || rule.policy.runs_until_done()) sampling.undrawn.push_back(config.mask_id);
+  if (strategy.confidence_eos_eot_inf) {
+    sampling.unsure = unsure_tokens(strategy.sampling, config, context.end_of_turn);
+  }
+  if (!context.answer.empty()) {
+    const std::vector<TokenId>& ends = config.end_ids;
+    sampling.forbidden.insert(sampling.forbidden.end(), ends.begin(), ends.end());
+    sampling.undrawn.push_back(config.mask_id);
+    settings.end_ids.clear();
+  }
+  return std::make_unique<MaskedDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt),
+                                                  context.answer);
+}
+
+std::unique_ptr<Decoder> make_guided(const MaskedStrategy& strategy, const GuideRule& rule,
+                                     const ModelConfig& config, Asked asked) {
+  const GuideContext& guide = *asked.request.context.guide;
+  GuidedDiffusion settings;
+  apply_common(strategy, config, asked, settings);
+  // Drafts are compared by their raw logits.
+  SamplingRule& sampling = settings.pass.sampling;
+  sampling.source = ConfidenceSource::kRawLogits;
+  sampling.undrawn = guide.alignment->unreadable();
+  sampling.undrawn.push_back(config.mask_id);
+  settings.match = rule.match;
+  settings.fallback = rule.fallback;
+  settings.guide_block = rule.block;
+  settings.guide_prompt = guide.prompt;
+  settings.guide_positions = guide.config->max_positions;
+  settings.alignment = guide.alignment;
+  return std::make_unique<GuidedDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
+}
+
+}  // namespace
+
+void check(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
+           Problems& problems) {
+  check_common(strategy, config, asked, problems);
+  if (const auto* rule = std::get_if<UnmaskRule>(&strategy.commit)) {
+    check_unguided(strategy, *rule, config, asked, problems);
+    return;
+  }
+  check_guide(strategy, std::get<GuideRule>(strategy.commit), problems);
+  if (asked != nullptr) check_guide_context(config, *asked, problems);
+}
+
+std::unique_ptr<Decoder> make(const MaskedStrategy& strategy, const ModelConfig& config, Asked asked) {
+  if (const auto* rule = std::get_if<UnmaskRule>(&strategy.commit)) {
+    return make_unguided(strategy, *rule, config, std::move(asked));
+  }
+  return make_guided(strategy, std::get<GuideRule>(strategy.commit), config, std::move(asked));
+}
+
+}  // namespace lacuna

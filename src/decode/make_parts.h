@@ -1,0 +1,54 @@
+// What the parts of make_decoder() share, one for each paradigm: check() finds what is wrong, make() relies
+// on that it found nothing.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "decode/make_decoder.h"
+
+namespace lacuna {
+
+/// A request with the length of its answer.
+struct Asked {
+  DecodeRequest request;
+  int32_t gen_length = 0;
+};
+
+/// The sampling rule of these settings alone.
+SamplingRule sampling_rule(const TokenSampling& sampling);
+/// Finds numbers out of range, and filters that change nothing.
+///   measures_sampled  the confidence is that of the distribution which filters leave
+void check_sampling(const TokenSampling& sampling, const ModelConfig& config, bool measures_sampled,
+                    Problems& problems);
+
+/// Finds a prompt and an answer that are longer than `positions`, which `who` has.
+void check_length(int64_t prompt_length, int32_t gen_length, int64_t positions, std::string_view who,
+                  Problems& problems);
+/// Finds tokens that are not in the vocabulary, and a prompt that is too long.
+void check_prompt(const ModelConfig& config, std::span<const TokenId> prompt, int32_t gen_length,
+                  std::string_view who, Problems& problems);
+/// Finds gaps to fill, for those who only read whole prompts.
+void check_whole_prompt(const ModelConfig& config, std::span<const TokenId> prompt, std::string_view reader,
+                        Problems& problems);
+/// Finds numbers of a rule that are out of range.
+void check_unmask(const UnmaskRule& rule, Problems& problems);
+
+/// Whether a prompt begins as its model was trained to read it; only GIDD minds.
+bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt);
+
+// `asked` is null where the strategy alone is checked.
+void check(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
+void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
+void check(const UniformStrategy& strategy, const ModelConfig& config, const Asked* asked,
+           Problems& problems);
+void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
+void check(const CausalStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
+
+std::unique_ptr<Decoder> make(const MaskedStrategy& strategy, const ModelConfig& config, Asked asked);
+std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& config, Asked asked);
+std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig& config, Asked asked);
+std::unique_ptr<Decoder> make(const SlotStrategy& strategy, const ModelConfig& config, Asked asked);
+std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig& config, Asked asked);
+
+}  // namespace lacuna

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "decode/make_parts.h"
+#include "decode/uniform_diffusion.h"
+
+namespace lacuna {
+namespace {
+
+void check_cache(const UniformStrategy& strategy, Problems& problems) {
+  constexpr std::string_view kReason = "it belongs to `cache` uniform";
+  const bool is_other = strategy.cache != UniformCacheKind::kUniform;
+  problems.refuse(is_other && strategy.boundary, "boundary", kReason);
+  problems.refuse(is_other && strategy.drift, "drift", kReason);
+  problems.within("refresh", strategy.refresh, 0, kMostGenLength);
+  if (strategy.boundary) {
+    problems.within_part("boundary", "blocks", strategy.boundary->blocks, 2, kMostGenLength);
+    problems.within_part("boundary", "full-every", strategy.boundary->full_every, 1, kMostGenLength);
+  }
+  if (strategy.drift) {
+    problems.within_part("drift", "tau", strategy.drift->tau, 0.0, 2.0);
+    problems.within_part("drift", "page", strategy.drift->page, 1, kMostGenLength);
+    problems.within_part("drift", "budget", strategy.drift->budget, 1, kMostGenLength);
+  }
+}
+
+void check_correction(const SelfCorrection& correction, Problems& problems) {
+  const auto within = [&](std::string_view part, auto value, auto least, auto most) {
+    problems.within_part("self_correct", part, value, least, most);
+  };
+  within("most", correction.most, 1, kMostGenLength);
+  within("temperature", correction.temperature, 0.0F, 1e3F);
+  within("patience", correction.patience, 0, kMostGenLength);
+  within("tokens", correction.tokens, 1, kMostGenLength);
+  within("full-every", correction.full_every, 1, kMostGenLength);
+}
+
+void check_request(const UniformStrategy& strategy, const ModelConfig& config, const Asked& asked,
+                   Problems& problems) {
+  const std::vector<TokenId>& prompt = asked.request.prompt;
+  check_whole_prompt(config, prompt, "uniform diffusion", problems);
+  const bool lacks_bos = !begins_with_bos(config, prompt);
+  if (prompt.empty() && !lacks_bos) {
+    problems.add(
+        {"prompt", "", "at least one token", "the prompt is empty; the model needs at least one token"});
+  }
+  check_length(static_cast<int64_t>(prompt.size()) + (lacks_bos ? 1 : 0), asked.gen_length,
+               strategy.context.value_or(static_cast<int32_t>(config.max_positions)),
+               strategy.context ? "`context`" : "the model", problems);
+}
+
+}  // namespace
+
+bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt) {
+  if (!config.noise || config.bos_id < 0) return true;
+  return !prompt.empty() && prompt.front() == config.bos_id;
+}
+
+void check(const UniformStrategy& strategy, const ModelConfig& config, const Asked* asked,
+           Problems& problems) {
+  problems.within("context", strategy.context, 1, static_cast<int32_t>(config.max_positions));
+  if (asked != nullptr) check_request(strategy, config, *asked, problems);
+  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
+  problems.within("steps", strategy.steps, 1, kMostGenLength);
+  problems.within("min_length", strategy.min_length, 0,
+                  asked != nullptr ? asked->gen_length : kMostGenLength);
+  problems.within("tokens_per_step", strategy.tokens_per_step, 1, kMostGenLength);
+  check_sampling(strategy.sampling, config, false, problems);
+  check_cache(strategy, problems);
+  if (strategy.self_correct) check_correction(*strategy.self_correct, problems);
+}
+
+std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig& config, Asked asked) {
+  std::vector<TokenId> prompt = std::move(asked.request.prompt);
+  if (!begins_with_bos(config, prompt)) prompt.insert(prompt.begin(), config.bos_id);
+  UniformDiffusion settings;
+  settings.noise = *config.noise;
+  settings.vocab_size = config.vocab_size;
+  settings.mask_id = config.mask_id;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.context = strategy.context.value_or(static_cast<int32_t>(config.max_positions));
+  settings.block_length = strategy.block_length.value_or(std::min(32, asked.gen_length));
+  settings.steps = strategy.steps.value_or(settings.block_length);
+  settings.min_length = strategy.min_length;
+  settings.ignore_end = strategy.ignore_eos;
+  settings.seed = asked.request.seed;
+  if (!strategy.noise_shows_special) {
+    settings.noise_excludes = config.end_ids;
+    for (const TokenId special : {config.mask_id, config.bos_id, config.eos_id, config.pad_id}) {
+      settings.noise_excludes.push_back(special);
+    }
+  }
+  settings.curve = strategy.schedule;
+  settings.sampler = strategy.sampler;
+  settings.tokens_per_step = strategy.tokens_per_step;
+  settings.sampling = sampling_rule(strategy.sampling);
+  settings.cache = strategy.cache;
+  settings.refresh = strategy.refresh;
+  settings.boundary = strategy.boundary;
+  settings.drift = strategy.drift;
+  settings.leaves_at_fixed_point = strategy.leaves_at_fixed_point;
+  settings.whole_last_layer = strategy.whole_last_layer;
+  settings.correction = strategy.self_correct;
+  return std::make_unique<UniformDiffusionDecoder>(std::move(settings), std::move(prompt));
+}
+
+}  // namespace lacuna

@@ -1,0 +1,110 @@
+// What is wrong with a strategy or a request, told so that every surface can use its own names for the
+// fields.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace lacuna {
+
+/// One value that cannot be. Sentences name fields between backticks, as "`block_length` 3 does not divide
+/// `gen_length` 8"; word() puts a surface's own names there.
+struct Problem {
+  std::string field;     ///< at fault, as strategy.h and DecodeRequest call it
+  std::string value;     ///< as it is; empty: it would have no effect, whatever it is
+  std::string expected;  ///< what would be accepted; empty: that the field is left out
+  std::string sentence;
+
+  bool operator==(const Problem&) const = default;
+};
+
+/// A surface's name for a field ("--block-length"); nothing where it has none.
+using FieldNames = std::function<std::optional<std::string>(std::string_view field)>;
+
+/// The sentence with a surface's own names. What it has no name for stays as it is.
+inline std::string word(std::string_view sentence, const FieldNames& names) {
+  std::string result;
+  while (!sentence.empty()) {
+    const size_t begin = sentence.find('`');
+    const size_t end = begin == std::string_view::npos ? begin : sentence.find('`', begin + 1);
+    if (end == std::string_view::npos) break;
+    const std::optional<std::string> name = names(sentence.substr(begin + 1, end - begin - 1));
+    result += sentence.substr(0, begin);
+    // A name that is unknown may be text of a user's: its last backtick may begin another.
+    const size_t taken = name ? end + 1 : end;
+    result += name ? *name : std::string(sentence.substr(begin, taken - begin));
+    sentence.remove_prefix(taken);
+  }
+  return result.append(sentence);
+}
+
+/// Thrown where a problem ends the work. what() is the sentence.
+class SettingError : public InputError {
+ public:
+  explicit SettingError(Problem problem) : InputError(problem.sentence), problem_(std::move(problem)) {}
+  /// In a surface's names; problem() keeps the fields' own.
+  SettingError(const Problem& problem, const FieldNames& names)
+      : InputError(word(problem.sentence, names)), problem_(problem) {}
+
+  const Problem& problem() const { return problem_; }
+
+ private:
+  Problem problem_;
+};
+
+/// Collects problems, the first to be told first.
+class Problems {
+ public:
+  void add(Problem problem) { found_.push_back(std::move(problem)); }
+
+  /// "`field` is VALUE; expected EXPECTED".
+  void expect(bool holds, std::string_view field, const std::string& value, const std::string& expected) {
+    if (holds) return;
+    add({std::string(field), value, expected,
+         fmt::format("`{}` is {}; expected {}", field, value, expected)});
+  }
+
+  template <typename T>
+  void within(std::string_view field, T value, T least, T most) {
+    expect(value >= least && value <= most, field, fmt::to_string(value),
+           fmt::format("{} to {}", least, most));
+  }
+  template <typename T>
+  void within(std::string_view field, const std::optional<T>& value, T least, T most) {
+    if (value) within(field, *value, least, most);
+  }
+
+  /// The same of a part of a field, such as a lock's gate.
+  template <typename T>
+  void within_part(std::string_view field, std::string_view part, T value, T least, T most) {
+    if (value >= least && value <= most) return;
+    add({std::string(field), fmt::to_string(value), fmt::format("{} to {}", least, most),
+         fmt::format("`{}` {} is {}; expected {} to {}", field, part, value, least, most)});
+  }
+
+  /// A setting that the method would silently drop.
+  void refuse(bool given, std::string_view field, std::string_view reason) {
+    if (!given) return;
+    add({std::string(field), "", "", fmt::format("`{}` has no effect here: {}", field, reason)});
+  }
+
+  bool empty() const { return found_.empty(); }
+  const std::vector<Problem>& found() const { return found_; }
+  /// SettingError where there is one.
+  void throw_first() const {
+    if (!found_.empty()) throw SettingError(found_.front());
+  }
+
+ private:
+  std::vector<Problem> found_;
+};
+
+}  // namespace lacuna

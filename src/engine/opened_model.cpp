@@ -1,0 +1,99 @@
+#include "engine/opened_model.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/gguf.h"
+#include "engine/stop.h"
+#include "model/locate.h"
+#include "model/random_spec.h"
+#include "options/choose.h"
+#include "tokenizer/json_file.h"
+
+namespace lacuna {
+ModelSource find_model(const std::string& model, const ConfigChoices& choices) {
+  if (is_random_spec(model)) {
+    ModelSource source{{}, parse_random_spec(model)};
+    if (choices.paradigm.value_or(source.config.paradigm()) != source.config.paradigm()) {
+      throw InputError("--paradigm is {}; expected {}, as {} is", name_of(*choices.paradigm),
+                       name_of(source.config.paradigm()), model);
+    }
+    return source;
+  }
+  const std::filesystem::path folder = locate_model(model);
+  return {folder, read_config(folder, choices), choices.paradigm};
+}
+
+bool has_tokenizer(const std::filesystem::path& folder) {
+  if (GgufFile::is_gguf(folder)) return has_gguf_tokenizer(GgufFile::open(folder));
+  return has_file(folder / "tokenizer.json") || has_file(folder / "vocab.json");
+}
+
+std::optional<Tokenizer> tokenizer_of(const ModelSource& source) {
+  if (source.folder.empty() || !has_tokenizer(source.folder)) return {};
+  return Tokenizer::load(source.folder);
+}
+
+TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& tokenizer) {
+  if (!tokenizer) return {source.config};
+  return {source.config, &*tokenizer, load_chat_template(source.folder)};
+}
+
+GuideSource::GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag)
+    : model(model_name),
+      source(find_model(model_name)),
+      tokenizer(tokenizer_of(source)),
+      guide(main, text_model(source, tokenizer)) {
+  if (source.config.paradigm() != Paradigm::kCausal) {
+    throw InputError("{} {}: expected an autoregressive model (Qwen2, Qwen3)", flag, model_name);
+  }
+}
+
+OpenedModel::OpenedModel(std::string name, ModelSource source)
+    : name_(std::move(name)), source_(std::move(source)), tokenizer_(tokenizer_of(source_)) {
+  if (tokenizer_) chat_template_ = load_chat_template(source_.folder);
+}
+
+OpenedModel::OpenedModel(std::string name, ModelSource source, std::optional<Tokenizer> tokenizer,
+                         ChatTemplate chat_template)
+    : name_(std::move(name)),
+      source_(std::move(source)),
+      tokenizer_(std::move(tokenizer)),
+      chat_template_(std::move(chat_template)) {}
+
+void OpenedModel::use_guide(const std::string& model) {
+  guide_ = std::make_unique<GuideSource>(model, TextModel{config(), tokenizer(), chat_template_}, "--guide");
+}
+
+std::vector<TokenId> OpenedModel::encode(std::string_view text) const {
+  if (!tokenizer_) throw InputError("{} has no tokenizer; expected token ids", name_);
+  return tokenizer_->encode(text, SpecialTokens::kAsText);
+}
+
+std::vector<TokenId> OpenedModel::tokens_of(const Prompt& prompt) const {
+  if (const auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return *tokens;
+  if (const auto* text = std::get_if<std::string>(&prompt)) return encode(*text);
+  if (!tokenizer_) throw InputError("{} has no tokenizer; expected token ids", name_);
+  return render(chat_template_, *tokenizer_, std::get<std::vector<Message>>(prompt));
+}
+
+std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& request) const {
+  const Strategy strategy = request.strategy ? *request.strategy : choose_strategy(config(), {});
+  DecodeRequest asked{tokens_of(request.prompt), request.gen_length, request.seed};
+  DecoderContext& context = asked.context;
+  context.answer = request.answer;
+  if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
+  if (!request.stop.empty()) {
+    if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that ends an answer", name_);
+    context.find_stop = make_stop_finder(*tokenizer_, request.stop);
+  }
+  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  if (guide_ && masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
+    const auto* messages = std::get_if<std::vector<Message>>(&request.prompt);
+    context.guide =
+        guide_->guide.context(asked.prompt, messages != nullptr ? *messages : std::vector<Message>());
+  }
+  return lacuna::make_decoder(config(), strategy, std::move(asked));
+}
+
+}  // namespace lacuna

@@ -1,0 +1,110 @@
+// A model whose weights are not read: what it takes to check requests and to turn texts into tokens and back.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "decode/make_decoder.h"
+#include "engine/guide.h"
+#include "model/config.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+
+/// What is known of a model before its weights are read.
+struct ModelSource {
+  std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
+  ModelConfig config;
+  std::optional<Paradigm> chosen_paradigm = {};  ///< where the files do not say it; a copy's config.json has to
+};
+
+/// From what a person types to name a model (model/locate.h), "random:NAME" included. InputError.
+///   choices  as read_config() takes them
+ModelSource find_model(const std::string& model, const ConfigChoices& choices = {});
+/// Whether a folder or a .gguf file holds a tokenizer.
+bool has_tokenizer(const std::filesystem::path& folder);
+std::optional<Tokenizer> tokenizer_of(const ModelSource& source);
+/// `source` and `tokenizer` outlive it.
+TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& tokenizer);
+
+/// A model that reads another one's texts, before its weights are loaded. Not to be moved: the guide looks
+/// into it.
+struct GuideSource {
+  std::string model;
+  ModelSource source;
+  std::optional<Tokenizer> tokenizer;
+  Guide guide;
+
+  /// InputError where the model is not autoregressive.
+  ///   flag  that names it
+  GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag);
+  GuideSource(const GuideSource&) = delete;
+  GuideSource& operator=(const GuideSource&) = delete;
+};
+
+/// What an answer continues: a text as it is, token ids, or turns for the chat template to render.
+using Prompt = std::variant<std::string, std::vector<TokenId>, std::vector<Message>>;
+
+/// One answer that is asked for.
+struct GenerateRequest {
+  Prompt prompt;
+  std::optional<Strategy> strategy = {};   ///< none: the model's default
+  std::optional<int32_t> gen_length = {};  ///< positions of the answer; none: default_gen_length()
+  uint64_t seed = 0;                       ///< of all sampling
+  std::vector<std::string> stop = {};      ///< texts that end the answer (autoregressive models, ReFusion)
+  /// What the answer's positions hold at first, with mask tokens where they are to be filled (an infill);
+  /// empty: masks.
+  std::vector<TokenId> answer = {};
+};
+
+/// Const, and safe for any number of threads, once the template and the guide are chosen.
+class OpenedModel {
+ public:
+  /// Reads the tokenizer and the chat template, where there are any. InputError where they are damaged.
+  ///   name  for errors
+  OpenedModel(std::string name, ModelSource source);
+  /// With a tokenizer that is not the checkpoint's, or none.
+  OpenedModel(std::string name, ModelSource source, std::optional<Tokenizer> tokenizer,
+              ChatTemplate chat_template);
+  OpenedModel(const OpenedModel&) = delete;
+  OpenedModel& operator=(const OpenedModel&) = delete;
+
+  /// Another template than the checkpoint's; before use_guide().
+  void use_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
+  /// An autoregressive model that confirms drafts, by the name that find_model() takes. InputError.
+  void use_guide(const std::string& model);
+
+  const std::string& name() const { return name_; }
+  const ModelSource& source() const { return source_; }
+  const ModelConfig& config() const { return source_.config; }
+  const ChatTemplate& chat_template() const { return chat_template_; }
+  /// Null where the model has none.
+  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  /// Null where there is none.
+  const GuideSource* guide() const { return guide_.get(); }
+
+  /// The ids of a text, special tokens as text. InputError without a tokenizer.
+  std::vector<TokenId> encode(std::string_view text) const;
+  /// The ids of a prompt. InputError where it needs a tokenizer and there is none, or the template cannot
+  /// render it.
+  std::vector<TokenId> tokens_of(const Prompt& prompt) const;
+
+  /// Checks a request and makes its decoder. SettingError (decode/setting_error.h) or InputError.
+  std::unique_ptr<Decoder> make_decoder(const GenerateRequest& request) const;
+
+ private:
+  std::string name_;
+  ModelSource source_;
+  std::optional<Tokenizer> tokenizer_;
+  ChatTemplate chat_template_;
+  std::unique_ptr<GuideSource> guide_;
+};
+
+}  // namespace lacuna

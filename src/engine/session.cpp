@@ -1,0 +1,267 @@
+#include "engine/session.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/affinity.h"
+#include "base/error.h"
+#include "base/gguf.h"
+#include "kernels/dispatch.h"
+#include "model/locate.h"
+
+namespace lacuna {
+namespace {
+
+std::shared_ptr<const Model> load_weights(const std::string& name, const ModelSource& source,
+                                          const WeightFormats& formats, const SessionOptions& options,
+                                          ThreadPool& threads) {
+  LoadProgress progress;
+  if (options.progress) {
+    progress = [&](int64_t done, int64_t total) { options.progress(name, done, total); };
+  }
+  if (source.folder.empty()) {
+    return Model::random(source.config, options.random_seed, formats, threads, progress);
+  }
+  if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
+  return Model::load(source.folder, source.config, formats, threads, progress);
+}
+
+/// What one call waits for, shared with the session's thread, which may outlast the call.
+struct PendingCall {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::vector<std::optional<GenerationResult>> results;
+  size_t left = 0;  // requests that have not ended
+  std::exception_ptr error;
+  SessionListener* listener = nullptr;  // null as soon as the call is over
+
+  bool is_over() const { return left == 0 || error != nullptr; }
+};
+
+/// Hears of one request of a call.
+class CallListener final : public RequestListener {
+ public:
+  CallListener(std::shared_ptr<PendingCall> call, size_t index, std::shared_ptr<const OpenedModel> opened,
+               const GenerateRequest& request)
+      : call_(std::move(call)),
+        index_(index),
+        opened_(std::move(opened)),
+        seed_(request.seed),
+        stop_(request.stop) {}
+
+  bool stepped(const StepEvent& event) override {
+    const std::lock_guard lock(call_->mutex);
+    if (call_->listener == nullptr) return true;
+    try {
+      return call_->listener->stepped(index_, event);
+    } catch (...) {
+      end(std::current_exception());
+      return false;
+    }
+  }
+
+  void finished(const Decoder& decoder, const RunStatistics& statistics) override {
+    const std::lock_guard lock(call_->mutex);
+    try {
+      call_->results[index_] =
+          make_result(decoder, statistics, opened_->config(), opened_->tokenizer(), seed_, stop_);
+    } catch (...) {
+      end(std::current_exception());
+    }
+    --call_->left;
+    call_->changed.notify_all();
+  }
+
+  void failed(const std::string& sentence) override {
+    const std::lock_guard lock(call_->mutex);
+    end(std::make_exception_ptr(InputError(sentence)));
+  }
+
+ private:
+  /// With the call's mutex held: the first error ends the call.
+  void end(std::exception_ptr error) {
+    if (!call_->error) call_->error = std::move(error);
+    call_->changed.notify_all();
+  }
+
+  std::shared_ptr<PendingCall> call_;
+  size_t index_;
+  std::shared_ptr<const OpenedModel> opened_;
+  uint64_t seed_;
+  std::vector<std::string> stop_;
+};
+
+/// Keeps the score of each way to lay out a canvas, and passes everything on to the caller's listener.
+class ScoringListener final : public SessionListener {
+ public:
+  ScoringListener(SessionListener* next, size_t num_candidates) : next_(next), scores_(num_candidates) {}
+
+  void accepted(size_t index, const Decoder& decoder) override {
+    if (next_ != nullptr) next_->accepted(first_ + index, decoder);
+  }
+  bool stepped(size_t index, const StepEvent& event) override {
+    scores_[first_ + index].note(event);
+    return next_ == nullptr || next_->stepped(first_ + index, event);
+  }
+
+  /// The candidate that the next call begins with.
+  void begin_at(size_t first) { first_ = first; }
+  double mean(size_t candidate) const { return scores_[candidate].mean(); }
+
+ private:
+  SessionListener* next_;
+  std::vector<CandidateScore> scores_;
+  size_t first_ = 0;
+};
+
+/// What was written into each hole of a canvas.
+std::vector<FilledHole> filled_holes(const std::vector<CanvasPart>& parts,
+                                     const std::vector<int32_t>& lengths, std::span<const TokenId> canvas,
+                                     const OpenedModel& opened) {
+  std::vector<FilledHole> holes;
+  size_t position = 0;
+  for (const CanvasPart& part : parts) {
+    if (const auto* text = std::get_if<std::string>(&part)) {
+      position += opened.encode(*text).size();
+    } else if (std::holds_alternative<TokenId>(part)) {
+      ++position;
+    } else {
+      const auto length = static_cast<size_t>(lengths[holes.size()]);
+      const std::span<const TokenId> tokens = canvas.subspan(position, length);
+      holes.push_back({static_cast<int32_t>(position),
+                       {tokens.begin(), tokens.end()},
+                       opened.tokenizer() != nullptr ? opened.tokenizer()->decode(tokens) : ""});
+      position += length;
+    }
+  }
+  return holes;
+}
+
+/// Adds what another candidate cost; their time is that of the longest.
+void add(const RunStatistics& own, RunStatistics& sum) {
+  sum.steps += own.steps;
+  sum.forward_passes += own.forward_passes;
+  sum.cost += own.cost;
+  sum.baseline += own.baseline;
+  sum.seconds = std::max(sum.seconds, own.seconds);
+}
+
+}  // namespace
+
+SchedulerLimits own_limits(int32_t most_running) {
+  SchedulerLimits limits;
+  limits.max_running = most_running;
+  limits.max_queue = std::numeric_limits<int32_t>::max();
+  limits.memory = std::numeric_limits<int64_t>::max();
+  limits.prefix_memory = -1;
+  limits.pass_rows = std::numeric_limits<int32_t>::max();
+  return limits;
+}
+
+std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const InfillRequest& request) {
+  const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
+  if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {
+    throw InputError("the canvas has no hole; expected at least one");
+  }
+  std::vector<GenerateRequest> candidates;
+  for (const std::vector<int32_t>& lengths : hole_lengths(request.canvas)) {
+    InfillCanvas canvas = lay_out(request.canvas, lengths, opened.config(), opened.tokenizer());
+    GenerateRequest& candidate = candidates.emplace_back();
+    candidate.prompt = std::move(canvas.prompt);
+    candidate.strategy = request.strategy;
+    candidate.seed = request.seed;
+    candidate.answer = std::move(canvas.answer);
+  }
+  return candidates;
+}
+
+std::unique_ptr<Session> Session::load(std::shared_ptr<const OpenedModel> opened,
+                                       const SessionOptions& options) {
+  Parts parts;
+  parts.kernels = &default_table();
+  parts.threads = std::make_shared<ThreadPool>(options.threads);
+  if (options.pin) pin_workers(*parts.threads);
+  parts.model = load_weights(opened->name(), opened->source(), options.formats, options, *parts.threads);
+  if (const GuideSource* guide = opened->guide()) {
+    parts.guide = load_weights(guide->model, guide->source, options.guide_formats, options, *parts.threads);
+  }
+  return std::make_unique<Session>(std::move(opened), std::move(parts), options.limits);
+}
+
+Session::Session(std::shared_ptr<const OpenedModel> opened, Parts parts, const SchedulerLimits& limits)
+    : opened_(std::move(opened)),
+      parts_(std::move(parts)),
+      scheduler_(std::make_unique<Scheduler>(parts_.model, *parts_.kernels, *parts_.threads, parts_.guide,
+                                             limits)) {}
+
+Session::~Session() {
+  scheduler_->stop();
+}
+
+GenerationResult Session::generate(const GenerateRequest& request, SessionListener* listener,
+                                   const std::stop_token& stop) {
+  return std::move(generate_all(std::span(&request, 1), listener, stop).front());
+}
+
+std::vector<GenerationResult> Session::generate_all(std::span<const GenerateRequest> requests,
+                                                    SessionListener* listener, const std::stop_token& stop) {
+  const auto call = std::make_shared<PendingCall>();
+  call->results.resize(requests.size());
+  call->left = requests.size();
+  call->listener = listener;
+  std::vector<Scheduler::Job> jobs;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    jobs.push_back(
+        {opened_->make_decoder(requests[i]), std::make_shared<CallListener>(call, i, opened_, requests[i])});
+  }
+  for (size_t i = 0; listener != nullptr && i < jobs.size(); ++i) listener->accepted(i, *jobs[i].decoder);
+  const std::vector<uint64_t> ids = scheduler_->submit(std::move(jobs));
+
+  std::unique_lock lock(call->mutex);
+  const bool has_ended = call->changed.wait(lock, stop, [&] { return call->is_over(); });
+  call->listener = nullptr;
+  const std::exception_ptr error = has_ended ? call->error : std::make_exception_ptr(Cancelled());
+  lock.unlock();
+  if (error) {
+    scheduler_->cancel(ids);
+    std::rethrow_exception(error);
+  }
+  std::vector<GenerationResult> results;
+  for (std::optional<GenerationResult>& result : call->results) results.push_back(*std::move(result));
+  return results;
+}
+
+InfillResult Session::infill(const InfillRequest& request, SessionListener* listener,
+                             const std::stop_token& stop) {
+  const std::vector<GenerateRequest> candidates = infill_candidates(*opened_, request);
+  ScoringListener scores(listener, candidates.size());
+  std::vector<GenerationResult> results;
+  const size_t together = request.one_at_a_time ? 1 : candidates.size();
+  for (size_t first = 0; first < candidates.size(); first += together) {
+    scores.begin_at(first);
+    for (GenerationResult& result :
+         generate_all(std::span(candidates).subspan(first, together), &scores, stop)) {
+      results.push_back(std::move(result));
+    }
+  }
+  size_t best = 0;
+  InfillResult found;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (scores.mean(i) > scores.mean(best)) best = i;
+    add(results[i].statistics, found.statistics);
+  }
+  found.canvas = std::get<std::vector<TokenId>>(candidates[best].prompt);
+  found.canvas.insert(found.canvas.end(), results[best].tokens.begin(), results[best].tokens.end());
+  if (opened_->tokenizer() != nullptr) found.text = opened_->tokenizer()->decode(found.canvas);
+  found.holes = filled_holes(request.canvas, hole_lengths(request.canvas)[best], found.canvas, *opened_);
+  found.mean_log_confidence = scores.mean(best);
+  found.candidates = results.size();
+  return found;
+}
+
+}  // namespace lacuna

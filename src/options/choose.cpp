@@ -1,0 +1,350 @@
+#include "options/choose.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "options/names.h"
+#include "options/parse_policies.h"
+#include "options/presets.h"
+
+namespace lacuna {
+namespace {
+
+/// Whether the second of two names was given; neither means the first.
+bool is_second(std::string_view field, const std::optional<std::string>& value, std::string_view first,
+               std::string_view second) {
+  if (!value || *value == first) return false;
+  if (*value == second) return true;
+  refuse_setting(field, *value, "`{}` is '{}'; expected {} or {}", field, *value, first, second);
+}
+
+/// Refuses a setting that the method would silently drop.
+void refuse(bool given, std::string_view field, std::string_view reason) {
+  if (given) refuse_setting(field, "", "`{}` has no effect here: {}", field, reason);
+}
+
+bool is_given(bool flag) {
+  return flag;
+}
+
+template <typename T>
+bool is_given(const std::optional<T>& value) {
+  return value.has_value();
+}
+
+bool is_given(const std::vector<std::string>& values) {
+  return !values.empty();
+}
+
+/// Refuses the first of these settings that was given.
+void refuse_each(const GenerationOptions& options, std::initializer_list<std::string_view> settings,
+                 std::string_view reason) {
+  for (const std::string_view setting : settings) {
+    bool is_known = false;
+    visit_options(options, [&](std::string_view name, const Aliases&, const auto& field, std::string_view) {
+      if (name != setting) return;
+      is_known = true;
+      refuse(is_given(field), with_underscores(setting), reason);
+    });
+    expects(is_known, "refuse_each: visit_options() lists the setting");
+  }
+}
+
+/// Settings of one paradigm alone, where the model is of another.
+void refuse_other_paradigms(const GenerationOptions& options, Paradigm paradigm) {
+  if (paradigm != Paradigm::kSlots) {
+    refuse_each(
+        options,
+        {"refusion", "slot-size", "slot-threshold", "token-threshold", "fill", "kv", "accept", "revoke"},
+        "the model is not a ReFusion model");
+  }
+  if (paradigm != Paradigm::kUniform) {
+    refuse_each(options,
+                {"sampler", "tokens-per-step", "schedule", "min-length", "context", "noise", "boundary",
+                 "drift", "block-exit", "last-layer", "self-correct"},
+                "the model is not a GIDD model");
+  }
+  if (paradigm != Paradigm::kBlocks) {
+    refuse_each(options, {"sub-block-length", "commit", "edit", "sparse", "sparse-commit", "sparse-after"},
+                "the model is not one of block diffusion");
+  }
+  const bool is_causal = paradigm == Paradigm::kCausal || paradigm == Paradigm::kSlots;
+  refuse(!options.stop.empty() && !is_causal, "stop", "a diffusion model fills its whole canvas");
+}
+
+/// Settings of masked diffusion, caches aside, that mean nothing where finished K/V are exact.
+void refuse_masked_diffusion(const GenerationOptions& options, std::string_view reason) {
+  refuse_each(options,
+              {"alg-temp", "eps", "cfg-scale", "logits-eos-inf", "confidence-eos-eot-inf", "eos-exit",
+               "refresh", "cache-block", "lock"},
+              reason);
+}
+
+/// Settings that mean nothing to a causal model, which denoises nothing step by step.
+void refuse_denoising(const GenerationOptions& options, std::string_view reason) {
+  refuse_each(options, {"steps", "unmask", "cache"}, reason);
+  refuse_masked_diffusion(options, reason);
+}
+
+TokenSampling choose_sampling(const GenerationOptions& options) {
+  return {options.temperature.value_or(0), options.top_p.value_or(1), options.top_k.value_or(0)};
+}
+
+CausalStrategy choose_causal(const GenerationOptions& options) {
+  constexpr std::string_view kReason = "an autoregressive model writes one token after the other";
+  refuse_denoising(options, kReason);
+  refuse_each(options, {"block-length", "suppress-mask"}, kReason);
+  return {choose_sampling(options), options.ignore_eos};
+}
+
+SlotStrategy choose_slots(const GenerationOptions& options) {
+  refuse_denoising(options, "ReFusion plans slots and fills them");
+  refuse(options.ignore_eos, "ignore_eos", "ReFusion was not trained on what follows an end token");
+  SlotStrategy strategy;
+  strategy.rules = parse_refusion_rules(options.refusion.value_or("lacuna"));
+  strategy.block_length = options.block_length.value_or(strategy.block_length);
+  strategy.slot_size = options.slot_size.value_or(strategy.slot_size);
+  strategy.slot_threshold = options.slot_threshold.value_or(strategy.slot_threshold);
+  strategy.token_threshold = options.token_threshold.value_or(strategy.token_threshold);
+  strategy.verifies_fills = !is_second("fill", options.fill, "verified", "side-by-side");
+  strategy.recomputes_kv = is_second("kv", options.kv, "reuse", "recompute");
+  strategy.accepts_exactly = is_second("accept", options.accept, "threshold", "exact");
+  strategy.revoke = options.revoke.value_or(0);
+  strategy.sampling = choose_sampling(options);
+  strategy.suppress_mask = options.suppress_mask;
+  if (strategy.rules == RefusionRules::kLacuna) {
+    refuse(strategy.accepts_exactly && options.token_threshold, "token_threshold",
+           "`accept` exact compares tokens");
+    refuse(strategy.verifies_fills && options.kv, "kv", "`fill` verified leaves exact K/V");
+  } else {
+    refuse_each(options, {"fill", "accept", "revoke"}, "it belongs to `refusion` lacuna");
+  }
+  return strategy;
+}
+
+BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& options) {
+  constexpr std::string_view kReason = "block diffusion keeps exact K/V and draws from whole blocks";
+  refuse(options.suppress_mask, "suppress_mask", "block diffusion never draws the mask token");
+  refuse(options.eos_exit, "eos_exit", "block diffusion always stops where the answer ends");
+  refuse_masked_diffusion(options, kReason);
+  BlockStrategy strategy;
+  strategy.block_length = options.block_length;
+  strategy.sub_block_length = options.sub_block_length;
+  if (config.sub_block_length > 0) {
+    strategy.caches_block = is_second("cache", options.cache, "none", "block");
+  } else {
+    refuse(options.cache.has_value(), "cache", kReason);
+  }
+  strategy.steps = options.steps;
+  strategy.sampling = choose_sampling(options);
+  strategy.ignore_eos = options.ignore_eos;
+  const std::string& unmask = options.unmask.value();
+  strategy.unmask = parse_unmask(unmask, EvenSplit{});
+  const CountRule& count = strategy.unmask.policy.count;
+  if (std::holds_alternative<EachOnItsOwn>(count)) {
+    refuse_setting("unmask", unmask, "`unmask` {}: a block has no time schedule; expected {}", unmask,
+                   kUnmaskNames);
+  }
+  if (options.edit) {
+    if (!config.shifted_logits && strategy.unmask.measure != ConfidenceMeasure::kProbability) {
+      refuse_setting("edit", *options.edit,
+                     "`edit` compares probabilities, which `unmask` {} does not measure", unmask);
+    }
+    strategy.edit = parse_editing(*options.edit);
+  }
+  strategy.sparse = parse_sparse(options.sparse.value_or("exact"));
+  if (std::holds_alternative<ExactAttention>(strategy.sparse)) {
+    refuse_each(options, {"sparse-commit", "sparse-after"}, "`sparse` is exact");
+  }
+  strategy.commits_sparsely = is_second("sparse_commit", options.sparse_commit, "exact", "sparse");
+  if (options.sparse_after.value_or(1) < 1) {
+    refuse_setting("sparse_after", std::to_string(*options.sparse_after),
+                   "`sparse_after` is {}; expected 1 to {}", *options.sparse_after,
+                   options.block_length.value_or(static_cast<int32_t>(config.block_length)));
+  }
+  strategy.sparse_after = options.sparse_after.value_or(0);
+  if (options.commit) {
+    strategy.commit = is_second("commit", options.commit, "fused", "apart") ? BlockStrategy::Commit::kApart
+                                                                            : BlockStrategy::Commit::kFused;
+  }
+  return strategy;
+}
+
+UniformCacheKind parse_uniform_cache(std::string_view text) {
+  if (text == "none") return UniformCacheKind::kNone;
+  if (text == "prefix") return UniformCacheKind::kPrefix;
+  if (text == "uniform") return UniformCacheKind::kUniform;
+  refuse_setting("cache", text, "`cache` is '{}'; expected none, prefix or uniform, the caches of this model",
+                 text);
+}
+
+void refuse_masks_only(const GenerationOptions& options) {
+  constexpr std::string_view kReason = "uniform diffusion has its own rules for what a step changes";
+  refuse_each(options, {"unmask", "alg-temp", "eps", "cfg-scale"}, kReason);
+  refuse(options.logits_eos_inf, "logits_eos_inf", "`min_length` does this for GIDD");
+  refuse(options.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
+  refuse(options.suppress_mask, "suppress_mask", "GIDD never draws the mask token");
+  refuse(options.eos_exit, "eos_exit", "GIDD always stops after the block that ends the answer");
+  refuse(options.cache_block.has_value(), "cache_block", "it belongs to `cache` free");
+  refuse(options.lock.has_value(), "lock", "no token of a block is final before the block is");
+}
+
+UniformStrategy choose_uniform(const GenerationOptions& options) {
+  refuse_masks_only(options);
+  UniformStrategy strategy;
+  strategy.block_length = options.block_length;
+  strategy.steps = options.steps;
+  strategy.context = options.context;
+  strategy.min_length = options.min_length.value_or(0);
+  strategy.ignore_eos = options.ignore_eos;
+  const bool is_ancestral = is_second("sampler", options.sampler, "adaptive", "ancestral");
+  strategy.sampler = is_ancestral ? UniformSampler::kAncestral : UniformSampler::kAdaptive;
+  refuse(is_ancestral && options.tokens_per_step, "tokens_per_step", "it belongs to `sampler` adaptive");
+  strategy.tokens_per_step = options.tokens_per_step.value_or(strategy.tokens_per_step);
+  const bool is_linear = is_second("schedule", options.schedule, "cosine", "linear");
+  strategy.schedule = is_linear ? NoiseCurve::kLinear : NoiseCurve::kCosine;
+  strategy.noise_shows_special = is_second("noise", options.noise, "safe", "hub");
+  strategy.sampling = choose_sampling(options);
+  strategy.cache = parse_uniform_cache(options.cache.value_or("none"));
+  if (strategy.cache != UniformCacheKind::kUniform) {
+    refuse_each(options, {"refresh", "boundary", "drift"}, "it belongs to `cache` uniform");
+  }
+  refuse(options.refresh && options.drift, "refresh", "`drift` decides what is computed again");
+  strategy.refresh = options.refresh.value_or(strategy.refresh);
+  if (options.boundary) strategy.boundary = parse_boundary(*options.boundary);
+  if (options.drift) strategy.drift = parse_drift(*options.drift);
+  strategy.leaves_at_fixed_point = !is_second("block_exit", options.block_exit, "fixed-point", "steps");
+  strategy.whole_last_layer = is_second("last_layer", options.last_layer, "needed", "all");
+  if (options.self_correct) strategy.self_correct = parse_self_correction(*options.self_correct);
+  return strategy;
+}
+
+/// Refuses a number of passes or positions that was given and is out of range; 0 means that none was given.
+void expect_count(std::string_view field, const std::optional<int32_t>& value) {
+  if (!value || (*value >= 1 && *value <= kMostGenLength)) return;
+  refuse_setting(field, std::to_string(*value), "`{}` is {}; expected 1 to {}", field, *value,
+                 kMostGenLength);
+}
+
+UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& options) {
+  const double eps = options.eps.value_or(1e-3);
+  if (!(eps >= 1e-9 && eps <= 1)) {
+    refuse_setting("eps", fmt::to_string(eps), "`eps` is {}; expected {} to {}", eps, 1e-9, 1.0);
+  }
+  const CountRule family_rule =
+      config.shifted_logits ? CountRule(TimeSchedule{static_cast<float>(eps)}) : CountRule(EvenSplit{});
+  UnmaskRule rule = parse_unmask(options.unmask.value(), family_rule, eps);
+  const UnmaskPolicy& unmask = rule.policy;
+  if (unmask.order == UnmaskOrder::kLeftToRight || std::holds_alternative<Dynamic>(unmask.count) ||
+      std::holds_alternative<EntropyBounded>(unmask.count)) {
+    refuse_setting("unmask", *options.unmask, "`unmask` {}: it belongs to block diffusion; expected {}",
+                   *options.unmask, kUnmaskNames);
+  }
+  const bool uses_time = std::holds_alternative<TimeSchedule>(unmask.count) ||
+                         std::holds_alternative<EachOnItsOwn>(unmask.count);
+  refuse(options.eps && !uses_time, "eps", "this `unmask` rule follows no time schedule");
+  refuse(options.alg_temp && (unmask.chooses_blindly() || unmask.runs_until_done()), "alg_temp",
+         "this `unmask` rule does not draw the order of positions");
+  rule.policy.order_temperature = static_cast<float>(options.alg_temp.value_or(0));
+  return rule;
+}
+
+GuideRule choose_guide(const GenerationOptions& options) {
+  constexpr std::string_view kReason = "the guide decides what is committed";
+  refuse_each(options, {"unmask", "steps", "eps", "alg-temp", "confidence-eos-eot-inf"}, kReason);
+  refuse_each(options, {"top-p", "top-k"}, "with a guide, drafts are the best tokens");
+  GuideRule rule;
+  rule.match = parse_guide_match(options.guide_match.value_or("relative=0.5"));
+  rule.fallback = parse_guide_fallback(options.guide_fallback.value_or("dlm"));
+  rule.block = options.guide_block.value_or(rule.block);
+  return rule;
+}
+
+MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions& options, bool has_guide) {
+  refuse(options.ignore_eos, "ignore_eos", "a diffusion model fills its whole canvas");
+  MaskedStrategy strategy;
+  strategy.block_length = options.block_length;
+  strategy.steps = options.steps;
+  if (has_guide) {
+    strategy.commit = choose_guide(options);
+  } else {
+    strategy.commit = choose_unmasking(config, options);
+  }
+  strategy.sampling = choose_sampling(options);
+  strategy.cfg_scale = options.cfg_scale.value_or(0);
+  expect_count("refresh", options.refresh);
+  expect_count("cache_block", options.cache_block);
+  const std::string cache = options.cache.value_or("none");
+  strategy.cache =
+      parse_cache(cache, options.refresh.value_or(0), options.cache_block.value_or(0), config.shifted_logits);
+  refuse(options.refresh && cache == "none", "refresh", "without `cache` every pass computes everything");
+  refuse(options.cache_block && !std::holds_alternative<FreeCache>(strategy.cache), "cache_block",
+         "it belongs to `cache` free");
+  if (options.lock) strategy.lock = parse_lock(*options.lock);
+  strategy.logits_eos_inf = options.logits_eos_inf;
+  strategy.confidence_eos_eot_inf = options.confidence_eos_eot_inf;
+  strategy.suppress_mask = options.suppress_mask;
+  strategy.eos_exit = options.eos_exit;
+  return strategy;
+}
+
+}  // namespace
+
+Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& given, bool has_guide) {
+  refuse(given.preset && has_guide, "preset", "it chooses settings for decoding without `guide`");
+  const GenerationOptions options = with_defaults(config, given, has_guide);
+  const Paradigm paradigm = config.paradigm();
+  if (!has_guide || config.causal) {
+    refuse_each(options, {"guide-match", "guide-fallback", "guide-block"}, "it belongs to `guide`");
+  }
+  refuse_other_paradigms(options, paradigm);
+  refuse(
+      has_guide && paradigm != Paradigm::kMasked, "guide",
+      config.causal ? "a causal model judges its own drafts" : "it confirms the drafts of LLaDA and Dream");
+  switch (paradigm) {
+    case Paradigm::kCausal:
+      return choose_causal(options);
+    case Paradigm::kSlots:
+      return choose_slots(options);
+    case Paradigm::kBlocks:
+      return choose_blocks(config, options);
+    case Paradigm::kUniform:
+      return choose_uniform(options);
+    case Paradigm::kMasked:
+      break;
+  }
+  return choose_masked(config, options, has_guide);
+}
+
+DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
+                           DecoderContext context) {
+  return {std::move(prompt), options.gen_length, options.seed.value_or(0), std::move(context)};
+}
+
+std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
+                                      std::vector<TokenId> prompt, const DecoderContext& context) {
+  const Strategy strategy = choose_strategy(config, options, context.guide.has_value());
+  try {
+    return make_decoder(config, strategy, make_request(options, std::move(prompt), context));
+  } catch (const SettingError& error) {
+    throw SettingError(error.problem(), flag_name);
+  }
+}
+
+void check_options(const ModelConfig& config, const GenerationOptions& options) {
+  const int64_t positions = options.context && config.noise
+                                ? std::clamp<int64_t>(*options.context, 1, config.max_positions)
+                                : config.max_positions;
+  if (options.gen_length && *options.gen_length >= positions) {
+    refuse_setting("gen_length", std::to_string(*options.gen_length),
+                   "`gen_length` {} leaves no position for a prompt; the model has {}", *options.gen_length,
+                   positions);
+  }
+  // Any token that a prompt may begin with: from here on nothing is said about the prompt.
+  const TokenId token = config.bos_id >= 0 ? config.bos_id : config.mask_id == 0 ? 1 : 0;
+  make_decoder(config, options, {token});
+}
+
+}  // namespace lacuna

@@ -1,0 +1,30 @@
+// From what a user typed to a strategy, or to a sentence that says why not. Sentences name flags; a surface
+// with other names words SettingError::problem() itself.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "decode/make_decoder.h"
+#include "options/options.h"
+
+namespace lacuna {
+
+/// The strategy that the options ask for: theirs, then the preset's, then the model's, then the family's.
+/// SettingError names the setting, its value and what was expected, where a value is none or the model would
+/// ignore a setting that was given.
+///   has_guide  a guide confirms what is drafted
+Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
+
+/// The request that the options make, apart from its strategy.
+DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
+                           DecoderContext context = {});
+
+/// A decoder for the options. SettingError also where the strategy or the request is not valid.
+std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
+                                      std::vector<TokenId> prompt, const DecoderContext& context = {});
+
+/// Refuses options that make_decoder() would refuse for every prompt.
+void check_options(const ModelConfig& config, const GenerationOptions& options);
+
+}  // namespace lacuna

@@ -1,0 +1,40 @@
+// What each surface calls a setting. Problems name fields as strategies do ("block_length"); the names that
+// people type are listed in options.h, with dashes.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "decode/setting_error.h"
+
+namespace lacuna {
+
+/// "block-length" for "block_length".
+std::string with_dashes(std::string_view name);
+/// "block_length" for "block-length".
+std::string with_underscores(std::string_view name);
+
+/// What options.h calls the setting of this name, or of this alias, dashes and underscores alike; empty:
+/// there is none. "-n", a short flag, is an alias as it stands.
+std::string_view setting_named(std::string_view name);
+
+/// "--block-length" for "block_length"; nothing for what is no setting and no flag.
+std::optional<std::string> flag_name(std::string_view field);
+
+/// The sentence of an error in a surface's own names: of its problem, where it has one, else its own.
+std::string sentence_of(const std::exception& error, const FieldNames& names);
+
+/// Throws SettingError in the command line's names. What is expected follows that word in the sentence.
+[[noreturn]] void throw_setting_error(std::string_view field, std::string_view value,
+                                      const std::string& sentence);
+
+template <typename... Arguments>
+[[noreturn]] void refuse_setting(std::string_view field, std::string_view value,
+                                 fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
+  throw_setting_error(field, value, fmt::format(sentence, std::forward<Arguments>(arguments)...));
+}
+
+}  // namespace lacuna

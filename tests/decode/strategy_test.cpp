@@ -1,0 +1,61 @@
+#include "decode/strategy.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+
+ModelConfig llada() {
+  return tiny_configs()[0];
+}
+ModelConfig qwen() {
+  return tiny_configs()[5];
+}
+
+/// A model and the default strategy of its paradigm, for each paradigm.
+std::vector<std::pair<ModelConfig, Strategy>> each_paradigm() {
+  return {{llada(), MaskedStrategy()},
+          {tiny_block_config(4), BlockStrategy()},
+          {tiny_gidd_config(1000), UniformStrategy()},
+          {tiny_refusion_config(), SlotStrategy()},
+          {qwen(), CausalStrategy()}};
+}
+
+TEST(Strategy, EqualsAnotherOfTheSameValuesAlone) {
+  MaskedStrategy strategy;
+  EXPECT_EQ(Strategy(strategy), Strategy(MaskedStrategy()));
+  strategy.lock = SureLock();
+  EXPECT_NE(Strategy(strategy), Strategy(MaskedStrategy()));
+  EXPECT_NE(Strategy(SlotStrategy()), Strategy(CausalStrategy()));
+}
+
+TEST(Strategy, IsPrintedOnOneLineWithEveryPolicy) {
+  MaskedStrategy strategy;
+  strategy.commit = UnmaskRule{{Threshold{0.75}}};
+  strategy.cache = DkvCache{4};
+  strategy.lock = SureLock();
+  const nlohmann::ordered_json json = to_json(Strategy(strategy));
+  EXPECT_EQ(json["paradigm"], "masked");
+  EXPECT_EQ(json["unmask"]["count"], "threshold");
+  EXPECT_EQ(json["unmask"]["tau"], 0.75);
+  EXPECT_EQ(json["cache"], nlohmann::ordered_json({{"kind", "dkv"}, {"refresh", 4}}));
+  EXPECT_EQ(json["lock"]["gate"], 20);
+  EXPECT_FALSE(json.contains("steps"));
+  for (const auto& [config, each] : each_paradigm()) {
+    EXPECT_THAT(describe(each), testing::StartsWith("{\"paradigm\":\""));
+    EXPECT_THAT(describe(each), testing::Not(HasSubstr("\n")));
+    EXPECT_THAT(describe(each), testing::Not(HasSubstr("null")));
+  }
+}
+
+}  // namespace
+}  // namespace lacuna

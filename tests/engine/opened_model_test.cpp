@@ -1,0 +1,61 @@
+#include "engine/opened_model.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+OpenedModel opened_zoo_model(const std::string& name) {
+  return {name, find_model((std::filesystem::path(LACUNA_SOURCE_DIR) / "models" / name).string())};
+}
+
+TEST(OpenedModel, ReadsTextsIdsAndTurns) {
+  const OpenedModel opened = opened_zoo_model("mini-llada");
+  const std::vector<TokenId> ids = opened.encode("Mia has");
+  EXPECT_EQ(opened.tokens_of(std::string("Mia has")), ids);
+  EXPECT_EQ(opened.tokens_of(ids), ids);
+  EXPECT_GT(opened.tokens_of(std::vector<Message>{{"user", "Mia has"}}).size(), ids.size());
+  const OpenedModel silent("random", find_model("random:llada-8b,layers=1"));
+  EXPECT_THAT([&] { silent.encode("Mia"); }, ThrowsMessage<InputError>(HasSubstr("has no tokenizer")));
+  EXPECT_THAT(
+      [&] {
+        silent.tokens_of(std::vector<Message>{{"user", "Mia"}});
+      },
+      ThrowsMessage<InputError>(HasSubstr("has no tokenizer")));
+}
+
+TEST(OpenedModel, TakesAnotherTemplateThanTheCheckpoints) {
+  OpenedModel opened = opened_zoo_model("mini-llada");
+  EXPECT_NE(opened.chat_template().format, ChatFormat::kNone);
+  opened.use_template({});
+  EXPECT_EQ(opened.tokens_of(std::vector<Message>{{"user", "Mia"}}), opened.encode("Mia"));
+}
+
+TEST(OpenedModel, HasAGuideOnceOneIsNamed) {
+  OpenedModel opened = opened_zoo_model("mini-llada");
+  const auto folder = [](const char* name) {
+    return (std::filesystem::path(LACUNA_SOURCE_DIR) / "models" / name).string();
+  };
+  EXPECT_EQ(opened.guide(), nullptr);
+  EXPECT_THAT([&] { opened.use_guide(folder("mini-llada")); },
+              ThrowsMessage<InputError>(HasSubstr("expected an autoregressive model")));
+  opened.use_guide(folder("mini-qwen"));
+  MaskedStrategy strategy;
+  strategy.commit = GuideRule();
+  GenerateRequest request;
+  request.prompt = std::vector<Message>{{"user", "Mia"}};
+  request.strategy = strategy;
+  EXPECT_GT(opened.make_decoder(request)->num_guide_cells(), 0);
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,349 @@
+#include "options/choose.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "decode/fake_model.h"
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+ModelConfig llada() {
+  return tiny_configs()[0];
+}
+ModelConfig dream() {
+  return tiny_configs()[4];
+}
+ModelConfig qwen() {
+  return tiny_configs()[5];
+}
+
+using Change = std::function<void(GenerationOptions&)>;
+
+std::unique_ptr<Decoder> make(const ModelConfig& config, const Change& change,
+                              std::vector<TokenId> prompt = {1, 2}, TokenId end_of_turn = -1) {
+  GenerationOptions options;
+  options.gen_length = 8;
+  change(options);
+  return make_decoder(config, options, std::move(prompt), DecoderContext{end_of_turn});
+}
+
+SamplingRule rule_of(const ModelConfig& config, const Change& change, TokenId end_of_turn = -1) {
+  return make(config, change, {1, 2}, end_of_turn)->plan().rules.at(0);
+}
+
+template <typename... Parts>
+void expect_refusal(const ModelConfig& config, const Change& change, const Parts&... parts) {
+  EXPECT_THAT([&] { make(config, change); }, ThrowsMessage<InputError>(AllOf(HasSubstr(parts)...)));
+}
+
+TEST(MakeDecoder, DefaultsToOneBlockOfOneStepPerPosition) {
+  for (const ModelConfig& config : {llada(), dream()}) {
+    const auto decoder = make_decoder(config, {}, {1, 2});
+    EXPECT_EQ(decoder->canvas().size(), 130U);
+    EXPECT_EQ(decoder->plan().logits.size(), 128U);
+    FakeModel model;
+    model.vocab = config.vocab_size;
+    model.favour.assign(static_cast<size_t>(config.vocab_size), 0.0);
+    model.favour[static_cast<size_t>(config.mask_id)] = -100;
+    int passes = 0;
+    model.run(*decoder, [&](const StepPlan&, const StepReport&) { ++passes; });
+    EXPECT_EQ(passes, config.shifted_logits ? 127 : 128);  // Dream's first step commits nothing
+  }
+}
+
+TEST(MakeDecoder, GivesEachFamilyItsOwnConfidence) {
+  const auto nothing = [](GenerationOptions&) {};
+  EXPECT_EQ(rule_of(llada(), nothing).measure, ConfidenceMeasure::kProbability);
+  EXPECT_EQ(rule_of(llada(), nothing).source, ConfidenceSource::kRawLogits);
+  EXPECT_EQ(rule_of(dream(), nothing).measure, ConfidenceMeasure::kNegativeEntropy);
+  EXPECT_EQ(rule_of(dream(), nothing).source, ConfidenceSource::kSampled);
+}
+
+TEST(MakeDecoder, KnowsEveryNameOfAnUnmaskRuleWithDashesOrUnderscores) {
+  const std::pair<const char*, ConfidenceMeasure> names[] = {
+      {"low-confidence", ConfidenceMeasure::kProbability},
+      {"low_confidence", ConfidenceMeasure::kProbability},
+      {"maskgit", ConfidenceMeasure::kProbability},
+      {"maskgit_plus", ConfidenceMeasure::kProbability},
+      {"margin", ConfidenceMeasure::kMargin},
+      {"topk_margin", ConfidenceMeasure::kMargin},
+      {"topk-margin", ConfidenceMeasure::kMargin},
+      {"entropy", ConfidenceMeasure::kNegativeEntropy},
+      {"random", ConfidenceMeasure::kProbability},
+      {"origin", ConfidenceMeasure::kProbability},
+      {"threshold", ConfidenceMeasure::kProbability},
+      {"threshold=0.9", ConfidenceMeasure::kProbability},
+      {"factor=2", ConfidenceMeasure::kProbability},
+      {"factor", ConfidenceMeasure::kProbability}};
+  for (const ModelConfig& config : {llada(), dream()}) {
+    for (const auto& entry : names) {
+      const auto named = [&](GenerationOptions& o) { o.unmask = entry.first; };
+      EXPECT_EQ(rule_of(config, named).measure, entry.second) << entry.first;
+    }
+  }
+}
+
+TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
+  for (const char* name : {"best", "", "low confidence", "thresholds=0.9", "=0.9"}) {
+    expect_refusal(
+        llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
+        "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F");
+  }
+}
+
+TEST(MakeDecoder, RefusesUnmaskValuesThatAreNoProbability) {
+  for (const char* value : {"abc", "0", "1.5", "-1", "nan", "", "0.9x", "1e999"}) {
+    expect_refusal(
+        llada(), [&](GenerationOptions& o) { o.unmask = std::string("threshold=") + value; },
+        "--unmask threshold=", std::string("'") + value + "'", "(0, 1]");
+  }
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.unmask = "factor=-2"; }, "--unmask factor=-2", "'-2'");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.unmask = "entropy=3"; }, "entropy", "no value");
+}
+
+TEST(MakeDecoder, RefusesNumbersOutOfRangeByName) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const int32_t steps : {0, -3}) {
+    expect_refusal(
+        llada(), [&](GenerationOptions& o) { o.steps = steps; }, "--steps", std::to_string(steps),
+        "expected 1 to");
+  }
+  for (const double top_p : {0.0, -0.5, 1.5, nan}) {
+    expect_refusal(
+        dream(), [&](GenerationOptions& o) { o.top_p = top_p; }, "--top-p", "to 1");
+  }
+  for (const double temperature : {-0.1, nan, 1e9}) {
+    expect_refusal(
+        qwen(), [&](GenerationOptions& o) { o.temperature = temperature; }, "--temperature", "expected 0 to");
+  }
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.top_k = -1; }, "--top-k", "-1");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.gen_length = 0; }, "--gen-length", "0", "expected 1 to");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.cfg_scale = -1; }, "--cfg-scale", "-1");
+  expect_refusal(
+      dream(), [](GenerationOptions& o) { o.eps = 2; }, "--eps", "2");
+  expect_refusal(
+      dream(), [](GenerationOptions& o) { o.alg_temp = -1; }, "--alg-temp", "-1");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.block_length = 9; }, "--block-length", "9", "1 to 8");
+}
+
+TEST(MakeDecoder, RefusesBlocksAndStepsThatDoNotDivide) {
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.block_length = 3; }, "--block-length 3", "--gen-length 8");
+  const auto six_steps = [](GenerationOptions& o) {
+    o.block_length = 2;
+    o.steps = 6;
+  };
+  expect_refusal(llada(), six_steps, "--steps 6", "4 blocks");
+}
+
+TEST(MakeDecoder, RefusesWhatAnAutoregressiveModelWouldIgnore) {
+  const std::pair<const char*, Change> flags[] = {
+      {"--steps", [](GenerationOptions& o) { o.steps = 8; }},
+      {"--block-length", [](GenerationOptions& o) { o.block_length = 8; }},
+      {"--unmask", [](GenerationOptions& o) { o.unmask = "entropy"; }},
+      {"--alg-temp", [](GenerationOptions& o) { o.alg_temp = 0; }},
+      {"--eps", [](GenerationOptions& o) { o.eps = 0.1; }},
+      {"--cfg-scale", [](GenerationOptions& o) { o.cfg_scale = 1; }},
+      {"--logits-eos-inf", [](GenerationOptions& o) { o.logits_eos_inf = true; }},
+      {"--confidence-eos-eot-inf", [](GenerationOptions& o) { o.confidence_eos_eot_inf = true; }},
+      {"--suppress-mask", [](GenerationOptions& o) { o.suppress_mask = true; }},
+      {"--eos-exit", [](GenerationOptions& o) { o.eos_exit = true; }},
+      {"--cache", [](GenerationOptions& o) { o.cache = "dual"; }},
+      {"--refresh", [](GenerationOptions& o) { o.refresh = 2; }},
+      {"--cache-block", [](GenerationOptions& o) { o.cache_block = 2; }},
+      {"--lock", [](GenerationOptions& o) { o.lock = "eps=1"; }}};
+  for (const auto& [flag, change] : flags) expect_refusal(qwen(), change, flag, "autoregressive");
+}
+
+TEST(MakeDecoder, RefusesWhatAnUnmaskRuleWouldIgnore) {
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.ignore_eos = true; }, "--ignore-eos");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.eps = 0.1; }, "--eps", "no time schedule");
+  for (const char* rule : {"threshold=0.9", "factor=1"}) {
+    const auto with = [&](const Change& change) {
+      return [=](GenerationOptions& o) {
+        o.unmask = rule;
+        change(o);
+      };
+    };
+    expect_refusal(llada(), with([](GenerationOptions& o) { o.steps = 8; }), "--steps");
+    expect_refusal(dream(), with([](GenerationOptions& o) { o.eps = 0.1; }), "--eps");
+    expect_refusal(dream(), with([](GenerationOptions& o) { o.alg_temp = 0.1; }), "--alg-temp");
+  }
+  for (const char* rule : {"random", "origin"}) {
+    const auto blind = [&](GenerationOptions& o) {
+      o.unmask = rule;
+      o.alg_temp = 0.1;
+    };
+    expect_refusal(dream(), blind, "--alg-temp");
+  }
+}
+
+TEST(MakeDecoder, RefusesPromptsThatTheModelCannotRead) {
+  GenerationOptions options;
+  options.gen_length = 128;
+  const auto refuse = [&](const ModelConfig& config, std::vector<TokenId> prompt, const auto&... parts) {
+    EXPECT_THAT([&] { make_decoder(config, options, prompt); },
+                ThrowsMessage<InputError>(AllOf(HasSubstr(parts)...)));
+  };
+  refuse(llada(), {1, 97}, "prompt token 97 at index 1", "vocabulary of 97");
+  refuse(llada(), {-1}, "prompt token -1 at index 0");
+  refuse(qwen(), {}, "prompt is empty");
+  refuse(llada(), std::vector<TokenId>(3969, 1), "3969", "--gen-length 128", "4097", "4096");
+  EXPECT_NO_THROW(make_decoder(llada(), options, std::vector<TokenId>(3968, 1)));
+  EXPECT_NO_THROW(
+      make_decoder(llada(), GenerationOptions(), {}));  // a diffusion model may start from nothing
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.gen_length = std::numeric_limits<int32_t>::max(); },
+      "--gen-length");
+}
+
+TEST(MakeDecoder, NeverDrawsTheMaskWhereARuleWouldNotEnd) {
+  const auto with = [](const char* rule) { return [=](GenerationOptions& o) { o.unmask = rule; }; };
+  EXPECT_THAT(rule_of(llada(), with("low-confidence")).undrawn, IsEmpty());
+  EXPECT_THAT(rule_of(llada(), with("threshold=0.5")).undrawn, ElementsAre(90));
+  EXPECT_THAT(rule_of(dream(), with("factor=1")).undrawn, ElementsAre(90));
+  EXPECT_THAT(rule_of(llada(), [](GenerationOptions& o) { o.suppress_mask = true; }).undrawn,
+              ElementsAre(90));
+}
+
+TEST(MakeDecoder, SwitchesAgainstEndTokensActAsPublished) {
+  const auto logits_inf = [](GenerationOptions& o) { o.logits_eos_inf = true; };
+  EXPECT_THAT(rule_of(llada(), logits_inf, 88).forbidden, ElementsAre(89));
+  EXPECT_THAT(rule_of(llada(), logits_inf, 88).unsure, IsEmpty());
+  const auto confidence_inf = [](GenerationOptions& o) { o.confidence_eos_eot_inf = true; };
+  EXPECT_THAT(rule_of(llada(), confidence_inf, 88).unsure, ElementsAre(89, 88));
+  const auto warm = [](GenerationOptions& o) {
+    o.confidence_eos_eot_inf = true;
+    o.temperature = 0.5;
+  };
+  EXPECT_THAT(rule_of(llada(), warm, 88).unsure, ElementsAre(88));  // the published quirk
+  ModelConfig endless = llada();
+  endless.eos_id = -1;
+  expect_refusal(endless, logits_inf, "--logits-eos-inf", "config.json");
+  expect_refusal(endless, confidence_inf, "--confidence-eos-eot-inf", "config.json");
+}
+
+TEST(MakeDecoder, RefusesFiltersThatCannotChangeTheBestToken) {
+  const auto filter_p = [](GenerationOptions& o) { o.top_p = 0.9; };
+  const auto filter_k = [](GenerationOptions& o) { o.top_k = 5; };
+  for (const ModelConfig& config : {llada(), qwen()}) {
+    expect_refusal(config, filter_p, "--top-p", "--temperature 0");
+    expect_refusal(config, filter_k, "--top-k", "--temperature 0");
+    EXPECT_NO_THROW(make(config, [](GenerationOptions& o) { o.top_p = 1.0; }));
+  }
+  EXPECT_EQ(rule_of(dream(), filter_p).top_p, 0.9F);  // Dream measures its confidence after them
+  expect_refusal(
+      llada(),
+      [](GenerationOptions& o) {
+        o.confidence_eos_eot_inf = true;
+        o.temperature = 0.5;
+      },
+      "--confidence-eos-eot-inf", "end-of-turn");
+}
+
+TEST(MakeDecoder, PassesOnEverySetting) {
+  const auto everything = [](GenerationOptions& o) {
+    o.temperature = 0.7;
+    o.top_p = 0.9;
+    o.top_k = 5;
+    o.cfg_scale = 1.5;
+    o.seed = 3;
+    o.block_length = 4;
+    o.steps = 2;
+  };
+  const auto decoder = make(llada(), everything);
+  const StepPlan& plan = decoder->plan();
+  EXPECT_EQ(plan.rules[0].temperature, 0.7F);
+  EXPECT_EQ(plan.rules[0].top_p, 0.9F);
+  EXPECT_EQ(plan.rules[0].top_k, 5);
+  EXPECT_EQ(plan.logits.size(), 4U);
+  EXPECT_EQ(plan.logits[0].guidance, 1.5F);
+  EXPECT_EQ(decoder->num_sequences(), 2);
+  const auto other_seed = make(llada(), [&](GenerationOptions& o) {
+    everything(o);
+    o.seed = 4;
+  });
+  EXPECT_NE(other_seed->plan().logits[0].noise, plan.logits[0].noise);
+}
+
+TEST(VisitOptions, NamesEachSettingOnce) {
+  GenerationOptions options;
+  std::set<std::string> names;
+  int visits = 0;
+  visit_options(options, [&](std::string_view name, const Aliases& aliases, auto&, std::string_view help) {
+    ++visits;
+    EXPECT_TRUE(names.emplace(name).second) << name;
+    for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
+    EXPECT_FALSE(help.empty());
+  });
+  EXPECT_EQ(visits, 50);
+}
+
+TEST(MakeDecoder, FillsTheGapsOfAnAnswerThatIsGiven) {
+  const ModelConfig config = llada();
+  DecoderContext context;
+  context.answer = {config.mask_id, 5, config.mask_id, 6};
+  const std::unique_ptr<Decoder> decoder = make_decoder(config, {}, {1, 2}, context);
+  FakeModel model;
+  model.vocab = config.vocab_size;
+  model.favour.assign(90, 0);
+  model.favour[89] = 100;  // an end token, which does not belong into a gap
+  while (!decoder->done()) decoder->apply({model.forward(decoder->plan())});
+  ASSERT_EQ(decoder->canvas().size(), 6U);
+  EXPECT_EQ(decoder->num_final(), 4);
+  EXPECT_EQ(decoder->canvas()[3], 5);
+  EXPECT_EQ(decoder->canvas()[5], 6);
+  for (const size_t gap : {2U, 4U}) {
+    EXPECT_NE(decoder->canvas()[gap], config.mask_id);
+    EXPECT_NE(decoder->canvas()[gap], 88);
+    EXPECT_NE(decoder->canvas()[gap], 89);
+  }
+}
+
+TEST(MakeDecoder, RefusesInfillWhereItCannotBe) {
+  DecoderContext context;
+  context.answer = {90, 5};
+  GenerationOptions options;
+  EXPECT_THAT(
+      [&] {
+        make_decoder(qwen(), options, {1, 2}, context);
+      },
+      ThrowsMessage<InputError>(HasSubstr("infill needs")));
+  options.gen_length = 2;
+  EXPECT_THAT(
+      [&] {
+        make_decoder(llada(), options, {1, 2}, context);
+      },
+      ThrowsMessage<InputError>(HasSubstr("--gen-length has no effect here")));
+  context.answer = {90, 97};
+  EXPECT_THAT(
+      [&] {
+        make_decoder(llada(), {}, {1, 2}, context);
+      },
+      ThrowsMessage<InputError>(HasSubstr("canvas token 97 is outside")));
+}
+
+}  // namespace
+}  // namespace lacuna
