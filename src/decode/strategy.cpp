@@ -212,10 +212,6 @@ Paradigm paradigm_of(const Strategy& strategy) {
   return std::visit(Visitor(), strategy);
 }
 
-std::string_view name_of(Paradigm paradigm) {
-  return name(paradigm, std::array<std::string_view, 5>{"causal", "slots", "masked", "blocks", "uniform"});
-}
-
 nlohmann::ordered_json to_json(const Strategy& strategy) {
   Json json{{"paradigm", name_of(paradigm_of(strategy))}};
   std::visit([&](const auto& chosen) { put_fields(json, chosen); }, strategy);

@@ -137,7 +137,6 @@ struct CausalStrategy {
 using Strategy = std::variant<MaskedStrategy, BlockStrategy, UniformStrategy, SlotStrategy, CausalStrategy>;
 
 Paradigm paradigm_of(const Strategy& strategy);
-std::string_view name_of(Paradigm paradigm);
 
 /// {"paradigm": "masked", ...}: every field, under the names of these structs; none is null.
 nlohmann::ordered_json to_json(const Strategy& strategy);
