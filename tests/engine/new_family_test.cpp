@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "decode/make_decoder.h"
 #include "engine/engine.h"
 #include "kernels/dispatch.h"
 #include "model/families.h"
 #include "model/model.h"
 #include "model/random_spec.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 #include "temporary_folder.h"
 
 namespace lacuna {
