@@ -446,7 +446,7 @@ TEST(Service, CallsASettingThatWasNotSentByItsUsualKey) {
   EXPECT_EQ(message({{"prompt", "a"}, {"n_predict", 32}, {"dllm_block_length", 7}}),
             "dllm_block_length 7 does not divide n_predict 32");
   EXPECT_EQ(message({{"prompt", "a"}, {"block_length", 32}, {"lacuna", {{"steps", 3}}}}),
-            "lacuna.steps 3 is not a multiple of the 4 blocks of max_tokens 128 and block_length 32");
+            "lacuna.steps 3 is not a multiple of the 2 blocks of max_tokens 64 and block_length 32");
   EXPECT_EQ(message({{"prompt", "a"}, {"max_tokens", 8}, {"lacuna", {{"refresh", 4}}}}),
             "lacuna.refresh has no effect here: without lacuna.cache every pass computes everything");
   EXPECT_THAT(message({{"prompt", "a"}, {"threshold", 1.5}}), StartsWith("threshold is"));
