@@ -10,6 +10,7 @@ import sys
 
 # Pattern of sources below src/, without suffix, and the tests that cover them. The first match is used.
 ELSEWHERE = {
+    "api/*": "tests/api/session_test.cpp",
     "backend/cuda/attention_plan": "tests/backend/cuda/kernels/attention_test.cpp",
     "backend/cuda/kernels/product_block": "tests/backend/cuda/kernels/product_test.cpp",
     "backend/cuda/runtime_simulated": "tests/backend/cuda/runtime_test.cpp",
@@ -44,6 +45,9 @@ ELSEWHERE = {
     "model/gidd": "tests/model/families_test.cpp",
     "model/llada*": "tests/model/families_test.cpp",
     "model/qwen": "tests/model/families_test.cpp",
+    "engine/logits_plan": "tests/api/session_test.cpp",  # and tests/reference/check_engine.py
+    "engine/weight_options": "tests/cli/cli_test.cpp",
+    "options/assign": "tests/api/session_test.cpp",
     "decode/baseline": "tests/engine/baseline_test.cpp",
     "decode/decoder": "tests/decode/fake_model.h",  # an interface
     "decode/noise_schedule": "tests/decode/uniform_diffusion_test.cpp",

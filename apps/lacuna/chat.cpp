@@ -15,8 +15,8 @@
 #include "base/json.h"
 #include "cache/kv_cache.h"
 #include "commands.h"
+#include "engine/inference_session.h"
 #include "engine/result.h"
-#include "engine/session.h"
 #include "generation_flags.h"
 #include "line_editor.h"
 #include "saved_chat.h"
@@ -357,7 +357,7 @@ class ChatSession {
   std::string system_;
   bool is_interactive_;
   std::shared_ptr<const OpenedModel> opened_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<InferenceSession> session_;
   std::vector<Message> messages_;  // of the user and the assistant in turn
   size_t first_sent_ = 0;          // messages before it are no longer read
   uint64_t num_regenerated_ = 0;   // of the last answer

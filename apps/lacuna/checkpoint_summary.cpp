@@ -66,15 +66,6 @@ Json checkpoint_json(const std::filesystem::path& folder) {
   return {};
 }
 
-std::string human_bytes(int64_t bytes) {
-  if (bytes < 1 << 10) return fmt::format("{} B", bytes);
-  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
 std::string human_count(int64_t count) {
   if (count >= 1'000'000'000) return fmt::format("{:.2f} billion", static_cast<double>(count) / 1e9);
   if (count >= 1'000'000) return fmt::format("{:.1f} million", static_cast<double>(count) / 1e6);

@@ -12,8 +12,6 @@ namespace lacuna {
 /// Null for a folder without. Throws InputError.
 nlohmann::ordered_json checkpoint_json(const std::filesystem::path& folder);
 
-/// "15.3 GiB"
-std::string human_bytes(int64_t bytes);
 /// "8.02 billion"
 std::string human_count(int64_t count);
 

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "engine/inference_session.h"
 #include "engine/result.h"
-#include "engine/session.h"
 #include "generation_flags.h"
 #include "input.h"
 #include "live_view.h"
@@ -110,7 +110,7 @@ void infill(const InfillFlags& flags) {
   for (const GenerateRequest& candidate : candidates) opened->make_decoder(candidate);
 
   constexpr int32_t kTogether = 8;  // canvases that share each pass
-  const std::unique_ptr<Session> session = load_session(flags, opened, own_limits(kTogether));
+  const std::unique_ptr<InferenceSession> session = load_session(flags, opened, own_limits(kTogether));
   std::optional<InfillListener> live;
   if (request.one_at_a_time) live.emplace(flags.live, *opened, candidates.size());
   const InfillResult result = session->infill(request, live ? &*live : nullptr);

@@ -11,15 +11,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "cache/kv_cache.h"
 #include "checkpoint_summary.h"
 #include "commands.h"
-#include "options/presets.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "model/families.h"
 #include "model/model.h"
 #include "model/parameters.h"
+#include "options/presets.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/weight_format.h"

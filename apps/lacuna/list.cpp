@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "base/hub_cache.h"
+#include "base/memory.h"
 #include "checkpoint_summary.h"
 #include "commands.h"
 #include "model/families.h"

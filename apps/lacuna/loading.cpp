@@ -1,7 +1,6 @@
 #include "loading.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,31 +10,16 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/gguf.h"
-#include "base/memory.h"
-#include "cache/kv_cache.h"
-#include "checkpoint_summary.h"
+#include "decode/setting_error.h"
 #include "kernels/dispatch.h"
 #include "model/locate.h"
-#include "model/parameters.h"
 #include "options/choose.h"
+#include "options/names.h"
 #include "progress_bar.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
 namespace {
-
-/// What a packed copy was made for; else bf16 unless the checkpoint stores f32: nothing is lost either way.
-DType choose_dtype(const std::string& flag, const ModelSource& source) {
-  const std::filesystem::path& folder = source.folder;
-  if (flag == "f32") return DType::kF32;
-  if (flag == "bf16" || folder.empty() || GgufFile::is_gguf(folder)) return DType::kBF16;
-  if (source.config.packed_for) return *source.config.packed_for;
-  return Checkpoint::open(folder).dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
-}
-
-std::optional<WeightFormat> chosen_format(const std::string& flag) {
-  return flag == "auto" ? std::nullopt : weight_format(flag);
-}
 
 std::vector<std::string> choices_of_format() {
   std::vector<std::string> choices = weight_format_names();
@@ -43,59 +27,24 @@ std::vector<std::string> choices_of_format() {
   return choices;
 }
 
-RunMemory predict_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
-                         const WeightSource* stored) {
-  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
-                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
-  return {predicted_bytes(config, formats, stored), KvCache::bytes_for(shape, canvas),
-          predicted_workspace_bytes(config, formats, default_table(), canvas)};
-}
-
-std::unique_ptr<WeightSource> open_source(const ModelSource& source) {
-  return source.folder.empty() ? nullptr : open_weights(source.folder, source.config);
-}
-
-/// The values of --weights with which a run would take no more than `available` bytes.
-std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightFormats formats, int64_t canvas,
-                                          const WeightSource* stored, int64_t available) {
-  std::vector<std::string> fitting;
-  if (config.packed_for) return fitting;  // stays what it is
-  for (const NamedWeightFormat& known : kWeightFormats) {
-    if (!known.format.is_quantised()) continue;
-    formats.layers = known.format;
-    const int64_t bytes = predict_memory(config, formats, canvas, stored).total();
-    if (bytes <= available) fitting.push_back(fmt::format("{} ({})", known.name, human_bytes(bytes)));
+/// What `action` refuses, in the names of flags.
+template <typename Action>
+auto in_flags(Action&& action) {
+  try {
+    return action();
+  } catch (const SettingError& error) {
+    throw InputError("{}",
+                     word(error.problem().sentence, [](std::string_view field) -> std::optional<std::string> {
+                       return "--" + with_dashes(field);
+                     }));
   }
-  return fitting;
-}
-
-/// Throws InputError where the run cannot fit into the memory that is available now.
-void check_memory(const ModelFlags& flags, const ModelSource& source, const WeightFormats& formats) {
-  const ModelConfig& config = source.config;
-  const int64_t canvas = std::min<int64_t>(config.max_positions, 1024);
-  const AvailableMemory available = available_memory();
-  // No stored format takes more than the dense one: most models fit, and their files are opened once.
-  if (predict_memory(config, formats, canvas, nullptr).total() <= available.bytes) return;
-  const std::unique_ptr<WeightSource> stored = open_source(source);
-  const RunMemory needed = predict_memory(config, formats, canvas, stored.get());
-  if (needed.total() <= available.bytes) return;
-  const std::vector<std::string> fitting =
-      formats_that_fit(config, formats, canvas, stored.get(), available.bytes);
-  throw InputError(
-      "{} needs {} of memory (weights {}, K/V and buffers {} for {} tokens), and {} are available{}; {}; "
-      "--ignore-memory loads it nevertheless",
-      flags.model, human_bytes(needed.total()), human_bytes(needed.weights),
-      human_bytes(needed.kv + needed.buffers), canvas, human_bytes(available.bytes),
-      available.limited_by_group ? " in this control group" : "",
-      fitting.empty() ? "no format of --weights would fit"
-                      : fmt::format("--weights {} would fit", fmt::join(fitting, ", ")));
 }
 
 std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSource& source,
                                           ThreadPool& threads) {
   if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
   const WeightFormats formats = weight_formats(flags, source);
-  if (!flags.ignore_memory) check_memory(flags, source, formats);
+  if (!flags.ignore_memory) in_flags([&] { check_memory(flags.model, source, formats); });
   ProgressBar bar("Loading " + flags.model);
   const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
   if (source.folder.empty()) {
@@ -106,35 +55,8 @@ std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSo
 
 }  // namespace
 
-RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas) {
-  return predict_memory(source.config, formats, canvas, open_source(source).get());
-}
-
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source) {
-  const std::optional<WeightFormat> layers = chosen_format(flags.weights);
-  const std::optional<WeightFormat> embedding = chosen_format(flags.head_weights);
-  std::string dtype = flags.dtype;
-  if (dtype == "auto" && layers && !layers->is_quantised()) dtype = flags.weights;
-  WeightFormats formats(choose_dtype(dtype, source));
-  formats.layers = layers;
-  formats.embedding = embedding;
-  const auto check = [&](std::string_view flag, const std::optional<WeightFormat>& format) {
-    if (!format || format->is_quantised() || format->dtype == formats.dtype) return;
-    throw InputError("{} is {}, and rows are {}; expected the same, or a quantised format", flag,
-                     name_of(format->dtype), name_of(formats.dtype));
-  };
-  check("--weights", layers);
-  check("--head-weights", embedding);
-  formats.kv_in_codes = flags.kv_cache == "int8";
-  if (!formats.kv_in_codes && flags.kv_cache != "auto" && flags.kv_cache != name_of(formats.dtype)) {
-    throw InputError("--kv-cache is {}, and rows are {}; expected the same, or int8", flags.kv_cache,
-                     name_of(formats.dtype));
-  }
-  formats.int8_activations = flags.activations == "int8";
-  if (formats.int8_activations && formats.dtype != DType::kBF16) {
-    throw InputError("--activations is int8, and rows are {}; expected --dtype bf16", name_of(formats.dtype));
-  }
-  return formats;
+  return in_flags([&] { return weight_formats(static_cast<const FormatNames&>(flags), source); });
 }
 
 void add_model_flag(CLI::App& command, std::string& model) {
@@ -296,12 +218,13 @@ std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, con
   return opened;
 }
 
-std::unique_ptr<Session> load_session(const ModelFlags& flags, std::shared_ptr<const OpenedModel> opened,
-                                      const SchedulerLimits& limits) {
+std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
+                                               std::shared_ptr<const OpenedModel> opened,
+                                               const SchedulerLimits& limits) {
   const LoadedModel loaded = load_model(flags, opened->source());
-  Session::Parts parts{loaded.model, load_guide(flags, opened->guide(), loaded), loaded.threads,
-                       loaded.kernels};
-  return std::make_unique<Session>(std::move(opened), std::move(parts), limits);
+  InferenceSession::Parts parts{loaded.model, load_guide(flags, opened->guide(), loaded), loaded.threads,
+                                loaded.kernels};
+  return std::make_unique<InferenceSession>(std::move(opened), std::move(parts), limits);
 }
 
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,

@@ -10,20 +10,16 @@
 #include <vector>
 
 #include "base/threads.h"
-#include "engine/session.h"
+#include "engine/inference_session.h"
+#include "engine/weight_options.h"
 #include "kernels/table.h"
 #include "model/model.h"
 #include "options/options.h"
 
 namespace lacuna {
 
-struct ModelFlags {
+struct ModelFlags : FormatNames {
   std::string model;
-  std::string dtype = "auto";
-  std::string weights = "auto";       ///< of layers
-  std::string head_weights = "auto";  ///< of embedding and head
-  std::string kv_cache = "auto";
-  std::string activations = "auto";
   int threads = 0;
   bool pin = false;
   uint64_t random_seed = 0;
@@ -70,19 +66,6 @@ struct LoadedModel {
 /// What the flags ask weights and K/V to be kept as. Throws InputError where they contradict each other.
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
 
-/// Memory of a run of one request, in bytes.
-struct RunMemory {
-  int64_t weights = 0;
-  int64_t kv = 0;       ///< keys and values of the canvas
-  int64_t buffers = 0;  ///< of a pass over it
-
-  int64_t total() const { return weights + kv + buffers; }
-};
-
-/// What a run over `canvas` tokens will take. Opens the files, reads no weights; a model without weights is
-/// taken for a dense one. Throws InputError.
-RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas);
-
 /// As many threads as --threads says, bound to cores where --pin is.
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
@@ -107,8 +90,9 @@ std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, con
                                               bool raw = false);
 
 /// Loads both as load_model() does.
-std::unique_ptr<Session> load_session(const ModelFlags& flags, std::shared_ptr<const OpenedModel> opened,
-                                      const SchedulerLimits& limits);
+std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
+                                               std::shared_ptr<const OpenedModel> opened,
+                                               const SchedulerLimits& limits);
 
 /// What `lacuna` asks a session for, by the options of its flags.
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "commands.h"
+#include "engine/logits_plan.h"
 #include "input.h"
 #include "loading.h"
 
@@ -109,22 +110,6 @@ void write_npy(const std::string& path, Matrix<float> values) {
   if (!stream) throw InputError("{}: cannot be written", path);
 }
 
-/// Where the groups of rows begin that see each other and all before them, and the end of the last.
-std::vector<int32_t> group_bounds(const LogitsRequest& request, const ModelConfig& config) {
-  const auto rows = static_cast<int32_t>(request.tokens.size());
-  std::vector<int32_t> bounds = {0};
-  if (config.block_causal) {
-    // Blocks are stretches of rows: whoever gives positions of his own decides what lies in one.
-    const int32_t block =
-        request.block_length > 0 ? request.block_length : static_cast<int32_t>(config.block_length);
-    for (int32_t begin = block; begin < rows; begin += block) bounds.push_back(begin);
-  } else if (request.clean_prefix > 0 && request.clean_prefix < rows) {
-    bounds.push_back(request.clean_prefix);
-  }
-  bounds.push_back(rows);
-  return bounds;
-}
-
 void run_logits(const LogitsFlags& flags) {
   const ModelSource source = find_model(flags);
   const ModelConfig& config = source.config;
@@ -132,25 +117,9 @@ void run_logits(const LogitsFlags& flags) {
   const LoadedModel loaded = load_model(flags, source);
   const Model& model = *loaded.model;
 
-  StepPlan plan;
-  plan.rules.emplace_back();
   const auto rows = static_cast<int32_t>(request.tokens.size());
-  for (int32_t row = 0; row < rows; ++row) {
-    const auto index = static_cast<size_t>(row);
-    plan.add_row(request.tokens[index], request.positions[index], row);
-    LogitRow logit;
-    logit.row = row;
-    plan.logits.push_back(logit);
-  }
-  const std::vector<int32_t> bounds = group_bounds(request, config);
-  for (size_t i = 0; i + 1 < bounds.size(); ++i) {
-    RowGroup group;
-    group.rows = {bounds[i], bounds[i + 1]};
-    group.own_rows = config.causal ? OwnRows::kCausal : OwnRows::kBidirectional;
-    if (bounds[i] > 0) group.visible.push_back({0, bounds[i]});
-    plan.groups.push_back(std::move(group));
-  }
-
+  const StepPlan plan =
+      logits_plan(config, request.tokens, request.positions, {request.block_length, request.clean_prefix});
   KvCache cache = model.make_cache(rows);
   KvCache* caches[] = {&cache};
   Workspace workspace;

@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "help.h"
 #include "kernels/dispatch.h"
+#include "lacuna/version.h"
 #include "options/names.h"
 #include "suggest.h"
 

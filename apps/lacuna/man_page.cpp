@@ -9,6 +9,7 @@
 #include "command_list.h"
 #include "commands.h"
 #include "help.h"
+#include "lacuna/version.h"
 
 namespace lacuna {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/gguf.h"
 #include "base/rng.h"
 #include "commands.h"
+#include "engine/logits_plan.h"
 #include "loading.h"
 #include "model/families.h"
 #include "numbers.h"
@@ -142,19 +143,8 @@ std::vector<TokenId> seeded_prompt(const ModelConfig& config, uint64_t seed, int
 /// [tokens, vocabulary], every row seeing what the model's attention lets it.
 Buffer<float> logits_of(const LoadedModel& loaded, const std::vector<TokenId>& tokens) {
   const ModelConfig& config = loaded.model->config();
-  StepPlan plan;
-  plan.rules.emplace_back();
   const auto rows = static_cast<int32_t>(tokens.size());
-  for (int32_t row = 0; row < rows; ++row) {
-    plan.add_row(tokens[static_cast<size_t>(row)], row, row);
-    LogitRow logit;
-    logit.row = row;
-    plan.logits.push_back(logit);
-  }
-  RowGroup group;
-  group.rows = {0, rows};
-  group.own_rows = config.causal ? OwnRows::kCausal : OwnRows::kBidirectional;
-  plan.groups.push_back(std::move(group));
+  const StepPlan plan = logits_plan(config, tokens);
   KvCache cache = loaded.model->make_cache(rows);
   KvCache* caches[] = {&cache};
   Workspace workspace;

@@ -15,8 +15,8 @@
 #include "base/json.h"
 #include "chat.h"
 #include "commands.h"
+#include "engine/inference_session.h"
 #include "engine/result.h"
-#include "engine/session.h"
 #include "engine/trace.h"
 #include "generation_flags.h"
 #include "input.h"
@@ -222,7 +222,7 @@ void run(const RunFlags& flags) {
   listener.emplace(flags, *opened, draws && flags.live.can_draw());
   if (flags.trace_plans && flags.trace.empty())
     throw InputError("--trace-plans has no effect here: it belongs to --trace");
-  const std::unique_ptr<Session> session = load_session(flags, opened, own_limits(flags.batch));
+  const std::unique_ptr<InferenceSession> session = load_session(flags, opened, own_limits(flags.batch));
   const std::vector<GenerationResult> results = session->generate_all(requests, &*listener);
   listener.reset();
   print_results(flags, *opened, requests, results);

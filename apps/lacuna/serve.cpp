@@ -21,8 +21,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "commands.h"
-#include "engine/session.h"
+#include "engine/inference_session.h"
 #include "generation_flags.h"
+#include "lacuna/version.h"
 #include "loading.h"
 #include "options/choose.h"
 #include "server/api_request.h"
@@ -146,7 +147,8 @@ void serve(const ServeFlags& flags) {
   SchedulerLimits limits = flags.limits;
   limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory().bytes / 2;
   limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
-  Session session(opened, {loaded.model, std::move(guide_model), loaded.threads, loaded.kernels}, limits);
+  InferenceSession session(opened, {loaded.model, std::move(guide_model), loaded.threads, loaded.kernels},
+                           limits);
   service.start(session);
   is_loaded = true;
   fmt::print(stderr, "serving {} ({}, {} MiB, {}, {} threads, {} MiB for K/V) at http://{}:{}\n", flags.model,

@@ -9,16 +9,18 @@
 #include <string>
 #include <utility>
 
+#include "lacuna/error.h"
+
 namespace lacuna {
 
 /// Input that cannot be used. The message is a full sentence without a trailing period or newline.
-class InputError : public std::runtime_error {
+class InputError : public Error {
  public:
-  explicit InputError(const std::string& sentence) : std::runtime_error(sentence) {}
+  explicit InputError(const std::string& sentence) : Error(sentence) {}
 
   template <typename First, typename... Rest>
   InputError(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest)
-      : std::runtime_error(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
+      : Error(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
 };
 
 /// Checks an invariant. `sentence` states what must hold.

@@ -1,8 +1,10 @@
 #include "base/memory.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -74,6 +76,15 @@ AvailableMemory available_memory(const fs::path& root) {
       kibibytes ? *kibibytes << 10 : int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   const int64_t group = left_in_groups(root);
   return {std::min(machine, group), group < machine};
+}
+
+std::string human_bytes(int64_t bytes) {
+  if (bytes < 1 << 10) return fmt::format("{} B", bytes);
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 }  // namespace lacuna

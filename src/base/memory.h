@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string_view>
+#include <string>
 
 namespace lacuna {
 
@@ -18,5 +18,8 @@ struct AvailableMemory {
 /// cache that can be dropped counts as free in both.
 ///   root  the folder that holds proc and sys/fs/cgroup
 AvailableMemory available_memory(const std::filesystem::path& root = "/");
+
+/// "15.3 GiB"
+std::string human_bytes(int64_t bytes);
 
 }  // namespace lacuna

@@ -1,10 +1,4 @@
+// TokenId.
 #pragma once
 
-#include <cstdint>
-
-namespace lacuna {
-
-/// A row of the embedding table, 0-based.
-using TokenId = int32_t;
-
-}  // namespace lacuna
+#include "lacuna/types.h"  // IWYU pragma: export

@@ -209,11 +209,13 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   sparse_.advance(attention_);
   const std::vector<int32_t> positions = drawn_positions();
   std::vector<Commit> candidates;
+  std::vector<RowStatistics> rows;  // of the candidates
   std::vector<Commit> edits;
   for (size_t i = 0; i < positions.size(); ++i) {
     const Commit commit{positions[i], drawn[i].token, drawn[i].confidence};
     if (is_masked(commit.position)) {
       candidates.push_back(commit);
+      rows.push_back(drawn[i]);
     } else if (commit.token != tokens_[static_cast<size_t>(commit.position)] &&
                commit.confidence > options_.edit->tau) {
       edits.push_back(commit);
@@ -221,8 +223,8 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   }
   const bool had_masks = !candidates.empty();
   progress_.masked_now = static_cast<int32_t>(candidates.size());
-  const std::vector<Commit> chosen =
-      choose(options_.unmask, candidates, progress_, RngStream(options_.seed, kOrderNoise, block_, step_));
+  const std::vector<Commit> chosen = choose(options_.unmask, candidates, progress_,
+                                            RngStream(options_.seed, kOrderNoise, block_, step_), rows);
   for (const Commit& commit : chosen) write(commit, report);
   for (const Commit& commit : edits) write(commit, report);
   std::sort(report.committed.begin(), report.committed.end(),

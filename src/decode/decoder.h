@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/token.h"
 #include "decode/baseline.h"
 #include "kernels/attention.h"
+#include "lacuna/types.h"
 #include "model/cost.h"
 #include "model/drift.h"
 #include "model/pass_result.h"
@@ -20,15 +20,6 @@
 namespace lacuna {
 
 struct DriftEstimate;
-
-/// A position got its token.
-struct Commit {
-  int32_t position = 0;
-  TokenId token = 0;
-  double confidence = 0;
-
-  bool operator==(const Commit&) const = default;
-};
 
 /// What one forward pass said about one slot (ReFusion).
 struct SlotReport {
@@ -74,12 +65,6 @@ struct TokenScore {
   /// Natural logarithm, by the model's raw logits; -infinity for a probability of 0; none for given tokens.
   std::optional<double> logprob;
   std::optional<std::pair<TokenId, double>> best;  ///< the most likely token there and its logprob
-};
-
-enum class StopReason : uint8_t {
-  kLength,    ///< every position is done
-  kEndToken,  ///< the answer holds a token that ends it
-  kStopText,  ///< the answer holds a text that ends it
 };
 
 /// A state machine: plan(), a forward pass, apply(), and apply_follow_up() where there is more to ask, until

@@ -142,6 +142,7 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   settings.unmask = strategy.unmask.policy;
   settings.sampling = sampling_rule(strategy.sampling);
   settings.sampling.measure = strategy.unmask.measure;
+  settings.sampling.measures_all = strategy.unmask.policy.is_custom();
   settings.sampling.source = ConfidenceSource::kTempered;
   settings.sampling.undrawn.push_back(config.mask_id);
   settings.seed = asked.request.seed;

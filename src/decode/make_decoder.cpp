@@ -151,6 +151,9 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
     problems.expect(holds, "unmask", fmt::to_string(value), expected);
   };
   const CountRule& count = rule.policy.count;
+  if (const auto* custom = std::get_if<CustomRule>(&count)) {
+    problems.expect(custom->choose != nullptr && *custom->choose, "unmask", "empty", "a function");
+  }
   const auto is_share = [](double value) { return value > 0 && value <= 1; };
   const auto is_bound = [](double value) { return value > 0 && value <= 1e6; };
   if (const auto* threshold = std::get_if<Threshold>(&count)) {

@@ -63,7 +63,7 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
 void check_steps(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const Asked* asked,
                  Problems& problems) {
   problems.refuse(strategy.steps && unmask.runs_until_done(), "steps",
-                  "threshold and factor run until a block is done");
+                  "the `unmask` rule runs until a block is done");
   problems.within("steps", strategy.steps, 1, kMostGenLength);
   if (asked == nullptr || !problems.empty()) return;
   const int32_t block_length = strategy.block_length.value_or(asked->gen_length);
@@ -176,6 +176,7 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
   // Dream measures the distribution it draws from, LLaDA the one before temperature.
   sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
   sampling.measure = rule.measure;
+  sampling.measures_all = rule.policy.is_custom();
   settings.unmask = rule.policy;
   settings.steps = strategy.steps.value_or(asked.gen_length);
   if (strategy.suppress_mask || rule.policy.runs_until_done()) sampling.undrawn.push_back(config.mask_id);

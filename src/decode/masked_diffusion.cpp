@@ -99,7 +99,7 @@ StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
   report.kind = "denoise";
   report.committed = options_.unmask.chooses_blindly()
                          ? std::move(candidates)
-                         : choose(options_.unmask, candidates, progress_, step_noise(kOrderNoise));
+                         : choose(options_.unmask, candidates, progress_, step_noise(kOrderNoise), drawn);
   pass_.count_rows(canvas_);
   for (const Commit& commit : report.committed) canvas_.commit(commit);
   pass_.close_gate(canvas_, drawn);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/error.h"
 #include "base/overloaded.h"
 
 namespace lacuna {
@@ -29,6 +30,35 @@ double rank_of(const UnmaskPolicy& policy, const Commit& candidate, const RngStr
   return candidate.confidence;
 }
 
+/// What the caller's function chooses, ascending.
+std::vector<Commit> choose_by(const UnmaskFunction& function, std::span<const Commit> candidates,
+                              const BlockProgress& progress, std::span<const RowStatistics> rows) {
+  expects(rows.size() == candidates.size(), "choose: one row for each candidate");
+  if (candidates.empty()) return {};
+  std::vector<int32_t> positions;
+  std::vector<TokenId> tokens;
+  std::vector<double> probabilities;
+  std::vector<double> entropies;
+  std::vector<double> margins;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    positions.push_back(candidates[i].position);
+    tokens.push_back(candidates[i].token);
+    probabilities.push_back(candidates[i].confidence);
+    entropies.push_back(rows[i].entropy);
+    margins.push_back(rows[i].margin);
+  }
+  std::vector<int32_t> wanted =
+      function({positions, tokens, probabilities, entropies, margins, progress.step});
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  std::vector<Commit> chosen;
+  for (const Commit& candidate : candidates) {
+    if (std::binary_search(wanted.begin(), wanted.end(), candidate.position)) chosen.push_back(candidate);
+  }
+  expects(!chosen.empty() && chosen.size() == wanted.size(), "choose: candidates alone, and at least one");
+  return chosen;
+}
+
 }  // namespace
 
 float unmask_probability(float eps, int32_t step, int32_t num_steps) {
@@ -46,7 +76,11 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress) {
 }
 
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
-                           const BlockProgress& progress, const RngStream& noise) {
+                           const BlockProgress& progress, const RngStream& noise,
+                           std::span<const RowStatistics> rows) {
+  if (const auto* custom = std::get_if<CustomRule>(&policy.count)) {
+    return choose_by(*custom->choose, candidates, progress, rows);
+  }
   std::vector<Commit> chosen;
   if (const auto* each = std::get_if<EachOnItsOwn>(&policy.count)) {
     const float probability = unmask_probability(each->eps, progress.step, progress.num_steps);

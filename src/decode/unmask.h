@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
 
 #include "base/rng.h"
 #include "decode/decoder.h"
+#include "lacuna/types.h"
+#include "model/sampling.h"
 
 namespace lacuna {
 
@@ -70,8 +73,14 @@ struct EntropyBounded {
   bool operator==(const EntropyBounded&) const = default;
 };
 
-using CountRule =
-    std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor, Dynamic, EntropyBounded>;
+/// A function of the caller's. It must not throw, and chooses candidates, at least one.
+struct CustomRule {
+  std::shared_ptr<const UnmaskFunction> choose;
+  bool operator==(const CustomRule&) const = default;  ///< the same function object
+};
+
+using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor, Dynamic,
+                               EntropyBounded, CustomRule>;
 
 /// What puts candidates in order.
 enum class UnmaskOrder : uint8_t {
@@ -93,8 +102,10 @@ struct UnmaskPolicy {
   }
   /// Whether a block ends when nothing is masked, instead of after its steps.
   bool runs_until_done() const {
-    return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count);
+    return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count) || is_custom();
   }
+  /// Whether choose() needs the rows' statistics, all of them measured.
+  bool is_custom() const { return std::holds_alternative<CustomRule>(count); }
 
   bool operator==(const UnmaskPolicy&) const = default;
 };
@@ -107,7 +118,9 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
 
 /// The positions to commit, ascending, from candidates in ascending position order. Ties go to the lowest
 /// position. `noise` draws one number per position, for the rules that need any.
+///   rows  of the candidates, in their order; only CustomRule reads them
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
-                           const BlockProgress& progress, const RngStream& noise);
+                           const BlockProgress& progress, const RngStream& noise,
+                           std::span<const RowStatistics> rows = {});
 
 }  // namespace lacuna

@@ -22,7 +22,8 @@ namespace lacuna {
 struct ModelSource {
   std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
   ModelConfig config;
-  std::optional<Paradigm> chosen_paradigm = {};  ///< where the files do not say it; a copy's config.json has to
+  std::optional<Paradigm> chosen_paradigm =
+      {};  ///< where the files do not say it; a copy's config.json has to
 };
 
 /// From what a person types to name a model (model/locate.h), "random:NAME" included. InputError.

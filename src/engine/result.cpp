@@ -9,18 +9,6 @@
 namespace lacuna {
 namespace {
 
-std::string_view name_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::kLength:
-      return "length";
-    case StopReason::kEndToken:
-      return "eos";
-    case StopReason::kStopText:
-      return "stop";
-  }
-  return "";
-}
-
 /// Why an answer that begins with an end token is empty.
 std::string explain_end(std::span<const TokenId> tokens, const ModelConfig& config) {
   const auto is_end = [&](TokenId token) {
@@ -57,6 +45,18 @@ double rate(double count, double seconds) {
 }
 
 }  // namespace
+
+std::string_view name_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::kLength:
+      return "length";
+    case StopReason::kEndToken:
+      return "eos";
+    case StopReason::kStopText:
+      return "stop";
+  }
+  return "";
+}
 
 double GenerationResult::tokens_per_second() const {
   return rate(answer_tokens, statistics.seconds);

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decode/surelock.h"
@@ -29,6 +30,9 @@ struct GenerationResult {
   double canvas_tokens_per_second() const;  ///< all generated tokens
   double tokens_per_forward() const;        ///< answer tokens for each pass of any model
 };
+
+/// "length", "eos" or "stop".
+std::string_view name_of(StopReason reason);
 
 /// The part of `generated` before its first end token.
 std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids);

@@ -213,6 +213,10 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   forbid(rule.unsure, logits);
   const Posterior posterior(kernels, logits);
   result.confidence = posterior.confidence(rule.measure, result.token);
+  if (rule.measures_all) {
+    result.entropy = -posterior.confidence(ConfidenceMeasure::kNegativeEntropy, result.token);
+    result.margin = posterior.confidence(ConfidenceMeasure::kMargin, result.token);
+  }
   if (scored >= 0) result.scored_probability = posterior.probability(scored);
   // Logits that overflowed must not break the order of candidates.
   if (std::isnan(result.confidence)) result.confidence = std::numeric_limits<double>::lowest();

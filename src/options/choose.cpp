@@ -233,8 +233,8 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
   if (!(eps >= 1e-9 && eps <= 1)) {
     refuse_setting("eps", fmt::to_string(eps), "`eps` is {}; expected {} to {}", eps, 1e-9, 1.0);
   }
-  const CountRule family_rule =
-      config.shifted_logits ? CountRule(TimeSchedule{static_cast<float>(eps)}) : CountRule(EvenSplit{});
+  CountRule family_rule;
+  if (config.shifted_logits) family_rule = TimeSchedule{static_cast<float>(eps)};
   UnmaskRule rule = parse_unmask(options.unmask.value(), family_rule, eps);
   const UnmaskPolicy& unmask = rule.policy;
   if (unmask.order == UnmaskOrder::kLeftToRight || std::holds_alternative<Dynamic>(unmask.count) ||

@@ -67,7 +67,7 @@ bool measures_probability(const Strategy& strategy) {
 /// The endpoints of a model that runs.
 class Service::Running {
  public:
-  Running(const ServiceSettings& settings, Session& session)
+  Running(const ServiceSettings& settings, InferenceSession& session)
       : settings_(settings),
         opened_(session.opened()),
         scheduler_(session.scheduler()),
@@ -433,7 +433,7 @@ Service::Service(ServiceSettings settings) : settings_(std::move(settings)), acc
 
 Service::~Service() = default;
 
-void Service::start(Session& session) {
+void Service::start(InferenceSession& session) {
   parts_ = std::make_unique<Running>(settings_, session);
   running_ = parts_.get();
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/session.h"
+#include "engine/inference_session.h"
 #include "options/options.h"
 #include "server/access.h"
 #include "server/http.h"
@@ -41,7 +41,7 @@ class Service {
 
   /// From now on requests are answered; before that, all but files get 503. Once; the session
   /// ends before the service, which hears of its requests, and after the last call of handle().
-  void start(Session& session);
+  void start(InferenceSession& session);
 
   /// From now on /health answers 503. Requests are still answered; the scheduler refuses new ones.
   void begin_drain() { is_draining_ = true; }

@@ -12,15 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/token.h"
+#include "lacuna/types.h"
 #include "tokenizer/tokenizer.h"
 
 namespace lacuna {
-
-struct Message {
-  std::string role;  ///< "system", "user" or "assistant"; LLaDA's template takes any
-  std::string content;
-};
 
 enum class ChatFormat : uint8_t {
   kNone,    ///< the text alone

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/session.h"
+#include "engine/inference_session.h"
 #include "server/service.h"
 
 namespace lacuna {
@@ -112,17 +112,17 @@ class RunningServer {
   Call get(const std::string& path) { return Call(service_, {"GET", path, "", ""}); }
 
  private:
-  static std::unique_ptr<Session> load(const std::string& model, const SchedulerLimits& limits) {
+  static std::unique_ptr<InferenceSession> load(const std::string& model, const SchedulerLimits& limits) {
     SessionOptions options;
     options.formats = DType::kF32;
     options.threads = 1;
     options.limits = limits;
-    return Session::load(std::make_shared<OpenedModel>(model, find_model(zoo_folder(model).string())),
+    return InferenceSession::load(std::make_shared<OpenedModel>(model, find_model(zoo_folder(model).string())),
                          options);
   }
 
   Service service_;
-  std::unique_ptr<Session> session_;  // its requests tell the service until it ends
+  std::unique_ptr<InferenceSession> session_;  // its requests tell the service until it ends
 };
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-#include "engine/session.h"
+#include "engine/inference_session.h"
 
 #include <gmock/gmock.h>
 
@@ -24,12 +24,12 @@ std::shared_ptr<const OpenedModel> open(const std::string& name) {
   return std::make_shared<OpenedModel>(name, find_model(folder.string()));
 }
 
-std::unique_ptr<Session> load(const std::string& name, const SchedulerLimits& limits = {}) {
+std::unique_ptr<InferenceSession> load(const std::string& name, const SchedulerLimits& limits = {}) {
   SessionOptions options;
   options.formats = DType::kF32;
   options.threads = 1;
   options.limits = limits;
-  return Session::load(open(name), options);
+  return InferenceSession::load(open(name), options);
 }
 
 std::vector<Message> turn(const std::string& text) {
@@ -73,7 +73,7 @@ class Follower final : public SessionListener {
   int passes_ = 0;
 };
 
-TEST(Session, AnswersAsAnEngineAlone) {
+TEST(InferenceSession, AnswersAsAnEngineAlone) {
   const auto session = load("mini-llada");
   const OpenedModel& opened = session->opened();
   const GenerateRequest request = question(1);
@@ -89,7 +89,7 @@ TEST(Session, AnswersAsAnEngineAlone) {
   EXPECT_EQ(answer.statistics.cost.rows, alone.statistics.cost.rows);
 }
 
-TEST(Session, GivesThreadsThatShareItTheTextsTheyWouldGetAlone) {
+TEST(InferenceSession, GivesThreadsThatShareItTheTextsTheyWouldGetAlone) {
   constexpr int kQuestions = 6;
   const auto session = load("mini-llada");
   std::vector<std::string> alone;
@@ -105,7 +105,7 @@ TEST(Session, GivesThreadsThatShareItTheTextsTheyWouldGetAlone) {
   for (const std::vector<std::string>& texts : together) EXPECT_EQ(texts, alone);
 }
 
-TEST(Session, AnswersSeveralRequestsInTheirOrder) {
+TEST(InferenceSession, AnswersSeveralRequestsInTheirOrder) {
   const auto session = load("mini-llada", own_limits(2));
   const std::vector<GenerateRequest> requests = {question(0), question(1), question(2)};
   Follower follower([](const StepEvent&) { return true; });
@@ -117,7 +117,7 @@ TEST(Session, AnswersSeveralRequestsInTheirOrder) {
   EXPECT_TRUE(session->generate_all({}).empty());
 }
 
-TEST(Session, FillsTheDefaultsOfItsModelIn) {
+TEST(InferenceSession, FillsTheDefaultsOfItsModelIn) {
   const auto session = load("mini-dream");
   const GenerationResult answer = session->generate({.prompt = turn("Mia has 12 shells. She finds 7 more.")});
   EXPECT_FALSE(answer.text.empty());
@@ -126,7 +126,7 @@ TEST(Session, FillsTheDefaultsOfItsModelIn) {
             (UnmaskRule{{Threshold{1}}, ConfidenceMeasure::kProbability}));
 }
 
-TEST(Session, EndsAnAnswerWhereItsListenerSaysSo) {
+TEST(InferenceSession, EndsAnAnswerWhereItsListenerSaysSo) {
   const auto session = load("mini-llada");
   Follower follower([](const StepEvent& event) { return event.statistics.steps < 3; });
   const GenerationResult answer = session->generate(question(0), &follower);
@@ -134,7 +134,7 @@ TEST(Session, EndsAnAnswerWhereItsListenerSaysSo) {
   EXPECT_EQ(answer.statistics.steps, 3);
 }
 
-TEST(Session, ThrowsWhatItsListenerThrows) {
+TEST(InferenceSession, ThrowsWhatItsListenerThrows) {
   const auto session = load("mini-llada");
   Follower follower([](const StepEvent&) -> bool { throw InputError("the disk is full"); });
   EXPECT_THAT([&] { session->generate(question(0), &follower); },
@@ -142,7 +142,7 @@ TEST(Session, ThrowsWhatItsListenerThrows) {
   EXPECT_FALSE(session->generate(question(0)).text.empty()) << "others continue";
 }
 
-TEST(Session, CancelsACallWhoseStopTokenSaysSo) {
+TEST(InferenceSession, CancelsACallWhoseStopTokenSaysSo) {
   const auto session = load("mini-llada");
   GenerateRequest longest = question(0);
   longest.gen_length = 512;
@@ -158,7 +158,7 @@ TEST(Session, CancelsACallWhoseStopTokenSaysSo) {
   while (!session->scheduler().is_idle()) std::this_thread::yield();
 }
 
-TEST(Session, SaysWhatIsWrongBeforeAnythingRuns) {
+TEST(InferenceSession, SaysWhatIsWrongBeforeAnythingRuns) {
   const auto session = load("mini-llada");
   std::vector<GenerateRequest> requests = {question(0), question(1)};
   requests[1].gen_length = 0;
@@ -187,7 +187,7 @@ TEST(Session, SaysWhatIsWrongBeforeAnythingRuns) {
   EXPECT_TRUE(session->scheduler().is_idle());
 }
 
-TEST(Session, EndsAnAnswerBeforeAStopText) {
+TEST(InferenceSession, EndsAnAnswerBeforeAStopText) {
   const auto session = load("mini-qwen");
   GenerateRequest request;
   request.prompt = turn("Mia has 12 shells. She finds 7 more. How many shells does Mia have now?");
@@ -199,7 +199,7 @@ TEST(Session, EndsAnAnswerBeforeAStopText) {
   EXPECT_EQ(answer.text, whole.substr(0, whole.find(request.stop[0])));
 }
 
-TEST(Session, FillsHolesWithTheBestOfTheirLengths) {
+TEST(InferenceSession, FillsHolesWithTheBestOfTheirLengths) {
   const auto session = load("mini-llada");
   InfillRequest request;
   request.canvas = parse_marked_text("Mia has 12 shells. She [[1-3]] 5 of them. Now Mia has [[1]] shells.");
@@ -219,7 +219,7 @@ TEST(Session, FillsHolesWithTheBestOfTheirLengths) {
   EXPECT_THAT([&] { session->infill(request); }, ThrowsMessage<InputError>(HasSubstr("no hole")));
 }
 
-TEST(Session, LoadsRandomModelsAndTellsHowFarItIs) {
+TEST(InferenceSession, LoadsRandomModelsAndTellsHowFarItIs) {
   SessionOptions options;
   options.threads = 1;
   int64_t last = 0;
@@ -229,7 +229,7 @@ TEST(Session, LoadsRandomModelsAndTellsHowFarItIs) {
     last = done;
   };
   const auto session =
-      Session::load(std::make_shared<OpenedModel>("tiny", ModelSource{{}, tiny_configs()[0]}), options);
+      InferenceSession::load(std::make_shared<OpenedModel>("tiny", ModelSource{{}, tiny_configs()[0]}), options);
   EXPECT_GT(last, 0);
   GenerateRequest request;
   request.prompt = std::vector<TokenId>{1, 2};

@@ -2,7 +2,7 @@
 // embeds, with all that the command line and the server do.
 //
 //   auto opened = std::make_shared<OpenedModel>("mini-llada", find_model("mini-llada"));
-//   const auto session = Session::load(opened, {});
+//   const auto session = InferenceSession::load(opened, {});
 //   const GenerationResult answer = session->generate({.prompt = std::vector<Message>{{"user", "Hi"}}});
 //
 // Lengths count tokens, memory is in bytes, times are in seconds. Any number of threads may call a session at
@@ -93,11 +93,11 @@ struct InfillResult {
   RunStatistics statistics;  ///< of all of them
 };
 
-class Session {
+class InferenceSession {
  public:
   /// Reads the weights, and those of the guide that `opened` has. InputError.
-  static std::unique_ptr<Session> load(std::shared_ptr<const OpenedModel> opened,
-                                       const SessionOptions& options);
+  static std::unique_ptr<InferenceSession> load(std::shared_ptr<const OpenedModel> opened,
+                                                const SessionOptions& options);
 
   /// Weights that are in memory, and what computes with them.
   struct Parts {
@@ -106,14 +106,16 @@ class Session {
     std::shared_ptr<ThreadPool> threads;  ///< used by the session alone
     const KernelTable* kernels = nullptr;
   };
-  Session(std::shared_ptr<const OpenedModel> opened, Parts parts, const SchedulerLimits& limits);
+  InferenceSession(std::shared_ptr<const OpenedModel> opened, Parts parts, const SchedulerLimits& limits);
   /// Requests that are left fail.
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  ~InferenceSession();
+  InferenceSession(const InferenceSession&) = delete;
+  InferenceSession& operator=(const InferenceSession&) = delete;
 
   /// Config, tokenization and chat rendering.
   const OpenedModel& opened() const { return *opened_; }
+  /// For what may outlive the session.
+  const std::shared_ptr<const OpenedModel>& shared_opened() const { return opened_; }
   const Parts& parts() const { return parts_; }
 
   /// Answers one request and waits for it.

@@ -1,4 +1,4 @@
-#include "engine/session.h"
+#include "engine/inference_session.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -180,8 +180,8 @@ std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const 
   return candidates;
 }
 
-std::unique_ptr<Session> Session::load(std::shared_ptr<const OpenedModel> opened,
-                                       const SessionOptions& options) {
+std::unique_ptr<InferenceSession> InferenceSession::load(std::shared_ptr<const OpenedModel> opened,
+                                                         const SessionOptions& options) {
   Parts parts;
   parts.kernels = &default_table();
   parts.threads = std::make_shared<ThreadPool>(options.threads);
@@ -190,26 +190,28 @@ std::unique_ptr<Session> Session::load(std::shared_ptr<const OpenedModel> opened
   if (const GuideSource* guide = opened->guide()) {
     parts.guide = load_weights(guide->model, guide->source, options.guide_formats, options, *parts.threads);
   }
-  return std::make_unique<Session>(std::move(opened), std::move(parts), options.limits);
+  return std::make_unique<InferenceSession>(std::move(opened), std::move(parts), options.limits);
 }
 
-Session::Session(std::shared_ptr<const OpenedModel> opened, Parts parts, const SchedulerLimits& limits)
+InferenceSession::InferenceSession(std::shared_ptr<const OpenedModel> opened, Parts parts,
+                                   const SchedulerLimits& limits)
     : opened_(std::move(opened)),
       parts_(std::move(parts)),
       scheduler_(std::make_unique<Scheduler>(parts_.model, *parts_.kernels, *parts_.threads, parts_.guide,
                                              limits)) {}
 
-Session::~Session() {
+InferenceSession::~InferenceSession() {
   scheduler_->stop();
 }
 
-GenerationResult Session::generate(const GenerateRequest& request, SessionListener* listener,
-                                   const std::stop_token& stop) {
+GenerationResult InferenceSession::generate(const GenerateRequest& request, SessionListener* listener,
+                                            const std::stop_token& stop) {
   return std::move(generate_all(std::span(&request, 1), listener, stop).front());
 }
 
-std::vector<GenerationResult> Session::generate_all(std::span<const GenerateRequest> requests,
-                                                    SessionListener* listener, const std::stop_token& stop) {
+std::vector<GenerationResult> InferenceSession::generate_all(std::span<const GenerateRequest> requests,
+                                                             SessionListener* listener,
+                                                             const std::stop_token& stop) {
   const auto call = std::make_shared<PendingCall>();
   call->results.resize(requests.size());
   call->left = requests.size();
@@ -236,8 +238,8 @@ std::vector<GenerationResult> Session::generate_all(std::span<const GenerateRequ
   return results;
 }
 
-InfillResult Session::infill(const InfillRequest& request, SessionListener* listener,
-                             const std::stop_token& stop) {
+InfillResult InferenceSession::infill(const InfillRequest& request, SessionListener* listener,
+                                      const std::stop_token& stop) {
   const std::vector<GenerateRequest> candidates = infill_candidates(*opened_, request);
   ScoringListener scores(listener, candidates.size());
   std::vector<GenerationResult> results;

@@ -1,0 +1,33 @@
+# `cpack -G DEB` in a build folder: lacuna (the program and the models that ship), liblacuna (shared builds) and
+# liblacuna-dev. `cpack -G TGZ` makes one archive of all.
+set(CPACK_PACKAGE_NAME lacuna)
+set(CPACK_PACKAGE_VENDOR "Lacuna")
+set(CPACK_PACKAGE_CONTACT "The authors of Lacuna")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Inference engine for diffusion language models")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL program libraries development)
+if(NOT BUILD_SHARED_LIBS)
+  list(REMOVE_ITEM CPACK_COMPONENTS_ALL libraries)
+endif()
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME lacuna)
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME liblacuna${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liblacuna-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+# A static library's users link what it needs; a shared one's need the library itself, of this very version.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
+    "libfmt-dev, nlohmann-json3-dev, libpcre2-dev, libutf8proc-dev")
+if(BUILD_SHARED_LIBS)
+  set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME} (= ${PROJECT_VERSION})")
+endif()
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "The program lacuna, its manual page, completions and the models that ship.")
+set(CPACK_COMPONENT_LIBRARIES_DESCRIPTION "The shared library of Lacuna.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers and libraries for programs that use Lacuna.")
+include(CPack)

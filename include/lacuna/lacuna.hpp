@@ -1,0 +1,7 @@
+// The whole C++ interface.
+#pragma once
+
+#include "lacuna/error.h"
+#include "lacuna/session.h"
+#include "lacuna/types.h"
+#include "lacuna/version.h"

@@ -1,0 +1,148 @@
+// A model that answers: the C++ interface.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lacuna/error.h"
+#include "lacuna/export.h"
+#include "lacuna/types.h"
+
+namespace lacuna {
+
+/// How a model is loaded. Formats have the names of docs/reference/flags.md ("Model"); "auto": as stored.
+struct LoadOptions {
+  std::string dtype = "auto";         ///< "f32" or "bf16": element type of activations and K/V
+  std::string weights = "auto";       ///< of layers: "bf16", "int8", "int4", ...
+  std::string head_weights = "auto";  ///< of embedding and output head
+  std::string kv_cache = "auto";      ///< "int8": 8 bits per element
+  std::string activations = "auto";   ///< "int8": those that quantized weights meet
+  std::string guide;                  ///< an autoregressive model that verifies drafts; empty: none
+  int32_t threads = 0;                ///< 0: one for each core that the process may use
+  uint64_t random_seed = 0;           ///< of the weights of a random: model
+  int32_t max_running = 32;           ///< requests that share forward passes; others wait
+  int64_t memory = int64_t{4} << 30;  ///< bytes of K/V that requests may hold together
+  bool ignore_memory = false;         ///< load a model that needs more memory than is available
+  /// Told of parameters read, from the thread that loads.
+  std::function<void(int64_t done, int64_t total)> progress;
+};
+
+/// What is known of a loaded model.
+struct ModelInfo {
+  std::string family;        ///< as `lacuna inspect` names it: "llada", "dream", "qwen3", ...
+  std::string architecture;  ///< as published: "LLaDAModelLM"
+  std::string paradigm;      ///< how it writes: "masked", "blocks", "uniform", "slots" or "causal"
+  int64_t vocab_size = 0;
+  int64_t context = 0;  ///< positions, prompt and answer together
+  int64_t num_layers = 0;
+  int64_t hidden_size = 0;
+  int64_t weight_bytes = 0;
+  TokenId mask_token = -1;  ///< -1: the model has none
+  std::vector<TokenId> end_tokens;
+  bool has_tokenizer = false;
+  bool can_infill = false;
+};
+
+/// What one forward pass did for one request. Spans are valid during the callback alone.
+struct PassEvent {
+  int32_t step = 0;       ///< 0-based
+  std::string_view kind;  ///< "denoise", "draft", "verify", "prefill", "decode", ...
+  std::span<const TokenId>
+      canvas;                 ///< prompt and answer after the pass, with mask tokens where nothing is yet
+  int32_t prompt_tokens = 0;  ///< the canvas' first ones
+  int32_t final_tokens = 0;   ///< of the canvas: its longest prefix that will not change any more
+  std::span<const Commit> committed;  ///< ascending positions
+  int64_t rows = 0;                   ///< that the pass computed for this request
+  double seconds = 0;                 ///< of the whole pass
+};
+/// False stops the request: its answer is what the canvas holds.
+using PassCallback = std::function<bool(const PassEvent&)>;
+
+/// What is asked: a prompt, messages or tokens, one of the three.
+struct Request {
+  std::string prompt;  ///< text of a user's turn, rendered by the model's chat template where it has one
+  std::vector<Message> messages;  ///< a conversation, rendered by the model's chat template
+  std::vector<TokenId> tokens;    ///< the canvas begins with exactly these
+  Options options;
+  std::vector<std::string> stop;  ///< texts before which the answer ends
+  /// Replaces options' "unmask" in masked diffusion (LLaDA, Dream) and block diffusion (SDAR, LLaDA 2,
+  /// Fast-dLLM v2). Called after each pass, from a thread of the session. May throw: the request ends with
+  /// that exception.
+  UnmaskFunction unmask;
+};
+
+/// float32 [rows, vocab_size], row-major.
+struct Logits {
+  int64_t rows = 0;
+  int64_t vocab_size = 0;
+  std::vector<float> values;
+};
+
+/// A request that runs. Dropping it cancels it.
+class LACUNA_API Generation {
+ public:
+  ~Generation();
+  Generation(Generation&&) noexcept;
+  Generation& operator=(Generation&&) noexcept;
+
+  /// Waits for the answer. Once. Throws what the request failed with.
+  Answer wait();
+  /// Ends the request after its next pass; wait() then gives what the canvas holds. Safe from any thread.
+  void cancel();
+
+ private:
+  friend class Session;
+  class Impl;
+  explicit Generation(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A loaded model with its tokenizer, chat template and scheduler. Any number of threads may use one session
+/// at the same time; requests that run together share forward passes, and each gets the text that it would
+/// get alone. A generation keeps what it needs of its session.
+class LACUNA_API Session {
+ public:
+  /// Loads a model. Throws Error where it is not found, damaged, not supported or too large for the memory.
+  ///   model  folder, .gguf file, name of a model that ships, ORG/NAME from the hub's cache, or
+  ///   random:FAMILY-SIZE
+  static Session load(std::string_view model, const LoadOptions& options = {});
+
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  const ModelInfo& info() const;
+
+  /// Answers, and calls `callback` after each pass, from a thread of the session. Throws Error for a request
+  /// that the model cannot serve.
+  Answer generate(const Request& request, const PassCallback& callback = {}) const;
+  /// Starts a request and returns.
+  Generation start(const Request& request, PassCallback callback = {}) const;
+
+  /// Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3, of which the most likely length is taken.
+  /// Needs a model that fills single positions (ModelInfo::can_infill). Returns an answer whose text is the
+  /// whole, filled text.
+  Answer infill(std::string_view text, const Options& options = {}, const PassCallback& callback = {}) const;
+
+  /// Token ids of a text, special tokens in it taken as plain text.
+  std::vector<TokenId> tokenize(std::string_view text) const;
+  std::string detokenize(std::span<const TokenId> tokens) const;
+  /// The prompt for an assistant's answer to a conversation.
+  std::vector<TokenId> render(std::span<const Message> messages) const;
+
+  /// One forward pass without a cache: the raw output of each row, nothing shifted or left out.
+  Logits logits(std::span<const TokenId> tokens) const;
+
+ private:
+  class Impl;
+  explicit Session(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,78 @@
+// A request of the C++ interface while it runs.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/opened_model.h"
+#include "engine/result.h"
+#include "engine/scheduler.h"
+#include "lacuna/session.h"
+
+namespace lacuna {
+
+/// The caller's unmask rule, which may do what a rule must not: throw, and choose nothing or what is no
+/// candidate. The decoder goes on with the first candidate, and the request's listener ends it. Used by the
+/// session's thread alone.
+class GuardedUnmask {
+ public:
+  explicit GuardedUnmask(UnmaskFunction function) : function_(std::move(function)) {}
+
+  std::vector<int32_t> choose(const Candidates& candidates);
+  /// What went wrong; null: nothing did.
+  const std::exception_ptr& error() const { return error_; }
+
+ private:
+  UnmaskFunction function_;
+  std::exception_ptr error_;
+};
+
+Answer answer_of(GenerationResult result);
+/// Calls a callback with what a pass did.
+bool call(const PassCallback& callback, const StepEvent& event);
+
+/// What a request's listener hears and its caller waits for.
+class Running final : public RequestListener {
+ public:
+  Running(std::shared_ptr<const OpenedModel> opened, const GenerateRequest& request, PassCallback callback,
+          std::shared_ptr<GuardedUnmask> unmask)
+      : opened_(std::move(opened)),
+        seed_(request.seed),
+        stop_(request.stop),
+        callback_(std::move(callback)),
+        unmask_(std::move(unmask)) {}
+
+  bool stepped(const StepEvent& event) override;
+  void finished(const Decoder& decoder, const RunStatistics& statistics) override;
+  void failed(const std::string& sentence) override;
+
+  void cancel() { is_cancelled_ = true; }
+  /// The answer, once. Throws what the request failed with.
+  Answer wait();
+
+ private:
+  /// The first error stays.
+  void end(Answer answer, const std::exception_ptr& error);
+
+  const std::shared_ptr<const OpenedModel> opened_;
+  const uint64_t seed_;
+  const std::vector<std::string> stop_;
+  const PassCallback callback_;
+  const std::shared_ptr<GuardedUnmask> unmask_;
+  std::atomic<bool> is_cancelled_ = false;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool is_over_ = false;
+  Answer answer_;
+  std::exception_ptr error_;
+};
+
+}  // namespace lacuna

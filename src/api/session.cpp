@@ -1,0 +1,311 @@
+// The C++ interface, on top of the engine's session.
+#include "lacuna/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "api/running.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "engine/inference_session.h"
+#include "engine/logits_plan.h"
+#include "engine/weight_options.h"
+#include "options/assign.h"
+#include "options/choose.h"
+#include "options/names.h"
+
+namespace lacuna {
+namespace {
+
+/// Names of fields as the interface has them.
+std::optional<std::string> plain_name(std::string_view field) {
+  return std::string(field);
+}
+
+/// What `action` refuses, in the interface's names and as the interface's exception.
+template <typename Action>
+auto translated(Action&& action) {
+  try {
+    return action();
+  } catch (const SettingError& error) {
+    throw InputError("{}", sentence_of(error, plain_name));
+  } catch (const SchedulingError& error) {
+    throw InputError("{}", error.what());
+  }
+}
+
+/// Passes events of an infill on: several requests, one for each length of its holes.
+class InfillListener final : public SessionListener {
+ public:
+  explicit InfillListener(const PassCallback& callback) : callback_(callback) {}
+  bool stepped(size_t /*index*/, const StepEvent& event) override {
+    return !callback_ || call(callback_, event);
+  }
+
+ private:
+  const PassCallback& callback_;
+};
+
+/// Replaces the rule of a strategy that has one.
+void use_rule(Strategy& strategy, UnmaskPolicy policy) {
+  UnmaskRule rule{std::move(policy), ConfidenceMeasure::kProbability};
+  if (auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
+    masked->commit = std::move(rule);
+  } else if (auto* blocks = std::get_if<BlockStrategy>(&strategy)) {
+    blocks->unmask = std::move(rule);
+  } else {
+    throw InputError("unmask is given, and the model's paradigm is {}; expected masked or blocks",
+                     name_of(paradigm_of(strategy)));
+  }
+}
+
+Prompt prompt_of(const Request& request) {
+  const int given = (request.prompt.empty() ? 0 : 1) + (request.messages.empty() ? 0 : 1) +
+                    (request.tokens.empty() ? 0 : 1);
+  if (given != 1) throw InputError("{} of prompt, messages and tokens are given; expected one", given);
+  if (!request.tokens.empty()) return request.tokens;
+  if (!request.messages.empty()) return request.messages;
+  return std::vector<Message>{{"user", request.prompt}};
+}
+
+ModelInfo info_of(const OpenedModel& opened, const Model& model) {
+  const ModelConfig& config = opened.config();
+  ModelInfo info;
+  info.family = config.family;
+  info.architecture = config.architecture;
+  info.paradigm = name_of(config.paradigm());
+  info.vocab_size = config.vocab_size;
+  info.context = config.max_positions;
+  info.num_layers = config.num_layers;
+  info.hidden_size = config.hidden_dim;
+  info.weight_bytes = model.weight_bytes();
+  info.mask_token = config.mask_id;
+  info.end_tokens = config.end_ids;
+  info.has_tokenizer = opened.tokenizer() != nullptr;
+  info.can_infill = config.fills_canvas();
+  return info;
+}
+
+FormatNames format_names(const LoadOptions& options) {
+  return {options.dtype, options.weights, options.head_weights, options.kv_cache, options.activations};
+}
+
+SchedulerLimits limits_of(const LoadOptions& options) {
+  SchedulerLimits limits;
+  limits.max_running = options.max_running;
+  limits.max_queue = std::numeric_limits<int32_t>::max();
+  limits.memory = options.memory;
+  limits.prefix_memory = std::min(limits.prefix_memory, options.memory / 4);
+  return limits;
+}
+
+void check(const LoadOptions& options) {
+  const auto expect = [](bool holds, std::string_view field, int64_t value, std::string_view expected) {
+    if (!holds) throw InputError("{} is {}; expected {}", field, value, expected);
+  };
+  expect(options.threads >= 0 && options.threads <= 1024, "threads", options.threads, "0 to 1024");
+  expect(options.max_running >= 1 && options.max_running <= 4096, "max_running", options.max_running,
+         "1 to 4096");
+  expect(options.memory >= 1, "memory", options.memory, "at least 1");
+}
+
+}  // namespace
+
+class Session::Impl {
+ public:
+  Impl(std::unique_ptr<InferenceSession> session, int threads)
+      : session_(std::move(session)),
+        info_(info_of(session_->opened(), *session_->parts().model)),
+        num_threads_(threads) {}
+
+  const ModelInfo& info() const { return info_; }
+  InferenceSession& engine() const { return *session_; }
+  const OpenedModel& opened() const { return session_->opened(); }
+
+  GenerateRequest engine_request(const Request& request, const std::shared_ptr<GuardedUnmask>& unmask) const {
+    GenerationOptions options = generation_options(request.options);
+    options.stop.insert(options.stop.end(), request.stop.begin(), request.stop.end());
+    if (unmask && options.unmask)
+      throw InputError("unmask is given as an option and as a function; expected one");
+    GenerateRequest made;
+    made.prompt = prompt_of(request);
+    made.strategy = choose_strategy(opened().config(), options, opened().guide() != nullptr);
+    if (unmask) {
+      const auto function = std::make_shared<const UnmaskFunction>(
+          [unmask](const Candidates& candidates) { return unmask->choose(candidates); });
+      use_rule(*made.strategy, {CustomRule{function}});
+    }
+    made.gen_length = options.gen_length;
+    made.seed = options.seed.value_or(0);
+    made.stop = options.stop;
+    return made;
+  }
+
+  /// Computes with threads of its own, as those of the session belong to its passes.
+  Logits logits(std::span<const TokenId> tokens);
+
+ private:
+  std::unique_ptr<InferenceSession> session_;
+  ModelInfo info_;
+  int num_threads_;
+  std::mutex logits_mutex_;
+  std::unique_ptr<ThreadPool> logits_threads_;  // once they are needed
+};
+
+Logits Session::Impl::logits(std::span<const TokenId> tokens) {
+  const ModelConfig& config = opened().config();
+  if (tokens.empty() || static_cast<int64_t>(tokens.size()) > config.max_positions) {
+    throw InputError("tokens has {} elements; expected 1 to {}", tokens.size(), config.max_positions);
+  }
+  for (const TokenId token : tokens) {
+    if (token >= 0 && token < config.vocab_size) continue;
+    throw InputError("tokens has {}; expected ids from 0 to {}", token, config.vocab_size - 1);
+  }
+  const auto rows = static_cast<int32_t>(tokens.size());
+  const StepPlan plan = logits_plan(config, tokens);
+  const Model& model = *session_->parts().model;
+  Logits result;
+  result.rows = rows;
+  result.vocab_size = config.vocab_size;
+  result.values.resize(tokens.size() * static_cast<size_t>(config.vocab_size));
+  const std::lock_guard lock(logits_mutex_);
+  if (!logits_threads_) logits_threads_ = std::make_unique<ThreadPool>(num_threads_);
+  KvCache cache = model.make_cache(rows);
+  KvCache* caches[] = {&cache};
+  Workspace workspace;
+  model.forward_logits({*session_->parts().kernels, *logits_threads_}, plan, caches, workspace,
+                       {result.values.data(), rows, config.vocab_size});
+  return result;
+}
+
+class Generation::Impl {
+ public:
+  /// `session` keeps the scheduler.
+  Impl(std::shared_ptr<const void> session, Scheduler& scheduler, std::shared_ptr<Running> running,
+       std::vector<uint64_t> ids)
+      : session_(std::move(session)),
+        scheduler_(scheduler),
+        running_(std::move(running)),
+        ids_(std::move(ids)) {}
+  ~Impl() { scheduler_.cancel(ids_); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Running& running() { return *running_; }
+
+ private:
+  std::shared_ptr<const void> session_;
+  Scheduler& scheduler_;
+  std::shared_ptr<Running> running_;
+  std::vector<uint64_t> ids_;
+};
+
+Generation::Generation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Generation::~Generation() = default;
+Generation::Generation(Generation&&) noexcept = default;
+Generation& Generation::operator=(Generation&&) noexcept = default;
+
+Answer Generation::wait() {
+  return impl_->running().wait();
+}
+
+void Generation::cancel() {
+  impl_->running().cancel();
+}
+
+Session::Session(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+Session Session::load(std::string_view model, const LoadOptions& options) {
+  return translated([&] {
+    check(options);
+    const std::string name(model);
+    auto opened = std::make_shared<OpenedModel>(name, find_model(name));
+    if (!options.guide.empty()) opened->use_guide(options.guide);
+    SessionOptions chosen;
+    chosen.formats = weight_formats(format_names(options), opened->source());
+    if (opened->guide() != nullptr) {
+      chosen.guide_formats = weight_formats(format_names(options), opened->guide()->source);
+    }
+    if (!options.ignore_memory) check_memory(name, opened->source(), chosen.formats);
+    chosen.threads = options.threads;
+    chosen.random_seed = options.random_seed;
+    chosen.limits = limits_of(options);
+    if (options.progress) {
+      chosen.progress = [&](const std::string&, int64_t done, int64_t total) {
+        options.progress(done, total);
+      };
+    }
+    return Session(
+        std::make_shared<Impl>(InferenceSession::load(std::move(opened), chosen), options.threads));
+  });
+}
+
+const ModelInfo& Session::info() const {
+  return impl_->info();
+}
+
+Generation Session::start(const Request& request, PassCallback callback) const {
+  return translated([&] {
+    const auto unmask = request.unmask ? std::make_shared<GuardedUnmask>(request.unmask) : nullptr;
+    const GenerateRequest made = impl_->engine_request(request, unmask);
+    const InferenceSession& engine = impl_->engine();
+    auto running = std::make_shared<Running>(engine.shared_opened(), made, std::move(callback), unmask);
+    std::vector<Scheduler::Job> jobs;
+    jobs.push_back({impl_->opened().make_decoder(made), running});
+    Scheduler& scheduler = impl_->engine().scheduler();
+    std::vector<uint64_t> ids = scheduler.submit(std::move(jobs));
+    return Generation(
+        std::make_unique<Generation::Impl>(impl_, scheduler, std::move(running), std::move(ids)));
+  });
+}
+
+Answer Session::generate(const Request& request, const PassCallback& callback) const {
+  return start(request, callback).wait();
+}
+
+Answer Session::infill(std::string_view text, const Options& options, const PassCallback& callback) const {
+  return translated([&] {
+    const GenerationOptions chosen = generation_options(options);
+    if (chosen.gen_length) throw InputError("gen_length has no effect here: the holes say how long they are");
+    InfillRequest request;
+    request.canvas = parse_marked_text(text);
+    request.strategy = choose_strategy(impl_->opened().config(), chosen);
+    request.seed = chosen.seed.value_or(0);
+    InfillListener listener(callback);
+    InfillResult filled = impl_->engine().infill(request, &listener);
+    GenerationResult result;
+    result.text = std::move(filled.text);
+    result.tokens = std::move(filled.canvas);
+    result.answer_tokens = static_cast<int32_t>(result.tokens.size());
+    result.seed = request.seed;
+    result.statistics = filled.statistics;
+    return answer_of(std::move(result));
+  });
+}
+
+std::vector<TokenId> Session::tokenize(std::string_view text) const {
+  return impl_->opened().encode(text);
+}
+
+std::string Session::detokenize(std::span<const TokenId> tokens) const {
+  const Tokenizer* tokenizer = impl_->opened().tokenizer();
+  if (tokenizer == nullptr) throw InputError("{} has no tokenizer", impl_->opened().name());
+  return tokenizer->decode(tokens);
+}
+
+std::vector<TokenId> Session::render(std::span<const Message> messages) const {
+  return impl_->opened().tokens_of(std::vector<Message>(messages.begin(), messages.end()));
+}
+
+Logits Session::logits(std::span<const TokenId> tokens) const {
+  return impl_->logits(tokens);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,49 @@
+#include "engine/logits_plan.h"
+
+#include <utility>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+/// Where the groups of rows begin that see each other and all before them, and the end of the last.
+std::vector<int32_t> bounds_of(const ModelConfig& config, int32_t rows, const LogitsGroups& groups) {
+  std::vector<int32_t> bounds = {0};
+  if (config.block_causal) {
+    // Blocks are stretches of rows: whoever gives positions of their own decides what lies in one.
+    const int32_t block =
+        groups.block_length > 0 ? groups.block_length : static_cast<int32_t>(config.block_length);
+    for (int32_t begin = block; begin < rows; begin += block) bounds.push_back(begin);
+  } else if (groups.clean_prefix > 0 && groups.clean_prefix < rows) {
+    bounds.push_back(groups.clean_prefix);
+  }
+  bounds.push_back(rows);
+  return bounds;
+}
+
+}  // namespace
+
+StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
+                     std::span<const int32_t> positions, const LogitsGroups& groups) {
+  StepPlan plan;
+  plan.rules.emplace_back();
+  const auto rows = static_cast<int32_t>(tokens.size());
+  for (int32_t row = 0; row < rows; ++row) {
+    const auto index = static_cast<size_t>(row);
+    plan.add_row(tokens[index], positions.empty() ? row : positions[index], row);
+    LogitRow logit;
+    logit.row = row;
+    plan.logits.push_back(logit);
+  }
+  const std::vector<int32_t> bounds = bounds_of(config, rows, groups);
+  for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+    RowGroup group;
+    group.rows = {bounds[i], bounds[i + 1]};
+    group.own_rows = config.causal ? OwnRows::kCausal : OwnRows::kBidirectional;
+    if (bounds[i] > 0) group.visible.push_back({0, bounds[i]});
+    plan.groups.push_back(std::move(group));
+  }
+  return plan;
+}
+
+}  // namespace lacuna

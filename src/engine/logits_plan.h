@@ -1,0 +1,25 @@
+// One pass over a whole canvas that gives the logits of every row, as `lacuna logits` and the library print
+// them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/token.h"
+#include "model/config.h"
+#include "model/plan.h"
+
+namespace lacuna {
+
+/// Which rows see which, beyond what the model's config says.
+struct LogitsGroups {
+  int32_t block_length = 0;  ///< block-causal models: rows of a block; 0: as trained
+  int32_t clean_prefix = 0;  ///< others: so many first rows see none behind them
+};
+
+/// Row i has token i, its K/V in cell i, and gives its raw logits.
+///   positions  of the rows, for RoPE; empty: 0, 1, ...
+StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
+                     std::span<const int32_t> positions = {}, const LogitsGroups& groups = {});
+
+}  // namespace lacuna

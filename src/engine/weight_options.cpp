@@ -1,0 +1,139 @@
+#include "engine/weight_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/gguf.h"
+#include "base/memory.h"
+#include "cache/kv_cache.h"
+#include "decode/setting_error.h"
+#include "kernels/dispatch.h"
+#include "model/model.h"
+#include "weights/weight_format.h"
+
+namespace lacuna {
+namespace {
+
+[[noreturn]] void refuse(std::string_view field, std::string_view value, std::string_view expected,
+                         std::string sentence) {
+  throw SettingError({std::string(field), std::string(value), std::string(expected), std::move(sentence)});
+}
+
+/// "`field` is VALUE; expected EXPECTED" where the name is none of `known` and not "auto".
+void expect_known(std::string_view field, const std::string& name, std::vector<std::string> known) {
+  if (name == "auto" || std::find(known.begin(), known.end(), name) != known.end()) return;
+  const std::string expected = fmt::format("auto, {}", fmt::join(known, ", "));
+  refuse(field, name, expected, fmt::format("`{}` is {}; expected {}", field, name, expected));
+}
+
+/// What a packed copy was made for; else bf16 unless the checkpoint stores f32: nothing is lost either way.
+DType choose_dtype(const std::string& name, const ModelSource& source) {
+  const std::filesystem::path& folder = source.folder;
+  if (name == "f32") return DType::kF32;
+  if (name == "bf16" || folder.empty() || GgufFile::is_gguf(folder)) return DType::kBF16;
+  if (source.config.packed_for) return *source.config.packed_for;
+  return Checkpoint::open(folder).dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
+}
+
+std::optional<WeightFormat> chosen_format(const std::string& name) {
+  return name == "auto" ? std::nullopt : weight_format(name);
+}
+
+RunMemory predict_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
+                         const WeightSource* stored) {
+  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
+                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
+  return {predicted_bytes(config, formats, stored), KvCache::bytes_for(shape, canvas),
+          predicted_workspace_bytes(config, formats, default_table(), canvas)};
+}
+
+std::unique_ptr<WeightSource> open_source(const ModelSource& source) {
+  return source.folder.empty() ? nullptr : open_weights(source.folder, source.config);
+}
+
+/// The formats of weights with which a run would take no more than `available` bytes.
+std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightFormats formats, int64_t canvas,
+                                          const WeightSource* stored, int64_t available) {
+  std::vector<std::string> fitting;
+  if (config.packed_for) return fitting;  // stays what it is
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    if (!known.format.is_quantised()) continue;
+    formats.layers = known.format;
+    const int64_t bytes = predict_memory(config, formats, canvas, stored).total();
+    if (bytes <= available) fitting.push_back(fmt::format("{} ({})", known.name, human_bytes(bytes)));
+  }
+  return fitting;
+}
+
+}  // namespace
+
+WeightFormats weight_formats(const FormatNames& names, const ModelSource& source) {
+  expect_known("dtype", names.dtype, {"f32", "bf16"});
+  expect_known("weights", names.weights, weight_format_names());
+  expect_known("head_weights", names.head_weights, weight_format_names());
+  expect_known("kv_cache", names.kv_cache, {"f32", "bf16", "int8"});
+  expect_known("activations", names.activations, {"int8"});
+  const std::optional<WeightFormat> layers = chosen_format(names.weights);
+  const std::optional<WeightFormat> embedding = chosen_format(names.head_weights);
+  std::string dtype = names.dtype;
+  if (dtype == "auto" && layers && !layers->is_quantised()) dtype = names.weights;
+  WeightFormats formats(choose_dtype(dtype, source));
+  formats.layers = layers;
+  formats.embedding = embedding;
+  const std::string_view rows = name_of(formats.dtype);
+  const auto check = [&](std::string_view field, const std::optional<WeightFormat>& format) {
+    if (!format || format->is_quantised() || format->dtype == formats.dtype) return;
+    const std::string_view value = name_of(format->dtype);
+    refuse(field, value, fmt::format("{}, or a quantized format", rows),
+           fmt::format("`{}` is {}, and rows are {}; expected the same, or a quantised format", field, value,
+                       rows));
+  };
+  check("weights", layers);
+  check("head_weights", embedding);
+  formats.kv_in_codes = names.kv_cache == "int8";
+  if (!formats.kv_in_codes && names.kv_cache != "auto" && names.kv_cache != rows) {
+    refuse(
+        "kv_cache", names.kv_cache, fmt::format("{} or int8", rows),
+        fmt::format("`kv_cache` is {}, and rows are {}; expected the same, or int8", names.kv_cache, rows));
+  }
+  formats.int8_activations = names.activations == "int8";
+  if (formats.int8_activations && formats.dtype != DType::kBF16) {
+    refuse("activations", "int8", "auto",
+           fmt::format("`activations` is int8, and rows are {}; expected `dtype` bf16", rows));
+  }
+  return formats;
+}
+
+RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas) {
+  return predict_memory(source.config, formats, canvas, open_source(source).get());
+}
+
+void check_memory(const std::string& name, const ModelSource& source, const WeightFormats& formats) {
+  const ModelConfig& config = source.config;
+  const int64_t canvas = std::min<int64_t>(config.max_positions, 1024);
+  const AvailableMemory available = available_memory();
+  // No stored format takes more than the dense one: most models fit, and their files are opened once.
+  if (predict_memory(config, formats, canvas, nullptr).total() <= available.bytes) return;
+  const std::unique_ptr<WeightSource> stored = open_source(source);
+  const RunMemory needed = predict_memory(config, formats, canvas, stored.get());
+  if (needed.total() <= available.bytes) return;
+  const std::vector<std::string> fitting =
+      formats_that_fit(config, formats, canvas, stored.get(), available.bytes);
+  refuse(
+      "ignore_memory", "false", "true, or formats that take less",
+      fmt::format(
+          "{} needs {} of memory (weights {}, K/V and buffers {} for {} tokens), and {} are available{}; {}; "
+          "`ignore_memory` loads it nevertheless",
+          name, human_bytes(needed.total()), human_bytes(needed.weights),
+          human_bytes(needed.kv + needed.buffers), canvas, human_bytes(available.bytes),
+          available.limited_by_group ? " in this control group" : "",
+          fitting.empty() ? "no format of `weights` would fit"
+                          : fmt::format("`weights` {} would fit", fmt::join(fitting, ", "))));
+}
+
+}  // namespace lacuna

@@ -1,0 +1,44 @@
+// In which formats a model's weights and K/V are kept, from the names that people type, and whether a run
+// with them fits into memory. Sizes are in bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/opened_model.h"
+#include "model/parameters.h"
+
+namespace lacuna {
+
+/// Names of formats as docs/reference/flags.md lists them ("Model"). "auto": as stored.
+struct FormatNames {
+  std::string dtype = "auto";         ///< of activations, and of weights and K/V that nothing else is said of
+  std::string weights = "auto";       ///< of layers
+  std::string head_weights = "auto";  ///< of embedding and output head
+  std::string kv_cache = "auto";      ///< "int8": 8 bits per element, with a scale per head
+  std::string activations = "auto";   ///< "int8": those that quantized weights meet
+};
+
+/// What the names ask for. SettingError, with these fields, where one is no format or they contradict each
+/// other.
+WeightFormats weight_formats(const FormatNames& names, const ModelSource& source);
+
+/// Memory of a run of one request.
+struct RunMemory {
+  int64_t weights = 0;
+  int64_t kv = 0;       ///< keys and values of the canvas
+  int64_t buffers = 0;  ///< of a pass over it
+
+  int64_t total() const { return weights + kv + buffers; }
+};
+
+/// What a run over `canvas` tokens will take. Opens the files, reads no weights; a model without weights is
+/// taken for a dense one. InputError.
+RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas);
+
+/// SettingError, of `ignore_memory`, where a run cannot fit into the memory that is available now. Its
+/// sentence lists the formats of `weights` that would.
+///   name  of the model, for the sentence
+void check_memory(const std::string& name, const ModelSource& source, const WeightFormats& formats);
+
+}  // namespace lacuna

@@ -1,0 +1,81 @@
+#include "options/assign.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/overloaded.h"
+#include "decode/setting_error.h"
+#include "options/names.h"
+
+namespace lacuna {
+namespace {
+
+std::string text_of(const OptionValue& value) {
+  return std::visit(Overloaded{[](bool flag) { return std::string(flag ? "true" : "false"); },
+                               [](const std::string& text) { return fmt::format("'{}'", text); },
+                               [](auto number) { return fmt::to_string(number); }},
+                    value);
+}
+
+/// Puts a value into a field of GenerationOptions.
+struct Assignment {
+  const std::string field;
+  const OptionValue& value;
+
+  void to(bool& option) const { option = expect<bool>("true or false"); }
+  void to(std::optional<std::string>& option) const { option = expect<std::string>("a text"); }
+  void to(std::vector<std::string>& option) const { option = {expect<std::string>("a text")}; }
+  void to(std::optional<double>& option) const {
+    const auto* whole = std::get_if<int64_t>(&value);
+    option = whole != nullptr ? static_cast<double>(*whole) : expect<double>("a number");
+  }
+  template <typename Integer>
+  requires std::is_integral_v<Integer>
+  void to(std::optional<Integer>& option) const {
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+    const auto number = expect<int64_t>("a whole number");
+    if (number < 0 || static_cast<uint64_t>(number) > kMost) refuse(fmt::format("0 to {}", kMost));
+    option = static_cast<Integer>(number);
+  }
+
+ private:
+  template <typename T>
+  T expect(const char* expected) const {
+    const auto* given = std::get_if<T>(&value);
+    if (given == nullptr) refuse(expected);
+    return *given;
+  }
+  [[noreturn]] void refuse(const std::string& expected) const {
+    const std::string text = text_of(value);
+    throw SettingError(
+        {field, text, expected, fmt::format("`{}` is {}; expected {}", field, text, expected)});
+  }
+};
+
+}  // namespace
+
+void assign_option(GenerationOptions& options, std::string_view name, const OptionValue& value) {
+  const std::string_view wanted = setting_named(name);
+  if (wanted.empty()) {
+    const std::string field = with_underscores(name);
+    throw SettingError(
+        {field, "", "",
+         fmt::format("`{}` is no setting; docs/reference/flags.md lists them under \"Generation\"", field)});
+  }
+  visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
+    if (own == wanted) Assignment{with_underscores(own), value}.to(field);
+  });
+}
+
+GenerationOptions generation_options(const Options& values) {
+  GenerationOptions options;
+  for (const auto& [name, value] : values) assign_option(options, name, value);
+  return options;
+}
+
+}  // namespace lacuna
