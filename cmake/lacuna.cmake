@@ -18,15 +18,19 @@ if(LACUNA_SANITIZE)
   endif()
 endif()
 
-# lacuna_module(<name> [USES <module>...] [LIBRARIES <target>...])
+# lacuna_module(<name> [USES <module>...] [LIBRARIES <target>...] [EXCLUDE <pattern of files that have a target of their own>])
 #
 # A static library from src/<name>/**.cpp. Its headers are included as "<name>/file.h", and only by modules
 # that name it under USES: each module's include root is a folder that holds one link, to that module alone, and
 # a file that includes a module which only its neighbours name is refused here.
 function(lacuna_module name)
-  cmake_parse_arguments(ARG "" "" "USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "USES;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${lacuna_SOURCE_DIR}/src/${name}/*.cpp)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${lacuna_SOURCE_DIR}/src/${name}/*.h)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
+    list(FILTER headers EXCLUDE REGEX ${ARG_EXCLUDE})
+  endif()
   foreach(file IN LISTS sources headers)
     file(STRINGS ${file} includes REGEX "^#include \"[a-z]+/")
     foreach(include IN LISTS includes)

@@ -17,15 +17,6 @@ constexpr std::array<std::string_view, kRegions> kRegionNames = {
 
 }  // namespace
 
-PassTimes& operator+=(PassTimes& sum, const PassTimes& more) {
-  for (const auto part :
-       {&PassTimes::qkv, &PassTimes::attention, &PassTimes::selection, &PassTimes::output, &PassTimes::ffn,
-        &PassTimes::norms, &PassTimes::head, &PassTimes::draws, &PassTimes::other}) {
-    sum.*part += more.*part;
-  }
-  return sum;
-}
-
 std::string_view name_of(Region region) {
   return kRegionNames[static_cast<size_t>(region)];
 }

@@ -45,8 +45,6 @@ void expect_blocks(const ModelConfig& config);
 /// InputError unless the decoder has an uncached plan to compare its passes with.
 void expect_uncached_plan(const Decoder& decoder);
 
-PassTimes& operator+=(PassTimes& sum, const PassTimes& more);
-
 // One decoder, pass by pass.
 
 struct FollowedPass {

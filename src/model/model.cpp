@@ -748,14 +748,15 @@ PassResult Model::forward(const KernelContext& context, const StepPlan& plan,
 }
 
 FollowUpResult Model::follow_up(const KernelContext& context, const StepPlan& plan, const FollowUp& wanted,
-                                std::span<OutputCache* const> outputs, Workspace& workspace) const {
+                                std::span<OutputCache* const> outputs, Workspace& workspace,
+                                bool remembers) const {
   expects(wanted.probes.empty() || !outputs.empty(), "follow_up: probes need remembered outputs");
   workspace.further_samples.resize(wanted.logits.size());
   workspace.drifts.resize(wanted.probes.size());
   Pass pass(*this, context, plan, {}, workspace);
   pass.draw_all(wanted.logits, workspace.further_samples);
   pass.compare(wanted.probes, outputs, workspace.drifts);
-  if (!outputs.empty()) pass.remember(outputs);
+  if (remembers && !outputs.empty()) pass.remember(outputs);
   return {workspace.further_samples, workspace.drifts};
 }
 
@@ -766,6 +767,17 @@ void Model::forward_logits(const KernelContext& context, const StepPlan& plan,
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
   pass.for_each_logits(plan.logits, [&](size_t first, Matrix<float> logits) {
+    for (int64_t i = 0; i < logits.rows; ++i) {
+      std::copy_n(logits.row(i), config_.vocab_size, out.row(static_cast<int64_t>(first) + i));
+    }
+  });
+}
+
+void Model::read_logits(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> wanted,
+                        Workspace& workspace, Matrix<float> out) const {
+  expects(out.rows == static_cast<int64_t>(wanted.size()) && out.cols == config_.vocab_size,
+          "read_logits: out is rows by vocabulary");
+  Pass(*this, context, plan, {}, workspace).for_each_logits(wanted, [&](size_t first, Matrix<float> logits) {
     for (int64_t i = 0; i < logits.rows; ++i) {
       std::copy_n(logits.row(i), config_.vocab_size, out.row(static_cast<int64_t>(first) + i));
     }

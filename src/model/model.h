@@ -18,27 +18,12 @@
 #include "model/drift.h"
 #include "model/parameters.h"
 #include "model/pass_result.h"
+#include "model/pass_times.h"
 #include "model/plan.h"
 #include "model/router.h"
 #include "model/sampling.h"
 
 namespace lacuna {
-
-/// Where a pass spent its time, in seconds. Packing rows counts with the product that reads them, or, where
-/// norms and activations are computed on the way, with those.
-struct PassTimes {
-  double qkv = 0;        ///< products
-  double attention = 0;  ///< scores, softmax and weighted values
-  double selection = 0;  ///< sparse attention: choosing cells and bringing them side by side
-  double output = 0;     ///< product after attention
-  double ffn = 0;        ///< products, and the router of a layer of experts
-  double norms = 0;      ///< before attention and feed-forward layers, with packing unless experts follow
-  double head = 0;       ///< final norm and product with the vocabulary
-  double draws = 0;      ///< from logits to tokens
-  double other = 0;      ///< embedding, q/k norms, RoPE, K/V writes, activations with packing, residuals
-  double products() const { return qkv + output + ffn; }
-  double total() const { return products() + attention + selection + norms + head + draws + other; }
-};
 
 /// Memory of forward passes, grown when a larger plan comes and kept. One pass at a time may use it.
 struct Workspace {
@@ -119,14 +104,21 @@ class Model {
   /// Right after forward() of the same plan in the same workspace: samples more tokens from its rows and
   /// compares rows with what `outputs` remember of earlier passes. Then remembers every row of the pass at
   /// its cell, except rows of which the plan wants K/V alone.
-  ///   outputs  one per sequence that the plan names, nullptr where nothing is compared or remembered; or
+  ///   outputs    one per sequence that the plan names, nullptr where nothing is compared or remembered; or
   ///   empty
+  ///   remembers  false: rows are compared only
   FollowUpResult follow_up(const KernelContext& context, const StepPlan& plan, const FollowUp& wanted,
-                           std::span<OutputCache* const> outputs, Workspace& workspace) const;
+                           std::span<OutputCache* const> outputs, Workspace& workspace,
+                           bool remembers = true) const;
 
   /// The same pass, but hands out raw logits: out [plan.logits.size(), vocab_size] f32.
   void forward_logits(const KernelContext& context, const StepPlan& plan, std::span<KvCache* const> caches,
                       Workspace& workspace, Matrix<float> out) const;
+
+  /// Right after forward() of the same plan in the same workspace: raw logits of its rows, guidance applied.
+  ///   out  [wanted.size(), vocab_size] f32
+  void read_logits(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> wanted,
+                   Workspace& workspace, Matrix<float> out) const;
 
   /// Compares the posteriors of rows of outputs: now[i] with before[i], as OutputCache keeps them.
   void compare_outputs(const KernelContext& context, ConstMatrix<float> now, ConstMatrix<float> before,

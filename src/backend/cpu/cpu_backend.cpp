@@ -1,0 +1,234 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "cache/kv_cache.h"
+#include "cache/output_cache.h"
+
+namespace lacuna {
+namespace {
+
+/// Bytes that the sequences of a pool take. Each holds a share of it, so that the pool may go first.
+using ByteCount = std::shared_ptr<int64_t>;
+
+class CpuSequence final : public KvSequence {
+ public:
+  CpuSequence(const Model& model, const SequenceShape& shape, ByteCount count, int64_t bytes)
+      : KvSequence(shape),
+        cache_(model.make_cache(shape.num_cells)),
+        count_(std::move(count)),
+        bytes_(bytes) {
+    if (shape.remembers_outputs) outputs_.emplace(shape.num_cells, model.config().hidden_dim);
+    *count_ += bytes_;
+  }
+  ~CpuSequence() override { *count_ -= bytes_; }
+
+  int32_t sink_cell() const override { return cache_.sink_cell(); }
+
+  void read_cells(int64_t layer, int64_t kv_head, IndexRange cells, Matrix<float> keys,
+                  Matrix<float> values) const override {
+    expects(cells.begin >= 0 && cells.end <= cache_.num_cells(), "read_cells: the cells exist");
+    expects(keys.rows >= cells.size() && values.rows >= cells.size(), "read_cells: there is room");
+    for (int32_t cell = cells.begin; cell < cells.end; ++cell) {
+      const int64_t row = cell - cells.begin;
+      cache_.read(layer, cell, kv_head, keys.row(row), values.row(row));
+    }
+  }
+
+  void read_outputs(std::span<const int32_t> cells, Matrix<float> out) const override {
+    expects(outputs_.has_value(), "read_outputs: the sequence remembers outputs");
+    expects(out.rows >= std::ssize(cells) && out.cols == outputs_->rows().cols,
+            "read_outputs: there is room");
+    for (size_t i = 0; i < cells.size(); ++i) {
+      expects(cells[i] >= 0 && cells[i] < outputs_->rows().rows, "read_outputs: the cells exist");
+      std::copy_n(outputs_->rows().row(cells[i]), out.cols, out.row(static_cast<int64_t>(i)));
+    }
+  }
+
+  KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
+  /// Null: nothing is remembered.
+  OutputCache* outputs() { return outputs_ ? &*outputs_ : nullptr; }
+
+ private:
+  KvCache cache_;
+  std::optional<OutputCache> outputs_;
+  ByteCount count_;
+  int64_t bytes_;
+};
+
+CpuSequence& on_this_machine(KvSequence& sequence) {
+  auto* own = dynamic_cast<CpuSequence*>(&sequence);
+  expects(own != nullptr, "a sequence belongs to the backend that made it");
+  return *own;
+}
+
+const CpuSequence& on_this_machine(const KvSequence& sequence) {
+  const auto* own = dynamic_cast<const CpuSequence*>(&sequence);
+  expects(own != nullptr, "a sequence belongs to the backend that made it");
+  return *own;
+}
+
+class CpuPool final : public KvPool {
+ public:
+  CpuPool(std::shared_ptr<const Model> model, int64_t limit) : model_(std::move(model)), limit_(limit) {}
+
+  int64_t bytes_for(const SequenceShape& shape) const override {
+    int64_t bytes = KvCache::bytes_for(model_->kv_shape(), shape.num_cells);
+    if (shape.remembers_outputs) {
+      bytes += shape.num_cells * model_->config().hidden_dim * static_cast<int64_t>(sizeof(float));
+    }
+    return bytes;
+  }
+  int64_t limit() const override { return limit_; }
+  int64_t bytes() const override { return *count_; }
+
+  std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) override {
+    const int64_t needed = bytes_for(shape);
+    if (needed > limit_ - *count_) return nullptr;
+    return std::make_unique<CpuSequence>(*model_, shape, count_, needed);
+  }
+
+  void take_prefix(KvSequence& to, const KvSequence& from, int64_t count) override {
+    on_this_machine(to).cache().copy_first_cells(on_this_machine(from).cache(), count);
+  }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  int64_t limit_;
+  ByteCount count_ = std::make_shared<int64_t>(0);
+};
+
+/// Workspaces that no pass uses just now. A pass that finds none gets a new one, which stays.
+class Workspaces {
+ public:
+  std::unique_ptr<Workspace> take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<Workspace>();
+    std::unique_ptr<Workspace> workspace = std::move(free_.back());
+    free_.pop_back();
+    return workspace;
+  }
+  void give_back(std::unique_ptr<Workspace> workspace) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(workspace));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Workspace>> free_;
+};
+
+class CpuTicket final : public PassTicket {
+ public:
+  CpuTicket(const Model& model, const KernelContext& context, Workspaces& workspaces, const StepPlan& plan,
+            std::span<KvSequence* const> sequences, const PassOptions& options)
+      : model_(model),
+        context_(context),
+        workspaces_(workspaces),
+        plan_(plan),
+        workspace_(workspaces.take()) {
+    for (KvSequence* sequence : sequences) {
+      CpuSequence& own = on_this_machine(*sequence);
+      caches_.push_back(&own.cache());
+      outputs_.push_back(own.outputs());
+      remembers_ = remembers_ || own.outputs() != nullptr;
+    }
+    if (options.observe_attention) observe(options.observe_attention);
+    result_ = model_.forward(context_, plan_, caches_, *workspace_);
+    workspace_->attention_probe = {};
+    times_ += workspace_->times;
+  }
+  ~CpuTicket() override { workspaces_.give_back(std::move(workspace_)); }
+
+  const PassResult& wait() override { return result_; }
+
+  FollowUpResult follow_up(const FollowUp& wanted) override {
+    const FollowUpResult result =
+        model_.follow_up(context_, plan_, wanted, remembered_outputs(), *workspace_, /*remembers=*/false);
+    times_ += workspace_->times;
+    return result;
+  }
+
+  void remember_outputs() override {
+    if (!remembers_) return;
+    model_.follow_up(context_, plan_, {}, outputs_, *workspace_);
+    times_ += workspace_->times;
+  }
+
+  void read_logits(std::span<const LogitRow> wanted, Matrix<float> out) override {
+    model_.read_logits(context_, plan_, wanted, *workspace_, out);
+    times_ += workspace_->times;
+  }
+
+  PassTimes times() const override { return times_; }
+
+ private:
+  std::span<OutputCache* const> remembered_outputs() const {
+    return remembers_ ? std::span<OutputCache* const>(outputs_) : std::span<OutputCache* const>();
+  }
+
+  void observe(const std::function<void(const ObservedAttention&)>& observer) {
+    workspace_->attention_probe = [observer, &layer = workspace_->layer](const AttentionRow& seen) {
+      observer({layer, seen.row, seen.head, seen.query, seen.tile_runs, seen.weights, seen.sum});
+    };
+  }
+
+  const Model& model_;
+  const KernelContext& context_;
+  Workspaces& workspaces_;
+  const StepPlan& plan_;
+  std::unique_ptr<Workspace> workspace_;
+  std::vector<KvCache*> caches_;
+  std::vector<OutputCache*> outputs_;
+  bool remembers_ = false;
+  PassResult result_;
+  PassTimes times_;
+};
+
+class CpuModel final : public BackendModel {
+ public:
+  CpuModel(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads)
+      : model_(std::move(model)), context_{kernels, threads} {}
+
+  const ModelConfig& config() const override { return model_->config(); }
+  std::string_view device() const override { return context_.kernels.name; }
+  DType dtype() const override { return model_->dtype(); }
+  int64_t weight_bytes() const override { return model_->weight_bytes(); }
+  ModelBytes bytes_of_passes() const override { return model_->bytes_of_passes(); }
+
+  std::unique_ptr<KvPool> make_pool(int64_t limit) const override {
+    return std::make_unique<CpuPool>(model_, limit);
+  }
+
+  std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences,
+                                     const PassOptions& options) const override {
+    return std::make_unique<CpuTicket>(*model_, context_, workspaces_, plan, sequences, options);
+  }
+
+  void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
+                       std::span<Drift> drifts) const override {
+    std::unique_ptr<Workspace> workspace = workspaces_.take();
+    model_->compare_outputs(context_, now, before, *workspace, drifts);
+    workspaces_.give_back(std::move(workspace));
+  }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  KernelContext context_;
+  mutable Workspaces workspaces_;
+};
+
+}  // namespace
+
+std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model, const KernelTable& kernels,
+                                           ThreadPool& threads) {
+  return std::make_shared<const CpuModel>(std::move(model), kernels, threads);
+}
+
+}  // namespace lacuna

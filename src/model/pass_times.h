@@ -1,0 +1,31 @@
+// Where the time of a pass goes.
+#pragma once
+
+namespace lacuna {
+
+/// Where a pass spent its time, in seconds. Packing rows counts with the product that reads them, or, where
+/// norms and activations are computed on the way, with those.
+struct PassTimes {
+  double qkv = 0;        ///< products
+  double attention = 0;  ///< scores, softmax and weighted values
+  double selection = 0;  ///< sparse attention: choosing cells and bringing them side by side
+  double output = 0;     ///< product after attention
+  double ffn = 0;        ///< products, and the router of a layer of experts
+  double norms = 0;      ///< before attention and feed-forward layers, with packing unless experts follow
+  double head = 0;       ///< final norm and product with the vocabulary
+  double draws = 0;      ///< from logits to tokens
+  double other = 0;      ///< embedding, q/k norms, RoPE, K/V writes, activations with packing, residuals
+  double products() const { return qkv + output + ffn; }
+  double total() const { return products() + attention + selection + norms + head + draws + other; }
+};
+
+inline PassTimes& operator+=(PassTimes& sum, const PassTimes& more) {
+  for (const auto part :
+       {&PassTimes::qkv, &PassTimes::attention, &PassTimes::selection, &PassTimes::output, &PassTimes::ffn,
+        &PassTimes::norms, &PassTimes::head, &PassTimes::draws, &PassTimes::other}) {
+    sum.*part += more.*part;
+  }
+  return sum;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,205 @@
+// The interface to backends, on this machine and on a device that shows nothing of what it holds.
+#include "backend/backend.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/fake_device.h"
+#include "base/error.h"
+#include "model/tiny_models.h"
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int32_t kTokens = 40;
+
+class Backend : public testing::Test {
+ protected:
+  StepPlan plan(uint64_t seed) const {
+    StepPlan made = canvas_plan(random_tokens(seed, kTokens, config_.vocab_size - 10), own_rows_of(config_));
+    made.measures_kv_drift = true;
+    return made;
+  }
+  std::unique_ptr<KvSequence> sequence(KvPool& pool, bool remembers_outputs = false) const {
+    return pool.make_sequence({kTokens, remembers_outputs});
+  }
+  std::vector<RowStatistics> samples_of(const BackendModel& model, KvSequence& sequence,
+                                        const StepPlan& plan) const {
+    KvSequence* sequences[] = {&sequence};
+    const std::unique_ptr<PassTicket> ticket = model.submit(plan, sequences);
+    const auto samples = ticket->wait().samples;
+    return {samples.begin(), samples.end()};
+  }
+
+  ModelConfig config_ = tiny_configs()[0];
+  ThreadPool threads_{1};
+  std::shared_ptr<const Model> weights_ = tiny_model(config_);
+  std::shared_ptr<const BackendModel> cpu_ = on_cpu(weights_, default_table(), threads_);
+};
+
+TEST_F(Backend, GivesThePassOfTheModel) {
+  const StepPlan canvas = plan(1);
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool();
+  const std::unique_ptr<KvSequence> cells = sequence(*pool);
+  KvSequence* sequences[] = {cells.get()};
+  const std::unique_ptr<PassTicket> ticket = cpu_->submit(canvas, sequences);
+  const PassResult& result = ticket->wait();
+
+  Runner runner(weights_, default_table(), 1);
+  EXPECT_EQ(std::vector(result.samples.begin(), result.samples.end()), runner.draws(canvas));
+  EXPECT_EQ(std::ssize(result.kv_drift), 2 * kTokens * config_.num_layers);
+  std::vector<float> logits(canvas.logits.size() * static_cast<size_t>(config_.vocab_size));
+  ticket->read_logits(canvas.logits, {logits.data(), kTokens, config_.vocab_size});
+  EXPECT_EQ(logits, runner.logits(canvas));
+  EXPECT_GT(ticket->times().total(), 0);
+}
+
+TEST_F(Backend, KeepsTicketsApart) {
+  const StepPlan a = plan(1);
+  const StepPlan b = plan(2);
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool();
+  const std::unique_ptr<KvSequence> of_a = sequence(*pool);
+  const std::unique_ptr<KvSequence> of_b = sequence(*pool);
+  KvSequence* first[] = {of_a.get()};
+  KvSequence* second[] = {of_b.get()};
+  const std::unique_ptr<PassTicket> ticket_a = cpu_->submit(a, first);
+  const std::unique_ptr<PassTicket> ticket_b = cpu_->submit(b, second);
+  ticket_b->follow_up({b.logits});
+  Runner runner(weights_, default_table(), 1);
+  const auto follow_up = ticket_a->follow_up({a.logits}).samples;
+  EXPECT_EQ(std::vector(follow_up.begin(), follow_up.end()), runner.draws(a));
+  EXPECT_EQ(std::vector(ticket_b->wait().samples.begin(), ticket_b->wait().samples.end()), runner.draws(b));
+}
+
+TEST_F(Backend, ComparesRowsWithWhatTheirSequenceRemembers) {
+  StepPlan now = plan(1);
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool();
+  const std::unique_ptr<KvSequence> cells = sequence(*pool, /*remembers_outputs=*/true);
+  KvSequence* sequences[] = {cells.get()};
+  {
+    const std::unique_ptr<PassTicket> ticket = cpu_->submit(now, sequences);
+    ticket->wait();
+    ticket->remember_outputs();
+  }
+  const std::vector<DriftProbe> probes = {{.row = 3, .cell = 3}};
+  const std::unique_ptr<PassTicket> same = cpu_->submit(now, sequences);
+  same->wait();
+  EXPECT_EQ(same->follow_up({{}, probes}).drifts.front().kl, 0);
+
+  StepPlan other = now;
+  other.tokens[5] = other.tokens[5] == 1 ? 2 : 1;
+  const std::unique_ptr<PassTicket> changed = cpu_->submit(other, sequences);
+  changed->wait();
+  const Drift drift = changed->follow_up({{}, probes}).drifts.front();
+  EXPECT_GT(drift.kl, 0);
+  EXPECT_EQ(changed->follow_up({{}, probes}).drifts.front().kl, drift.kl);  // nothing was remembered
+  std::vector<float> before(static_cast<size_t>(config_.hidden_dim)), after(before.size());
+  const std::vector<int32_t> cell = {3};
+  cells->read_outputs(cell, {before.data(), 1, config_.hidden_dim});
+  changed->remember_outputs();
+  cells->read_outputs(cell, {after.data(), 1, config_.hidden_dim});
+  EXPECT_EQ(changed->follow_up({{}, probes}).drifts.front().kl, 0);
+  Drift of_host;
+  cpu_->compare_outputs({after.data(), 1, config_.hidden_dim}, {before.data(), 1, config_.hidden_dim},
+                        {&of_host, 1});
+  EXPECT_EQ(of_host.kl, drift.kl);
+}
+
+TEST_F(Backend, MakesNoSequenceBeyondTheLimitOfItsPool) {
+  const int64_t each = cpu_->make_pool()->bytes_for({kTokens});
+  EXPECT_GT(cpu_->make_pool()->bytes_for({kTokens, true}), each);
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool(2 * each);
+  std::unique_ptr<KvSequence> a = sequence(*pool);
+  const std::unique_ptr<KvSequence> b = sequence(*pool);
+  EXPECT_NE(b, nullptr);
+  EXPECT_EQ(pool->bytes(), 2 * each);
+  EXPECT_EQ(sequence(*pool), nullptr);
+  a.reset();
+  EXPECT_EQ(pool->bytes(), each);
+  EXPECT_NE(sequence(*pool), nullptr);
+}
+
+TEST_F(Backend, TakesAPrefixOverWithAllItsBits) {
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool();
+  const std::unique_ptr<KvSequence> from = sequence(*pool);
+  const std::unique_ptr<KvSequence> to = sequence(*pool);
+  samples_of(*cpu_, *from, plan(1));
+  pool->take_prefix(*to, *from, kCellTile);
+  const auto content = [&](const KvSequence& sequence, IndexRange cells) {
+    std::vector<float> keys(static_cast<size_t>(cells.size() * config_.head_dim)), values(keys.size());
+    sequence.read_cells(1, 0, cells, {keys.data(), cells.size(), config_.head_dim},
+                        {values.data(), cells.size(), config_.head_dim});
+    keys.insert(keys.end(), values.begin(), values.end());
+    return keys;
+  };
+  EXPECT_EQ(content(*to, {0, 32}), content(*from, {0, 32}));
+  EXPECT_NE(content(*to, {32, 40}), content(*from, {32, 40}));
+}
+
+TEST_F(Backend, ShowsTheAttentionOfEveryLayer) {
+  const StepPlan canvas = plan(1);
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool();
+  const std::unique_ptr<KvSequence> cells = sequence(*pool);
+  KvSequence* sequences[] = {cells.get()};
+  std::vector<int64_t> rows_of_layer(static_cast<size_t>(config_.num_layers));
+  PassOptions options;
+  options.observe_attention = [&](const ObservedAttention& seen) {
+    ++rows_of_layer.at(static_cast<size_t>(seen.layer));
+    EXPECT_GT(seen.sum, 0);
+  };
+  cpu_->submit(canvas, sequences, options)->wait();
+  EXPECT_THAT(rows_of_layer, testing::Each(kTokens * config_.num_heads));
+  rows_of_layer.assign(rows_of_layer.size(), 0);
+  cpu_->submit(canvas, sequences)->wait();  // an observer sees its own pass only
+  EXPECT_THAT(rows_of_layer, testing::Each(0));
+}
+
+// The device that tests of the engine run on.
+
+TEST_F(Backend, OfTestsComputesPassesWhenSomebodyWaits) {
+  const FakeDevice device(cpu_);
+  const std::unique_ptr<KvPool> pool = device.make_pool(KvPool::kNoLimit);
+  const std::unique_ptr<KvSequence> one = sequence(*pool);
+  const std::unique_ptr<KvSequence> two = sequence(*pool);
+  KvSequence* first[] = {one.get()};
+  KvSequence* second[] = {two.get()};
+  const StepPlan a = plan(1);
+  const StepPlan b = plan(2);
+  const std::unique_ptr<PassTicket> earlier = device.submit(a, first);
+  const std::unique_ptr<PassTicket> apart = device.submit(b, second);
+  const std::unique_ptr<PassTicket> later = device.submit(b, first);
+  EXPECT_EQ(device.num_pending(), 3U);
+  apart->wait();
+  EXPECT_THAT(device.computed(), ElementsAre(1));
+  later->wait();
+  EXPECT_THAT(device.computed(), ElementsAre(1, 0, 2));
+}
+
+TEST_F(Backend, OfTestsPoisonsWhatNobodyMayRead) {
+  const FakeDevice device(cpu_);
+  const std::unique_ptr<KvPool> pool = device.make_pool(KvPool::kNoLimit);
+  const std::unique_ptr<KvSequence> cells = sequence(*pool);
+  KvSequence* sequences[] = {cells.get()};
+  const StepPlan canvas = plan(1);
+  std::unique_ptr<PassTicket> ticket = device.submit(canvas, sequences);
+  const PassResult result = ticket->wait();
+  const FollowUpResult rest = ticket->follow_up({canvas.logits});
+  EXPECT_TRUE(result.samples[0].is_finite);
+  EXPECT_EQ(rest.samples[0], result.samples[0]);
+  ticket->follow_up({canvas.logits});
+  EXPECT_FALSE(rest.samples[0].is_finite);
+  ticket.reset();
+  EXPECT_EQ(result.samples[0].token, -1);
+
+  std::vector<float> row(static_cast<size_t>(config_.head_dim));
+  const Matrix<float> out(row.data(), 1, config_.head_dim);
+  EXPECT_THROW(cells->read_cells(0, 0, {0, 1}, out, out), InputError);
+}
+
+}  // namespace
+}  // namespace lacuna
