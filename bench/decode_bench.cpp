@@ -7,13 +7,12 @@
 #include <tuple>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/rng.h"
 #include "bench/timing.h"
-#include "cache/kv_cache.h"
-#include "cache/output_cache.h"
-#include "options/choose.h"
 #include "engine/pass_loop.h"
 #include "model/cost.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -25,10 +24,9 @@ using PassKind = std::tuple<ModelRole, int32_t, size_t>;
 struct RecordedPass {
   ModelRole role = ModelRole::kMain;
   StepPlan plan;
-  std::vector<KvCache*> caches;
+  std::vector<KvSequence*> sequences;
   std::vector<LogitRow> further;
   std::vector<DriftProbe> probes;
-  std::vector<OutputCache*> outputs;  // empty: no hidden states are kept
 };
 
 /// One request with synthetic posteriors.
@@ -99,7 +97,7 @@ class Simulation {
 };
 
 /// Records passes instead of computing them, and answers with the synthetic posteriors of their requests.
-class Recorder final : public PassRunner {
+class Recorder {
  public:
   ///   request_of_sequence  of the pass that comes next
   void begin(ModelRole role, std::vector<Simulation*> request_of_sequence) {
@@ -109,9 +107,9 @@ class Recorder final : public PassRunner {
   }
   RecordedPass& pass() { return pass_; }
 
-  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
+  std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences) {
     pass_.plan = plan;
-    pass_.caches.assign(caches.begin(), caches.end());
+    pass_.sequences.assign(sequences.begin(), sequences.end());
     request_of_row_.resize(plan.tokens.size());
     for (const RowGroup& group : plan.groups) {
       Simulation* request = request_of_sequence_[static_cast<size_t>(group.sequence)];
@@ -121,22 +119,41 @@ class Recorder final : public PassRunner {
         if (pass_.role == ModelRole::kMain) request->count_read(plan.positions[index], plan.tokens[index]);
       }
     }
-    sample(plan.logits);
-    kv_drift_.assign(plan.measures_kv_drift ? plan.tokens.size() : 0, 0);
-    return {samples_, kv_drift_};
+    return std::make_unique<Ticket>(*this);
   }
 
-  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
+ private:
+  /// What the simulations say.
+  class Ticket final : public PassTicket {
+   public:
+    explicit Ticket(Recorder& recorder) : recorder_(recorder) {
+      const StepPlan& plan = recorder.pass_.plan;
+      recorder.sample(plan.logits);
+      recorder.kv_drift_.assign(plan.measures_kv_drift ? plan.tokens.size() : 0, 0);
+      result_ = {recorder.samples_, recorder.kv_drift_};
+    }
+    const PassResult& wait() override { return result_; }
+    FollowUpResult follow_up(const FollowUp& wanted) override { return recorder_.follow_up(wanted); }
+    void remember_outputs() override {}
+    void read_logits(std::span<const LogitRow> /*wanted*/, Matrix<float> /*out*/) override {
+      expects(false, "a pass that was not computed has no logits");
+    }
+    PassTimes times() const override { return {}; }
+
+   private:
+    Recorder& recorder_;
+    PassResult result_;
+  };
+
+  FollowUpResult follow_up(const FollowUp& wanted) {
     pass_.further.assign(wanted.logits.begin(), wanted.logits.end());
     pass_.probes.assign(wanted.probes.begin(), wanted.probes.end());
-    pass_.outputs.assign(outputs.begin(), outputs.end());
     sample(wanted.logits);
     drifts_.clear();
     for (const DriftProbe& probe : wanted.probes) drifts_.push_back(request_of(probe.row).drift(probe));
     return {samples_, drifts_};
   }
 
- private:
   Simulation& request_of(int32_t row) { return *request_of_row_[static_cast<size_t>(row)]; }
 
   void sample(std::span<const LogitRow> wanted) {
@@ -151,17 +168,16 @@ class Recorder final : public PassRunner {
   std::vector<Drift> drifts_;
 };
 
-struct Stores {
-  std::vector<KvCache> caches;
-  std::vector<OutputCache> outputs;
-};
-
 /// A run of a batch of equal requests, of which selected passes are kept.
 class Run {
  public:
-  Run(const Model& model, const Model* guide, const GenerationOptions& generation,
+  Run(const BackendModel& model, const BackendModel* guide, const GenerationOptions& generation,
       const DecodeBenchOptions& options)
-      : models_{&model, guide}, generation_(generation), options_(options) {}
+      : models_{&model, guide}, generation_(generation), options_(options) {
+    for (size_t role = 0; role < 2; ++role) {
+      if (models_[role] != nullptr) pools_[role] = models_[role]->make_pool();
+    }
+  }
 
   /// Counts passes and costs, and keeps those that `keeps` names.
   template <typename Keeps>
@@ -172,7 +188,7 @@ class Run {
       active = false;
       for (const ModelRole role : {ModelRole::kMain, ModelRole::kGuide}) {
         const bool is_main = role == ModelRole::kMain;
-        Stores& stores = stores_[static_cast<size_t>(role)];
+        const auto& sequences = sequences_[static_cast<size_t>(role)];
         std::vector<PassMember> members;
         std::vector<Simulation*> request_of_sequence;
         size_t sequence = 0;
@@ -184,15 +200,14 @@ class Run {
           if (decoder.done() || decoder.role() != role) continue;
           PassMember& member = members.emplace_back();
           member.decoder = &decoder;
-          member.caches = std::span(stores.caches).subspan(first, count);
-          if (is_main && decoder.remembers_outputs()) {
-            member.outputs = std::span(stores.outputs).subspan(first, count);
-          }
+          member.sequences = std::span(sequences).subspan(first, count);
           request_of_sequence.insert(request_of_sequence.end(), count, &request);
         }
         if (members.empty()) continue;
         recorder_.begin(role, std::move(request_of_sequence));
-        loop_.make_pass(recorder_, members);
+        loop_.make_pass([&](const StepPlan& plan,
+                            std::span<KvSequence* const> of_pass) { return recorder_.submit(plan, of_pass); },
+                        members);
         RecordedPass& pass = recorder_.pass();
         active = true;
         count(pass);
@@ -205,17 +220,15 @@ class Run {
   }
 
   /// Computes a kept pass and times it.
-  double compute(const KernelContext& context, size_t index) {
+  double compute(size_t index) {
     const RecordedPass& pass = kept_[index];
-    const auto which = static_cast<size_t>(pass.role);
-    const Model& model = *models_[which];
-    Workspace& workspace = workspaces_[which];
+    const BackendModel& model = *models_[static_cast<size_t>(pass.role)];
     const Stopwatch clock;
-    model.forward(context, pass.plan, pass.caches, workspace);
+    const std::unique_ptr<PassTicket> ticket = model.submit(pass.plan, pass.sequences);
+    ticket->wait();
     const FollowUp follow_up{pass.further, pass.probes};
-    if (!follow_up.empty() || !pass.outputs.empty()) {
-      model.follow_up(context, pass.plan, follow_up, pass.outputs, workspace);
-    }
+    if (!follow_up.empty()) ticket->follow_up(follow_up);
+    ticket->remember_outputs();
     return clock.seconds();
   }
 
@@ -229,7 +242,7 @@ class Run {
   std::vector<Simulation> start() {
     const ModelConfig& config = models_[0]->config();
     std::vector<Simulation> batch;
-    for (auto& store : stores_) store = {};
+    for (auto& sequences : sequences_) sequences.clear();
     for (int32_t i = 0; i < options_.batch; ++i) {
       const std::vector<TokenId> prompt(static_cast<size_t>(options_.prompt_length), 1);
       DecoderContext context;
@@ -239,11 +252,11 @@ class Run {
       }
       std::unique_ptr<Decoder> decoder = make_decoder(config, generation_, prompt, context);
       for (int32_t s = 0; s < decoder->num_sequences(); ++s) {
-        stores_[0].caches.push_back(models_[0]->make_cache(decoder->num_cells()));
-        stores_[0].outputs.emplace_back(decoder->num_cells(), config.hidden_dim);
+        sequences_[0].push_back(
+            pools_[0]->make_sequence({decoder->num_cells(), decoder->remembers_outputs()}));
       }
       if (models_[1] != nullptr) {
-        stores_[1].caches.push_back(models_[1]->make_cache(decoder->num_guide_cells()));
+        sequences_[1].push_back(pools_[1]->make_sequence({decoder->num_guide_cells()}));
       }
       batch.emplace_back(std::move(decoder), config, options_, static_cast<uint64_t>(i));
     }
@@ -251,7 +264,7 @@ class Run {
   }
 
   void count(const RecordedPass& pass) {
-    const Model& model = *models_[static_cast<size_t>(pass.role)];
+    const BackendModel& model = *models_[static_cast<size_t>(pass.role)];
     PassWork work = work_of(pass.plan);
     work.logit_rows += logit_rows_of(pass.probes) + static_cast<double>(pass.further.size());
     const StepCost cost = lacuna::cost(model.config(), model.bytes_of_passes(), work);
@@ -261,14 +274,14 @@ class Run {
     timing_.flops += cost.flops();
   }
 
-  const Model* models_[2];  // by ModelRole
+  const BackendModel* models_[2];     // by ModelRole
+  std::unique_ptr<KvPool> pools_[2];  // likewise
   GenerationOptions generation_;
   const DecodeBenchOptions& options_;
   DecodeTiming timing_;
   std::vector<PassKind> kinds_;
   std::vector<RecordedPass> kept_;
-  Stores stores_[2];  // by ModelRole
-  Workspace workspaces_[2];
+  std::vector<std::unique_ptr<KvSequence>> sequences_[2];  // by ModelRole
   Recorder recorder_;
   PassLoop loop_;
 };
@@ -306,12 +319,12 @@ std::vector<double> record(Run& run, int32_t wanted) {
 }
 
 /// Touches weights and all the memory that the largest of the kept passes needs.
-void warm_up(Run& run, const KernelContext& context) {
+void warm_up(Run& run) {
   size_t largest = 0;
   for (size_t i = 0; i < run.num_kept(); ++i) {
     if (run.rows_of_kept(i) > run.rows_of_kept(largest)) largest = i;
   }
-  run.compute(context, largest);
+  run.compute(largest);
 }
 
 /// Weight of each timed pass.
@@ -344,8 +357,7 @@ void DecodeTiming::add_round(std::vector<double> seconds, const std::vector<doub
   pass_seconds.push_back(std::move(seconds));
 }
 
-std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Model* guide,
-                                                   const KernelContext& context,
+std::pair<DecodeTiming, DecodeTiming> bench_decode(const BackendModel& model, const BackendModel* guide,
                                                    const GenerationOptions& generation,
                                                    const DecodeBenchOptions& options) {
   GenerationOptions plain_generation;
@@ -373,14 +385,14 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Mod
   const std::vector<double> plain_weights = record(plain, options.timed_passes);
   const std::vector<double> weights = record(run, options.timed_passes);
 
-  warm_up(plain, context);
-  warm_up(run, context);
+  warm_up(plain);
+  warm_up(run);
   const size_t turns = std::max(plain.num_kept(), run.num_kept());
   for (int32_t round = 0; round < options.repeat; ++round) {
     std::vector<double> plain_seconds, seconds;
     for (size_t i = 0; i < turns; ++i) {
-      if (i < plain.num_kept()) plain_seconds.push_back(plain.compute(context, i));
-      if (i < run.num_kept()) seconds.push_back(run.compute(context, i));
+      if (i < plain.num_kept()) plain_seconds.push_back(plain.compute(i));
+      if (i < run.num_kept()) seconds.push_back(run.compute(i));
     }
     plain.timing().add_round(std::move(plain_seconds), plain_weights);
     run.timing().add_round(std::move(seconds), weights);

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "options/options.h"
-#include "kernels/matmul.h"
-#include "model/model.h"
 
 namespace lacuna {
 
@@ -45,8 +44,7 @@ struct DecodeTiming {
 /// lengths and steps (for a ReFusion model: with the released code's rules); then computes interleaved passes
 /// of both runs. The cost of a pass depends on its plan alone.
 ///   guide  null without one
-std::pair<DecodeTiming, DecodeTiming> bench_decode(const Model& model, const Model* guide,
-                                                   const KernelContext& context,
+std::pair<DecodeTiming, DecodeTiming> bench_decode(const BackendModel& model, const BackendModel* guide,
                                                    const GenerationOptions& generation,
                                                    const DecodeBenchOptions& options);
 

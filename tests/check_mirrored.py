@@ -15,6 +15,7 @@ ELSEWHERE = {
     "backend/cuda/kernels/product_block": "tests/backend/cuda/kernels/product_test.cpp",
     "backend/cuda/runtime_simulated": "tests/backend/cuda/runtime_test.cpp",
     "backend/cuda/simt/*": "tests/backend/cuda/simulator_test.cpp",  # and planted_faults_test.cpp
+    "backend/cpu/cpu_backend": "tests/backend/backend_test.cpp",  # and the tests of a device that shares no memory
     "base/clock": "",  # wraps std::chrono
     "base/overloaded": "",  # wraps std::visit
     "base/token": "",  # one alias
@@ -35,6 +36,7 @@ ELSEWHERE = {
     "cache/output_cache": "tests/model/drift_test.cpp",
     "model/config_keys": "tests/model/config_test.cpp",
     "model/pass_result": "tests/engine/pass_loop_test.cpp",  # a value
+    "model/pass_times": "tests/engine/scheduler_test.cpp",  # a value
     "model/gguf_*": "tests/engine/gguf_test.cpp",
     "model/families/*": "tests/model/families_test.cpp",  # and the golden files
     "model/family_parts": "tests/model/families_test.cpp",
@@ -45,7 +47,7 @@ ELSEWHERE = {
     "model/gidd": "tests/model/families_test.cpp",
     "model/llada*": "tests/model/families_test.cpp",
     "model/qwen": "tests/model/families_test.cpp",
-    "engine/logits_plan": "tests/api/session_test.cpp",  # and tests/reference/check_engine.py
+    "engine/logits": "tests/api/session_test.cpp",  # and tests/reference/check_engine.py
     "engine/weight_options": "tests/cli/cli_test.cpp",
     "options/assign": "tests/api/session_test.cpp",
     "decode/baseline": "tests/engine/baseline_test.cpp",

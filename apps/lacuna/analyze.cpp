@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "commands.h"
-#include "options/choose.h"
 #include "eval/chart.h"
 #include "eval/evaluate.h"
 #include "eval/instruments.h"
@@ -25,6 +24,7 @@
 #include "generation_flags.h"
 #include "loading.h"
 #include "numbers.h"
+#include "options/choose.h"
 #include "progress_bar.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -65,21 +65,21 @@ struct InstrumentCommand {
   const char* name;
   const char* help;
   /// The rows of the report.
-  Json (*measure)(const AnalyzeFlags&, const Model&, const KernelContext&, Requests, const AnalysisProgress&);
+  Json (*measure)(const AnalyzeFlags&, const BackendModel&, ThreadPool&, Requests, const AnalysisProgress&);
   Picture picture;
   bool compares_caches = false;         ///< of uniform diffusion
   bool tries_sparse_attention = false;  ///< of block diffusion
 };
 
 template <auto Analyze>
-Json measure(const AnalyzeFlags& /*flags*/, const Model& model, const KernelContext& context,
-             Requests requests, const AnalysisProgress& progress) {
-  return to_json(Analyze(model, context, requests, progress));
+Json measure(const AnalyzeFlags& /*flags*/, const BackendModel& model, ThreadPool& threads, Requests requests,
+             const AnalysisProgress& progress) {
+  return to_json(Analyze(model, threads, requests, progress));
 }
 
-Json measure_recall(const AnalyzeFlags& flags, const Model& model, const KernelContext& context,
+Json measure_recall(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& threads,
                     Requests requests, const AnalysisProgress& progress) {
-  return to_json(analyze_recall(model, context, requests, flags.recall, progress));
+  return to_json(analyze_recall(model, threads, requests, flags.recall, progress));
 }
 
 const std::vector<InstrumentCommand>& instruments() {
@@ -424,7 +424,7 @@ Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& fla
   before_loading();
   const LoadedModel loaded = load_model(flags, source);
   ProgressBar bar("Analyzing");
-  return instrument.measure(flags, *loaded.model, loaded.context(), requests,
+  return instrument.measure(flags, *loaded.model, loaded.device->threads(), requests,
                             [&](int32_t done) { bar.update(done, static_cast<int64_t>(requests.size())); });
 }
 

@@ -53,7 +53,8 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
   std::map<int32_t, double> yardstick;  // by rows
   for (const int count : flags.by_threads) {
     const auto threads = make_threads(count, flags.pin);
-    for (const StepTiming& timing : bench_steps(*loaded.model, {*loaded.kernels, *threads}, flags.options)) {
+    for (const StepTiming& timing :
+         bench_steps(*loaded.weights, {loaded.device->kernels(), *threads}, flags.options)) {
       const double seconds = timing.median_seconds();
       results.push_back({{"threads", count},
                          {"rows", timing.rows},
@@ -65,7 +66,7 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"bench", "step"},
                                               {"model", flags.model},
-                                              {"isa", loaded.kernels->name},
+                                              {"isa", loaded.model->device()},
                                               {"dtype", name_of(loaded.model->dtype())},
                                               {"canvas", flags.options.canvas},
                                               {"repeat", flags.options.repeat},
@@ -85,12 +86,13 @@ void bench_step(const StepFlags& flags) {
   const ModelSource source = find_model(flags);
   const LoadedModel loaded = load_model(flags, source);
   if (!flags.by_threads.empty()) return bench_scaling(flags, loaded);
-  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, loaded.context(), flags.options));
+  const nlohmann::ordered_json results =
+      to_json(bench_steps(*loaded.weights, loaded.context(), flags.options));
   const nlohmann::ordered_json report{{"bench", "step"},
                                       {"model", flags.model},
-                                      {"isa", loaded.kernels->name},
+                                      {"isa", loaded.model->device()},
                                       {"dtype", name_of(loaded.model->dtype())},
-                                      {"threads", loaded.threads->size()},
+                                      {"threads", loaded.device->threads().size()},
                                       {"canvas", flags.options.canvas},
                                       {"repeat", flags.options.repeat},
                                       {"most_resident_bytes", most_resident_bytes()},

@@ -2,9 +2,9 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "options/parse_policies.h"
 #include "kernels/table.h"
 #include "numbers.h"
+#include "options/parse_policies.h"
 
 namespace lacuna {
 
@@ -38,13 +38,13 @@ nlohmann::ordered_json time_blocks(const BlockTimingFlags& flags) {
   const LoadedModel loaded = load_model(flags, source);
   return {{"bench", "block"},
           {"model", flags.model},
-          {"isa", loaded.kernels->name},
+          {"isa", loaded.model->device()},
           {"dtype", name_of(loaded.model->dtype())},
-          {"threads", loaded.threads->size()},
+          {"threads", loaded.device->threads().size()},
           {"block_length", options.block_length},
           {"steps", options.steps},
           {"repeat", options.repeat},
-          {"results", to_json(bench_blocks(*loaded.model, loaded.context(), options))}};
+          {"results", to_json(bench_blocks(*loaded.weights, loaded.context(), options))}};
 }
 
 }  // namespace lacuna

@@ -97,11 +97,8 @@ class ChatSession {
     opened_->make_decoder(make_chat_request({{"user", "?"}}));
     // One chat as long as the context; what is forgotten of another is only computed again.
     SchedulerLimits limits = own_limits(1);
-    const ModelConfig& config = opened_->config();
     const WeightFormats formats = weight_formats(flags, opened_->source());
-    const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
-                        formats.dtype,     config.kv_sink,      formats.kv_in_codes};
-    limits.prefix_memory = KvCache::bytes_for(shape, config.max_positions);
+    limits.prefix_memory = predict_run_memory(opened_->source(), formats, opened_->config().max_positions).kv;
     session_ = load_session(flags, opened_, limits);
   }
 

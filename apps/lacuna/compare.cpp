@@ -94,7 +94,7 @@ void run_compare(const CompareFlags& flags) {
     settings.push_back({model, sides[i].generation});
   }
   ProgressBar bar("Comparing");
-  const Comparison comparison = compare(settings[0], settings[1], loaded.context(), flags.settings,
+  const Comparison comparison = compare(settings[0], settings[1], flags.settings,
                                         [&](int32_t done) { bar.update(done, flags.settings.samples); });
   bar.clear();
 

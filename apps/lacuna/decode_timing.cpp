@@ -50,14 +50,13 @@ nlohmann::ordered_json time_decode(const DecodeTimingFlags& flags) {
                            flags.options.prompt_length);
   }
   const LoadedModel loaded = load_model(flags, source);
-  const std::shared_ptr<const Model> guide_model = load_guide(flags, guide.get(), loaded);
-  const auto [plain, timing] =
-      bench_decode(*loaded.model, guide_model.get(), loaded.context(), generation, flags.options);
+  const std::shared_ptr<const BackendModel> guide_model = load_guide(flags, guide.get(), loaded);
+  const auto [plain, timing] = bench_decode(*loaded.model, guide_model.get(), generation, flags.options);
   nlohmann::ordered_json report{{"bench", "decode"},
                                 {"model", flags.model},
-                                {"isa", loaded.kernels->name},
+                                {"isa", loaded.model->device()},
                                 {"dtype", name_of(loaded.model->dtype())},
-                                {"threads", loaded.threads->size()},
+                                {"threads", loaded.device->threads().size()},
                                 {"prompt_length", flags.options.prompt_length},
                                 {"batch", flags.options.batch}};
   report.update(to_json(plain, timing));

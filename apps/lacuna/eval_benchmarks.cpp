@@ -30,7 +30,7 @@ Evaluation ask(const EvalCommandFlags& flags, const EvaluationModels& models, st
                const Checker& check, const char* what = "Answering") {
   ProgressBar bar(what);
   const auto count = static_cast<int32_t>(questions.size());
-  return evaluate(models.evaluated(), models.context(), flags.settings, std::move(questions), check,
+  return evaluate(models.evaluated(), flags.settings, std::move(questions), check,
                   [&](int32_t done) { bar.update(done, count); });
 }
 

@@ -104,7 +104,7 @@ void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command) {
   settings.slot_size = generation.slot_size.value_or(settings.slot_size);
   const std::vector<BoundText> texts =
       flags.data.empty() ? task_texts(flags, model) : file_texts(flags, model);
-  const Bound result = bound(*model.model, models.context(), texts, settings);
+  const Bound result = bound(*model.model, texts, settings);
 
   nlohmann::ordered_json json{{"task", kPerplexityTask},
                               {"of", flags.data.empty() ? flags.text_task : flags.data},

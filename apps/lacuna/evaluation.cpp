@@ -78,7 +78,7 @@ Evaluation run_evaluation(const EvalFlags& flags) {
   check_options(find_task(flags.settings.task), flags.settings.task_options);
   const EvaluationModels models(flags);
   ProgressBar bar("Answering");
-  return evaluate(models.evaluated(), models.context(), flags.settings,
+  return evaluate(models.evaluated(), flags.settings,
                   [&](int32_t done) { bar.update(done, flags.settings.samples); });
 }
 

@@ -30,7 +30,6 @@ class EvaluationModels {
 
   /// Views of what this object holds.
   EvaluatedModel evaluated() const;
-  KernelContext context() const { return loaded_.context(); }
 
  private:
   ModelSource source_;
@@ -38,7 +37,7 @@ class EvaluationModels {
   ChatTemplate chat_template_;
   std::unique_ptr<GuideSource> guide_, judge_;
   LoadedModel loaded_;
-  std::shared_ptr<const Model> guide_model_, judge_model_;
+  std::shared_ptr<const BackendModel> guide_model_, judge_model_;
 };
 
 /// Loads the models that the flags name and evaluates, with progress bars. InputError, before the weights are

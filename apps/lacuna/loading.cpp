@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/affinity.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -159,9 +160,9 @@ ModelSource find_model(const ModelFlags& flags) {
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   const Stopwatch clock;
   LoadedModel loaded;
-  loaded.kernels = &default_table();
-  loaded.threads = make_threads(flags.threads, flags.pin);
-  loaded.model = load_weights(flags, source, *loaded.threads);
+  loaded.device = std::make_shared<const CpuDevice>(flags.threads, flags.pin);
+  loaded.weights = load_weights(flags, source, loaded.device->threads());
+  loaded.model = on_cpu(loaded.weights, loaded.device);
   loaded.load_seconds = clock.seconds();
   return loaded;
 }
@@ -193,12 +194,12 @@ std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextMode
   return judge;
 }
 
-std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSource* guide,
-                                        const LoadedModel& main) {
+std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const GuideSource* guide,
+                                               const LoadedModel& main) {
   if (guide == nullptr) return nullptr;
   ModelFlags guide_flags = flags;
   guide_flags.model = guide->model;
-  return load_weights(guide_flags, guide->source, *main.threads);
+  return on_cpu(load_weights(guide_flags, guide->source, main.device->threads()), main.device);
 }
 
 std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const std::string& chat_template,
@@ -222,8 +223,7 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                std::shared_ptr<const OpenedModel> opened,
                                                const SchedulerLimits& limits) {
   const LoadedModel loaded = load_model(flags, opened->source());
-  InferenceSession::Parts parts{loaded.model, load_guide(flags, opened->guide(), loaded), loaded.threads,
-                                loaded.kernels};
+  InferenceSession::Parts parts{loaded.model, load_guide(flags, opened->guide(), loaded)};
   return std::make_unique<InferenceSession>(std::move(opened), std::move(parts), limits);
 }
 

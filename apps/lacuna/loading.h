@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
+#include "backend/cpu/cpu_backend.h"
 #include "base/threads.h"
 #include "engine/inference_session.h"
 #include "engine/weight_options.h"
@@ -55,12 +57,12 @@ ModelSource find_model(const ModelFlags& flags);
 
 /// A model ready to run.
 struct LoadedModel {
-  std::shared_ptr<const Model> model;
-  std::shared_ptr<ThreadPool> threads;
-  const KernelTable* kernels = nullptr;
+  std::shared_ptr<const Model> weights;  ///< on this machine
+  std::shared_ptr<const BackendModel> model;
+  std::shared_ptr<const CpuDevice> device;
   double load_seconds = 0;
 
-  KernelContext context() const { return {*kernels, *threads}; }
+  KernelContext context() const { return device->context(); }
 };
 
 /// What the flags ask weights and K/V to be kept as. Throws InputError where they contradict each other.
@@ -81,8 +83,8 @@ std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const Tex
 /// --judge: reads what `main` wrote, so both must number their tokens alike. Null where `model` is empty.
 std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main);
 /// A guide's weights, or a judge's. Null where `guide` is.
-std::shared_ptr<const Model> load_guide(const ModelFlags& flags, const GuideSource* guide,
-                                        const LoadedModel& main);
+std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const GuideSource* guide,
+                                               const LoadedModel& main);
 
 /// The model that the flags name and its guide, before their weights are read.
 ///   chat_template  --chat-template; empty: the checkpoint's     raw  none, unless that flag names one

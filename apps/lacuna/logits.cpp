@@ -1,3 +1,5 @@
+#include "engine/logits.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "commands.h"
-#include "engine/logits_plan.h"
 #include "input.h"
 #include "loading.h"
 
@@ -115,17 +116,12 @@ void run_logits(const LogitsFlags& flags) {
   const ModelConfig& config = source.config;
   const LogitsRequest request = read_request(flags.request, config);
   const LoadedModel loaded = load_model(flags, source);
-  const Model& model = *loaded.model;
-
-  const auto rows = static_cast<int32_t>(request.tokens.size());
   const StepPlan plan =
       logits_plan(config, request.tokens, request.positions, {request.block_length, request.clean_prefix});
-  KvCache cache = model.make_cache(rows);
-  KvCache* caches[] = {&cache};
-  Workspace workspace;
+  const int64_t rows = plan.num_rows();
   Buffer<float> memory(rows * config.vocab_size);
   const Matrix<float> logits(memory.data(), rows, config.vocab_size);
-  model.forward_logits(loaded.context(), plan, caches, workspace, logits);
+  compute_logits(*loaded.model, plan, logits);
   write_npy(flags.out, logits);
 }
 

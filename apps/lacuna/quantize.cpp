@@ -12,7 +12,7 @@
 #include "base/gguf.h"
 #include "base/rng.h"
 #include "commands.h"
-#include "engine/logits_plan.h"
+#include "engine/logits.h"
 #include "loading.h"
 #include "model/families.h"
 #include "numbers.h"
@@ -143,14 +143,10 @@ std::vector<TokenId> seeded_prompt(const ModelConfig& config, uint64_t seed, int
 /// [tokens, vocabulary], every row seeing what the model's attention lets it.
 Buffer<float> logits_of(const LoadedModel& loaded, const std::vector<TokenId>& tokens) {
   const ModelConfig& config = loaded.model->config();
-  const auto rows = static_cast<int32_t>(tokens.size());
   const StepPlan plan = logits_plan(config, tokens);
-  KvCache cache = loaded.model->make_cache(rows);
-  KvCache* caches[] = {&cache};
-  Workspace workspace;
+  const int64_t rows = plan.num_rows();
   Buffer<float> logits(rows * config.vocab_size);
-  loaded.model->forward_logits(loaded.context(), plan, caches, workspace,
-                               {logits.data(), rows, config.vocab_size});
+  compute_logits(*loaded.model, plan, {logits.data(), rows, config.vocab_size});
   return logits;
 }
 

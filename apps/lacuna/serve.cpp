@@ -143,17 +143,15 @@ void serve(const ServeFlags& flags) {
       flags.http, [&](const HttpRequest& head) { return service.find_refusal(head); });
 
   const LoadedModel loaded = load_model(flags, opened->source());
-  std::shared_ptr<const Model> guide_model = load_guide(flags, opened->guide(), loaded);
   SchedulerLimits limits = flags.limits;
   limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory().bytes / 2;
   limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
-  InferenceSession session(opened, {loaded.model, std::move(guide_model), loaded.threads, loaded.kernels},
-                           limits);
+  InferenceSession session(opened, {loaded.model, load_guide(flags, opened->guide(), loaded)}, limits);
   service.start(session);
   is_loaded = true;
   fmt::print(stderr, "serving {} ({}, {} MiB, {}, {} threads, {} MiB for K/V) at http://{}:{}\n", flags.model,
-             name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20, loaded.kernels->name,
-             loaded.threads->size(), limits.memory >> 20, flags.host, server->port());
+             name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20, loaded.model->device(),
+             loaded.device->threads().size(), limits.memory >> 20, flags.host, server->port());
   fmt::print(
       stderr,
       "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",

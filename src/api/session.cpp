@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "api/running.h"
 #include "base/error.h"
-#include "base/threads.h"
 #include "engine/inference_session.h"
-#include "engine/logits_plan.h"
+#include "engine/logits.h"
 #include "engine/weight_options.h"
 #include "options/assign.h"
 #include "options/choose.h"
@@ -72,7 +70,7 @@ Prompt prompt_of(const Request& request) {
   return std::vector<Message>{{"user", request.prompt}};
 }
 
-ModelInfo info_of(const OpenedModel& opened, const Model& model) {
+ModelInfo info_of(const OpenedModel& opened, const BackendModel& model) {
   const ModelConfig& config = opened.config();
   ModelInfo info;
   info.family = config.family;
@@ -117,10 +115,8 @@ void check(const LoadOptions& options) {
 
 class Session::Impl {
  public:
-  Impl(std::unique_ptr<InferenceSession> session, int threads)
-      : session_(std::move(session)),
-        info_(info_of(session_->opened(), *session_->parts().model)),
-        num_threads_(threads) {}
+  explicit Impl(std::unique_ptr<InferenceSession> session)
+      : session_(std::move(session)), info_(info_of(session_->opened(), *session_->parts().model)) {}
 
   const ModelInfo& info() const { return info_; }
   InferenceSession& engine() const { return *session_; }
@@ -145,18 +141,14 @@ class Session::Impl {
     return made;
   }
 
-  /// Computes with threads of its own, as those of the session belong to its passes.
-  Logits logits(std::span<const TokenId> tokens);
+  Logits logits(std::span<const TokenId> tokens) const;
 
  private:
   std::unique_ptr<InferenceSession> session_;
   ModelInfo info_;
-  int num_threads_;
-  std::mutex logits_mutex_;
-  std::unique_ptr<ThreadPool> logits_threads_;  // once they are needed
 };
 
-Logits Session::Impl::logits(std::span<const TokenId> tokens) {
+Logits Session::Impl::logits(std::span<const TokenId> tokens) const {
   const ModelConfig& config = opened().config();
   if (tokens.empty() || static_cast<int64_t>(tokens.size()) > config.max_positions) {
     throw InputError("tokens has {} elements; expected 1 to {}", tokens.size(), config.max_positions);
@@ -165,20 +157,12 @@ Logits Session::Impl::logits(std::span<const TokenId> tokens) {
     if (token >= 0 && token < config.vocab_size) continue;
     throw InputError("tokens has {}; expected ids from 0 to {}", token, config.vocab_size - 1);
   }
-  const auto rows = static_cast<int32_t>(tokens.size());
   const StepPlan plan = logits_plan(config, tokens);
-  const Model& model = *session_->parts().model;
   Logits result;
-  result.rows = rows;
+  result.rows = plan.num_rows();
   result.vocab_size = config.vocab_size;
   result.values.resize(tokens.size() * static_cast<size_t>(config.vocab_size));
-  const std::lock_guard lock(logits_mutex_);
-  if (!logits_threads_) logits_threads_ = std::make_unique<ThreadPool>(num_threads_);
-  KvCache cache = model.make_cache(rows);
-  KvCache* caches[] = {&cache};
-  Workspace workspace;
-  model.forward_logits({*session_->parts().kernels, *logits_threads_}, plan, caches, workspace,
-                       {result.values.data(), rows, config.vocab_size});
+  compute_logits(*session_->parts().model, plan, {result.values.data(), result.rows, result.vocab_size});
   return result;
 }
 
@@ -242,8 +226,7 @@ Session Session::load(std::string_view model, const LoadOptions& options) {
         options.progress(done, total);
       };
     }
-    return Session(
-        std::make_shared<Impl>(InferenceSession::load(std::move(opened), chosen), options.threads));
+    return Session(std::make_shared<Impl>(InferenceSession::load(std::move(opened), chosen)));
   });
 }
 

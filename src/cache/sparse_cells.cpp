@@ -47,13 +47,18 @@ PageBounds::PageBounds(const KvShape& shape, int32_t page_size)
 }
 
 void PageBounds::extend(int64_t layer, int64_t kv_head, int32_t num_cells, const KvCache& from) {
+  extend(layer, kv_head, num_cells,
+         [&](int32_t cell, float* key, float* value) { from.read(layer, cell, kv_head, key, value); });
+}
+
+void PageBounds::extend(int64_t layer, int64_t kv_head, int32_t num_cells, const CellReader& read) {
   Bounds& bounds = bounds_[static_cast<size_t>(layer * shape_.num_kv_heads + kv_head)];
   const auto dim = static_cast<size_t>(shape_.head_dim);
   thread_local std::vector<float> key, value;
   key.resize(dim);
   value.resize(dim);
   for (; bounds.num_cells < num_cells; ++bounds.num_cells) {
-    from.read(layer, bounds.num_cells, kv_head, key.data(), value.data());
+    read(bounds.num_cells, key.data(), value.data());
     if (bounds.num_cells % page_size_ == 0) {
       bounds.largest.insert(bounds.largest.end(), key.begin(), key.end());
       bounds.smallest.insert(bounds.smallest.end(), key.begin(), key.end());

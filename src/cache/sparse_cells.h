@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -52,6 +53,9 @@ class PageBounds {
   /// Reads cells that are new since the last call, up to and without `num_cells`. Cells once read must not
   /// change.
   void extend(int64_t layer, int64_t kv_head, int32_t num_cells, const KvCache& from);
+  /// The same by a reader of one cell: read(cell, key, value), both [head_dim].
+  using CellReader = std::function<void(int32_t cell, float* key, float* value)>;
+  void extend(int64_t layer, int64_t kv_head, int32_t num_cells, const CellReader& read);
 
   /// [head_dim] of each page, one after the other; the last page may be short.
   std::span<const float> largest(int64_t layer, int64_t kv_head) const { return of(layer, kv_head).largest; }

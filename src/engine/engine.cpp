@@ -7,12 +7,12 @@
 
 namespace lacuna {
 
-Engine::Engine(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
-               int32_t max_running, std::shared_ptr<const Model> guide)
+Engine::Engine(std::shared_ptr<const BackendModel> model, int32_t max_running,
+               std::shared_ptr<const BackendModel> guide)
     : models_{std::move(model), std::move(guide)},
       max_running_(static_cast<size_t>(std::max(1, max_running))) {
-  for (const std::shared_ptr<const Model>& each : models_) {
-    if (each != nullptr) runners_.emplace_back(*each, KernelContext{kernels, threads});
+  for (size_t role = 0; role < 2; ++role) {
+    if (models_[role] != nullptr) pools_[role] = models_[role]->make_pool();
   }
 }
 
@@ -22,16 +22,36 @@ size_t Engine::add(std::unique_ptr<Decoder> decoder) {
   return num_added_++;
 }
 
+SequenceShape Engine::shape_for(const Decoder& decoder) const {
+  return {decoder.num_cells(), remembers_outputs_ || decoder.remembers_outputs()};
+}
+
 int64_t Engine::memory_for(const Decoder& decoder) const {
-  const Model& model = *models_[0];
-  const int64_t cells = decoder.num_cells();
-  int64_t bytes = KvCache::bytes_for(model.kv_shape(), cells);
-  if (remembers_outputs_ || decoder.remembers_outputs()) {
-    bytes += cells * model.config().hidden_dim * static_cast<int64_t>(sizeof(float));
-  }
-  bytes *= decoder.num_sequences();
+  const int64_t bytes = pools_[0]->bytes_for(shape_for(decoder)) * decoder.num_sequences();
   if (decoder.num_guide_cells() == 0) return bytes;
-  return bytes + KvCache::bytes_for(models_[1]->kv_shape(), decoder.num_guide_cells());
+  return bytes + pools_[1]->bytes_for({decoder.num_guide_cells()});
+}
+
+bool Engine::make_sequences(Request& request) const {
+  const Decoder& decoder = *request.decoder;
+  auto& own = request.sequences[0];
+  for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
+    own.push_back(pools_[0]->make_sequence(shape_for(decoder)));
+  }
+  auto& of_guide = request.sequences[1];
+  if (decoder.num_guide_cells() > 0) {
+    of_guide.push_back(pools_[1]->make_sequence({decoder.num_guide_cells()}));
+  }
+  const auto made = [](const auto& sequences) {
+    return std::find(sequences.begin(), sequences.end(), nullptr) == sequences.end();
+  };
+  if (made(own) && made(of_guide)) return true;
+  free_sequences(request);
+  return false;
+}
+
+void Engine::free_sequences(Request& request) {
+  for (auto& sequences : request.sequences) sequences.clear();
 }
 
 int64_t Engine::memory_in_use() const {
@@ -52,14 +72,12 @@ void Engine::remove(size_t request) {
 
 void Engine::retire(Request& request) {
   const ExactPrefix prefix = request.decoder->exact_prefix();
-  if (shares_prefixes_ && prefix.block_length > 0 && !request.caches.empty()) {
+  if (shares_prefixes_ && prefix.block_length > 0 && !request.sequences[0].empty()) {
     const std::span<const TokenId> tokens = request.decoder->canvas();
-    prefixes_.keep(prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
-                   request.caches.front());
+    prefixes_.keep(*pools_[0], prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
+                   *request.sequences[0].front());
   }
-  request.caches.clear();
-  request.outputs.clear();
-  request.guide_cache.clear();
+  free_sequences(request);
 }
 
 void Engine::admit() {
@@ -73,18 +91,10 @@ void Engine::admit() {
     const int64_t memory_left = most_memory_ - memory_in_use();
     if (request.memory > memory_left) return;
     prefixes_.shrink_to(memory_left - request.memory);
+    if (!make_sequences(request)) return;
     for (const size_t index : running_) {
       const int64_t turn = requests_.at(index).turn;
       request.turn = index == running_.front() ? turn : std::min(request.turn, turn);
-    }
-    for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
-      request.caches.push_back(models_[0]->make_cache(decoder.num_cells()));
-      if (remembers_outputs_ || decoder.remembers_outputs()) {
-        request.outputs.emplace_back(decoder.num_cells(), models_[0]->config().hidden_dim);
-      }
-    }
-    if (decoder.num_guide_cells() > 0) {
-      request.guide_cache.push_back(models_[1]->make_cache(decoder.num_guide_cells()));
     }
     request.seeks_prefix = shares_prefixes_ && decoder.exact_prefix().block_length > 0;
     request.clock.restart();
@@ -109,14 +119,14 @@ void Engine::take_prefixes() {
       if (theirs.block_length != own.block_length) continue;
       const int32_t common = common_prefix(tokens, other.decoder->canvas());
       const int32_t kept = whole_tiles(std::min(common, theirs.kept));
-      if (kept > best.count) best = {&other.caches.front(), kept};
+      if (kept > best.count) best = {other.sequences[0].front().get(), kept};
       promised = std::max(promised, whole_tiles(std::min(common, std::max(theirs.kept, theirs.promised))));
     }
     if (promised > best.count) continue;  // another request reads it just now
     request.seeks_prefix = false;
     const int32_t count = best.count / own.block_length * own.block_length;
     if (count == 0) continue;
-    request.caches.front().copy_first_cells(*best.cache, best.count);
+    pools_[0]->take_prefix(*request.sequences[0].front(), *best.sequence, best.count);
     request.decoder->skip_prefix(count);
     request.statistics.shared_tokens = count;
   }
@@ -180,15 +190,14 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   members_.clear();
   for (const size_t index : chosen) {
     Request& request = requests_.at(index);
-    if (role == ModelRole::kMain) {
-      members_.push_back({request.decoder.get(), request.caches, request.outputs});
-    } else {
-      members_.push_back({request.decoder.get(), request.guide_cache});
-    }
+    members_.push_back({request.decoder.get(), request.sequences[static_cast<size_t>(role)]});
   }
-  const Model& model = *models_[static_cast<size_t>(role)];
+  const BackendModel& model = *models_[static_cast<size_t>(role)];
   const Stopwatch clock;
-  const std::span<PassPart> parts = loop_.make_pass(runners_[static_cast<size_t>(role)], members_);
+  const std::span<PassPart> parts =
+      loop_.make_pass([&](const StepPlan& plan,
+                          std::span<KvSequence* const> sequences) { return model.submit(plan, sequences); },
+                      members_);
   const double seconds = clock.seconds();
 
   const ModelConfig& config = model.config();
@@ -208,8 +217,9 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
     statistics.seconds = request.clock.seconds() - (observing_seconds_ - request.observed_before);
     if (observe) {
       const Stopwatch observing;
-      const OutputCache* output = request.outputs.empty() ? nullptr : &request.outputs.front();
-      observe({chosen[i], *request.decoder, *part.plan, part.report, statistics, pass_cost, output, seconds});
+      const KvSequence* sequence = request.sequences[0].front().get();
+      observe(
+          {chosen[i], *request.decoder, *part.plan, part.report, statistics, pass_cost, sequence, seconds});
       observing_seconds_ += observing.seconds();
     }
   }
@@ -221,9 +231,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
 void Engine::end_failed(size_t index, const std::string& failure) {
   std::erase(running_, index);
   Request& request = requests_.at(index);
-  request.caches.clear();  // nothing of them is kept for others
-  request.outputs.clear();
-  request.guide_cache.clear();
+  free_sequences(request);  // nothing of them is kept for others
   if (!failed_) throw InputError("{}", failure);
   failed_(index, failure);
 }

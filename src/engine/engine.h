@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <map>
@@ -11,14 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/clock.h"
-#include "base/threads.h"
-#include "cache/kv_cache.h"
-#include "cache/prefix_store.h"
 #include "decode/decoder.h"
 #include "engine/pass_loop.h"
+#include "engine/prefix_store.h"
 #include "model/cost.h"
-#include "model/model.h"
 
 namespace lacuna {
 
@@ -44,9 +41,9 @@ struct StepEvent {
   const StepPlan& plan;    ///< the request's own part of the pass
   const StepReport& report;
   const RunStatistics& statistics;
-  const StepCost& cost;                 ///< the request's own part of the pass
-  const OutputCache* output = nullptr;  ///< of the main model's first sequence, where outputs are remembered
-  double pass_seconds = 0;              ///< of the whole pass
+  const StepCost& cost;                  ///< the request's own part of the pass
+  const KvSequence* sequence = nullptr;  ///< the first of the main model
+  double pass_seconds = 0;               ///< of the whole pass
 };
 
 using StepObserver = std::function<void(const StepEvent&)>;
@@ -57,8 +54,8 @@ using StepObserver = std::function<void(const StepEvent&)>;
 class Engine {
  public:
   /// guide  what decoders made with a guide ask; null if there are none
-  Engine(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
-         int32_t max_running = 1, std::shared_ptr<const Model> guide = nullptr);
+  explicit Engine(std::shared_ptr<const BackendModel> model, int32_t max_running = 1,
+                  std::shared_ptr<const BackendModel> guide = nullptr);
 
   /// Queues a request. Requests are numbered from 0.
   size_t add(std::unique_ptr<Decoder> decoder);
@@ -114,9 +111,7 @@ class Engine {
   struct Request {
     std::unique_ptr<Decoder> decoder;
     // While it runs:
-    std::vector<KvCache> caches;       // of the main model, one per sequence
-    std::vector<OutputCache> outputs;  // as many, or none
-    std::vector<KvCache> guide_cache;  // one, or none
+    std::vector<std::unique_ptr<KvSequence>> sequences[2];  // by ModelRole; of a guide one, or none
     RunStatistics statistics;
     Stopwatch clock;
     std::optional<BaselineRequest> baseline_request;  // what statistics.baseline was computed for
@@ -128,6 +123,10 @@ class Engine {
   };
 
   void admit();
+  SequenceShape shape_for(const Decoder& decoder) const;
+  /// Makes a request's sequences. False, and none, where a pool has no room.
+  bool make_sequences(Request& request) const;
+  static void free_sequences(Request& request);
   /// Copies what requests that have just started share with others.
   void take_prefixes();
   /// Frees a running request's memory, but for the prefix that is kept.
@@ -141,7 +140,8 @@ class Engine {
   /// Drops a request whose logits were not finite.
   void end_failed(size_t request, const std::string& failure);
 
-  std::shared_ptr<const Model> models_[2];  // by ModelRole
+  std::shared_ptr<const BackendModel> models_[2];  // by ModelRole
+  std::unique_ptr<KvPool> pools_[2];               // likewise
   size_t max_running_;
   bool remembers_outputs_ = false;
   bool shares_prefixes_ = false;
@@ -156,7 +156,6 @@ class Engine {
   double observing_seconds_ = 0;  // spent in observers: a view may make passes wait
 
   PassLoop loop_;
-  std::deque<ModelRunner> runners_;  // by ModelRole
   std::vector<PassMember> members_;  // of the current pass
 };
 

@@ -8,27 +8,23 @@
 #include <optional>
 #include <utility>
 
-#include "base/affinity.h"
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/gguf.h"
-#include "kernels/dispatch.h"
 #include "model/locate.h"
 
 namespace lacuna {
 namespace {
 
-std::shared_ptr<const Model> load_weights(const std::string& name, const ModelSource& source,
-                                          const WeightFormats& formats, const SessionOptions& options,
-                                          ThreadPool& threads) {
+std::shared_ptr<const BackendModel> load(const std::shared_ptr<const CpuDevice>& device,
+                                         const std::string& name, const ModelSource& source,
+                                         const WeightFormats& formats, const SessionOptions& options) {
   LoadProgress progress;
   if (options.progress) {
     progress = [&](int64_t done, int64_t total) { options.progress(name, done, total); };
   }
-  if (source.folder.empty()) {
-    return Model::random(source.config, options.random_seed, formats, threads, progress);
-  }
-  if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
-  return Model::load(source.folder, source.config, formats, threads, progress);
+  if (!source.folder.empty() && !GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
+  return load_on_cpu(device, source.folder, source.config, formats, options.random_seed, progress);
 }
 
 /// What one call waits for, shared with the session's thread, which may outlast the call.
@@ -182,13 +178,10 @@ std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const 
 
 std::unique_ptr<InferenceSession> InferenceSession::load(std::shared_ptr<const OpenedModel> opened,
                                                          const SessionOptions& options) {
-  Parts parts;
-  parts.kernels = &default_table();
-  parts.threads = std::make_shared<ThreadPool>(options.threads);
-  if (options.pin) pin_workers(*parts.threads);
-  parts.model = load_weights(opened->name(), opened->source(), options.formats, options, *parts.threads);
+  const auto device = std::make_shared<const CpuDevice>(options.threads, options.pin);
+  Parts parts{lacuna::load(device, opened->name(), opened->source(), options.formats, options)};
   if (const GuideSource* guide = opened->guide()) {
-    parts.guide = load_weights(guide->model, guide->source, options.guide_formats, options, *parts.threads);
+    parts.guide = lacuna::load(device, guide->model, guide->source, options.guide_formats, options);
   }
   return std::make_unique<InferenceSession>(std::move(opened), std::move(parts), options.limits);
 }
@@ -197,8 +190,7 @@ InferenceSession::InferenceSession(std::shared_ptr<const OpenedModel> opened, Pa
                                    const SchedulerLimits& limits)
     : opened_(std::move(opened)),
       parts_(std::move(parts)),
-      scheduler_(std::make_unique<Scheduler>(parts_.model, *parts_.kernels, *parts_.threads, parts_.guide,
-                                             limits)) {}
+      scheduler_(std::make_unique<Scheduler>(parts_.model, parts_.guide, limits)) {}
 
 InferenceSession::~InferenceSession() {
   scheduler_->stop();

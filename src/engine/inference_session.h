@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "base/threads.h"
+#include "backend/backend.h"
 #include "engine/infill.h"
 #include "engine/opened_model.h"
 #include "engine/result.h"
@@ -99,12 +99,10 @@ class InferenceSession {
   static std::unique_ptr<InferenceSession> load(std::shared_ptr<const OpenedModel> opened,
                                                 const SessionOptions& options);
 
-  /// Weights that are in memory, and what computes with them.
+  /// Models whose weights are loaded.
   struct Parts {
-    std::shared_ptr<const Model> model;
-    std::shared_ptr<const Model> guide;   ///< null: none
-    std::shared_ptr<ThreadPool> threads;  ///< used by the session alone
-    const KernelTable* kernels = nullptr;
+    std::shared_ptr<const BackendModel> model;
+    std::shared_ptr<const BackendModel> guide = nullptr;  ///< null: none
   };
   InferenceSession(std::shared_ptr<const OpenedModel> opened, Parts parts, const SchedulerLimits& limits);
   /// Requests that are left fail.

@@ -20,6 +20,10 @@ std::string find_failure(const StepPlan& plan, std::span<const LogitRow> wanted,
   return {};
 }
 
+bool remembers_outputs(const KvSequence* sequence) {
+  return sequence->shape().remembers_outputs;
+}
+
 /// Takes the first `count` values from the span.
 template <typename T>
 std::span<T> take(std::span<T>& values, size_t count) {
@@ -30,18 +34,19 @@ std::span<T> take(std::span<T>& values, size_t count) {
 
 }  // namespace
 
-std::span<PassPart> PassLoop::make_pass(PassRunner& runner, std::span<const PassMember> members) {
+std::span<PassPart> PassLoop::make_pass(const SubmitPass& submit, std::span<const PassMember> members) {
   gather(members);
-  apply(runner.run(plan_, caches_), members);
-  follow_up(runner, members);
+  const std::unique_ptr<PassTicket> ticket = submit(plan_, sequences_);
+  apply(ticket->wait(), members);
+  follow_up(*ticket, members);
+  ticket->remember_outputs();
   return parts_;
 }
 
 void PassLoop::gather(std::span<const PassMember> members) {
   parts_.clear();
   plan_.clear();
-  caches_.clear();
-  outputs_.clear();
+  sequences_.clear();
   for (const PassMember& member : members) {
     PassPart& part = parts_.emplace_back();
     part.plan = &member.decoder->plan();
@@ -49,10 +54,10 @@ void PassLoop::gather(std::span<const PassMember> members) {
     part.first_rule = static_cast<int32_t>(plan_.rules.size());
     part.work = work_of(*part.plan);
     part.uncached = member.decoder->uncached_work();
-    plan_.append(*part.plan, static_cast<int32_t>(caches_.size()));
-    for (KvCache& cache : member.caches) caches_.push_back(&cache);
-    for (OutputCache& output : member.outputs) outputs_.push_back(&output);
-    outputs_.resize(caches_.size(), nullptr);
+    plan_.append(*part.plan, static_cast<int32_t>(sequences_.size()));
+    for (const std::unique_ptr<KvSequence>& sequence : member.sequences) {
+      sequences_.push_back(sequence.get());
+    }
   }
 }
 
@@ -69,7 +74,7 @@ void PassLoop::apply(const PassResult& result, std::span<const PassMember> membe
   }
 }
 
-void PassLoop::follow_up(PassRunner& runner, std::span<const PassMember> members) {
+void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members) {
   logits_.clear();
   probes_.clear();
   for (size_t i = 0; i < parts_.size(); ++i) {
@@ -88,12 +93,11 @@ void PassLoop::follow_up(PassRunner& runner, std::span<const PassMember> members
       probes_.push_back(probe);
     }
   }
-  const bool remembers =
-      std::any_of(outputs_.begin(), outputs_.end(), [](const OutputCache* each) { return each != nullptr; });
+  const bool remembers = std::any_of(sequences_.begin(), sequences_.end(), remembers_outputs);
   const FollowUp wanted{logits_, probes_};
   if (wanted.empty() && !remembers) return;
 
-  FollowUpResult rest = runner.follow_up(wanted, remembers ? std::span(outputs_) : std::span<OutputCache*>());
+  FollowUpResult rest = ticket.follow_up(wanted);
   for (size_t i = 0; i < parts_.size(); ++i) {
     PassPart& part = parts_[i];
     if (!part.failure.empty()) continue;
@@ -101,7 +105,9 @@ void PassLoop::follow_up(PassRunner& runner, std::span<const PassMember> members
     const FollowUp own = decoder.follow_up();
     const FollowUpResult result{take(rest.samples, own.logits.size()), take(rest.drifts, own.probes.size())};
     part.failure = find_failure(*part.plan, own.logits, result.samples);
-    const bool takes_part = !own.empty() || !members[i].outputs.empty();
+    const bool takes_part =
+        !own.empty() || std::any_of(members[i].sequences.begin(), members[i].sequences.end(),
+                                    [](const auto& each) { return remembers_outputs(each.get()); });
     if (part.failure.empty() && takes_part) decoder.apply_follow_up(result, part.report);
   }
 }

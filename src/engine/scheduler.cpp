@@ -8,9 +8,9 @@
 
 namespace lacuna {
 
-Scheduler::Scheduler(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
-                     std::shared_ptr<const Model> guide, const SchedulerLimits& limits)
-    : limits_(limits), engine_(std::move(model), kernels, threads, limits.max_running, std::move(guide)) {
+Scheduler::Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<const BackendModel> guide,
+                     const SchedulerLimits& limits)
+    : limits_(limits), engine_(std::move(model), limits.max_running, std::move(guide)) {
   if (limits_.max_per_client == 0) {
     const int64_t places = int64_t{limits_.max_running} + limits_.max_queue;
     limits_.max_per_client = static_cast<int32_t>(std::max<int64_t>(places * 3 / 4, 1));

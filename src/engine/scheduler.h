@@ -89,9 +89,9 @@ class Scheduler {
     int64_t prefix_memory = 0;  ///< bytes in use by prefixes of those that ran
   };
 
-  /// `kernels` and `threads` outlive it, and `threads` is used by nobody else.
-  Scheduler(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads,
-            std::shared_ptr<const Model> guide, const SchedulerLimits& limits);
+  /// Nobody else uses what the models compute with.
+  Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<const BackendModel> guide,
+            const SchedulerLimits& limits);
   /// Forgets all requests; their listeners hear nothing more. stop() tells them.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;

@@ -10,10 +10,7 @@
 
 #include "base/gguf.h"
 #include "base/memory.h"
-#include "cache/kv_cache.h"
 #include "decode/setting_error.h"
-#include "kernels/dispatch.h"
-#include "model/model.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -44,14 +41,6 @@ std::optional<WeightFormat> chosen_format(const std::string& name) {
   return name == "auto" ? std::nullopt : weight_format(name);
 }
 
-RunMemory predict_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
-                         const WeightSource* stored) {
-  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
-                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
-  return {predicted_bytes(config, formats, stored), KvCache::bytes_for(shape, canvas),
-          predicted_workspace_bytes(config, formats, default_table(), canvas)};
-}
-
 std::unique_ptr<WeightSource> open_source(const ModelSource& source) {
   return source.folder.empty() ? nullptr : open_weights(source.folder, source.config);
 }
@@ -64,7 +53,7 @@ std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightForma
   for (const NamedWeightFormat& known : kWeightFormats) {
     if (!known.format.is_quantised()) continue;
     formats.layers = known.format;
-    const int64_t bytes = predict_memory(config, formats, canvas, stored).total();
+    const int64_t bytes = predict_cpu_memory(config, formats, canvas, stored).total();
     if (bytes <= available) fitting.push_back(fmt::format("{} ({})", known.name, human_bytes(bytes)));
   }
   return fitting;
@@ -110,7 +99,7 @@ WeightFormats weight_formats(const FormatNames& names, const ModelSource& source
 }
 
 RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas) {
-  return predict_memory(source.config, formats, canvas, open_source(source).get());
+  return predict_cpu_memory(source.config, formats, canvas, open_source(source).get());
 }
 
 void check_memory(const std::string& name, const ModelSource& source, const WeightFormats& formats) {
@@ -118,9 +107,9 @@ void check_memory(const std::string& name, const ModelSource& source, const Weig
   const int64_t canvas = std::min<int64_t>(config.max_positions, 1024);
   const AvailableMemory available = available_memory();
   // No stored format takes more than the dense one: most models fit, and their files are opened once.
-  if (predict_memory(config, formats, canvas, nullptr).total() <= available.bytes) return;
+  if (predict_cpu_memory(config, formats, canvas, nullptr).total() <= available.bytes) return;
   const std::unique_ptr<WeightSource> stored = open_source(source);
-  const RunMemory needed = predict_memory(config, formats, canvas, stored.get());
+  const RunMemory needed = predict_cpu_memory(config, formats, canvas, stored.get());
   if (needed.total() <= available.bytes) return;
   const std::vector<std::string> fitting =
       formats_that_fit(config, formats, canvas, stored.get(), available.bytes);

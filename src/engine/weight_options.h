@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backend/cpu/cpu_backend.h"
 #include "engine/opened_model.h"
 #include "model/parameters.h"
 
@@ -22,15 +23,6 @@ struct FormatNames {
 /// What the names ask for. SettingError, with these fields, where one is no format or they contradict each
 /// other.
 WeightFormats weight_formats(const FormatNames& names, const ModelSource& source);
-
-/// Memory of a run of one request.
-struct RunMemory {
-  int64_t weights = 0;
-  int64_t kv = 0;       ///< keys and values of the canvas
-  int64_t buffers = 0;  ///< of a pass over it
-
-  int64_t total() const { return weights + kv + buffers; }
-};
 
 /// What a run over `canvas` tokens will take. Opens the files, reads no weights; a model without weights is
 /// taken for a dense one. InputError.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -50,8 +51,7 @@ int32_t size_of(const std::vector<TokenId>& tokens) {
 /// Collects sequences, and runs them together when there are enough rows.
 class Passes {
  public:
-  Passes(const Model& model, const KernelContext& context, Bound& bound)
-      : model_(model), context_(context), bound_(bound) {
+  Passes(const BackendModel& model, Bound& bound) : model_(model), bound_(bound), pool_(model.make_pool()) {
     plan_.rules.emplace_back();  // greedy: draws the best token
   }
 
@@ -87,10 +87,9 @@ class Passes {
   /// Runs what is there.
   void run() {
     if (plan_.groups.empty()) return;
-    std::span<const RowStatistics> samples;
-    with_caches([&](std::span<KvCache* const> caches) {
-      samples = model_.forward(context_, plan_, caches, workspace_).samples;
-    });
+    const std::vector<std::unique_ptr<KvSequence>> sequences = make_sequences();
+    const std::unique_ptr<PassTicket> ticket = submit(sequences);
+    const std::span<const RowStatistics> samples = ticket->wait().samples;
     for (size_t i = 0; i < samples.size(); ++i) {
       // The row drew its best token, so its confidence is that token's probability.
       const RowStatistics& row = samples[i];
@@ -107,9 +106,13 @@ class Passes {
     const int64_t vocab = model_.config().vocab_size;
     memory.reserve(rows * vocab);
     const Matrix<float> logits(memory.data(), rows, vocab);
-    with_caches([&](std::span<KvCache* const> caches) {
-      model_.forward_logits(context_, plan_, caches, workspace_, logits);
-    });
+    const std::vector<LogitRow> wanted = std::exchange(plan_.logits, {});
+    {
+      const std::vector<std::unique_ptr<KvSequence>> sequences = make_sequences();
+      const std::unique_ptr<PassTicket> ticket = submit(sequences);
+      ticket->wait();
+      ticket->read_logits(wanted, logits);
+    }
     use(logits);
     clear();
   }
@@ -120,17 +123,18 @@ class Passes {
     double weight;
   };
 
-  void with_caches(const std::function<void(std::span<KvCache* const>)>& use) {
-    std::vector<KvCache> caches;
-    caches.reserve(num_cells_.size());
-    std::vector<KvCache*> pointers;
-    for (const int32_t cells : num_cells_) {
-      caches.push_back(model_.make_cache(cells));
-      pointers.push_back(&caches.back());
-    }
-    use(pointers);
+  std::vector<std::unique_ptr<KvSequence>> make_sequences() const {
+    std::vector<std::unique_ptr<KvSequence>> sequences;
+    for (const int32_t cells : num_cells_) sequences.push_back(pool_->make_sequence({cells}));
+    return sequences;
+  }
+  /// `sequences` outlive the ticket, and so does what is planned.
+  std::unique_ptr<PassTicket> submit(std::span<const std::unique_ptr<KvSequence>> sequences) {
+    std::vector<KvSequence*> pointers;
+    for (const std::unique_ptr<KvSequence>& sequence : sequences) pointers.push_back(sequence.get());
     ++bound_.forward_passes;
     bound_.rows += plan_.num_rows();
+    return model_.submit(plan_, pointers);
   }
   void clear() {
     plan_.clear();
@@ -139,10 +143,9 @@ class Passes {
     shares_.clear();
   }
 
-  const Model& model_;
-  const KernelContext& context_;
+  const BackendModel& model_;
   Bound& bound_;
-  Workspace workspace_;
+  std::unique_ptr<KvPool> pool_;
   StepPlan plan_;
   std::vector<int32_t> num_cells_;  // of each sequence
   std::vector<Share> shares_;       // of each of plan_.logits
@@ -371,8 +374,8 @@ class NoiseTerm {
 };
 
 /// Clean rows see clean ones, noisy rows see all.
-void score_noise(const BoundText& text, size_t index, const Model& model, const BoundSettings& settings,
-                 Buffer<float>& memory, Passes& passes, Bound& bound) {
+void score_noise(const BoundText& text, size_t index, const BackendModel& model,
+                 const BoundSettings& settings, Buffer<float>& memory, Passes& passes, Bound& bound) {
   const ModelConfig& config = model.config();
   const int32_t prompt = size_of(text.prompt);
   const double offset = RngStream(settings.seed, kOffset, index).uniform(0);
@@ -490,14 +493,13 @@ BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std
   return text;
 }
 
-Bound bound(const Model& model, const KernelContext& context, std::span<const BoundText> texts,
-            const BoundSettings& settings) {
+Bound bound(const BackendModel& model, std::span<const BoundText> texts, const BoundSettings& settings) {
   const ModelConfig& config = model.config();
   for (const BoundText& text : texts) check_text(text, config);
   const Stopwatch clock;
   Bound bound;
   for (const BoundText& text : texts) bound.texts.push_back({0, text.counted});
-  Passes passes(model, context, bound);
+  Passes passes(model, bound);
   Buffer<float> memory;
   for (size_t i = 0; i < texts.size(); ++i) {
     switch (config.paradigm()) {

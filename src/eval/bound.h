@@ -39,10 +39,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/token.h"
 #include "eval/interval.h"
-#include "kernels/matmul.h"
-#include "model/model.h"
 
 namespace lacuna {
 
@@ -89,8 +88,7 @@ BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std
 
 /// Scores texts, several to a pass; the sums do not depend on how they share passes. InputError for a token
 /// outside the vocabulary, a mask, or a text that is longer than the model's context.
-Bound bound(const Model& model, const KernelContext& context, std::span<const BoundText> texts,
-            const BoundSettings& settings);
+Bound bound(const BackendModel& model, std::span<const BoundText> texts, const BoundSettings& settings);
 
 /// texts, tokens, nats_per_token, perplexity, their intervals (null for fewer than two texts), costs.
 nlohmann::ordered_json to_json(const Bound& bound);

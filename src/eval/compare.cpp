@@ -17,12 +17,11 @@ struct Run {
 };
 
 /// Runs some samples of the task in one batch.
-std::vector<Run> run_batch(const ComparedSetting& setting, const KernelContext& context,
-                           const ComparisonSettings& settings, int32_t first, int32_t count,
-                           Comparison::Side& side) {
+std::vector<Run> run_batch(const ComparedSetting& setting, const ComparisonSettings& settings, int32_t first,
+                           int32_t count, Comparison::Side& side) {
   const Task& task = find_task(settings.task);
   std::vector<Run> runs(static_cast<size_t>(count));
-  Engine engine(setting.model.model, context.kernels, context.threads, count, setting.model.guide_model);
+  Engine engine(setting.model.model, count, setting.model.guide_model);
   // A causal model commits a token before any row has read it: there is no output at its position.
   if (!setting.model.model->config().causal) engine.remember_outputs();
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -32,16 +31,18 @@ std::vector<Run> run_batch(const ComparedSetting& setting, const KernelContext& 
                                    with_length(setting.generation, task, settings.task_options),
                                    runs[i].record.sample, settings.seed + index));
   }
+  const int64_t hidden_dim = setting.model.model->config().hidden_dim;
   const bool shifted = setting.model.model->config().shifted_logits;
   const Stopwatch clock;
   double copying = 0;
   while (engine.step([&](const StepEvent& event) {
     const Stopwatch copy;
     for (const Commit& commit : event.report.committed) {
-      if (event.output == nullptr) continue;
-      const float* row =
-          event.output->rows().row(shifted ? std::max(commit.position - 1, 0) : commit.position);
-      runs[event.request].outputs[commit.position].assign(row, row + event.output->rows().cols);
+      if (!event.sequence->shape().remembers_outputs) continue;
+      const int32_t cells[] = {shifted ? std::max(commit.position - 1, 0) : commit.position};
+      std::vector<float>& output = runs[event.request].outputs[commit.position];
+      output.resize(static_cast<size_t>(hidden_dim));
+      event.sequence->read_outputs(cells, {output.data(), 1, hidden_dim});
     }
     copying += copy.seconds();
   })) {
@@ -62,7 +63,7 @@ std::vector<Run> run_batch(const ComparedSetting& setting, const KernelContext& 
 
 class KlSum {
  public:
-  void add(const Model& model, const KernelContext& context, const Run& a, const Run& b) {
+  void add(const BackendModel& model, const Run& a, const Run& b) {
     std::vector<float> now, before;
     for (const auto& [position, output] : a.outputs) {
       const auto other = b.outputs.find(position);
@@ -73,8 +74,7 @@ class KlSum {
     const int64_t dim = model.config().hidden_dim;
     const auto rows = static_cast<int64_t>(now.size()) / dim;
     std::vector<Drift> drifts(static_cast<size_t>(rows));
-    model.compare_outputs(context, {now.data(), rows, dim, dim}, {before.data(), rows, dim, dim}, workspace_,
-                          drifts);
+    model.compare_outputs({now.data(), rows, dim}, {before.data(), rows, dim}, drifts);
     for (const Drift& drift : drifts) {
       sum_ += drift.kl;
       max_ = std::max(max_, drift.kl);
@@ -88,7 +88,6 @@ class KlSum {
   }
 
  private:
-  Workspace workspace_;
   int64_t count_ = 0;
   double sum_ = 0;
   double max_ = 0;
@@ -133,14 +132,14 @@ Proportion Comparison::accuracy(const Side& side) const {
   return {correct, static_cast<int64_t>(side.records.size())};
 }
 
-Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const KernelContext& context,
-                   const ComparisonSettings& settings, const EvaluationProgress& progress) {
+Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const ComparisonSettings& settings,
+                   const EvaluationProgress& progress) {
   Comparison comparison;
   KlSum kl;
   for (int32_t first = 0; first < settings.samples; first += settings.batch) {
     const int32_t count = std::min(settings.batch, settings.samples - first);
-    const auto run_a = [&] { return run_batch(a, context, settings, first, count, comparison.a); };
-    const auto run_b = [&] { return run_batch(b, context, settings, first, count, comparison.b); };
+    const auto run_a = [&] { return run_batch(a, settings, first, count, comparison.a); };
+    const auto run_b = [&] { return run_batch(b, settings, first, count, comparison.b); };
     // Whoever comes second finds warm caches: they swap places with every batch.
     const bool b_first = first / settings.batch % 2 == 1;
     std::vector<Run> runs_b;
@@ -149,7 +148,7 @@ Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const Ker
     if (!b_first) runs_b = run_b();
     for (size_t i = 0; i < runs_a.size(); ++i) {
       count_agreement(runs_a[i].record, runs_b[i].record, comparison);
-      kl.add(*a.model.model, context, runs_a[i], runs_b[i]);
+      kl.add(*a.model.model, runs_a[i], runs_b[i]);
     }
     if (progress) progress(first + count);
   }

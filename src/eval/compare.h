@@ -58,8 +58,8 @@ struct Comparison {
 
 /// Runs both settings over the same samples, in turn, batch by batch: a change of the machine's speed meets
 /// both.
-Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const KernelContext& context,
-                   const ComparisonSettings& settings, const EvaluationProgress& progress = {});
+Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const ComparisonSettings& settings,
+                   const EvaluationProgress& progress = {});
 
 nlohmann::ordered_json to_json(const Comparison& comparison);
 

@@ -13,10 +13,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "options/choose.h"
 #include "engine/engine.h"
 #include "engine/infill.h"
 #include "engine/stop.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -46,8 +46,7 @@ JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
   return text;
 }
 
-Judgement judge_answers(const EvaluatedModel& model, const KernelContext& context, const Engine& engine,
-                        size_t num_answers) {
+Judgement judge_answers(const EvaluatedModel& model, const Engine& engine, size_t num_answers) {
   expects(model.judge->shares_vocabulary(), "evaluate: the judge numbers its tokens as the model does");
   std::vector<JudgedText> texts;
   for (size_t i = 0; i < num_answers; ++i) {
@@ -56,7 +55,7 @@ Judgement judge_answers(const EvaluatedModel& model, const KernelContext& contex
     texts.push_back(judged_text(*model.judge, canvas.first(prompt_length), canvas.subspan(prompt_length),
                                 model.model->config().end_ids));
   }
-  return judge(*model.judge_model, context, texts);
+  return judge(*model.judge_model, texts);
 }
 
 /// A sample with a hole as long as its filling, which is never rendered in a chat template.
@@ -171,8 +170,8 @@ std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const 
   return make_question_decoder(model, generation, sample, messages_of(sample), seed);
 }
 
-Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
-                    const EvaluationSettings& settings, const EvaluationProgress& progress) {
+Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& settings,
+                    const EvaluationProgress& progress) {
   const Task& task = find_task(settings.task);
   EvaluationSettings with_room = settings;
   with_room.generation = with_length(settings.generation, task, settings.task_options);
@@ -183,11 +182,11 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
     std::vector<Message> messages = messages_of(sample);
     questions.push_back({std::move(sample), std::move(messages)});
   }
-  return evaluate(model, context, with_room, std::move(questions), task.check, progress);
+  return evaluate(model, with_room, std::move(questions), task.check, progress);
 }
 
-Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
-                    const EvaluationSettings& settings, std::vector<Question> questions, const Checker& check,
+Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& settings,
+                    std::vector<Question> questions, const Checker& check,
                     const EvaluationProgress& progress) {
   const ModelConfig& config = model.model->config();
   Evaluation evaluation;
@@ -196,7 +195,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
   const uint64_t seed = generation.seed.value_or(0);
   generation.seed = seed;
 
-  Engine engine(model.model, context.kernels, context.threads, settings.batch, model.guide_model);
+  Engine engine(model.model, settings.batch, model.guide_model);
   for (Question& question : questions) {
     const uint64_t index = evaluation.records.size();
     engine.add(make_question_decoder(model, generation, question.sample, question.messages, seed + index));
@@ -233,7 +232,7 @@ Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
     record.correct = check(record.sample, record.result.text);
   }
   if (model.judge != nullptr) {
-    evaluation.judgement = judge_answers(model, context, engine, evaluation.records.size());
+    evaluation.judgement = judge_answers(model, engine, evaluation.records.size());
   }
   return evaluation;
 }

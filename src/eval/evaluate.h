@@ -10,15 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/threads.h"
-#include "options/options.h"
 #include "engine/guide.h"
 #include "engine/result.h"
 #include "eval/interval.h"
 #include "eval/perplexity.h"
 #include "eval/tasks.h"
-#include "kernels/matmul.h"
-#include "model/model.h"
+#include "options/options.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -72,13 +71,13 @@ struct Evaluation {
 
 /// A model with all that turns text into requests.
 struct EvaluatedModel {
-  std::shared_ptr<const Model> model;
+  std::shared_ptr<const BackendModel> model;
   const Tokenizer& tokenizer;
   ChatTemplate chat_template;  ///< kNone: prompts are used as they are
   const Guide* guide = nullptr;
-  std::shared_ptr<const Model> guide_model = nullptr;  ///< with `guide`
+  std::shared_ptr<const BackendModel> guide_model = nullptr;  ///< with `guide`
   const Guide* judge = nullptr;  ///< reads the answers when all are written; shares the vocabulary
-  std::shared_ptr<const Model> judge_model = nullptr;  ///< with `judge`
+  std::shared_ptr<const BackendModel> judge_model = nullptr;  ///< with `judge`
 };
 
 /// The settings with a length: the task's, if none was asked for.
@@ -103,16 +102,16 @@ using EvaluationProgress = std::function<void(int32_t samples_done)>;
 
 /// Generates the first settings.samples samples of the test split, answers and checks them. InputError for an
 /// unknown task, task options that it refuses, or settings that make_decoder() refuses.
-Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
-                    const EvaluationSettings& settings, const EvaluationProgress& progress = {});
+Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& settings,
+                    const EvaluationProgress& progress = {});
 
 /// Whether `text` is right.
 using Checker = std::function<bool(const Sample& sample, std::string_view text)>;
 
 /// The same with questions and an answer's length that the caller chose: settings.samples and task_options
 /// only serve as a record.
-Evaluation evaluate(const EvaluatedModel& model, const KernelContext& context,
-                    const EvaluationSettings& settings, std::vector<Question> questions, const Checker& check,
+Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& settings,
+                    std::vector<Question> questions, const Checker& check,
                     const EvaluationProgress& progress = {});
 
 /// The settings that somebody gave, under the names of the command line.

@@ -1,12 +1,13 @@
 #include "eval/follow.h"
 
 #include <array>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "cache/output_cache.h"
 #include "engine/pass_loop.h"
 
 namespace lacuna {
@@ -45,85 +46,108 @@ void expect_uncached_plan(const Decoder& decoder) {
 
 namespace {
 
-/// Runs the passes of one request for an instrument.
-class Follower final : public PassRunner {
+/// A pass that an instrument looks into once it is computed. The time of what the loop asks is counted.
+class FollowedTicket final : public PassTicket {
  public:
-  Follower(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument)
-      : model_(model), context_(context), decoder_(decoder), instrument_(instrument) {
+  FollowedTicket(std::unique_ptr<PassTicket> ticket, FollowedPass& pass, Instrument& instrument)
+      : ticket_(std::move(ticket)), pass_(pass), instrument_(instrument) {
+    pass_.ticket = ticket_.get();
+  }
+
+  const PassResult& wait() override {
+    const Stopwatch clock;
+    pass_.result = ticket_->wait();
+    pass_.seconds += clock.seconds();
+    const PassTimes before = pass_.times = ticket_->times();
+    instrument_.computed(pass_);
+    of_instrument_ = ticket_->times() - before;
+    return pass_.result;
+  }
+  FollowUpResult follow_up(const FollowUp& wanted) override {
+    const Stopwatch clock;
+    const FollowUpResult result = ticket_->follow_up(wanted);
+    count_time(clock);
+    return result;
+  }
+  void remember_outputs() override {
+    const Stopwatch clock;
+    ticket_->remember_outputs();
+    count_time(clock);
+  }
+  void read_logits(std::span<const LogitRow> wanted, Matrix<float> out) override {
+    ticket_->read_logits(wanted, out);
+  }
+  PassTimes times() const override { return ticket_->times(); }
+
+ private:
+  void count_time(const Stopwatch& clock) {
+    pass_.seconds += clock.seconds();
+    pass_.times = ticket_->times() - of_instrument_;
+  }
+
+  std::unique_ptr<PassTicket> ticket_;
+  FollowedPass& pass_;
+  Instrument& instrument_;
+  PassTimes of_instrument_;  // what it asked of the ticket
+};
+
+/// Runs the passes of one request for an instrument.
+class Follower {
+ public:
+  Follower(const BackendModel& model, Decoder& decoder, Instrument& instrument)
+      : model_(model), decoder_(decoder), instrument_(instrument), pool_(model.make_pool()) {
     expect_blocks(model.config());
     window_.block = decoder.block();
     window_.block_length = window_.block.size();
     window_.answer = {decoder.prompt_length(), static_cast<int32_t>(decoder.canvas().size())};
     // Masked diffusion's cells behind the canvas are no positions.
     window_.num_positions = model.config().fills_canvas() ? window_.answer.end : decoder.num_cells();
-    make_stores();
+    for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
+      sequences_.push_back(pool_->make_sequence({decoder.num_cells(), decoder.remembers_outputs()}));
+    }
   }
 
   void run_all() {
     instrument_.begin(decoder_);
-    const PassMember member{&decoder_, caches_, outputs_};
+    const PassMember member{&decoder_, sequences_};
     while (!decoder_.done()) {
       const IndexRange block = decoder_.block();
       at_boundary_ = !(block == window_.block);
       window_.block = block;
-      const PassPart& part = loop_.make_pass(*this, {&member, 1}).front();
+      const auto submit = [&](const StepPlan& plan, std::span<KvSequence* const> sequences) {
+        return begin(plan, sequences);
+      };
+      const PassPart& part = loop_.make_pass(submit, {&member, 1}).front();
       if (!part.failure.empty()) throw InputError("{}", part.failure);
       instrument_.finished(*pass_, part.report);
     }
   }
 
  private:
-  void make_stores() {
-    const auto count = static_cast<size_t>(decoder_.num_sequences());
-    caches_.reserve(count);
-    outputs_.reserve(count);
-    for (size_t i = 0; i < count; ++i) {
-      caches_.push_back(model_.make_cache(decoder_.num_cells()));
-      if (decoder_.remembers_outputs()) {
-        outputs_.emplace_back(decoder_.num_cells(), model_.config().hidden_dim);
-      }
-    }
-  }
-
-  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
-    pass_.emplace(FollowedPass{decoder_, window_, at_boundary_, plan, {}, caches_.front(), workspace_});
+  std::unique_ptr<PassTicket> begin(const StepPlan& plan, std::span<KvSequence* const> sequences) {
+    pass_.emplace(FollowedPass{decoder_, window_, at_boundary_, plan, {}, *sequences_.front()});
     instrument_.prepare(*pass_);
     const Stopwatch clock;
-    pass_->result = model_.forward(context_, pass_->plan, caches, workspace_);
-    count_time(clock);
-    instrument_.computed(*pass_);
-    return pass_->result;
+    std::unique_ptr<PassTicket> ticket = model_.submit(pass_->plan, sequences, pass_->options);
+    pass_->seconds = clock.seconds();
+    return std::make_unique<FollowedTicket>(std::move(ticket), *pass_, instrument_);
   }
 
-  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
-    const Stopwatch clock;
-    const FollowUpResult result = model_.follow_up(context_, pass_->plan, wanted, outputs, workspace_);
-    count_time(clock);
-    return result;
-  }
-
-  void count_time(const Stopwatch& clock) {
-    pass_->seconds += clock.seconds();
-    pass_->times += workspace_.times;
-  }
-
-  const Model& model_;
-  const KernelContext& context_;
+  const BackendModel& model_;
   Decoder& decoder_;
   Instrument& instrument_;
   BlockWindow window_;
   bool at_boundary_ = false;
   PassLoop loop_;
-  Workspace workspace_;
+  std::unique_ptr<KvPool> pool_;
+  std::vector<std::unique_ptr<KvSequence>> sequences_;
   std::optional<FollowedPass> pass_;
-  std::vector<KvCache> caches_;
-  std::vector<OutputCache> outputs_;
 };
 
 }  // namespace
 
-void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument) {
-  Follower(model, context, decoder, instrument).run_all();
+void follow(const BackendModel& model, Decoder& decoder, Instrument& instrument) {
+  Follower(model, decoder, instrument).run_all();
 }
 
 }  // namespace lacuna

@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cache/kv_cache.h"
+#include "backend/backend.h"
 #include "decode/decoder.h"
-#include "model/model.h"
 
 namespace lacuna {
 
@@ -49,14 +48,15 @@ void expect_uncached_plan(const Decoder& decoder);
 
 struct FollowedPass {
   const Decoder& decoder;
-  BlockWindow window;  ///< before the pass changed anything
-  bool at_boundary;    ///< the pass before, if there was one, had another block in hand
-  StepPlan plan;       ///< what is computed
-  PassResult result;   ///< of the pass, once computed
-  KvCache& cache;      ///< of the request's first sequence (the second is that of guidance)
-  Workspace& workspace;
-  PassTimes times = {};  ///< with all draws that the decoder wanted; once finished
-  double seconds = 0;    ///< wall time of what `times` covers
+  BlockWindow window;            ///< before the pass changed anything
+  bool at_boundary;              ///< the pass before, if there was one, had another block in hand
+  StepPlan plan;                 ///< what is computed
+  PassResult result;             ///< of the pass, once computed
+  const KvSequence& sequence;    ///< the request's first (the second is that of guidance)
+  PassOptions options = {};      ///< that it is submitted with
+  PassTicket* ticket = nullptr;  ///< once computed
+  PassTimes times = {};          ///< with all draws that the decoder wanted; once finished
+  double seconds = 0;            ///< wall time of what `times` covers
 };
 
 class Instrument {
@@ -64,9 +64,9 @@ class Instrument {
   virtual ~Instrument() = default;
   /// Before a request's first pass.
   virtual void begin(const Decoder& /*decoder*/) {}
-  /// Before each pass: may ask for more, of the plan (rules at its end) or of the workspace.
+  /// Before each pass: may ask for more, of the plan (rules at its end) or of the options.
   virtual void prepare(FollowedPass& /*pass*/) {}
-  /// Right after Model::forward(), while the decoder still has the tokens that were read.
+  /// Once the results are there, while the decoder still has the tokens that were read.
   virtual void computed(const FollowedPass& /*pass*/) {}
   /// After the decoder took the draws.
   virtual void finished(const FollowedPass& /*pass*/, const StepReport& /*report*/) {}
@@ -74,6 +74,6 @@ class Instrument {
 
 /// Runs one request until it is done. InputError as expect_blocks(), or where the model
 /// computes infinite or NaN logits.
-void follow(const Model& model, const KernelContext& context, Decoder& decoder, Instrument& instrument);
+void follow(const BackendModel& model, Decoder& decoder, Instrument& instrument);
 
 }  // namespace lacuna

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "model/drift.h"
 
@@ -41,11 +42,11 @@ std::vector<int32_t> block_rows(const FollowedPass& pass, bool shifted_logits) {
   return rows;
 }
 
-void follow_all(const Model& model, const KernelContext& context, Requests requests, Instrument& instrument,
+void follow_all(const BackendModel& model, Requests requests, Instrument& instrument,
                 const AnalysisProgress& progress) {
   int32_t done = 0;
   for (const std::unique_ptr<Decoder>& decoder : requests) {
-    follow(model, context, *decoder, instrument);
+    follow(model, *decoder, instrument);
     if (progress) progress(++done);
   }
 }
@@ -194,24 +195,26 @@ class AttentionInstrument final : public Instrument {
       }
       group.only_kv = false;
     }
-    regions_.assign(static_cast<size_t>(pass.cache.num_cells()), Region::kFiller);
+    // Whole tiles, and a cell behind them that every row sees.
+    const int64_t tiles = (pass.sequence.shape().num_cells + kCellTile) / kCellTile + 1;
+    regions_.assign(static_cast<size_t>(tiles * kCellTile), Region::kFiller);
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {
       regions_[static_cast<size_t>(position)] = region_of(pass.window, position);
     }
-    if (pass.cache.sink_cell() >= 0) {
-      regions_[static_cast<size_t>(pass.cache.sink_cell())] = Region::kSink;
+    if (pass.sequence.sink_cell() >= 0) {
+      regions_[static_cast<size_t>(pass.sequence.sink_cell())] = Region::kSink;
     }
     is_query_.assign(pass.plan.tokens.size(), false);
     for_each_row(pass.plan, [&](int32_t row, int32_t position, const RowGroup&) {
       is_query_[static_cast<size_t>(row)] = contains(pass.window.block, position);
     });
-    pass.workspace.attention_probe = [this](const AttentionRow& row) { count(row); };
+    pass.options.observe_attention = [this](const ObservedAttention& row) { count(row); };
   }
 
   const AttentionFindings& findings() const { return findings_; }
 
  private:
-  void count(const AttentionRow& row) {
+  void count(const ObservedAttention& row) {
     if (!is_query_[static_cast<size_t>(row.row)]) return;
     std::array<double, kRegions> sums{};
     size_t weight = 0;
@@ -239,7 +242,7 @@ class AttentionInstrument final : public Instrument {
 
 class EntropyInstrument final : public Instrument {
  public:
-  EntropyInstrument(const Model& model, const KernelContext& context) : model_(model), context_(context) {}
+  explicit EntropyInstrument(const BackendModel& model) : model_(model) {}
 
   void prepare(FollowedPass& pass) override {
     SamplingRule rule;
@@ -260,8 +263,7 @@ class EntropyInstrument final : public Instrument {
         wanted.push_back(logit_row(pass.plan, row, rule));
       }
     }
-    const std::span<const RowStatistics> samples =
-        model_.follow_up(context_, pass.plan, {.logits = wanted}, {}, pass.workspace).samples;
+    const std::span<const RowStatistics> samples = pass.ticket->follow_up({.logits = wanted}).samples;
     for (size_t i = 0; i < samples.size(); i += 2) {
       step_.entropy.add(-samples[i].confidence);
       step_.largest_probability.add(samples[i + 1].confidence);
@@ -290,8 +292,7 @@ class EntropyInstrument final : public Instrument {
     return wanted;
   }
 
-  const Model& model_;
-  const KernelContext& context_;
+  const BackendModel& model_;
   int32_t first_rule_ = 0;
   EntropyFindings::Step step_;  // of the pass in hand
   EntropyFindings findings_;
@@ -333,12 +334,13 @@ double one_minus_cosine(std::span<const float> a, std::span<const float> b) {
 struct CellContent {
   std::vector<float> key, value;
 
-  CellContent(const KvCache& cache, int64_t layer, int64_t cell) {
-    const KvShape& shape = cache.shape();
-    key.resize(static_cast<size_t>(shape.num_kv_heads * shape.head_dim));
+  CellContent(const ModelConfig& config, const KvSequence& sequence, int64_t layer, int32_t cell) {
+    const int64_t dim = config.head_dim;
+    key.resize(static_cast<size_t>(config.kv_dim()));
     value.resize(key.size());
-    for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
-      cache.read(layer, cell, head, key.data() + head * shape.head_dim, value.data() + head * shape.head_dim);
+    for (int64_t head = 0; head < config.num_kv_heads; ++head) {
+      sequence.read_cells(layer, head, {cell, cell + 1}, {key.data() + head * dim, 1, dim},
+                          {value.data() + head * dim, 1, dim});
     }
   }
 };
@@ -351,29 +353,32 @@ size_t age_index(int32_t steps) {
 
 class StalenessInstrument final : public Instrument {
  public:
-  StalenessInstrument(const Model& model, const KernelContext& context) : model_(model), context_(context) {}
+  StalenessInstrument(const BackendModel& model, ThreadPool& threads)
+      : model_(model), threads_(threads), pool_(model.make_pool()) {}
 
   void begin(const Decoder& decoder) override {
     expect_uncached_plan(decoder);
-    fresh_ = std::make_unique<KvCache>(model_.make_cache(decoder.num_cells()));
+    fresh_ = pool_->make_sequence({decoder.num_cells()});
+
     computed_at_.assign(static_cast<size_t>(decoder.num_cells()), 0);
   }
 
   /// The tokens are still those that the pass read.
   void computed(const FollowedPass& pass) override {
     StepPlan full = *pass.decoder.uncached_plan();
-    StepPlan cached = pass.plan;
-    cached.measures_kv_drift = false;
-    cached.logits.clear();
+    std::vector<LogitRow> of_cached;
     for (const int32_t row : block_rows(pass, /*shifted_logits=*/false)) {
       LogitRow logit;
       logit.row = row;
-      cached.logits.push_back(logit);
+      of_cached.push_back(logit);
     }
-    full.logits = same_positions(cached, full);
-    // Computing the cached pass once more leaves its cells as they are.
-    const Matrix<float> cached_logits = logits(cached, pass.cache, cached_memory_);
-    const Matrix<float> full_logits = logits(full, *fresh_, full_memory_);
+    full.logits.clear();
+    const std::vector<LogitRow> of_full = same_positions(of_cached, pass.plan, full);
+    const Matrix<float> cached_logits = logits(*pass.ticket, of_cached, cached_memory_);
+    KvSequence* sequences[] = {fresh_.get()};
+    const std::unique_ptr<PassTicket> ticket = model_.submit(full, sequences);
+    ticket->wait();
+    const Matrix<float> full_logits = logits(*ticket, of_full, full_memory_);
     compare(full_logits, cached_logits);
   }
 
@@ -383,8 +388,8 @@ class StalenessInstrument final : public Instrument {
     });
     const int32_t count = pass.window.num_positions;
     std::vector<Error> errors(static_cast<size_t>(count));
-    context_.threads.parallel_for(count, [&](int64_t position, int) {
-      errors[static_cast<size_t>(position)] = error_at(pass.cache, position);
+    threads_.parallel_for(count, [&](int64_t position, int) {
+      errors[static_cast<size_t>(position)] = error_at(pass.sequence, static_cast<int32_t>(position));
     });
     for (int32_t position = 0; position < count; ++position) {
       const auto index = static_cast<size_t>(position);
@@ -403,14 +408,15 @@ class StalenessInstrument final : public Instrument {
     double value = 0;
   };
 
-  /// The rows of `full` at the positions whose logits `cached` asks for.
-  static std::vector<LogitRow> same_positions(const StepPlan& cached, const StepPlan& full) {
+  /// The rows of `full` at the positions of rows of `cached`.
+  static std::vector<LogitRow> same_positions(std::span<const LogitRow> of_cached, const StepPlan& cached,
+                                              const StepPlan& full) {
     std::map<int32_t, int32_t> row_of;
     for (int32_t row = 0; row < full.num_rows(); ++row) {
       row_of[full.positions[static_cast<size_t>(row)]] = row;
     }
     std::vector<LogitRow> rows;
-    for (const LogitRow& logit : cached.logits) {
+    for (const LogitRow& logit : of_cached) {
       LogitRow wanted;
       wanted.row = row_of.at(cached.positions[static_cast<size_t>(logit.row)]);
       rows.push_back(wanted);
@@ -418,20 +424,18 @@ class StalenessInstrument final : public Instrument {
     return rows;
   }
 
-  Matrix<float> logits(const StepPlan& plan, KvCache& cache, Buffer<float>& memory) {
-    const auto rows = static_cast<int64_t>(plan.logits.size());
+  Matrix<float> logits(PassTicket& ticket, std::span<const LogitRow> wanted, Buffer<float>& memory) const {
     const int64_t vocab = model_.config().vocab_size;
-    memory.reserve(rows * vocab);
-    const Matrix<float> out(memory.data(), rows, vocab);
-    KvCache* caches[] = {&cache};
-    model_.forward_logits(context_, plan, caches, workspace_, out);
+    memory.reserve(std::ssize(wanted) * vocab);
+    const Matrix<float> out(memory.data(), std::ssize(wanted), vocab);
+    ticket.read_logits(wanted, out);
     return out;
   }
 
   void compare(Matrix<float> full, Matrix<float> cached) {
     std::vector<double> kls(static_cast<size_t>(full.rows));
     std::vector<char> flips(kls.size());
-    context_.threads.parallel_for(full.rows, [&](int64_t row, int) {
+    threads_.parallel_for(full.rows, [&](int64_t row, int) {
       leave_out_mask(full.row_span(row));
       leave_out_mask(cached.row_span(row));
       const auto index = static_cast<size_t>(row);
@@ -455,22 +459,22 @@ class StalenessInstrument final : public Instrument {
   }
 
   /// The mean over layers.
-  Error error_at(const KvCache& cache, int64_t position) const {
+  Error error_at(const KvSequence& sequence, int32_t position) const {
     Error error;
-    const int64_t layers = cache.shape().num_layers;
+    const int64_t layers = model_.config().num_layers;
     for (int64_t layer = 0; layer < layers; ++layer) {
-      const CellContent held(cache, layer, position);
-      const CellContent fresh(*fresh_, layer, position);
+      const CellContent held(model_.config(), sequence, layer, position);
+      const CellContent fresh(model_.config(), *fresh_, layer, position);
       error.key += one_minus_cosine(held.key, fresh.key) / static_cast<double>(layers);
       error.value += one_minus_cosine(held.value, fresh.value) / static_cast<double>(layers);
     }
     return error;
   }
 
-  const Model& model_;
-  const KernelContext& context_;
-  std::unique_ptr<KvCache> fresh_;  // of a run that computes everything at each step
-  Workspace workspace_;
+  const BackendModel& model_;
+  ThreadPool& threads_;
+  std::unique_ptr<KvPool> pool_;
+  std::unique_ptr<KvSequence> fresh_;  // of a run that computes everything at each step
   Buffer<float> cached_memory_, full_memory_;
   std::vector<int32_t> computed_at_;  // steps, by position
   StalenessFindings findings_;
@@ -496,45 +500,45 @@ class ProfileInstrument final : public Instrument {
 
 }  // namespace
 
-DriftFindings analyze_drift(const Model& model, const KernelContext& context, Requests requests,
+DriftFindings analyze_drift(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
                             const AnalysisProgress& progress) {
   DriftInstrument instrument(model.config().num_layers);
-  follow_all(model, context, requests, instrument, progress);
+  follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-AttentionFindings analyze_attention(const Model& model, const KernelContext& context, Requests requests,
+AttentionFindings analyze_attention(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
                                     const AnalysisProgress& progress) {
   AttentionInstrument instrument;
-  follow_all(model, context, requests, instrument, progress);
+  follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-EntropyFindings analyze_entropy(const Model& model, const KernelContext& context, Requests requests,
+EntropyFindings analyze_entropy(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
                                 const AnalysisProgress& progress) {
-  EntropyInstrument instrument(model, context);
-  follow_all(model, context, requests, instrument, progress);
+  EntropyInstrument instrument(model);
+  follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-ChangeFindings analyze_changes(const Model& model, const KernelContext& context, Requests requests,
+ChangeFindings analyze_changes(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
                                const AnalysisProgress& progress) {
   ChangeInstrument instrument;
-  follow_all(model, context, requests, instrument, progress);
+  follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-StalenessFindings analyze_staleness(const Model& model, const KernelContext& context, Requests requests,
+StalenessFindings analyze_staleness(const BackendModel& model, ThreadPool& threads, Requests requests,
                                     const AnalysisProgress& progress) {
-  StalenessInstrument instrument(model, context);
-  follow_all(model, context, requests, instrument, progress);
+  StalenessInstrument instrument(model, threads);
+  follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-ProfileFindings analyze_profile(const Model& model, const KernelContext& context, Requests requests,
+ProfileFindings analyze_profile(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
                                 const AnalysisProgress& progress) {
   ProfileInstrument instrument;
-  follow_all(model, context, requests, instrument, progress);
+  follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 

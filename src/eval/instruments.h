@@ -17,9 +17,10 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
+#include "base/threads.h"
 #include "decode/decoder.h"
 #include "eval/follow.h"
-#include "model/model.h"
 
 namespace lacuna {
 
@@ -107,19 +108,19 @@ using Requests = std::span<const std::unique_ptr<Decoder>>;
 /// Called after each request with how many are done.
 using AnalysisProgress = std::function<void(int32_t requests_done)>;
 
-// Each runs all requests, one by one, until they are done. InputErrors as follow() and, for staleness, as
-// expect_uncached_plan().
-DriftFindings analyze_drift(const Model& model, const KernelContext& context, Requests requests,
+// Each runs all requests, one by one, until they are done; `threads` compute what is measured beside passes.
+// InputErrors as follow() and, for staleness, as expect_uncached_plan().
+DriftFindings analyze_drift(const BackendModel& model, ThreadPool& threads, Requests requests,
                             const AnalysisProgress& progress = {});
-AttentionFindings analyze_attention(const Model& model, const KernelContext& context, Requests requests,
+AttentionFindings analyze_attention(const BackendModel& model, ThreadPool& threads, Requests requests,
                                     const AnalysisProgress& progress = {});
-EntropyFindings analyze_entropy(const Model& model, const KernelContext& context, Requests requests,
+EntropyFindings analyze_entropy(const BackendModel& model, ThreadPool& threads, Requests requests,
                                 const AnalysisProgress& progress = {});
-ChangeFindings analyze_changes(const Model& model, const KernelContext& context, Requests requests,
+ChangeFindings analyze_changes(const BackendModel& model, ThreadPool& threads, Requests requests,
                                const AnalysisProgress& progress = {});
-StalenessFindings analyze_staleness(const Model& model, const KernelContext& context, Requests requests,
+StalenessFindings analyze_staleness(const BackendModel& model, ThreadPool& threads, Requests requests,
                                     const AnalysisProgress& progress = {});
-ProfileFindings analyze_profile(const Model& model, const KernelContext& context, Requests requests,
+ProfileFindings analyze_profile(const BackendModel& model, ThreadPool& threads, Requests requests,
                                 const AnalysisProgress& progress = {});
 
 // Lists of flat objects, labels before figures. Rows of one kind stand together and have the same keys.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
 #include "base/error.h"
@@ -79,22 +80,22 @@ double repeated_ngrams(std::span<const JudgedText> texts, size_t n) {
   return count.all > 0 ? 1 - static_cast<double>(count.distinct) / static_cast<double>(count.all) : 0;
 }
 
-Judgement judge(const Model& model, const KernelContext& context, std::span<const JudgedText> texts) {
+Judgement judge(const BackendModel& model, std::span<const JudgedText> texts) {
   expects(model.config().paradigm() == Paradigm::kCausal, "judge: an autoregressive model");
   Judgement judgement;
-  Workspace workspace;
+  const std::unique_ptr<KvPool> pool = model.make_pool();
   StepPlan plan;
   const auto run = [&] {
     if (plan.groups.empty()) return;
     plan.rules.emplace_back();  // greedy: draws the best token
-    std::vector<KvCache> caches;
-    caches.reserve(plan.groups.size());
-    std::vector<KvCache*> pointers;
+    std::vector<std::unique_ptr<KvSequence>> sequences;
+    std::vector<KvSequence*> pointers;
     for (const RowGroup& group : plan.groups) {
-      caches.push_back(model.make_cache(group.rows.size()));
-      pointers.push_back(&caches.back());
+      sequences.push_back(pool->make_sequence({group.rows.size()}));
+      pointers.push_back(sequences.back().get());
     }
-    const std::span<const RowStatistics> samples = model.forward(context, plan, pointers, workspace).samples;
+    const std::unique_ptr<PassTicket> ticket = model.submit(plan, pointers);
+    const std::span<const RowStatistics> samples = ticket->wait().samples;
     for (const RowStatistics& row : samples)
       judgement.negative_log_likelihood += negative_log_likelihood(row);
     judgement.tokens += static_cast<int64_t>(samples.size());

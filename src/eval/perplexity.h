@@ -9,9 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/token.h"
-#include "kernels/matmul.h"
-#include "model/model.h"
 
 namespace lacuna {
 
@@ -46,7 +45,7 @@ double repeated_ngrams(std::span<const JudgedText> texts, size_t n);
 /// Scores each token given the prompt and the tokens before it, several texts to a forward pass. A text's
 /// first token counts only if something stands before it. InputError for a token outside the judge's
 /// vocabulary.
-Judgement judge(const Model& model, const KernelContext& context, std::span<const JudgedText> texts);
+Judgement judge(const BackendModel& model, std::span<const JudgedText> texts);
 
 /// perplexity, tokens, distinct_1, distinct_2, distinct_3, repetition.
 nlohmann::ordered_json to_json(const Judgement& judgement);

@@ -236,10 +236,10 @@ class Recording {
   }
 
   /// Every row of each head once; by several threads at once.
-  void add(int64_t layer, const AttentionRow& row) {
+  void add(const ObservedAttention& row) {
     const int32_t block_row = row.row - first_row_;
-    if (layer < kDenseLayers || block_row < 0 || block_row >= block_.size()) return;
-    const int64_t unit = (layer - kDenseLayers) * num_kv_heads_ + row.head / num_heads_;
+    if (row.layer < kDenseLayers || block_row < 0 || block_row >= block_.size()) return;
+    const int64_t unit = (row.layer - kDenseLayers) * num_kv_heads_ + row.head / num_heads_;
     const int64_t place = (unit * block_.size() + block_row) * num_heads_ + row.head % num_heads_;
     std::copy(row.query.begin(), row.query.end(), queries_.begin() + place * head_dim_);
     float* weights = weights_.data() + place * block_.end;
@@ -302,9 +302,9 @@ struct UnitFigures {
 
 class RecallInstrument final : public Instrument {
  public:
-  RecallInstrument(const Model& model, const KernelContext& context, const RecallSettings& settings)
+  RecallInstrument(const BackendModel& model, ThreadPool& threads, const RecallSettings& settings)
       : model_(model),
-        context_(context),
+        threads_(threads),
         settings_(settings),
         recording_(model.config()),
         memories_(static_cast<size_t>(recording_.num_units())) {
@@ -312,7 +312,8 @@ class RecallInstrument final : public Instrument {
   }
 
   void begin(const Decoder& decoder) override {
-    pages_.emplace(model_.kv_shape(), settings_.page_size);
+    const ModelConfig& config = model_.config();
+    pages_.emplace(KvShape{config.num_layers, config.num_kv_heads, config.head_dim}, settings_.page_size);
     exact_steps_ = static_cast<int32_t>(std::floor(settings_.exact_share * decoder.planned_steps()));
     request_steps_ = 0;
     block_begin_ = -1;
@@ -320,7 +321,6 @@ class RecallInstrument final : public Instrument {
   }
 
   void prepare(FollowedPass& pass) override {
-    pass.workspace.attention_probe = {};
     is_recorded_ = false;
     const RowGroup& last = pass.plan.groups.back();
     const IndexRange block = pass.window.block;
@@ -347,16 +347,14 @@ class RecallInstrument final : public Instrument {
     if (block.begin <= settings_.budgets.front()) return;
     is_recorded_ = true;
     recording_.start(block, first_row_);
-    pass.workspace.attention_probe = [this, &workspace = pass.workspace](const AttentionRow& row) {
-      recording_.add(workspace.layer, row);
-    };
+    pass.options.observe_attention = [this](const ObservedAttention& row) { recording_.add(row); };
   }
 
   void computed(const FollowedPass& pass) override {
     if (!is_recorded_) return;
     std::vector<UnitFigures> figures(memories_.size());
-    context_.threads.parallel_for(recording_.num_units(), [&](int64_t unit, int) {
-      figures[static_cast<size_t>(unit)] = measure(pass.cache, static_cast<int32_t>(unit));
+    threads_.parallel_for(recording_.num_units(), [&](int64_t unit, int) {
+      figures[static_cast<size_t>(unit)] = measure(pass.sequence, static_cast<int32_t>(unit));
     });
     for (size_t b = 0; b < num_budgets(); ++b) {
       if (remembers_now(b)) sparsed_among_[b] = block_begin_;
@@ -418,7 +416,7 @@ class RecallInstrument final : public Instrument {
     return sparsed_among_[budget] == 0 && request_steps_ > exact_steps_;
   }
 
-  UnitFigures measure(const KvCache& cache, int32_t unit) {
+  UnitFigures measure(const KvSequence& sequence, int32_t unit) {
     UnitFigures figures;
     UnitMemory& memory = memories_[static_cast<size_t>(unit)];
     const HeadAttention attention = recording_.attention(unit);
@@ -431,9 +429,9 @@ class RecallInstrument final : public Instrument {
     figures.gap = gap_since(memory, queries);
     figures.prefix_share = prefix_share(attention);
 
-    const std::vector<float> values = values_of(cache, unit);
+    const std::vector<float> values = values_of(sequence, unit);
     const AttentionOutputs outputs(attention, {values.data(), attention.num_cells, recording_.head_dim()});
-    const std::vector<float> pages = scored_pages(cache, unit, queries);
+    const std::vector<float> pages = scored_pages(sequence, unit, queries);
     for (size_t b = 0; b < num_budgets(); ++b) {
       figures.budgets.push_back(measure(attention, outputs, pages, b, memory));
     }
@@ -484,21 +482,22 @@ class RecallInstrument final : public Instrument {
     }
   }
 
-  std::vector<float> values_of(const KvCache& cache, int32_t unit) const {
+  std::vector<float> values_of(const KvSequence& sequence, int32_t unit) const {
     const int32_t cells = recording_.block().end;
-    std::vector<float> key(static_cast<size_t>(recording_.head_dim()));
-    std::vector<float> values(static_cast<size_t>(cells) * key.size());
-    for (int32_t cell = 0; cell < cells; ++cell) {
-      cache.read(recording_.layer_of(unit), cell, recording_.kv_head_of(unit), key.data(),
-                 values.data() + static_cast<size_t>(cell) * key.size());
-    }
+    const int32_t dim = recording_.head_dim();
+    std::vector<float> keys(static_cast<size_t>(cells) * static_cast<size_t>(dim)), values(keys.size());
+    sequence.read_cells(recording_.layer_of(unit), recording_.kv_head_of(unit), {0, cells},
+                        {keys.data(), cells, dim}, {values.data(), cells, dim});
     return values;
   }
 
-  std::vector<float> scored_pages(const KvCache& cache, int32_t unit, ConstMatrix<float> queries) {
+  std::vector<float> scored_pages(const KvSequence& sequence, int32_t unit, ConstMatrix<float> queries) {
     const int32_t layer = recording_.layer_of(unit);
     const int32_t kv_head = recording_.kv_head_of(unit);
-    pages_->extend(layer, kv_head, recording_.block().begin, cache);
+    pages_->extend(layer, kv_head, recording_.block().begin, [&](int32_t cell, float* key, float* value) {
+      const Matrix<float> keys(key, 1, recording_.head_dim());
+      sequence.read_cells(layer, kv_head, {cell, cell + 1}, keys, {value, 1, recording_.head_dim()});
+    });
     return page_scores(split_mean(queries), pages_->largest(layer, kv_head),
                        pages_->smallest(layer, kv_head));
   }
@@ -534,8 +533,8 @@ class RecallInstrument final : public Instrument {
     }
   }
 
-  const Model& model_;
-  const KernelContext& context_;
+  const BackendModel& model_;
+  ThreadPool& threads_;
   RecallSettings settings_;
   Recording recording_;
   std::vector<UnitMemory> memories_;  // [units]
@@ -578,13 +577,13 @@ void check(const RecallSettings& settings, const ModelConfig& config) {
 
 }  // namespace
 
-RecallFindings analyze_recall(const Model& model, const KernelContext& context, Requests requests,
+RecallFindings analyze_recall(const BackendModel& model, ThreadPool& threads, Requests requests,
                               const RecallSettings& settings, const AnalysisProgress& progress) {
   check(settings, model.config());
-  RecallInstrument instrument(model, context, settings);
+  RecallInstrument instrument(model, threads, settings);
   int32_t done = 0;
   for (const std::unique_ptr<Decoder>& decoder : requests) {
-    follow(model, context, *decoder, instrument);
+    follow(model, *decoder, instrument);
     if (progress) progress(++done);
   }
   if (instrument.findings().queries.empty()) {

@@ -161,7 +161,7 @@ struct RecallFindings {
 /// layers. Throws InputError for models of other kinds, sparse decoders, decoders that compute a part of
 /// their block, budgets that are not ascending or smaller than a page, models without sparse layers, and if
 /// no block has a prefix larger than the smallest budget.
-RecallFindings analyze_recall(const Model& model, const KernelContext& context, Requests requests,
+RecallFindings analyze_recall(const BackendModel& model, ThreadPool& threads, Requests requests,
                               const RecallSettings& settings = {}, const AnalysisProgress& progress = {});
 
 /// Formats the findings like those of the other instruments. Tenths and extremes are over observations; rows

@@ -19,13 +19,21 @@ struct PassTimes {
   double total() const { return products() + attention + selection + norms + head + draws + other; }
 };
 
-inline PassTimes& operator+=(PassTimes& sum, const PassTimes& more) {
+/// Adds `sign` times `more`, part by part.
+inline PassTimes& add_times(PassTimes& sum, const PassTimes& more, double sign) {
   for (const auto part :
        {&PassTimes::qkv, &PassTimes::attention, &PassTimes::selection, &PassTimes::output, &PassTimes::ffn,
         &PassTimes::norms, &PassTimes::head, &PassTimes::draws, &PassTimes::other}) {
-    sum.*part += more.*part;
+    sum.*part += sign * more.*part;
   }
   return sum;
+}
+
+inline PassTimes& operator+=(PassTimes& sum, const PassTimes& more) {
+  return add_times(sum, more, 1);
+}
+inline PassTimes operator-(PassTimes all, const PassTimes& part) {
+  return add_times(all, part, -1);
 }
 
 }  // namespace lacuna

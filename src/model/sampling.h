@@ -37,7 +37,7 @@ struct SamplingRule {
   std::vector<TokenId> forbidden;  ///< logits set to -infinity before anything else
   std::vector<TokenId> undrawn;    ///< never drawn, but counted in the confidence's softmax
   std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the draw
-  bool measures_all = false;  ///< RowStatistics::entropy and margin are computed, whatever `measure` is
+  bool measures_all = false;       ///< RowStatistics::entropy and margin are computed, whatever `measure` is
 
   bool operator==(const SamplingRule&) const = default;
 };
@@ -53,9 +53,9 @@ struct RowStatistics {
   float scored_logit = 0;
   double scored_probability = 0;  ///< in the distribution that the confidence is measured in
   // Of the distribution that the confidence is measured in, if SamplingRule::measures_all:
-  double entropy = 0;             ///< nats
-  double margin = 0;              ///< the largest probability less the second
-  bool is_finite = true;          ///< whether every logit of the model was a finite number
+  double entropy = 0;     ///< nats
+  double margin = 0;      ///< the largest probability less the second
+  bool is_finite = true;  ///< whether every logit of the model was a finite number
 
   bool operator==(const RowStatistics&) const = default;
 };

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "options/choose.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {

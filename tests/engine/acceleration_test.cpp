@@ -9,9 +9,10 @@
 #include <tuple>
 #include <vector>
 
-#include "options/choose.h"
+#include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -41,7 +42,8 @@ std::map<size_t, Passes> run(const std::shared_ptr<const Model>& model, const st
                              int num_threads = 1, int32_t max_running = 1,
                              const std::shared_ptr<const Model>& guide = nullptr) {
   ThreadPool threads(num_threads);
-  Engine engine(model, default_table(), threads, max_running, guide);
+  Engine engine(on_cpu(model, default_table(), threads), max_running,
+                on_cpu(guide, default_table(), threads));
   for (const Wish& wish : wishes) {
     DecoderContext context;
     if (guide) {
@@ -275,7 +277,7 @@ TEST_P(Acceleration, GuidedTokensAreThoseOfWholeUncachedPasses) {
     one.options.guide_match = "top-k=" + std::to_string(top_k);
     one.options.guide_block = 4;
     ThreadPool threads(1);
-    Engine engine(model_, default_table(), threads, 1, guide);
+    Engine engine(on_cpu(model_, default_table(), threads), 1, on_cpu(guide, default_table(), threads));
     engine.add(make_decoder(
         config_, one.options, one.prompt,
         {-1, GuideContext{&guide->config(), one.prompt, shared_vocabulary(config_, guide->config())}}));
@@ -296,7 +298,7 @@ TEST(AccelerationCost, CountsTheGuideAndTheDrift) {
   one.options.suppress_mask = false;
   one.options.guide_match = "top-k=1";
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads, 1, guide);
+  Engine engine(on_cpu(model, default_table(), threads), 1, on_cpu(guide, default_table(), threads));
   engine.add(make_decoder(
       config, one.options, one.prompt,
       {-1, GuideContext{&guide->config(), one.prompt, shared_vocabulary(config, guide->config())}}));
@@ -316,7 +318,7 @@ TEST(AccelerationCost, CountsTheGuideAndTheDrift) {
   Wish locked = plain;
   locked.options.lock = "eps=0,gate=off";
   const auto head_flops = [&](const Wish& wanted) {
-    Engine alone(model, default_table(), threads);
+    Engine alone(on_cpu(model, default_table(), threads));
     alone.add(make_decoder(config, wanted.options, wanted.prompt));
     alone.run();
     return alone.statistics(0).cost.head_flops;

@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "options/choose.h"
+#include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
 #include "engine/result.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -63,7 +64,7 @@ RunStatistics decode(const Plain& plain, const GenerationOptions& options, const
   ModelConfig config = plain.config;
   config.end_ids.clear();  // the answer is as long as asked for
   ThreadPool threads(1);
-  Engine engine(tiny_model(config), default_table(), threads);
+  Engine engine(on_cpu(tiny_model(config), default_table(), threads));
   DecoderContext context;
   context.answer = infill;
   engine.add(make_decoder(config, options, prompt, context));

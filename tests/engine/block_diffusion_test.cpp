@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "cache/sparse_cells.h"
-#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -41,7 +42,7 @@ GenerationOptions options(int32_t gen_length, const std::string& unmask) {
 
 std::vector<TokenId> decode(const std::shared_ptr<const Model>& model, ThreadPool& threads,
                             std::vector<TokenId> prompt, const GenerationOptions& options) {
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   engine.add(make_decoder(model->config(), options, std::move(prompt)));
   engine.run();
   const std::span<const TokenId> canvas = engine.decoder(0).canvas();
@@ -130,7 +131,7 @@ struct Decoding {
 Decoding record(const std::shared_ptr<const Model>& model, ThreadPool& threads, std::vector<TokenId> prompt,
                 const GenerationOptions& options) {
   Decoding result;
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   engine.add(make_decoder(model->config(), options, std::move(prompt)));
   engine.run([&](const StepEvent& event) {
     result.plans.push_back(event.plan);
@@ -177,7 +178,7 @@ TEST(BlockDiffusion, WritesWhatComputingEverythingAnewWrites) {
 TEST(BlockDiffusion, ComputesTheLastBlockOnceMoreInTheNextBlocksFirstPass) {
   ThreadPool threads(1);
   const std::shared_ptr<const Model> model = sdar(threads);
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   engine.add(make_decoder(model->config(), options(8, "threshold=1e-9"), {1, 2, 3, 4, 5}));
   std::vector<int32_t> rows;
   std::vector<size_t> committed;
@@ -523,7 +524,7 @@ TEST(SparseBlockDiffusion, WritesTheSameWhateverTheThreadsAndTheCompany) {
   ThreadPool three(3);
   const std::shared_ptr<const Model> model = sdar(one);
   const std::vector<std::string> policies = {"mage=12", "quest=24,page=8", "sparsed=16,exact=0.3", "exact"};
-  Engine together(model, default_table(), three, 8);
+  Engine together(on_cpu(model, default_table(), three), 8);
   std::vector<std::vector<TokenId>> alone;
   for (size_t i = 0; i < policies.size(); ++i) {
     GenerationOptions options = sparse_options(policies[i]);

@@ -12,12 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "decode/autoregressive.h"
 #include "decode/likelihood.h"
-#include "options/choose.h"
 #include "model/parameters.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -57,7 +58,7 @@ std::vector<TokenId> tokens_of(const Decoder& decoder) {
 std::vector<std::vector<TokenId>> run(const std::shared_ptr<const Model>& model,
                                       const std::vector<Wish>& wishes, int num_threads, int32_t max_running) {
   ThreadPool threads(num_threads);
-  Engine engine(model, default_table(), threads, max_running);
+  Engine engine(on_cpu(model, default_table(), threads), max_running);
   for (const Wish& wish : wishes) engine.add(make_decoder(model->config(), wish.options, wish.prompt));
   engine.run();
   std::vector<std::vector<TokenId>> result;
@@ -113,11 +114,11 @@ TEST(Engine, EndsTheRequestWhoseLogitsAreNotNumbers) {
   };
   for (const char* unmask :
        {"low-confidence", "threshold=0.9", "factor=0.5", "entropy", "margin", "random"}) {
-    Engine alone(model, default_table(), threads, 1);
+    Engine alone(on_cpu(model, default_table(), threads), 1);
     alone.add(decoder_for(unmask, 2));
     alone.run();
 
-    Engine both(model, default_table(), threads, 2);
+    Engine both(on_cpu(model, default_table(), threads), 2);
     const size_t damaged = both.add(decoder_for(unmask, kDamaged));
     const size_t healthy = both.add(decoder_for(unmask, 2));
     std::vector<size_t> failed;
@@ -133,7 +134,7 @@ TEST(Engine, EndsTheRequestWhoseLogitsAreNotNumbers) {
     EXPECT_TRUE(both.decoder(healthy).done());
     EXPECT_EQ(tokens_of(both.decoder(healthy)), tokens_of(alone.decoder(0))) << unmask;
 
-    Engine strict(model, default_table(), threads, 1);
+    Engine strict(on_cpu(model, default_table(), threads), 1);
     strict.add(decoder_for(unmask, kDamaged));
     EXPECT_THROW(strict.run(), InputError) << unmask;
   }
@@ -143,7 +144,7 @@ TEST(Engine, ShowsEveryStepOfEveryRequestOnce) {
   const ModelConfig config = tiny_configs()[0];
   ThreadPool threads(1);
   const auto model = tiny_model(config);
-  Engine engine(model, default_table(), threads, 3);
+  Engine engine(on_cpu(model, default_table(), threads), 3);
   std::map<size_t, std::vector<TokenId>> canvases;
   for (const Wish& wish : wishes(config)) {
     auto decoder = make_decoder(config, wish.options, wish.prompt);
@@ -181,7 +182,7 @@ TEST(Engine, CountsWhatKeptKeysAndValuesSave) {
   ModelConfig config = tiny_configs()[5];
   config.end_ids.clear();
   ThreadPool threads(1);
-  Engine engine(tiny_model(config), default_table(), threads);
+  Engine engine(on_cpu(tiny_model(config), default_table(), threads));
   GenerationOptions options;
   options.gen_length = 4;
   engine.add(make_decoder(config, options, {1, 2, 3}));
@@ -197,7 +198,7 @@ TEST(Engine, TakesRequestsWhileOthersRun) {
   const auto model = tiny_model(config);
   const std::vector<Wish> all = wishes(config);
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads, 2);
+  Engine engine(on_cpu(model, default_table(), threads), 2);
   EXPECT_FALSE(engine.step());
   EXPECT_EQ(engine.add(make_decoder(config, all[0].options, all[0].prompt)), 0U);
   EXPECT_TRUE(engine.step());
@@ -211,7 +212,7 @@ TEST(Engine, TakesRequestsWhileOthersRun) {
 TEST(Engine, StartsRequestsInTheirOrderAndKeepsToItsLimit) {
   const ModelConfig config = tiny_configs()[0];
   ThreadPool threads(1);
-  Engine engine(tiny_model(config), default_table(), threads, 2);
+  Engine engine(on_cpu(tiny_model(config), default_table(), threads), 2);
   for (const Wish& wish : wishes(config)) engine.add(make_decoder(config, wish.options, wish.prompt));
   std::vector<size_t> started;
   std::vector<size_t> in_pass;
@@ -232,7 +233,7 @@ TEST(Engine, ForgetsRequestsThatAreRemoved) {
   const auto model = tiny_model(config);
   const std::vector<Wish> all = wishes(config);
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads, 2);
+  Engine engine(on_cpu(model, default_table(), threads), 2);
   for (int i = 0; i < 4; ++i) {
     engine.add(make_decoder(config, all[static_cast<size_t>(i)].options, all[static_cast<size_t>(i)].prompt));
   }
@@ -256,7 +257,7 @@ TEST(Engine, ForgetsRequestsThatAreRemoved) {
 TEST(Engine, StartsARequestWhenThereIsMemoryForIt) {
   const ModelConfig config = tiny_configs()[0];
   ThreadPool threads(1);
-  Engine engine(tiny_model(config), default_table(), threads, 8);
+  Engine engine(on_cpu(tiny_model(config), default_table(), threads), 8);
   GenerationOptions options;
   options.gen_length = 64;
   std::vector<size_t> requests;
@@ -287,7 +288,7 @@ TEST(Engine, SharesRowsFairlyBetweenLongAndShortPasses) {
   long_options.gen_length = 12;
   const std::vector<TokenId> long_prompt = random_tokens(1, 148, 80);
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads, 8);
+  Engine engine(on_cpu(model, default_table(), threads), 8);
   engine.limit_rows(100);
   const size_t whole = engine.add(make_decoder(config, long_options, long_prompt));           // 160 rows
   for (int i = 0; i < 4; ++i) engine.add(make_decoder(config, short_options, {1, 2, 3, 4}));  // 20 rows each
@@ -320,7 +321,7 @@ TEST(Engine, GivesTheSameTokensWhateverTheRowsOfAPass) {
   for (const Wish& wish : all) alone.push_back(run(model, {wish}, 1, 1).at(0));
   for (const int32_t rows : {1, 20, 50}) {
     ThreadPool threads(1);
-    Engine engine(model, default_table(), threads, 8);
+    Engine engine(on_cpu(model, default_table(), threads), 8);
     engine.limit_rows(rows);
     for (const Wish& wish : all) engine.add(make_decoder(config, wish.options, wish.prompt));
     engine.run();
@@ -336,7 +337,7 @@ void check_final_tokens(const ModelConfig& config, const std::string& unmask, in
   if (!unmask.empty()) options.unmask = unmask;
   if (config.causal && !config.plans_slots) options.block_length.reset();
   ThreadPool threads(1);
-  Engine engine(tiny_model(config), default_table(), threads);
+  Engine engine(on_cpu(tiny_model(config), default_table(), threads));
   engine.add(make_decoder(config, options, {1, 2, 3}));
   std::vector<TokenId> known;
   const auto check = [&](const Decoder& decoder) {
@@ -369,7 +370,7 @@ std::vector<TokenId> read_in_parts(const std::shared_ptr<const Model>& model, in
   options.gen_length = 6;
   options.most_rows = most_rows;
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   engine.add(std::make_unique<AutoregressiveDecoder>(options, random_tokens(3, 41, 80)));
   engine.run();
   return tokens_of(engine.decoder(0));
@@ -386,7 +387,7 @@ TEST(Engine, GivesTheSameTokensInHoweverManyPartsAPromptIsRead) {
 std::vector<TokenScore> score(const std::shared_ptr<const Model>& model, const std::vector<TokenId>& tokens,
                               int32_t most_rows) {
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   engine.add(std::make_unique<CausalLikelihood>(tokens, most_rows));
   engine.run();
   const Decoder& decoder = engine.decoder(0);
@@ -399,7 +400,7 @@ TEST(Likelihood, IsThatOfTheTokensThatTheModelWouldWrite) {
   config.end_ids.clear();
   const auto model = tiny_model(config);
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   GenerationOptions options;
   options.gen_length = 8;
   engine.add(make_decoder(config, options, {1, 2, 3}));

@@ -78,7 +78,7 @@ TEST(InferenceSession, AnswersAsAnEngineAlone) {
   const OpenedModel& opened = session->opened();
   const GenerateRequest request = question(1);
   const GenerationResult answer = session->generate(request);
-  Engine engine(session->parts().model, *session->parts().kernels, *session->parts().threads);
+  Engine engine(session->parts().model);
   engine.add(opened.make_decoder(request));
   engine.run();
   const GenerationResult alone =
@@ -228,8 +228,8 @@ TEST(InferenceSession, LoadsRandomModelsAndTellsHowFarItIs) {
     EXPECT_LE(done, total);
     last = done;
   };
-  const auto session =
-      InferenceSession::load(std::make_shared<OpenedModel>("tiny", ModelSource{{}, tiny_configs()[0]}), options);
+  const auto session = InferenceSession::load(
+      std::make_shared<OpenedModel>("tiny", ModelSource{{}, tiny_configs()[0]}), options);
   EXPECT_GT(last, 0);
   GenerateRequest request;
   request.prompt = std::vector<TokenId>{1, 2};

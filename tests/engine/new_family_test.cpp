@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "kernels/dispatch.h"
@@ -90,7 +91,7 @@ void write_toy(const fs::path& folder) {
 std::vector<TokenId> answer(const fs::path& folder) {
   ThreadPool threads(1);
   const auto model = Model::load(folder, WeightFormats(DType::kF32), threads);
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   GenerationOptions options;
   options.gen_length = 24;
   const size_t request = engine.add(make_decoder(model->config(), options, {3, 5, 7}));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,26 +66,27 @@ class NotingDecoder final : public Decoder {
 
 /// Gives sample i of a pass the token 10 + i, of a follow-up 100 + i, and overwrites what an earlier call
 /// returned.
-class NotingRunner final : public PassRunner {
+class NotingRunner {
  public:
-  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
+  std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences) {
+    sequences_.assign(sequences.begin(), sequences.end());
     plan_rows = plan.num_rows();
-    num_caches = caches.size();
+    num_sequences = sequences.size();
     samples_ = number(plan.logits.size(), 10);
     if (broken_sample >= 0) samples_[static_cast<size_t>(broken_sample)].is_finite = false;
     kv_drift_.clear();
     for (size_t i = 0; plan.measures_kv_drift && i < 2 * plan.tokens.size(); ++i) {
       kv_drift_.push_back(static_cast<float>(i));
     }
-    return {samples_, kv_drift_};
+    return std::make_unique<Ticket>(*this, PassResult{samples_, kv_drift_});
   }
 
-  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
+  FollowUpResult follow_up(const FollowUp& wanted) {
     ++num_follow_ups;
     for (const LogitRow& logit : wanted.logits) asked.emplace_back(logit.row, logit.rule);
     for (const DriftProbe& probe : wanted.probes) asked.emplace_back(probe.row, probe.unconditional_row);
     remembered.clear();
-    for (const OutputCache* output : outputs) remembered.push_back(output != nullptr);
+    for (const KvSequence* each : sequences_) remembered.push_back(each->shape().remembers_outputs);
     constexpr TokenId kPoison = std::numeric_limits<TokenId>::max();
     for (RowStatistics& sample : samples_) sample = {.token = kPoison, .is_finite = false};
     further_ = number(wanted.logits.size(), 100);
@@ -94,42 +96,67 @@ class NotingRunner final : public PassRunner {
   }
 
   int32_t plan_rows = 0;
-  size_t num_caches = 0;
+  size_t num_sequences = 0;
   int num_follow_ups = 0;
   int broken_sample = -1;
   std::vector<std::pair<int32_t, int32_t>> asked;
   std::vector<bool> remembered;
 
  private:
+  class Ticket final : public PassTicket {
+   public:
+    Ticket(NotingRunner& runner, const PassResult& result) : runner_(runner), result_(result) {}
+    const PassResult& wait() override { return result_; }
+    FollowUpResult follow_up(const FollowUp& wanted) override { return runner_.follow_up(wanted); }
+    void remember_outputs() override {}
+    void read_logits(std::span<const LogitRow>, Matrix<float>) override {}
+    PassTimes times() const override { return {}; }
+
+   private:
+    NotingRunner& runner_;
+    PassResult result_;
+  };
+
   static std::vector<RowStatistics> number(size_t count, TokenId first) {
     std::vector<RowStatistics> samples(count);
     for (RowStatistics& sample : samples) sample.token = first++;
     return samples;
   }
 
+  std::vector<KvSequence*> sequences_;
   std::vector<RowStatistics> samples_, further_;
   std::vector<float> kv_drift_;
   std::vector<Drift> drifts_;
 };
 
+class NoCells final : public KvSequence {
+ public:
+  explicit NoCells(const SequenceShape& shape) : KvSequence(shape) {}
+  int32_t sink_cell() const override { return -1; }
+  void read_cells(int64_t, int64_t, IndexRange, Matrix<float>, Matrix<float>) const override {}
+  void read_outputs(std::span<const int32_t>, Matrix<float>) const override {}
+};
+
 /// Two requests in one pass.
 struct Two {
   NotingDecoder a{{4, 5}}, b{{0, 1, 2}};
-  std::vector<KvCache> caches;
-  std::vector<OutputCache> outputs;
+  std::vector<std::unique_ptr<KvSequence>> of_a, of_b, of_b_remembering;
   NotingRunner runner;
   PassLoop loop;
 
   Two() {
-    for (int i = 0; i < 2; ++i) caches.emplace_back(KvShape{1, 1, 16, DType::kF32, false, false}, 16);
-    outputs.emplace_back(16, 16);
+    of_a.push_back(std::make_unique<NoCells>(SequenceShape{16}));
+    of_b.push_back(std::make_unique<NoCells>(SequenceShape{16}));
+    of_b_remembering.push_back(std::make_unique<NoCells>(SequenceShape{16, true}));
   }
 
   std::span<PassPart> make_pass(bool b_remembers = false) {
-    const std::span<KvCache> all(caches);
-    std::vector<PassMember> members = {{&a, all.first(1)}, {&b, all.last(1)}};
-    if (b_remembers) members[1].outputs = outputs;
-    return loop.make_pass(runner, members);
+    const PassMember members[] = {{&a, of_a}, {&b, b_remembers ? of_b_remembering : of_b}};
+    return loop.make_pass(
+        [&](const StepPlan& plan, std::span<KvSequence* const> sequences) {
+          return runner.submit(plan, sequences);
+        },
+        members);
   }
 };
 
@@ -138,7 +165,7 @@ TEST(PassLoop, GivesEachMemberTheResultsOfItsOwnRows) {
   two.b.plan_.measures_kv_drift = true;
   const std::span<PassPart> parts = two.make_pass();
   EXPECT_EQ(two.runner.plan_rows, 5);
-  EXPECT_EQ(two.runner.num_caches, 2U);
+  EXPECT_EQ(two.runner.num_sequences, 2U);
   EXPECT_THAT(two.a.samples, ElementsAre(10, 11));
   EXPECT_THAT(two.b.samples, ElementsAre(12, 13, 14));
   EXPECT_THAT(two.b.kv_drift, ElementsAre(4, 5, 6, 7, 8, 9));
@@ -203,7 +230,7 @@ TEST(PassLoop, StartsEachPassAnew) {
   two.a.wanted_logits.clear();
   two.make_pass();
   EXPECT_EQ(two.runner.plan_rows, 5);
-  EXPECT_EQ(two.runner.num_caches, 2U);
+  EXPECT_EQ(two.runner.num_sequences, 2U);
   EXPECT_EQ(two.runner.num_follow_ups, 1);
 }
 

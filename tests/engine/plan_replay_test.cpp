@@ -1,62 +1,56 @@
 // Plans that went through JSON are run again: nothing that a pass needs lies outside its plan.
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "options/choose.h"
+#include "backend/cpu/cpu_backend.h"
 #include "engine/pass_loop.h"
 #include "kernels/dispatch.h"
 #include "model/plan_json.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
 
-/// Writes each plan as JSON and computes the plan that is read back.
-class ReplayingRunner final : public PassRunner {
- public:
-  ReplayingRunner(const Model& model, const KernelContext& context) : model_(model), context_(context) {}
+using Replay = std::function<StepPlan(const StepPlan&)>;
 
-  PassResult run(const StepPlan& plan, std::span<KvCache* const> caches) override {
-    plan_ = plan_from_json(nlohmann::json::parse(to_json(plan).dump()), "plan");
-    EXPECT_EQ(plan_, plan);
-    return model_.forward(context_, plan_, caches, workspace_);
-  }
-  FollowUpResult follow_up(const FollowUp& wanted, std::span<OutputCache* const> outputs) override {
-    return model_.follow_up(context_, plan_, wanted, outputs, workspace_);
-  }
-
- private:
-  const Model& model_;
-  const KernelContext context_;
-  Workspace workspace_;
-  StepPlan plan_;
-};
-
-std::vector<TokenId> decode(const Model& model, PassRunner& runner, const GenerationOptions& options) {
+/// Decodes, computing what `replay` makes of each plan.
+std::vector<TokenId> decode(const BackendModel& model, const Replay& replay,
+                            const GenerationOptions& options) {
   const std::unique_ptr<Decoder> decoder =
       make_decoder(model.config(), options, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
-  std::vector<KvCache> caches;
-  std::vector<OutputCache> outputs;
+  const std::unique_ptr<KvPool> pool = model.make_pool();
+  std::vector<std::unique_ptr<KvSequence>> sequences;
   for (int32_t i = 0; i < decoder->num_sequences(); ++i) {
-    caches.push_back(model.make_cache(decoder->num_cells()));
-    if (decoder->remembers_outputs()) outputs.emplace_back(decoder->num_cells(), model.config().hidden_dim);
+    sequences.push_back(pool->make_sequence({decoder->num_cells(), decoder->remembers_outputs()}));
   }
-  const PassMember member{decoder.get(), caches, outputs};
+  const PassMember member{decoder.get(), sequences};
   PassLoop loop;
-  while (!decoder->done()) loop.make_pass(runner, {&member, 1});
+  StepPlan replayed;
+  const SubmitPass submit = [&](const StepPlan& plan, std::span<KvSequence* const> of_plan) {
+    replayed = replay(plan);
+    return model.submit(replayed, of_plan);
+  };
+  while (!decoder->done()) loop.make_pass(submit, {&member, 1});
   return {decoder->canvas().begin(), decoder->canvas().end()};
+}
+
+/// Writes a plan as JSON and reads it back.
+StepPlan through_json(const StepPlan& plan) {
+  StepPlan read = plan_from_json(nlohmann::json::parse(to_json(plan).dump()), "plan");
+  EXPECT_EQ(read, plan);
+  return read;
 }
 
 void expect_replayed(const ModelConfig& config, const GenerationOptions& options) {
   ThreadPool threads(1);
-  const std::shared_ptr<const Model> model = tiny_model(config);
-  const KernelContext context{default_table(), threads};
-  ModelRunner plain(*model, context);
-  ReplayingRunner replaying(*model, context);
-  EXPECT_EQ(decode(*model, replaying, options), decode(*model, plain, options)) << config.architecture;
+  const std::shared_ptr<const BackendModel> model = on_cpu(tiny_model(config), default_table(), threads);
+  const Replay plain = [](const StepPlan& plan) { return plan; };
+  EXPECT_EQ(decode(*model, through_json, options), decode(*model, plain, options)) << config.architecture;
 }
 
 GenerationOptions sampled(int32_t gen_length) {

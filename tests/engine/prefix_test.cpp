@@ -7,9 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "options/choose.h"
+#include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -63,7 +64,9 @@ class Prefixes {
   std::unique_ptr<Decoder> decoder(const std::vector<TokenId>& prompt, uint64_t seed) const {
     return make_decoder(model_->config(), options(seed), prompt);
   }
-  Engine engine(int32_t max_running) { return Engine(model_, default_table(), threads_, max_running); }
+  Engine engine(int32_t max_running) {
+    return Engine(on_cpu(model_, default_table(), threads_), max_running);
+  }
   std::vector<TokenId> tokens(int32_t count, uint64_t seed = 1) const {
     return random_tokens(seed, count, 80);
   }

@@ -11,11 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "options/choose.h"
+#include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
 #include "engine/result.h"
 #include "engine/stop.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 #include "tokenizer/tiny_tokenizer.h"
 
 namespace lacuna {
@@ -329,7 +330,7 @@ std::map<size_t, std::vector<Seen>> run(const std::shared_ptr<const Model>& mode
                                         const std::vector<Wish>& wishes, int num_threads = 1,
                                         int32_t max_running = 1) {
   ThreadPool threads(num_threads);
-  Engine engine(model, default_table(), threads, max_running);
+  Engine engine(on_cpu(model, default_table(), threads), max_running);
   for (const Wish& wish : wishes) engine.add(make_decoder(model->config(), wish.options, wish.prompt));
   std::map<size_t, std::vector<Seen>> passes;
   engine.run([&](const StepEvent& event) {
@@ -408,7 +409,7 @@ TEST(RefusionRequests, CountTokensForEachPass) {
   const auto model = tiny_model(endless);
   Wish one = wish(endless);
   ThreadPool threads(1);
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   engine.add(make_decoder(endless, one.options, one.prompt));
   int32_t passes = 0;
   int64_t rows = 0;
@@ -435,7 +436,7 @@ TEST(RefusionRequests, EndAtAStopText) {
   const Wish one = wish(config);
   const auto decode = [&](const std::vector<std::string>& texts) {
     ThreadPool threads(1);
-    Engine engine(model, default_table(), threads);
+    Engine engine(on_cpu(model, default_table(), threads));
     DecoderContext context;
     context.find_stop = make_stop_finder(tokenizer, texts);
     engine.add(make_decoder(config, one.options, one.prompt, context));

@@ -13,9 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "options/choose.h"
+#include "backend/cpu/cpu_backend.h"
 #include "kernels/dispatch.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -89,7 +90,7 @@ class SchedulerTest : public testing::Test {
   SchedulerTest() : model_(tiny_model(tiny_configs()[0])) {}
 
   Scheduler& start(const SchedulerLimits& limits) {
-    scheduler_.emplace(model_, default_table(), threads_, nullptr, limits);
+    scheduler_.emplace(on_cpu(model_, default_table(), threads_), nullptr, limits);
     return *scheduler_;
   }
 
@@ -133,7 +134,7 @@ class SchedulerTest : public testing::Test {
 };
 
 TEST_F(SchedulerTest, GivesEachRequestTheTextThatItHasAlone) {
-  Engine alone(model_, default_table(), threads_);
+  Engine alone(on_cpu(model_, default_table(), threads_));
   alone.add(decoder());
   alone.run();
   const std::span<const TokenId> expected = alone.decoder(0).canvas();

@@ -4,11 +4,12 @@
 
 #include <sstream>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/threads.h"
-#include "options/choose.h"
 #include "kernels/dispatch.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -42,7 +43,7 @@ void expect_trace_refused(const std::string& text, const std::string& part) {
 TEST(TraceReplay, FollowsTheCanvasOfEveryFamily) {
   ThreadPool threads(1);
   for (const ModelConfig& config : tiny_configs()) {
-    Engine engine(tiny_model(config), default_table(), threads);
+    Engine engine(on_cpu(tiny_model(config), default_table(), threads));
     GenerationOptions options;
     options.gen_length = 16;
     if (!config.causal) options.block_length = 8;

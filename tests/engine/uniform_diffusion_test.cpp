@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
-#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/locate.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -49,7 +50,7 @@ struct Decoding {
 std::vector<Decoding> decode_all(const std::shared_ptr<const Model>& model, ThreadPool& threads,
                                  const std::vector<std::vector<TokenId>>& prompts,
                                  const std::vector<GenerationOptions>& options) {
-  Engine engine(model, default_table(), threads, static_cast<int32_t>(prompts.size()));
+  Engine engine(on_cpu(model, default_table(), threads), static_cast<int32_t>(prompts.size()));
   for (size_t i = 0; i < prompts.size(); ++i) {
     engine.add(make_decoder(model->config(), options[i], prompts[i]));
   }

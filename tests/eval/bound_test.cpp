@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "model/tiny_models.h"
 
@@ -48,7 +49,7 @@ class SlowModel {
   }
   Bound bound(const std::vector<BoundText>& texts, const BoundSettings& settings, int num_threads = 1) {
     ThreadPool threads(num_threads);
-    return lacuna::bound(*model_, {default_table(), threads}, texts, settings);
+    return lacuna::bound(*on_cpu(model_, default_table(), threads), texts, settings);
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "backend/cpu/cpu_backend.h"
 #include "kernels/dispatch.h"
 
 namespace lacuna {
@@ -13,9 +14,9 @@ class CompareMiniModels : public testing::Test {
  protected:
   std::filesystem::path folder_ = std::filesystem::path(LACUNA_SOURCE_DIR) / "models/mini-llada";
   ThreadPool threads_{2};
-  KernelContext context_{default_table(), threads_};
   Tokenizer tokenizer_ = Tokenizer::load(folder_);
-  EvaluatedModel model_{Model::load(folder_, DType::kF32, threads_), tokenizer_, load_chat_template(folder_)};
+  EvaluatedModel model_{on_cpu(Model::load(folder_, DType::kF32, threads_), default_table(), threads_),
+                        tokenizer_, load_chat_template(folder_)};
 };
 
 TEST_F(CompareMiniModels, FindsNoDifferenceBetweenASettingAndItself) {
@@ -26,7 +27,7 @@ TEST_F(CompareMiniModels, FindsNoDifferenceBetweenASettingAndItself) {
   refreshed.cache = "dual";
   refreshed.refresh = 1;
   const Comparison same =
-      compare({model_, plain}, {model_, refreshed}, context_,
+      compare({model_, plain}, {model_, refreshed},
               {.task = "stories", .task_options = {}, .samples = 5, .batch = 2, .seed = 3});
   EXPECT_EQ(same.same_tokens.successes, 5 * 16);
   EXPECT_EQ(same.same_tokens.trials, 5 * 16);
@@ -43,11 +44,11 @@ TEST_F(CompareMiniModels, FindsTheOutputsOfBlocksBehindRowsThatGiveKvAlone) {
   // block.
   const auto folder = folder_.parent_path() / "mini-sdar";
   const Tokenizer tokenizer = Tokenizer::load(folder);
-  const EvaluatedModel blocks{Model::load(folder, DType::kF32, threads_), tokenizer,
-                              load_chat_template(folder)};
+  const EvaluatedModel blocks{on_cpu(Model::load(folder, DType::kF32, threads_), default_table(), threads_),
+                              tokenizer, load_chat_template(folder)};
   GenerationOptions fused, apart;
   apart.commit = "apart";
-  const Comparison same = compare({blocks, fused}, {blocks, apart}, context_,
+  const Comparison same = compare({blocks, fused}, {blocks, apart},
                                   {.task = "arithmetic", .task_options = {}, .samples = 3, .batch = 2});
   EXPECT_EQ(same.same_texts.successes, 3);
   EXPECT_GT(same.kl_positions, 3 * 8);
@@ -59,7 +60,7 @@ TEST_F(CompareMiniModels, MeasuresWhatALockChanges) {
   plain.gen_length = 16;
   GenerationOptions locked = plain;
   locked.lock = "eps=1e5,gate=off,min-age=1";
-  const Comparison found = compare({model_, plain}, {model_, locked}, context_,
+  const Comparison found = compare({model_, plain}, {model_, locked},
                                    {.task = "stories", .task_options = {}, .samples = 4, .batch = 4});
   EXPECT_LT(found.b.cost.rows, found.a.cost.rows);
   EXPECT_GT(found.kl_mean, 0);
@@ -74,13 +75,13 @@ TEST_F(CompareMiniModels, ChoosesTheSamplesThatEvaluateChooses) {
   GenerationOptions plain;
   plain.gen_length = 16;
   const Comparison found =
-      compare({model_, plain}, {model_, plain}, context_,
+      compare({model_, plain}, {model_, plain},
               {.task = "arithmetic", .task_options = {}, .samples = 3, .batch = 2, .seed = 9});
   EvaluationSettings settings;
   settings.samples = 3;
   settings.generation = plain;
   settings.generation.seed = 9;
-  const Evaluation evaluation = evaluate(model_, context_, settings);
+  const Evaluation evaluation = evaluate(model_, settings);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(found.a.records[i].result.tokens, evaluation.records[i].result.tokens);
   }

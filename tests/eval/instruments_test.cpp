@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
-#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -52,7 +53,7 @@ GenerationOptions masked_options() {
 
 class Instruments : public testing::Test {
  protected:
-  std::vector<std::unique_ptr<Decoder>> requests(const Model& model, const GenerationOptions& options,
+  std::vector<std::unique_ptr<Decoder>> requests(const BackendModel& model, const GenerationOptions& options,
                                                  int32_t count = 1) const {
     std::vector<std::unique_ptr<Decoder>> made;
     for (int32_t i = 0; i < count; ++i) {
@@ -66,9 +67,10 @@ class Instruments : public testing::Test {
   }
 
   ThreadPool threads_{2};
-  KernelContext context_{default_table(), threads_};
-  std::shared_ptr<const Model> gidd_ = tiny_model(tiny_gidd_config(1000, kContext));
-  std::shared_ptr<const Model> llada_ = tiny_model(tiny_configs()[0]);
+  std::shared_ptr<const BackendModel> gidd_ =
+      on_cpu(tiny_model(tiny_gidd_config(1000, kContext)), default_table(), threads_);
+  std::shared_ptr<const BackendModel> llada_ =
+      on_cpu(tiny_model(tiny_configs()[0]), default_table(), threads_);
 };
 
 TEST(Regions, LieAroundTheBlock) {
@@ -103,21 +105,22 @@ TEST_F(Instruments, NeverChangeWhatIsWritten) {
   locked.cfg_scale = 0.5;
   GenerationOptions dual = masked_options();
   dual.cache = "dual";
-  const std::shared_ptr<const Model> dream = tiny_model(tiny_configs()[4]);
+  const std::shared_ptr<const BackendModel> dream =
+      on_cpu(tiny_model(tiny_configs()[4]), default_table(), threads_);
   struct Case {
-    std::shared_ptr<const Model> model;
+    std::shared_ptr<const BackendModel> model;
     GenerationOptions options;
   };
   const std::vector<Case> cases = {{gidd_, ancestral}, {gidd_, drifting}, {gidd_, corrected},
                                    {llada_, locked},   {llada_, dual},    {dream, locked}};
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& tried = cases[i];
-    Engine engine(tried.model, default_table(), threads_, 1);
+    Engine engine(tried.model, 1);
     engine.add(std::move(requests(*tried.model, tried.options).front()));
     engine.run();
     const auto expect_same = [&](auto analyze, const char* name) {
       const auto watched = requests(*tried.model, tried.options);
-      analyze(*tried.model, context_, watched, AnalysisProgress());
+      analyze(*tried.model, threads_, watched, AnalysisProgress());
       EXPECT_THAT(watched.front()->canvas(), ElementsAreArray(engine.decoder(0).canvas())) << i << name;
     };
     expect_same(analyze_drift, "drift");
@@ -131,7 +134,7 @@ TEST_F(Instruments, NeverChangeWhatIsWritten) {
 
 TEST_F(Instruments, GiveAllAttentionToOneRegionOrAnother) {
   for (const char* cache : {"none", "uniform"}) {
-    const AttentionFindings found = analyze_attention(*gidd_, context_, requests(gidd_options(cache), 2));
+    const AttentionFindings found = analyze_attention(*gidd_, threads_, requests(gidd_options(cache), 2));
     double sum = 0;
     for (const Average& mass : found.mass) {
       sum += mass.mean();
@@ -144,7 +147,7 @@ TEST_F(Instruments, GiveAllAttentionToOneRegionOrAnother) {
 }
 
 TEST_F(Instruments, FindNoSinkOrFillerInAMaskedModel) {
-  const AttentionFindings found = analyze_attention(*llada_, context_, requests(*llada_, masked_options()));
+  const AttentionFindings found = analyze_attention(*llada_, threads_, requests(*llada_, masked_options()));
   double sum = 0;
   for (const Average& mass : found.mass) sum += mass.mean();
   EXPECT_NEAR(sum, 1, 1e-5);
@@ -154,7 +157,7 @@ TEST_F(Instruments, FindNoSinkOrFillerInAMaskedModel) {
 }
 
 TEST_F(Instruments, FindThatCleanRowsMoveAtBoundariesAlone) {
-  const DriftFindings found = analyze_drift(*gidd_, context_, requests(gidd_options("none")));
+  const DriftFindings found = analyze_drift(*gidd_, threads_, requests(gidd_options("none")));
   for (const Region region : {Region::kPrompt, Region::kRestPast, Region::kPrevious}) {
     EXPECT_GT(found.within[at(region)].key.count, 0);
     EXPECT_EQ(found.within[at(region)].mean(), 0) << name_of(region);
@@ -173,7 +176,7 @@ TEST_F(Instruments, FindThatCleanRowsMoveAtBoundariesAlone) {
 TEST_F(Instruments, FindThatWhatIsNotComputedDoesNotMove) {
   GenerationOptions options = gidd_options("uniform");
   options.refresh = 0;
-  const DriftFindings found = analyze_drift(*gidd_, context_, requests(options));
+  const DriftFindings found = analyze_drift(*gidd_, threads_, requests(options));
   for (const Region region : {Region::kPrompt, Region::kNext, Region::kRestFuture, Region::kFiller}) {
     EXPECT_GT(found.within[at(region)].key.count, 0);
     EXPECT_EQ(found.within[at(region)].mean(), 0) << name_of(region);
@@ -187,9 +190,9 @@ TEST_F(Instruments, FindThatWhatIsNotComputedDoesNotMove) {
 TEST_F(Instruments, FindTheEntropyOfNoKnowledge) {
   ModelConfig config = tiny_gidd_config(1000, kContext);
   config.logit_scale = 0;
-  const std::shared_ptr<const Model> blank = tiny_model(config);
+  const std::shared_ptr<const BackendModel> blank = on_cpu(tiny_model(config), default_table(), threads_);
   const auto choices = static_cast<double>(config.vocab_size - 1);
-  const EntropyFindings found = analyze_entropy(*blank, context_, requests(*blank, gidd_options("none")));
+  const EntropyFindings found = analyze_entropy(*blank, threads_, requests(*blank, gidd_options("none")));
   EXPECT_EQ(found.steps.size(), 3 * kSteps);
   for (const auto& [index, step] : found.steps) {
     EXPECT_NEAR(step.entropy.mean(), std::log(choices), 1e-5) << index;
@@ -200,7 +203,7 @@ TEST_F(Instruments, FindTheEntropyOfNoKnowledge) {
 TEST_F(Instruments, FindEntropiesWithinTheirRange) {
   GenerationOptions sharp = masked_options();
   sharp.temperature = 0.1;  // of the draws, not of the entropy
-  const EntropyFindings found = analyze_entropy(*llada_, context_, requests(*llada_, sharp, 2));
+  const EntropyFindings found = analyze_entropy(*llada_, threads_, requests(*llada_, sharp, 2));
   EXPECT_EQ(found.steps.size(), 16);
   for (const auto& [index, step] : found.steps) {
     EXPECT_EQ(step.entropy.count, 2);
@@ -212,12 +215,12 @@ TEST_F(Instruments, FindEntropiesWithinTheirRange) {
 
 TEST_F(Instruments, CountTheTokensThatChange) {
   int64_t committed = 0;
-  Engine engine(gidd_, default_table(), threads_, 1);
+  Engine engine(gidd_, 1);
   engine.add(std::move(requests(gidd_options("none")).front()));
   engine.run(
       [&](const StepEvent& event) { committed += static_cast<int64_t>(event.report.committed.size()); });
   ASSERT_GT(committed, 0);
-  const ChangeFindings found = analyze_changes(*gidd_, context_, requests(gidd_options("none")));
+  const ChangeFindings found = analyze_changes(*gidd_, threads_, requests(gidd_options("none")));
   int64_t counted = 0;
   double of_answer = 0;
   double of_block = 0;
@@ -233,7 +236,7 @@ TEST_F(Instruments, CountTheTokensThatChange) {
 
 TEST_F(Instruments, FindNoStalenessWhereCachesAreExact) {
   for (const char* cache : {"none", "prefix"}) {
-    const StalenessFindings found = analyze_staleness(*gidd_, context_, requests(gidd_options(cache)));
+    const StalenessFindings found = analyze_staleness(*gidd_, threads_, requests(gidd_options(cache)));
     for (size_t region = 0; region < kRegions; ++region) {
       for (const KvAverage& error : found.error[region]) EXPECT_EQ(error.mean(), 0) << cache;
     }
@@ -244,7 +247,7 @@ TEST_F(Instruments, FindNoStalenessWhereCachesAreExact) {
 }
 
 TEST_F(Instruments, FindHowStaleAUniformCacheGrows) {
-  const StalenessFindings found = analyze_staleness(*gidd_, context_, requests(gidd_options("uniform")));
+  const StalenessFindings found = analyze_staleness(*gidd_, threads_, requests(gidd_options("uniform")));
   const auto& filler = found.error[at(Region::kFiller)];
   for (const size_t age : {0, 1, 2, 3}) EXPECT_GT(filler[age].key.count, 0) << name_of_age(age);
   EXPECT_EQ(filler[0].mean(), 0);  // both layers' K/V follow from the tokens and the first layer's
@@ -255,7 +258,7 @@ TEST_F(Instruments, FindHowStaleAUniformCacheGrows) {
 }
 
 TEST_F(Instruments, CountPassesByTheirRows) {
-  const ProfileFindings found = analyze_profile(*gidd_, context_, requests(gidd_options("uniform")));
+  const ProfileFindings found = analyze_profile(*gidd_, threads_, requests(gidd_options("uniform")));
   std::vector<std::pair<int32_t, int64_t>> passes;
   double seconds = 0;
   for (const auto& [rows, of_rows] : found.passes) {
@@ -270,11 +273,12 @@ TEST_F(Instruments, CountPassesByTheirRows) {
 }
 
 TEST_F(Instruments, RefuseDecodersWithoutBlocks) {
-  const std::shared_ptr<const Model> causal = tiny_model(tiny_configs()[5]);
+  const std::shared_ptr<const BackendModel> causal =
+      on_cpu(tiny_model(tiny_configs()[5]), default_table(), threads_);
   GenerationOptions options;
   options.gen_length = 2;
-  EXPECT_THROW(analyze_entropy(*causal, context_, requests(*causal, options)), InputError);
-  EXPECT_THROW(analyze_staleness(*llada_, context_, requests(*llada_, masked_options())), InputError);
+  EXPECT_THROW(analyze_entropy(*causal, threads_, requests(*causal, options)), InputError);
+  EXPECT_THROW(analyze_staleness(*llada_, threads_, requests(*llada_, masked_options())), InputError);
 }
 
 TEST_F(Instruments, ReportRowsOfAKindWithTheSameKeys) {
@@ -288,12 +292,12 @@ TEST_F(Instruments, ReportRowsOfAKindWithTheSameKeys) {
     EXPECT_EQ(tables.size(), kinds) << rows.dump();
   };
   const GenerationOptions options = gidd_options("uniform");
-  expect_tables(to_json(analyze_drift(*gidd_, context_, requests(options))), 2);
-  expect_tables(to_json(analyze_attention(*gidd_, context_, requests(options))), 1);
-  expect_tables(to_json(analyze_entropy(*gidd_, context_, requests(options))), 1);
-  expect_tables(to_json(analyze_changes(*gidd_, context_, requests(options))), 1);
-  expect_tables(to_json(analyze_staleness(*gidd_, context_, requests(options))), 2);
-  expect_tables(to_json(analyze_profile(*gidd_, context_, requests(options))), 2);
+  expect_tables(to_json(analyze_drift(*gidd_, threads_, requests(options))), 2);
+  expect_tables(to_json(analyze_attention(*gidd_, threads_, requests(options))), 1);
+  expect_tables(to_json(analyze_entropy(*gidd_, threads_, requests(options))), 1);
+  expect_tables(to_json(analyze_changes(*gidd_, threads_, requests(options))), 1);
+  expect_tables(to_json(analyze_staleness(*gidd_, threads_, requests(options))), 2);
+  expect_tables(to_json(analyze_profile(*gidd_, threads_, requests(options))), 2);
 }
 
 }  // namespace

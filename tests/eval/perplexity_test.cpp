@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "engine/guide.h"
 #include "eval/evaluate.h"
@@ -46,7 +47,7 @@ std::vector<TokenId> join(std::vector<TokenId> a, const std::vector<TokenId>& b)
 class Judge : public testing::Test {
  protected:
   Judgement judge(const std::vector<JudgedText>& texts) {
-    return lacuna::judge(*model_, {default_table(), threads_}, texts);
+    return lacuna::judge(*on_cpu(model_, default_table(), threads_), texts);
   }
 
   std::shared_ptr<const Model> model_ = tiny_model(tiny_configs()[kQwen2]);
@@ -131,15 +132,16 @@ TEST(EvaluateWithAJudge, ReadsEachAnswerUpToItsFirstEndToken) {
   const Tokenizer tokenizer = parse(tiny_tokenizer());
   const Guide judge({config, &tokenizer}, {judge_config, &tokenizer});
   ASSERT_TRUE(judge.shares_vocabulary());
-  EvaluatedModel model{tiny_model(config), tokenizer, {}};
+  ThreadPool threads(1);
+  EvaluatedModel model{on_cpu(tiny_model(config), default_table(), threads), tokenizer, {}};
   model.judge = &judge;
-  model.judge_model = tiny_model(judge_config);
+  const std::shared_ptr<const Model> judge_weights = tiny_model(judge_config);
+  model.judge_model = on_cpu(judge_weights, default_table(), threads);
   EvaluationSettings settings;
   settings.samples = 6;
   settings.generation.gen_length = 16;
   settings.generation.temperature = 8;  // almost any token: some answers end
-  ThreadPool threads(1);
-  const Evaluation evaluation = evaluate(model, {default_table(), threads}, settings);
+  const Evaluation evaluation = evaluate(model, settings);
 
   double sum = 0;
   int64_t count = 0;
@@ -152,7 +154,7 @@ TEST(EvaluateWithAJudge, ReadsEachAnswerUpToItsFirstEndToken) {
       answer.erase(end + 1, answer.end());
     }
     const std::vector<TokenId> prompt = ids_of_bytes(record.sample.prompt);
-    for (const double value : slow_likelihoods(model.judge_model, join(prompt, answer), prompt.size())) {
+    for (const double value : slow_likelihoods(judge_weights, join(prompt, answer), prompt.size())) {
       sum += value;
       ++count;
     }

@@ -13,10 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
-#include "options/choose.h"
 #include "engine/engine.h"
 #include "model/tiny_models.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -148,13 +149,13 @@ std::vector<std::unique_ptr<Decoder>> requests(const ModelConfig& config, const 
 
 class RecallOfAModel : public testing::Test {
  protected:
-  RecallFindings analyze(const GenerationOptions& options = blocks_options(), int32_t count = 1) const {
-    return analyze_recall(*model_, context_, requests(model_->config(), options, count), few_cells());
+  RecallFindings analyze(const GenerationOptions& options = blocks_options(), int32_t count = 1) {
+    return analyze_recall(*model_, threads_, requests(model_->config(), options, count), few_cells());
   }
 
   ThreadPool threads_{2};
-  KernelContext context_{default_table(), threads_};
-  std::shared_ptr<const Model> model_ = Model::random(blocks_config(), 3, DType::kF32, threads_);
+  std::shared_ptr<const BackendModel> model_ =
+      on_cpu(Model::random(blocks_config(), 3, DType::kF32, threads_), default_table(), threads_);
 };
 
 /// Keeps all weights of the denoised block, and works from these with sets and sorting alone.
@@ -177,7 +178,7 @@ class Tape final : public Instrument {
     const int32_t step = goes_on ? passes_.back().step + 1 : 1;
     passes_.emplace_back().block = block;
     passes_.back().step = step;
-    pass.workspace.attention_probe = [this, first_row, block, &pass](const AttentionRow& row) {
+    pass.options.observe_attention = [this, first_row, block](const ObservedAttention& row) {
       if (row.row < first_row) return;
       std::vector<double> weights;
       weights.reserve(static_cast<size_t>(block.end));
@@ -185,27 +186,30 @@ class Tape final : public Instrument {
         weights.push_back(double{row.weights[static_cast<size_t>(cell)]} / row.sum);
       }
       const std::lock_guard lock(mutex_);
-      const std::array place{static_cast<int32_t>(pass.workspace.layer), row.row - first_row, row.head};
+      const std::array place{static_cast<int32_t>(row.layer), row.row - first_row, row.head};
       passes_.back().weights[place] = weights;
       passes_.back().queries[place] = {row.query.begin(), row.query.end()};
     };
   }
 
   void computed(const FollowedPass& pass) override {
-    const KvShape& shape = pass.cache.shape();
-    for (int32_t layer = 2; layer < shape.num_layers; ++layer) {
-      for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
+    constexpr int64_t kHeadDim = 16;  // of blocks_config()
+    const int32_t page_size = few_cells().page_size;
+    const IndexRange before{0, pass.window.block.begin};
+    std::vector<float> keys(static_cast<size_t>(before.size() * kHeadDim));
+    std::vector<float> values(keys.size());
+    for (int32_t layer = 2; layer < 4; ++layer) {
+      for (int32_t head = 0; head < 2; ++head) {
+        pass.sequence.read_cells(layer, head, before, {keys.data(), before.size(), kHeadDim},
+                                 {values.data(), before.size(), kHeadDim});
         auto& pages = passes_.back().pages[{layer, head}];
-        for (int32_t cell = 0; cell < pass.window.block.begin; ++cell) {
-          std::vector<float> key(static_cast<size_t>(shape.head_dim));
-          std::vector<float> value(key.size());
-          pass.cache.read(layer, cell, head, key.data(), value.data());
-          if (cell % few_cells().page_size == 0) {
-            pages.push_back({{key.begin(), key.end()}, {key.begin(), key.end()}});
-          }
+        for (int32_t cell = 0; cell < before.size(); ++cell) {
+          const std::vector<double> key(keys.begin() + cell * kHeadDim, keys.begin() + (cell + 1) * kHeadDim);
+          if (cell % page_size == 0) pages.push_back({key, key});
+          auto& [most, least] = pages.back();
           for (size_t i = 0; i < key.size(); ++i) {
-            pages.back().first[i] = std::max<double>(pages.back().first[i], key[i]);
-            pages.back().second[i] = std::min<double>(pages.back().second[i], key[i]);
+            most[i] = std::max(most[i], key[i]);
+            least[i] = std::min(least[i], key[i]);
           }
         }
       }
@@ -289,7 +293,7 @@ struct NaiveHead {
 TEST_F(RecallOfAModel, AgreesWithAPlainRecomputation) {
   const RecallFindings found = analyze();
   Tape tape;
-  follow(*model_, context_, *requests(model_->config(), blocks_options()).front(), tape);
+  follow(*model_, *requests(model_->config(), blocks_options()).front(), tape);
   // All blocks have 32 cells or more before them: some more than 40.
   size_t expected = 0;
   size_t num_sparsed = 0;
@@ -398,8 +402,8 @@ TEST_F(RecallOfAModel, SeesTheSameWhicheverPassKeepsABlock) {
 
 TEST_F(RecallOfAModel, DoesNotDependOnThreads) {
   ThreadPool alone(1);
-  const RecallFindings one = analyze_recall(*model_, {default_table(), alone},
-                                            requests(model_->config(), blocks_options()), few_cells());
+  const RecallFindings one =
+      analyze_recall(*model_, alone, requests(model_->config(), blocks_options()), few_cells());
   EXPECT_EQ(to_json(one), to_json(analyze()));
 }
 
@@ -410,11 +414,11 @@ TEST_F(RecallOfAModel, NeverChangesWhatIsWritten) {
   GenerationOptions edited = blocks_options();
   edited.edit = "tau=0.05,most=4";
   for (const GenerationOptions& options : {drawn, edited}) {
-    Engine engine(model_, default_table(), threads_, 1);
+    Engine engine(model_, 1);
     engine.add(std::move(requests(model_->config(), options).front()));
     engine.run();
     const auto watched = requests(model_->config(), options);
-    const RecallFindings found = analyze_recall(*model_, context_, watched, few_cells());
+    const RecallFindings found = analyze_recall(*model_, threads_, watched, few_cells());
     EXPECT_THAT(watched.front()->canvas(), ElementsAreArray(engine.decoder(0).canvas()));
     EXPECT_EQ(found.tokens, kAnswer);
   }
@@ -425,17 +429,18 @@ TEST_F(RecallOfAModel, LooksAtShiftedModelsWithSubBlocks) {
   config.family = "fast-dllm";
   config.shifted_logits = true;
   config.sub_block_length = 2;
-  const std::shared_ptr<const Model> shifted = Model::random(config, 3, DType::kBF16, threads_);
+  const std::shared_ptr<const BackendModel> shifted =
+      on_cpu(Model::random(config, 3, DType::kBF16, threads_), default_table(), threads_);
   GenerationOptions options = blocks_options();
   options.unmask = "low-confidence";
   const RecallFindings found =
-      analyze_recall(*shifted, context_, requests(shifted->config(), options), few_cells());
+      analyze_recall(*shifted, threads_, requests(shifted->config(), options), few_cells());
   EXPECT_EQ(found.tokens, kAnswer);
   EXPECT_EQ(found.commits, 3);
   EXPECT_EQ(found.cells.front().place.masked, 0.5);
   options.unmask = "sequential";
   options.cache = "block";
-  EXPECT_THROW(analyze_recall(*shifted, context_, requests(shifted->config(), options), few_cells()),
+  EXPECT_THROW(analyze_recall(*shifted, threads_, requests(shifted->config(), options), few_cells()),
                InputError);
 }
 
@@ -443,7 +448,7 @@ TEST_F(RecallOfAModel, ReportsRowsOfAKindSideBySide) {
   RecallSettings settings = few_cells();
   settings.budgets.push_back(1000);
   const nlohmann::ordered_json rows =
-      to_json(analyze_recall(*model_, context_, requests(model_->config(), blocks_options()), settings));
+      to_json(analyze_recall(*model_, threads_, requests(model_->config(), blocks_options()), settings));
   std::vector<std::vector<std::string>> tables;
   for (const auto& row : rows) {
     std::vector<std::string> keys;
@@ -457,10 +462,10 @@ TEST_F(RecallOfAModel, ReportsRowsOfAKindSideBySide) {
 }
 
 TEST_F(RecallOfAModel, RefusesWhatItCannotLookAt) {
-  const auto refuses = [&](const Model& model, const GenerationOptions& options,
+  const auto refuses = [&](const BackendModel& model, const GenerationOptions& options,
                            const RecallSettings& settings, const char* words) {
     try {
-      analyze_recall(model, context_, requests(model.config(), options), settings);
+      analyze_recall(model, threads_, requests(model.config(), options), settings);
       ADD_FAILURE() << words;
     } catch (const InputError& error) {
       EXPECT_THAT(error.what(), HasSubstr(words));
@@ -476,12 +481,13 @@ TEST_F(RecallOfAModel, RefusesWhatItCannotLookAt) {
   refuses(*model_, sparse, few_cells(), "sparse");
   ModelConfig shallow = blocks_config();
   shallow.num_layers = 2;
-  refuses(*Model::random(shallow, 3, DType::kF32, threads_), options, few_cells(), "2 layers");
+  refuses(*on_cpu(Model::random(shallow, 3, DType::kF32, threads_), default_table(), threads_), options,
+          few_cells(), "2 layers");
   GenerationOptions masked;
   masked.gen_length = 4;
   ModelConfig llada = tiny_configs()[0];
   llada.num_layers = 3;
-  refuses(*tiny_model(llada), masked, few_cells(), "block diffusion");
+  refuses(*on_cpu(tiny_model(llada), default_table(), threads_), masked, few_cells(), "block diffusion");
 }
 
 }  // namespace

@@ -117,8 +117,8 @@ class RunningServer {
     options.formats = DType::kF32;
     options.threads = 1;
     options.limits = limits;
-    return InferenceSession::load(std::make_shared<OpenedModel>(model, find_model(zoo_folder(model).string())),
-                         options);
+    return InferenceSession::load(
+        std::make_shared<OpenedModel>(model, find_model(zoo_folder(model).string())), options);
   }
 
   Service service_;

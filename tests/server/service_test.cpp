@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "engine/result.h"
 #include "kernels/dispatch.h"
 #include "options/choose.h"
@@ -30,7 +31,7 @@ GenerationResult run_alone(const RunningServer& server, const std::vector<TokenI
                            const GenerationOptions& options) {
   ThreadPool threads(1);
   const auto model = Model::load(zoo_folder("mini-llada"), DType::kF32, threads);
-  Engine engine(model, default_table(), threads);
+  Engine engine(on_cpu(model, default_table(), threads));
   engine.add(make_decoder(model->config(), options, prompt));
   engine.run();
   return make_result(engine.decoder(0), engine.statistics(0), model->config(), &server.tokenizer(), 0);

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/affinity.h"
 #include "base/error.h"
 #include "cache/kv_cache.h"
 #include "cache/output_cache.h"
+#include "kernels/dispatch.h"
 
 namespace lacuna {
 namespace {
@@ -126,10 +128,11 @@ class Workspaces {
 
 class CpuTicket final : public PassTicket {
  public:
-  CpuTicket(const Model& model, const KernelContext& context, Workspaces& workspaces, const StepPlan& plan,
+  CpuTicket(const Model& model, const CpuDevice& device, Workspaces& workspaces, const StepPlan& plan,
             std::span<KvSequence* const> sequences, const PassOptions& options)
       : model_(model),
-        context_(context),
+        device_(device),
+        context_(device.context()),
         workspaces_(workspaces),
         plan_(plan),
         workspace_(workspaces.take()) {
@@ -140,6 +143,7 @@ class CpuTicket final : public PassTicket {
       remembers_ = remembers_ || own.outputs() != nullptr;
     }
     if (options.observe_attention) observe(options.observe_attention);
+    const std::lock_guard lock(device_.mutex());
     result_ = model_.forward(context_, plan_, caches_, *workspace_);
     workspace_->attention_probe = {};
     times_ += workspace_->times;
@@ -149,6 +153,7 @@ class CpuTicket final : public PassTicket {
   const PassResult& wait() override { return result_; }
 
   FollowUpResult follow_up(const FollowUp& wanted) override {
+    const std::lock_guard lock(device_.mutex());
     const FollowUpResult result =
         model_.follow_up(context_, plan_, wanted, remembered_outputs(), *workspace_, /*remembers=*/false);
     times_ += workspace_->times;
@@ -157,11 +162,13 @@ class CpuTicket final : public PassTicket {
 
   void remember_outputs() override {
     if (!remembers_) return;
+    const std::lock_guard lock(device_.mutex());
     model_.follow_up(context_, plan_, {}, outputs_, *workspace_);
     times_ += workspace_->times;
   }
 
   void read_logits(std::span<const LogitRow> wanted, Matrix<float> out) override {
+    const std::lock_guard lock(device_.mutex());
     model_.read_logits(context_, plan_, wanted, *workspace_, out);
     times_ += workspace_->times;
   }
@@ -180,7 +187,8 @@ class CpuTicket final : public PassTicket {
   }
 
   const Model& model_;
-  const KernelContext& context_;
+  const CpuDevice& device_;
+  const KernelContext context_;
   Workspaces& workspaces_;
   const StepPlan& plan_;
   std::unique_ptr<Workspace> workspace_;
@@ -193,11 +201,11 @@ class CpuTicket final : public PassTicket {
 
 class CpuModel final : public BackendModel {
  public:
-  CpuModel(std::shared_ptr<const Model> model, const KernelTable& kernels, ThreadPool& threads)
-      : model_(std::move(model)), context_{kernels, threads} {}
+  CpuModel(std::shared_ptr<const Model> model, std::shared_ptr<const CpuDevice> device)
+      : model_(std::move(model)), device_(std::move(device)) {}
 
   const ModelConfig& config() const override { return model_->config(); }
-  std::string_view device() const override { return context_.kernels.name; }
+  std::string_view device() const override { return device_->kernels().name; }
   DType dtype() const override { return model_->dtype(); }
   int64_t weight_bytes() const override { return model_->weight_bytes(); }
   ModelBytes bytes_of_passes() const override { return model_->bytes_of_passes(); }
@@ -208,27 +216,62 @@ class CpuModel final : public BackendModel {
 
   std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences,
                                      const PassOptions& options) const override {
-    return std::make_unique<CpuTicket>(*model_, context_, workspaces_, plan, sequences, options);
+    return std::make_unique<CpuTicket>(*model_, *device_, workspaces_, plan, sequences, options);
   }
 
   void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
                        std::span<Drift> drifts) const override {
     std::unique_ptr<Workspace> workspace = workspaces_.take();
-    model_->compare_outputs(context_, now, before, *workspace, drifts);
+    const std::lock_guard lock(device_->mutex());
+    model_->compare_outputs(device_->context(), now, before, *workspace, drifts);
     workspaces_.give_back(std::move(workspace));
   }
 
  private:
   std::shared_ptr<const Model> model_;
-  KernelContext context_;
+  std::shared_ptr<const CpuDevice> device_;
   mutable Workspaces workspaces_;
 };
 
 }  // namespace
 
+CpuDevice::CpuDevice(int threads, bool pin)
+    : own_threads_(std::make_unique<ThreadPool>(threads)),
+      kernels_(default_table()),
+      threads_(*own_threads_) {
+  if (pin) pin_workers(threads_);
+}
+
+CpuDevice::CpuDevice(const KernelTable& kernels, ThreadPool& threads)
+    : kernels_(kernels), threads_(threads) {}
+
+std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model,
+                                           std::shared_ptr<const CpuDevice> device) {
+  if (model == nullptr) return nullptr;
+  return std::make_shared<const CpuModel>(std::move(model), std::move(device));
+}
+
 std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model, const KernelTable& kernels,
                                            ThreadPool& threads) {
-  return std::make_shared<const CpuModel>(std::move(model), kernels, threads);
+  return on_cpu(std::move(model), std::make_shared<const CpuDevice>(kernels, threads));
+}
+
+std::shared_ptr<const BackendModel> load_on_cpu(const std::shared_ptr<const CpuDevice>& device,
+                                                const std::filesystem::path& folder,
+                                                const ModelConfig& config, const WeightFormats& formats,
+                                                uint64_t random_seed, const LoadProgress& progress) {
+  ThreadPool& threads = device->threads();
+  return on_cpu(folder.empty() ? Model::random(config, random_seed, formats, threads, progress)
+                               : Model::load(folder, config, formats, threads, progress),
+                device);
+}
+
+RunMemory predict_cpu_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
+                             const WeightSource* stored) {
+  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
+                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
+  return {predicted_bytes(config, formats, stored), KvCache::bytes_for(shape, canvas),
+          predicted_workspace_bytes(config, formats, default_table(), canvas)};
 }
 
 }  // namespace lacuna

@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/token.h"
-#include "cache/kv_cache.h"
 
 namespace lacuna {
 
@@ -23,8 +24,8 @@ int32_t whole_tiles(int64_t count);
 class PrefixStore {
  public:
   struct Match {
-    const KvCache* cache = nullptr;  ///< null: nothing; gone with the next call of anything else
-    int32_t count = 0;               ///< cells of it, whole tiles
+    const KvSequence* sequence = nullptr;  ///< null: nothing; gone with the next call of anything else
+    int32_t count = 0;                     ///< cells of it, whole tiles
   };
 
   /// Bytes that all may come to; 0 keeps nothing.
@@ -37,7 +38,7 @@ class PrefixStore {
   /// Copies the K/V of the tokens, which lie in the first cells. What begins like them and is shorter is
   /// forgotten.
   ///   block_length  what else K/V depend on: those of others are never found
-  void keep(int32_t block_length, std::span<const TokenId> tokens, const KvCache& from);
+  void keep(KvPool& pool, int32_t block_length, std::span<const TokenId> tokens, const KvSequence& from);
   /// The K/V of as many of the first tokens as possible.
   Match find(int32_t block_length, std::span<const TokenId> tokens);
 
@@ -45,7 +46,7 @@ class PrefixStore {
   struct Entry {
     int32_t block_length;
     std::vector<TokenId> tokens;  // as many as cells
-    KvCache cache;
+    std::unique_ptr<KvSequence> sequence;
     int64_t bytes;
   };
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/backend.h"
+#include "base/matrix.h"
 #include "base/token.h"
 #include "model/config.h"
 #include "model/plan.h"
@@ -17,9 +19,12 @@ struct LogitsGroups {
   int32_t clean_prefix = 0;  ///< others: so many first rows see none behind them
 };
 
-/// Row i has token i, its K/V in cell i, and gives its raw logits.
+/// Row i has token i and its K/V in cell i; nothing is sampled.
 ///   positions  of the rows, for RoPE; empty: 0, 1, ...
 StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
                      std::span<const int32_t> positions = {}, const LogitsGroups& groups = {});
+
+/// Computes the pass in a sequence of its own; out  [rows of the plan, vocab_size]: raw logits
+void compute_logits(const BackendModel& model, const StepPlan& plan, Matrix<float> out);
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-#include "cache/prefix_store.h"
+#include "engine/prefix_store.h"
 
 #include <algorithm>
 #include <utility>
@@ -41,10 +41,11 @@ std::list<PrefixStore::Entry>::iterator PrefixStore::longest(int32_t block_lengt
   return best;
 }
 
-void PrefixStore::keep(int32_t block_length, std::span<const TokenId> tokens, const KvCache& from) {
+void PrefixStore::keep(KvPool& pool, int32_t block_length, std::span<const TokenId> tokens,
+                       const KvSequence& from) {
   const int32_t count = whole_tiles(static_cast<int64_t>(tokens.size()));
   tokens = tokens.first(static_cast<size_t>(count));
-  const int64_t bytes = KvCache::bytes_for(from.shape(), count);
+  const int64_t bytes = pool.bytes_for({count});
   if (count == 0 || bytes > most_bytes_) return;
   const Match known = find(block_length, tokens);
   if (known.count == count) return;  // and it was asked for just now
@@ -55,8 +56,10 @@ void PrefixStore::keep(int32_t block_length, std::span<const TokenId> tokens, co
     if (is_part) forget(here);
   }
   shrink_to(most_bytes_ - bytes);
-  entries_.push_front({block_length, {tokens.begin(), tokens.end()}, KvCache(from.shape(), count), bytes});
-  entries_.front().cache.copy_first_cells(from, count);
+  std::unique_ptr<KvSequence> kept = pool.make_sequence({count});
+  if (kept == nullptr) return;
+  pool.take_prefix(*kept, from, count);
+  entries_.push_front({block_length, {tokens.begin(), tokens.end()}, std::move(kept), bytes});
   bytes_ += bytes;
 }
 
@@ -64,7 +67,7 @@ PrefixStore::Match PrefixStore::find(int32_t block_length, std::span<const Token
   const auto found = longest(block_length, tokens);
   if (found == entries_.end()) return {};
   entries_.splice(entries_.begin(), entries_, found);
-  return {&found->cache, whole_tiles(common_prefix(found->tokens, tokens))};
+  return {found->sequence.get(), whole_tiles(common_prefix(found->tokens, tokens))};
 }
 
 }  // namespace lacuna

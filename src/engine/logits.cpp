@@ -1,7 +1,10 @@
-#include "engine/logits_plan.h"
+#include "engine/logits.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include "base/error.h"
 
 namespace lacuna {
 namespace {
@@ -31,9 +34,6 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
   for (int32_t row = 0; row < rows; ++row) {
     const auto index = static_cast<size_t>(row);
     plan.add_row(tokens[index], positions.empty() ? row : positions[index], row);
-    LogitRow logit;
-    logit.row = row;
-    plan.logits.push_back(logit);
   }
   const std::vector<int32_t> bounds = bounds_of(config, rows, groups);
   for (size_t i = 0; i + 1 < bounds.size(); ++i) {
@@ -44,6 +44,19 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
     plan.groups.push_back(std::move(group));
   }
   return plan;
+}
+
+void compute_logits(const BackendModel& model, const StepPlan& plan, Matrix<float> out) {
+  const int32_t rows = plan.num_rows();
+  expects(out.rows == rows && out.cols == model.config().vocab_size, "compute_logits: there is room");
+  const std::unique_ptr<KvPool> pool = model.make_pool();
+  const std::unique_ptr<KvSequence> sequence = pool->make_sequence({rows});
+  KvSequence* const sequences[] = {sequence.get()};
+  const std::unique_ptr<PassTicket> ticket = model.submit(plan, sequences);
+  ticket->wait();
+  std::vector<LogitRow> wanted(static_cast<size_t>(rows));
+  for (int32_t row = 0; row < rows; ++row) wanted[static_cast<size_t>(row)].row = row;
+  ticket->read_logits(wanted, out);
 }
 
 }  // namespace lacuna

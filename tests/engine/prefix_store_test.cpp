@@ -1,15 +1,42 @@
-#include "cache/prefix_store.h"
+#include "engine/prefix_store.h"
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <memory>
 #include <numeric>
 #include <vector>
 
 namespace lacuna {
 namespace {
 
-constexpr KvShape kShape{2, 1, 16, DType::kF32};
-const int64_t kTileBytes = KvCache::bytes_for(kShape, kCellTile);
+constexpr int64_t kTileBytes = 32;
+
+/// A sequence whose cells hold tokens.
+class TokenCells final : public KvSequence {
+ public:
+  explicit TokenCells(int64_t num_cells) : KvSequence({num_cells}), tokens(static_cast<size_t>(num_cells)) {}
+  int32_t sink_cell() const override { return -1; }
+  void read_cells(int64_t, int64_t, IndexRange, Matrix<float>, Matrix<float>) const override {}
+  void read_outputs(std::span<const int32_t>, Matrix<float>) const override {}
+
+  std::vector<TokenId> tokens;
+};
+
+/// A cell takes one byte.
+class TokenPool final : public KvPool {
+ public:
+  int64_t bytes_for(const SequenceShape& shape) const override { return shape.num_cells; }
+  int64_t limit() const override { return kNoLimit; }
+  int64_t bytes() const override { return 0; }
+  std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) override {
+    return std::make_unique<TokenCells>(shape.num_cells);
+  }
+  void take_prefix(KvSequence& to, const KvSequence& from, int64_t count) override {
+    std::copy_n(dynamic_cast<const TokenCells&>(from).tokens.begin(), count,
+                dynamic_cast<TokenCells&>(to).tokens.begin());
+  }
+};
 
 /// `count` tokens, of which those from `fork` on are those of another text.
 std::vector<TokenId> text(int32_t count, int32_t fork = 1'000'000) {
@@ -19,20 +46,11 @@ std::vector<TokenId> text(int32_t count, int32_t fork = 1'000'000) {
   return tokens;
 }
 
-/// A cache whose cells hold their tokens.
-KvCache cache_of(const std::vector<TokenId>& tokens) {
-  KvCache cache(kShape, static_cast<int64_t>(tokens.size()));
-  for (int64_t layer = 0; layer < kShape.num_layers; ++layer) {
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      const std::vector<float> content(16, static_cast<float>(tokens[i]));
-      cache.write(layer, static_cast<int64_t>(i), content.data(), content.data());
-    }
-  }
-  return cache;
-}
-
 void keep(PrefixStore& store, const std::vector<TokenId>& tokens, int32_t block_length = 1) {
-  store.keep(block_length, tokens, cache_of(tokens));
+  TokenPool pool;
+  TokenCells cells(static_cast<int64_t>(tokens.size()));
+  cells.tokens = tokens;
+  store.keep(pool, block_length, tokens, cells);
 }
 
 int32_t count_of(PrefixStore& store, const std::vector<TokenId>& tokens, int32_t block_length = 1) {
@@ -52,13 +70,8 @@ TEST(PrefixStore, FindsTheWholeTilesOfTheLongestCommonPrefix) {
   const std::vector<TokenId> tokens = text(140, 70);
   const PrefixStore::Match match = store.find(1, tokens);
   ASSERT_EQ(match.count, 128);
-  std::vector<float> key(16);
-  std::vector<float> value(16);
-  for (int32_t cell = 0; cell < match.count; ++cell) {
-    match.cache->read(1, cell, 0, key.data(), value.data());
-    EXPECT_EQ(key[7], static_cast<float>(tokens[static_cast<size_t>(cell)]));
-    EXPECT_EQ(value[7], static_cast<float>(tokens[static_cast<size_t>(cell)]));
-  }
+  const auto& cells = dynamic_cast<const TokenCells&>(*match.sequence);
+  EXPECT_TRUE(std::equal(cells.tokens.begin(), cells.tokens.begin() + match.count, tokens.begin()));
 }
 
 TEST(PrefixStore, NeverMixesBlockLengths) {
