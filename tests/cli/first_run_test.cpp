@@ -39,15 +39,9 @@ constexpr std::array kStories = {
     "There are 12 shells in Mia's bag. Sam gives her 7 more. Later she loses 5. How many shells are left?"};
 constexpr std::string_view kAnswer = "12+7=19. 19-5=14. The answer is 14.\n";
 
-/// The GIDD pair was trained on one wording.
-bool answers_only_the_first_story(std::string_view model) {
-  return model.starts_with("mini-gidd");
-}
-
 TEST_F(FirstRun, AnswersTheStoryOfTheReadmeWithoutFlags) {
   for (const char* const model : kDiffusionModels) {
     for (const char* const story : kStories) {
-      if (story != kStories.front() && answers_only_the_first_story(model)) continue;
       EXPECT_EQ(shell(fmt::format("lacuna run -m {} -p \"{}\"", model, story)).out, kAnswer)
           << model << ": " << story;
       EXPECT_EQ(shell(fmt::format("echo \"{}\" | lacuna chat -m {}", story, model)).out, kAnswer)
