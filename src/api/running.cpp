@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace lacuna {
 namespace {
@@ -33,13 +34,14 @@ Statistics statistics_of(const GenerationResult& result) {
 
 std::vector<int32_t> GuardedUnmask::choose(const Candidates& candidates) {
   const std::vector<int32_t> first = {candidates.position.front()};
-  if (error_) return first;
+  if (!function_) return first;
   try {
     std::vector<int32_t> chosen = function_(candidates);
     expect_candidates(chosen, candidates.position);
     return chosen;
   } catch (...) {
     error_ = std::current_exception();
+    drop();
     return first;
   }
 }
@@ -72,7 +74,8 @@ bool call(const PassCallback& callback, const StepEvent& event) {
 bool Running::stepped(const StepEvent& event) {
   if (is_cancelled_) return false;
   try {
-    if (unmask_ && unmask_->error()) std::rethrow_exception(unmask_->error());
+    if (const std::exception_ptr error = unmask_ ? unmask_->take_error() : nullptr)
+      std::rethrow_exception(error);
     return !callback_ || call(callback_, event);
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -97,11 +100,13 @@ void Running::failed(const std::string& sentence) {
 Answer Running::wait() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return is_over_; });
-  if (error_) std::rethrow_exception(error_);
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return std::move(answer_);
 }
 
 void Running::end(Answer answer, const std::exception_ptr& error) {
+  callback_ = nullptr;
+  if (unmask_) unmask_->drop();
   const std::lock_guard lock(mutex_);
   answer_ = std::move(answer);
   if (!error_) error_ = error;

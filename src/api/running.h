@@ -20,18 +20,20 @@
 namespace lacuna {
 
 /// The caller's unmask rule, which may do what a rule must not: throw, and choose nothing or what is no
-/// candidate. The decoder goes on with the first candidate, and the request's listener ends it. Used by the
+/// candidate. The decoder continues with the first candidate, and the request's listener ends it. Used by the
 /// session's thread alone.
 class GuardedUnmask {
  public:
   explicit GuardedUnmask(UnmaskFunction function) : function_(std::move(function)) {}
 
   std::vector<int32_t> choose(const Candidates& candidates);
-  /// What went wrong; null: nothing did.
-  const std::exception_ptr& error() const { return error_; }
+  /// What went wrong, once; null: nothing did.
+  std::exception_ptr take_error() { return std::exchange(error_, nullptr); }
+  /// The function is not called any more, and destroyed.
+  void drop() { function_ = nullptr; }
 
  private:
-  UnmaskFunction function_;
+  UnmaskFunction function_;  ///< empty once it failed
   std::exception_ptr error_;
 };
 
@@ -59,13 +61,13 @@ class Running final : public RequestListener {
   Answer wait();
 
  private:
-  /// The first error stays.
+  /// The first error stays. Drops the caller's functions: what they hold may hold this request.
   void end(Answer answer, const std::exception_ptr& error);
 
   const std::shared_ptr<const OpenedModel> opened_;
   const uint64_t seed_;
   const std::vector<std::string> stop_;
-  const PassCallback callback_;
+  PassCallback callback_;
   const std::shared_ptr<GuardedUnmask> unmask_;
   std::atomic<bool> is_cancelled_ = false;
   std::mutex mutex_;

@@ -1,0 +1,280 @@
+"""How a model is decoded: one class for each paradigm, whose fields have the names of docs/reference/flags.md.
+
+A field that is None has the default of the model's family. Values are checked when a request starts.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Callable, ClassVar, Optional, Sequence, Union
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The masked positions of the current block, as a pass sees them. Arrays, one element for each position."""
+
+    position: np.ndarray  #: in the canvas, ascending
+    token: np.ndarray  #: sampled in this pass
+    probability: np.ndarray  #: of that token
+    entropy: np.ndarray  #: of the position's distribution, nats
+    margin: np.ndarray  #: the largest probability less the second
+    age: np.ndarray  #: passes since the block began
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+class UnmaskPolicy:
+    """Which candidates get their token in a pass. Subclass it and write choose()."""
+
+    def choose(self, candidates: Candidates) -> Union[np.ndarray, Sequence[int]]:
+        """The chosen positions, or a boolean array over the candidates. An empty choice takes the most probable one,
+        because every pass has to commit a token. What it raises ends the request and is raised to its caller."""
+        raise NotImplementedError(f"{type(self).__name__} has no choose(self, candidates)")
+
+
+def chooser(policy: UnmaskPolicy) -> Callable[..., list[int]]:
+    """choose() as the engine calls it: arrays in, a list of positions out."""
+
+    def choose(position, token, probability, entropy, margin, age):
+        candidates = Candidates(position, token, probability, entropy, margin, np.full(len(position), age, np.int32))
+        chosen = np.asarray(policy.choose(candidates))
+        if chosen.dtype == bool:
+            if chosen.shape != position.shape:
+                raise ValueError(f"choose() gave a boolean array of shape {chosen.shape}; expected {position.shape}")
+            chosen = position[chosen]
+        if chosen.size == 0:
+            chosen = position[np.argmax(probability):][:1]
+        return chosen.tolist()
+
+    return choose
+
+
+class _Rule:
+    """A setting that is written as a text."""
+
+    def __str__(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Threshold(_Rule):
+    """Every position of at least this confidence, and always the most confident (Fast-dLLM)."""
+
+    threshold: float = 0.9
+
+    def __str__(self) -> str:
+        return f"threshold={self.threshold!r}"
+
+
+@dataclass(frozen=True)
+class Factor(_Rule):
+    """The longest prefix in order of confidence that meets Fast-dLLM's factor rule, at least one."""
+
+    factor: float = 1.0
+
+    def __str__(self) -> str:
+        return f"factor={self.factor!r}"
+
+
+@dataclass(frozen=True)
+class Dynamic(_Rule):
+    """Block diffusion: every position above this confidence; at least the even split."""
+
+    threshold: float = 0.9
+
+    def __str__(self) -> str:
+        return f"dynamic={self.threshold!r}"
+
+
+@dataclass(frozen=True)
+class EntropyBounded(_Rule):
+    """Block diffusion: in ascending order of entropy, as many as sum to less than this bound, at least one."""
+
+    bound: float = 0.35
+
+    def __str__(self) -> str:
+        return f"entropy-bounded={self.bound!r}"
+
+
+@dataclass(frozen=True)
+class LowConfidence(_Rule):
+    """An even split over the steps, the highest probabilities first."""
+
+    def __str__(self) -> str:
+        return "low-confidence"
+
+
+@dataclass(frozen=True)
+class Margin(_Rule):
+    """A fixed number for each step, the largest leads over the second token first."""
+
+    def __str__(self) -> str:
+        return "margin"
+
+
+@dataclass(frozen=True)
+class Entropy(_Rule):
+    """A fixed number for each step, the least entropy first."""
+
+    def __str__(self) -> str:
+        return "entropy"
+
+
+@dataclass(frozen=True)
+class Random(_Rule):
+    """A fixed number for each step, in random order."""
+
+    def __str__(self) -> str:
+        return "random"
+
+
+@dataclass(frozen=True)
+class Sequential(_Rule):
+    """Block diffusion: a fixed number for each step, from left to right."""
+
+    def __str__(self) -> str:
+        return "sequential"
+
+
+@dataclass(frozen=True)
+class SureLock(_Rule):
+    """Rows whose posteriors have converged are not computed any more (docs/methods/surelock.md)."""
+
+    eps: float = 5e-4
+    gate: Optional[float] = None
+
+    def __str__(self) -> str:
+        return f"eps={self.eps!r}" + ("" if self.gate is None else f",gate={self.gate!r}")
+
+
+@dataclass(frozen=True)
+class Mage(_Rule):
+    """Sparse attention: each block attends to this many cells of the prefix (docs/methods/sparse_attention.md)."""
+
+    budget: int = 512
+    dense_layers: Optional[int] = None
+
+    def __str__(self) -> str:
+        return f"mage={self.budget}" + ("" if self.dense_layers is None else f",dense-layers={self.dense_layers}")
+
+
+Unmask = Union[str, _Rule, UnmaskPolicy]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """What all paradigms have."""
+
+    paradigm: ClassVar[str] = ""
+
+    preset: Optional[str] = None  #: "exact", "balanced" or "fast"
+    gen_length: Optional[int] = None  #: positions to generate
+    temperature: Optional[float] = None  #: 0: the most likely token
+    top_p: Optional[float] = None
+    top_k: Optional[int] = None
+    seed: Optional[int] = None
+
+    def settings(self) -> dict:
+        """Those that were given, as fields and values."""
+        given = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in given if value is not None}
+
+
+@dataclass(frozen=True)
+class Masked(Strategy):
+    """LLaDA, LLaDA-MoE and Dream: any masked position of a canvas at any step."""
+
+    paradigm: ClassVar[str] = "masked"
+
+    steps: Optional[int] = None  #: of the whole run
+    block_length: Optional[int] = None
+    unmask: Optional[Unmask] = None
+    cache: Optional[str] = None  #: "none", "prefix", "dual", "dkv", "free" or "free-literal"
+    refresh: Optional[int] = None
+    cache_block: Optional[int] = None
+    lock: Optional[Union[str, SureLock]] = None
+    eos_exit: Optional[bool] = None
+    cfg_scale: Optional[float] = None
+    alg_temp: Optional[float] = None
+    eps: Optional[float] = None
+    logits_eos_inf: Optional[bool] = None
+    confidence_eos_eot_inf: Optional[bool] = None
+    suppress_mask: Optional[bool] = None
+    guide_match: Optional[str] = None
+    guide_fallback: Optional[str] = None
+    guide_block: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Blocks(Strategy):
+    """SDAR, Fast-dLLM v2 and LLaDA 2: blocks from left to right, masked positions of a block in any order."""
+
+    paradigm: ClassVar[str] = "blocks"
+
+    steps: Optional[int] = None  #: of a block
+    block_length: Optional[int] = None
+    sub_block_length: Optional[int] = None
+    unmask: Optional[Unmask] = None
+    cache: Optional[str] = None
+    commit: Optional[str] = None
+    edit: Optional[str] = None
+    sparse: Optional[Union[str, Mage]] = None
+    sparse_commit: Optional[str] = None
+    sparse_after: Optional[int] = None
+    ignore_eos: Optional[bool] = None
+
+
+@dataclass(frozen=True)
+class Uniform(Strategy):
+    """GIDD: blocks of noise, any token of which a step may replace."""
+
+    paradigm: ClassVar[str] = "uniform"
+
+    steps: Optional[int] = None  #: of a block
+    block_length: Optional[int] = None
+    sampler: Optional[str] = None
+    tokens_per_step: Optional[int] = None
+    schedule: Optional[str] = None
+    min_length: Optional[int] = None
+    context: Optional[int] = None
+    noise: Optional[str] = None
+    cache: Optional[str] = None  #: "none", "prefix" or "uniform"
+    refresh: Optional[int] = None
+    boundary: Optional[str] = None
+    drift: Optional[str] = None
+    block_exit: Optional[str] = None
+    last_layer: Optional[str] = None
+    self_correct: Optional[str] = None
+    ignore_eos: Optional[bool] = None
+
+
+@dataclass(frozen=True)
+class Slots(Strategy):
+    """ReFusion: slots in any order, each written from left to right."""
+
+    paradigm: ClassVar[str] = "slots"
+
+    refusion: Optional[str] = None
+    block_length: Optional[int] = None
+    slot_size: Optional[int] = None
+    slot_threshold: Optional[float] = None
+    token_threshold: Optional[float] = None
+    fill: Optional[str] = None
+    kv: Optional[str] = None
+    accept: Optional[str] = None
+    revoke: Optional[float] = None
+    suppress_mask: Optional[bool] = None
+
+
+@dataclass(frozen=True)
+class Causal(Strategy):
+    """Qwen: one token after the other."""
+
+    paradigm: ClassVar[str] = "causal"
+
+    ignore_eos: Optional[bool] = None
+
+
+OF_PARADIGM = {strategy.paradigm: strategy for strategy in (Masked, Blocks, Uniform, Slots, Causal)}
