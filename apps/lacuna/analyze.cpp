@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,15 +45,15 @@ struct AnalyzeFlags : ModelFlags {
   bool json = false;
   std::string plot;
   GenerationOptions generation;
-  // Of recall:
+  // For `analyze recall` alone:
   RecallSettings recall;
   std::optional<int32_t> as_blocks;
   std::optional<TokenId> mask_token;
 };
 
-/// How an instrument's rows make a picture: those that have `x`, which is a number, or a name that is written
-/// beside the first of its marks.
-struct Picture {
+/// How an instrument's rows make a chart: those that have `x`, which is a number, or a name that is written
+/// next to the first of its marks.
+struct ChartSpec {
   const char* title;
   const char* x;
   const char* y_title;
@@ -66,15 +67,20 @@ struct InstrumentCommand {
   const char* help;
   /// The rows of the report.
   Json (*measure)(const AnalyzeFlags&, const BackendModel&, ThreadPool&, Requests, const AnalysisProgress&);
-  Picture picture;
+  ChartSpec chart;
   bool compares_caches = false;         ///< of uniform diffusion
   bool tries_sparse_attention = false;  ///< of block diffusion
 };
 
 template <auto Analyze>
-Json measure(const AnalyzeFlags& /*flags*/, const BackendModel& model, ThreadPool& threads, Requests requests,
-             const AnalysisProgress& progress) {
-  return to_json(Analyze(model, threads, requests, progress));
+Json measure(const AnalyzeFlags& /*flags*/, const BackendModel& model, [[maybe_unused]] ThreadPool& threads,
+             Requests requests, const AnalysisProgress& progress) {
+  if constexpr (std::is_invocable_v<decltype(Analyze), const BackendModel&, Requests,
+                                    const AnalysisProgress&>) {
+    return to_json(Analyze(model, requests, progress));
+  } else {
+    return to_json(Analyze(model, threads, requests, progress));
+  }
 }
 
 Json measure_recall(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& threads,
@@ -123,7 +129,7 @@ const std::vector<InstrumentCommand>& instruments() {
 
 constexpr uint64_t kPromptNoise = 32;  // what random prompts take their numbers from
 
-/// A beginning as the model expects it, then tokens drawn evenly from all but the mask.
+/// A beginning as the model expects it, then tokens sampled uniformly from all but the mask.
 std::vector<TokenId> random_prompt(const ModelConfig& config, int32_t length, uint64_t seed) {
   const bool has_mask = config.mask_id >= 0 && config.mask_id < config.vocab_size;
   const auto choices = static_cast<uint32_t>(config.vocab_size - (has_mask ? 1 : 0));
@@ -261,7 +267,8 @@ ModelSource find_analyzed(const InstrumentCommand& instrument, const AnalyzeFlag
   }
   const std::string sparse = flags.generation.sparse.value_or("exact");
   if (instrument.tries_sparse_attention && sparse != "exact") {
-    throw InputError("--sparse {}: analyze recall attends to all, and tries all policies beside it", sparse);
+    throw InputError("--sparse {}: analyze recall attends to all cells, and compares all policies with that",
+                     sparse);
   }
   return source;
 }
@@ -327,28 +334,28 @@ void print_json_lines(const InstrumentCommand& instrument, const AnalyzeFlags& f
   }
 }
 
-/// Collects the points of a picture's series.
+/// Collects the points of a chart's series.
 class ChartMaker {
  public:
-  explicit ChartMaker(const Picture& picture) : picture_(picture) {}
+  explicit ChartMaker(const ChartSpec& spec) : spec_(spec) {}
 
   void add(const Json& row) {
-    if (!row.contains(picture_.x)) return;
-    for (const char* figure : picture_.figures) {
+    if (!row.contains(spec_.x)) return;
+    for (const char* figure : spec_.figures) {
       if (!row.contains(figure)) continue;
       const std::string name = series_name(row, figure);
       const auto value = row[figure].get<double>();
-      const Json& x = row[picture_.x];
+      const Json& x = row[spec_.x];
       Place number{x.is_number() ? x.get<double>() : 0, ""};
       Place& place = x.is_number() ? number : place_of(x.get<std::string>());
-      if (picture_.logarithmic && value <= 0) continue;
+      if (spec_.logarithmic && value <= 0) continue;
       series(name).points.push_back({place.x, value, std::exchange(place.label, "")});
     }
   }
 
   Chart chart() const {
-    Chart chart{picture_.title, {picture_.x}, {picture_.y_title}, series_};
-    chart.y.logarithmic = picture_.logarithmic;
+    Chart chart{spec_.title, {spec_.x}, {spec_.y_title}, series_};
+    chart.y.logarithmic = spec_.logarithmic;
     if (names_.empty()) return chart;
     chart.x.low = -0.5;
     chart.x.high = static_cast<double>(names_.size());
@@ -358,12 +365,12 @@ class ChartMaker {
 
  private:
   std::string series_name(const Json& row, const char* figure) const {
-    if (picture_.series == nullptr) return figure;
-    const Json& value = row[picture_.series];
-    return value.is_string() ? value.get<std::string>() : fmt::format("{} {}", picture_.series, value.dump());
+    if (spec_.series == nullptr) return figure;
+    const Json& value = row[spec_.series];
+    return value.is_string() ? value.get<std::string>() : fmt::format("{} {}", spec_.series, value.dump());
   }
 
-  /// Of a name: how many came before it, and the name itself until a mark has it.
+  /// The abscissa of a name: how many came before it, and the name itself until a mark has it.
   struct Place {
     double x = 0;
     std::string label;
@@ -381,12 +388,12 @@ class ChartMaker {
     ChartSeries added;
     added.name = name;
     added.colour = series_.size();
-    added.joined = picture_.x == std::string("step");
+    added.joined = spec_.x == std::string("step");
     series_.push_back(added);
     return series_.back();
   }
 
-  const Picture& picture_;
+  const ChartSpec& spec_;
   std::vector<ChartSeries> series_;
   std::map<std::string, Place> names_;
 };
@@ -396,8 +403,8 @@ class PlotFile {
  public:
   explicit PlotFile(const std::string& path) : path_(path), stream_(path) { check(); }
 
-  void write(const Picture& picture, const Json& rows) {
-    ChartMaker maker(picture);
+  void write(const ChartSpec& spec, const Json& rows) {
+    ChartMaker maker(spec);
     for (const Json& row : rows) maker.add(row);
     stream_ << to_svg(maker.chart());
     stream_.close();
@@ -433,7 +440,7 @@ void analyze(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
   const Json rows = run_instrument(instrument, flags, [&] {
     if (!flags.plot.empty()) plot.emplace(flags.plot);
   });
-  if (plot) plot->write(instrument.picture, rows);
+  if (plot) plot->write(instrument.chart, rows);
   if (flags.json) return print_json_lines(instrument, flags, rows);
   print_report(rows);
 }
@@ -486,7 +493,7 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
   add_generation_flags(*command, flags->generation);
   if (instrument.tries_sparse_attention) add_recall_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object per row")->group("Output");
-  command->add_option("--plot", flags->plot, "Draw the figures into this SVG file")->group("Output");
+  command->add_option("--plot", flags->plot, "Draw the chart into this SVG file")->group("Output");
   command->footer("The seed chooses the samples, and sample i is generated with seed + i.");
   command->callback([flags, &instrument, use] { use(instrument, *flags); });
 }

@@ -104,7 +104,7 @@ void bench_step(const StepFlags& flags) {
 void add_step_bench(CLI::App& bench) {
   auto flags = std::make_shared<StepFlags>();
   CLI::App* command = bench.add_subcommand(
-      "step", "Time one denoising step, by how many rows of the canvas it computes and draws tokens for");
+      "step", "Time one denoising step, by how many rows of the canvas it computes and samples");
   add_model_flags(*command, *flags);
   command->add_option("--canvas", flags->options.canvas, "Cells that every row attends to (default 1024)")
       ->check(CLI::Range(1, 1 << 20));
@@ -159,10 +159,10 @@ void run_decode_bench(const DecodeFlags& flags) {
 
 void add_decode_bench(CLI::App& bench) {
   auto flags = std::make_shared<DecodeFlags>();
-  CLI::App* command = bench.add_subcommand("decode",
-                                           "Estimate the time of a whole decode at any shape, beside the "
-                                           "plain decoder's (ReFusion: beside the released "
-                                           "code's rules)");
+  CLI::App* command =
+      bench.add_subcommand("decode",
+                           "Estimate the time of a whole decode at any shape, and that of the "
+                           "uncached baseline (ReFusion: of the released code's rules)");
   flags->options.repeat = 3;
   add_decode_timing_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
@@ -272,7 +272,7 @@ void bench_matmul(const MatmulFlags& flags) {
 void add_matmul_bench(CLI::App& bench) {
   auto flags = std::make_shared<MatmulFlags>();
   CLI::App* command =
-      bench.add_subcommand("matmul", "Time products of rows with weights, beside oneDNN where it is there");
+      bench.add_subcommand("matmul", "Time matmuls with weights, compared with oneDNN if it is installed");
   command
       ->add_option("--shape", flags->shapes,
                    "Inputs x outputs, separated by commas (default 4096x4096,4096x12288,12288x4096)")
@@ -336,7 +336,8 @@ void add_attention_bench(CLI::App& bench) {
   auto flags = std::make_shared<AttentionFlags>();
   AttentionBenchOptions& options = flags->options;
   CLI::App* command = bench.add_subcommand(
-      "attention", "Time one layer's attention, beside oneDNN's products and softmax where they are there");
+      "attention",
+      "Time one layer's attention, compared with oneDNN's matmuls and softmax if it is installed");
   command->add_option("--heads", options.shape.num_heads, "Query heads (default 32)")
       ->check(CLI::Range(1, 1024));
   command->add_option("--kv-heads", options.shape.num_kv_heads, "K/V heads (default 32)")

@@ -95,7 +95,7 @@ std::string grid_line(std::span<const CanvasCell> cells, int width, const Canvas
   return line;
 }
 
-/// As many parts as there is room for.
+/// The leading parts, while there is room.
 std::string status_line(const std::vector<std::string>& parts, int columns) {
   std::string line;
   for (const std::string& part : parts) {

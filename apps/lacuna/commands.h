@@ -21,7 +21,7 @@ void add_eval_command(CLI::App& program);
 void add_compare_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 void add_analyze_command(CLI::App& program);
-// Of the program itself:
+// The program itself:
 void add_help_command(CLI::App& program);
 void add_completion_command(CLI::App& program);
 void add_man_command(CLI::App& program);

@@ -28,9 +28,8 @@ void add_decode_timing_flags(CLI::App& command, DecodeTimingFlags& flags) {
           "Simulated: a row's posterior has converged after more passes than this with its token (default 2)")
       ->check(CLI::Range(0, 1 << 20));
   command
-      .add_option(
-          "--accept-rate", options.accept_rate,
-          "Simulated: share of drafts that a guide, or ReFusion's own check, lets stand (default 0.9)")
+      .add_option("--accept-rate", options.accept_rate,
+                  "Simulated: share of drafts that a guide, or ReFusion's own check, accepts (default 0.9)")
       ->check(CLI::Range(0.0, 1.0));
   command
       .add_option("--select-rate", options.select_rate,

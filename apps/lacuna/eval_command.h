@@ -23,7 +23,7 @@ struct EvalCommandFlags : EvalFlags {
   int32_t draws = 32;
 };
 
-/// What --task names beside the generated tasks.
+/// What --task names besides the generated tasks.
 inline constexpr std::string_view kPerplexityTask = "perplexity";
 inline constexpr std::string_view kBenchmarkTasks[] = {"gsm8k", "humaneval", "mt-bench"};
 

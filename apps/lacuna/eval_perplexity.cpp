@@ -20,7 +20,7 @@ namespace {
 
 constexpr int32_t kPieceLength = 256;  // tokens of a piece of a file
 
-/// Of what concerns generation only this is asked for.
+/// The only settings of generation that this command has.
 void check_generation(const EvalCommandFlags& flags, Paradigm paradigm) {
   const bool has_canvas = flags.data.empty() && !is_exact(paradigm);
   const nlohmann::ordered_json given = given_options(flags.settings.generation);

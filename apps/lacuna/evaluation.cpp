@@ -18,7 +18,7 @@ void add_task_option_flags(CLI::App& command, TaskOptions& options) {
       ->group("Task");
   command
       .add_option("--depth", options.depth,
-                  "Where the asked fact of retrieval lies: 0 first, 1 last (default: drawn evenly)")
+                  "Where the asked fact of retrieval lies: 0 first, 1 last (default: sampled uniformly)")
       ->group("Task");
   command
       .add_option("--difficulty", options.difficulty,

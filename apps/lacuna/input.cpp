@@ -86,8 +86,8 @@ std::vector<TokenId> parse_token_list(std::string_view text, std::string_view so
     return value.is_number_integer() && value >= 0 && value <= std::numeric_limits<TokenId>::max();
   };
   if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_token)) {
-    throw InputError("{}: '{}' is not a list of token ids; expected whole numbers separated by commas",
-                     source, excerpt(text));
+    throw InputError("{}: '{}' is not a list of token ids; expected integers separated by commas", source,
+                     excerpt(text));
   }
   return json.get<std::vector<TokenId>>();
 }

@@ -68,7 +68,7 @@ struct LoadedModel {
 /// What the flags ask weights and K/V to be kept as. Throws InputError where they contradict each other.
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
 
-/// As many threads as --threads says, bound to cores where --pin is.
+/// The number of threads that --threads gives, bound to cores with --pin.
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
 /// Loads with a progress bar on standard error, if that is a terminal. Throws InputError before it reads

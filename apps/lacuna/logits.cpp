@@ -38,7 +38,7 @@ std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::stri
   std::vector<int32_t> numbers;
   for (const auto& value : values) {
     if (!value.is_number_integer() || value < 0 || value >= limit) {
-      throw InputError("{}: '{}' holds {}; expected whole numbers from 0 to {}", file, key, value.dump(),
+      throw InputError("{}: '{}' holds {}; expected integers from 0 to {}", file, key, value.dump(),
                        limit - 1);
     }
     numbers.push_back(value.get<int32_t>());

@@ -55,7 +55,7 @@ PackReport pack_weights(const ModelSource& source, const WeightFormats& formats,
   return report;
 }
 
-/// As the folder has it, or as the metadata of a GGUF file says it: there, tokens that end an answer are
+/// The folder's own file, or what the metadata of a GGUF file says it: there, tokens that end an answer are
 /// named by the tokenizer alone.
 nlohmann::ordered_json config_of(const ModelSource& source) {
   if (!GgufFile::is_gguf(source.folder)) return read_config_json(source.folder);

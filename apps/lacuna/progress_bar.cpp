@@ -43,7 +43,7 @@ std::string bar_of(int percent, int width) {
 
 std::string progress_line(std::string_view label, int percent, std::string_view detail, int columns) {
   percent = std::clamp(percent, 0, 100);
-  const int room = std::max(columns - 5, 0);  // beside " 100%"
+  const int room = std::max(columns - 5, 0);  // before " 100%"
   const auto [whole_label, label_width] = fitted(label, room);
   const auto [whole_detail, detail_width] = fitted(detail, columns);
   constexpr int kFrame = 3;  // " []"

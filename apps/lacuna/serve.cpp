@@ -213,7 +213,7 @@ void add_serve_command(CLI::App& program) {
       "Seconds from a request's arrival to its end; later it fails (default 0: no limit)")
       ->check(CLI::Range(0.0, 1e9));
   add("--drain", flags->drain_seconds,
-      "Seconds that requests may go on after SIGTERM or Ctrl-C; then they end with an error (default 10)")
+      "Seconds that requests may continue after SIGTERM or Ctrl-C; then they end with an error (default 10)")
       ->check(CLI::Range(0.0, 86400.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
   add("--chat-template", flags->chat_template, "llada, chatml or none (default: the checkpoint's)");

@@ -46,9 +46,9 @@ bool is_harmless(char32_t character) {
 /// Shows a character, whatever it is.
 Glyph glyph_of(char32_t character, std::string_view bytes) {
   if (character < 0x20 || character == 0x7F) {
-    Glyph picture{"", 1};
-    append_utf8(character == 0x7F ? U'\u2421' : U'\u2400' + character, picture.text);
-    return picture;
+    Glyph symbol{"", 1};
+    append_utf8(character == 0x7F ? U'\u2421' : U'\u2400' + character, symbol.text);
+    return symbol;
   }
   if (!is_harmless(character)) return {"\uFFFD", 1};
   return {std::string(bytes), utf8proc_charwidth(static_cast<utf8proc_int32_t>(character))};

@@ -30,7 +30,7 @@ struct TerminalSize {
 /// The present size; 80 by 24 where the terminal does not say.
 TerminalSize terminal_size(std::FILE* stream);
 
-/// `text` without anything that a terminal would obey: control characters become Unicode's pictures of them,
+/// `text` without anything that a terminal would obey: control characters become Unicode's symbols for them,
 /// ill-formed bytes and characters that reorder or hide text U+FFFD. Newlines and tabs stay, and so do the
 /// joiners that some scripts and emoji need.
 std::string safe_for_terminal(std::string_view text);

@@ -12,7 +12,7 @@ void expect_new_folder(const std::string& out);
 /// Makes it. Throws InputError where it cannot.
 void make_folder(const std::string& out);
 
-/// Copies tokenizer, generation config and what else is said in words beside the weights.
+/// Copies tokenizer, generation config and the other files next to the weights.
 void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// The config.json of a checkpoint folder.

@@ -80,7 +80,7 @@ struct ObservedAttention {
   int32_t row = 0;  ///< of the plan, unless a group asks for K/V only
   int32_t head = 0;
   std::span<const float> query;           ///< [head_dim]
-  std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, side by side in `weights`
+  std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, contiguous in `weights`
   std::span<const float> weights;  ///< of each cell of those tiles, 0 where hidden; they add up to `sum`
   float sum = 1;
 };
@@ -108,7 +108,7 @@ class PassTicket {
   /// After wait(): copies raw logits with guidance applied; out  [wanted.size(), vocab_size]
   virtual void read_logits(std::span<const LogitRow> wanted, Matrix<float> out) = 0;
 
-  /// Of the pass and of its follow-ups so far.
+  /// Times of the pass and of its follow-ups so far.
   virtual PassTimes times() const = 0;
 
  protected:
@@ -124,7 +124,7 @@ class BackendModel {
   virtual const ModelConfig& config() const = 0;
   /// What computes: a device, or the instruction set of this machine.
   virtual std::string_view device() const = 0;
-  /// Of rows and K/V, and of weights that are not quantized.
+  /// Type of activations, K/V, and weights that are not quantized.
   virtual DType dtype() const = 0;
   virtual int64_t weight_bytes() const = 0;
   virtual ModelBytes bytes_of_passes() const = 0;

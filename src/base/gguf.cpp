@@ -394,7 +394,7 @@ const std::vector<std::string_view>& GgufFile::texts(std::string_view key) const
 }
 
 const std::vector<int64_t>& GgufFile::integers(std::string_view key) const {
-  return *value<std::vector<int64_t>>(key, "a list of whole numbers", false);
+  return *value<std::vector<int64_t>>(key, "a list of integers", false);
 }
 
 void GgufFile::refuse(std::string_view key, std::string_view expected) const {

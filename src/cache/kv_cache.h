@@ -17,8 +17,8 @@ struct KvShape {
   int64_t head_dim = 0;
   DType dtype = DType::kF32;  ///< kF32 or kBF16
   bool has_sink = false;      ///< one cell more, for a learned key and value that every row sees
-  bool in_codes = false;  ///< cells hold codes of 8 bits, each kv head's key and value with a scale; dtype
-                          ///< is what products widen the codes to
+  bool in_codes = false;  ///< cells hold 8-bit quantized values, each kv head's key and value with a scale;
+                          ///< dtype is what matmuls dequantize them to
 };
 
 class SparseCells;

@@ -1,4 +1,4 @@
-// What sparse attention keeps of one sequence beside its keys and values.
+// What sparse attention keeps of one sequence besides its keys and values.
 #pragma once
 
 #include <cstdint>

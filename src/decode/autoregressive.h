@@ -14,7 +14,7 @@ namespace lacuna {
 struct Autoregressive {
   std::vector<TokenId> end_ids;
   int32_t gen_length = 128;  ///< most tokens to generate
-  bool ignore_end = false;   ///< go on after an end token
+  bool ignore_end = false;   ///< continue after an end token
   SamplingRule sampling;
   uint64_t seed = 0;
   StopFinder find_stop;  ///< may be empty

@@ -146,16 +146,16 @@ BaselineWork slot_work(const BaselineRequest& request) {
   const Refusion usual;
   const int32_t block_size = usual.block_length;
   BaselineWork total;
-  double owed = request.prompt_length;  // clean tokens whose K/V come with the next plan, the last ones
+  double pending = request.prompt_length;  // clean tokens whose K/V come with the next plan, the last ones
   for (int32_t offset = 0; offset < request.answer_length;) {
     const int32_t block_end = std::min((offset / block_size + 1) * block_size, request.gen_length);
     const int32_t open = block_end - offset;
     const int32_t slot = std::min(usual.slot_size, open);
     const double clean = request.prompt_length + offset;
     PassWork plan;
-    plan.rows = static_cast<int64_t>(owed) + open;
-    plan.pairs = causal_pairs(owed, clean - owed) + causal_pairs(open, clean);
-    plan.cells = (owed > 0 ? clean : 0) + clean + open;
+    plan.rows = static_cast<int64_t>(pending) + open;
+    plan.pairs = causal_pairs(pending, clean - pending) + causal_pairs(open, clean);
+    plan.cells = (pending > 0 ? clean : 0) + clean + open;
     const int32_t open_slots = (open + usual.slot_size - 1) / usual.slot_size;
     plan.logit_rows = open_slots + slot - 1;
     add(plan, 1, total);
@@ -168,7 +168,7 @@ BaselineWork slot_work(const BaselineRequest& request) {
       pass.logit_rows = size - kept - 1;
       add(pass, 1, total);
     }
-    owed = size > 1 ? 1 : 0;
+    pending = size > 1 ? 1 : 0;
     offset += slot;
   }
   return total;

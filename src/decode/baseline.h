@@ -1,5 +1,5 @@
-// The uncached baseline: what the plain decoder of a family's paper computes for the same request, at the
-// family's default settings. docs/reference/statistics.md states it for each family.
+// The uncached baseline: what the decoder of a family's paper computes without a cache for the same request,
+// at the family's default settings. docs/reference/statistics.md states it for each family.
 #pragma once
 
 #include <cstdint>

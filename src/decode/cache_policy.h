@@ -37,7 +37,7 @@ struct FreeCache {
   bool operator==(const FreeCache&) const = default;
 };
 
-/// dKV-Cache (arXiv 2505.15781), the decode variant: a token's K/V are kept once a pass has read the token.
+/// dKV-Cache (arXiv 2505.15781), the decode variant: a token's K/V are kept once a pass has computed its row.
 struct DkvCache {
   int32_t refresh = 8;  ///< everything again every so many passes of the request, at least 1
   bool operator==(const DkvCache&) const = default;
@@ -47,8 +47,8 @@ using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, Dkv
 
 struct CachedPass {
   std::vector<int32_t> rows;  ///< to compute, ascending
-  /// Whether everything that is not computed keeps its K/V for good, so that a row that does not change has
-  /// converged, rather than seen nothing new.
+  /// Whether everything that is not computed never changes its K/V again, so that a row that does not change
+  /// has converged, rather than seen nothing new.
   bool nothing_is_stale = true;
 };
 

@@ -36,14 +36,15 @@ struct MatchTauLiteral {
 
 using GuideMatch = std::variant<MatchTopK, MatchRelative, MatchTauLiteral>;
 
-/// Whether a draft stands.
+/// Whether the guide accepts a draft.
 ///   judged      the guide's row before the draft, which scored it
 ///   draft_best  the diffusion model's best logit at the position
 bool matches(const GuideMatch& match, const RowStatistics& judged, float draft_best);
 
 enum class GuideFallback : uint8_t {
-  kDraft,  ///< where no draft stands, the first is committed all the same: the guide writes nothing itself
-  kGuide,  ///< after the drafts that stand, the guide's own token
+  kDraft,  ///< where no draft is accepted, the first is committed all the same: the guide writes nothing
+           ///< itself
+  kGuide,  ///< after the accepted drafts, the guide's own token
 };
 
 struct GuidedDiffusion {

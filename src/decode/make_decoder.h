@@ -27,7 +27,7 @@ struct GuideContext {
   std::shared_ptr<const TokenAlignment> alignment;
 };
 
-/// What a decoder must know beside the model's config.
+/// What a decoder must know besides the model's config.
 struct DecoderContext {
   TokenId end_of_turn = -1;                ///< the token that ends a chat turn, -1 if the tokenizer has none
   std::optional<GuideContext> guide = {};  ///< with MaskedStrategy::commit a GuideRule, and only then

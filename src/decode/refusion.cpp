@@ -41,12 +41,12 @@ PassWork RefusionDecoder::uncached_work() const {
   return work_of(everything);
 }
 
-void RefusionDecoder::build_pass(std::span<const int32_t> owed, StepPlan& plan) const {
+void RefusionDecoder::build_pass(std::span<const int32_t> pending, StepPlan& plan) const {
   plan.clear();
   plan.rules.push_back(options_.sampling);
   plan.rules.push_back(options_.sampling);
   plan.rules[kBest].temperature = 0;
-  add_owed(owed, plan);
+  add_pending(pending, plan);
   switch (phase_) {
     case Phase::kPlan:
       return add_masks(plan);
@@ -62,15 +62,16 @@ void RefusionDecoder::add_group(int32_t first_row, std::vector<IndexRange> visib
   plan.groups.push_back({0, {first_row, plan.num_rows()}, std::move(visible), OwnRows::kCausal});
 }
 
-void RefusionDecoder::add_owed(std::span<const int32_t> owed, StepPlan& plan) const {
-  for (size_t begin = 0; begin < owed.size();) {  // one group for each run of consecutive cells
+void RefusionDecoder::add_pending(std::span<const int32_t> pending, StepPlan& plan) const {
+  for (size_t begin = 0; begin < pending.size();) {  // one group for each run of consecutive cells
     const int32_t first_row = plan.num_rows();
     size_t end = begin;
-    for (; end < owed.size() && owed[end] - owed[begin] == static_cast<int32_t>(end - begin); ++end) {
-      const CleanToken& clean = clean_[static_cast<size_t>(owed[end])];
-      plan.add_row(clean.token, clean.position, owed[end]);
+    for (; end < pending.size() && pending[end] - pending[begin] == static_cast<int32_t>(end - begin);
+         ++end) {
+      const CleanToken& clean = clean_[static_cast<size_t>(pending[end])];
+      plan.add_row(clean.token, clean.position, pending[end]);
     }
-    add_group(first_row, {{0, owed[begin]}}, plan);
+    add_group(first_row, {{0, pending[begin]}}, plan);
     begin = end;
   }
 }

@@ -28,15 +28,16 @@ struct Refusion {
   int32_t block_length = 64;     ///< positions that are planned together; the last block may be shorter
   int32_t slot_size = 8;         ///< the last slot of a block may be shorter
   double slot_threshold = 0.9;   ///< a slot is selected if its first token is likelier than this
-  double token_threshold = 0.9;  ///< a draft stands if it is likelier than this
+  double token_threshold = 0.9;  ///< a draft is accepted if it is more probable than this
   /// A completion feeds all its slots from where the slowest has got to, finished ones too, as the released
   /// code does; otherwise each from where it is. The tokens are the same. Not for kLacuna.
   bool advances_together = false;
-  /// kLacuna: slots that were completed side by side are read once more in order before they are committed;
-  /// otherwise they are committed as they are, though none has seen the others.
+  /// kLacuna: slots that were completed in parallel are verified once more in order before they are
+  /// committed; otherwise they are committed as they are, though none has seen the others.
   bool verifies_fills = true;
-  bool recomputes_kv = false;    ///< compute the K/V of completed slots once more, in their final order
-  bool accepts_exactly = false;  ///< kLacuna: a draft stands if it is the left-to-right model's own draw
+  bool recomputes_kv = false;  ///< compute the K/V of completed slots once more, in their final order
+  bool accepts_exactly =
+      false;              ///< kLacuna: a draft is accepted if it is the left-to-right model's own sample
   double revoke = 0;      ///< kLacuna: mask a finished slot anew from its first token less likely than this
   SamplingRule sampling;  ///< its confidence is the raw probability
   uint64_t seed = 0;
@@ -100,8 +101,8 @@ class RefusionDecoder final : public Decoder {
   };
 
   // Building passes.
-  void build_pass(std::span<const int32_t> owed, StepPlan& plan) const;
-  void add_owed(std::span<const int32_t> owed, StepPlan& plan) const;
+  void build_pass(std::span<const int32_t> pending, StepPlan& plan) const;
+  void add_pending(std::span<const int32_t> pending, StepPlan& plan) const;
   void add_masks(StepPlan& plan) const;
   void add_drafts(StepPlan& plan) const;
   void add_slots(StepPlan& plan) const;

@@ -51,9 +51,9 @@ class SparseSchedule {
   ///   exact_after    steps of a block from this one on (0-based) are exact; 0: none are
   SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t exact_after);
 
-  /// Of step `step` (0-based) of a block with `prefix` cells before it.
+  /// The rule for step `step` (0-based) of a block with `prefix` cells before it.
   SparseAttention denoise(int32_t prefix, int32_t step) const;
-  /// Of the pass that keeps the block's K/V, where that is sparse, too.
+  /// The rule for the pass that keeps the block's K/V, where that is sparse, too.
   SparseAttention commit(int32_t prefix) const;
 
   /// The pass that denoise() described has run.

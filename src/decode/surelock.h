@@ -20,13 +20,13 @@ struct SureLock {
   /// eps follows from it and from constants estimated while decoding; the field above serves where they give
   /// none.
   std::optional<double> delta;
-  double gate = 20;     ///< percent of the population that passes, the surest first; 100: no gate
-  int32_t min_age = 1;  ///< passes that must have read the token, this one included
+  double gate = 20;     ///< percent of the population that passes, the most confident first; 100: no gate
+  int32_t min_age = 1;  ///< passes that must have computed the token's row, this one included
   bool gate_counts_unlocked = false;  ///< the population is every computed row, masked ones included
   bool eager_prompt = false;          ///< rows of the prompt need not pass the gate
 
   // Appendix H:
-  int32_t unlock_every = 0;          ///< probe locked rows every so many passes; 0: a lock is for good
+  int32_t unlock_every = 0;          ///< probe locked rows every so many passes; 0: a lock is final
   int32_t probes = 32;               ///< locked rows per probe
   std::optional<double> unlock_eps;  ///< KL(probe || at lock) above this unlocks; default 10 * eps
   int32_t min_locked_passes = 4;     ///< a lock holds at least so long
@@ -73,7 +73,7 @@ class LockTable {
     double kl = 0;              ///< from the row's last posterior, or of a probe from the one at lock
     double max_log_change = 0;  ///< largest change of a log-probability
   };
-  /// Locks those of close_gate()'s rows that have settled; returns them, ascending.
+  /// Locks those of close_gate()'s rows that have converged; returns them, ascending.
   std::vector<int32_t> lock(const Canvas& canvas, std::span<const RowDrift> drifts);
   /// Unlocks probed rows that moved; `probed` were computed, `unsure` ones among them were measured.
   std::vector<int32_t> unlock(const Canvas& canvas, std::span<const int32_t> probed,

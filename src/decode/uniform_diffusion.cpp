@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-// What random numbers are for, beside kTokenNoise.
+// What random numbers are for, besides kTokenNoise.
 constexpr uint64_t kPriorNoise = 16;
 constexpr uint64_t kMixtureNoise = 17;
 constexpr uint64_t kCorrectionNoise = 18;

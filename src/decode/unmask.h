@@ -46,14 +46,14 @@ struct EachOnItsOwn {
   bool operator==(const EachOnItsOwn&) const = default;
 };
 
-/// Fast-dLLM section 3.3: every position whose confidence reaches tau, and always the surest.
+/// Fast-dLLM section 3.3: every position whose confidence reaches tau, and always the most confident.
 struct Threshold {
   double tau = 0.9;  ///< probability, (0, 1]
   bool operator==(const Threshold&) const = default;
 };
 
 /// Fast-dLLM section 3.3: with confidences in descending order c_1, c_2, ..., the longest prefix with
-/// c_n >= 1 - f / (n + 1), and always the surest.
+/// c_n >= 1 - f / (n + 1), and always the most confident.
 struct Factor {
   double f = 1;
   bool operator==(const Factor&) const = default;
@@ -92,8 +92,8 @@ enum class UnmaskOrder : uint8_t {
 struct UnmaskPolicy {
   CountRule count;
   UnmaskOrder order = UnmaskOrder::kConfidence;
-  /// Dream's alg_temp: 0 takes the surest; above, positions are drawn without replacement with weights
-  /// softmax(confidence / alg_temp).
+  /// Dream's alg_temp: 0 takes the most confident; above, positions are sampled without replacement with
+  /// weights softmax(confidence / alg_temp).
   float order_temperature = 0;
 
   /// Whether the choice needs no logits, so that only the chosen positions need any.

@@ -25,7 +25,7 @@ struct RunStatistics {
   int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
   StepCost uncached;  ///< what the same passes cost without any cache or lock
-  /// What the family's plain decoder costs for the whole request, its answer as long as it is by now
+  /// What the family's uncached baseline costs for the whole request, its answer as long as it is by now
   /// (decode/baseline.h).
   StepCost baseline;
   int64_t guide_rows = 0;     ///< the guide's part of cost.rows
@@ -92,9 +92,9 @@ class Engine {
   /// Remembers the outputs of every request admitted from now on, for observers.
   void remember_outputs() { remembers_outputs_ = true; }
 
-  /// `failed` is told of a request that cannot go on, from within step(), with a sentence: the model computed
-  /// a logit that is infinite or NaN. The request no longer runs and has no part in prefixes; the others go
-  /// on. Without this, step() throws the sentence as an InputError.
+  /// `failed` is told of a request that cannot continue, from within step(), with a sentence: the model
+  /// computed a logit that is infinite or NaN. The request no longer runs and has no part in prefixes; the
+  /// others continue. Without this, step() throws the sentence as an InputError.
   void when_failed(std::function<void(size_t request, const std::string& sentence)> failed) {
     failed_ = std::move(failed);
   }

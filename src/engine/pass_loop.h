@@ -22,7 +22,7 @@ using SubmitPass =
 /// A decoder and its sequences.
 struct PassMember {
   Decoder* decoder = nullptr;
-  /// Of the model that the pass runs on, as many as the decoder has there.
+  /// Sequences of the model that the pass runs on, as many as the decoder has there.
   std::span<const std::unique_ptr<KvSequence>> sequences = {};
 };
 

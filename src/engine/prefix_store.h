@@ -12,10 +12,10 @@
 
 namespace lacuna {
 
-/// How many tokens two texts begin with alike.
+/// Length of the longest common prefix, tokens.
 int32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b);
 
-/// As many of the first `count` cells as fill whole tiles.
+/// The largest number of cells up to `count` that fills whole tiles.
 int32_t whole_tiles(int64_t count);
 
 /// Keeps copies of K/V, by the tokens that they belong to, and forgets those that were not asked for the

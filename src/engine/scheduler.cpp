@@ -136,7 +136,7 @@ void Scheduler::work() {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
     } catch (const std::exception& error) {
-      // Nobody knows whose fault it is: all who took part are told, and others go on.
+      // Nobody knows whose fault it is: all who took part are told, and others continue.
       fail_all(error.what());
     }
     finish_ended();

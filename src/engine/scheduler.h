@@ -104,7 +104,7 @@ class Scheduler {
   /// what the pass in hand does, and nothing after it.
   void cancel(const std::vector<uint64_t>& ids);
 
-  /// Takes no more requests; those that it has go on.
+  /// Takes no more requests; those that it has continue.
   void drain();
   /// Ends the thread and fails the requests that are left. Afterwards submit() throws.
   void stop();

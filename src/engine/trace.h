@@ -75,10 +75,10 @@ class TraceReplay {
   const std::vector<TokenId>& end_ids() const { return end_ids_; }
   std::span<const TokenId> canvas() const { return canvas_; }
   bool has_pieces() const { return !pieces_.empty(); }
-  /// As the trace tells it, else its number in angle brackets.
+  /// The text in the trace, else its number in angle brackets.
   std::string piece(TokenId token) const;
 
-  // Of the last pass:
+  // The last pass:
   const std::vector<Commit>& committed() const { return committed_; }
   int64_t step() const { return step_; }
   int64_t num_rows() const { return num_rows_; }

@@ -62,7 +62,7 @@ struct Evaluation {
   double mean_passes() const;         ///< of a sample, those of a guide included
   double tokens_per_forward() const;  ///< answer tokens for each such pass
   StepCost total_cost() const;
-  StepCost total_baseline() const;          ///< of the family's plain decoder
+  StepCost total_baseline() const;          ///< of the family's uncached baseline
   StepCost total_uncached() const;          ///< of the same passes without any cache or lock
   double tokens_per_second() const;         ///< answer tokens
   double canvas_tokens_per_second() const;  ///< all generated tokens

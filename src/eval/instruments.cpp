@@ -316,20 +316,6 @@ class ChangeInstrument final : public Instrument {
 
 // Staleness.
 
-double one_minus_cosine(std::span<const float> a, std::span<const float> b) {
-  double product = 0;
-  double squares_a = 0;
-  double squares_b = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    product += double{a[i]} * b[i];
-    squares_a += double{a[i]} * a[i];
-    squares_b += double{b[i]} * b[i];
-  }
-  if (squares_a == 0 && squares_b == 0) return 0;
-  const double norms = std::sqrt(squares_a * squares_b);
-  return norms > 0 ? 1 - product / norms : 1;
-}
-
 /// One cell of one layer, all heads as one vector.
 struct CellContent {
   std::vector<float> key, value;
@@ -465,8 +451,8 @@ class StalenessInstrument final : public Instrument {
     for (int64_t layer = 0; layer < layers; ++layer) {
       const CellContent held(model_.config(), sequence, layer, position);
       const CellContent fresh(model_.config(), *fresh_, layer, position);
-      error.key += one_minus_cosine(held.key, fresh.key) / static_cast<double>(layers);
-      error.value += one_minus_cosine(held.value, fresh.value) / static_cast<double>(layers);
+      error.key += cosine_distance(held.key, fresh.key) / static_cast<double>(layers);
+      error.value += cosine_distance(held.value, fresh.value) / static_cast<double>(layers);
     }
     return error;
   }
@@ -500,28 +486,27 @@ class ProfileInstrument final : public Instrument {
 
 }  // namespace
 
-DriftFindings analyze_drift(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
-                            const AnalysisProgress& progress) {
+DriftFindings analyze_drift(const BackendModel& model, Requests requests, const AnalysisProgress& progress) {
   DriftInstrument instrument(model.config().num_layers);
   follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-AttentionFindings analyze_attention(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
+AttentionFindings analyze_attention(const BackendModel& model, Requests requests,
                                     const AnalysisProgress& progress) {
   AttentionInstrument instrument;
   follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-EntropyFindings analyze_entropy(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
+EntropyFindings analyze_entropy(const BackendModel& model, Requests requests,
                                 const AnalysisProgress& progress) {
   EntropyInstrument instrument(model);
   follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
 
-ChangeFindings analyze_changes(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
+ChangeFindings analyze_changes(const BackendModel& model, Requests requests,
                                const AnalysisProgress& progress) {
   ChangeInstrument instrument;
   follow_all(model, requests, instrument, progress);
@@ -535,7 +520,7 @@ StalenessFindings analyze_staleness(const BackendModel& model, ThreadPool& threa
   return instrument.findings();
 }
 
-ProfileFindings analyze_profile(const BackendModel& model, ThreadPool& /*threads*/, Requests requests,
+ProfileFindings analyze_profile(const BackendModel& model, Requests requests,
                                 const AnalysisProgress& progress) {
   ProfileInstrument instrument;
   follow_all(model, requests, instrument, progress);

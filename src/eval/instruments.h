@@ -108,19 +108,19 @@ using Requests = std::span<const std::unique_ptr<Decoder>>;
 /// Called after each request with how many are done.
 using AnalysisProgress = std::function<void(int32_t requests_done)>;
 
-// Each runs all requests, one by one, until they are done; `threads` compute what is measured beside passes.
+// Each runs all requests, one by one, until they are done; `threads` compute what is measured besides passes.
 // InputErrors as follow() and, for staleness, as expect_uncached_plan().
-DriftFindings analyze_drift(const BackendModel& model, ThreadPool& threads, Requests requests,
+DriftFindings analyze_drift(const BackendModel& model, Requests requests,
                             const AnalysisProgress& progress = {});
-AttentionFindings analyze_attention(const BackendModel& model, ThreadPool& threads, Requests requests,
+AttentionFindings analyze_attention(const BackendModel& model, Requests requests,
                                     const AnalysisProgress& progress = {});
-EntropyFindings analyze_entropy(const BackendModel& model, ThreadPool& threads, Requests requests,
+EntropyFindings analyze_entropy(const BackendModel& model, Requests requests,
                                 const AnalysisProgress& progress = {});
-ChangeFindings analyze_changes(const BackendModel& model, ThreadPool& threads, Requests requests,
+ChangeFindings analyze_changes(const BackendModel& model, Requests requests,
                                const AnalysisProgress& progress = {});
 StalenessFindings analyze_staleness(const BackendModel& model, ThreadPool& threads, Requests requests,
                                     const AnalysisProgress& progress = {});
-ProfileFindings analyze_profile(const BackendModel& model, ThreadPool& threads, Requests requests,
+ProfileFindings analyze_profile(const BackendModel& model, Requests requests,
                                 const AnalysisProgress& progress = {});
 
 // Lists of flat objects, labels before figures. Rows of one kind stand together and have the same keys.

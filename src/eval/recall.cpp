@@ -329,7 +329,7 @@ class RecallInstrument final : public Instrument {
     for (RowGroup& group : pass.plan.groups) {
       if (group.sparse.choice != SparseAttention::Choice::kAll) {
         throw InputError(
-            "analyze recall: the run is sparse; expected --sparse exact, beside which all are tried");
+            "analyze recall: the run is sparse; expected --sparse exact, with which all are compared");
       }
       // The last layer would close ranks and number rows anew.
       group.only_kv = false;

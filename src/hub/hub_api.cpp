@@ -47,7 +47,7 @@ HttpClient::Reply fetch(HttpClient& client, const PullOptions& options, const st
 void Retries::wait(const std::string& sentence, bool progress, const std::string& retry_after) {
   failures_ = progress ? 1 : failures_ + 1;
   if (failures_ >= kMaxFailures || ++total_ >= kMaxAttempts) {
-    throw std::runtime_error(fmt::format("{} (tried {} times); run the command again to go on from here",
+    throw std::runtime_error(fmt::format("{} (tried {} times); run the command again to continue from here",
                                          sentence, std::max(failures_, total_)));
   }
   const auto most = std::chrono::duration_cast<std::chrono::milliseconds>(kMaxWait);
@@ -120,7 +120,7 @@ std::vector<HubFile> fetch_files(HttpClient& client, const PullOptions& options,
     if (link.empty()) return files;
     const std::string next = resolve_url(url, link);
     if (!have_same_origin(next, url)) {
-      throw InputError("{}: the list of files goes on at {}; expected a page of {}", url, in_quotes(link),
+      throw InputError("{}: the list of files continues at {}; expected a page of {}", url, in_quotes(link),
                        options.access.endpoint);
     }
     url = next;

@@ -37,7 +37,7 @@ class VisibleCells {
 
   /// Consecutive tiles that hold a visible cell, ascending.
   std::span<const IndexRange> tile_runs() const { return runs_; }
-  /// [num_cells()] for each cell of those tiles, side by side: the lowest row of the group that sees it.
+  /// [num_cells()] for each cell of those tiles, contiguous: the lowest row of the group that sees it.
   const int32_t* first_row() const { return first_row_.data(); }
   int64_t num_cells() const { return static_cast<int64_t>(first_row_.size()); }
 
@@ -50,9 +50,9 @@ class VisibleCells {
 /// One layer's keys and values of one sequence: for each kv head, keys as a matrix of cells by head_dim and
 /// values as one of head_dim by cells.
 ///
-/// Cells may be codes of 8 bits, each head's key and value of a cell with a scale: an int8_t stands where
-/// panels of `dtype` would have an element. Products read the codes as exact numbers of that dtype; a key's
-/// scale multiplies its scores, a value's its softmax weights.
+/// Cells may be 8-bit quantized values, each head's key and value of a cell with a scale: an int8_t stands
+/// where panels of `dtype` would have an element. Products read the codes as exact numbers of that dtype; a
+/// key's scale multiplies its scores, a value's its softmax weights.
 struct KvLayerView {
   const std::byte* keys = nullptr;
   const std::byte* values = nullptr;
@@ -88,7 +88,7 @@ struct AttentionRow {
   int32_t row = 0;   ///< of q
   int32_t head = 0;
   std::span<const float> query;           ///< [head_dim]
-  std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, side by side in `weights`
+  std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, contiguous in `weights`
   std::span<const float> weights;  ///< of each cell of those tiles, 0 where hidden; they add up to `sum`
   float sum = 1;
 };
@@ -114,7 +114,7 @@ class Attention {
   void run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
            Matrix<float> out, const AttentionProbe& probe = {});
 
-  /// Of a group that wanted it, after run(): for each cell of its tiles, side by side, the softmax weights of
+  /// For a group that wanted it, after run(): for each cell of its tiles, contiguous, the softmax weights of
   /// all its rows and of the kv head's query heads, added up; 0 where hidden. [visible(group).num_cells()]
   std::span<const float> mass(size_t group, int64_t kv_head) const;
   const VisibleCells& visible(size_t group) const { return visible_[group]; }

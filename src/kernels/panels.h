@@ -1,7 +1,7 @@
 // The layout that weights, keys and values share.
 //
 // A matrix W of N outputs by K inputs is cut into panels of 16 outputs. Within a panel the 16 outputs of one
-// input lie side by side, so that a product walks memory in one direction and fills whole vectors:
+// input are contiguous, so that a matmul walks memory in one direction and fills whole vectors:
 //
 //   f32   [N/16][K][16]         element (n, k) at  panel * K * 16 + k * 16 + lane
 //   bf16  [N/16][K/2][16][2]    two neighbouring inputs of one output share a 32-bit word, as the dot-product
@@ -11,13 +11,13 @@
 // padding is zero.
 //
 // Weights may be quantised as well. A panel then begins with the scales of its groups, then their minimums if
-// it has any, and goes on with the codes, as words that hold neighbouring inputs of one output (see
+// it has any, and continues with the codes, as words that hold neighbouring inputs of one output (see
 // code_shift()):
 //
 //   of outputs [2][16]              f32 scales and minimums; only with two levels
-//   scales    [groups][16]          f16, f32, or with two levels whole numbers of 8 bits; minimums likewise;
+//   scales    [groups][16]          f16, f32, or with two levels 8-bit integers; minimums likewise;
 //                                   together padded to whole cache lines
-//   codes     [K / per word][16]    32-bit words of 4 codes of 8 bits, or 8 of 4; K is padded to 32
+//   codes     [K / per word][16]    32-bit words of 4 8-bit or 8 4-bit quantized values; K is padded to 32
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,7 @@ constexpr int64_t panel_offset(int64_t lane, int64_t k) {
 /// How quantised panels hold a weight: weight = scale * code + minimum in f32, rounded once. Scale and
 /// minimum belong to a group of neighbouring inputs of one output.
 ///
-/// With two levels, scales and minimums of groups are whole numbers, and so is value = scale * code +
+/// With two levels, scales and minimums of groups are integers, and so is value = scale * code +
 /// minimum, within [0, 255]; the weight is output_scale * value + output_minimum in f32, rounded
 /// once.
 struct Quantisation {
@@ -181,7 +181,7 @@ struct OutputScale {
   float minimum = 0;
 };
 
-/// Of a panel's sixteen outputs, where the quantisation scales sums.
+/// The factors of a panel's sixteen outputs, where the quantization scales sums.
 [[gnu::always_inline]] inline void read_output_scales(const Quantisation& quantisation,
                                                       const QuantisedLayout& layout, const std::byte* panel,
                                                       float* scales, float* minimums) {

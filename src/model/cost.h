@@ -42,10 +42,10 @@ struct PassWork {
   double pairs = 0;       ///< of a row and a cell that it sees
   double cells = 0;       ///< read, by all groups together
   double logit_rows = 0;  ///< guidance counts a row twice
-  // Of these, what the last layer leaves out:
+  // Included above, but left out by the last layer:
   int64_t only_kv_rows = 0;
   double only_kv_pairs = 0;
-  // Of these, what sparse attention leaves out in layers from `dense_layers` on:
+  // Included above, but left out by sparse attention in layers from `dense_layers` on:
   double unchosen_pairs = 0;
   double unchosen_cells = 0;
   int32_t dense_layers = kDenseLayers;

@@ -31,7 +31,7 @@ constexpr PublishedConfig kPublishedDream[] = {
       "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})"},
 };
 
-// Of no effect where "use_sliding_window" is false, as it must be.
+// Without effect where "use_sliding_window" is false, as it must be.
 constexpr std::string_view kHarmlessDream[] = {"max_window_layers", "sliding_window"};
 constexpr std::string_view kTypesDream[] = {"dream"};
 

@@ -33,4 +33,18 @@ Drift measure_drift(std::span<const float> now, std::span<const float> before) {
   return drift;
 }
 
+double cosine_distance(std::span<const float> a, std::span<const float> b) {
+  double product = 0;
+  double squares_a = 0;
+  double squares_b = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    product += double{a[i]} * b[i];
+    squares_a += double{a[i]} * a[i];
+    squares_b += double{b[i]} * b[i];
+  }
+  if (squares_a == 0 && squares_b == 0) return 0;
+  const double norms = std::sqrt(squares_a * squares_b);
+  return norms > 0 ? 1 - product / norms : 1;
+}
+
 }  // namespace lacuna

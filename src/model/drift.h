@@ -1,4 +1,4 @@
-// How far a row's posterior moved since it was last computed.
+// How far a row's posterior, or its key and value, moved since it was last computed.
 #pragma once
 
 #include <cstdint>
@@ -25,5 +25,8 @@ struct Drift {
 /// KL = sum p (z - y) - (lse z - lse y). Exponentials are f32, sums double; infinite where logits are not
 /// finite.
 Drift measure_drift(std::span<const float> now, std::span<const float> before);
+
+/// 1 - cosine of two vectors of one length, sums in double: 0 where both are zero, 1 where one is.
+double cosine_distance(std::span<const float> a, std::span<const float> b);
 
 }  // namespace lacuna

@@ -74,7 +74,7 @@ struct PublishedConfig {
 struct FamilyEntry {
   std::string_view name;          ///< of the family, for people and in ModelConfig: "llada"
   std::string_view architecture;  ///< what config.json lists under "architectures"
-  /// Everything but the token ids that files beside config.json add.
+  /// Everything but the token ids that the files next to config.json add.
   ModelConfig (*read_config)(const JsonObject& json);
   TensorNames tensors;
   /// Texts of the mask token in tokenizer_config.json, for files of block diffusion whose config.json names

@@ -165,7 +165,7 @@ constexpr PublishedConfig kPublishedLlada2[] = {
       "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
 };
 
-// Of no effect where no layer is dense, or where "use_sliding_window" is false, as it must be; layers that
+// Without effect where no layer is dense, or where "use_sliding_window" is false, as it must be; layers that
 // predict several tokens at once, which the published model was trained with and does not run.
 constexpr std::string_view kHarmlessLlada2[] = {"intermediate_size", "max_window_layers",
                                                 "mtp_loss_scaling_factor", "num_nextn_predict_layers",

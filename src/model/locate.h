@@ -17,7 +17,7 @@ struct ModelPlaces {
   HubCache hub_cache{{}};
 
   /// $LACUNA_MODELS if set, models/ in the current folder, then the folders that hold the models that ship:
-  /// relative to the program (an installation's share/lacuna/models, models/ beside a build folder) and the
+  /// relative to the program (an installation's share/lacuna/models, models/ next to a build folder) and the
   /// source tree that it was built from. See HubCache for the cache.
   static ModelPlaces from_environment();
 };

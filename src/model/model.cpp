@@ -8,25 +8,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/sparse_cells.h"
+#include "model/drift.h"
 #include "model/families.h"
 #include "model/sparse_attention.h"
 
 namespace lacuna {
 namespace {
-
-float one_minus_cosine(std::span<const float> a, std::span<const float> b) {
-  double product = 0;
-  double squares_a = 0;
-  double squares_b = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    product += double{a[i]} * b[i];
-    squares_a += double{a[i]} * a[i];
-    squares_b += double{b[i]} * b[i];
-  }
-  if (squares_a == 0 && squares_b == 0) return 0;
-  const double norms = std::sqrt(squares_a * squares_b);
-  return norms > 0 ? static_cast<float>(1 - product / norms) : 1;
-}
 
 /// Logits of some rows at a time: enough rows to use the head's weights well, at most 128 MiB.
 int64_t head_chunk_rows(int64_t vocab) {
@@ -211,7 +198,7 @@ class Model::Pass {
     ws_.attention.prepare(context_, shape, dtype_, ws_.attention_groups);
   }
 
-  /// What a confined group sees beside the chosen cells: what is visible but not to be chosen among, and its
+  /// What a confined group sees besides the chosen cells: what is visible but not to be chosen among, and its
   /// own rows.
   void list_cells_behind(size_t g) {
     const RowGroup& group = plan_.groups[g];
@@ -291,7 +278,7 @@ class Model::Pass {
            });
   }
 
-  /// Brings side by side what a confined group attends to in this layer; where its queries choose, chooses
+  /// Gathers what a confined group attends to in this layer; where its queries choose, chooses
   /// first.
   ///   i  index into ws_.attention_groups
   void bring_chosen(size_t i, ConstMatrix<float> q) {
@@ -363,8 +350,9 @@ class Model::Pass {
     read_kv(cache, layer, cell, after);  // as rounded
     const auto dim = static_cast<size_t>(config_.kv_dim());
     float* drift = ws_.kv_drift.data() + 2 * (row * config_.num_layers + layer);
-    drift[0] = one_minus_cosine(std::span(before).first(dim), std::span(after).first(dim));
-    drift[1] = one_minus_cosine(std::span(before).subspan(dim), std::span(after).subspan(dim));
+    drift[0] = static_cast<float>(cosine_distance(std::span(before).first(dim), std::span(after).first(dim)));
+    drift[1] =
+        static_cast<float>(cosine_distance(std::span(before).subspan(dim), std::span(after).subspan(dim)));
   }
 
   /// All heads' keys, then all heads' values.
@@ -376,8 +364,8 @@ class Model::Pass {
     }
   }
 
-  /// In the last layer, once all K/V are written: goes on with the rows of which more is wanted, side by
-  /// side.
+  /// In the last layer, once all K/V are written: gathers the rows of which more is wanted, and continues
+  /// with them.
   void leave_rows_behind(const LayerParameters& layer) {
     ws_.residual_row.clear();
     is_narrow_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
@@ -655,7 +643,7 @@ class Model::Pass {
   Workspace& ws_;
   int64_t num_rows_;
   Matrix<float> x_, normed_, projected_;
-  bool is_narrow_ = false;  // the last layer went on with some rows alone; num_rows_ counts them
+  bool is_narrow_ = false;  // the last layer continued with some rows alone; num_rows_ counts them
   std::vector<int32_t> row_sequence_;
   Stopwatch watch_;
 };

@@ -32,7 +32,7 @@ struct Workspace {
   std::vector<KvLayerView> layer_views;
   std::vector<size_t> attended_groups;                  // of the plan, one for each of attention_groups
   std::vector<std::vector<IndexRange>> visible_ranges;  // of each group, the sink included
-  std::vector<std::vector<int32_t>> cells_behind;       // of each confined group: seen beside the chosen ones
+  std::vector<std::vector<int32_t>> cells_behind;  // of each confined group: seen besides the chosen ones
   PackedRows packed;
   Buffer<float> residual, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
@@ -82,7 +82,7 @@ class Model {
   Model(ModelConfig config, const WeightFormats& formats, Parameters parameters);
 
   const ModelConfig& config() const { return config_; }
-  /// Of rows and K/V, and of weights that are not quantised.
+  /// Type of activations, K/V, and weights that are not quantized.
   DType dtype() const { return dtype_; }
   WeightFormat layer_format() const { return parameters_.layers.front().q.weight.format(); }
   int64_t weight_bytes() const { return parameters_.bytes(); }

@@ -8,7 +8,7 @@ namespace lacuna {
 struct PassTimes {
   double qkv = 0;        ///< products
   double attention = 0;  ///< scores, softmax and weighted values
-  double selection = 0;  ///< sparse attention: choosing cells and bringing them side by side
+  double selection = 0;  ///< sparse attention: choosing and gathering cells
   double output = 0;     ///< product after attention
   double ffn = 0;        ///< products, and the router of a layer of experts
   double norms = 0;      ///< before attention and feed-forward layers, with packing unless experts follow

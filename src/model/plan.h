@@ -49,11 +49,11 @@ struct SparseAttention {
 struct RowGroup {
   int32_t sequence = 0;             ///< index into the caches that forward() is given
   IndexRange rows;                  ///< part of StepPlan::tokens
-  std::vector<IndexRange> visible;  ///< cells that every row attends to, beside the group's own
+  std::vector<IndexRange> visible;  ///< cells that every row attends to, besides the group's own
   OwnRows own_rows = OwnRows::kBidirectional;
   /// Nothing is asked of the rows but their K/V: the last layer computes no more of them than that. Exact.
   bool only_kv = false;
-  /// Of one group of a sequence at most.
+  /// At most one group of a sequence has it.
   SparseAttention sparse = {};
 
   bool operator==(const RowGroup&) const = default;

@@ -243,7 +243,7 @@ constexpr PublishedConfig kPublishedFastDllm[] = {
       "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151645})"},
 };
 
-// Of no effect where "use_sliding_window" is false, as it must be.
+// Without effect where "use_sliding_window" is false, as it must be.
 constexpr std::string_view kHarmlessQwen[] = {"max_window_layers", "sliding_window"};
 // And the framework that SDAR was trained with; its kernels compute the same.
 constexpr std::string_view kHarmlessSdar[] = {"debug",         "ep_size",         "max_window_layers",

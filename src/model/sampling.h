@@ -14,7 +14,7 @@ namespace lacuna {
 
 /// What a decoder orders its candidates by; larger is surer.
 enum class ConfidenceMeasure : uint8_t {
-  kProbability,      ///< of the drawn token (LLaDA's low_confidence, Dream's maskgit_plus)
+  kProbability,      ///< of the sampled token (LLaDA's low_confidence, Dream's maskgit_plus)
   kMargin,           ///< probability of the best token less that of the second (Dream's topk_margin)
   kNegativeEntropy,  ///< sum of p ln p (Dream's entropy)
 };
@@ -26,7 +26,7 @@ enum class ConfidenceSource : uint8_t {
   kSampled,  ///< the distribution that the token was drawn from (Dream); at temperature 0, after the filters
 };
 
-/// How a request draws its tokens.
+/// How the tokens of a request are sampled.
 struct SamplingRule {
   float temperature = 0;  ///< 0: the best token, ties to the lowest id
   bool draws = true;      ///< false: the best token, too, but the distribution is that of `temperature`
@@ -47,12 +47,12 @@ struct RowStatistics {
   double confidence = 0;   ///< by the rule's measure; never NaN
   float best_logit = 0;    ///< the largest that may be drawn
   TokenId best_token = 0;  ///< whose it is, ties to the lowest id
-  // Of LogitRow::scored, if one was given:
+  // The token LogitRow::scored, if one was given:
   int32_t scored_rank =
       0;  ///< tokens that may be drawn and come before it: larger logits, or equal and a lower id
   float scored_logit = 0;
   double scored_probability = 0;  ///< in the distribution that the confidence is measured in
-  // Of the distribution that the confidence is measured in, if SamplingRule::measures_all:
+  // The distribution that the confidence is measured in, if SamplingRule::measures_all:
   double entropy = 0;     ///< nats
   double margin = 0;      ///< the largest probability less the second
   bool is_finite = true;  ///< whether every logit of the model was a finite number
@@ -60,9 +60,9 @@ struct RowStatistics {
   bool operator==(const RowStatistics&) const = default;
 };
 
-/// Draws a token and measures it. Sampling is Gumbel-max in double, argmax(l / T - ln(-ln u)): for LLaDA that
-/// is the published sampler, exp(l) / (-ln u)^T (arXiv 2409.02908 on why double), for the others an exact
-/// draw from softmax(l / T).
+/// Samples a token and measures it. Sampling is Gumbel-max in double, argmax(l / T - ln(-ln u)): for LLaDA
+/// that is the published sampler, exp(l) / (-ln u)^T (arXiv 2409.02908 on why double), for the others an
+/// exact draw from softmax(l / T).
 ///   logits  [vocab] f32, overwritten     noise  one number per token id     scored  as LogitRow
 RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
                    std::span<float> logits, TokenId scored = -1);

@@ -11,7 +11,7 @@
 namespace lacuna {
 
 /// The `count` cells of `among` with the largest mass, ascending; ties go to the lowest cell.
-///   mass  of each cell of the tiles in `tile_runs`, side by side, as Attention::mass() has it
+///   mass  of each cell of the tiles in `tile_runs`, contiguous, as Attention::mass() has it
 std::vector<int32_t> heaviest_cells(std::span<const float> mass, std::span<const IndexRange> tile_runs,
                                     IndexRange among, int32_t count);
 

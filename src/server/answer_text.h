@@ -1,4 +1,4 @@
-// The text of an answer that does not grow from left to right: what of it can be shown for good.
+// The text of an answer that does not grow from left to right: what of it is final and can be shown.
 #pragma once
 
 #include <cstdint>

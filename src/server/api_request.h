@@ -30,7 +30,7 @@ struct GenerationRequest {
   bool wants_logprobs = false;
   bool echoes = false;       ///< the prompt before the answer
   bool scores_only = false;  ///< max_tokens 0: likelihoods of the prompt alone
-  /// Of a masked model's likelihoods: tokens of the prompt that are given, and draws (0: left to right).
+  /// Likelihoods of a masked model: tokens of the prompt that are given, and draws (0: left to right).
   std::optional<int32_t> given_tokens;
   std::optional<int32_t> likelihood_draws;
   bool events = false;  ///< each step's changes
@@ -58,8 +58,8 @@ inline constexpr size_t kMostParsedBytes = size_t{42}
 /// Parses a body as JSON. InputError says what is wrong, also with UTF-8 and with nesting.
 nlohmann::json parse_body(std::string_view body);
 
-/// Of /v1/chat/completions, /v1/completions and /v1/infill. Unknown fields are ignored; InputError names a
-/// field that asks for what is not there.
+/// A request for /v1/chat/completions, /v1/completions and /v1/infill. Unknown fields are ignored; InputError
+/// names a field that asks for what is not there.
 ///   defaults  settings that a request need not give
 GenerationRequest parse_chat_request(const nlohmann::json& body, const GenerationOptions& defaults);
 GenerationRequest parse_completion_request(const nlohmann::json& body, const GenerationOptions& defaults);

@@ -48,11 +48,11 @@ struct Completion::Choice {
   Piece answer;  // all of it so far; not kept of a stream
   ordered_json events = ordered_json::array();
   std::vector<TokenRecord> scores;  // of the echoed tokens
-  std::string finish_reason;        // empty: it goes on
+  std::string finish_reason;        // empty: it continues
   int32_t answer_tokens = 0;
   RunStatistics statistics;
   double prefill_seconds = 0;
-  // Of the best of several:
+  // The best of several:
   size_t candidates_left = 0;
   double best_score = 0;
   std::optional<size_t> best_candidate;
@@ -101,7 +101,7 @@ class Completion::Listener : public RequestListener {
   Choice& choice() { return choice_; }
   Transcript new_transcript() {
     const ServedModel& model = owner_->model_;
-    // An infill goes on behind end tokens: those in it were given.
+    // An infill continues after end tokens: those in it were given.
     const bool ends = owner_->style_ != AnswerStyle::kInfill;
     return Transcript(AnswerText(model.tokenizer, ends ? model.config.end_ids : std::vector<TokenId>(),
                                  owner_->request_.stop));

@@ -371,7 +371,7 @@ class HttpServer::Implementation {
     reply->when_ready([this, ready, shared_stream, weak = std::weak_ptr(reply)] {
       asio::post(io_, [ready, shared_stream, weak] {
         ready->cancel();
-        // A write to a client that does not read would go on until its time is over.
+        // A write to a client that does not read would continue until its time is over.
         const std::shared_ptr<HttpReply> waiting = weak.lock();
         if (waiting != nullptr && waiting->has_overflowed()) shared_stream->cancel();
       });

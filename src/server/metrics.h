@@ -27,7 +27,7 @@ class Metrics {
   void count_baseline(const StepCost& baseline);
   void observe_queue(double seconds) { queue_.Observe(seconds); }
   void observe_first_commit(double seconds) { first_commit_.Observe(seconds); }
-  /// Of one choice.
+  /// One choice.
   ///   shared  of the prompt's tokens: those whose K/V were another request's
   void count_tokens(int32_t prompt, int32_t shared, int32_t generated);
   /// A request to a generating endpoint ended: "stop", "length", "cancelled", "refused" or "failed".

@@ -11,8 +11,8 @@ namespace {
 TEST(EditDistance, CountsChangesOfSingleCharacters) {
   EXPECT_EQ(edit_distance("", ""), 0);
   EXPECT_EQ(edit_distance("", "abc"), 3);
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-  EXPECT_EQ(edit_distance("abcd", "acbd"), 1);  // neighbours swapped
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);  // words: meant
+  EXPECT_EQ(edit_distance("abcd", "acbd"), 1);       // neighbours swapped
   EXPECT_EQ(edit_distance("LLaDA", "llada"), 0);
 }
 

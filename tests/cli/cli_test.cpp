@@ -467,9 +467,9 @@ TEST_F(Cli, QuantizesBesideAModelOfTheSameName) {
     return json::parse(outcome.out);
   };
   const json elsewhere = quantize("-m tiny -o copy");
-  const json beside = quantize("-m tiny -o tiny");
-  EXPECT_GT(beside["kl_mean"], 0);
-  EXPECT_EQ(beside["kl_mean"], elsewhere["kl_mean"]);
+  const json in_place = quantize("-m tiny -o tiny");
+  EXPECT_GT(in_place["kl_mean"], 0);
+  EXPECT_EQ(in_place["kl_mean"], elsewhere["kl_mean"]);
   fs::create_directories(folder_ / "long");
   write("long/model.safetensors.partial", "an interrupted run left this");
   EXPECT_EQ(quantize("-m " + kZoo + "mini-llada -o long --tokens 4096")["tokens"], 1024);  // its positions
@@ -786,8 +786,8 @@ TEST_F(Cli, DrawsTheRecallOfAControl) {
   EXPECT_EQ(rows.front()["instrument"], "recall");
   EXPECT_EQ(rows.front()["budget"], 16);
   EXPECT_EQ(rows.back()["steps_per_block"], 4);
-  const std::string picture = slurp(folder_ / "recall.svg");
-  EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("budget 16"), HasSubstr("budget 24")));
+  const std::string figure = slurp(folder_ / "recall.svg");
+  EXPECT_THAT(figure, AllOf(StartsWith("<svg"), HasSubstr("budget 16"), HasSubstr("budget 24")));
   expect_refused(lacuna(command), "--as-blocks N");
   expect_refused(lacuna(command + "--mask-token 90"), "--mask-token 90");
   expect_refused(lacuna(command + "--as-blocks 4 --mask-token 1226"), "--mask-token 1226");

@@ -12,8 +12,8 @@ using testing::HasSubstr;
 
 class Serve : public ProgramTest {
  protected:
-  /// Runs a line of bash beside a server with these flags. `ask BODY` posts to /v1/completions and prints the
-  /// reply, $port and $server are the server's; its messages are in the file log.
+  /// Runs a line of bash next to a server with these flags. `ask BODY` posts to /v1/completions and prints
+  /// the reply, $port and $server are the server's; its messages are in the file log.
   ProgramResult beside_server(const std::string& flags, const std::string& line) const {
     return shell(R"(
 ask() {

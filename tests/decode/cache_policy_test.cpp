@@ -222,7 +222,7 @@ TEST(CachePolicy, AShiftedRowSettlesWithTheTokenThatItPredicts) {
   canvas.commit({5, 9, 1});
   EXPECT_EQ(rows_of(DkvCache{8}, canvas, block), range(1, 6));
   canvas.count_pass(range(1, 6));
-  // Row 1 has settled; row 2 waits for position 3; the last row waits for nobody.
+  // Row 1 has converged; row 2 waits for position 3; the last row waits for nobody.
   EXPECT_THAT(rows_of(DkvCache{8}, canvas, block), ElementsAre(2, 3, 4));
 }
 

@@ -278,7 +278,8 @@ TEST(CanvasPass, TheGateTakesEachRowsOwnCertainty) {
   Passes passes(options, {7, 8}, 2);
   passes.run();
   passes.prepare();  // draws at 2 and 3, then rows 0 and 1
-  // Position 3 is not committed: among 0.6, 0.7 and 0.9, of rows 0, 1 and 2, the surest ceil(1.5) pass.
+  // Position 3 is not committed: among 0.6, 0.7 and 0.9, of rows 0, 1 and 2, the most confident ceil(1.5)
+  // pass.
   EXPECT_THAT(passes.finish_with({{2, 9, 1}}, {0.9, 0.99, 0.6, 0.7}, 0).locked, ElementsAre(1, 2));
 }
 

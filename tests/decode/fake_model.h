@@ -159,7 +159,7 @@ class FakeCells {
     return sample(plan, plan.logits);
   }
 
-  /// Of rows of the last pass, such as FollowUp::logits.
+  /// What is known of rows of the last pass, such as FollowUp::logits.
   std::vector<RowStatistics> sample(const StepPlan& plan, std::span<const LogitRow> wanted) const {
     std::vector<RowStatistics> samples;
     for (const LogitRow& logit : wanted) {
@@ -183,7 +183,7 @@ class FakeCells {
     }
   }
 
-  /// Of a row of the last pass.
+  /// What is known of a row of the last pass.
   std::vector<float> logits(int32_t row) const {
     return model_.logits(RngStream(outputs_.at(static_cast<size_t>(row))));
   }

@@ -199,7 +199,7 @@ void expect_equal(const Outcome& got, const Outcome& expected, const std::string
   }
 }
 
-/// Models that like the same tokens, so that drafts stand for a while.
+/// Models that like the same tokens, so that drafts are accepted for a while.
 std::pair<FakeModel, FakeModel> alike(uint64_t seed) {
   FakeModel model;
   model.seed = seed;

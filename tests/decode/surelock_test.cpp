@@ -252,7 +252,7 @@ TEST(SureLock, TiesWithTheThresholdPass) {
 }
 
 TEST(SureLock, ThePopulationOfCandidatesHoldsLockableRowsOnly) {
-  // Masked rows are the surest; among the four known ones, 50% are two.
+  // Masked rows are the most confident; among the four known ones, 50% are two.
   const Measured measured{.certainty = listed({0.5, 0.6, 0.7, 0.8, 0.95, 0.96, 0.97, 0.98})};
   LockingRun candidates(with_gate(50), {7, 7, 7, 7}, 4);
   candidates.pass(measured);
@@ -354,10 +354,11 @@ TEST(SureLock, AProbedRowUnlocksIfItMovedAndTheGateIsBelowIt) {
   lock.min_locked_passes = 0;
   LockingRun run(lock, std::vector<TokenId>(6, 7), 0);
   run.pass();
-  // Rows 0, 1 and 2 are the surest and lock.
+  // Rows 0, 1 and 2 are the most confident and lock.
   const Measured early{.certainty = listed({0.9, 0.8, 0.7, 0.4, 0.5, 0.6}), .kl = always(0)};
   ASSERT_THAT(run.pass(early).locked, ElementsAre(0, 1, 2));
-  // Of 3, 4 and 5, u = 0.25, 0.5, 0.75, the gate takes ceil(1.5) = 2: theta = 0.5. Default bound: 10 * 0.01.
+  // Among 3, 4 and 5, u = 0.25, 0.5, 0.75, the gate takes ceil(1.5) = 2: theta = 0.5. Default bound: 10 *
+  // 0.01.
   const PassOutcome outcome = run.pass(
       {.certainty = listed({0.25, 0.375, 0.5, 0.75, 0.5, 0.25}), .kl = listed({0.5, 0.09, 0.5, 1, 1, 1})});
   EXPECT_THAT(outcome.probed, ElementsAre(0, 1, 2));

@@ -839,10 +839,10 @@ TEST(UniformDiffusion, CorrectionEndsWhenNothingChangesOrAfterMostIterations) {
   const auto stubborn = [](int32_t position, int32_t) {
     return Suggestion{100 + position, 0.5, 100 + position};
   };
-  const Corrected settled = correct(correcting({}), stubborn);
-  EXPECT_THAT(settled.passes, SizeIs(5)) << "one token each, then none";
-  EXPECT_THAT(settled.answer, ElementsAre(102, 103, 104, 105));
-  EXPECT_THAT(changed(settled.passes[4]), IsEmpty());
+  const Corrected converged = correct(correcting({}), stubborn);
+  EXPECT_THAT(converged.passes, SizeIs(5)) << "one token each, then none";
+  EXPECT_THAT(converged.answer, ElementsAre(102, 103, 104, 105));
+  EXPECT_THAT(changed(converged.passes[4]), IsEmpty());
   const Corrected cut = correct(correcting({.most = 3}), stubborn);
   EXPECT_THAT(cut.passes, SizeIs(3));
   EXPECT_EQ(cut.answer[2], 104);
@@ -975,7 +975,7 @@ class Plainly {
     bool next_is_current = false;
     for (int32_t s = 1; s <= o_.steps; ++s) {
       ++clock_;
-      std::vector<int32_t> behind;  // beside the block, with the uniform cache
+      std::vector<int32_t> behind;  // outside the block, with the uniform cache
       if (uniform && s > 1 && o_.drift) {
         behind = pages(e);
       } else if (uniform && s > 1 && o_.refresh > 0 && s % o_.refresh == 0 && !last) {

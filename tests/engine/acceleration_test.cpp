@@ -100,7 +100,7 @@ ModelConfig tiny_guide_config(const ModelConfig& config) {
   return guide;
 }
 
-/// Of every row of one whole pass: [tokens, vocab].
+/// Logits of every row of one whole pass: [tokens, vocab].
 std::vector<float> logits_of(const Model& model, const std::vector<TokenId>& tokens, OwnRows own_rows) {
   ThreadPool threads(1);
   KvCache cache = model.make_cache(static_cast<int64_t>(tokens.size()));

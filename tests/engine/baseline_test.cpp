@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-/// A model and the flags that make its plain decoder of it.
+/// A model and the flags that make its uncached baseline of it.
 struct Plain {
   std::string name;
   ModelConfig config;

@@ -1,4 +1,4 @@
-// Block diffusion beside the plain way to do it: every pass computes everything anew.
+// Block diffusion compared with the plain way to do it: every pass computes everything anew.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ std::vector<RowStatistics> draw_anew(const Model& model, ThreadPool& threads,
   return {samples.begin(), samples.end()};
 }
 
-/// One token a step, the surest of the sub-block; each pass over all blocks up to the current one.
+/// One token a step, the most confident of the sub-block; each pass over all blocks up to the current one.
 std::vector<TokenId> decode_plainly(const Model& model, ThreadPool& threads, std::vector<TokenId> tokens,
                                     int32_t gen_length) {
   const ModelConfig& config = model.config();
@@ -110,10 +110,10 @@ std::vector<TokenId> decode_plainly(const Model& model, ThreadPool& threads, std
         }
         if (rows.empty()) break;
         const std::vector<RowStatistics> drawn = draw_anew(model, threads, tokens, begin + block, rows);
-        const auto surest = std::max_element(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) {
+        const auto best = std::max_element(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) {
           return a.confidence < b.confidence;
         });
-        at(rows[static_cast<size_t>(surest - drawn.begin())] + shift) = surest->token;
+        at(rows[static_cast<size_t>(best - drawn.begin())] + shift) = best->token;
       }
     }
   }

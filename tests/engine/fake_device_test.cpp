@@ -26,7 +26,7 @@ GenerationOptions sampled(uint64_t seed) {
   return options;
 }
 
-/// Three requests, two of which begin alike.
+/// Three requests, two of which share a prefix.
 Canvases run(const std::shared_ptr<const BackendModel>& model, GenerationOptions options) {
   Engine engine(model, 2);
   engine.share_prefixes(1 << 24);

@@ -378,7 +378,7 @@ TEST_F(GgufLlada2, TurnsAsManyDimensionsAsItsKeySays) {
   }
 }
 
-// As llama.cpp reads it.
+// What llama.cpp reads.
 TEST_F(GgufLlada2, TurnsWholeHeadsWithoutThatKey) {
   EXPECT_EQ(read({{"rope.dimension_count", 0}}).rotary_dim, 10);
 }

@@ -148,7 +148,7 @@ TEST_F(ByteAlignmentTest, WritesTheGuidesTokenAfterWhatItRead) {
 }
 
 TEST_F(ByteAlignmentTest, LeavesOutTheBytesOfAReadTokenThatStandAlready) {
-  // "bcd": the guide reads "bc", whose "b" alone stands where the answer goes on with "cd".
+  // "bcd": the guide reads "bc", whose "b" alone is accepted where the answer continues with "cd".
   const std::vector<TokenId> answer = {'b', kCd};
   EXPECT_EQ(written(answer, 1, 1, 'd'), kCd);
   EXPECT_EQ(written(answer, 1, 1, 'x'), 'c');

@@ -1,4 +1,4 @@
-// Requests that share the K/V of what they begin with, beside requests that share nothing.
+// Requests that share the K/V of a prefix, compared with requests that share nothing.
 #include <gmock/gmock.h>
 
 #include <functional>

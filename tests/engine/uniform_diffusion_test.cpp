@@ -1,5 +1,5 @@
-// Uniform diffusion and its caches, on models with random weights: each shortcut that is exact beside the
-// plain way, bit for bit.
+// Uniform diffusion and its caches, on models with random weights: each shortcut that is exact compared with
+// the plain way, bit for bit.
 #include "decode/uniform_diffusion.h"
 
 #include <gmock/gmock.h>

@@ -120,7 +120,7 @@ TEST_F(Instruments, NeverChangeWhatIsWritten) {
     engine.run();
     const auto expect_same = [&](auto analyze, const char* name) {
       const auto watched = requests(*tried.model, tried.options);
-      analyze(*tried.model, threads_, watched, AnalysisProgress());
+      analyze(*tried.model, watched, AnalysisProgress());
       EXPECT_THAT(watched.front()->canvas(), ElementsAreArray(engine.decoder(0).canvas())) << i << name;
     };
     expect_same(analyze_drift, "drift");
@@ -128,13 +128,17 @@ TEST_F(Instruments, NeverChangeWhatIsWritten) {
     expect_same(analyze_entropy, "entropy");
     expect_same(analyze_changes, "changes");
     expect_same(analyze_profile, "profile");
-    if (tried.model == gidd_) expect_same(analyze_staleness, "staleness");
+    if (tried.model != gidd_) continue;
+    const auto staleness = [&](const auto& model, const auto& watched, const auto& progress) {
+      return analyze_staleness(model, threads_, watched, progress);
+    };
+    expect_same(staleness, "staleness");
   }
 }
 
 TEST_F(Instruments, GiveAllAttentionToOneRegionOrAnother) {
   for (const char* cache : {"none", "uniform"}) {
-    const AttentionFindings found = analyze_attention(*gidd_, threads_, requests(gidd_options(cache), 2));
+    const AttentionFindings found = analyze_attention(*gidd_, requests(gidd_options(cache), 2));
     double sum = 0;
     for (const Average& mass : found.mass) {
       sum += mass.mean();
@@ -147,7 +151,7 @@ TEST_F(Instruments, GiveAllAttentionToOneRegionOrAnother) {
 }
 
 TEST_F(Instruments, FindNoSinkOrFillerInAMaskedModel) {
-  const AttentionFindings found = analyze_attention(*llada_, threads_, requests(*llada_, masked_options()));
+  const AttentionFindings found = analyze_attention(*llada_, requests(*llada_, masked_options()));
   double sum = 0;
   for (const Average& mass : found.mass) sum += mass.mean();
   EXPECT_NEAR(sum, 1, 1e-5);
@@ -157,7 +161,7 @@ TEST_F(Instruments, FindNoSinkOrFillerInAMaskedModel) {
 }
 
 TEST_F(Instruments, FindThatCleanRowsMoveAtBoundariesAlone) {
-  const DriftFindings found = analyze_drift(*gidd_, threads_, requests(gidd_options("none")));
+  const DriftFindings found = analyze_drift(*gidd_, requests(gidd_options("none")));
   for (const Region region : {Region::kPrompt, Region::kRestPast, Region::kPrevious}) {
     EXPECT_GT(found.within[at(region)].key.count, 0);
     EXPECT_EQ(found.within[at(region)].mean(), 0) << name_of(region);
@@ -176,7 +180,7 @@ TEST_F(Instruments, FindThatCleanRowsMoveAtBoundariesAlone) {
 TEST_F(Instruments, FindThatWhatIsNotComputedDoesNotMove) {
   GenerationOptions options = gidd_options("uniform");
   options.refresh = 0;
-  const DriftFindings found = analyze_drift(*gidd_, threads_, requests(options));
+  const DriftFindings found = analyze_drift(*gidd_, requests(options));
   for (const Region region : {Region::kPrompt, Region::kNext, Region::kRestFuture, Region::kFiller}) {
     EXPECT_GT(found.within[at(region)].key.count, 0);
     EXPECT_EQ(found.within[at(region)].mean(), 0) << name_of(region);
@@ -192,7 +196,7 @@ TEST_F(Instruments, FindTheEntropyOfNoKnowledge) {
   config.logit_scale = 0;
   const std::shared_ptr<const BackendModel> blank = on_cpu(tiny_model(config), default_table(), threads_);
   const auto choices = static_cast<double>(config.vocab_size - 1);
-  const EntropyFindings found = analyze_entropy(*blank, threads_, requests(*blank, gidd_options("none")));
+  const EntropyFindings found = analyze_entropy(*blank, requests(*blank, gidd_options("none")));
   EXPECT_EQ(found.steps.size(), 3 * kSteps);
   for (const auto& [index, step] : found.steps) {
     EXPECT_NEAR(step.entropy.mean(), std::log(choices), 1e-5) << index;
@@ -203,7 +207,7 @@ TEST_F(Instruments, FindTheEntropyOfNoKnowledge) {
 TEST_F(Instruments, FindEntropiesWithinTheirRange) {
   GenerationOptions sharp = masked_options();
   sharp.temperature = 0.1;  // of the draws, not of the entropy
-  const EntropyFindings found = analyze_entropy(*llada_, threads_, requests(*llada_, sharp, 2));
+  const EntropyFindings found = analyze_entropy(*llada_, requests(*llada_, sharp, 2));
   EXPECT_EQ(found.steps.size(), 16);
   for (const auto& [index, step] : found.steps) {
     EXPECT_EQ(step.entropy.count, 2);
@@ -220,7 +224,7 @@ TEST_F(Instruments, CountTheTokensThatChange) {
   engine.run(
       [&](const StepEvent& event) { committed += static_cast<int64_t>(event.report.committed.size()); });
   ASSERT_GT(committed, 0);
-  const ChangeFindings found = analyze_changes(*gidd_, threads_, requests(gidd_options("none")));
+  const ChangeFindings found = analyze_changes(*gidd_, requests(gidd_options("none")));
   int64_t counted = 0;
   double of_answer = 0;
   double of_block = 0;
@@ -258,7 +262,7 @@ TEST_F(Instruments, FindHowStaleAUniformCacheGrows) {
 }
 
 TEST_F(Instruments, CountPassesByTheirRows) {
-  const ProfileFindings found = analyze_profile(*gidd_, threads_, requests(gidd_options("uniform")));
+  const ProfileFindings found = analyze_profile(*gidd_, requests(gidd_options("uniform")));
   std::vector<std::pair<int32_t, int64_t>> passes;
   double seconds = 0;
   for (const auto& [rows, of_rows] : found.passes) {
@@ -277,7 +281,7 @@ TEST_F(Instruments, RefuseDecodersWithoutBlocks) {
       on_cpu(tiny_model(tiny_configs()[5]), default_table(), threads_);
   GenerationOptions options;
   options.gen_length = 2;
-  EXPECT_THROW(analyze_entropy(*causal, threads_, requests(*causal, options)), InputError);
+  EXPECT_THROW(analyze_entropy(*causal, requests(*causal, options)), InputError);
   EXPECT_THROW(analyze_staleness(*llada_, threads_, requests(*llada_, masked_options())), InputError);
 }
 
@@ -292,12 +296,12 @@ TEST_F(Instruments, ReportRowsOfAKindWithTheSameKeys) {
     EXPECT_EQ(tables.size(), kinds) << rows.dump();
   };
   const GenerationOptions options = gidd_options("uniform");
-  expect_tables(to_json(analyze_drift(*gidd_, threads_, requests(options))), 2);
-  expect_tables(to_json(analyze_attention(*gidd_, threads_, requests(options))), 1);
-  expect_tables(to_json(analyze_entropy(*gidd_, threads_, requests(options))), 1);
-  expect_tables(to_json(analyze_changes(*gidd_, threads_, requests(options))), 1);
+  expect_tables(to_json(analyze_drift(*gidd_, requests(options))), 2);
+  expect_tables(to_json(analyze_attention(*gidd_, requests(options))), 1);
+  expect_tables(to_json(analyze_entropy(*gidd_, requests(options))), 1);
+  expect_tables(to_json(analyze_changes(*gidd_, requests(options))), 1);
   expect_tables(to_json(analyze_staleness(*gidd_, threads_, requests(options))), 2);
-  expect_tables(to_json(analyze_profile(*gidd_, threads_, requests(options))), 2);
+  expect_tables(to_json(analyze_profile(*gidd_, requests(options))), 2);
 }
 
 }  // namespace

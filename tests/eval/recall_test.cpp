@@ -1,4 +1,4 @@
-// The instruments of sparse attention: their arithmetic by hand, then beside a plain recomputation.
+// The instruments of sparse attention: their arithmetic by hand, then compared with a plain recomputation.
 #include "eval/recall.h"
 
 #include <gmock/gmock.h>
@@ -109,7 +109,7 @@ TEST(QueryGaps, OfABlockLeaveOutWhatRowsCancel) {
   EXPECT_DOUBLE_EQ(query_gap({first.data(), 2, 2}, {shifted.data(), 2, 2}).block_relative, 1.0 / 3);
 }
 
-// Of a model at work.
+// A model at work.
 
 constexpr int32_t kBlock = 4;
 constexpr int32_t kPrompt = 34;  // the first denoised block begins with two fixed tokens
@@ -164,7 +164,7 @@ class Tape final : public Instrument {
   struct Pass {
     IndexRange block;
     int32_t step = 1;
-    /// Of layer, row and head.
+    /// By layer, row and head.
     std::map<std::array<int32_t, 3>, std::vector<double>> weights, queries;
     /// Largest and smallest channels of the keys of each page, by layer and kv head.
     std::map<std::array<int32_t, 2>, std::vector<std::pair<std::vector<double>, std::vector<double>>>> pages;
@@ -237,7 +237,7 @@ double common(const std::set<int32_t>& a, const std::set<int32_t>& b) {
       std::count_if(a.begin(), a.end(), [&](int32_t cell) { return b.contains(cell); }));
 }
 
-/// Of one kv head: its query heads are 2 h and 2 h + 1.
+/// One kv head: its query heads are 2 h and 2 h + 1.
 struct NaiveHead {
   const Tape::Pass& pass;
   int32_t layer;

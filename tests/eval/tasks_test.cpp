@@ -72,7 +72,7 @@ TEST_P(EveryTask, NeverSharesAPromptBetweenTrainAndTest) {
   }
 }
 
-// Of a conversation, the first user turn decides; of a text with a hole, the whole text.
+// In a conversation the first user turn decides; in a text with a hole, the whole text.
 TEST_P(EveryTask, GivesEachPromptItsSplit) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     for (uint64_t index = 0; index < kSamples; ++index) {
@@ -348,7 +348,7 @@ TEST(Retrieval, HasAsManyFactsAsTheDifficultySays) {
     const std::set<std::string> others = {" happy", " sad", " sorry", " curious", " proud", " kind"};
     std::map<std::string, int> named;
     for (const FactList::Fact& fact : list.facts) ++named[fact.key.substr(fact.key.rfind(' '))];
-    // Of 255 lines each other word is named several times, if by chance not by all.
+    // In 255 lines each other word is named several times, if by chance not by all.
     const auto lone =
         std::count_if(named.begin(), named.end(), [](const auto& entry) { return entry.second == 1; });
     EXPECT_EQ(lone, most_facts[difficulty - 1]);

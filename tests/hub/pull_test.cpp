@@ -236,7 +236,7 @@ TEST_F(PullTest, RetriesWhenTheHubIsBusy) {
   });
   fs::remove_all(folder_.path() / "models--org--name");
   expect_refused<std::runtime_error>(
-      {"HTTP status 500 (tried 6 times); run the command again to go on from here"});
+      {"HTTP status 500 (tried 6 times); run the command again to continue from here"});
 }
 
 TEST_F(PullTest, SaysWhatToDoAboutARefusal) {
@@ -313,7 +313,7 @@ TEST_F(PullTest, TakesNoPageFromElsewhere) {
       if (request.target.find("/tree/") != std::string::npos)
         reply.headers = "Link: <" + target + ">; rel=\"next\"\r\n";
     });
-    expect_refused<InputError>({"the list of files goes on at"});
+    expect_refused<InputError>({"the list of files continues at"});
   }
   EXPECT_THAT(elsewhere.requests(), IsEmpty());
 }

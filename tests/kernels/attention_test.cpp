@@ -19,7 +19,7 @@ class Sequence {
  public:
   /// Cells [0, num_cells) hold random values; the rest of the capacity, and the cells of `hide`, hold
   /// `garbage`.
-  ///   in_codes  the panels hold codes of 8 bits; keys and values are what scales and codes make
+  ///   in_codes  the panels hold 8-bit quantized values; keys and values are what scales and codes make
   Sequence(uint64_t seed, DType dtype, int64_t num_cells, int64_t kv_heads, int64_t head_dim,
            bool in_codes = false)
       : head_dim_(head_dim),

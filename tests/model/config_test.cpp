@@ -197,7 +197,7 @@ TEST(Config, OfAPackedCopySaysWhatItWasPackedFor) {
   refused("names", "mine", "is \"mine\"; expected published or gguf");
 }
 
-// As the published models have it (EZ:notebooks/model_conversion.ipynb), at small sizes.
+// The published models' config (EZ:notebooks/model_conversion.ipynb), at small sizes.
 json gidd() {
   return {{"architectures", {"GiddForDiffusionLM"}},
           {"hidden_size", 64},

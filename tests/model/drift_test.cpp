@@ -243,7 +243,7 @@ TEST_P(ModelDrift, ComparesGuidedPosteriorsWhereAProbeIsGuided) {
       }
       plan.groups.push_back({1, {kRows, 2 * kRows}, {}, OwnRows::kBidirectional});
       for (LogitRow& logit : plan.logits) {
-        if (logit.row % 3 == 0) continue;  // guided probes and others side by side
+        if (logit.row % 3 == 0) continue;  // guided probes and others together
         logit.unconditional_row = kRows + logit.row;
         logit.guidance = 1.5F;
       }
@@ -324,6 +324,19 @@ TEST_P(ModelDrift, SequencesThatRememberNothingAreLeftOut) {
 
 INSTANTIATE_TEST_SUITE_P(Model, ModelDrift, testing::Values(DType::kF32, DType::kBF16),
                          [](const auto& dtype) { return std::string(name_of(dtype.param)); });
+
+TEST(CosineDistance, GrowsWithTheAngle) {
+  const std::vector<float> x = {3, 4};
+  EXPECT_NEAR(cosine_distance(x, std::vector<float>{6, 8}), 0, 1e-15);
+  EXPECT_NEAR(cosine_distance(x, std::vector<float>{4, -3}), 1, 1e-15);
+  EXPECT_NEAR(cosine_distance(x, std::vector<float>{-3, -4}), 2, 1e-15);
+}
+
+TEST(CosineDistance, IsNoneBetweenZerosAndWholeFromZero) {
+  const std::vector<float> zero = {0, 0};
+  EXPECT_EQ(cosine_distance(zero, zero), 0);
+  EXPECT_EQ(cosine_distance(zero, std::vector<float>{1, 0}), 1);
+}
 
 }  // namespace
 }  // namespace lacuna

@@ -128,7 +128,7 @@ TEST(PredictedBytes, AreThoseOfTheMatricesOnceLoaded) {
   }
 }
 
-// As FluxServe found them in the published files: 14813.
+// The number that FluxServe found in the published files: 14813.
 TEST(Parameters, OfLlada2MiniComeFromAsManyTensorsAsPublished) {
   const ModelConfig config = parse_random_spec("random:llada2-mini");
   const TensorNames names = family_entry(config.family).tensors;

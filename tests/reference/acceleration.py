@@ -126,10 +126,10 @@ class Cached:
         if self.cache == "dkv":
             if self.passes % self.refresh == 0 or within < 2:
                 return everything
-            settled = self.age >= 1
+            converged = self.age >= 1
             if self.shifted:
-                settled = settled & np.append(self.age[1:] >= 1, True)
-            return [row for row in everything if not settled[row]]
+                converged = converged & np.append(self.age[1:] >= 1, True)
+            return [row for row in everything if not converged[row]]
         finished = self.age >= 1 if self.cache == "free" else canvas != self.mask
         end, reach = 0, self.prompt
         while reach > end and np.all(finished[end:reach]):

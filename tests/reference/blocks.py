@@ -410,7 +410,7 @@ class Decoder:
         return kept
 
     def candidate(self, row, block, step, position):
-        """Draws a token for a position."""
+        """Samples a token for a position."""
         options = self.options
         scaled = np.asarray(row, dtype=np.float64) / (options.temperature or 1.0)
         p, visible = softmax(scaled), self.drawable(scaled)

@@ -152,10 +152,10 @@ def make_models(root, family, seed, kind):
     size = {"vocab": shape.vocab, "hidden": shape.hidden, "tied": False}
     if guide_family == "qwen2":
         size |= {"heads": shape.heads, "kv_heads": shape.kv_heads, "head_dim": shape.head_dim}
-    beside = root / f"{family}-{seed}-{kind}-guide"
-    guide = make_checkpoint(beside, guide_family, seed, tokenizer=None, edit=follow, **size)
-    small_tokenizers.write(beside, family, shape.vocab, "trio" if family == "dream" else "json")
-    return folder, model, beside, guide
+    guide_folder = root / f"{family}-{seed}-{kind}-guide"
+    guide = make_checkpoint(guide_folder, guide_family, seed, tokenizer=None, edit=follow, **size)
+    small_tokenizers.write(guide_folder, family, shape.vocab, "trio" if family == "dream" else "json")
+    return folder, model, guide_folder, guide
 
 
 def method_flags(method, guide_folder):
@@ -243,7 +243,7 @@ def count(counts, network, method):
         counts["rounds " + ("all" if taken == asked else "some" if taken else "none") + " accepted"] += 1
 
 
-def compare(engine, root, folder, model, beside, prompt, setting, method, eot, counts):
+def compare(engine, root, folder, model, guide_folder, prompt, setting, method, eot, counts):
     model.router_gap = np.inf
     try:
         method = settle_eps(model, prompt, setting, method, eot)
@@ -256,7 +256,7 @@ def compare(engine, root, folder, model, beside, prompt, setting, method, eot, c
     if method.get("guide"):
         at = arguments.index("--unmask")  # a guide leaves nothing to that rule
         del arguments[at:at + 2]
-    arguments += method_flags(method, beside)
+    arguments += method_flags(method, guide_folder)
     trace_file = root / "trace.jsonl"
     trace_file.unlink(missing_ok=True)
     answer = engine.run(folder, prompt, [*arguments, "--trace", trace_file])
@@ -284,7 +284,7 @@ def check_family(engine, family, seed, root, report, label, groups, counts):
             kind, method = entry[0], dict(entry[1])
             if kind not in made:
                 made[kind] = make_models(root, family, seed, kind)
-            folder, model, beside, guide = made[kind]
+            folder, model, guide_folder, guide = made[kind]
             eot = special_ids(family, model.shape.vocab)[END_OF_TURN[family]]
             if group == "guide":
                 ends = tuple(dict.fromkeys([guide.shape.eos_id, eot]))  # the engine finds the end of a turn by its name
@@ -300,7 +300,7 @@ def check_family(engine, family, seed, root, report, label, groups, counts):
                 prompt = make_prompt(model, prompt_kind, rng)
                 what = " ".join(f"{key}={value}" for key, value in setting.items())
                 report.run(f"{label}{family} seed {seed} {group} {number} {kind}/{prompt_kind} {what}",
-                           lambda: compare(engine, root, folder, model, beside, prompt, setting, method, eot,
+                           lambda: compare(engine, root, folder, model, guide_folder, prompt, setting, method, eot,
                                            counts[group]))
 
 

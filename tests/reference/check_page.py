@@ -1,9 +1,9 @@
 """Uses the page of `lacuna serve` in headless Chromium, as a visitor would.
 
-    python check_page.py LACUNA_BINARY [--models FOLDER] [--pictures FOLDER] [--url URL]
+    python check_page.py LACUNA_BINARY [--models FOLDER] [--screenshots FOLDER] [--url URL]
 
 Needs chromium and chromium-driver (Debian's packages) and selenium. A generation, the slider, two settings, infill, an error and a
-recorded run on mini-llada; nothing may be loaded from anywhere else, nor be reported on the console. --pictures keeps
+recorded run on mini-llada; nothing may be loaded from anywhere else, nor be reported on the console. --screenshots keeps
 screenshots, light and dark, to look at. --url uses a page that is served already. Exit status 0 when nothing failed.
 """
 import argparse
@@ -27,14 +27,14 @@ LEFT, RIGHT, HOME = Keys.ARROW_LEFT, Keys.ARROW_RIGHT, Keys.HOME
 class Page:
     """The page in a browser of its own, until the end of the with block."""
 
-    def __init__(self, url, pictures):
+    def __init__(self, url, screenshots):
         options = webdriver.ChromeOptions()
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1100"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.browser = webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
         self.browser.set_script_timeout(SECONDS)
-        self.pictures = pictures
+        self.screenshots = screenshots
         self.url = url
         self.open()
 
@@ -88,14 +88,14 @@ class Page:
             f"const done = arguments[0]; (async () => {{ {code} }})().then(done, (error) => done(String(error)));")
 
     def take_picture(self, name):
-        if self.pictures is None:
+        if self.screenshots is None:
             return
         for scheme in ("light", "dark"):
             self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia",
                                          {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
             # Not save_screenshot(), which gives a busy machine ten seconds.
-            picture = self.browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
-            (self.pictures / f"{name}-{scheme}.png").write_bytes(base64.b64decode(picture))
+            screenshot = self.browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+            (self.screenshots / f"{name}-{scheme}.png").write_bytes(base64.b64decode(screenshot))
 
 
 def check_first_press(report, page):
@@ -289,11 +289,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
     parser.add_argument("--models", type=Path, default=Path(__file__).resolve().parents[2] / "models")
-    parser.add_argument("--pictures", type=Path)
+    parser.add_argument("--screenshots", type=Path)
     parser.add_argument("--url")
     arguments = parser.parse_args()
-    if arguments.pictures:
-        arguments.pictures.mkdir(parents=True, exist_ok=True)
+    if arguments.screenshots:
+        arguments.screenshots.mkdir(parents=True, exist_ok=True)
     report = Report()
     model = arguments.models / "mini-llada"
     answer, trace = recorded(arguments.binary, model, STORY)
@@ -303,7 +303,7 @@ def main():
             server = stack.enter_context(Server(arguments.binary, model))
             check_headers(report, server)
             url = f"http://127.0.0.1:{server.port}/"
-        page = stack.enter_context(Page(url, arguments.pictures))
+        page = stack.enter_context(Page(url, arguments.screenshots))
         check_first_press(report, page)
         check_generation(report, page, answer)
         check_slider(report, page)

@@ -22,7 +22,7 @@ from check_engine import Engine, Report
 from random_checkpoints import END_OF_TURN, make_refusion_checkpoint, special_ids
 from refusion import MODES, Network, Options, decode
 
-PATHS = ("end in verify", "completion", "end in completion", "fallback slot", "ragged slot", "revocation", "owed row",
+PATHS = ("end in verify", "completion", "end in completion", "fallback slot", "ragged slot", "revocation", "pending row",
          "end behind the first", "released index error", "verified again", "refused again")
 PROBABILITY_TOLERANCE = 2e-4
 

@@ -207,7 +207,7 @@ def check_hostile(report, server):
     idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
     for client in idle:
         client.sendall(b"POST /v1/completions HTTP/1.1\r\nX: ")
-    report.check("alive beside slow clients", server.get("/health")[0] == 200)
+    report.check("alive with slow clients", server.get("/health")[0] == 200)
     for client in idle:
         client.close()
     report.check("memory", server.memory() < before + (200 << 20), (before, server.memory()))

@@ -96,7 +96,7 @@ An entry of `decodes.json` is one run at temperature 0 with `prompt` (ids; mask 
 not set (Dream and `threshold=`/`factor=` without `block_length`: one block of `gen_length`; `eps` 0.001). `tokens` are
 the `gen_length` generated ids, never cut at an end token, `commits` the positions (counted from the start of the
 prompt) committed by each pass that committed any, in ascending order. The Qwen families decode one token at a time and
-go on past end tokens.
+continue past end tokens.
 
 No decision in a decode is close: in logits the second-best token is at least {token} away, the next confidence at least
 {choice:.1%}. So float32 arithmetic in any order must give the same tokens.

@@ -63,7 +63,7 @@ class Slot:
 class Pass:
     kind: str                  # plan, verify, predict, check, fill
     rows: list                 # positions in feed order
-    owed: int = 0              # how many of them were owed, the prompt not counted
+    pending: int = 0              # how many of them were pending, the prompt not counted
     committed: list = field(default_factory=list)  # (position, token, probability), ascending
 
 
@@ -106,7 +106,7 @@ class Decoder:
         self.prompt = len(prompt)
         self.limit = self.prompt + options.gen_length
         self.over = False      # released: no further block is begun
-        # Cell c of the store is clean[c]. One that was not fed is owed; so is the prompt before the first plan.
+        # Cell c of the store is clean[c]. One that was not fed is pending; so is the prompt before the first plan.
         self.clean = [Cell(token, position) for position, token in enumerate(prompt)]
         self.answer = {}       # position: token
         self.masked = []       # M
@@ -132,16 +132,16 @@ class Decoder:
     # Passes
 
     def feed(self, kind, rows):
-        """One pass. Owed rows come first and see the cells before their own; returns the logits of `rows`."""
-        owed = [Row(cell, self.clean[:place]) for place, cell in enumerate(self.clean) if not cell.fed]
-        everything = owed + rows
+        """One pass. Pending rows come first and see the cells before their own; returns the logits of `rows`."""
+        pending = [Row(cell, self.clean[:place]) for place, cell in enumerate(self.clean) if not cell.fed]
+        everything = pending + rows
         logits = self.network.logits(everything)
         for row in everything:
             row.cell.fed = True
-        debts = sum(row.cell.position >= self.prompt for row in owed)
-        self.met["owed row"] += debts
+        debts = sum(row.cell.position >= self.prompt for row in pending)
+        self.met["pending row"] += debts
         self.passes.append(Pass(kind, [row.cell.position for row in everything], debts))
-        return logits[len(owed):]
+        return logits[len(pending):]
 
     def sequence(self, kind, parts):
         """One pass over (slot, tokens of offsets 0..) parts; each row sees the clean cells and all rows before it.
@@ -157,7 +157,7 @@ class Decoder:
         return self.split(rows, self.feed(kind, rows), [len(tokens) for _, tokens in parts])
 
     def apart(self, kind, parts):
-        """One pass over (slot, tokens) parts that go on after the slot's kept cells; slots do not see each other."""
+        """One pass over (slot, tokens) parts that continue after the slot's kept cells; slots do not see each other."""
         rows = []
         for slot, tokens in parts:
             fed = []
@@ -460,7 +460,7 @@ class Decoder:
                 for slot in group:
                     # Reading: all of them were committed by completion, also the slot that verify finished.
                     # Reading: those after a slot that was cut move when they are committed, so that all of their
-                    # tokens are owed, whichever of them was done first.
+                    # tokens are pending, whichever of them was done first.
                     self.commit(slot, slot.count, [] if moved else slot.kept, completed=True)
                     if slot.count < self.end_of(slot):
                         moved = True
@@ -473,7 +473,7 @@ class Decoder:
     def verify(self, group, rest):
         """Reads the slots in order and commits those before the first draft that does not stand.
 
-        Returns the slots that go on, the one of that draft first, and the committed ones; what --revoke cuts off of
+        Returns the slots that continue, the one of that draft first, and the committed ones; what --revoke cuts off of
         these is added to `rest`.
         """
         ends = [self.end_of(slot) for slot in group]
@@ -501,7 +501,7 @@ class Decoder:
             self.met["refused again"] += group[place].filled
             group[place].known, group[place].kept = offset + 1, [] if moved else out[place][0][:offset]
             for slot in group[place + 1:]:
-                # Reading: one whose end is 1 is done without a fill pass; nothing of it is kept, so it is owed.
+                # Reading: one whose end is 1 is done without a fill pass; nothing of it is kept, so it is pending.
                 slot.known, slot.kept = 1, []
         return group[place:], group[:place]
 

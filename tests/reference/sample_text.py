@@ -3,7 +3,7 @@
 CORPUS = """\
 A lacuna is a gap in a manuscript, a place where the parchment was torn, burnt or rubbed away. The reader fills it in.
 First the plain words come back, the ones that the neighbouring lines leave no doubt about; then the names; and at last
-the words that nobody can know. Whoever reads this way does not go from left to right. The surest letter is written
+the words that nobody can know. Whoever reads this way does not go from left to right. The most certain letter is written
 first, wherever it stands, and every letter written makes the next one surer.
 
 The scribe had 27 pages, 1043 lines and 12 kinds of ink. He couldn't find page 9; he'd lost it, or it's what they've

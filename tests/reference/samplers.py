@@ -112,13 +112,13 @@ def dream_schedule(masks, steps, eps=1e-3):
 
 
 def ranked(confidence, eligible):
-    """Eligible positions, surest first, ties to the lowest position."""
+    """Eligible positions, most confident first, ties to the lowest position."""
     positions = np.flatnonzero(eligible)
     return positions[np.argsort(-confidence[positions], kind="stable")]
 
 
 def take_quota(confidence, eligible, count, margins):
-    """The `count` surest eligible positions."""
+    """The `count` most confident eligible positions."""
     order = ranked(confidence, eligible)
     if 0 < count < len(order):
         margins.see_choice(confidence[order[count - 1]], confidence[order[count]])
@@ -126,7 +126,7 @@ def take_quota(confidence, eligible, count, margins):
 
 
 def take_threshold(confidence, eligible, threshold, margins):
-    """Fast-dLLM, threshold: the surest position always, every other one whose confidence reaches the threshold."""
+    """Fast-dLLM, threshold: the most confident position always, every other one whose confidence reaches the threshold."""
     order = ranked(confidence, eligible)
     chosen = [order[0]]
     for position in order[1:]:
@@ -139,7 +139,7 @@ def take_threshold(confidence, eligible, threshold, margins):
 
 
 def take_factor(confidence, eligible, factor, margins):
-    """Fast-dLLM, factor: the longest prefix with c_(n) >= 1 - factor / (n + 1), the surest position always.
+    """Fast-dLLM, factor: the longest prefix with c_(n) >= 1 - factor / (n + 1), the most confident position always.
 
     From (n + 1)(1 - c_(n)) < f of the paper's Theorem 1. The published loop also accepts the last masked
     position when it is the first to fail; that slip is not repeated here.

@@ -22,7 +22,7 @@ MASK, END, VOCAB = 9, 8, 10
 class Scripted:
     """wants: {position: (token, p)} of the rows that draw a position, 3 with 0.9 elsewhere.
 
-    A value may be a list, used one pass after the other, its last for good.
+    A value may be a list, used one pass after the other, its last for all later ones.
     """
     mask_id = MASK
 

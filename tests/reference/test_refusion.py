@@ -18,7 +18,7 @@ PROMPT = [1, 2]  # answers begin at position 2
 class Scripted:
     """masks: {position: (token, p)} of mask rows; after: {position: (token, p)} of rows with a token.
 
-    A value may be a list, used one pass after the other (its last for good), or a function of the row.
+    A value may be a list, used one pass after the other (its last for all later ones), or a function of the row.
     """
     mask_id = MASK
 
@@ -138,7 +138,7 @@ def test_released_completion_goes_together():
     assert network.sequences[2][2][2] == [0, 1], "slots do not see each other in a completion"
     # Recomputed K/V see everything before them.
     done, network = run({}, {2: (6, 0.9)}, mode="released", kv="recompute", gen_length=6)
-    assert done.passes[4].rows == [2, 3, 4, 5, 6, 7] and done.passes[4].owed == 4
+    assert done.passes[4].rows == [2, 3, 4, 5, 6, 7] and done.passes[4].pending == 4
     assert network.sequences[4][3][2] == [0, 1, 2, 3, 4]
     done, _ = run({}, {2: (6, 0.9)}, mode="released", gen_length=6)
     assert done.passes[4].rows == [6, 7]
@@ -237,8 +237,8 @@ def test_lacuna_verifies_what_was_filled():
     assert [record.rows for record in done.passes[2:]] == [[4, 5, 6, 7, 8, 9], [7, 8, 9], [6, 7, 8, 9]]
     assert places(done)[3:] == [[2, 3, 4, 5], [6, 7, 8, 9]] and done.tokens == [3, 3, 6, 3, 3, 7, 3, 7]
     assert [token for token, _, _ in network.sequences[4]] == [3, 7, 3, 7]
-    assert network.sequences[4][1][2] == [0, 1, 2, 3, 4, 5, 6] and done.passes[4].owed == 0
-    # A last token from the row before is owed in that pass.
+    assert network.sequences[4][1][2] == [0, 1, 2, 3, 4, 5, 6] and done.passes[4].pending == 0
+    # A last token from the row before is pending in that pass.
     done, network = run({}, {2: (6, 0.9)})
     assert kinds(done) == ["plan", "verify", "fill", "verify"] and places(done) == [[], [], [2, 3], [4, 5]]
     assert done.passes[3].rows == [3, 4, 5] and network.sequences[3][0] == (6, 3, [0, 1, 2])
@@ -288,9 +288,9 @@ def test_lacuna_end_in_what_was_filled():
 def test_lacuna_owes_the_last_token():
     done, network = run({}, {2: (6, 0.9)}, gen_length=4, block_length=2)
     assert [record.rows for record in done.passes] == [[0, 1, 2, 3], [2, 3], [3, 4, 5], [4, 5]]
-    assert done.passes[2].owed == 1 and network.sequences[2][0] == (6, 3, [0, 1, 2])
+    assert done.passes[2].pending == 1 and network.sequences[2][0] == (6, 3, [0, 1, 2])
     done, network = run({}, {2: (6, 0.9)}, gen_length=4, block_length=2, fill="side-by-side", kv="recompute")
-    assert done.passes[2].rows == [2, 3, 4, 5] and done.passes[2].owed == 2
+    assert done.passes[2].rows == [2, 3, 4, 5] and done.passes[2].pending == 2
 
 
 def test_lacuna_end_in_fill():
@@ -301,13 +301,13 @@ def test_lacuna_end_in_fill():
 
 
 def test_revocation():
-    # All drafts stand, but the second of each slot is less likely than Q: each slot gives it back once.
+    # All drafts are accepted, but the second of each slot is less likely than Q: each slot gives it back once.
     after = {place: shared(3, 4, 5, 6) for place in range(2, 6)}
     done, network = run({}, after, token_threshold=0.2, revoke=0.5)
     assert kinds(done) == ["plan", "verify", "plan", "verify"]
     assert places(done) == [[], [2, 4], [], [3, 5]] and done.met["revocation"] == 2
-    # The second slot's cells moved, so it is owed; the first one's K/V stayed.
-    assert done.passes[2].rows == [4, 3, 5] and done.passes[2].owed == 1
+    # The second slot's cells moved, so it is pending; the first one's K/V stayed.
+    assert done.passes[2].rows == [4, 3, 5] and done.passes[2].pending == 1
     assert network.sequences[2][0] == (3, 4, [0, 1, 2])
     assert network.sequences[2][1][2] == [0, 1, 2, 4]
     # A slot of k positions takes at most k goes, each of which keeps its first token.
@@ -328,13 +328,13 @@ def test_revocation_restarts_what_is_being_filled():
 
 def test_revocation_in_a_completion():
     # The first slot is done in the first fill pass and gives its last token back; the second one needs another pass.
-    # Slots do not see each other, so it goes on with what it keeps; its cells move at the end, so all of it is owed.
+    # Slots do not see each other, so it continues with what it keeps; its cells move at the end, so all of it is pending.
     after = {2: (6, 0.9), 3: shared(3, 4), 5: (7, 0.9), 6: (7, 0.9)}
     settings = dict(gen_length=6, block_length=6, slot_size=3, token_threshold=0.4, revoke=0.6)
     done, network = run({}, after, fill="side-by-side", **settings)
     assert kinds(done)[:4] == ["plan", "verify", "fill", "fill"]
     assert done.passes[2].rows == [3, 4, 5, 6, 7] and done.passes[3].rows == [6, 7]
-    assert places(done)[3] == [2, 3, 5, 6, 7] and done.passes[4].rows[:4] == [5, 6, 7, 4] and done.passes[4].owed == 3
+    assert places(done)[3] == [2, 3, 5, 6, 7] and done.passes[4].rows[:4] == [5, 6, 7, 4] and done.passes[4].pending == 3
     # Verified, the first slot is cut when it is committed, and the second one is read behind what is left.
     done, network = run({}, after, **settings)
     assert kinds(done)[:6] == ["plan", "verify", "fill", "fill", "verify", "plan"]

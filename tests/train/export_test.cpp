@@ -198,7 +198,7 @@ TEST_F(ImportTest, StartsALladaModelFromASdarModelWhoseNormsItFolds) {
 TEST_F(ImportTest, StartsAModelOfExpertsFromADenseOneWhoseTurningPairsItKeeps) {
   const torch::NoGradGuard no_grad;
   Transformer dense = random_model(Family::kSdar);
-  // Without what stands still afterwards, and with a first layer alone, which is dense, both are the same.
+  // Without what does not train afterwards, and with a first layer alone, which is dense, both are the same.
   const int64_t half = dense->shape().head_width() / 2;
   for (int64_t i = 0; i < 2 * half; ++i) {
     if (i % half % 2 == 1) dense->named_parameters()["blocks.0.q_norm.weight"][i].zero_();

@@ -1,4 +1,4 @@
-// Holes in a text that goes on being edited: {begin, end, tokens}, by UTF-16 offsets, ascending, disjoint.
+// Holes in a text that is being edited: {begin, end, tokens}, by UTF-16 offsets, ascending, disjoint.
 
 /// With a hole over [begin, end), which replaces those that it touches.
 export function addHole(holes, hole) {

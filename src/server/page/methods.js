@@ -41,7 +41,7 @@ const KINDS = {
       "Slots, verified": {},
       "By the paper's rules": { refusion: "paper" },
       "By the released rules": { refusion: "released" },
-      "Slots side by side": { fill: "side-by-side" },
+      "Slots side by side": { fill: "side-by-side" },  // words: meant
     },
   },
   causal: { fields: ["top-p", "top-k", ...COMMON], methods: { "Left to right": {} } },
@@ -85,7 +85,7 @@ export function settingsOf(texts, types) {
   return settings;
 }
 
-/// A text that is no number stays one, so that the server says what it expected.
+/// A text that is not a number stays one, so that the server says what it expected.
 function valueOf(text, type) {
   const isNumber = (type === "integer" || type === "number") && !Number.isNaN(Number(text));
   return isNumber ? Number(text) : text;

@@ -14,7 +14,7 @@ const form = by("request");
 let props = null;     // of the server's model, once it is there
 let holes = [];       // of the prompt's text
 let text = "";        // the prompt before the last edit
-let running = null;   // AbortController of the runs that go on
+let running = null;   // AbortController of the running requests
 
 // The server's model.
 

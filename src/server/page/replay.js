@@ -29,7 +29,7 @@ export class Run {
 /// The canvas of a run after `at` steps. Each cell has
 ///   id, given (in the prompt, or around holes), masked, noise (to be replaced, though no mask),
 ///   order (0-based, of the writes), step, confidence (null: none is known), edits (how often it was rewritten),
-///   guided (a pass that verifies drafts let it stand),
+///   guided (a pass that verifies drafts accepted it),
 ///   locked (never computed again), kept (the last pass read its keys and values as they were),
 ///   changed (by the last step).
 export class Replay {

@@ -170,7 +170,7 @@ export class RunView {
       costRow("time", inSeconds, cost.milliseconds, isUncached ? cost.milliseconds : pacedTime));
   }
 
-  /// Milliseconds for a row, as an uncached run beside this one measured them: how long its own would take.
+  /// Milliseconds for a row, as an uncached run next to this one measured them: how long its own would take.
   comparePace(pace) {
     this.pace = pace;
     this.draw();

@@ -18,7 +18,7 @@ struct QuantisedProductArguments {
 };
 
 /// Codes are exact in bf16. Each group is a chain of sums, scaled and added in order. The rows of a call do
-/// not change each other's bits. Codes of 8 bits: product().
+/// not change each other's bits. 8-bit quantized values: product().
 void quantised_product(Stream& stream, const QuantisedProductArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -86,7 +86,7 @@ constexpr int64_t kInner = 24;
 constexpr int32_t kExperts = 5;
 constexpr int32_t kChoices = 2;
 
-/// A layer of experts: gate and up in turns of eight outputs, down.
+/// A layer of experts: gate and up interleaved by eight outputs, down.
 struct Layer {
   std::vector<uint16_t> up = to_bits(random_numbers(size_t{kExperts} * 2 * kInner * 64, 51, 0.5F));
   std::vector<uint16_t> down = to_bits(random_numbers(size_t{kExperts} * kHidden * 64, 52, 0.5F));
