@@ -35,6 +35,10 @@ ELSEWHERE = {
     "tokenizer/bpe": "tests/tokenizer/tokenizer_test.cpp",
     "cache/output_cache": "tests/model/drift_test.cpp",
     "model/config_keys": "tests/model/config_test.cpp",
+    "model/pass": "tests/model/model_test.cpp",  # and the golden files
+    "model/layers": "tests/model/model_test.cpp",
+    "model/layer_attention": "tests/model/model_test.cpp",
+    "model/head": "tests/model/model_test.cpp",
     "model/pass_result": "tests/engine/pass_loop_test.cpp",  # a value
     "model/pass_times": "tests/engine/scheduler_test.cpp",  # a value
     "model/gguf_*": "tests/engine/gguf_test.cpp",
@@ -54,6 +58,7 @@ ELSEWHERE = {
     "decode/decoder": "tests/decode/fake_model.h",  # an interface
     "decode/noise_schedule": "tests/decode/uniform_diffusion_test.cpp",
     "decode/make_*": "tests/decode/make_decoder_test.cpp",
+    "decode/refusion_plan": "tests/decode/refusion_test.cpp",
     "decode/stop_text": "tests/engine/stop_test.cpp",
     "options/options": "tests/cli/help_test.cpp",
     "hub/no_curl": "",  # one message, in a build without libcurl

@@ -1,3 +1,4 @@
+// The state of an answer and what the results of passes change in it; refusion_plan.cpp has the plans.
 #include "decode/refusion.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ RefusionDecoder::RefusionDecoder(Refusion options, std::vector<TokenId> prompt)
       prompt_length_(static_cast<int32_t>(prompt.size())),
       canvas_(std::move(prompt)) {
   for (int32_t position = 0; position < prompt_length_; ++position) {
-    owed_.push_back(position);
+    pending_.push_back(position);
     clean_.push_back({position, canvas_[static_cast<size_t>(position)]});
   }
   canvas_.resize(canvas_.size() + static_cast<size_t>(options_.gen_length), options_.mask_id);
@@ -21,144 +22,15 @@ RefusionDecoder::RefusionDecoder(Refusion options, std::vector<TokenId> prompt)
 
 ExactPrefix RefusionDecoder::exact_prefix() const {
   // Slots lie in the order in which they were written, so that the answer's cells are of use to nobody else.
-  const int32_t kept = owed_.empty() ? prompt_length_ : std::min(owed_.front(), prompt_length_);
+  const int32_t kept = pending_.empty() ? prompt_length_ : std::min(pending_.front(), prompt_length_);
   return {1, prompt_length_, prompt_length_, kept};
 }
-
-// ---- Building passes
-
-const StepPlan& RefusionDecoder::plan() {
-  if (!is_planned_) build_pass(owed_, plan_);
-  is_planned_ = true;
-  return plan_;
-}
-
-PassWork RefusionDecoder::uncached_work() const {
-  std::vector<int32_t> all(clean_.size());
-  for (size_t cell = 0; cell < all.size(); ++cell) all[cell] = static_cast<int32_t>(cell);
-  StepPlan everything;
-  build_pass(all, everything);
-  return work_of(everything);
-}
-
-void RefusionDecoder::build_pass(std::span<const int32_t> pending, StepPlan& plan) const {
-  plan.clear();
-  plan.rules.push_back(options_.sampling);
-  plan.rules.push_back(options_.sampling);
-  plan.rules[kBest].temperature = 0;
-  add_pending(pending, plan);
-  switch (phase_) {
-    case Phase::kPlan:
-      return add_masks(plan);
-    case Phase::kVerify:
-      return add_drafts(plan);
-    default:
-      return add_slots(plan);
-  }
-}
-
-void RefusionDecoder::add_group(int32_t first_row, std::vector<IndexRange> visible, StepPlan& plan) const {
-  std::erase_if(visible, [](const IndexRange& range) { return range.size() == 0; });
-  plan.groups.push_back({0, {first_row, plan.num_rows()}, std::move(visible), OwnRows::kCausal});
-}
-
-void RefusionDecoder::add_pending(std::span<const int32_t> pending, StepPlan& plan) const {
-  for (size_t begin = 0; begin < pending.size();) {  // one group for each run of consecutive cells
-    const int32_t first_row = plan.num_rows();
-    size_t end = begin;
-    for (; end < pending.size() && pending[end] - pending[begin] == static_cast<int32_t>(end - begin);
-         ++end) {
-      const CleanToken& clean = clean_[static_cast<size_t>(pending[end])];
-      plan.add_row(clean.token, clean.position, pending[end]);
-    }
-    add_group(first_row, {{0, pending[begin]}}, plan);
-    begin = end;
-  }
-}
-
-void RefusionDecoder::add_masks(StepPlan& plan) const {
-  const int32_t first_row = plan.num_rows();
-  int32_t cell = num_clean();
-  for (const IndexRange& slot : open_) {
-    for (int32_t position = slot.begin; position < slot.end; ++position) {
-      if (position == slot.begin || !is_lacuna()) {
-        plan.logits.push_back(draft(plan.num_rows(), position, kPick));
-      }
-      plan.add_row(options_.mask_id, position, cell++);
-    }
-  }
-  add_group(first_row, {{0, num_clean()}}, plan);
-}
-
-void RefusionDecoder::add_drafts(StepPlan& plan) const {
-  const int32_t first_row = plan.num_rows();
-  for (const Slot& slot : working_) {
-    for (int32_t offset = slot.kept; offset < end_of(slot); ++offset) {
-      if (offset >= slot.known) plan.logits.push_back(judgement(plan.num_rows() - 1, slot, offset));
-      plan.add_row(slot.tokens[static_cast<size_t>(offset)], slot.begin + offset, slot.base + offset);
-    }
-  }
-  // Only the first slot can have kept anything, and its cells follow the clean ones.
-  add_group(first_row, {{0, num_clean() + working_.front().kept}}, plan);
-}
-
-void RefusionDecoder::add_slots(StepPlan& plan) const {
-  for (const Slot& slot : working_) {
-    if (!takes_part(slot)) continue;
-    const int32_t first_row = plan.num_rows();
-    const int32_t end = end_of(slot);
-    for (int32_t offset = slot.kept; offset < end; ++offset) {
-      const bool is_mask = phase_ == Phase::kPredict && offset >= slot.known;
-      if (is_mask) {
-        // The released code draws drafts in its plans only.
-        plan.logits.push_back(draft(plan.num_rows(), slot.begin + offset,
-                                    options_.rules == RefusionRules::kReleased ? kBest : kPick));
-      }
-      plan.add_row(is_mask ? options_.mask_id : slot.tokens[static_cast<size_t>(offset)], slot.begin + offset,
-                   slot.base + offset);
-    }
-    if (phase_ != Phase::kPredict) {
-      for (int32_t offset = first_judged(slot); offset < end; ++offset) {
-        plan.logits.push_back(judgement(first_row + offset - 1 - slot.kept, slot, offset));
-      }
-    }
-    add_group(first_row, {{0, num_clean()}, {slot.base, slot.base + slot.kept}}, plan);
-  }
-}
-
-LogitRow RefusionDecoder::draft(int32_t row, int32_t position, Rule rule) const {
-  LogitRow logit;
-  logit.row = row;
-  logit.rule = rule;
-  logit.noise = RngStream(options_.seed, position);
-  return logit;
-}
-
-LogitRow RefusionDecoder::judgement(int32_t row, const Slot& slot, int32_t offset) const {
-  LogitRow logit = draft(row, slot.begin + offset, is_lacuna() ? kPick : kBest);
-  logit.scored = slot.tokens[static_cast<size_t>(offset)];
-  return logit;
-}
-
-int32_t RefusionDecoder::first_judged(const Slot& slot) const {
-  return phase_ == Phase::kCheck ? slot.known + 1 : slot.known;  // a check accepts the first unseen
-}
-
-/// Whether a slot is part of this round of a completion.
-bool RefusionDecoder::takes_part(const Slot& slot) const {
-  // Lacuna's: a slot that was filled once waits until those before it are clean.
-  if (is_lacuna()) return !is_done(slot) && (!slot.is_filled || &slot == &working_.front());
-  // A slot that a verify pass found whole has no K/V of its own yet.
-  return options_.advances_together || !is_done(slot) || slot.kept < slot.known;
-}
-
-// ---- Taking results
 
 StepReport RefusionDecoder::apply(const PassResult& result) {
   const std::span<const RowStatistics> drawn = result.samples;
   expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: as many draws as the plan asked for");
   is_planned_ = false;
-  owed_.clear();
+  pending_.clear();
   further_.clear();
   StepReport report;
   report.step = step_++;
@@ -504,7 +376,7 @@ void RefusionDecoder::commit(size_t count, bool by_completion, StepReport& repor
       const int32_t position = slot.begin + offset;
       const TokenId token = slot.tokens[static_cast<size_t>(offset)];
       const bool has_kv = offset < slot.kept && slot.base + offset == cell;
-      if (!has_kv || (by_completion && options_.recomputes_kv)) owed_.push_back(cell);
+      if (!has_kv || (by_completion && options_.recomputes_kv)) pending_.push_back(cell);
       clean_.push_back({position, token});
       report.committed.push_back({position, token, slot.probabilities[static_cast<size_t>(offset)]});
       if (position < static_cast<int32_t>(canvas_.size())) canvas_[static_cast<size_t>(position)] = token;

@@ -53,7 +53,7 @@ class RefusionDecoder final : public Decoder {
   int32_t num_cells() const override { return prompt_length_ + options_.gen_length; }
   bool done() const override { return done_; }
   ExactPrefix exact_prefix() const override;
-  void skip_prefix(int32_t count) override { owed_.erase(owed_.begin(), owed_.begin() + count); }
+  void skip_prefix(int32_t count) override { pending_.erase(pending_.begin(), pending_.begin() + count); }
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override {
@@ -163,7 +163,7 @@ class RefusionDecoder final : public Decoder {
   bool is_last_block_ = false;
 
   std::vector<CleanToken> clean_;   // by cell
-  std::vector<int32_t> owed_;       // cells of clean_ that do not hold their K/V yet, ascending
+  std::vector<int32_t> pending_;    // cells of clean_ that do not hold their K/V yet, ascending
   std::vector<IndexRange> open_;    // positions of the block's masked slots, ascending
   std::vector<Slot> working_;       // the selected slots, ascending
   std::vector<int32_t> selected_;   // where the slots of the last plan begin that were selected

@@ -1,0 +1,145 @@
+// The output head: logits, the tokens that are sampled from them, and how far they moved.
+#include "base/error.h"
+#include "model/drift.h"
+#include "model/pass.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+int64_t head_chunk_rows(int64_t vocab) {
+  constexpr int64_t kMostFloats = int64_t{1} << 25;
+  return std::clamp<int64_t>(kMostFloats / vocab, 16, 256);
+}
+
+void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStatistics> samples) {
+  for_each_logits(wanted, [&](size_t first, Matrix<float> logits) {
+    context_.threads.parallel_for(logits.rows, [&](int64_t i, int) {
+      const size_t index = first + static_cast<size_t>(i);
+      const LogitRow& logit = wanted[index];
+      samples[index] = draw(kernels_, plan_.rules[static_cast<size_t>(logit.rule)], logit.noise,
+                          logits.row_span(i), logit.scored);
+    });
+  });
+}
+
+void Model::Pass::compare(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
+                          std::span<Drift> drifts) {
+  const int64_t chunk_probes = head_chunk_rows(config_.vocab_size) / 4;
+  const auto count = static_cast<int64_t>(probes.size());
+  for (int64_t first = 0; first < count; first += chunk_probes) {
+    const auto size = static_cast<size_t>(std::min(chunk_probes, count - first));
+    const auto begin = static_cast<size_t>(first);
+    compare_chunk(probes.subspan(begin, size), outputs, drifts.subspan(begin, size));
+  }
+}
+
+void Model::Pass::compare_rows(ConstMatrix<float> now, ConstMatrix<float> before, std::span<Drift> drifts) {
+  const int64_t chunk_rows = head_chunk_rows(config_.vocab_size) / 2;
+  for (int64_t first = 0; first < now.rows; first += chunk_rows) {
+    const int64_t count = std::min(chunk_rows, now.rows - first);
+    const Matrix<float> head_rows = sized(ws_.head_rows, 2 * count, config_.hidden_dim);
+    for (int64_t i = 0; i < count; ++i) {
+      std::copy_n(now.row(first + i), config_.hidden_dim, head_rows.row(i));
+      std::copy_n(before.row(first + i), config_.hidden_dim, head_rows.row(count + i));
+    }
+    ws_.packed.pack(context_, head_rows, {}, dtype_);
+    const Matrix<float> logits = head();
+    context_.threads.parallel_for(count, [&](int64_t i, int) {
+      drifts[static_cast<size_t>(first + i)] =
+          lacuna::measure_drift(logits.row_span(i), logits.row_span(count + i));
+    });
+  }
+}
+
+void Model::Pass::remember(std::span<OutputCache* const> outputs) {
+  for_each_row(plan_.num_rows(), [&](int64_t row) {
+    const auto index = static_cast<size_t>(row);
+    if (!ws_.residual_row.empty() && ws_.residual_row[index] < 0) return;
+    const OutputCache* output = outputs[static_cast<size_t>(row_sequence_[index])];
+    if (output != nullptr) final_norm(row, output->rows().row(plan_.cells[index]));
+  });
+}
+
+Matrix<float> Model::Pass::compute_logits(std::span<const LogitRow> wanted) {
+  // Rows, then the rows that guide them; a row without guidance brings none.
+  const auto count = static_cast<int64_t>(wanted.size());
+  std::vector<int32_t>& rows = ws_.head_row_indices;
+  rows.clear();
+  for (const LogitRow& logit : wanted) rows.push_back(logit.row);
+  for (const LogitRow& logit : wanted) {
+    if (logit.unconditional_row >= 0) rows.push_back(logit.unconditional_row);
+  }
+  const auto num_rows = static_cast<int64_t>(rows.size());
+  ws_.packed.pack_each(context_, num_rows, config_.hidden_dim, dtype_, [&](int64_t i, float* space) {
+    final_norm(rows[static_cast<size_t>(i)], space);
+    return space;
+  });
+  const Matrix<float> logits = head();
+  int64_t guide = count;
+  for (int64_t i = 0; i < count; ++i) {
+    const LogitRow& logit = wanted[static_cast<size_t>(i)];
+    if (logit.unconditional_row < 0) continue;
+    apply_guidance(logits.row(guide++), logit.guidance, logits.row_span(i));
+  }
+  ws_.times.head += watch_.restart();
+  return logits.first_rows(count);
+}
+
+void Model::Pass::compare_chunk(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
+                                std::span<Drift> drifts) {
+  const auto count = static_cast<int64_t>(probes.size());
+  const bool guided = std::any_of(probes.begin(), probes.end(),
+                                  [](const DriftProbe& probe) { return probe.unconditional_row >= 0; });
+  const int64_t kinds = guided ? 4 : 2;  // now, before, and the same without the prompt
+  const Matrix<float> head_rows = sized(ws_.head_rows, kinds * count, config_.hidden_dim);
+  for_each_row(count, [&](int64_t i) {
+    const DriftProbe& probe = probes[static_cast<size_t>(i)];
+    const auto fill = [&](int32_t row, int64_t now, int64_t before) {
+      const auto sequence = static_cast<size_t>(row_sequence_[static_cast<size_t>(row)]);
+      final_norm(row, head_rows.row(now));
+      std::copy_n(outputs[sequence]->rows().row(probe.cell), config_.hidden_dim, head_rows.row(before));
+    };
+    fill(probe.row, i, count + i);
+    if (guided) {
+      const int32_t other = probe.unconditional_row >= 0 ? probe.unconditional_row : probe.row;
+      fill(other, 2 * count + i, 3 * count + i);
+    }
+  });
+  ws_.packed.pack(context_, head_rows, {}, dtype_);
+  const Matrix<float> logits = head();
+  context_.threads.parallel_for(count, [&](int64_t i, int) {
+    const DriftProbe& probe = probes[static_cast<size_t>(i)];
+    if (probe.unconditional_row >= 0) {
+      apply_guidance(logits.row(2 * count + i), probe.guidance, logits.row_span(i));
+      apply_guidance(logits.row(3 * count + i), probe.guidance, logits.row_span(count + i));
+    }
+    drifts[static_cast<size_t>(i)] = lacuna::measure_drift(logits.row_span(i), logits.row_span(count + i));
+  });
+  ws_.times.head += watch_.restart();
+}
+
+void Model::Pass::final_norm(int64_t row, float* out) const {
+  if (!ws_.residual_row.empty()) row = ws_.residual_row[static_cast<size_t>(row)];
+  expects(row >= 0, "logits are asked of rows that the last layer computes whole");
+  norm(x_.row(row), parameters_.final_norm, out);
+}
+
+Matrix<float> Model::Pass::head() {
+  const int64_t num_rows = ws_.packed.num_rows();
+  const Matrix<float> logits = sized(ws_.logits, num_rows, config_.vocab_size);
+  multiply(context_, ws_.packed, parameters_.head().view(), nullptr, logits);
+  if (config_.logit_scale != 1) {
+    for_each_row(num_rows, [&](int64_t i) {
+      for (float& logit : logits.row_span(i)) logit *= config_.logit_scale;
+    });
+  }
+  return logits;
+}
+
+void Model::Pass::apply_guidance(const float* unconditional, float guidance, std::span<float> logits) {
+  for (size_t n = 0; n < logits.size(); ++n) {
+    logits[n] = unconditional[n] + (guidance + 1) * (logits[n] - unconditional[n]);
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,238 @@
+// The attention of a layer: keys and values to their cells, what a group attends to, dense and sparse.
+#include <cmath>
+
+#include "base/error.h"
+#include "model/drift.h"
+#include "model/pass.h"
+#include "model/sparse_attention.h"
+
+namespace lacuna {
+
+void Model::Pass::prepare_attention() {
+  const size_t num_groups = plan_.groups.size();
+  ws_.attention_groups.clear();
+  ws_.attended_groups.clear();
+  ws_.visible_ranges.resize(std::max(ws_.visible_ranges.size(), num_groups));
+  ws_.cells_behind.resize(std::max(ws_.cells_behind.size(), num_groups));
+  for (size_t g = 0; g < num_groups; ++g) {
+    const RowGroup& group = plan_.groups[g];
+    if (is_narrow_ && group.only_kv) continue;
+    ws_.attended_groups.push_back(g);
+    IndexRange rows = group.rows;
+    if (is_narrow_) {
+      rows.begin = ws_.residual_row[static_cast<size_t>(rows.begin)];
+      rows.end = rows.begin + group.rows.size();
+    }
+    if (is_confined(group)) {
+      list_cells_behind(g);
+      const int32_t count = group.sparse.num_chosen() + static_cast<int32_t>(ws_.cells_behind[g].size());
+      ws_.visible_ranges[g] = {{0, count}};
+      ws_.attention_groups.push_back({rows, ws_.visible_ranges[g], {}, false});
+      continue;
+    }
+    std::span<const int32_t> own_cells;
+    if (group.own_rows != OwnRows::kNone) {
+      own_cells = std::span<const int32_t>(plan_.cells)
+                      .subspan(static_cast<size_t>(group.rows.begin), static_cast<size_t>(group.rows.size()));
+    }
+    std::vector<IndexRange>& visible = ws_.visible_ranges[g];
+    visible = group.visible;
+    const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
+    if (sink >= 0) visible.push_back({sink, sink + 1});
+    ws_.attention_groups.push_back({rows, visible, own_cells, group.own_rows == OwnRows::kCausal,
+                                    ws_.layer >= group.sparse.dense_layers && remembers_cells(group)});
+  }
+  const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim,
+                             1.0F / std::sqrt(static_cast<float>(config_.head_dim)), config_.attn_soft_cap};
+  ws_.attention.prepare(context_, shape, dtype_, ws_.attention_groups);
+}
+
+void Model::Pass::list_cells_behind(size_t g) {
+  const RowGroup& group = plan_.groups[g];
+  expects(group.own_rows != OwnRows::kCausal, "sparse attention is for rows that all see the same");
+  std::vector<int32_t>& behind = ws_.cells_behind[g];
+  behind.clear();
+  for (const IndexRange& range : group.visible) {
+    if (range == group.sparse.among) continue;
+    for (int32_t cell = range.begin; cell < range.end; ++cell) behind.push_back(cell);
+  }
+  if (group.own_rows == OwnRows::kNone) return;
+  behind.insert(behind.end(), plan_.cells.begin() + group.rows.begin, plan_.cells.begin() + group.rows.end);
+}
+
+void Model::Pass::attend(int64_t layer_index) {
+  const LayerParameters& layer = parameters_.layers[static_cast<size_t>(layer_index)];
+  ws_.layer = layer_index;
+  const Matrix<float> k = sized(ws_.k, num_rows_, config_.kv_dim());
+  const Matrix<float> v = sized(ws_.v, num_rows_, config_.kv_dim());
+
+  pack_normed(layer.attn_norm);
+  product(layer.k, k, ws_.times.qkv);
+  product(layer.v, v, ws_.times.qkv);
+  for_each_row([&](int64_t row) {
+    finish_heads(layer.k_norm, config_.num_kv_heads, row, k.row(row));
+    clip(v.row_span(row));
+    write_kv(layer_index, row, k.row(row), v.row(row));
+  });
+  ws_.times.other += watch_.restart();
+  if (attention_changes_at(layer_index)) prepare_attention();
+  if (layer_index + 1 == config_.num_layers) leave_rows_behind(layer);
+  if (num_rows_ == 0) return;
+
+  const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim());
+  const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim());
+  product(layer.q, q, ws_.times.qkv);
+  for_each_row(
+      [&](int64_t row) { finish_heads(layer.q_norm, config_.num_heads, plan_row(row), q.row(row)); });
+  ws_.times.other += watch_.restart();
+
+  ws_.layer_views.clear();
+  for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
+    const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
+    KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+    if (is_confined(group)) {
+      bring_chosen(i, q);
+      ws_.layer_views.push_back(cache.sparse().chosen.layer(layer_index));
+    } else {
+      ws_.layer_views.push_back(cache.layer(layer_index));
+    }
+  }
+  ws_.times.selection += watch_.restart();
+  ws_.attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe);
+  ws_.times.attention += watch_.restart();
+  remember_heaviest();
+  ws_.times.selection += watch_.restart();
+
+  pack(attended, ws_.times.output);
+  product(layer.o, projected_, ws_.times.output);
+  add_projected();
+}
+
+bool Model::Pass::attention_changes_at(int64_t layer) const {
+  return layer > 0 && std::any_of(plan_.groups.begin(), plan_.groups.end(), [&](const RowGroup& group) {
+           return group.sparse.choice != SparseAttention::Choice::kAll && group.sparse.dense_layers == layer;
+         });
+}
+
+void Model::Pass::bring_chosen(size_t i, ConstMatrix<float> q) {
+  const size_t g = ws_.attended_groups[i];
+  const RowGroup& group = plan_.groups[g];
+  const SparseAttention& sparse = group.sparse;
+  KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+  SparseCells& cells = cache.sparse();
+  cells.chosen.reserve(ws_.visible_ranges[g].front().end, cache);
+  PageBounds* pages =
+      sparse.choice == SparseAttention::Choice::kBestPages ? &cells.pages_of(sparse.page_size) : nullptr;
+  context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
+    if (pages != nullptr) {
+      const std::vector<int32_t> best =
+          best_page_cells(*pages, sparse, kv_head, ws_.attention_groups[i].rows, q, cache);
+      cells.chosen.choose(ws_.layer, kv_head, best, cache);
+    }
+    int64_t place = sparse.num_chosen();
+    expects(static_cast<int64_t>(cells.chosen.cells(ws_.layer, kv_head).size()) == place,
+            "a group is confined to cells that were chosen");
+    for (const int32_t cell : ws_.cells_behind[g])
+      cells.chosen.place(ws_.layer, kv_head, cell, place++, cache);
+  });
+}
+
+std::vector<int32_t> Model::Pass::best_page_cells(PageBounds& pages, const SparseAttention& sparse,
+                                                  int64_t kv_head, IndexRange rows, ConstMatrix<float> q,
+                                                  const KvCache& cache) const {
+  pages.extend(ws_.layer, kv_head, sparse.among.end, cache);
+  const int64_t heads = config_.num_heads / config_.num_kv_heads;
+  thread_local std::vector<float> queries;
+  queries.clear();
+  for (int32_t row = rows.begin; row < rows.end; ++row) {
+    const float* first = q.row(row) + kv_head * heads * config_.head_dim;
+    queries.insert(queries.end(), first, first + heads * config_.head_dim);
+  }
+  const std::vector<float> means = split_mean({queries.data(), rows.size() * heads, config_.head_dim});
+  return cells_of_best_pages(
+      page_scores(means, pages.largest(ws_.layer, kv_head), pages.smallest(ws_.layer, kv_head)),
+      sparse.budget / sparse.page_size, sparse.page_size, sparse.among.end);
+}
+
+void Model::Pass::remember_heaviest() {
+  for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
+    const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
+    const SparseAttention& sparse = group.sparse;
+    if (!remembers_cells(group) || ws_.layer < sparse.dense_layers) continue;
+    KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+    ChosenCells& chosen = cache.sparse().chosen;
+    chosen.reserve(sparse.num_chosen() + group.rows.size(), cache);
+    context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
+      const std::vector<int32_t> cells =
+          heaviest_cells(ws_.attention.mass(i, kv_head), ws_.attention.visible(i).tile_runs(), sparse.among,
+                         sparse.num_chosen());
+      chosen.choose(ws_.layer, kv_head, cells, cache);
+    });
+  }
+}
+
+void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const float* value) {
+  const auto index = static_cast<size_t>(row);
+  KvCache& cache = *caches_[static_cast<size_t>(row_sequence_[index])];
+  const int32_t cell = plan_.cells[index];
+  if (!plan_.measures_kv_drift) return cache.write(layer, cell, key, value);
+  thread_local std::vector<float> before, after;
+  read_kv(cache, layer, cell, before);
+  cache.write(layer, cell, key, value);
+  read_kv(cache, layer, cell, after);  // as rounded
+  const auto dim = static_cast<size_t>(config_.kv_dim());
+  float* drift = ws_.kv_drift.data() + 2 * (row * config_.num_layers + layer);
+  drift[0] = static_cast<float>(cosine_distance(std::span(before).first(dim), std::span(after).first(dim)));
+  drift[1] =
+      static_cast<float>(cosine_distance(std::span(before).subspan(dim), std::span(after).subspan(dim)));
+}
+
+void Model::Pass::read_kv(const KvCache& cache, int64_t layer, int32_t cell, std::vector<float>& out) const {
+  out.resize(static_cast<size_t>(2 * config_.kv_dim()));
+  for (int64_t head = 0; head < config_.num_kv_heads; ++head) {
+    float* key = out.data() + head * config_.head_dim;
+    cache.read(layer, cell, head, key, key + config_.kv_dim());
+  }
+}
+
+void Model::Pass::leave_rows_behind(const LayerParameters& layer) {
+  ws_.residual_row.clear();
+  is_narrow_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
+                           [](const RowGroup& group) { return group.only_kv; });
+  if (!is_narrow_) return;
+  ws_.whole_rows.clear();
+  ws_.residual_row.assign(static_cast<size_t>(num_rows_), -1);
+  for (const RowGroup& group : plan_.groups) {
+    if (group.only_kv) continue;
+    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+      const auto place = static_cast<int32_t>(ws_.whole_rows.size());
+      ws_.residual_row[static_cast<size_t>(row)] = place;
+      ws_.whole_rows.push_back(row);
+      std::copy_n(x_.row(row), config_.hidden_dim, x_.row(place));
+    }
+  }
+  num_rows_ = static_cast<int64_t>(ws_.whole_rows.size());
+  if (num_rows_ == 0) return;
+  x_ = x_.first_rows(num_rows_);
+  projected_ = projected_.first_rows(num_rows_);
+  pack_normed(layer.attn_norm);
+  prepare_attention();
+  ws_.times.other += watch_.restart();
+}
+
+void Model::Pass::finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads) {
+  const int64_t head_dim = config_.head_dim;
+  const int64_t dim = num_heads * head_dim;
+  if (config_.qk_norm_full) kernels_.rms_norm(heads, norm.data(), dim, config_.norm_eps, heads);
+  for (int64_t d = 0; config_.qk_norm_per_head && d < dim; d += head_dim) {
+    kernels_.rms_norm(heads + d, norm.data(), head_dim, config_.norm_eps, heads + d);
+  }
+  clip({heads, static_cast<size_t>(dim)});
+  const auto half = static_cast<int64_t>(frequencies_.size());
+  const int64_t angles = plan_.positions[static_cast<size_t>(row)] * half;
+  for (int64_t d = 0; d < dim; d += head_dim) {
+    kernels_.rope(heads + d, ws_.cosines.data() + angles, ws_.sines.data() + angles, half);
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,183 @@
+// One forward pass in flight. Its parts are in layers.cpp (embedding, norms, feed-forward),
+// layer_attention.cpp (K/V and attention) and head.cpp (logits and what is made of them).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "cache/sparse_cells.h"
+#include "model/model.h"
+
+namespace lacuna {
+
+/// Logits of some rows at a time: enough rows to use the head's weights well, at most 128 MiB.
+int64_t head_chunk_rows(int64_t vocab);
+
+/// A matrix of this size in a buffer, which grows where it has to.
+Matrix<float> sized(Buffer<float>& buffer, int64_t rows, int64_t cols);
+
+/// The plan, the memory and the clock that the parts of a pass share.
+class Model::Pass {
+ public:
+  Pass(const Model& model, const KernelContext& context, const StepPlan& plan,
+       std::span<KvCache* const> caches, Workspace& workspace);
+
+  /// Runs all layers; the residual stream is then ready for the head.
+  void run_layers();
+
+  /// Calls use(first, logits) for one chunk of `wanted` after the other; logits row i belongs to
+  /// wanted[first + i], guidance applied.
+  template <typename Use>
+  void for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
+    const auto chunk_rows = static_cast<size_t>(head_chunk_rows(config_.vocab_size));
+    for (size_t first = 0; first < wanted.size(); first += chunk_rows) {
+      use(first, compute_logits(wanted.subspan(first, std::min(chunk_rows, wanted.size() - first))));
+      ws_.times.draws += watch_.restart();
+    }
+  }
+
+  /// Samples each of `wanted`. Needs the residual stream that run_layers() left.
+  void sample_all(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
+
+  /// Needs the residual stream that run_layers() left.
+  void compare(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
+               std::span<Drift> drifts);
+
+  void compare_rows(ConstMatrix<float> now, ConstMatrix<float> before, std::span<Drift> drifts);
+
+  /// Every row but those of which the last layer wanted K/V alone: they have no output.
+  void remember(std::span<OutputCache* const> outputs);
+
+ private:
+  void prepare();
+
+  static bool remembers_cells(const RowGroup& group) {
+    return group.sparse.choice == SparseAttention::Choice::kAllAndRemember;
+  }
+
+  bool is_confined(const RowGroup& group) const {
+    return ws_.layer >= group.sparse.dense_layers && group.sparse.is_confined();
+  }
+
+  /// For this layer and those that follow, until what the groups attend to changes: for all groups; once the
+  /// last layer has left others behind, for those that are whole.
+  void prepare_attention();
+
+  /// What a confined group sees besides the chosen cells: what is visible but not to be chosen among, and its
+  /// own rows.
+  void list_cells_behind(size_t g);
+
+  void embed();
+
+  void attend(int64_t layer_index);
+
+  /// Whether some group's attention is dense before this layer and sparse from it on.
+  bool attention_changes_at(int64_t layer) const;
+
+  /// Gathers what a confined group attends to in this layer; where its queries choose, chooses
+  /// first.
+  ///   i  index into ws_.attention_groups
+  void bring_chosen(size_t i, ConstMatrix<float> q);
+
+  std::vector<int32_t> best_page_cells(PageBounds& pages, const SparseAttention& sparse, int64_t kv_head,
+                                       IndexRange rows, ConstMatrix<float> q, const KvCache& cache) const;
+
+  /// After attention: each sequence that is to remember cells chooses those of most mass.
+  void remember_heaviest();
+
+  /// Writes one row's K/V to its cell and, where that is wanted, measures how far they moved.
+  void write_kv(int64_t layer, int64_t row, const float* key, const float* value);
+
+  /// All heads' keys, then all heads' values.
+  void read_kv(const KvCache& cache, int64_t layer, int32_t cell, std::vector<float>& out) const;
+
+  /// In the last layer, once all K/V are written: gathers the rows of which more is wanted, and continues
+  /// with them.
+  void leave_rows_behind(const LayerParameters& layer);
+
+  /// The row of the plan that is at this place of the residual stream.
+  int64_t plan_row(int64_t row) const { return is_narrow_ ? ws_.whole_rows[static_cast<size_t>(row)] : row; }
+
+  /// Norm, clip and rotation of one row's heads, in the order in which the families apply them.
+  void finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads);
+
+  void clip(std::span<float> values) const {
+    if (!config_.qkv_clip) return;
+    for (float& value : values) value = std::clamp(value, -*config_.qkv_clip, *config_.qkv_clip);
+  }
+
+  void feed_forward(const LayerParameters& layer);
+
+  /// Adds what becomes of the rows that are packed, which are all.
+  void feed_all_rows(const FeedForward& ffn, int64_t dim);
+
+  /// projected = down(silu(gate) * up), or down(max(up, 0)^2), for the rows that are packed.
+  void activated_product(const FeedForward& ffn, int64_t rows, int64_t dim);
+
+  /// Gives each row to its experts.
+  void route(const LayerParameters& layer);
+
+  /// Adds one expert's output to its rows. Experts run in ascending order, so a row's sum has one order.
+  void run_expert(const FeedForward& expert, size_t index);
+
+  Matrix<float> compute_logits(std::span<const LogitRow> wanted);
+
+  /// Rows of a chunk: first all rows as they are now, then as they were, each followed by those that guide
+  /// them.
+  void compare_chunk(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
+                     std::span<Drift> drifts);
+
+  void final_norm(int64_t row, float* out) const;
+
+  /// Logits of the rows that are packed, which have had the final norm.
+  Matrix<float> head();
+
+  static void apply_guidance(const float* unconditional, float guidance, std::span<float> logits);
+
+  void norm(const float* x, const std::vector<float>& weight, float* out) const {
+    kernels_.rms_norm(x, weight.data(), config_.hidden_dim, config_.norm_eps, out);
+  }
+
+  void pack_normed(const std::vector<float>& weight);
+
+  void add_projected();
+
+  /// `seconds` is the part of the times that this counts for.
+  void pack(ConstMatrix<float> rows, double& seconds);
+
+  void product(const Linear& linear, Matrix<float> out, double& seconds);
+
+  template <typename Body>
+  void for_each_row(Body&& body) {
+    for_each_row(num_rows_, body);
+  }
+
+  template <typename Body>
+  void for_each_row(int64_t count, Body&& body) {
+    constexpr int64_t kRowsPerTask = 8;
+    context_.threads.parallel_for((count + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int) {
+      const int64_t end = std::min(count, (task + 1) * kRowsPerTask);
+      for (int64_t row = task * kRowsPerTask; row < end; ++row) body(row);
+    });
+  }
+
+  const ModelConfig& config_;
+  const Parameters& parameters_;
+  const std::vector<float>& frequencies_;
+  DType dtype_;
+  const KernelContext context_;
+  const KernelTable& kernels_;
+  const StepPlan& plan_;
+  std::span<KvCache* const> caches_;
+  Workspace& ws_;
+  int64_t num_rows_;
+  Matrix<float> x_, normed_, projected_;
+  bool is_narrow_ = false;  // the last layer continued with some rows alone; num_rows_ counts them
+  std::vector<int32_t> row_sequence_;
+  Stopwatch watch_;
+};
+
+}  // namespace lacuna
