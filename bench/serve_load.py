@@ -44,7 +44,7 @@ async def ask(url, body, hang_up_after=None):
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     try:
         data = json.dumps(body).encode()
-        writer.write(f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
+        writer.write(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
                      .encode() + data)
         await writer.drain()
         if hang_up_after is not None:
@@ -71,7 +71,7 @@ async def ask(url, body, hang_up_after=None):
 
 async def get(url, path):
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     raw = await reader.read()
     writer.close()
     return raw.split(b"\r\n\r\n", 1)[1].decode()

@@ -62,8 +62,8 @@ def gidd(base, three):
         ("uniform, drift", f"{base} --cache uniform --drift tau=0.01"),
         ("3 per step", three),
         ("3 per step, uniform", f"{three} --cache uniform"),
-        ("short context", f"{base} --context 96"),
-        ("short context, uniform", f"{base} --context 96 --cache uniform"),
+        ("short context", f"{base} --context 160"),
+        ("short context, uniform", f"{base} --context 160 --cache uniform"),
     ]
 
 
@@ -125,7 +125,7 @@ FULL = {
         ("LLaDA, one token per step", "-m mini-llada"),
         ("LLaDA, threshold and DualCache",
          "-m mini-llada --block-length 8 --unmask threshold=0.9 --cache dual --eos-exit"),
-        ("GIDD, Uniform-Cache", "-m mini-gidd --steps 64 --tokens-per-step 1 --context 96 --cache uniform"),
+        ("GIDD, Uniform-Cache", "-m mini-gidd --steps 64 --tokens-per-step 1 --cache uniform"),
         ("SDAR, dynamic", "-m mini-sdar --unmask dynamic=0.9"),
         ("ReFusion", "-m mini-refusion"),
     ],

@@ -15,7 +15,7 @@ REGIONS = ("prompt", "previous", "current", "next", "filler")
 FULL = {
     "model": "mini-gidd",
     "masked": "mini-gidd-mask",
-    "judge": "bench/models/mini-qwen-0.1.0",
+    "judge": "mini-qwen",
     "samples": 100,
     "timed_samples": 16,  # of what is timed, the first ones
     "instrument_samples": 8,
