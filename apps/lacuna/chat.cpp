@@ -373,7 +373,7 @@ void add_chat_flags(CLI::App& command, ChatFlags& flags) {
 }
 
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags) {
-  const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template, flags.raw);
+  std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template, flags.raw);
   if (!flags.system.empty() && opened->chat_template().format == ChatFormat::kNone) {
     throw InputError("--system needs a chat template; this run uses none");
   }

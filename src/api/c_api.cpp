@@ -1,4 +1,5 @@
 // The C interface, on top of the C++ one.
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -217,7 +218,7 @@ int64_t lacuna_detokenize(const lacuna_session* session, const int32_t* tokens, 
         if (capacity > 0) expect_given(text, "text");
         const std::string bytes = session->session.detokenize({tokens, count});
         const size_t written = std::min(bytes.size(), capacity);
-        if (written > 0) std::memcpy(text, bytes.data(), written);
+        std::copy_n(bytes.begin(), written, text);
         return static_cast<int64_t>(bytes.size());
       },
       [](int kind) -> int64_t { return kind; });

@@ -33,7 +33,7 @@ Statistics statistics_of(const GenerationResult& result) {
 }  // namespace
 
 std::vector<int32_t> GuardedUnmask::choose(const Candidates& candidates) {
-  const std::vector<int32_t> first = {candidates.position.front()};
+  std::vector<int32_t> first = {candidates.position.front()};
   if (!function_) return first;
   try {
     std::vector<int32_t> chosen = function_(candidates);

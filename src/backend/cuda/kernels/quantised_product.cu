@@ -52,7 +52,8 @@ LACUNA_DEVICE void load_codes(const QuantisedProductArguments& a, CodeShared<kRo
 /// Inputs k and k + 1 of an output as bf16; k is even.
 LACUNA_DEVICE uint32_t widen(const uint8_t* codes, uint32_t k) {
   const int pair = codes[k / 2];
-  return pack_bf16(static_cast<float>(pair % 16 - 8), static_cast<float>(pair / 16 - 8));
+  const int low = pair % 16, high = pair / 16;
+  return pack_bf16(static_cast<float>(low - 8), static_cast<float>(high - 8));
 }
 
 /// Sixteen inputs.
