@@ -72,7 +72,8 @@ void Stream::launch(const Graph& graph) {
 }
 
 void Stream::enqueue(std::function<void()> work) {
-  (captured_ != nullptr ? captured_->nodes_ : waiting_).push_back(std::move(work));
+  std::vector<std::function<void()>>& queue = captured_ ? captured_->nodes_ : waiting_;
+  queue.push_back(std::move(work));
 }
 
 }  // namespace lacuna::cuda
