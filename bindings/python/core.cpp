@@ -2,17 +2,16 @@
 // users see. C++ threads call Python with the GIL, and Python waits for them without it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/result.h"
+#include "eval/evaluate.h"
 #include "eval/interval.h"
 #include "eval/tasks.h"
 #include "lacuna/lacuna.hpp"
@@ -114,14 +115,14 @@ class Callable {
   std::shared_ptr<nb::object> function_;
 };
 
-/// False from Python ends the request; None goes on.
+/// False from Python ends the request; None continues it.
 lacuna::PassCallback pass_callback(const nb::object& function) {
   if (function.is_none()) return {};
   return [callable = Callable(function)](const lacuna::PassEvent& event) {
     const Visit visit;
     if (!visit) return false;
-    const nb::object goes_on = (*callable)(copy_of(event));
-    return goes_on.is_none() || nb::cast<bool>(goes_on);
+    const nb::object answer = (*callable)(copy_of(event));
+    return answer.is_none() || nb::cast<bool>(answer);
   };
 }
 
@@ -152,18 +153,6 @@ lacuna::Request make_request(const nb::object& prompt, const lacuna::Options& op
   request.stop = std::move(stop);
   request.unmask = unmask_function(unmask);
   return request;
-}
-
-const char* name_of(lacuna::StopReason reason) {
-  switch (reason) {
-    case lacuna::StopReason::kLength:
-      return "length";
-    case lacuna::StopReason::kEndToken:
-      return "eos";
-    case lacuna::StopReason::kStopText:
-      return "stop";
-  }
-  return "";
 }
 
 void bind_values(nb::module_& m) {
@@ -212,7 +201,8 @@ void bind_values(nb::module_& m) {
           nb::rv_policy::automatic)
       .def_ro("prompt_tokens", &lacuna::Answer::prompt_tokens)
       .def_ro("answer_tokens", &lacuna::Answer::answer_tokens)
-      .def_prop_ro("stop_reason", [](const lacuna::Answer& answer) { return name_of(answer.stop_reason); })
+      .def_prop_ro("stop_reason",
+                   [](const lacuna::Answer& answer) { return lacuna::name_of(answer.stop_reason); })
       .def_ro("seed", &lacuna::Answer::seed)
       .def_ro("stats", &lacuna::Answer::statistics);
   nb::class_<lacuna::ModelInfo>(m, "ModelInfo", "What is known of a loaded model.")
@@ -339,12 +329,7 @@ void bind_tasks(nb::module_& m) {
   nb::class_<lacuna::Sample>(m, "Sample")
       .def_ro("prompt", &lacuna::Sample::prompt)
       .def_ro("answer", &lacuna::Sample::answer)
-      .def_prop_ro("messages", [](const lacuna::Sample& sample) {
-        std::vector<lacuna::Message> messages;
-        for (const lacuna::Turn& turn : sample.history) messages.push_back({turn.role, turn.content});
-        messages.push_back({"user", sample.prompt});
-        return messages;
-      });
+      .def_prop_ro("messages", &lacuna::messages_of);
   m.def(
       "task_samples",
       [](const std::string& name, uint64_t seed, int32_t count) {

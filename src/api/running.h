@@ -33,7 +33,7 @@ class GuardedUnmask {
   void drop() { function_ = nullptr; }
 
  private:
-  UnmaskFunction function_;  ///< empty once it failed
+  UnmaskFunction function_;  ///< empty once it failed, or the request ended
   std::exception_ptr error_;
 };
 

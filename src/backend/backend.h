@@ -134,7 +134,8 @@ class BackendModel {
   /// Begins a pass; returns at once where the backend can. Passes that name the same sequence are computed in
   /// the order in which they were submitted.
   ///   plan       outlives the ticket
-  ///   sequences  one per sequence that the plan names, each with room for its cells, of this model's pools
+  ///   sequences  one per sequence that the plan names, with room for its cells, of this model's pools; the
+  ///              span itself is read by this call alone
   virtual std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences,
                                              const PassOptions& options) const = 0;
   std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences) const {

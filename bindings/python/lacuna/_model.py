@@ -151,7 +151,7 @@ class Stream:
             self._generation.cancel()
 
 
-#: Requests that no interpreter may end with, by the threads that wait for them.
+#: Requests that are under way, by the threads that wait for them; the interpreter cancels them before it ends.
 _running: dict[threading.Thread, _core.Generation] = {}
 
 
@@ -183,8 +183,7 @@ class Model:
 
     def __repr__(self) -> str:
         info = self.info
-        return f"<lacuna.Model: {info.family}, {info.paradigm} diffusion, {info.num_layers} layers>".replace(
-            "causal diffusion", "causal")
+        return f"<lacuna.Model: {info.family} ({info.paradigm}), {info.num_layers} layers>"
 
     @property
     def info(self) -> _core.ModelInfo:

@@ -51,91 +51,81 @@ def chooser(policy: UnmaskPolicy) -> Callable[..., list[int]]:
     return choose
 
 
+@dataclass(frozen=True)
 class _Rule:
-    """A setting that is written as a text."""
+    """A setting that is written as a text: its name, and its value if it has one."""
+
+    name: ClassVar[str] = ""
 
     def __str__(self) -> str:
-        raise NotImplementedError
+        return "=".join([self.name, *(str(getattr(self, field.name)) for field in fields(self))])
 
 
 @dataclass(frozen=True)
 class Threshold(_Rule):
     """Every position of at least this confidence, and always the most confident (Fast-dLLM)."""
 
+    name: ClassVar[str] = "threshold"
     threshold: float = 0.9
-
-    def __str__(self) -> str:
-        return f"threshold={self.threshold!r}"
 
 
 @dataclass(frozen=True)
 class Factor(_Rule):
     """The longest prefix in order of confidence that meets Fast-dLLM's factor rule, at least one."""
 
+    name: ClassVar[str] = "factor"
     factor: float = 1.0
-
-    def __str__(self) -> str:
-        return f"factor={self.factor!r}"
 
 
 @dataclass(frozen=True)
 class Dynamic(_Rule):
     """Block diffusion: every position above this confidence; at least the even split."""
 
+    name: ClassVar[str] = "dynamic"
     threshold: float = 0.9
-
-    def __str__(self) -> str:
-        return f"dynamic={self.threshold!r}"
 
 
 @dataclass(frozen=True)
 class EntropyBounded(_Rule):
     """Block diffusion: in ascending order of entropy, as many as sum to less than this bound, at least one."""
 
+    name: ClassVar[str] = "entropy-bounded"
     bound: float = 0.35
-
-    def __str__(self) -> str:
-        return f"entropy-bounded={self.bound!r}"
 
 
 @dataclass(frozen=True)
 class LowConfidence(_Rule):
     """An even split over the steps, the highest probabilities first."""
 
-    def __str__(self) -> str:
-        return "low-confidence"
+    name: ClassVar[str] = "low-confidence"
 
 
 @dataclass(frozen=True)
 class Margin(_Rule):
     """A fixed number for each step, the largest leads over the second token first."""
 
-    def __str__(self) -> str:
-        return "margin"
+    name: ClassVar[str] = "margin"
 
 
 @dataclass(frozen=True)
 class Entropy(_Rule):
     """A fixed number for each step, the least entropy first."""
 
-    def __str__(self) -> str:
-        return "entropy"
+    name: ClassVar[str] = "entropy"
 
 
 @dataclass(frozen=True)
 class Random(_Rule):
     """A fixed number for each step, in random order."""
 
-    def __str__(self) -> str:
-        return "random"
+    name: ClassVar[str] = "random"
 
 
 @dataclass(frozen=True)
 class Sequential(_Rule):
     """Block diffusion: a fixed number for each step, from left to right."""
 
-    def __str__(self) -> str:
-        return "sequential"
+    name: ClassVar[str] = "sequential"
 
 
 @dataclass(frozen=True)
@@ -146,7 +136,7 @@ class SureLock(_Rule):
     gate: Optional[float] = None
 
     def __str__(self) -> str:
-        return f"eps={self.eps!r}" + ("" if self.gate is None else f",gate={self.gate!r}")
+        return f"eps={self.eps}" + ("" if self.gate is None else f",gate={self.gate}")
 
 
 @dataclass(frozen=True)
