@@ -19,6 +19,7 @@ ELSEWHERE = {
     "base/clock": "",  # wraps std::chrono
     "base/overloaded": "",  # wraps std::visit
     "base/token": "",  # one alias
+    "kernels/cell_panels": "tests/kernels/attention_test.cpp",
     "kernels/panels": "tests/kernels/definitions.h",  # element by element
     "kernels/table*": "tests/kernels/dispatch_test.cpp",
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition

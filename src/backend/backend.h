@@ -53,9 +53,16 @@ class KvSequence {
   SequenceShape shape_;
 };
 
-/// The keys and values of the sequences of one model, within a number of bytes. A sequence gets the memory of
-/// all its cells when it is made, so that no pass can run out of it. Not for several threads at once, but for
-/// bytes_for() and limit().
+/// The first cells of a sequence, for another that begins with the same tokens.
+struct KvPrefix {
+  const KvSequence* sequence = nullptr;
+  int64_t count = 0;  ///< cells; 0: none
+};
+
+/// The keys and values of the sequences of one model, in pages, within a number of bytes. A sequence gets the
+/// pages of all its cells when it is made, so that no pass can run out of them. Sequences that have a prefix
+/// in common share its whole pages: they are counted once, and freed with the last sequence that has them.
+/// Not for several threads at once, but for bytes_for() and limit().
 class KvPool {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
@@ -63,15 +70,21 @@ class KvPool {
   virtual ~KvPool() = default;
 
   /// What a sequence takes.
-  virtual int64_t bytes_for(const SequenceShape& shape) const = 0;
+  ///   shared  cells of a prefix; its whole pages do not count
+  virtual int64_t bytes_for(const SequenceShape& shape, int64_t shared = 0) const = 0;
   virtual int64_t limit() const = 0;
   /// What the sequences that exist take.
   virtual int64_t bytes() const = 0;
+  /// What some of them take together.
+  virtual int64_t bytes_of(std::span<const KvSequence* const> sequences) const = 0;
 
   /// Null where less is left than the sequence takes. The pool may be destroyed before its sequences.
-  virtual std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) = 0;
-  /// Gives `to` the first `count` cells of `from`, whole tiles that both have. Both are of this pool.
-  virtual void take_prefix(KvSequence& to, const KvSequence& from, int64_t count) = 0;
+  ///   prefix  what it begins with, as take_prefix() gives it
+  virtual std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape, const KvPrefix& prefix) = 0;
+  std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) { return make_sequence(shape, {}); }
+  /// Gives `to` the prefix, which both have cells for, and frees what it had in the place of whole pages.
+  /// While both exist, no pass may write to these cells of either. Both are of this pool.
+  virtual void take_prefix(KvSequence& to, const KvPrefix& prefix) = 0;
 };
 
 /// What one query head of one row attends to in one layer.

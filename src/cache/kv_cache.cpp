@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "cache/sparse_cells.h"
@@ -11,25 +12,27 @@
 namespace lacuna {
 namespace {
 
-int64_t whole_tiles(const KvShape& shape, int64_t num_cells) {
-  return round_up(num_cells + (shape.has_sink ? 1 : 0), kCellTile);
+int64_t whole_pages(const KvShape& shape, int64_t num_cells) {
+  return (num_cells + (shape.has_sink ? 1 : 0) + kPageCells - 1) / kPageCells;
 }
 
 int64_t element_bytes(const KvShape& shape) {
   return shape.in_codes ? 1 : static_cast<int64_t>(size_of(shape.dtype));
 }
 
-int64_t key_bytes(const KvShape& shape, int64_t cells) {
-  return cells * padded_depth(shape.dtype, shape.head_dim) * element_bytes(shape);
+// Parts of a page, in bytes.
+
+int64_t key_head_bytes(const KvShape& shape) {
+  return kPageCells * padded_depth(shape.dtype, shape.head_dim) * element_bytes(shape);
 }
 
-int64_t value_bytes(const KvShape& shape, int64_t cells) {
-  return cells * round_up(shape.head_dim, kPanelWidth) * element_bytes(shape);
+int64_t value_head_bytes(const KvShape& shape) {
+  return kPageCells * round_up(shape.head_dim, kPanelWidth) * element_bytes(shape);
 }
 
-int64_t layer_bytes(const KvShape& shape, int64_t cells) {
-  const int64_t scale_bytes = shape.in_codes ? 2 * cells * int64_t{sizeof(float)} : 0;
-  return shape.num_kv_heads * (key_bytes(shape, cells) + value_bytes(shape, cells) + scale_bytes);
+int64_t layer_bytes(const KvShape& shape) {
+  const int64_t scale_bytes = shape.in_codes ? 2 * kPageCells * int64_t{sizeof(float)} : 0;
+  return shape.num_kv_heads * (key_head_bytes(shape) + value_head_bytes(shape) + scale_bytes);
 }
 
 /// Calls body.operator()<Element, Layout>(): what a cell's elements are, and those whose panels they lie in.
@@ -43,15 +46,15 @@ void with_elements(const KvShape& shape, Body&& body) {
   }
 }
 
-/// Where dimension d of one head's cell lies, in elements.
+/// Where dimension d of a page's cell lies in one head's keys or values, in elements.
 template <typename Layout>
 int64_t key_place(const KvShape& shape, int64_t cell, int64_t d) {
   return cell / kPanelWidth * padded_depth(shape.dtype, shape.head_dim) * kPanelWidth +
          panel_offset<Layout>(cell % kPanelWidth, d);
 }
 template <typename Layout>
-int64_t value_place(int64_t num_cells, int64_t cell, int64_t d) {
-  return d / kPanelWidth * num_cells * kPanelWidth + panel_offset<Layout>(d % kPanelWidth, cell);
+int64_t value_place(int64_t cell, int64_t d) {
+  return d / kPanelWidth * kPageCells * kPanelWidth + panel_offset<Layout>(d % kPanelWidth, cell);
 }
 
 float scale_for(const float* x, int64_t count) {
@@ -71,79 +74,119 @@ int8_t code_of(float x, float scale) {
 
 }  // namespace
 
-int64_t KvCache::bytes_for(const KvShape& shape, int64_t num_cells) {
-  return shape.num_layers * layer_bytes(shape, whole_tiles(shape, num_cells));
+struct KvCache::Place {
+  std::byte* keys;  ///< the head's, of the page
+  std::byte* values;
+  int64_t cell;      ///< of the page
+  float* key_scale;  ///< of the cell; null where it is not codes
+  float* value_scale;
+};
+
+KvPage::KvPage(const KvShape& shape, std::shared_ptr<int64_t> count)
+    : memory(KvCache::page_bytes(shape)), count_(std::move(count)) {
+  if (count_ != nullptr) *count_ += memory.size();
 }
 
-KvCache::KvCache(const KvShape& shape, int64_t num_cells)
+KvPage::~KvPage() {
+  if (count_ != nullptr) *count_ -= memory.size();
+}
+
+int64_t KvCache::page_bytes(const KvShape& shape) {
+  return shape.num_layers * layer_bytes(shape);
+}
+
+int64_t KvCache::bytes_for(const KvShape& shape, int64_t num_cells) {
+  return whole_pages(shape, num_cells) * page_bytes(shape);
+}
+
+KvCache::KvCache(const KvShape& shape, int64_t num_cells, std::shared_ptr<int64_t> count)
     : shape_(shape),
-      num_cells_(whole_tiles(shape, num_cells)),
       sink_cell_(shape.has_sink ? static_cast<int32_t>(num_cells) : -1),
-      key_head_bytes_(key_bytes(shape, num_cells_)),
-      value_head_bytes_(value_bytes(shape, num_cells_)),
-      layer_bytes_(layer_bytes(shape, num_cells_)),
-      memory_(bytes_for(shape, num_cells)) {
+      count_(std::move(count)) {
   expects(shape.dtype != DType::kF16, "KvCache: cells are f32, bf16 or codes for one of these");
+  add_pages(whole_pages(shape, num_cells));
+}
+
+KvCache::KvCache(const KvCache& from, int64_t shared, int64_t num_cells)
+    : shape_(from.shape_),
+      sink_cell_(shape_.has_sink ? static_cast<int32_t>(num_cells) : -1),
+      count_(from.count_) {
+  expects(shared <= num_cells && shared <= from.num_cells(), "KvCache: cells that both caches have");
+  const int64_t whole = shared / kPageCells;
+  pages_.assign(from.pages_.begin(), from.pages_.begin() + whole);
+  page_starts_.assign(from.page_starts_.begin(), from.page_starts_.begin() + whole);
+  add_pages(whole_pages(shape_, num_cells) - whole);
+  share_first_cells(from, shared);
+  for (int64_t layer = 0; shape_.has_sink && layer < shape_.num_layers; ++layer) {
+    for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
+      copy_cell(layer, head, from, from.sink_cell_, sink_cell_);
+    }
+  }
 }
 
 KvCache::KvCache(KvCache&& other) noexcept = default;
 KvCache& KvCache::operator=(KvCache&& other) noexcept = default;
 KvCache::~KvCache() = default;
 
+void KvCache::add_pages(int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    pages_.push_back(std::make_shared<KvPage>(shape_, count_));
+    page_starts_.push_back(pages_.back()->memory.data());
+  }
+}
+
 SparseCells& KvCache::sparse() {
   if (!sparse_) sparse_ = std::make_unique<SparseCells>(shape_);
   return *sparse_;
 }
 
-std::byte* KvCache::keys(int64_t layer, int64_t kv_head) const {
-  return memory_.data() + layer * layer_bytes_ + kv_head * key_head_bytes_;
-}
-
-std::byte* KvCache::values(int64_t layer, int64_t kv_head) const {
-  return keys(layer, shape_.num_kv_heads) + kv_head * value_head_bytes_;
-}
-
-float* KvCache::key_scales(int64_t layer, int64_t kv_head) const {
-  return reinterpret_cast<float*>(values(layer, shape_.num_kv_heads)) + kv_head * num_cells_;
-}
-
-float* KvCache::value_scales(int64_t layer, int64_t kv_head) const {
-  return key_scales(layer, shape_.num_kv_heads + kv_head);
-}
-
 KvLayerView KvCache::layer(int64_t layer) const {
+  const int64_t heads = shape_.num_kv_heads;
   KvLayerView view;
-  view.keys = keys(layer, 0);
-  view.values = values(layer, 0);
+  view.pages = page_starts_.data();
   view.dtype = shape_.dtype;
   view.head_dim = shape_.head_dim;
-  view.capacity = num_cells_;
-  view.key_head_bytes = key_head_bytes_;
-  view.value_head_bytes = value_head_bytes_;
+  view.keys = layer * layer_bytes(shape_);
+  view.key_head_bytes = key_head_bytes(shape_);
+  view.values = view.keys + heads * view.key_head_bytes;
+  view.value_head_bytes = value_head_bytes(shape_);
   if (shape_.in_codes) {
-    view.key_scales = key_scales(layer, 0);
-    view.value_scales = value_scales(layer, 0);
+    view.key_scales = view.values + heads * view.value_head_bytes;
+    view.value_scales = view.key_scales + heads * kPageCells * int64_t{sizeof(float)};
   }
   return view;
 }
 
+KvCache::Place KvCache::place(const KvLayerView& view, int64_t cell, int64_t kv_head) const {
+  std::byte* page = page_starts_[static_cast<size_t>(cell / kPageCells)];
+  const auto scale_of = [&](int64_t scales) {
+    if (scales < 0) return static_cast<float*>(nullptr);
+    return reinterpret_cast<float*>(page + scales) + kv_head * kPageCells + cell % kPageCells;
+  };
+  return {page + view.keys + kv_head * view.key_head_bytes,
+          page + view.values + kv_head * view.value_head_bytes, cell % kPageCells, scale_of(view.key_scales),
+          scale_of(view.value_scales)};
+}
+
 void KvCache::write(int64_t layer, int64_t cell, const float* key, const float* value) {
-  expects(cell >= 0 && cell < num_cells_, "KvCache::write: the cell exists");
+  expects(cell >= 0 && cell < num_cells(), "KvCache::write: the cell exists");
+  const KvLayerView view = this->layer(layer);
   with_elements(shape_, [&]<typename Element, typename Layout>() {
     for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-      auto* to_key = reinterpret_cast<Element*>(keys(layer, head));
-      auto* to_value = reinterpret_cast<Element*>(values(layer, head));
+      const Place to = place(view, cell, head);
       const float* from_key = key + head * shape_.head_dim;
       const float* from_value = value + head * shape_.head_dim;
       const auto store = [&](auto&& convert_key, auto&& convert_value) {
+        auto* keys = reinterpret_cast<Element*>(to.keys);
+        auto* values = reinterpret_cast<Element*>(to.values);
         for (int64_t d = 0; d < shape_.head_dim; ++d) {
-          to_key[key_place<Layout>(shape_, cell, d)] = convert_key(from_key[d]);
-          to_value[value_place<Layout>(num_cells_, cell, d)] = convert_value(from_value[d]);
+          keys[key_place<Layout>(shape_, to.cell, d)] = convert_key(from_key[d]);
+          values[value_place<Layout>(to.cell, d)] = convert_value(from_value[d]);
         }
       };
       if constexpr (std::is_same_v<Element, int8_t>) {
-        const float key_scale = key_scales(layer, head)[cell] = scale_for(from_key, shape_.head_dim);
-        const float value_scale = value_scales(layer, head)[cell] = scale_for(from_value, shape_.head_dim);
+        const float key_scale = *to.key_scale = scale_for(from_key, shape_.head_dim);
+        const float value_scale = *to.value_scale = scale_for(from_value, shape_.head_dim);
         store([&](float x) { return code_of(x, key_scale); },
               [&](float x) { return code_of(x, value_scale); });
       } else {
@@ -156,52 +199,49 @@ void KvCache::write(int64_t layer, int64_t cell, const float* key, const float* 
 
 void KvCache::copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell,
                         int64_t to_cell) {
-  expects(to_cell >= 0 && to_cell < num_cells_ && from_cell >= 0 && from_cell < from.num_cells_,
+  expects(to_cell >= 0 && to_cell < num_cells() && from_cell >= 0 && from_cell < from.num_cells(),
           "KvCache::copy_cell: the cells exist");
+  const Place source = from.place(from.layer(layer), from_cell, kv_head);
+  const Place target = place(this->layer(layer), to_cell, kv_head);
   with_elements(shape_, [&]<typename Element, typename Layout>() {
-    const auto* from_keys = reinterpret_cast<const Element*>(from.keys(layer, kv_head));
-    const auto* from_values = reinterpret_cast<const Element*>(from.values(layer, kv_head));
-    auto* to_keys = reinterpret_cast<Element*>(keys(layer, kv_head));
-    auto* to_values = reinterpret_cast<Element*>(values(layer, kv_head));
+    const auto* from_keys = reinterpret_cast<const Element*>(source.keys);
+    const auto* from_values = reinterpret_cast<const Element*>(source.values);
+    auto* to_keys = reinterpret_cast<Element*>(target.keys);
+    auto* to_values = reinterpret_cast<Element*>(target.values);
     for (int64_t d = 0; d < shape_.head_dim; ++d) {
-      to_keys[key_place<Layout>(shape_, to_cell, d)] = from_keys[key_place<Layout>(shape_, from_cell, d)];
-      to_values[value_place<Layout>(num_cells_, to_cell, d)] =
-          from_values[value_place<Layout>(from.num_cells_, from_cell, d)];
+      to_keys[key_place<Layout>(shape_, target.cell, d)] =
+          from_keys[key_place<Layout>(shape_, source.cell, d)];
+      to_values[value_place<Layout>(target.cell, d)] = from_values[value_place<Layout>(source.cell, d)];
     }
   });
   if (!shape_.in_codes) return;
-  key_scales(layer, kv_head)[to_cell] = from.key_scales(layer, kv_head)[from_cell];
-  value_scales(layer, kv_head)[to_cell] = from.value_scales(layer, kv_head)[from_cell];
+  *target.key_scale = *source.key_scale;
+  *target.value_scale = *source.value_scale;
 }
 
-void KvCache::copy_first_cells(const KvCache& from, int64_t count) {
-  expects(count % kCellTile == 0 && count <= num_cells_ && count <= from.num_cells_,
-          "KvCache::copy_first_cells: whole tiles that both caches have");
-  const int64_t cell_bytes = kPanelWidth * element_bytes(shape_);  // of a value panel
-  const int64_t panels = num_panels(shape_.head_dim);
+void KvCache::share_first_cells(const KvCache& from, int64_t count) {
+  expects(count <= num_cells() && count <= from.num_cells(),
+          "KvCache::share_first_cells: cells that both caches have");
+  const int64_t whole = count / kPageCells;
+  std::copy_n(from.pages_.begin(), whole, pages_.begin());
+  std::copy_n(from.page_starts_.begin(), whole, page_starts_.begin());
   for (int64_t layer = 0; layer < shape_.num_layers; ++layer) {
     for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-      std::copy_n(from.keys(layer, head), key_bytes(shape_, count), keys(layer, head));
-      for (int64_t panel = 0; panel < panels; ++panel) {
-        std::copy_n(from.values(layer, head) + panel * from.num_cells_ * cell_bytes, count * cell_bytes,
-                    values(layer, head) + panel * num_cells_ * cell_bytes);
-      }
-      if (!shape_.in_codes) continue;
-      std::copy_n(from.key_scales(layer, head), count, key_scales(layer, head));
-      std::copy_n(from.value_scales(layer, head), count, value_scales(layer, head));
+      for (int64_t cell = whole * kPageCells; cell < count; ++cell) copy_cell(layer, head, from, cell, cell);
     }
   }
 }
 
 void KvCache::read(int64_t layer, int64_t cell, int64_t kv_head, float* key, float* value) const {
-  const float key_scale = shape_.in_codes ? key_scales(layer, kv_head)[cell] : 1;
-  const float value_scale = shape_.in_codes ? value_scales(layer, kv_head)[cell] : 1;
+  const Place from = place(this->layer(layer), cell, kv_head);
+  const float key_scale = shape_.in_codes ? *from.key_scale : 1;
+  const float value_scale = shape_.in_codes ? *from.value_scale : 1;
   with_elements(shape_, [&]<typename Element, typename Layout>() {
-    const auto* from_keys = reinterpret_cast<const Element*>(keys(layer, kv_head));
-    const auto* from_values = reinterpret_cast<const Element*>(values(layer, kv_head));
+    const auto* keys = reinterpret_cast<const Element*>(from.keys);
+    const auto* values = reinterpret_cast<const Element*>(from.values);
     for (int64_t d = 0; d < shape_.head_dim; ++d) {
-      key[d] = key_scale * static_cast<float>(from_keys[key_place<Layout>(shape_, cell, d)]);
-      value[d] = value_scale * static_cast<float>(from_values[value_place<Layout>(num_cells_, cell, d)]);
+      key[d] = key_scale * static_cast<float>(keys[key_place<Layout>(shape_, from.cell, d)]);
+      value[d] = value_scale * static_cast<float>(values[value_place<Layout>(from.cell, d)]);
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/dtype.h"
@@ -23,25 +24,46 @@ struct KvShape {
 
 class SparseCells;
 
-/// Layers x cells x kv heads x head_dim, twice, in panels. Cells start as zeros and keep what was last
-/// written. Different cells may be written by different threads at once; nobody may read meanwhile.
+/// The memory of kPageCells cells of all layers: per layer all kv heads' keys, then all values, then the
+/// scales of both where cells are codes. Begins as zeros.
+struct KvPage {
+  /// count  bytes that pages take, of which this one's are a part while it exists; may be null
+  KvPage(const KvShape& shape, std::shared_ptr<int64_t> count);
+  ~KvPage();
+  KvPage(const KvPage&) = delete;
+  KvPage& operator=(const KvPage&) = delete;
+
+  Buffer<std::byte> memory;
+
+ private:
+  std::shared_ptr<int64_t> count_;
+};
+
+/// Layers x cells x kv heads x head_dim, twice, in pages of panels. Cells start as zeros and keep what was
+/// last written. Different cells may be written by different threads at once; nobody may read meanwhile.
 class KvCache {
  public:
-  /// Bytes that `num_cells` cells take; cells are rounded up to whole tiles of 32.
+  static int64_t page_bytes(const KvShape& shape);
+  /// Bytes that `num_cells` cells take: whole pages.
   static int64_t bytes_for(const KvShape& shape, int64_t num_cells);
 
-  KvCache(const KvShape& shape, int64_t num_cells);
+  /// count  bytes that pages take, to which those of this cache are added; may be null
+  KvCache(const KvShape& shape, int64_t num_cells, std::shared_ptr<int64_t> count = nullptr);
+  /// With the first `shared` cells of `from`, as share_first_cells() gives them, and its sink.
+  KvCache(const KvCache& from, int64_t shared, int64_t num_cells);
   KvCache(KvCache&& other) noexcept;
   KvCache& operator=(KvCache&& other) noexcept;
   ~KvCache();
 
-  int64_t num_cells() const { return num_cells_; }
+  /// Those that were asked for and the sink, rounded up to whole pages.
+  int64_t num_cells() const { return static_cast<int64_t>(pages_.size()) * kPageCells; }
   /// The cell of the learned key and value, behind those that were asked for; -1: the shape has none.
   int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
 
   /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype, or to codes: scale * code with
-  /// |code| <= 127 and scale = largest |x| of the head / 127, NaN where x holds NaN or infinity
+  /// |code| <= 127 and scale = largest |x| of the head / 127, NaN where x holds NaN or infinity.
+  /// Not for a page that other caches have as well.
   void write(int64_t layer, int64_t cell, const float* key, const float* value);
 
   /// Widens what a cell holds for one kv head; key, value  [head_dim] f32.
@@ -50,8 +72,14 @@ class KvCache {
   /// Copies one kv head's key and value from a cell of a cache of the same shape.
   void copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell, int64_t to_cell);
 
-  /// Copies the first `count` cells of a cache of the same shape; a multiple of kCellTile.
-  void copy_first_cells(const KvCache& from, int64_t count);
+  /// Takes over the first `count` cells of a cache of the same shape. Whole pages are then those of both,
+  /// which neither may write to while the other has them; the cells of the page behind them are copied.
+  void share_first_cells(const KvCache& from, int64_t count);
+
+  const std::vector<std::shared_ptr<KvPage>>& pages() const { return pages_; }
+  bool shares_page_of(int64_t cell) const {
+    return pages_[static_cast<size_t>(cell / kPageCells)].use_count() > 1;
+  }
 
   KvLayerView layer(int64_t layer) const;
 
@@ -59,20 +87,18 @@ class KvCache {
   SparseCells& sparse();
 
  private:
-  std::byte* keys(int64_t layer, int64_t kv_head) const;
-  std::byte* values(int64_t layer, int64_t kv_head) const;
-  /// [num_cells_], of codes
-  float* key_scales(int64_t layer, int64_t kv_head) const;
-  float* value_scales(int64_t layer, int64_t kv_head) const;
+  struct Place;
+
+  void add_pages(int64_t count);
+  /// Where one kv head's key and value of a cell lie.
+  Place place(const KvLayerView& layer, int64_t cell, int64_t kv_head) const;
 
   KvShape shape_;
-  int64_t num_cells_;
   int32_t sink_cell_;
-  int64_t key_head_bytes_;
-  int64_t value_head_bytes_;
-  int64_t layer_bytes_;
+  std::shared_ptr<int64_t> count_;
+  std::vector<std::shared_ptr<KvPage>> pages_;
+  std::vector<std::byte*> page_starts_;  // of pages_
   std::unique_ptr<SparseCells> sparse_;
-  Buffer<std::byte> memory_;  // per layer: all kv heads' keys, then all values, then the scales of both
 };
 
 }  // namespace lacuna

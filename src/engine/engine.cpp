@@ -32,22 +32,23 @@ int64_t Engine::memory_for(const Decoder& decoder) const {
   return bytes + pools_[1]->bytes_for({decoder.num_guide_cells()});
 }
 
-bool Engine::make_sequences(Request& request) const {
+bool Engine::has_room(const Decoder& decoder, const KvPrefix& prefix) const {
+  const SequenceShape shape = shape_for(decoder);
+  const int64_t shared = pools_[0]->bytes_for(shape) - pools_[0]->bytes_for(shape, prefix.count);
+  const int64_t held = pools_[0]->bytes() + (pools_[1] == nullptr ? 0 : pools_[1]->bytes());
+  return memory_for(decoder) - shared <= most_memory_ - held;
+}
+
+void Engine::make_sequences(Request& request, const KvPrefix& prefix) const {
   const Decoder& decoder = *request.decoder;
   auto& own = request.sequences[0];
-  for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
+  own.push_back(pools_[0]->make_sequence(shape_for(decoder), prefix));
+  while (std::ssize(own) < decoder.num_sequences()) {
     own.push_back(pools_[0]->make_sequence(shape_for(decoder)));
   }
-  auto& of_guide = request.sequences[1];
   if (decoder.num_guide_cells() > 0) {
-    of_guide.push_back(pools_[1]->make_sequence({decoder.num_guide_cells()}));
+    request.sequences[1].push_back(pools_[1]->make_sequence({decoder.num_guide_cells()}));
   }
-  const auto made = [](const auto& sequences) {
-    return std::find(sequences.begin(), sequences.end(), nullptr) == sequences.end();
-  };
-  if (made(own) && made(of_guide)) return true;
-  free_sequences(request);
-  return false;
 }
 
 void Engine::free_sequences(Request& request) {
@@ -56,13 +57,18 @@ void Engine::free_sequences(Request& request) {
 
 int64_t Engine::memory_in_use() const {
   int64_t bytes = 0;
-  for (const size_t index : running_) bytes += requests_.at(index).memory;
+  for (size_t role = 0; role < 2; ++role) {
+    std::vector<const KvSequence*> sequences;
+    for (const size_t index : running_) {
+      for (const auto& sequence : requests_.at(index).sequences[role]) sequences.push_back(sequence.get());
+    }
+    if (!sequences.empty()) bytes += pools_[role]->bytes_of(sequences);
+  }
   return bytes;
 }
 
 void Engine::share_prefixes(int64_t most_bytes) {
-  shares_prefixes_ = true;
-  prefixes_.limit(most_bytes);
+  prefixes_.emplace(*pools_[0], most_bytes);
 }
 
 void Engine::remove(size_t request) {
@@ -72,10 +78,10 @@ void Engine::remove(size_t request) {
 
 void Engine::retire(Request& request) {
   const ExactPrefix prefix = request.decoder->exact_prefix();
-  if (shares_prefixes_ && prefix.block_length > 0 && !request.sequences[0].empty()) {
+  if (prefixes_ && prefix.block_length > 0 && !request.sequences[0].empty()) {
     const std::span<const TokenId> tokens = request.decoder->canvas();
-    prefixes_.keep(*pools_[0], prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
-                   *request.sequences[0].front());
+    prefixes_->keep(prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
+                    *request.sequences[0].front());
   }
   free_sequences(request);
 }
@@ -87,49 +93,64 @@ void Engine::admit() {
     Request& request = found->second;
     const Decoder& decoder = *request.decoder;
     if (decoder.done()) continue;
-    request.memory = memory_for(decoder);
-    const int64_t memory_left = most_memory_ - memory_in_use();
-    if (request.memory > memory_left) return;
-    prefixes_.shrink_to(memory_left - request.memory);
-    if (!make_sequences(request)) return;
+    FoundPrefix found_prefix = find_prefix(decoder, running_);
+    while (!has_room(decoder, found_prefix.kv)) {
+      if (!prefixes_ || !prefixes_->forget_oldest()) return;
+      found_prefix = find_prefix(decoder, running_);
+    }
+    request.seeks_prefix = found_prefix.is_read;
+    const KvPrefix prefix = found_prefix.is_read ? KvPrefix{} : found_prefix.kv;
+    make_sequences(request, prefix);
+    skip_prefix(request, prefix);
     for (const size_t index : running_) {
       const int64_t turn = requests_.at(index).turn;
       request.turn = index == running_.front() ? turn : std::min(request.turn, turn);
     }
-    request.seeks_prefix = shares_prefixes_ && decoder.exact_prefix().block_length > 0;
     request.clock.restart();
     request.observed_before = observing_seconds_;
     running_.push_back(next_);
   }
 }
 
-void Engine::take_prefixes() {
-  for (const size_t index : running_) {
-    Request& request = requests_.at(index);
-    if (!request.seeks_prefix) continue;
-    const ExactPrefix own = request.decoder->exact_prefix();
-    const std::span<const TokenId> tokens =
-        request.decoder->canvas().first(static_cast<size_t>(std::max(0, own.wanted)));
-    PrefixStore::Match best = prefixes_.find(own.block_length, tokens);
-    int32_t promised = best.count;
-    for (const size_t earlier : running_) {
-      if (earlier == index) break;
-      const Request& other = requests_.at(earlier);
-      const ExactPrefix theirs = other.decoder->exact_prefix();
-      if (theirs.block_length != own.block_length) continue;
-      const int32_t common = common_prefix(tokens, other.decoder->canvas());
-      const int32_t kept = whole_tiles(std::min(common, theirs.kept));
-      if (kept > best.count) best = {other.sequences[0].front().get(), kept};
-      promised = std::max(promised, whole_tiles(std::min(common, std::max(theirs.kept, theirs.promised))));
-    }
-    if (promised > best.count) continue;  // another request reads it just now
-    request.seeks_prefix = false;
-    const int32_t count = best.count / own.block_length * own.block_length;
-    if (count == 0) continue;
-    pools_[0]->take_prefix(*request.sequences[0].front(), *best.sequence, best.count);
-    request.decoder->skip_prefix(count);
-    request.statistics.shared_tokens = count;
+Engine::FoundPrefix Engine::find_prefix(const Decoder& decoder, std::span<const size_t> earlier) {
+  const ExactPrefix own = decoder.exact_prefix();
+  if (!prefixes_ || own.block_length == 0) return {};
+  const std::span<const TokenId> tokens =
+      decoder.canvas().first(static_cast<size_t>(std::max(0, own.wanted)));
+  KvPrefix best = prefixes_->find(own.block_length, tokens);
+  int64_t promised = best.count;
+  for (const size_t index : earlier) {
+    const Request& other = requests_.at(index);
+    const ExactPrefix theirs = other.decoder->exact_prefix();
+    if (theirs.block_length != own.block_length) continue;
+    const int32_t common = common_prefix(tokens, other.decoder->canvas());
+    const int32_t kept = whole_tiles(std::min(common, theirs.kept));
+    if (kept > best.count) best = {other.sequences[0].front().get(), kept};
+    promised =
+        std::max<int64_t>(promised, whole_tiles(std::min(common, std::max(theirs.kept, theirs.promised))));
   }
+  const bool is_read = promised > best.count;
+  best.count -= best.count % own.block_length;
+  return {best, is_read};
+}
+
+void Engine::take_prefixes() {
+  for (auto index = running_.begin(); index != running_.end(); ++index) {
+    Request& request = requests_.at(*index);
+    if (!request.seeks_prefix) continue;
+    const FoundPrefix found = find_prefix(*request.decoder, {running_.begin(), index});
+    if (found.is_read) continue;
+    request.seeks_prefix = false;
+    if (found.kv.count > 0) pools_[0]->take_prefix(*request.sequences[0].front(), found.kv);
+    skip_prefix(request, found.kv);
+  }
+}
+
+void Engine::skip_prefix(Request& request, const KvPrefix& prefix) {
+  if (prefix.count == 0) return;
+  const auto count = static_cast<int32_t>(prefix.count);
+  request.decoder->skip_prefix(count);
+  request.statistics.shared_tokens = count;
 }
 
 bool Engine::step(const StepObserver& observe) {

@@ -60,13 +60,13 @@ class Engine {
   /// Queues a request. Requests are numbered from 0.
   size_t add(std::unique_ptr<Decoder> decoder);
 
-  /// Bytes that the requests which run may hold together; a request that needs more waits, and one that
-  /// needs more than that alone never starts (see memory_for).
+  /// Bytes of K/V that all requests may hold together; a request that needs more waits, and one that needs
+  /// more than that alone never starts (see memory_for).
   void limit_memory(int64_t bytes) { most_memory_ = bytes; }
   /// What a request holds from its first pass to its last: K/V of its whole canvas, and outputs where they
   /// are remembered. Any thread may ask.
   int64_t memory_for(const Decoder& decoder) const;
-  /// What the requests that run hold.
+  /// What the requests that run hold. Pages that several share are counted once.
   int64_t memory_in_use() const;
 
   /// Rows of a pass that several requests share at most. Where they want more, each pass goes to those that
@@ -77,12 +77,13 @@ class Engine {
 
   /// Requests of methods whose K/V of a prefix depend on its tokens alone (block diffusion, ReFusion,
   /// autoregressive) read only what no other has read: each takes the K/V of the longest prefix, in whole
-  /// tiles of cells and whole blocks, that it shares with a running request or with one that ran, and one
-  /// whose prefix is being read waits for it. No bit of a result depends on it.
+  /// tiles of cells and whole blocks, that it has in common with a running request or with one that ran, and
+  /// one whose prefix is being read waits for it. They share its whole pages. No bit of a result depends on
+  /// it.
   ///   most_bytes  of K/V to keep of requests that ran, within limit_memory(); the longest unused go first
   void share_prefixes(int64_t most_bytes);
   /// Bytes of K/V that are kept of requests that ran.
-  int64_t prefix_bytes() const { return prefixes_.bytes(); }
+  int64_t prefix_bytes() const { return prefixes_ ? prefixes_->bytes() : 0; }
 
   /// Forgets a request, whether it waits, runs or is done, and frees its memory.
   void remove(size_t request);
@@ -117,18 +118,28 @@ class Engine {
     std::optional<BaselineRequest> baseline_request;  // what statistics.baseline was computed for
     double observed_before = 0;                       // observing_seconds_ at its start
     bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
-    int64_t memory = 0;         // bytes that it holds
     int64_t turn =
         0;  // rows computed in passes that others were left out of, from where they were at its start
   };
 
+  /// What a request may take over.
+  struct FoundPrefix {
+    KvPrefix kv;           ///< whole blocks
+    bool is_read = false;  ///< a request reads more of it just now
+  };
+
   void admit();
   SequenceShape shape_for(const Decoder& decoder) const;
-  /// Makes a request's sequences. False, and none, where a pool has no room.
-  bool make_sequences(Request& request) const;
+  /// Whether a request fits into what all that exists leaves.
+  bool has_room(const Decoder& decoder, const KvPrefix& prefix) const;
+  /// Makes a request's sequences, the first with the prefix.
+  void make_sequences(Request& request, const KvPrefix& prefix) const;
   static void free_sequences(Request& request);
-  /// Copies what requests that have just started share with others.
+  /// The longest prefix of a request that the store or one of `earlier` requests has.
+  FoundPrefix find_prefix(const Decoder& decoder, std::span<const size_t> earlier);
+  /// Gives requests that waited for a prefix what was read of it.
   void take_prefixes();
+  static void skip_prefix(Request& request, const KvPrefix& prefix);
   /// Frees a running request's memory, but for the prefix that is kept.
   void retire(Request& request);
   /// The requests that have a part in the role's next pass, in order of arrival.
@@ -144,8 +155,7 @@ class Engine {
   std::unique_ptr<KvPool> pools_[2];               // likewise
   size_t max_running_;
   bool remembers_outputs_ = false;
-  bool shares_prefixes_ = false;
-  PrefixStore prefixes_;
+  std::optional<PrefixStore> prefixes_;  // none: they are not shared
   int64_t most_memory_ = std::numeric_limits<int64_t>::max();
   int32_t most_rows_ = std::numeric_limits<int32_t>::max();
   std::map<size_t, Request> requests_;

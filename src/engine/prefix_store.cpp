@@ -12,18 +12,16 @@ int32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-void PrefixStore::limit(int64_t bytes) {
-  most_bytes_ = bytes;
-  shrink_to(bytes);
+int64_t PrefixStore::bytes() const {
+  std::vector<const KvSequence*> sequences;
+  for (const Entry& entry : entries_) sequences.push_back(entry.sequence.get());
+  return pool_.bytes_of(sequences);
 }
 
-void PrefixStore::shrink_to(int64_t bytes) {
-  while (bytes_ > bytes && !entries_.empty()) forget(std::prev(entries_.end()));
-}
-
-void PrefixStore::forget(std::list<Entry>::iterator entry) {
-  bytes_ -= entry->bytes;
-  entries_.erase(entry);
+bool PrefixStore::forget_oldest() {
+  if (entries_.empty()) return false;
+  entries_.pop_back();
+  return true;
 }
 
 std::list<PrefixStore::Entry>::iterator PrefixStore::longest(int32_t block_length,
@@ -41,29 +39,22 @@ std::list<PrefixStore::Entry>::iterator PrefixStore::longest(int32_t block_lengt
   return best;
 }
 
-void PrefixStore::keep(KvPool& pool, int32_t block_length, std::span<const TokenId> tokens,
-                       const KvSequence& from) {
+void PrefixStore::keep(int32_t block_length, std::span<const TokenId> tokens, const KvSequence& from) {
   const int32_t count = whole_tiles(static_cast<int64_t>(tokens.size()));
   tokens = tokens.first(static_cast<size_t>(count));
-  const int64_t bytes = pool.bytes_for({count});
-  if (count == 0 || bytes > most_bytes_) return;
-  const Match known = find(block_length, tokens);
-  if (known.count == count) return;  // and it was asked for just now
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const auto here = entry++;
-    const bool is_part = here->block_length == block_length &&
-                         common_prefix(here->tokens, tokens) == static_cast<int32_t>(here->tokens.size());
-    if (is_part) forget(here);
-  }
-  shrink_to(most_bytes_ - bytes);
-  std::unique_ptr<KvSequence> kept = pool.make_sequence({count});
+  if (count == 0 || pool_.bytes_for({count}) > most_bytes_) return;
+  if (find(block_length, tokens).count == count) return;  // and it was asked for just now
+  std::erase_if(entries_, [&](const Entry& entry) {
+    return entry.block_length == block_length &&
+           common_prefix(entry.tokens, tokens) == static_cast<int32_t>(entry.tokens.size());
+  });
+  std::unique_ptr<KvSequence> kept = pool_.make_sequence({count}, {&from, count});
   if (kept == nullptr) return;
-  pool.take_prefix(*kept, from, count);
-  entries_.push_front({block_length, {tokens.begin(), tokens.end()}, std::move(kept), bytes});
-  bytes_ += bytes;
+  entries_.push_front({block_length, {tokens.begin(), tokens.end()}, std::move(kept)});
+  while (bytes() > most_bytes_) forget_oldest();
 }
 
-PrefixStore::Match PrefixStore::find(int32_t block_length, std::span<const TokenId> tokens) {
+KvPrefix PrefixStore::find(int32_t block_length, std::span<const TokenId> tokens) {
   const auto found = longest(block_length, tokens);
   if (found == entries_.end()) return {};
   entries_.splice(entries_.begin(), entries_, found);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/cell_panels.h"
 
 namespace lacuna {
 namespace {
@@ -13,75 +14,6 @@ constexpr int32_t kHidden = std::numeric_limits<int32_t>::max();
 
 // Two blocks of AMX tiles, four tiles of AVX-512, and no more than the second-level cache holds scores of.
 constexpr int64_t kStackedRows = 64;
-
-// Cells whose codes are widened at a time: in bf16 with a head_dim of 128 they fill 64 KiB, which stay in the
-// second-level cache until they are multiplied.
-constexpr int64_t kWidenedCells = 256;
-
-/// Calls use(first cell, count, column) for stretches of at most `most` visible cells, in order.
-template <typename Use>
-void for_each_stretch(std::span<const IndexRange> tile_runs, int64_t most, Use&& use) {
-  int64_t column = 0;
-  for (const IndexRange& run : tile_runs) {
-    const int64_t end = run.end * kCellTile;
-    for (int64_t cell = run.begin * kCellTile; cell < end;) {
-      const int64_t count = std::min(most, end - cell);
-      use(cell, count, column);
-      cell += count;
-      column += count;
-    }
-  }
-}
-
-/// One kv head's panels of some cells, in the dtype that is multiplied.
-class CellPanels {
- public:
-  /// space  for kWidenedCells, where the cells are codes
-  CellPanels(const KernelTable& kernels, const KvLayerView& kv, int64_t kv_head, std::byte* space)
-      : kernels_(kernels), kv_(kv), kv_head_(kv_head), space_(space) {}
-
-  void point_to_keys(PanelProduct& product, int64_t cell, int64_t count) const {
-    const PanelView keys = kv_.key_panels(kv_head_);
-    product.panel_stride = keys.panel_stride;
-    product.num_panels = count / kPanelWidth;
-    product.panels = keys.panel(cell / kPanelWidth);
-    if (!kv_.holds_codes()) return;
-    widen(kv_.keys + kv_head_ * kv_.key_head_bytes + cell * keys.panel_stride / kPanelWidth,
-          product.num_panels * keys.panel_stride, 0);
-    product.panels = space_;
-  }
-
-  void point_to_values(PanelProduct& product, int64_t cell, int64_t count) const {
-    const PanelView values = kv_.value_panels(kv_head_);
-    product.panel_stride = values.panel_stride;
-    product.num_panels = num_panels(kv_.head_dim);
-    product.panels = static_cast<const std::byte*>(values.data) + cell * kPanelWidth * element_bytes();
-    if (!kv_.holds_codes()) return;
-    const std::byte* codes = kv_.values + kv_head_ * kv_.value_head_bytes + cell * kPanelWidth;
-    for (int64_t panel = 0; panel < product.num_panels; ++panel) {
-      widen(codes + panel * values.panel_stride, count * kPanelWidth, panel * count * kPanelWidth);
-    }
-    product.panels = space_;
-    product.panel_stride = count * kPanelWidth;
-  }
-
- private:
-  int64_t element_bytes() const { return static_cast<int64_t>(size_of(kv_.dtype)); }
-
-  void widen(const std::byte* from, int64_t count, int64_t to) const {
-    const auto* codes = reinterpret_cast<const int8_t*>(from);
-    if (kv_.dtype == DType::kBF16) {
-      kernels_.widen_codes_bf16(codes, count, reinterpret_cast<bf16*>(space_) + to);
-    } else {
-      kernels_.widen_codes_f32(codes, count, reinterpret_cast<float*>(space_) + to);
-    }
-  }
-
-  const KernelTable& kernels_;
-  const KvLayerView& kv_;
-  int64_t kv_head_;
-  std::byte* space_;
-};
 
 }  // namespace
 
@@ -158,20 +90,6 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
   }
 }
 
-void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
-                    Matrix<float> out, const AttentionProbe& probe) {
-  expects(kv.size() == visible_.size(), "Attention::run: one K/V view per prepared group");
-  if (std::any_of(kv.begin(), kv.end(), [](const KvLayerView& view) { return view.holds_codes(); })) {
-    reserve_for_codes(context);
-  }
-  context.threads.parallel_for(static_cast<int64_t>(tasks_.size()), [&](int64_t index, int thread) {
-    const Task& task = tasks_[static_cast<size_t>(index)];
-    run_task(context.kernels, task, kv[static_cast<size_t>(task.group)], q, out, probe,
-             scratch_[static_cast<size_t>(thread)]);
-  });
-  add_up_mass(context);
-}
-
 void Attention::reserve_for_codes(const KernelContext& context) {
   int64_t most_cells = 0;
   for (const VisibleCells& visible : visible_) most_cells = std::max(most_cells, visible.num_cells());
@@ -179,7 +97,7 @@ void Attention::reserve_for_codes(const KernelContext& context) {
       std::max(padded_depth(dtype_, shape_.head_dim), round_up(shape_.head_dim, kPanelWidth));
   for (int thread = 0; thread < context.threads.size(); ++thread) {
     Scratch& scratch = scratch_[static_cast<size_t>(thread)];
-    scratch.widened.reserve(kWidenedCells * widest * static_cast<int64_t>(size_of(dtype_)));
+    scratch.widened.reserve(kPageCells * widest * static_cast<int64_t>(size_of(dtype_)));
     scratch.key_scales.reserve(most_cells);
     scratch.value_scales.reserve(most_cells);
   }
@@ -220,100 +138,160 @@ std::span<const float> Attention::mass(size_t group, int64_t kv_head) const {
   return {mass_.data() + task->mass, static_cast<size_t>(visible_[group].num_cells())};
 }
 
-void Attention::run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv,
-                         ConstMatrix<float> q, Matrix<float> out, const AttentionProbe& probe,
-                         Scratch& scratch) {
-  const bool is_bf16 = dtype_ == DType::kBF16;
-  const VisibleCells& visible = visible_[static_cast<size_t>(task.group)];
-  const int64_t heads = shape_.num_heads / shape_.num_kv_heads;
-  const int64_t head_dim = shape_.head_dim;
-  const int64_t stacked = task.rows.size() * heads;
-  const int64_t cells = visible.num_cells();
-  const int64_t score_stride = output_stride(cells);
-  const int64_t query_stride = padded_depth(dtype_, head_dim);
-  const int64_t out_stride = round_up(head_dim, kPanelWidth);
-  const int64_t element_bytes = is_bf16 ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)};
-  const auto panel_product = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
-  // Stacked row s is query head s % heads of row s / heads.
-  const auto head_offset = [&](int64_t s) { return (task.kv_head * heads + s % heads) * head_dim; };
+/// One task's run over one layer: packs its queries, multiplies them with the keys, turns scores into softmax
+/// numerators and multiplies these with the values. A stacked row s is query head s % heads of row s / heads.
+class Attention::TaskRun {
+ public:
+  TaskRun(Attention& attention, const KernelTable& kernels, const Task& task, const KvLayerView& kv,
+          Scratch& scratch)
+      : attention_(attention),
+        shape_(attention.shape_),
+        kernels_(kernels),
+        task_(task),
+        kv_(kv),
+        visible_(attention.visible_[static_cast<size_t>(task.group)]),
+        scratch_(scratch),
+        is_bf16_(attention.dtype_ == DType::kBF16),
+        heads_(shape_.num_heads / shape_.num_kv_heads),
+        stacked_(task.rows.size() * heads_),
+        num_cells_(visible_.num_cells()),
+        score_stride_(output_stride(num_cells_)),
+        query_stride_(padded_depth(attention.dtype_, shape_.head_dim)),
+        element_bytes_(is_bf16_ ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)}) {}
 
-  for (int64_t s = 0; s < stacked; ++s) {
-    const float* query = q.row(task.rows.begin + s / heads) + head_offset(s);
-    std::byte* packed = scratch.queries.data() + s * query_stride * element_bytes;
-    if (is_bf16) {
-      kernels.pack_row_bf16(query, head_dim, query_stride, packed);
-    } else {
-      std::memcpy(packed, query, static_cast<size_t>(head_dim) * sizeof(float));
+  void pack_queries(ConstMatrix<float> q) {
+    for (int64_t s = 0; s < stacked_; ++s) {
+      const float* query = query_of(q, s);
+      std::byte* packed = scratch_.queries.data() + s * query_stride_ * element_bytes_;
+      if (is_bf16_) {
+        kernels_.pack_row_bf16(query, shape_.head_dim, query_stride_, packed);
+      } else {
+        std::memcpy(packed, query, static_cast<size_t>(shape_.head_dim) * sizeof(float));
+      }
     }
   }
 
-  const CellPanels panels(kernels, kv, task.kv_head, scratch.widened.data());
-  const int64_t stretch = kv.holds_codes() ? kWidenedCells : std::numeric_limits<int64_t>::max();
-  PanelProduct product;
-  product.a = scratch.queries.data();
-  product.a_strides = RowStrides::in_rows(query_stride);
-  product.num_rows = stacked;
-  product.depth = query_stride;
-  product.out_stride = score_stride;
-  for_each_stretch(visible.tile_runs(), stretch, [&](int64_t cell, int64_t count, int64_t column) {
-    panels.point_to_keys(product, cell, count);
-    product.out = scratch.scores.data() + column;
-    panel_product(product);
-    if (!kv.holds_codes()) return;
-    const int64_t scale = task.kv_head * kv.capacity + cell;
-    std::copy_n(kv.key_scales + scale, count, scratch.key_scales.data() + column);
-    std::copy_n(kv.value_scales + scale, count, scratch.value_scales.data() + column);
+  void compute_scores() {
+    const CellPanels panels(kernels_, kv_, task_.kv_head, scratch_.widened.data());
+    PanelProduct product;
+    product.a = scratch_.queries.data();
+    product.a_strides = RowStrides::in_rows(query_stride_);
+    product.num_rows = stacked_;
+    product.depth = query_stride_;
+    product.out_stride = score_stride_;
+    for_each_stretch(visible_.tile_runs(), [&](const Stretch& stretch) {
+      panels.point_to_keys(product, stretch);
+      product.out = scratch_.scores.data() + stretch.column;
+      multiply(product);
+      if (!kv_.holds_codes()) return;
+      std::copy_n(kv_.key_scales_of(stretch.page, task_.kv_head) + stretch.first, stretch.count,
+                  scratch_.key_scales.data() + stretch.column);
+      std::copy_n(kv_.value_scales_of(stretch.page, task_.kv_head) + stretch.first, stretch.count,
+                  scratch_.value_scales.data() + stretch.column);
+    });
+  }
+
+  /// Leaves softmax numerators, times the scales of values in codes, in place of the scores; their sums
+  /// without those scales in `sums`.
+  void softmax(ConstMatrix<float> q, const AttentionProbe& probe) {
+    float* mass = task_.mass < 0 ? nullptr : attention_.mass_.data() + task_.mass;
+    if (mass != nullptr) std::fill_n(mass, num_cells_, 0.0F);
+    const int32_t first_row =
+        task_.rows.begin - attention_.group_rows_[static_cast<size_t>(task_.group)].begin;
+    for (int64_t s = 0; s < stacked_; ++s) {
+      float* scores = scratch_.scores.data() + s * score_stride_;
+      float scale = shape_.scale;
+      if (kv_.holds_codes()) kernels_.multiply(scores, scratch_.key_scales.data(), num_cells_);
+      if (shape_.soft_cap > 0) {
+        kernels_.soft_cap(scores, num_cells_, scale, shape_.soft_cap);
+        scale = 1;
+      }
+      const auto row = static_cast<int32_t>(first_row + s / heads_);
+      const float sum = kernels_.softmax_numerators(scores, visible_.first_row(), num_cells_, row, scale);
+      scratch_.sums.data()[s] = sum;
+      if (mass != nullptr) kernels_.add_scaled(mass, scores, 1 / sum, num_cells_);
+      if (probe) {
+        probe({static_cast<size_t>(task_.group),
+               static_cast<int32_t>(row_of(s)),
+               static_cast<int32_t>(task_.kv_head * heads_ + s % heads_),
+               {query_of(q, s), static_cast<size_t>(shape_.head_dim)},
+               visible_.tile_runs(),
+               {scores, static_cast<size_t>(num_cells_)},
+               sum});
+      }
+      if (kv_.holds_codes()) kernels_.multiply(scores, scratch_.value_scales.data(), num_cells_);
+      if (is_bf16_) {
+        kernels_.pack_row_bf16(scores, num_cells_, num_cells_,
+                               scratch_.probabilities.data() + s * score_stride_ * element_bytes_);
+      }
+    }
+  }
+
+  void weigh_values(Matrix<float> out) {
+    const CellPanels panels(kernels_, kv_, task_.kv_head, scratch_.widened.data());
+    const auto* weights =
+        is_bf16_ ? scratch_.probabilities.data() : reinterpret_cast<const std::byte*>(scratch_.scores.data());
+    const int64_t out_stride = round_up(shape_.head_dim, kPanelWidth);
+    PanelProduct product;
+    product.a_strides = RowStrides::in_rows(score_stride_);
+    product.num_rows = stacked_;
+    product.out = scratch_.out.data();
+    product.out_stride = out_stride;
+    for_each_stretch(visible_.tile_runs(), [&](const Stretch& stretch) {
+      panels.point_to_values(product, stretch);
+      product.a = weights + stretch.column * element_bytes_;
+      product.depth = stretch.count;
+      multiply(product);
+      product.accumulate = true;
+    });
+    for (int64_t s = 0; s < stacked_; ++s) {
+      const float* row = scratch_.out.data() + s * out_stride;
+      float* target = out.row(row_of(s)) + head_offset(s);
+      const float inverse = 1.0F / scratch_.sums.data()[s];
+      for (int64_t d = 0; d < shape_.head_dim; ++d) target[d] = row[d] * inverse;
+    }
+  }
+
+ private:
+  int64_t row_of(int64_t s) const { return task_.rows.begin + s / heads_; }
+  int64_t head_offset(int64_t s) const { return (task_.kv_head * heads_ + s % heads_) * shape_.head_dim; }
+  const float* query_of(ConstMatrix<float> q, int64_t s) const { return q.row(row_of(s)) + head_offset(s); }
+  void multiply(const PanelProduct& product) const {
+    is_bf16_ ? kernels_.panel_product_bf16(product) : kernels_.panel_product_f32(product);
+  }
+
+  Attention& attention_;
+  const AttentionShape& shape_;
+  const KernelTable& kernels_;
+  const Task& task_;
+  const KvLayerView& kv_;
+  const VisibleCells& visible_;
+  Scratch& scratch_;
+  bool is_bf16_;
+  int64_t heads_;  // query heads of the kv head
+  int64_t stacked_;
+  int64_t num_cells_;
+  int64_t score_stride_;  // elements, as the next
+  int64_t query_stride_;
+  int64_t element_bytes_;
+};
+
+void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
+                    Matrix<float> out, const AttentionProbe& probe) {
+  expects(kv.size() == visible_.size(), "Attention::run: one K/V view per prepared group");
+  if (std::any_of(kv.begin(), kv.end(), [](const KvLayerView& view) { return view.holds_codes(); })) {
+    reserve_for_codes(context);
+  }
+  context.threads.parallel_for(static_cast<int64_t>(tasks_.size()), [&](int64_t index, int thread) {
+    const Task& task = tasks_[static_cast<size_t>(index)];
+    TaskRun run(*this, context.kernels, task, kv[static_cast<size_t>(task.group)],
+                scratch_[static_cast<size_t>(thread)]);
+    run.pack_queries(q);
+    run.compute_scores();
+    run.softmax(q, probe);
+    run.weigh_values(out);
   });
-
-  float* mass = task.mass < 0 ? nullptr : mass_.data() + task.mass;
-  if (mass != nullptr) std::fill_n(mass, cells, 0.0F);
-  const int32_t first_task_row = task.rows.begin - group_rows_[static_cast<size_t>(task.group)].begin;
-  for (int64_t s = 0; s < stacked; ++s) {
-    float* scores = scratch.scores.data() + s * score_stride;
-    const auto row = static_cast<int32_t>(first_task_row + s / heads);
-    float scale = shape_.scale;
-    if (kv.holds_codes()) kernels.multiply(scores, scratch.key_scales.data(), cells);
-    if (shape_.soft_cap > 0) {
-      kernels.soft_cap(scores, cells, scale, shape_.soft_cap);
-      scale = 1;
-    }
-    scratch.sums.data()[s] = kernels.softmax_numerators(scores, visible.first_row(), cells, row, scale);
-    if (mass != nullptr) kernels.add_scaled(mass, scores, 1 / scratch.sums.data()[s], cells);
-    if (probe) {
-      probe({static_cast<size_t>(task.group),
-             static_cast<int32_t>(task.rows.begin + s / heads),
-             static_cast<int32_t>(task.kv_head * heads + s % heads),
-             {q.row(task.rows.begin + s / heads) + head_offset(s), static_cast<size_t>(head_dim)},
-             visible.tile_runs(),
-             {scores, static_cast<size_t>(cells)},
-             scratch.sums.data()[s]});
-    }
-    if (kv.holds_codes()) kernels.multiply(scores, scratch.value_scales.data(), cells);
-    if (is_bf16)
-      kernels.pack_row_bf16(scores, cells, cells,
-                            scratch.probabilities.data() + s * score_stride * element_bytes);
-  }
-
-  const auto* probabilities =
-      is_bf16 ? scratch.probabilities.data() : reinterpret_cast<const std::byte*>(scratch.scores.data());
-  product.a_strides = RowStrides::in_rows(score_stride);
-  product.out = scratch.out.data();
-  product.out_stride = out_stride;
-  product.accumulate = false;
-  for_each_stretch(visible.tile_runs(), stretch, [&](int64_t cell, int64_t count, int64_t column) {
-    panels.point_to_values(product, cell, count);
-    product.a = probabilities + column * element_bytes;
-    product.depth = count;
-    panel_product(product);
-    product.accumulate = true;
-  });
-
-  for (int64_t s = 0; s < stacked; ++s) {
-    const float* row = scratch.out.data() + s * out_stride;
-    float* target = out.row(task.rows.begin + s / heads) + head_offset(s);
-    const float inverse = 1.0F / scratch.sums.data()[s];
-    for (int64_t d = 0; d < head_dim; ++d) target[d] = row[d] * inverse;
-  }
+  add_up_mass(context);
 }
 
 }  // namespace lacuna

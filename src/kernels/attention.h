@@ -21,6 +21,10 @@ namespace lacuna {
 
 inline constexpr int64_t kCellTile = 32;
 
+/// Keys and values lie in pages of this many cells, so that sequences can share those that they have in
+/// common.
+inline constexpr int64_t kPageCells = 64;
+
 struct IndexRange {
   int32_t begin = 0;
   int32_t end = 0;  ///< one past the last
@@ -47,30 +51,38 @@ class VisibleCells {
   std::vector<int32_t> first_row_by_cell_;
 };
 
-/// One layer's keys and values of one sequence: for each kv head, keys as a matrix of cells by head_dim and
-/// values as one of head_dim by cells.
+/// One layer's keys and values of one sequence, page by page: for each kv head, keys as a matrix of cells by
+/// head_dim and values as one of head_dim by cells.
 ///
 /// Cells may be 8-bit quantized values, each head's key and value of a cell with a scale: an int8_t stands
 /// where panels of `dtype` would have an element. Products read the codes as exact numbers of that dtype; a
 /// key's scale multiplies its scores, a value's its softmax weights.
 struct KvLayerView {
-  const std::byte* keys = nullptr;
-  const std::byte* values = nullptr;
+  const std::byte* const* pages = nullptr;  ///< where each page begins
   DType dtype = DType::kF32;
   int64_t head_dim = 0;
-  int64_t capacity = 0;        ///< cells, a multiple of kCellTile
-  int64_t key_head_bytes = 0;  ///< from one kv head's keys to the next
+  // Places in a page, in bytes from its beginning; those of one kv head follow those of another.
+  int64_t keys = 0;
+  int64_t key_head_bytes = 0;
+  int64_t values = 0;
   int64_t value_head_bytes = 0;
-  const float* key_scales = nullptr;  ///< [kv heads, capacity] of codes, else null; values' likewise
-  const float* value_scales = nullptr;
+  int64_t key_scales = -1;  ///< f32 [kv heads, kPageCells] of codes, else -1; values' likewise
+  int64_t value_scales = -1;
 
-  bool holds_codes() const { return key_scales != nullptr; }
-  PanelView key_panels(int64_t kv_head) const {
-    return {keys + kv_head * key_head_bytes, dtype, capacity, head_dim,
+  bool holds_codes() const { return key_scales >= 0; }
+  PanelView key_panels(int64_t page, int64_t kv_head) const {
+    return {pages[page] + keys + kv_head * key_head_bytes, dtype, kPageCells, head_dim,
             padded_depth(dtype, head_dim) * kPanelWidth};
   }
-  PanelView value_panels(int64_t kv_head) const {
-    return {values + kv_head * value_head_bytes, dtype, head_dim, capacity, capacity * kPanelWidth};
+  PanelView value_panels(int64_t page, int64_t kv_head) const {
+    return {pages[page] + values + kv_head * value_head_bytes, dtype, head_dim, kPageCells,
+            kPageCells * kPanelWidth};
+  }
+  const float* key_scales_of(int64_t page, int64_t kv_head) const {
+    return reinterpret_cast<const float*>(pages[page] + key_scales) + kv_head * kPageCells;
+  }
+  const float* value_scales_of(int64_t page, int64_t kv_head) const {
+    return reinterpret_cast<const float*>(pages[page] + value_scales) + kv_head * kPageCells;
   }
 };
 
@@ -138,16 +150,15 @@ class Attention {
     Buffer<float> value_scales;       // [cells]
   };
 
+  class TaskRun;
+
   void reserve_for_codes(const KernelContext& context);
-  void run_task(const KernelTable& kernels, const Task& task, const KvLayerView& kv, ConstMatrix<float> q,
-                Matrix<float> out, const AttentionProbe& probe, Scratch& scratch);
+  void add_up_mass(const KernelContext& context);
 
   AttentionShape shape_;
   DType dtype_ = DType::kF32;
   std::vector<IndexRange> group_rows_;
   std::vector<VisibleCells> visible_;
-  void add_up_mass(const KernelContext& context);
-
   std::vector<Task> tasks_;
   Buffer<float> mass_;  // [tasks that want it, cells]; the first task of a kv head gets the sum of all
   std::vector<Scratch> scratch_;  // one per thread

@@ -76,8 +76,8 @@ ModelBytes Model::bytes_of_passes() const {
           static_cast<double>(KvCache::bytes_for(kv_shape(), kCells)) / kCells};
 }
 
-KvCache Model::make_cache(int64_t num_cells) const {
-  KvCache cache(kv_shape(), num_cells);
+KvCache Model::make_cache(int64_t num_cells, std::shared_ptr<int64_t> count) const {
+  KvCache cache(kv_shape(), num_cells, std::move(count));
   for (int64_t layer = 0; config_.kv_sink && layer < config_.num_layers; ++layer) {
     const LayerParameters& parameters = parameters_.layers[static_cast<size_t>(layer)];
     cache.write(layer, cache.sink_cell(), parameters.k_sink.data(), parameters.v_sink.data());

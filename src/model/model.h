@@ -94,7 +94,8 @@ class Model {
             config_.kv_sink,    kv_in_codes_};
   }
   /// An empty store for one sequence; its sink cell, if the model has one, is filled.
-  KvCache make_cache(int64_t num_cells) const;
+  ///   count  as KvCache wants it
+  KvCache make_cache(int64_t num_cells, std::shared_ptr<int64_t> count = nullptr) const;
 
   /// Computes the plan's rows, writes their K/V to their cells, and samples a token for each of plan.logits.
   ///   caches  one per sequence that the plan names, each with room for its cells

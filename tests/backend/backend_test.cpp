@@ -3,12 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <memory>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/fake_device.h"
 #include "base/error.h"
+#include "base/rng.h"
 #include "model/tiny_models.h"
 
 namespace lacuna {
@@ -129,7 +133,7 @@ TEST_F(Backend, TakesAPrefixOverWithAllItsBits) {
   const std::unique_ptr<KvSequence> from = sequence(*pool);
   const std::unique_ptr<KvSequence> to = sequence(*pool);
   samples_of(*cpu_, *from, plan(1));
-  pool->take_prefix(*to, *from, kCellTile);
+  pool->take_prefix(*to, {from.get(), kCellTile});
   const auto content = [&](const KvSequence& sequence, IndexRange cells) {
     std::vector<float> keys(static_cast<size_t>(cells.size() * config_.head_dim)), values(keys.size());
     sequence.read_cells(1, 0, cells, {keys.data(), cells.size(), config_.head_dim},
@@ -139,6 +143,66 @@ TEST_F(Backend, TakesAPrefixOverWithAllItsBits) {
   };
   EXPECT_EQ(content(*to, {0, 32}), content(*from, {0, 32}));
   EXPECT_NE(content(*to, {32, 40}), content(*from, {32, 40}));
+}
+
+TEST_F(Backend, CountsPagesThatSequencesShareOnce) {
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool();
+  const int64_t page = pool->bytes_for({1});
+  ASSERT_EQ(pool->bytes_for({10 * kPageCells}), 10 * page);
+  EXPECT_EQ(pool->bytes_for({10 * kPageCells}, 3 * kPageCells + 5), 7 * page);
+  const std::unique_ptr<KvSequence> first = pool->make_sequence({10 * kPageCells});
+  std::vector<std::unique_ptr<KvSequence>> others;
+  for (int i = 0; i < 3; ++i) {
+    others.push_back(pool->make_sequence({11 * kPageCells}, {first.get(), 9 * kPageCells + 20}));
+  }
+  EXPECT_EQ(pool->bytes(), (10 + 3 * 2) * page);
+  const KvSequence* two[] = {first.get(), others[1].get()};
+  EXPECT_EQ(pool->bytes_of(two), 12 * page);
+  others.pop_back();
+  EXPECT_EQ(pool->bytes(), (10 + 2 * 2) * page);
+}
+
+TEST_F(Backend, KeepsASharedPrefixFromWrites) {
+  const std::unique_ptr<KvPool> pool = cpu_->make_pool();
+  const std::unique_ptr<KvSequence> from = pool->make_sequence({2 * kPageCells});
+  std::unique_ptr<KvSequence> to = pool->make_sequence({2 * kPageCells}, {from.get(), kPageCells});
+  EXPECT_THROW(samples_of(*cpu_, *from, plan(1)), std::logic_error);
+  to.reset();
+  EXPECT_NO_THROW(samples_of(*cpu_, *from, plan(1)));
+}
+
+TEST_F(Backend, MakesEverySequenceForWhichThereAreBytesWhateverWasFreedBefore) {
+  const RngStream random(7);
+  uint64_t drawn = 0;
+  const auto below = [&](int64_t limit) {
+    return static_cast<int64_t>(random.uniform(drawn++) * static_cast<double>(limit));
+  };
+  const std::unique_ptr<KvPool> limited = cpu_->make_pool(40 * cpu_->make_pool()->bytes_for({1}));
+  std::vector<std::unique_ptr<KvSequence>> sequences;
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    if (!sequences.empty() && below(2) == 0) {
+      sequences.erase(sequences.begin() + below(std::ssize(sequences)));
+      continue;
+    }
+    const SequenceShape shape{1 + below(12 * kPageCells)};
+    KvPrefix prefix;
+    if (!sequences.empty()) {
+      prefix.sequence = sequences[static_cast<size_t>(below(std::ssize(sequences)))].get();
+      prefix.count = below(1 + std::min(shape.num_cells, prefix.sequence->shape().num_cells));
+    }
+    const bool fits = limited->bytes_for(shape, prefix.count) <= limited->limit() - limited->bytes();
+    std::unique_ptr<KvSequence> made = limited->make_sequence(shape, prefix);
+    ASSERT_EQ(made != nullptr, fits);
+    refused += fits ? 0 : 1;
+    if (made != nullptr) sequences.push_back(std::move(made));
+    std::vector<const KvSequence*> all;
+    for (const auto& sequence : sequences) all.push_back(sequence.get());
+    ASSERT_EQ(limited->bytes(), limited->bytes_of(all));
+  }
+  EXPECT_GT(refused, 50);
+  sequences.clear();
+  EXPECT_EQ(limited->bytes(), 0);
 }
 
 TEST_F(Backend, ShowsTheAttentionOfEveryLayer) {

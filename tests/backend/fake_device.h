@@ -102,19 +102,32 @@ class FakeDevice final : public BackendModel {
    public:
     Pool(std::unique_ptr<KvPool> inner, const FakeDevice& device)
         : inner_(std::move(inner)), device_(device) {}
-    int64_t bytes_for(const SequenceShape& shape) const override { return inner_->bytes_for(shape); }
+    int64_t bytes_for(const SequenceShape& shape, int64_t shared) const override {
+      return inner_->bytes_for(shape, shared);
+    }
     int64_t limit() const override { return inner_->limit(); }
     int64_t bytes() const override { return inner_->bytes(); }
-    std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) override {
-      std::unique_ptr<KvSequence> made = inner_->make_sequence(shape);
+    int64_t bytes_of(std::span<const KvSequence* const> sequences) const override {
+      std::vector<const KvSequence*> inner;
+      for (const KvSequence* sequence : sequences) inner.push_back(&device_.inner_of(*sequence));
+      return inner_->bytes_of(inner);
+    }
+    using KvPool::make_sequence;
+    std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape, const KvPrefix& prefix) override {
+      std::unique_ptr<KvSequence> made = inner_->make_sequence(shape, inner(prefix));
       if (made == nullptr) return nullptr;
       return std::make_unique<Sequence>(std::move(made), device_);
     }
-    void take_prefix(KvSequence& to, const KvSequence& from, int64_t count) override {
-      inner_->take_prefix(device_.inner_of(to), device_.inner_of(from), count);
+    void take_prefix(KvSequence& to, const KvPrefix& prefix) override {
+      inner_->take_prefix(device_.inner_of(to), inner(prefix));
     }
 
    private:
+    KvPrefix inner(const KvPrefix& prefix) const {
+      if (prefix.count == 0) return {};
+      return {&device_.inner_of(*prefix.sequence), prefix.count};
+    }
+
     std::unique_ptr<KvPool> inner_;
     const FakeDevice& device_;
   };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -87,7 +89,6 @@ TEST_P(KvCaches, LayCellsOutInThePanelsThatKernelsRead) {
   const KvLayerView view = cache.layer(1);
   EXPECT_EQ(view.dtype, GetParam().dtype);
   EXPECT_EQ(view.head_dim, GetParam().head_dim);
-  EXPECT_EQ(view.capacity, 96);
   const auto element = [&](const PanelView& panels, int64_t n, int64_t k) {
     const void* panel = panels.panel(n / kPanelWidth);
     const int64_t lane = n % kPanelWidth;
@@ -96,37 +97,64 @@ TEST_P(KvCaches, LayCellsOutInThePanelsThatKernelsRead) {
                : static_cast<const float*>(panel)[panel_offset<float>(lane, k)];
   };
   for (int64_t head = 0; head < GetParam().num_kv_heads; ++head) {
-    const PanelView keys = view.key_panels(head);
-    const PanelView values = view.value_panels(head);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(keys.data) % 64, 0U);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(values.data) % 64, 0U);
-    for (int64_t cell = 0; cell < 70; ++cell) {
+    for (int64_t cell = 0; cell < cache.num_cells(); ++cell) {
+      const PanelView keys = view.key_panels(cell / kPageCells, head);
+      const PanelView values = view.value_panels(cell / kPageCells, head);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(keys.data) % 64, 0U);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(values.data) % 64, 0U);
+      const int64_t place = cell % kPageCells;
+      if (cell >= 70) {
+        ASSERT_EQ(element(values, 0, place), 0.0F) << "cells never written";
+        continue;
+      }
       for (int64_t d = 0; d < GetParam().head_dim; ++d) {
-        ASSERT_EQ(element(keys, cell, d), rounded(GetParam().dtype, content(1, cell, head, d, false)));
-        ASSERT_EQ(element(values, d, cell), rounded(GetParam().dtype, content(1, cell, head, d, true)));
+        ASSERT_EQ(element(keys, place, d), rounded(GetParam().dtype, content(1, cell, head, d, false)));
+        ASSERT_EQ(element(values, d, place), rounded(GetParam().dtype, content(1, cell, head, d, true)));
       }
       for (int64_t d = GetParam().head_dim; d < padded_depth(GetParam().dtype, GetParam().head_dim); ++d) {
-        ASSERT_EQ(element(keys, cell, d), 0.0F) << "padding of keys";
+        ASSERT_EQ(element(keys, place, d), 0.0F) << "padding of keys";
       }
     }
-    for (int64_t cell = 70; cell < 96; ++cell)
-      ASSERT_EQ(element(values, 0, cell), 0.0F) << "cells never written";
   }
 }
 
-TEST_P(KvCaches, CopyTheirFirstCellsFromACacheOfAnotherSize) {
-  KvCache from(GetParam(), 70);
-  KvCache to(GetParam(), 130);
+TEST_P(KvCaches, ShareTheWholePagesOfTheirFirstCellsAndCopyTheRest) {
+  const auto count = std::make_shared<int64_t>(0);
+  KvCache from(GetParam(), 170, count);
+  KvCache to(GetParam(), 300, count);
   for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
-    for (int64_t cell = 0; cell < 70; ++cell) write(from, layer, cell);
-    write(to, layer, 100);
+    for (int64_t cell = 0; cell < 170; ++cell) write(from, layer, cell);
+    write(to, layer, 250);
   }
-  to.copy_first_cells(from, 64);
+  const int64_t page = KvCache::page_bytes(GetParam());
+  EXPECT_EQ(*count, (3 + 5) * page);
+  to.share_first_cells(from, 141);
+  EXPECT_EQ(*count, (3 + 5 - 2) * page);
+  EXPECT_TRUE(to.shares_page_of(127));
+  EXPECT_FALSE(to.shares_page_of(128));
   for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
-    for (int64_t cell = 0; cell < 130; ++cell) expect_cell(to, layer, cell, cell < 64 || cell == 100);
+    for (int64_t cell = 0; cell < 300; ++cell) expect_cell(to, layer, cell, cell < 141 || cell == 250);
   }
-  EXPECT_THROW(to.copy_first_cells(from, 33), std::logic_error);
-  EXPECT_THROW(to.copy_first_cells(from, 128), std::logic_error);
+  EXPECT_THROW(to.share_first_cells(from, from.num_cells() + 1), std::logic_error);
+}
+
+TEST_P(KvCaches, BeginWithCellsOfAnotherThatTheyOutlive) {
+  const auto count = std::make_shared<int64_t>(0);
+  std::optional<KvCache> from(std::in_place, GetParam(), 100, count);
+  for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
+    for (int64_t cell = 0; cell < 100; ++cell) write(*from, layer, cell);
+  }
+  std::optional<KvCache> to(std::in_place, *from, 90, 140);
+  const int64_t page = KvCache::page_bytes(GetParam());
+  EXPECT_EQ(*count, (2 + 3 - 1) * page);
+  from.reset();
+  EXPECT_EQ(*count, 3 * page);
+  EXPECT_FALSE(to->shares_page_of(0));
+  for (int64_t layer = 0; layer < GetParam().num_layers; ++layer) {
+    for (int64_t cell = 0; cell < 140; ++cell) expect_cell(*to, layer, cell, cell < 90);
+  }
+  to.reset();
+  EXPECT_EQ(*count, 0);
 }
 
 TEST_P(KvCaches, TakeWritesOfDifferentCellsFromSeveralThreads) {
@@ -146,15 +174,34 @@ INSTANTIATE_TEST_SUITE_P(Shapes, KvCaches,
                                          KvShape{2, 2, 40, DType::kBF16}),
                          shape_name);
 
-TEST(KvCache, RoundsCellsUpToWholeTiles) {
+TEST(KvCache, RoundsCellsUpToWholePages) {
   const KvShape shape{1, 1, 16, DType::kF32};
-  EXPECT_EQ(KvCache(shape, 1).num_cells(), 32);
-  EXPECT_EQ(KvCache(shape, 32).num_cells(), 32);
-  EXPECT_EQ(KvCache(shape, 33).num_cells(), 64);
+  EXPECT_EQ(KvCache(shape, 1).num_cells(), 64);
+  EXPECT_EQ(KvCache(shape, 64).num_cells(), 64);
+  EXPECT_EQ(KvCache(shape, 65).num_cells(), 128);
+}
+
+TEST(KvCache, KeepsASinkBehindItsCellsThatSharingLeavesAlone) {
+  const KvShape shape{2, 2, 8, DType::kF32, true};
+  KvCache from(shape, 64);
+  EXPECT_EQ(from.sink_cell(), 64);
+  for (int64_t layer = 0; layer < 2; ++layer) {
+    for (int64_t cell = 0; cell < 65; ++cell) write(from, layer, cell);
+  }
+  const KvCache to(from, 40, 50);
+  EXPECT_EQ(to.sink_cell(), 50);
+  std::vector<float> expected(16), found(16);
+  for (int64_t head = 0; head < 2; ++head) {
+    from.read(1, 64, head, expected.data(), expected.data() + 8);
+    to.read(1, 50, head, found.data(), found.data() + 8);
+    EXPECT_EQ(found, expected);
+  }
+  expect_cell(to, 1, 39, true);
+  expect_cell(to, 1, 40, false);
 }
 
 TEST(KvCache, TellsItsSizeBeforehand) {
-  // 2 layers x 3 heads x 64 cells x (keys of 24 and values of 32 dimensions) x 4 bytes
+  // 2 layers x 3 heads x a page of 64 cells x (keys of 24 and values of 32 dimensions) x 4 bytes
   EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kF32}, 33), 2 * 3 * 64 * (24 + 32) * 4);
   // bf16 keys are padded to 32 dimensions
   EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kBF16}, 64), 2 * 3 * 64 * (32 + 32) * 2);
@@ -197,7 +244,7 @@ TEST(KvCacheInCodes, CopiesCellsWithTheirScales) {
   KvCache from(shape, 70);
   KvCache to(shape, 130);
   for (int64_t cell = 0; cell < 70; ++cell) write(from, 1, cell);
-  to.copy_first_cells(from, 32);
+  to.share_first_cells(from, 32);
   for (int64_t head = 0; head < shape.num_kv_heads; ++head) to.copy_cell(1, head, from, 65, 100);
   std::vector<float> expected(48), found(48);
   for (const auto& [from_cell, to_cell] : {std::pair{0, 0}, {31, 31}, {65, 100}}) {
@@ -231,9 +278,9 @@ TEST(KvCacheInCodes, TakesLittleMoreThanAByteForEachElement) {
 }
 
 TEST(KvCache, RefusesCellsThatItDoesNotHaveAndF16) {
-  KvCache cache({1, 1, 8, DType::kF32}, 32);
+  KvCache cache({1, 1, 8, DType::kF32}, 64);
   const std::vector<float> zeros(8);
-  EXPECT_THROW(cache.write(0, 32, zeros.data(), zeros.data()), std::logic_error);
+  EXPECT_THROW(cache.write(0, 64, zeros.data(), zeros.data()), std::logic_error);
   EXPECT_THROW(cache.write(0, -1, zeros.data(), zeros.data()), std::logic_error);
   EXPECT_THROW(KvCache({1, 1, 8, DType::kF16}, 32), std::logic_error);
 }

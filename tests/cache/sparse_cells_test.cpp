@@ -38,7 +38,8 @@ std::vector<float> key_at(const KvCache& cache, int64_t layer, int64_t cell, int
 
 /// The first key element of a place of a view in f32.
 float first_of_key(const KvLayerView& view, int64_t head, int64_t place) {
-  const auto* panels = static_cast<const float*>(view.key_panels(head).panel(place / kPanelWidth));
+  const auto* panels = static_cast<const float*>(
+      view.key_panels(place / kPageCells, head).panel(place % kPageCells / kPanelWidth));
   return panels[place % kPanelWidth];
 }
 

@@ -23,17 +23,24 @@ class TokenCells final : public KvSequence {
   std::vector<TokenId> tokens;
 };
 
-/// A cell takes one byte.
+/// A cell takes one byte, and none is shared.
 class TokenPool final : public KvPool {
  public:
-  int64_t bytes_for(const SequenceShape& shape) const override { return shape.num_cells; }
+  int64_t bytes_for(const SequenceShape& shape, int64_t) const override { return shape.num_cells; }
   int64_t limit() const override { return kNoLimit; }
   int64_t bytes() const override { return 0; }
-  std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) override {
-    return std::make_unique<TokenCells>(shape.num_cells);
+  int64_t bytes_of(std::span<const KvSequence* const> sequences) const override {
+    int64_t bytes = 0;
+    for (const KvSequence* sequence : sequences) bytes += sequence->shape().num_cells;
+    return bytes;
   }
-  void take_prefix(KvSequence& to, const KvSequence& from, int64_t count) override {
-    std::copy_n(dynamic_cast<const TokenCells&>(from).tokens.begin(), count,
+  std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape, const KvPrefix& prefix) override {
+    auto made = std::make_unique<TokenCells>(shape.num_cells);
+    if (prefix.count > 0) take_prefix(*made, prefix);
+    return made;
+  }
+  void take_prefix(KvSequence& to, const KvPrefix& prefix) override {
+    std::copy_n(dynamic_cast<const TokenCells&>(*prefix.sequence).tokens.begin(), prefix.count,
                 dynamic_cast<TokenCells&>(to).tokens.begin());
   }
 };
@@ -47,19 +54,18 @@ std::vector<TokenId> text(int32_t count, int32_t fork = 1'000'000) {
 }
 
 void keep(PrefixStore& store, const std::vector<TokenId>& tokens, int32_t block_length = 1) {
-  TokenPool pool;
   TokenCells cells(static_cast<int64_t>(tokens.size()));
   cells.tokens = tokens;
-  store.keep(pool, block_length, tokens, cells);
+  store.keep(block_length, tokens, cells);
 }
 
-int32_t count_of(PrefixStore& store, const std::vector<TokenId>& tokens, int32_t block_length = 1) {
+int64_t count_of(PrefixStore& store, const std::vector<TokenId>& tokens, int32_t block_length = 1) {
   return store.find(block_length, tokens).count;
 }
 
 TEST(PrefixStore, FindsTheWholeTilesOfTheLongestCommonPrefix) {
-  PrefixStore store;
-  store.limit(100 * kTileBytes);
+  TokenPool pool;
+  PrefixStore store(pool, 100 * kTileBytes);
   keep(store, text(200));
   keep(store, text(150, 70));
   EXPECT_EQ(count_of(store, text(31)), 0);
@@ -68,23 +74,23 @@ TEST(PrefixStore, FindsTheWholeTilesOfTheLongestCommonPrefix) {
   EXPECT_EQ(count_of(store, text(1000, 130)), 128);
   EXPECT_EQ(count_of(store, text(1000, 20)), 0);
   const std::vector<TokenId> tokens = text(140, 70);
-  const PrefixStore::Match match = store.find(1, tokens);
+  const KvPrefix match = store.find(1, tokens);
   ASSERT_EQ(match.count, 128);
   const auto& cells = dynamic_cast<const TokenCells&>(*match.sequence);
   EXPECT_TRUE(std::equal(cells.tokens.begin(), cells.tokens.begin() + match.count, tokens.begin()));
 }
 
 TEST(PrefixStore, NeverMixesBlockLengths) {
-  PrefixStore store;
-  store.limit(100 * kTileBytes);
+  TokenPool pool;
+  PrefixStore store(pool, 100 * kTileBytes);
   keep(store, text(100), 4);
   EXPECT_EQ(count_of(store, text(100), 4), 96);
   EXPECT_EQ(count_of(store, text(100), 8), 0);
 }
 
 TEST(PrefixStore, ForgetsWhatWasNotAskedForTheLongest) {
-  PrefixStore store;
-  store.limit(6 * kTileBytes);
+  TokenPool pool;
+  PrefixStore store(pool, 6 * kTileBytes);
   keep(store, text(64, 0));
   keep(store, text(64, 1));
   keep(store, text(64, 2));
@@ -94,18 +100,20 @@ TEST(PrefixStore, ForgetsWhatWasNotAskedForTheLongest) {
   EXPECT_EQ(store.bytes(), 6 * kTileBytes);
   EXPECT_EQ(count_of(store, text(64, 0)), 64);
   EXPECT_EQ(count_of(store, text(64, 1)), 0);
-  store.shrink_to(2 * kTileBytes);
+  EXPECT_TRUE(store.forget_oldest());
+  EXPECT_TRUE(store.forget_oldest());
   EXPECT_EQ(store.bytes(), 2 * kTileBytes);
   EXPECT_EQ(count_of(store, text(64, 0)), 64);
   keep(store, text(1000));  // more than all may come to
   EXPECT_EQ(store.bytes(), 2 * kTileBytes);
-  store.limit(0);
+  EXPECT_TRUE(store.forget_oldest());
+  EXPECT_FALSE(store.forget_oldest());
   EXPECT_EQ(store.bytes(), 0);
 }
 
 TEST(PrefixStore, KeepsAConversationOnce) {
-  PrefixStore store;
-  store.limit(100 * kTileBytes);
+  TokenPool pool;
+  PrefixStore store(pool, 100 * kTileBytes);
   keep(store, text(64));
   keep(store, text(200));
   keep(store, text(100));  // a part of what is there
@@ -113,10 +121,12 @@ TEST(PrefixStore, KeepsAConversationOnce) {
   EXPECT_EQ(count_of(store, text(200)), 192);
 }
 
-TEST(PrefixStore, KeepsNothingUnlessTold) {
-  PrefixStore store;
+TEST(PrefixStore, KeepsNothingInNoBytes) {
+  TokenPool pool;
+  PrefixStore store(pool, 0);
   keep(store, text(64));
   EXPECT_EQ(count_of(store, text(64)), 0);
+  EXPECT_FALSE(store.forget_oldest());
 }
 
 }  // namespace

@@ -227,6 +227,51 @@ TEST(SharedPrefixes, GiveWayToRequestsThatNeedTheirMemory) {
   EXPECT_LE(engine.prefix_bytes(), needed);
 }
 
+TEST(SharedPrefixes, TakeTheMemoryOfOneForManyRequests) {
+  for_all_methods([](const Method&, Prefixes& prefixes) {
+    Engine engine = prefixes.engine(32);
+    engine.share_prefixes(0);
+    const std::vector<TokenId> prompt = prefixes.tokens(400);
+    const int64_t whole = engine.memory_for(*prefixes.decoder(prompt, 0));
+    // Six whole pages of the prompt are one for all, and each has one page of its own.
+    const int64_t page = whole / 7;
+    ASSERT_EQ(whole, 7 * page);
+    engine.limit_memory(2 * whole + 31 * page);
+    for (uint64_t seed = 0; seed < 32; ++seed) engine.add(prefixes.decoder(prompt, seed));
+    int64_t least = whole * 32;
+    size_t most_running = 0;
+    while (engine.step()) {
+      EXPECT_LE(engine.memory_in_use(), 2 * whole + 31 * page);
+      if (engine.num_running() < most_running) continue;
+      most_running = engine.num_running();
+      least = engine.memory_in_use();
+    }
+    EXPECT_GT(most_running, 20U);
+    EXPECT_LE(least, (6 + 32) * page);
+    for (const uint64_t seed : {0, 1, 31}) expect_as_alone(prefixes, engine, seed, prompt, seed);
+  });
+}
+
+TEST(SharedPrefixes, OutliveTheirPlaceInTheStoreWhileRequestsHaveThem) {
+  for_all_methods([](const Method&, Prefixes& prefixes) {
+    Engine engine = prefixes.engine(3);
+    engine.share_prefixes(kRoom);
+    const std::vector<TokenId> prompt = prefixes.tokens(400);
+    const int64_t whole = engine.memory_for(*prefixes.decoder(prompt, 0));
+    engine.limit_memory(whole * 9 / 4);
+    engine.add(prefixes.decoder(prompt, 0));
+    engine.run();
+    engine.add(prefixes.decoder(prompt, 1));
+    engine.step();
+    EXPECT_GT(engine.statistics(1).shared_tokens, 0);
+    const std::vector<TokenId> other = prefixes.tokens(400, 2);
+    engine.add(prefixes.decoder(other, 2));  // takes the place of what is kept
+    engine.run();
+    EXPECT_GT(expect_as_alone(prefixes, engine, 1, prompt, 1), 0);
+    expect_as_alone(prefixes, engine, 2, other, 2);
+  });
+}
+
 TEST(SharedPrefixes, AreNotOfModelsThatSeeTheWholeCanvas) {
   const ModelConfig config = tiny_configs()[0];
   Prefixes prefixes({"masked", config}, DType::kF32);

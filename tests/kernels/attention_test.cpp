@@ -32,20 +32,24 @@ class Sequence {
     }
     view_.dtype = dtype;
     view_.head_dim = head_dim;
-    view_.capacity = round_up(num_cells, kCellTile);
     const int64_t element_bytes = in_codes ? 1 : static_cast<int64_t>(size_of(dtype));
-    view_.key_head_bytes = view_.capacity * padded_depth(dtype, head_dim) * element_bytes;
-    view_.value_head_bytes = view_.capacity * round_up(head_dim, kPanelWidth) * element_bytes;
-    key_panels_.reserve(kv_heads * view_.key_head_bytes);
-    value_panels_.reserve(kv_heads * view_.value_head_bytes);
-    view_.keys = key_panels_.data();
-    view_.values = value_panels_.data();
+    view_.key_head_bytes = kPageCells * padded_depth(dtype, head_dim) * element_bytes;
+    view_.value_head_bytes = kPageCells * round_up(head_dim, kPanelWidth) * element_bytes;
+    view_.values = kv_heads * view_.key_head_bytes;
+    int64_t page_bytes = view_.values + kv_heads * view_.value_head_bytes;
     if (in_codes) {
-      key_scales_.resize(static_cast<size_t>(kv_heads * view_.capacity));
-      value_scales_.resize(key_scales_.size());
-      view_.key_scales = key_scales_.data();
-      view_.value_scales = value_scales_.data();
+      const int64_t scale_bytes = kv_heads * kPageCells * int64_t{sizeof(float)};
+      view_.key_scales = page_bytes;
+      view_.value_scales = page_bytes + scale_bytes;
+      page_bytes += 2 * scale_bytes;
     }
+    // Pages lie anywhere: here each before the one that it follows.
+    const int64_t num_pages = (num_cells + kPageCells - 1) / kPageCells;
+    memory_.reserve(num_pages * page_bytes);
+    for (int64_t page = 0; page < num_pages; ++page) {
+      pages_.push_back(memory_.data() + (num_pages - 1 - page) * page_bytes);
+    }
+    view_.pages = pages_.data();
     for (int64_t cell = 0; cell < num_cells; ++cell) {
       for (int64_t head = 0; head < kv_heads; ++head) {
         if (in_codes) {
@@ -69,11 +73,28 @@ class Sequence {
   }
 
  private:
+  std::byte* keys_of(int64_t cell, int64_t head) const {
+    return memory_of(cell) + view_.keys + head * view_.key_head_bytes;
+  }
+  std::byte* values_of(int64_t cell, int64_t head) const {
+    return memory_of(cell) + view_.values + head * view_.value_head_bytes;
+  }
+  std::byte* memory_of(int64_t cell) const {
+    return memory_.data() + (pages_[static_cast<size_t>(cell / kPageCells)] - memory_.data());
+  }
+  /// Where a cell's keys or a dimension's values begin in a head's panels, elements.
+  int64_t key_panel(int64_t cell) const {
+    return cell % kPageCells / 16 * padded_depth(view_.dtype, head_dim_) * 16;
+  }
+  static int64_t value_panel(int64_t d) { return d / 16 * kPageCells * 16; }
+
   /// Random codes and scales; keys_ and values_ become their products.
   void place_codes(int64_t cell, int64_t head) {
-    const auto scale_at = static_cast<size_t>(head * view_.capacity + cell);
-    key_scales_[scale_at] = 0.01F * static_cast<float>(1 + cell % 7);
-    value_scales_[scale_at] = 0.003F * static_cast<float>(1 + (cell + head) % 5);
+    const float key_scale = 0.01F * static_cast<float>(1 + cell % 7);
+    const float value_scale = 0.003F * static_cast<float>(1 + (cell + head) % 5);
+    const int64_t place = head * kPageCells + cell % kPageCells;
+    reinterpret_cast<float*>(memory_of(cell) + view_.key_scales)[place] = key_scale;
+    reinterpret_cast<float*>(memory_of(cell) + view_.value_scales)[place] = value_scale;
     const auto index = [&](int64_t panel, int64_t lane, int64_t k) {
       return panel + (view_.dtype == DType::kBF16 ? k / 2 * 32 + lane * 2 + k % 2 : k * 16 + lane);
     };
@@ -81,13 +102,10 @@ class Sequence {
       const auto element = static_cast<size_t>((cell * kv_heads_ + head) * head_dim_ + d);
       const auto key_code = static_cast<int8_t>(std::lround(keys_[element] * 63));
       const auto value_code = static_cast<int8_t>(std::lround(values_[element] * 127));
-      keys_[element] = key_scales_[scale_at] * static_cast<float>(key_code);
-      values_[element] = value_scales_[scale_at] * static_cast<float>(value_code);
-      const int64_t key_panel = cell / 16 * padded_depth(view_.dtype, head_dim_) * 16;
-      key_panels_.data()[head * view_.key_head_bytes + index(key_panel, cell % 16, d)] =
-          static_cast<std::byte>(key_code);
-      value_panels_
-          .data()[head * view_.value_head_bytes + index(d / 16 * view_.capacity * 16, d % 16, cell)] =
+      keys_[element] = key_scale * static_cast<float>(key_code);
+      values_[element] = value_scale * static_cast<float>(value_code);
+      keys_of(cell, head)[index(key_panel(cell), cell % 16, d)] = static_cast<std::byte>(key_code);
+      values_of(cell, head)[index(value_panel(d), d % 16, cell % kPageCells)] =
           static_cast<std::byte>(value_code);
     }
   }
@@ -95,21 +113,16 @@ class Sequence {
     return all.data() + (cell * kv_heads_ + head) * head_dim_;
   }
   void place(int64_t cell, int64_t head, int64_t d, float key, float value) {
-    const int64_t key_panel = cell / 16 * padded_depth(view_.dtype, head_dim_) * 16;
-    Panels::place(key_panels_.data() + head * view_.key_head_bytes, view_.dtype, key_panel, cell % 16, d,
-                  key);
-    const int64_t value_panel = d / 16 * view_.capacity * 16;
-    Panels::place(value_panels_.data() + head * view_.value_head_bytes, view_.dtype, value_panel, d % 16,
-                  cell, value);
+    Panels::place(keys_of(cell, head), view_.dtype, key_panel(cell), cell % 16, d, key);
+    Panels::place(values_of(cell, head), view_.dtype, value_panel(d), d % 16, cell % kPageCells, value);
   }
 
   int64_t head_dim_;
   int64_t kv_heads_;
   std::vector<float> keys_;
   std::vector<float> values_;
-  Buffer<std::byte> key_panels_;
-  Buffer<std::byte> value_panels_;
-  std::vector<float> key_scales_, value_scales_;
+  Buffer<std::byte> memory_;
+  std::vector<const std::byte*> pages_;
   KvLayerView view_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -20,15 +21,13 @@ using ByteCount = std::shared_ptr<int64_t>;
 
 class CpuSequence final : public KvSequence {
  public:
-  CpuSequence(const Model& model, const SequenceShape& shape, ByteCount count, int64_t bytes)
-      : KvSequence(shape),
-        cache_(model.make_cache(shape.num_cells)),
-        count_(std::move(count)),
-        bytes_(bytes) {
-    if (shape.remembers_outputs) outputs_.emplace(shape.num_cells, model.config().hidden_dim);
-    *count_ += bytes_;
+  CpuSequence(const SequenceShape& shape, KvCache cache, int64_t hidden_dim, ByteCount count)
+      : KvSequence(shape), cache_(std::move(cache)), count_(std::move(count)) {
+    if (!shape.remembers_outputs) return;
+    outputs_.emplace(shape.num_cells, hidden_dim);
+    *count_ += output_bytes();
   }
-  ~CpuSequence() override { *count_ -= bytes_; }
+  ~CpuSequence() override { *count_ -= output_bytes(); }
 
   int32_t sink_cell() const override { return cache_.sink_cell(); }
 
@@ -56,12 +55,15 @@ class CpuSequence final : public KvSequence {
   const KvCache& cache() const { return cache_; }
   /// Null: nothing is remembered.
   OutputCache* outputs() { return outputs_ ? &*outputs_ : nullptr; }
+  int64_t output_bytes() const {
+    if (!outputs_) return 0;
+    return outputs_->rows().rows * outputs_->rows().cols * static_cast<int64_t>(sizeof(float));
+  }
 
  private:
   KvCache cache_;
   std::optional<OutputCache> outputs_;
   ByteCount count_;
-  int64_t bytes_;
 };
 
 CpuSequence& on_this_machine(KvSequence& sequence) {
@@ -80,24 +82,39 @@ class CpuPool final : public KvPool {
  public:
   CpuPool(std::shared_ptr<const Model> model, int64_t limit) : model_(std::move(model)), limit_(limit) {}
 
-  int64_t bytes_for(const SequenceShape& shape) const override {
-    int64_t bytes = KvCache::bytes_for(model_->kv_shape(), shape.num_cells);
-    if (shape.remembers_outputs) {
-      bytes += shape.num_cells * model_->config().hidden_dim * static_cast<int64_t>(sizeof(float));
-    }
-    return bytes;
+  int64_t bytes_for(const SequenceShape& shape, int64_t shared) const override {
+    const int64_t bytes = KvCache::bytes_for(model_->kv_shape(), shape.num_cells) -
+                          shared / kPageCells * KvCache::page_bytes(model_->kv_shape());
+    if (!shape.remembers_outputs) return bytes;
+    return bytes + shape.num_cells * model_->config().hidden_dim * static_cast<int64_t>(sizeof(float));
   }
   int64_t limit() const override { return limit_; }
   int64_t bytes() const override { return *count_; }
 
-  std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) override {
-    const int64_t needed = bytes_for(shape);
-    if (needed > limit_ - *count_) return nullptr;
-    return std::make_unique<CpuSequence>(*model_, shape, count_, needed);
+  int64_t bytes_of(std::span<const KvSequence* const> sequences) const override {
+    std::unordered_set<const KvPage*> pages;
+    int64_t bytes = 0;
+    for (const KvSequence* sequence : sequences) {
+      const CpuSequence& own = on_this_machine(*sequence);
+      bytes += own.output_bytes();
+      for (const auto& page : own.cache().pages()) {
+        if (pages.insert(page.get()).second) bytes += page->memory.size();
+      }
+    }
+    return bytes;
   }
 
-  void take_prefix(KvSequence& to, const KvSequence& from, int64_t count) override {
-    on_this_machine(to).cache().copy_first_cells(on_this_machine(from).cache(), count);
+  using KvPool::make_sequence;
+  std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape, const KvPrefix& prefix) override {
+    if (bytes_for(shape, prefix.count) > limit_ - *count_) return nullptr;
+    KvCache cache = prefix.count == 0
+                        ? model_->make_cache(shape.num_cells, count_)
+                        : KvCache(on_this_machine(*prefix.sequence).cache(), prefix.count, shape.num_cells);
+    return std::make_unique<CpuSequence>(shape, std::move(cache), model_->config().hidden_dim, count_);
+  }
+
+  void take_prefix(KvSequence& to, const KvPrefix& prefix) override {
+    on_this_machine(to).cache().share_first_cells(on_this_machine(*prefix.sequence).cache(), prefix.count);
   }
 
  private:
@@ -142,6 +159,7 @@ class CpuTicket final : public PassTicket {
       outputs_.push_back(own.outputs());
       remembers_ = remembers_ || own.outputs() != nullptr;
     }
+    check_cells();
     if (options.observe_attention) observe(options.observe_attention);
     const std::lock_guard lock(device_.mutex());
     result_ = model_.forward(context_, plan_, caches_, *workspace_);
@@ -176,6 +194,16 @@ class CpuTicket final : public PassTicket {
   PassTimes times() const override { return times_; }
 
  private:
+  void check_cells() const {
+    for (const RowGroup& group : plan_.groups) {
+      const KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+      for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+        expects(!cache.shares_page_of(plan_.cells[static_cast<size_t>(row)]),
+                "submit: no pass writes to a prefix that sequences share");
+      }
+    }
+  }
+
   std::span<OutputCache* const> remembered_outputs() const {
     return remembers_ ? std::span<OutputCache* const>(outputs_) : std::span<OutputCache* const>();
   }
