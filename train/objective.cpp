@@ -304,21 +304,57 @@ Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t 
           torch::tensor(weights, torch::kFloat32)};
 }
 
+namespace {
+
+/// The part of a row that interpolation noises: tokens before `begin` stay clean, those from `end` on are
+/// pure noise.
+struct NoisyWindow {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool has_own_levels = false;  ///< each token has a noise level of its own, else the row's
+};
+
+/// The random numbers of one step, by what they are for.
+class NoiseStreams {
+ public:
+  NoiseStreams(const ObjectiveOptions& options, uint64_t step) : options_(options), step_(step) {}
+
+  /// first  of the row's response
+  NoisyWindow window(int64_t row, int64_t first, int64_t length) const {
+    const auto index = static_cast<uint64_t>(row);
+    const double kind = stream(kNoiseKind).uniform(index);
+    NoisyWindow window{first, length, kind >= kWholeShare + kWindowShare};
+    if (kind < kWholeShare || window.has_own_levels) return window;
+    const int64_t places = std::min(options_.canvas, length - first);
+    window.begin += stream(kNoiseBegin).below(index, static_cast<uint32_t>(places));
+    const int64_t size = kShortestWindow << stream(kNoiseWindow).below(index, kWindowSizes);
+    window.end = std::min(length, window.begin + size);
+    return window;
+  }
+  double level(uint64_t coordinate) const { return stream(kNoiseLevel).uniform(coordinate); }
+  double coin(uint64_t coordinate) const { return stream(kNoiseCoin).uniform(coordinate); }
+  /// Any token but the mask.
+  int64_t token(uint64_t coordinate) const {
+    const int64_t sampled =
+        stream(kNoiseToken).below(coordinate, static_cast<uint32_t>(options_.vocabulary - 1));
+    return sampled + (sampled >= options_.mask_id ? 1 : 0);
+  }
+
+ private:
+  RngStream stream(Purpose purpose) const { return RngStream(options_.seed, purpose, step_); }
+
+  const ObjectiveOptions& options_;
+  uint64_t step_;
+};
+
+}  // namespace
+
 Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
                                 const ObjectiveOptions& options, uint64_t step) {
   const int64_t rows = batch.tokens.size(0);
   const int64_t length = batch.tokens.size(1);
   const std::vector<double> ratios = spread_ratios(rows, options.seed, step);
-  const auto stream = [&](Purpose purpose) { return RngStream(options.seed, purpose, step); };
-  const RngStream kinds = stream(kNoiseKind), begins = stream(kNoiseBegin), windows = stream(kNoiseWindow),
-                  levels = stream(kNoiseLevel), coins = stream(kNoiseCoin), draws = stream(kNoiseToken);
-  const int64_t choices = options.vocabulary - 1;  // all but the mask
-  const auto noise = [&](uint64_t coordinate) -> int64_t {
-    if (!family.uniform_noise) return options.mask_id;
-    const int64_t sampled = draws.below(coordinate, static_cast<uint32_t>(choices));
-    return sampled + (sampled >= options.mask_id ? 1 : 0);
-  };
-
+  const NoiseStreams noise(options, step);
   torch::Tensor inputs = batch.tokens.clone();
   torch::Tensor clean = torch::zeros_like(batch.response);
   std::vector<int64_t> predicting, targets;
@@ -328,37 +364,29 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
   for (int64_t row = 0; row < rows; ++row) {
     const bool* const response = batch.response.data_ptr<bool>() + row * length;
     int64_t* const tokens = inputs.data_ptr<int64_t>() + row * length;
-    const int64_t first = std::find(response, response + length, true) - response;
-    const auto index = static_cast<uint64_t>(row);
-    const double kind = kinds.uniform(index);
-    const bool is_window = kind >= kWholeShare && kind < kWholeShare + kWindowShare;
-    const bool is_each = kind >= kWholeShare + kWindowShare;
-    int64_t begin = first;
-    int64_t end = length;  // pure noise from here on
-    if (is_window) {
-      const int64_t places = std::min(options.canvas, length - first);
-      begin += begins.below(index, static_cast<uint32_t>(places));
-      end = std::min<int64_t>(length, begin + (kShortestWindow << windows.below(index, kWindowSizes)));
-    }
+    const NoisyWindow window =
+        noise.window(row, std::find(response, response + length, true) - response, length);
     bool* const is_clean = clean.data_ptr<bool>() + row * length;
-    std::fill(is_clean, is_clean + begin, true);
-    for (int64_t at = begin; at < length; ++at) {
-      if (!response[at] && at < end) {
+    std::fill(is_clean, is_clean + window.begin, true);
+    for (int64_t at = window.begin; at < length; ++at) {
+      if (!response[at] && at < window.end) {
         is_clean[at] = true;
         continue;
       }
       const auto coordinate = static_cast<uint64_t>(row * length + at);
-      const double t = is_each ? levels.uniform(coordinate) : ratios[static_cast<size_t>(row)];
+      const double t = window.has_own_levels ? noise.level(coordinate) : ratios[static_cast<size_t>(row)];
       const double snr = std::clamp(std::log((1 - t) / t), -kMaxLogSnr, kMaxLogSnr);
-      const double alpha = at < end ? 1 / (1 + std::exp(-snr)) : 0;
+      const double alpha = at < window.end ? 1 / (1 + std::exp(-snr)) : 0;
       const int64_t target = tokens[at];
-      if (coins.uniform(coordinate) >= alpha) tokens[at] = noise(coordinate);
-      if (at >= end || !response[at]) continue;
+      if (noise.coin(coordinate) >= alpha) {
+        tokens[at] = family.uniform_noise ? noise.token(coordinate) : options.mask_id;
+      }
+      if (at >= window.end || !response[at]) continue;
       const double weight = weight_of(batch, row, at);
       total += weight;
       const bool changed = tokens[at] != target;
       if (!family.uniform_noise && !changed) continue;  // no loss
-      const double of_kept = 1 / (1 + static_cast<double>(choices) * std::exp(snr));
+      const double of_kept = 1 / (1 + static_cast<double>(options.vocabulary - 1) * std::exp(snr));
       predicting.push_back(row * length + at);
       targets.push_back(target);
       weights.push_back(weight * (!family.uniform_noise ? alpha : changed ? 1 : of_kept));

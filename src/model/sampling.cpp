@@ -159,27 +159,41 @@ void score(std::span<const float> logits, TokenId scored, RowStatistics& result)
   }
 }
 
-}  // namespace
+/// Logits of tokens that are not drawn but count in the confidence: out of the row while its token is
+/// sampled.
+class SetAside {
+ public:
+  void take(std::span<const TokenId> tokens, std::span<float> logits) {
+    tokens_ = tokens;
+    values_.clear();
+    for (const TokenId token : tokens) values_.push_back(logits[static_cast<size_t>(token)]);
+    forbid(tokens, logits);
+  }
+  void divide(float temperature) {
+    for (float& value : values_) value /= temperature;
+  }
+  void put_back(std::span<float> logits) const {
+    for (size_t i = 0; i < values_.size(); ++i) logits[static_cast<size_t>(tokens_[i])] = values_[i];
+  }
 
-RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
-                   std::span<float> logits, TokenId scored) {
-  const auto count = static_cast<int64_t>(logits.size());
-  const bool is_finite = are_finite(logits);
-  forbid(rule.forbidden, logits);
-  thread_local std::vector<float> undrawn;
-  undrawn.clear();
-  for (const TokenId token : rule.undrawn) undrawn.push_back(logits[static_cast<size_t>(token)]);
-  forbid(rule.undrawn, logits);
-  RowStatistics result;
-  result.is_finite = is_finite;
-  result.best_logit = kernels.max_index(logits.data(), count).value;
-  if (scored >= 0) score(logits, scored, result);
+ private:
+  std::span<const TokenId> tokens_;
+  std::vector<float> values_;
+};
+
+void divide(std::span<float> logits, float temperature) {
+  for (float& logit : logits) logit /= temperature;
+}
+
+/// Samples a row's token, and leaves the logits that its confidence is measured in.
+void sample_token(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
+                  std::span<float> logits, SetAside& undrawn, RowStatistics& result) {
   const bool filters = rule.top_p < 1 || rule.top_k > 0;
   const bool raw = rule.source != ConfidenceSource::kSampled;
   float temperature = rule.temperature;
   if (rule.source == ConfidenceSource::kTempered && temperature > 0) {
-    for (float& logit : logits) logit /= temperature;
-    for (float& logit : undrawn) logit /= temperature;
+    divide(logits, temperature);
+    undrawn.divide(temperature);
     temperature = 1;
   }
 
@@ -191,25 +205,36 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
     sampled = copy;
   }
   if (temperature > 0 && (!raw || filters)) {
-    for (float& logit : sampled) logit /= temperature;
+    divide(sampled, temperature);
     temperature = 1;
   }
+  const auto count = static_cast<int64_t>(logits.size());
   const MaxIndex likeliest = kernels.max_index(sampled.data(), count);
   if (filters) {
     const ExpSums sums = kernels.exp_sums(sampled.data(), count, likeliest.value);
     keep_likeliest(rule, likeliest.value, sums.sum, sampled);
   }
-
   result.token = static_cast<TokenId>(likeliest.index);
   result.best_token = result.token;
   if (temperature > 0 && rule.draws) result.token = gumbel_argmax(sampled, temperature, result.token, noise);
 
-  if (raw || !filters) {  // tokens that filters removed do not count in what is left
-    const float scale = raw || rule.temperature == 0 ? 1 : rule.temperature;
-    for (size_t i = 0; i < undrawn.size(); ++i) {
-      logits[static_cast<size_t>(rule.undrawn[i])] = undrawn[i] / scale;
-    }
-  }
+  if (!raw && filters) return;  // tokens that filters removed do not count in what is left
+  if (!raw && rule.temperature > 0) undrawn.divide(rule.temperature);
+  undrawn.put_back(logits);
+}
+
+}  // namespace
+
+RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
+                   std::span<float> logits, TokenId scored) {
+  RowStatistics result;
+  result.is_finite = are_finite(logits);
+  forbid(rule.forbidden, logits);
+  thread_local SetAside undrawn;
+  undrawn.take(rule.undrawn, logits);
+  result.best_logit = kernels.max_index(logits.data(), static_cast<int64_t>(logits.size())).value;
+  if (scored >= 0) score(logits, scored, result);
+  sample_token(kernels, rule, noise, logits, undrawn, result);
   forbid(rule.unsure, logits);
   const Posterior posterior(kernels, logits);
   result.confidence = posterior.confidence(rule.measure, result.token);
