@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test clients wheel bench results asan tsan lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test clients integrations wheel bench results asan tsan lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -27,6 +27,16 @@ clients: build/dev/build.ninja
 	  -DLACUNA_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/clients/bin/python
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -L reference -j $(JOBS)
+
+# The module in other projects: lm-evaluation-harness, Ray, notebooks. Packages from PyPI (1.3 GB).
+integrations: build/dev/build.ninja
+	scripts/bootstrap clients
+	python3 -m venv build/integrations
+	build/integrations/bin/pip install -q -r tests/python/requirements.txt
+	cmake --preset dev -DLACUNA_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/integrations/bin/python
+	cmake --build --preset dev -j $(JOBS)
+	set -e; for check in lm_eval ray notebooks; do PYTHONPATH=$(CURDIR)/build/dev/python LACUNA_PROGRAM=$(CURDIR)/build/dev/apps/lacuna/lacuna \
+	  build/integrations/bin/python tests/python/check_$$check.py; done
 
 # The wheel, with the libraries that it needs, and its tests in an environment of its own. Packages from PyPI.
 wheel:

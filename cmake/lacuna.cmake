@@ -5,8 +5,14 @@ if(LACUNA_DEVELOPER)
   target_compile_options(lacuna_compile_options INTERFACE -Werror)
 endif()
 if(LACUNA_SANITIZE)
-  target_compile_options(lacuna_compile_options INTERFACE -fsanitize=${LACUNA_SANITIZE} -fno-omit-frame-pointer
-                                                  -fno-sanitize-recover=all)
+  # Tests themselves are not looked at for undefined behaviour: that takes the compiler as long as all the rest.
+  define_property(TARGET PROPERTY LACUNA_TEST_CODE INITIALIZE_FROM_VARIABLE LACUNA_TEST_CODE)
+  string(REGEX REPLACE "(,undefined|undefined,)" "" sanitize_tests ${LACUNA_SANITIZE})
+  string(REPLACE "," "$<COMMA>" sanitize ${LACUNA_SANITIZE})
+  string(REPLACE "," "$<COMMA>" sanitize_tests ${sanitize_tests})
+  target_compile_options(lacuna_compile_options INTERFACE
+    -fsanitize=$<IF:$<BOOL:$<TARGET_PROPERTY:LACUNA_TEST_CODE>>,${sanitize_tests},${sanitize}>
+    -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lacuna_compile_options INTERFACE -fsanitize=${LACUNA_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # Sanitizers hide from g++ what it needs to see that a value is set; <regex> alone trips it.

@@ -39,10 +39,12 @@ LACUNA_API int lacuna_error_kind(void);
 
 typedef struct lacuna_session lacuna_session;
 
-/* Loads a model.
+/* Loads a model. NULL where it fails.
+ *
  *   model         folder, .gguf file, name of a model that ships, ORG/NAME from the hub's cache, or
- * random:FAMILY-SIZE options_json  NULL, or an object: {"weights": "int4", "threads": 8}; the fields of
- * lacuna::LoadOptions NULL where it fails. */
+ *                 random:FAMILY-SIZE
+ *   options_json  NULL, or an object with fields of lacuna::LoadOptions: {"weights": "int4", "threads": 8}
+ */
 LACUNA_API lacuna_session* lacuna_load(const char* model, const char* options_json);
 /* Waits for nothing: requests that run are cancelled. NULL is allowed. */
 LACUNA_API void lacuna_free(lacuna_session* session);
@@ -81,10 +83,12 @@ typedef struct {
  * holds. */
 typedef int (*lacuna_pass_callback)(const lacuna_pass_event* event, void* user);
 
-/* Answers a request.
+/* Answers a request. NULL where it fails.
+ *
  *   request_json  {"prompt": TEXT} or {"messages": [{"role", "content"}, ...]} or {"tokens": [...]}, and
- * settings by the names of docs/reference/flags.md: {"prompt": "Hi", "gen_length": 64, "unmask":
- * "threshold=0.9"} callback      NULL, or told of each pass NULL where it fails. */
+ *                 settings by the names of docs/reference/flags.md: {"prompt": "Hi", "gen_length": 64}
+ *   callback      NULL, or told of each pass
+ */
 LACUNA_API lacuna_answer* lacuna_generate(lacuna_session* session, const char* request_json,
                                           lacuna_pass_callback callback, void* user);
 /* Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3.
