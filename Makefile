@@ -35,7 +35,7 @@ integrations: build/dev/build.ninja
 	build/integrations/bin/pip install -q -r tests/python/requirements.txt
 	cmake --preset dev -DLACUNA_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/integrations/bin/python
 	cmake --build --preset dev -j $(JOBS)
-	set -e; for check in lm_eval ray notebooks; do PYTHONPATH=$(CURDIR)/build/dev/python LACUNA_PROGRAM=$(CURDIR)/build/dev/apps/lacuna/lacuna \
+	set -e; for check in lm_eval ray notebooks; do PYTHONPATH=$(CURDIR)/build/dev/python LACUNA_PROGRAM=$(CURDIR)/build/dev/lacuna \
 	  build/integrations/bin/python tests/python/check_$$check.py; done
 
 # The wheel, with the libraries that it needs, and its tests in an environment of its own. Packages from PyPI.

@@ -20,11 +20,14 @@
 #include <utility>
 #include <vector>
 
+#include "api/session_access.h"
 #include "engine/result.h"
+#include "eval/bound.h"
 #include "eval/evaluate.h"
 #include "eval/interval.h"
 #include "eval/tasks.h"
 #include "lacuna/lacuna.hpp"
+#include "options/names.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -232,6 +235,7 @@ class Released {
   }
 
   T* operator->() { return &*value_; }
+  T& operator*() { return *value_; }
 
  private:
   std::optional<T> value_;
@@ -324,11 +328,47 @@ void bind_session(nb::module_& m) {
           "tokens"_a, "float32 [rows, vocab_size], owned by the array");
 }
 
+using TextToScore = std::pair<std::vector<lacuna::TokenId>, std::vector<lacuna::TokenId>>;
+
+/// Nats of each text's second part, given its first: exact or an upper bound (see eval/bound.h).
+std::vector<double> negative_log_likelihoods(Session& session, const std::vector<TextToScore>& texts,
+                                             const lacuna::BoundSettings& settings) {
+  std::vector<lacuna::BoundText> scored;
+  scored.reserve(texts.size());
+  for (const auto& [given, continuation] : texts) {
+    scored.push_back({given, continuation, static_cast<int64_t>(continuation.size())});
+  }
+  std::vector<double> nats;
+  for (const lacuna::Bound::Text& text :
+       lacuna::bound(*lacuna::SessionAccess::model(*session), scored, settings).texts) {
+    nats.push_back(text.nats);
+  }
+  return nats;
+}
+
+void bind_likelihood(nb::module_& m) {
+  m.def(
+      "negative_log_likelihoods",
+      [](Session& session, const std::vector<TextToScore>& texts, int32_t draws, uint64_t seed) {
+        std::vector<double> nats;
+        {
+          const nb::gil_scoped_release release;
+          lacuna::BoundSettings settings;
+          settings.draws = draws;
+          settings.seed = seed;
+          nats = negative_log_likelihoods(session, texts, settings);
+        }
+        return array_of(std::move(nats), {texts.size()});
+      },
+      "session"_a, "texts"_a, "draws"_a, "seed"_a);
+}
+
 /// A sample of a task: what is asked, and a check of the answer.
 void bind_tasks(nb::module_& m) {
   nb::class_<lacuna::Sample>(m, "Sample")
       .def_ro("prompt", &lacuna::Sample::prompt)
       .def_ro("answer", &lacuna::Sample::answer)
+      .def_ro("hole", &lacuna::Sample::hole)
       .def_prop_ro("messages", &lacuna::messages_of);
   m.def(
       "task_samples",
@@ -342,6 +382,8 @@ void bind_tasks(nb::module_& m) {
         return samples;
       },
       "task"_a, "seed"_a, "count"_a);
+  m.def("setting_named", &lacuna::setting_named, "name"_a,
+        "A setting's own name; empty where there is none.");
   m.def(
       "task_room", [](const std::string& name) { return lacuna::find_task(name).room({}); }, "task"_a);
   m.def(
@@ -366,6 +408,7 @@ NB_MODULE(_core, m) {
   static nb::exception<lacuna::Error> error(m, "Error", PyExc_ValueError);
   bind_values(m);
   bind_session(m);
+  bind_likelihood(m);
   bind_tasks(m);
   m.def("end_visits", &end_visits,
         "Before the interpreter ends: no thread of the engine calls Python any more.");

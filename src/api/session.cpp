@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/running.h"
+#include "api/session_access.h"
 #include "base/error.h"
 #include "engine/inference_session.h"
 #include "engine/logits.h"
@@ -228,6 +229,10 @@ Session Session::load(std::string_view model, const LoadOptions& options) {
     }
     return Session(std::make_shared<Impl>(InferenceSession::load(std::move(opened), chosen)));
   });
+}
+
+std::shared_ptr<const BackendModel> SessionAccess::model(const Session& session) {
+  return session.impl_->engine().parts().model;
 }
 
 const ModelInfo& Session::info() const {

@@ -145,6 +145,26 @@ class ModelTest(unittest.TestCase):
                 capture_output=True, text=True, check=True).stdout)
             self.assertEqual((found.correct, found.rows), (printed["correct"], printed["rows"]))
 
+    def test_evaluates_infilling_like_the_program(self):
+        found = model().evaluate("infill", samples=20)
+        program = os.environ.get("LACUNA_PROGRAM")
+        if program:
+            printed = json.loads(subprocess.run(
+                [program, "eval", "-m", "mini-llada", "--task", "infill", "--samples", "20", "--json"],
+                capture_output=True, text=True, check=True).stdout)
+            self.assertEqual((found.correct, found.rows), (printed["correct"], printed["rows"]))
+
+    def test_takes_the_length_of_answers_by_any_of_its_names(self):
+        for name in ("gen_length", "max_new_tokens", "n_predict", "max-tokens"):
+            self.assertEqual(len(model().evaluate("arithmetic", samples=1, **{name: 24}).answers[0].tokens), 24, name)
+
+    def test_scores_texts(self):
+        tokens = [model().tokenize(text) for text in ("Mia has 12 shells.", " She finds 7 more.")]
+        first, second = model().log_likelihoods([tokens, tokens], draws=16, seed=3)
+        self.assertLess(first, 0)
+        self.assertNotEqual(first, second)  # samples of their own
+        self.assertEqual(first, model().log_likelihoods([tokens], draws=16, seed=3)[0])
+
     def test_replays_and_draws_canvases(self):
         answer = model().generate(STORY)
         drawn = io.StringIO()

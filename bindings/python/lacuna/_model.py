@@ -234,21 +234,23 @@ class Model:
     def evaluate(self, task: str, samples: int = 100, strategy: Optional[Strategy] = None, *, seed: int = 0,
                  **settings: Any) -> Evaluation:
         """Accuracy on a generated task (docs/guide/evaluate.md), and what the answers took. The same samples and
-        settings as `lacuna eval --task TASK --samples N`. The task "infill" is measured by that command alone."""
-        if task == "infill":
-            raise _core.Error('task "infill" is not for evaluate(); use the command lacuna eval --task infill')
+        settings as `lacuna eval --task TASK --samples N`."""
         if samples < 1:
             raise _core.Error(f"samples is {samples}; expected 1 or more")
         drawn = _core.task_samples(task, seed, samples)
         given = {**(strategy.settings() if strategy else {}), **settings}
-        if not {"gen_length", "max_new_tokens", "max_tokens", "n_predict", "predict"} & given.keys():
+        if task != "infill" and not any(_core.setting_named(name) == "gen-length" for name in given):
             settings["gen_length"] = _core.task_room(task)
 
         def ask(i, sample):
             prompt = sample.messages if len(sample.messages) > 1 else sample.prompt
             return self._stream(prompt, strategy, (), {**settings, "seed": seed + i}, keeps_events=False)
 
-        answers = list(_in_order(lambda i=i, sample=sample: ask(i, sample) for i, sample in enumerate(drawn)))
+        if task == "infill":
+            answers = [self._restore(sample, strategy, {**settings, "seed": seed + i})
+                       for i, sample in enumerate(drawn)]
+        else:
+            answers = list(_in_order(lambda i=i, sample=sample: ask(i, sample) for i, sample in enumerate(drawn)))
         correct = sum(_core.is_correct(task, sample, answer.text) for sample, answer in zip(drawn, answers))
         low, high = _core.wilson_interval(correct, samples)
 
@@ -258,9 +260,33 @@ class Model:
         return Evaluation(task, samples, correct, correct / samples, low, high, total("forward_passes"), total("rows"),
                           total("rows_baseline"), total("flops"), total("flops_baseline"), answers)
 
+    def _restore(self, sample: _core.Sample, strategy: Optional[Strategy], settings: Mapping[str, Any]) -> Answer:
+        """A sample of the task infill: its hole is as long as what belongs there. The text is what follows the prompt."""
+        whole = sample.answer.encode()
+        filling, rest = whole[:sample.hole].decode(), whole[sample.hole:].decode()
+        hole = f"[[{len(self.tokenize(filling))}]]"
+        answer = self.infill(sample.prompt + hole + rest, strategy, **settings)
+        answer.text = answer.text[len(sample.prompt):]
+        return answer
+
     def logits(self, tokens: Union[Sequence[int], np.ndarray]) -> np.ndarray:
         """One forward pass: float32 [len(tokens), vocab_size], the raw output of each row, nothing shifted."""
         return self._session.logits(_ids(tokens))
+
+    def log_likelihoods(self, texts: Sequence[tuple[Sequence[int], Sequence[int]]], *, draws: int = 32,
+                        seed: int = 0) -> np.ndarray:
+        """Of pairs of token ids, the log-likelihood of the second given the first, in nats: float64 [len(texts)].
+
+        Exact for models that write left to right and for ReFusion. For the others a lower bound, as a mean over
+        `draws` random masks or noise levels, which depend on the seed (docs/guide/evaluate.md).
+        """
+        if not 1 <= draws <= 4096:
+            raise _core.Error(f"draws is {draws}; expected 1 to 4096")
+        pairs = [(_ids(given), _ids(scored)) for given, scored in texts]
+        for given, scored in pairs:
+            if not given or not scored:
+                raise _core.Error("log_likelihoods has a pair with no tokens; expected at least one given and one scored")
+        return -_core.negative_log_likelihoods(self._session, pairs, draws, seed)
 
     def tokenize(self, text: str) -> np.ndarray:
         """Token ids, int32. Special tokens in the text are taken as plain text."""
