@@ -10,7 +10,7 @@ namespace lacuna {
 
 class SessionAccess {
  public:
-  /// Any thread may submit passes of it beside the session's own.
+  /// Any thread may submit passes of it, at any time.
   static std::shared_ptr<const BackendModel> model(const Session& session);
 };
 
