@@ -332,35 +332,19 @@ using TextToScore = std::pair<std::vector<lacuna::TokenId>, std::vector<lacuna::
 
 /// Nats of each text's second part, given its first: exact or an upper bound (see eval/bound.h).
 std::vector<double> negative_log_likelihoods(Session& session, const std::vector<TextToScore>& texts,
-                                             const lacuna::BoundSettings& settings) {
+                                             int32_t draws, uint64_t seed) {
   std::vector<lacuna::BoundText> scored;
   scored.reserve(texts.size());
   for (const auto& [given, continuation] : texts) {
     scored.push_back({given, continuation, static_cast<int64_t>(continuation.size())});
   }
+  lacuna::BoundSettings settings;
+  settings.draws = draws;
+  settings.seed = seed;
+  const lacuna::Bound bound = lacuna::bound(*lacuna::SessionAccess::model(*session), scored, settings);
   std::vector<double> nats;
-  for (const lacuna::Bound::Text& text :
-       lacuna::bound(*lacuna::SessionAccess::model(*session), scored, settings).texts) {
-    nats.push_back(text.nats);
-  }
+  for (const lacuna::Bound::Text& text : bound.texts) nats.push_back(text.nats);
   return nats;
-}
-
-void bind_likelihood(nb::module_& m) {
-  m.def(
-      "negative_log_likelihoods",
-      [](Session& session, const std::vector<TextToScore>& texts, int32_t draws, uint64_t seed) {
-        std::vector<double> nats;
-        {
-          const nb::gil_scoped_release release;
-          lacuna::BoundSettings settings;
-          settings.draws = draws;
-          settings.seed = seed;
-          nats = negative_log_likelihoods(session, texts, settings);
-        }
-        return array_of(std::move(nats), {texts.size()});
-      },
-      "session"_a, "texts"_a, "draws"_a, "seed"_a);
 }
 
 /// A sample of a task: what is asked, and a check of the answer.
@@ -383,7 +367,7 @@ void bind_tasks(nb::module_& m) {
       },
       "task"_a, "seed"_a, "count"_a);
   m.def("setting_named", &lacuna::setting_named, "name"_a,
-        "A setting's own name; empty where there is none.");
+        "Resolves an alias of a setting to its name; empty for an unknown name.");
   m.def(
       "task_room", [](const std::string& name) { return lacuna::find_task(name).room({}); }, "task"_a);
   m.def(
@@ -408,7 +392,8 @@ NB_MODULE(_core, m) {
   static nb::exception<lacuna::Error> error(m, "Error", PyExc_ValueError);
   bind_values(m);
   bind_session(m);
-  bind_likelihood(m);
+  m.def("negative_log_likelihoods", &negative_log_likelihoods, "session"_a, "texts"_a, "draws"_a, "seed"_a,
+        nb::call_guard<nb::gil_scoped_release>());
   bind_tasks(m);
   m.def("end_visits", &end_visits,
         "Before the interpreter ends: no thread of the engine calls Python any more.");

@@ -140,7 +140,7 @@ class LACUNA_API Session {
   Logits logits(std::span<const TokenId> tokens) const;
 
  private:
-  friend class SessionAccess;  // what the Python module reaches besides
+  friend class SessionAccess;  // internal access for the Python module
   class Impl;
   explicit Session(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;

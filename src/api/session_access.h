@@ -1,4 +1,4 @@
-// What the Python module needs of a session and its interface does not show.
+// Internal access to a session, for the Python module.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace lacuna {
 
 class SessionAccess {
  public:
-  /// Any thread may submit passes of it, at any time.
+  /// Thread-safe: passes may be submitted while the session answers requests.
   static std::shared_ptr<const BackendModel> model(const Session& session);
 };
 

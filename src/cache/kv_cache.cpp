@@ -72,6 +72,15 @@ int8_t code_of(float x, float scale) {
   return scale > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(x / scale), -127.0F, 127.0F)) : int8_t{0};
 }
 
+/// Copies cells [begin, end) of all layers and heads.
+void copy_cells(KvCache& to, const KvCache& from, int64_t begin, int64_t end) {
+  for (int64_t layer = 0; layer < to.shape().num_layers; ++layer) {
+    for (int64_t head = 0; head < to.shape().num_kv_heads; ++head) {
+      for (int64_t cell = begin; cell < end; ++cell) to.copy_cell(layer, head, from, cell, cell);
+    }
+  }
+}
+
 }  // namespace
 
 struct KvCache::Place {
@@ -116,7 +125,7 @@ KvCache::KvCache(const KvCache& from, int64_t shared, int64_t num_cells)
   pages_.assign(from.pages_.begin(), from.pages_.begin() + whole);
   page_starts_.assign(from.page_starts_.begin(), from.page_starts_.begin() + whole);
   add_pages(whole_pages(shape_, num_cells) - whole);
-  share_first_cells(from, shared);
+  copy_cells(*this, from, whole * kPageCells, shared);
   for (int64_t layer = 0; shape_.has_sink && layer < shape_.num_layers; ++layer) {
     for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
       copy_cell(layer, head, from, from.sink_cell_, sink_cell_);
@@ -225,11 +234,7 @@ void KvCache::share_first_cells(const KvCache& from, int64_t count) {
   const int64_t whole = count / kPageCells;
   std::copy_n(from.pages_.begin(), whole, pages_.begin());
   std::copy_n(from.page_starts_.begin(), whole, page_starts_.begin());
-  for (int64_t layer = 0; layer < shape_.num_layers; ++layer) {
-    for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-      for (int64_t cell = whole * kPageCells; cell < count; ++cell) copy_cell(layer, head, from, cell, cell);
-    }
-  }
+  copy_cells(*this, from, whole * kPageCells, count);
 }
 
 void KvCache::read(int64_t layer, int64_t cell, int64_t kv_head, float* key, float* value) const {

@@ -26,20 +26,31 @@ SequenceShape Engine::shape_for(const Decoder& decoder) const {
   return {decoder.num_cells(), remembers_outputs_ || decoder.remembers_outputs()};
 }
 
-int64_t Engine::memory_for(const Decoder& decoder) const {
-  const int64_t bytes = pools_[0]->bytes_for(shape_for(decoder)) * decoder.num_sequences();
+int64_t Engine::memory_for(const Decoder& decoder, const KvPrefix& prefix) const {
+  const SequenceShape shape = shape_for(decoder);
+  const int64_t bytes =
+      pools_[0]->bytes_for(shape, prefix.count) + pools_[0]->bytes_for(shape) * (decoder.num_sequences() - 1);
   if (decoder.num_guide_cells() == 0) return bytes;
   return bytes + pools_[1]->bytes_for({decoder.num_guide_cells()});
 }
 
-bool Engine::has_room(const Decoder& decoder, const KvPrefix& prefix) const {
-  const SequenceShape shape = shape_for(decoder);
-  const int64_t shared = pools_[0]->bytes_for(shape) - pools_[0]->bytes_for(shape, prefix.count);
-  const int64_t held = pools_[0]->bytes() + (pools_[1] == nullptr ? 0 : pools_[1]->bytes());
-  return memory_for(decoder) - shared <= most_memory_ - held;
+std::optional<Engine::FoundPrefix> Engine::make_room(const Decoder& decoder) {
+  FoundPrefix found = find_prefix(decoder, running_);
+  const auto fits = [&](int64_t held, const KvPrefix& prefix) {
+    return memory_for(decoder, prefix) <= most_memory_ - held;
+  };
+  const auto held = [&] { return pools_[0]->bytes() + (pools_[1] == nullptr ? 0 : pools_[1]->bytes()); };
+  if (fits(held(), found.kv)) return found;
+  if (!fits(memory_in_use(), {}) && !fits(measure_memory(found.kv.sequence), found.kv)) return {};
+  while (!fits(held(), found.kv)) {
+    if (!prefixes_ || !prefixes_->evict()) return {};
+    found = find_prefix(decoder, running_);
+  }
+  return found;
 }
 
-void Engine::make_sequences(Request& request, const KvPrefix& prefix) const {
+void Engine::make_sequences(Request& request, const KvPrefix& prefix) {
+  memory_in_use_.reset();
   const Decoder& decoder = *request.decoder;
   auto& own = request.sequences[0];
   own.push_back(pools_[0]->make_sequence(shape_for(decoder), prefix));
@@ -52,13 +63,20 @@ void Engine::make_sequences(Request& request, const KvPrefix& prefix) const {
 }
 
 void Engine::free_sequences(Request& request) {
+  memory_in_use_.reset();
   for (auto& sequences : request.sequences) sequences.clear();
 }
 
 int64_t Engine::memory_in_use() const {
+  if (!memory_in_use_) memory_in_use_ = measure_memory(nullptr);
+  return *memory_in_use_;
+}
+
+int64_t Engine::measure_memory(const KvSequence* with) const {
   int64_t bytes = 0;
   for (size_t role = 0; role < 2; ++role) {
     std::vector<const KvSequence*> sequences;
+    if (role == 0 && with != nullptr) sequences.push_back(with);
     for (const size_t index : running_) {
       for (const auto& sequence : requests_.at(index).sequences[role]) sequences.push_back(sequence.get());
     }
@@ -93,15 +111,11 @@ void Engine::admit() {
     Request& request = found->second;
     const Decoder& decoder = *request.decoder;
     if (decoder.done()) continue;
-    FoundPrefix found_prefix = find_prefix(decoder, running_);
-    while (!has_room(decoder, found_prefix.kv)) {
-      if (!prefixes_ || !prefixes_->forget_oldest()) return;
-      found_prefix = find_prefix(decoder, running_);
-    }
-    request.seeks_prefix = found_prefix.is_read;
-    const KvPrefix prefix = found_prefix.is_read ? KvPrefix{} : found_prefix.kv;
-    make_sequences(request, prefix);
-    skip_prefix(request, prefix);
+    const std::optional<FoundPrefix> prefix = make_room(decoder);
+    if (!prefix) return;
+    request.seeks_prefix = prefix->is_being_computed;
+    make_sequences(request, prefix->kv);
+    skip_prefix(request, prefix->kv);
     for (const size_t index : running_) {
       const int64_t turn = requests_.at(index).turn;
       request.turn = index == running_.front() ? turn : std::min(request.turn, turn);
@@ -129,9 +143,10 @@ Engine::FoundPrefix Engine::find_prefix(const Decoder& decoder, std::span<const 
     promised =
         std::max<int64_t>(promised, whole_tiles(std::min(common, std::max(theirs.kept, theirs.promised))));
   }
-  const bool is_read = promised > best.count;
+  if (promised > best.count) return {{}, true};
   best.count -= best.count % own.block_length;
-  return {best, is_read};
+  if (best.count == 0) return {};
+  return {best, false};
 }
 
 void Engine::take_prefixes() {
@@ -139,8 +154,9 @@ void Engine::take_prefixes() {
     Request& request = requests_.at(*index);
     if (!request.seeks_prefix) continue;
     const FoundPrefix found = find_prefix(*request.decoder, {running_.begin(), index});
-    if (found.is_read) continue;
+    if (found.is_being_computed) continue;
     request.seeks_prefix = false;
+    memory_in_use_.reset();
     if (found.kv.count > 0) pools_[0]->take_prefix(*request.sequences[0].front(), found.kv);
     skip_prefix(request, found.kv);
   }

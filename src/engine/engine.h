@@ -65,7 +65,7 @@ class Engine {
   void limit_memory(int64_t bytes) { most_memory_ = bytes; }
   /// What a request holds from its first pass to its last: K/V of its whole canvas, and outputs where they
   /// are remembered. Any thread may ask.
-  int64_t memory_for(const Decoder& decoder) const;
+  int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
   /// What the requests that run hold. Pages that several share are counted once.
   int64_t memory_in_use() const;
 
@@ -122,23 +122,29 @@ class Engine {
         0;  // rows computed in passes that others were left out of, from where they were at its start
   };
 
-  /// What a request may take over.
+  /// The prefix that a request can reuse.
   struct FoundPrefix {
-    KvPrefix kv;           ///< whole blocks
-    bool is_read = false;  ///< a request reads more of it just now
+    KvPrefix kv;                     ///< whole blocks; empty while a request computes more of it
+    bool is_being_computed = false;  ///< by an earlier request
   };
 
   void admit();
   SequenceShape shape_for(const Decoder& decoder) const;
-  /// Whether a request fits into what all that exists leaves.
-  bool has_room(const Decoder& decoder, const KvPrefix& prefix) const;
+  /// memory_for(), without the whole pages of a prefix that the request shares.
+  int64_t memory_for(const Decoder& decoder, const KvPrefix& prefix) const;
+  /// What the running requests hold together with one more sequence, unless that is null.
+  int64_t measure_memory(const KvSequence* with) const;
+  /// Evicts stored prefixes until the request fits, and returns the prefix that it can still reuse. Empty,
+  /// and nothing is evicted, where the running requests leave too little memory.
+  std::optional<FoundPrefix> make_room(const Decoder& decoder);
   /// Makes a request's sequences, the first with the prefix.
-  void make_sequences(Request& request, const KvPrefix& prefix) const;
-  static void free_sequences(Request& request);
-  /// The longest prefix of a request that the store or one of `earlier` requests has.
+  void make_sequences(Request& request, const KvPrefix& prefix);
+  void free_sequences(Request& request);
+  /// The longest prefix of a request that the store or one of the `earlier` requests holds.
   FoundPrefix find_prefix(const Decoder& decoder, std::span<const size_t> earlier);
-  /// Gives requests that waited for a prefix what was read of it.
+  /// Lets waiting requests reuse prefixes that have been computed.
   void take_prefixes();
+  /// The request does not compute the prefix, which its first sequence holds.
   static void skip_prefix(Request& request, const KvPrefix& prefix);
   /// Frees a running request's memory, but for the prefix that is kept.
   void retire(Request& request);
@@ -155,7 +161,8 @@ class Engine {
   std::unique_ptr<KvPool> pools_[2];               // likewise
   size_t max_running_;
   bool remembers_outputs_ = false;
-  std::optional<PrefixStore> prefixes_;  // none: they are not shared
+  std::optional<PrefixStore> prefixes_;           // none: they are not shared
+  mutable std::optional<int64_t> memory_in_use_;  // none: sequences have changed since it was measured
   int64_t most_memory_ = std::numeric_limits<int64_t>::max();
   int32_t most_rows_ = std::numeric_limits<int32_t>::max();
   std::map<size_t, Request> requests_;

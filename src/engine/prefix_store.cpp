@@ -12,15 +12,16 @@ int32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-int64_t PrefixStore::bytes() const {
+int64_t PrefixStore::measure() const {
   std::vector<const KvSequence*> sequences;
   for (const Entry& entry : entries_) sequences.push_back(entry.sequence.get());
   return pool_.bytes_of(sequences);
 }
 
-bool PrefixStore::forget_oldest() {
+bool PrefixStore::evict() {
   if (entries_.empty()) return false;
   entries_.pop_back();
+  bytes_ = measure();
   return true;
 }
 
@@ -49,9 +50,9 @@ void PrefixStore::keep(int32_t block_length, std::span<const TokenId> tokens, co
            common_prefix(entry.tokens, tokens) == static_cast<int32_t>(entry.tokens.size());
   });
   std::unique_ptr<KvSequence> kept = pool_.make_sequence({count}, {&from, count});
-  if (kept == nullptr) return;
-  entries_.push_front({block_length, {tokens.begin(), tokens.end()}, std::move(kept)});
-  while (bytes() > most_bytes_) forget_oldest();
+  if (kept != nullptr) entries_.push_front({block_length, {tokens.begin(), tokens.end()}, std::move(kept)});
+  bytes_ = measure();
+  while (bytes_ > most_bytes_) evict();
 }
 
 KvPrefix PrefixStore::find(int32_t block_length, std::span<const TokenId> tokens) {

@@ -18,25 +18,23 @@ int32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b);
 /// The largest number of cells up to `count` that fills whole tiles.
 int32_t whole_tiles(int64_t count);
 
-/// Keeps the K/V of requests that ran, by the tokens that they belong to, and forgets those that were not
-/// asked for the longest where they come to too many bytes. Only whole tiles of cells are kept; a position's
-/// cell has its number. Not for several threads at once.
+/// A cache of K/V of finished requests, by their tokens. The least recently used entry is evicted first. Only
+/// whole tiles of cells are stored; a position's cell has its number. Not thread-safe.
 class PrefixStore {
  public:
-  /// most_bytes  that all may come to; 0 keeps nothing
+  /// most_bytes  of all entries; 0: nothing is stored
   PrefixStore(KvPool& pool, int64_t most_bytes) : pool_(pool), most_bytes_(most_bytes) {}
 
-  /// Bytes that all come to, pages that several share counted once.
-  int64_t bytes() const;
-  /// Forgets the one that was not asked for the longest. False where there is none.
-  bool forget_oldest();
+  /// Size of all entries; a page that several share counts once.
+  int64_t bytes() const { return bytes_; }
+  /// Evicts the least recently used entry. False if the store is empty.
+  bool evict();
 
-  /// Keeps the K/V of the tokens, which lie in the first cells; their whole pages are shared with `from`.
-  /// What begins like them and is shorter is forgotten.
-  ///   block_length  what else K/V depend on: those of others are never found
+  /// Stores the K/V of the tokens, which are in the first cells of `from`; whole pages are shared with it.
+  /// Replaces entries that are a prefix of the tokens.
+  ///   block_length  K/V depend on it too: find() returns entries of the same length only
   void keep(int32_t block_length, std::span<const TokenId> tokens, const KvSequence& from);
-  /// The K/V of as many of the first tokens as possible, whole tiles; gone with the next call of anything
-  /// else.
+  /// The longest stored prefix of the tokens, in whole tiles. Valid until the next non-const call.
   KvPrefix find(int32_t block_length, std::span<const TokenId> tokens);
 
  private:
@@ -49,9 +47,12 @@ class PrefixStore {
   /// The entry that shares the most tokens; the end where none shares a tile.
   std::list<Entry>::iterator longest(int32_t block_length, std::span<const TokenId> tokens);
 
+  int64_t measure() const;
+
   KvPool& pool_;
   int64_t most_bytes_;
-  std::list<Entry> entries_;  // the one that was asked for last comes first
+  std::list<Entry> entries_;  // most recently used first
+  int64_t bytes_ = 0;         // measure(), which walks all pages, of the entries
 };
 
 }  // namespace lacuna

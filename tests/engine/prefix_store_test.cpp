@@ -100,14 +100,14 @@ TEST(PrefixStore, ForgetsWhatWasNotAskedForTheLongest) {
   EXPECT_EQ(store.bytes(), 6 * kTileBytes);
   EXPECT_EQ(count_of(store, text(64, 0)), 64);
   EXPECT_EQ(count_of(store, text(64, 1)), 0);
-  EXPECT_TRUE(store.forget_oldest());
-  EXPECT_TRUE(store.forget_oldest());
+  EXPECT_TRUE(store.evict());
+  EXPECT_TRUE(store.evict());
   EXPECT_EQ(store.bytes(), 2 * kTileBytes);
   EXPECT_EQ(count_of(store, text(64, 0)), 64);
   keep(store, text(1000));  // more than all may come to
   EXPECT_EQ(store.bytes(), 2 * kTileBytes);
-  EXPECT_TRUE(store.forget_oldest());
-  EXPECT_FALSE(store.forget_oldest());
+  EXPECT_TRUE(store.evict());
+  EXPECT_FALSE(store.evict());
   EXPECT_EQ(store.bytes(), 0);
 }
 
@@ -126,7 +126,7 @@ TEST(PrefixStore, KeepsNothingInNoBytes) {
   PrefixStore store(pool, 0);
   keep(store, text(64));
   EXPECT_EQ(count_of(store, text(64)), 0);
-  EXPECT_FALSE(store.forget_oldest());
+  EXPECT_FALSE(store.evict());
 }
 
 }  // namespace

@@ -252,6 +252,26 @@ TEST(SharedPrefixes, TakeTheMemoryOfOneForManyRequests) {
   });
 }
 
+TEST(SharedPrefixes, StayStoredWhileARequestWaitsForTheMemoryOfOthers) {
+  for_all_methods([](const Method&, Prefixes& prefixes) {
+    Engine engine = prefixes.engine(3);
+    engine.share_prefixes(kRoom);
+    const std::vector<TokenId> first = prefixes.tokens(200);
+    const int64_t whole = engine.memory_for(*prefixes.decoder(prefixes.tokens(400), 0));
+    engine.limit_memory(whole * 7 / 4);
+    engine.add(prefixes.decoder(first, 0));
+    engine.run();
+    const int64_t stored = engine.prefix_bytes();
+    ASSERT_GT(stored, 0);
+    engine.add(prefixes.decoder(prefixes.tokens(400, 2), 1));
+    engine.add(prefixes.decoder(prefixes.tokens(400, 3), 2));  // waits for the one before it
+    engine.step();
+    EXPECT_EQ(engine.num_running(), 1U);
+    EXPECT_EQ(engine.prefix_bytes(), stored);
+    engine.run();
+  });
+}
+
 TEST(SharedPrefixes, OutliveTheirPlaceInTheStoreWhileRequestsHaveThem) {
   for_all_methods([](const Method&, Prefixes& prefixes) {
     Engine engine = prefixes.engine(3);

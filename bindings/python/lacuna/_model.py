@@ -286,7 +286,7 @@ class Model:
         for given, scored in pairs:
             if not given or not scored:
                 raise _core.Error("log_likelihoods has a pair with no tokens; expected at least one given and one scored")
-        return -_core.negative_log_likelihoods(self._session, pairs, draws, seed)
+        return -np.array(_core.negative_log_likelihoods(self._session, pairs, draws, seed))
 
     def tokenize(self, text: str) -> np.ndarray:
         """Token ids, int32. Special tokens in the text are taken as plain text."""

@@ -9,8 +9,9 @@ likelihoods, max_gen_toks.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
-from typing import Any, Iterable
+from typing import Any
 
 import lacuna
 import lm_eval.models  # noqa: F401  registers the models of the harness
@@ -50,9 +51,9 @@ class LacunaLM(LM):
 
     def generate_until(self, requests: list, disable_tqdm: bool = False) -> list[str]:
         answers = []
-        for same in _runs_of_same(request.args[1] for request in requests):
-            part = requests[same.start:same.stop]
-            stop, settings = self._generation(part[0].args[1])
+        for kwargs, same in itertools.groupby(requests, key=lambda request: request.args[1]):
+            part = list(same)
+            stop, settings = self._generation(kwargs)
             prompts = [self._prompt(request.args[0]) for request in part]
             ends_early = self.model.info.paradigm == "causal"  # the others fill their canvas all the same
             found = self.model.generate_batch(prompts, stop=stop if ends_early else (), seed=self._seed, **settings)
@@ -126,15 +127,3 @@ def _before(text: str, stop: list[str]) -> str:
 def _rule(value: Any) -> Any:
     """"threshold:0.9" as the engine writes it."""
     return value.replace(":", "=", 1) if isinstance(value, str) else value
-
-
-def _runs_of_same(values: Iterable[Any]) -> Iterable[range]:
-    begin, count, before = 0, 0, None
-    for value in values:
-        if count and value != before:
-            yield range(begin, count)
-            begin = count
-        before = value
-        count += 1
-    if count:
-        yield range(begin, count)
