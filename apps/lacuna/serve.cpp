@@ -216,7 +216,7 @@ void add_serve_command(CLI::App& program) {
       "Seconds that requests may continue after SIGTERM or Ctrl-C; then they end with an error (default 10)")
       ->check(CLI::Range(0.0, 86400.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
-  add("--chat-template", flags->chat_template, "llada, chatml or none (default: the checkpoint's)");
+  add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
   add("--max-running,--max-num-seqs,--parallel", flags->limits.max_running,
       "Requests that share passes (default 32)")
       ->check(CLI::Range(1, 65536));

@@ -15,8 +15,10 @@ struct NamedFormat {
   std::string_view name;
   ChatFormat format;
 };
-constexpr std::array kFormats = std::to_array<NamedFormat>(
-    {{"none", ChatFormat::kNone}, {"llada", ChatFormat::kLlada}, {"chatml", ChatFormat::kChatMl}});
+constexpr std::array kFormats = std::to_array<NamedFormat>({{"none", ChatFormat::kNone},
+                                                            {"llada", ChatFormat::kLlada},
+                                                            {"chatml", ChatFormat::kChatMl},
+                                                            {"gemma", ChatFormat::kGemma}});
 
 // A prompt under construction. Text is gathered up to the next atom and encoded as a whole, because words and
 // merges may cross from the template's text into a message's.
@@ -69,6 +71,11 @@ std::vector<TokenId> render_llada(const ChatTemplate& chat_template, const Token
   return prompt.finish();
 }
 
+void expect_known_role(const Message& message) {
+  if (message.role == "system" || message.role == "user" || message.role == "assistant") return;
+  throw InputError("role '{}' is not one of system, user, assistant", message.role);
+}
+
 std::vector<TokenId> render_chatml(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                    std::span<const Message> messages) {
   PromptBuilder prompt(tokenizer);
@@ -78,12 +85,38 @@ std::vector<TokenId> render_chatml(const ChatTemplate& chat_template, const Toke
   const bool brings_system = !messages.empty() && messages.front().role == "system";
   if (!brings_system && !chat_template.default_system.empty()) turn("system", chat_template.default_system);
   for (const Message& message : messages) {
-    if (message.role != "system" && message.role != "user" && message.role != "assistant") {
-      throw InputError("role '{}' is not one of system, user, assistant", message.role);
-    }
+    expect_known_role(message);
     turn(message.role, message.content);
   }
   prompt.atom("<|im_start|>").text("assistant\n");
+  return prompt.finish();
+}
+
+// An answer of an earlier turn without the model's thoughts, <|channel>...<channel|>, which Gemma's template
+// leaves out.
+std::string without_thoughts(std::string_view answer) {
+  constexpr std::string_view kBegin = "<|channel>", kEnd = "<channel|>";
+  std::string text;
+  while (true) {
+    const size_t end = answer.find(kEnd);
+    const std::string_view part = answer.substr(0, end);
+    text += part.substr(0, part.find(kBegin));
+    if (end == std::string_view::npos) return text;
+    answer.remove_prefix(end + kEnd.size());
+  }
+}
+
+std::vector<TokenId> render_gemma(const Tokenizer& tokenizer, std::span<const Message> messages) {
+  PromptBuilder prompt(tokenizer);
+  prompt.atom("<bos>");
+  for (const Message& message : messages) {
+    expect_known_role(message);
+    const bool is_answer = message.role == "assistant";
+    const std::string content = is_answer ? without_thoughts(message.content) : message.content;
+    prompt.atom("<|turn>").text(is_answer ? "model" : message.role).text("\n");
+    prompt.text(trim_as_python(content)).atom("<turn|>").text("\n");
+  }
+  prompt.atom("<|turn>").text("model\n");
   return prompt.finish();
 }
 
@@ -168,7 +201,10 @@ ChatTemplate recognise_chat_template(std::string_view jinja) {
   if (contains(jinja, "<|im_start|>") && contains(jinja, "<|im_end|>")) {
     return {.format = ChatFormat::kChatMl, .default_system = find_default_system(jinja)};
   }
-  return {.reason = "the chat template is neither LLaDA's nor ChatML"};
+  if (contains(jinja, "<|turn>") && contains(jinja, "<turn|>")) {
+    return {.format = ChatFormat::kGemma, .bos_token = "<bos>"};
+  }
+  return {.reason = "the chat template is not LLaDA's, ChatML or Gemma's"};
 }
 
 namespace {
@@ -204,6 +240,8 @@ std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& 
       return render_llada(chat_template, tokenizer, messages);
     case ChatFormat::kChatMl:
       return render_chatml(chat_template, tokenizer, messages);
+    case ChatFormat::kGemma:
+      return render_gemma(tokenizer, messages);
     case ChatFormat::kNone:
       break;
   }
@@ -213,7 +251,7 @@ std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& 
 }
 
 std::optional<TokenId> end_of_turn(const Tokenizer& tokenizer) {
-  for (const std::string_view name : {"<|eot_id|>", "<|im_end|>", "<|role_end|>"}) {
+  for (const std::string_view name : {"<|eot_id|>", "<|im_end|>", "<|role_end|>", "<turn|>"}) {
     if (const std::optional<TokenId> id = tokenizer.id_of(name)) return id;
   }
   return std::nullopt;

@@ -1,6 +1,6 @@
 // Chat templates: messages to the tokens of a prompt.
 //
-// Checkpoints carry their template as a Jinja program. We run no Jinja: the two templates of the supported
+// Checkpoints carry their template as a Jinja program. We run no Jinja: the templates of the supported
 // families are built in, and the program's text only tells which one it is and what varies inside it.
 #pragma once
 
@@ -21,9 +21,10 @@ enum class ChatFormat : uint8_t {
   kNone,    ///< the text alone
   kLlada,   ///< bos, then <|start_header_id|>role<|end_header_id|>, blank line, trimmed content, <|eot_id|>
   kChatMl,  ///< <|im_start|>role, newline, content, <|im_end|>, newline
+  kGemma,   ///< <bos>, then <|turn>role, newline, trimmed content, <turn|>, newline; the assistant is "model"
 };
 
-std::optional<ChatFormat> chat_format_named(std::string_view name);  ///< llada, chatml or none
+std::optional<ChatFormat> chat_format_named(std::string_view name);  ///< llada, chatml, gemma or none
 std::string_view name_of(ChatFormat format);
 
 struct ChatTemplate {
@@ -45,7 +46,7 @@ ChatTemplate load_chat_template(const std::filesystem::path& folder);
 /// contents are encoded as text, so that no message can imitate them. Ids equal those of the whole rendered
 /// text, except where a message contains the text of a special token.
 /// kNone takes one message and gives its content. Throws InputError where the tokenizer lacks a token of the
-/// template, or for roles that ChatML's checkpoints do not know.
+/// template, or for roles that ChatML and Gemma do not have.
 std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                             std::span<const Message> messages);
 
