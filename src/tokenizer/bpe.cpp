@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "tokenizer/byte_characters.h"
+#include "tokenizer/sentencepiece.h"
+#include "tokenizer/unicode.h"
 
 namespace lacuna {
 namespace {
@@ -46,26 +48,13 @@ size_t Bpe::MixedHash::operator()(uint64_t key) const {
 
 Bpe::Bpe(BpeParts parts, std::vector<bool> special)
     : vocab_(std::move(parts.vocab)),
+      symbols_(parts.symbols),
       special_(std::move(special)),
       unk_(kNoToken),
       fuse_unk_(parts.fuse_unk),
-      ignore_merges_(parts.ignore_merges) {
-  bool has_all_bytes = true;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const char bytes = static_cast<char>(byte);
-    byte_ids_[byte] = id_of(to_byte_characters({&bytes, 1})).value_or(kNoToken);
-    has_all_bytes = has_all_bytes && byte_ids_[byte] != kNoToken;
-    if (byte_ids_[byte] != kNoToken && special_[byte_ids_[byte]]) {
-      throw InputError("{}: the token of byte 0x{:02x} cannot be a special token", parts.vocab_name, byte);
-    }
-  }
-  if (parts.unk_token && !has_all_bytes) {
-    unk_ = id_of(*parts.unk_token).value_or(kNoToken);
-    if (unk_ == kNoToken) {
-      throw InputError("{}: unk_token '{}' is not in the vocabulary", parts.vocab_name, *parts.unk_token);
-    }
-  }
-
+      ignore_merges_(parts.ignore_merges),
+      whole_newline_runs_(parts.whole_newline_runs) {
+  read_byte_ids(parts);
   merges_.reserve(parts.merges.size());
   for (size_t rank = 0; rank < parts.merges.size(); ++rank) {
     const std::string& left = parts.merges[rank].first;
@@ -82,6 +71,32 @@ Bpe::Bpe(BpeParts parts, std::vector<bool> special)
   }
 }
 
+void Bpe::read_byte_ids(const BpeParts& parts) {
+  size_t count = 0;
+  for (unsigned byte = 0; byte < byte_ids_.size(); ++byte) {
+    const char bytes = static_cast<char>(byte);
+    const std::string text = symbols_ == BpeSymbols::kBytes ? to_byte_characters({&bytes, 1})
+                                                            : byte_token(static_cast<unsigned char>(byte));
+    byte_ids_[byte] = id_of(text).value_or(kNoToken);
+    if (byte_ids_[byte] == kNoToken) continue;
+    ++count;
+    if (special_[byte_ids_[byte]]) {
+      throw InputError("{}: the token of byte 0x{:02x} cannot be a special token", parts.vocab_name, byte);
+    }
+  }
+  has_all_bytes_ = count == byte_ids_.size();
+  // The reference gives bytes and unk_token in a wrong order where it needs both.
+  if (symbols_ == BpeSymbols::kCharacters && !has_all_bytes_ && count > 0) {
+    throw InputError("{} has {} of the byte tokens <0x00> to <0xFF>; expected all 256 or none",
+                     parts.vocab_name, count);
+  }
+  if (!parts.unk_token || has_all_bytes_) return;
+  unk_ = id_of(*parts.unk_token).value_or(kNoToken);
+  if (unk_ == kNoToken) {
+    throw InputError("{}: unk_token '{}' is not in the vocabulary", parts.vocab_name, *parts.unk_token);
+  }
+}
+
 std::optional<TokenId> Bpe::id_of(std::string_view text) const {
   const auto entry = vocab_.find(std::string(text));
   return entry == vocab_.end() ? std::nullopt : std::optional(entry->second);
@@ -92,27 +107,53 @@ const Bpe::Merge* Bpe::find_merge(TokenId left, TokenId right) const {
   return entry == merges_.end() ? nullptr : &entry->second;
 }
 
-std::vector<TokenId> Bpe::single_bytes(std::string_view piece) const {
+std::vector<TokenId> Bpe::symbols_of(std::string_view piece) const {
   std::vector<TokenId> ids;
   ids.reserve(piece.size());
   bool after_unknown = false;
-  for (const char byte : piece) {
-    const TokenId id = byte_ids_[static_cast<unsigned char>(byte)];
+  const auto add = [&](TokenId id) {
     const bool unknown = id == kNoToken;
     if (!unknown) ids.push_back(id);
     if (unknown && unk_ != kNoToken && !(fuse_unk_ && after_unknown)) ids.push_back(unk_);
     after_unknown = unknown;
+  };
+  const auto add_bytes = [&](std::string_view bytes) {
+    for (const char byte : bytes) add(byte_ids_[static_cast<unsigned char>(byte)]);
+  };
+  if (symbols_ == BpeSymbols::kBytes) {
+    add_bytes(piece);
+    return ids;
+  }
+  while (!piece.empty()) {
+    const size_t length = std::max<size_t>(1, first_character_bytes(piece));  // 1 for an ill-formed byte
+    const std::string_view character = piece.substr(0, length);
+    const auto id = id_of(character);
+    if (id && !special_[*id]) {
+      add(*id);
+    } else if (has_all_bytes_) {
+      add_bytes(character);
+    } else {
+      add(kNoToken);
+    }
+    piece.remove_prefix(length);
   }
   return ids;
 }
 
+// Appends the token of a piece that is an entry and needs no merges; false where it is not such a piece.
+bool Bpe::append_whole_entry(std::string_view piece, std::vector<TokenId>& tokens) const {
+  const bool is_newlines = piece.find_first_not_of('\n') == std::string_view::npos;
+  if (!ignore_merges_ && !(whole_newline_runs_ && is_newlines)) return false;
+  const auto id = symbols_ == BpeSymbols::kBytes ? id_of(to_byte_characters(piece)) : id_of(piece);
+  if (!id || special_[*id]) return false;
+  tokens.push_back(*id);
+  return true;
+}
+
 void Bpe::encode(std::string_view piece, std::vector<TokenId>& tokens) const {
-  if (ignore_merges_) {
-    const auto id = id_of(to_byte_characters(piece));
-    if (id && !special_[*id]) return tokens.push_back(*id);
-  }
+  if (append_whole_entry(piece, tokens)) return;
   std::vector<Symbol> symbols;
-  for (const TokenId id : single_bytes(piece)) {
+  for (const TokenId id : symbols_of(piece)) {
     const auto index = static_cast<int32_t>(symbols.size());
     symbols.push_back({id, index - 1, index + 1});
   }

@@ -1,4 +1,4 @@
-// Byte-pair encoding: a vocabulary of byte strings, and the merges that build its entries from single bytes.
+// Byte-pair encoding: a vocabulary, and the merges that build its entries from single bytes or characters.
 #pragma once
 
 #include <array>
@@ -14,25 +14,34 @@
 
 namespace lacuna {
 
-/// Contents of the vocabulary and merges files. Texts are spelled in byte characters.
+/// What merges begin with, and how the vocabulary spells it.
+enum class BpeSymbols : uint8_t {
+  kBytes,       ///< bytes, spelled in byte characters (GPT-2)
+  kCharacters,  ///< UTF-8 characters; one without an entry becomes bytes, <0x00> to <0xFF> (SentencePiece)
+};
+
+/// Contents of the vocabulary and merges files.
 struct BpeParts {
+  BpeSymbols symbols = BpeSymbols::kBytes;
   std::string vocab_name;   ///< begins errors about the vocabulary
   std::string merges_name;  ///< begins errors about merges
   std::unordered_map<std::string, TokenId> vocab;
   std::vector<std::pair<std::string, std::string>> merges;  ///< the first one merges first
   bool ignore_merges = false;                               ///< a pre-token that is an entry needs no merges
-  std::optional<std::string> unk_token;                     ///< stands for bytes without an entry
-  bool fuse_unk = false;                                    ///< one unk_token for several such bytes in a row
+  bool whole_newline_runs = false;                          ///< the same for pre-tokens of newlines only
+  std::optional<std::string> unk_token;                     ///< stands for symbols without an entry
+  bool fuse_unk = false;                                    ///< one unk_token for several of them in a row
 };
 
 class Bpe {
  public:
-  /// Refuses merges that need what the vocabulary lacks. `special` has a flag for every id of the vocabulary;
+  /// Refuses merges that need what the vocabulary lacks, and a vocabulary of characters with some of the 256
+  /// byte tokens only. `special` has a flag for every id of the vocabulary;
   /// special ids are never produced: the merges that would are left out.
   Bpe(BpeParts parts, std::vector<bool> special);
 
-  /// Appends the tokens of one pre-token (any bytes) to `tokens`, in O(n log n). Bytes that have neither an
-  /// entry nor an unk_token are left out, as the reference does; published vocabularies have all 256.
+  /// Appends the tokens of one pre-token (any bytes) to `tokens`, in O(n log n). Symbols that have neither an
+  /// entry nor an unk_token are left out, as the reference does; published vocabularies have all 256 bytes.
   void encode(std::string_view piece, std::vector<TokenId>& tokens) const;
 
   std::optional<TokenId> id_of(std::string_view text) const;
@@ -46,16 +55,21 @@ class Bpe {
     size_t operator()(uint64_t key) const;
   };
 
-  std::vector<TokenId> single_bytes(std::string_view piece) const;
+  void read_byte_ids(const BpeParts& parts);
+  bool append_whole_entry(std::string_view piece, std::vector<TokenId>& tokens) const;
+  std::vector<TokenId> symbols_of(std::string_view piece) const;
   const Merge* find_merge(TokenId left, TokenId right) const;
 
   std::unordered_map<std::string, TokenId> vocab_;
   std::unordered_map<uint64_t, Merge, MixedHash> merges_;  // by both ids
   std::array<TokenId, 256> byte_ids_{};                    // kNoToken where the vocabulary lacks the byte
+  BpeSymbols symbols_;
+  bool has_all_bytes_ = true;
   std::vector<bool> special_;
   TokenId unk_;
   bool fuse_unk_;
   bool ignore_merges_;
+  bool whole_newline_runs_;
 };
 
 }  // namespace lacuna

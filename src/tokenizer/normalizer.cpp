@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -103,6 +104,9 @@ std::string normalize(std::string_view text, std::span<const Normalization> step
         break;
       case Normalization::kLowercase:
         result = to_lower_case(result);
+        break;
+      case Normalization::kEscapeSpaces:
+        result = escape_spaces(result);
         break;
     }
   }

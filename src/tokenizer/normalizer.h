@@ -1,4 +1,5 @@
-// Normalization of text before it is split: Unicode's normal forms and lower case, through utf8proc.
+// Normalization of text before it is split: Unicode's normal forms and lower case, through utf8proc, and
+// SentencePiece's spelling of spaces.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace lacuna {
 
-enum class Normalization : uint8_t { kNfc, kNfd, kNfkc, kNfkd, kLowercase };
+enum class Normalization : uint8_t { kNfc, kNfd, kNfkc, kNfkd, kLowercase, kEscapeSpaces };
 
 /// Applies `steps` in order. `text` is well-formed UTF-8. Takes O(n log n) time for any run of combining
 /// marks.

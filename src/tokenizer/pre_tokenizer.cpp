@@ -61,7 +61,8 @@ void append_piece(std::string_view piece, Pieces& pieces) {
 
 }  // namespace
 
-PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, const std::string& name) {
+PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbols symbols,
+                           const std::string& name) {
   constexpr size_t kMostRules = 64;
   if (rules.size() > kMostRules)
     throw InputError("{} has {} steps; expected at most {}", name, rules.size(), kMostRules);
@@ -69,10 +70,14 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, const std
     return std::holds_alternative<ByteLevelRule>(rule);
   };
   const auto byte_level_count = std::count_if(rules.begin(), rules.end(), is_byte_level);
-  if (byte_level_count == 0) throw InputError("{} has no ByteLevel step, as byte-level BPE needs", name);
+  const bool has_bytes = symbols == BpeSymbols::kBytes;
+  if (!has_bytes && byte_level_count > 0)
+    throw InputError("{} has a ByteLevel step; expected none with model.byte_fallback", name);
+  if (has_bytes && byte_level_count == 0)
+    throw InputError("{} has no ByteLevel step, as byte-level BPE needs", name);
   if (byte_level_count > 1) throw InputError("{} has more than one ByteLevel step", name);
   // Rules behind ByteLevel see byte characters. It usually comes last, and then no text is ever spelled so.
-  const bool spelled = !is_byte_level(rules.back());
+  const bool spelled = has_bytes && !is_byte_level(rules.back());
 
   const auto add_split = [&](const SplitRule& rule) {
     steps_.emplace_back(Split{Regex(rule.pattern, rule.syntax, name), rule.behavior, rule.invert});

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "tokenizer/bpe.h"
 #include "tokenizer/regex.h"
 #include "tokenizer/unicode.h"
 
@@ -42,8 +43,9 @@ struct Pieces {
 
 class PreTokenizer {
  public:
-  /// `rules` hold exactly one ByteLevelRule; `name` begins every error.
-  PreTokenizer(const std::vector<PreTokenizerRule>& rules, const std::string& name);
+  /// `rules` hold exactly one ByteLevelRule for symbols that are bytes, and none for characters; `name`
+  /// begins every error.
+  PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbols symbols, const std::string& name);
 
   /// The pieces of well-formed `text`, as bytes. Throws InputError as Regex::find_all does.
   Pieces split(std::string_view text) const;

@@ -6,11 +6,17 @@
 #include "base/gguf.h"
 #include "tokenizer/byte_characters.h"
 #include "tokenizer/json_file.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer_files.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
 namespace {
+
+std::string bytes_of_characters(const std::string& text) {
+  const auto byte = byte_of_token(text);
+  return byte ? std::string(1, *byte) : unescape_spaces(text);
+}
 
 // Collects the bytes of each id. Checks that every id is in range and stands for one text.
 std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
@@ -34,10 +40,14 @@ std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
   for (const auto& [text, id] : parts.bpe.vocab) claim(id, text);
   for (const AddedToken& token : parts.added_tokens) claim(token.id, token.content);
 
+  const bool has_characters = parts.bpe.symbols == BpeSymbols::kCharacters;
   std::vector<std::string> bytes(texts.size());
   for (size_t id = 0; id < texts.size(); ++id) {
-    if (texts[id] != nullptr) bytes[id] = from_byte_characters(*texts[id]).value_or(*texts[id]);
+    if (texts[id] == nullptr) continue;
+    bytes[id] = has_characters ? bytes_of_characters(*texts[id])
+                               : from_byte_characters(*texts[id]).value_or(*texts[id]);
   }
+  if (has_characters) return bytes;
   // An added token that is not an entry too is plain text, even where its letters could spell bytes.
   for (const AddedToken& token : parts.added_tokens) {
     if (!parts.bpe.vocab.contains(token.content)) bytes[token.id] = token.content;
@@ -121,7 +131,7 @@ Tokenizer::Tokenizer(TokenizerParts parts)
       normalization_(parts.normalization),
       added_as_given_(finder(parts, false)),
       added_as_normalized_(finder(parts, true)),
-      pre_tokenizer_(parts.pre_tokenizer, fmt::format("{}: pre_tokenizer", parts.name)),
+      pre_tokenizer_(parts.pre_tokenizer, parts.bpe.symbols, fmt::format("{}: pre_tokenizer", parts.name)),
       bpe_(std::move(parts.bpe), special_) {}
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {

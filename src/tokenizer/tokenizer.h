@@ -1,4 +1,5 @@
-// Text to token ids and back: byte-level BPE as published checkpoints use it.
+// Text to token ids and back: BPE as published checkpoints use it, over bytes (GPT-2) or over characters with
+// byte tokens for the rest (Gemma).
 //
 // Read from `tokenizer.json` or from the trio `vocab.json`, `merges.txt`, `added_tokens.json`, in both cases
 // with the added tokens of `tokenizer_config.json`. Ids equal those of the Python library `tokenizers` called
@@ -73,8 +74,8 @@ class Tokenizer {
   /// The length of decode() in bytes, without its memory.
   size_t decoded_bytes(std::span<const TokenId> tokens, bool skip_special = true) const;
 
-  /// The id of an added token, or of a vocabulary entry by its exact text in the file (spelled in byte
-  /// characters: " the" is "Ġthe").
+  /// The id of an added token, or of a vocabulary entry by its exact text in the file (" the" is "Ġthe" or
+  /// "▁the").
   std::optional<TokenId> id_of(std::string_view token) const;
 
   bool is_special(TokenId id) const;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer_files.h"
 
 namespace lacuna {
@@ -16,7 +17,14 @@ constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
 constexpr std::string_view kMerges = "tokenizer.ggml.merges";
 constexpr std::string_view kWholeJson = "tokenizer.huggingface.json";
 
-enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5 };
+enum TokenType : int64_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
 
 // Taken from the models' tokenizer.json, of which converters keep only the name.
 constexpr std::string_view kBailingPattern =
@@ -43,7 +51,19 @@ const std::array kPreTokenizers = {
     PreTokenizerName{"gpt-2", ""},
 };
 
+// Gemma 4. Files have no tokenizer.ggml.pre; the rules belong to the model's name.
+void split_as_gemma(const GgufFile& file, TokenizerParts& parts) {
+  constexpr std::string_view kPre = "tokenizer.ggml.pre", kPrefix = "tokenizer.ggml.add_space_prefix";
+  const std::string_view pre = file.text(kPre, "gemma4");
+  if (pre != "gemma4" && pre != "default") file.refuse(kPre, "gemma4 or default with the model gemma4");
+  if (file.flag(kPrefix, false)) file.refuse(kPrefix, "false with the model gemma4");
+  parts.normalization = {Normalization::kEscapeSpaces};
+  parts.pre_tokenizer = {SplitRule{.pattern = "\n+"}};
+  parts.bpe.whole_newline_runs = true;
+}
+
 void choose_split(const GgufFile& file, TokenizerParts& parts) {
+  if (parts.bpe.symbols == BpeSymbols::kCharacters) return split_as_gemma(file, parts);
   const std::string_view name = file.text("tokenizer.ggml.pre", "gpt-2");
   const auto* known = std::find_if(kPreTokenizers.begin(), kPreTokenizers.end(),
                                    [&](const PreTokenizerName& candidate) { return candidate.name == name; });
@@ -70,6 +90,54 @@ std::vector<std::pair<std::string, std::string>> read_merges(const GgufFile& fil
   return merges;
 }
 
+void add_entry(const GgufFile& file, const std::string& text, TokenId id, BpeParts& parts) {
+  if (!parts.vocab.emplace(text, id).second) {
+    throw InputError("{}: {} holds {} twice", file.name(), in_quotes(kTokens), in_quotes(text));
+  }
+}
+
+void read_token(const GgufFile& file, const std::string& text, TokenId id, int64_t type,
+                TokenizerParts& parts) {
+  const bool has_characters = parts.bpe.symbols == BpeSymbols::kCharacters;
+  switch (type) {
+    case kNormal:
+    case kUnknown:
+      return add_entry(file, text, id, parts.bpe);
+    case kControl:
+    case kUserDefined:
+      parts.added_tokens.push_back({.id = id, .content = text, .special = type == kControl});
+      // Merges may name them, as in the tokenizer.json that the file was made of.
+      if (has_characters) add_entry(file, text, id, parts.bpe);
+      return;
+    case kUnused:
+      return;
+    case kByte:
+      if (has_characters && byte_of_token(text)) return add_entry(file, text, id, parts.bpe);
+      break;
+    default:
+      break;
+  }
+  throw InputError("{}: {} gives {} the type {}; expected 1 to 5{}", file.name(), in_quotes(kTypes),
+                   in_quotes(text), type, has_characters ? ", or 6 for <0x00> to <0xFF>" : "");
+}
+
+void read_tokens(const GgufFile& file, TokenizerParts& parts) {
+  const auto& tokens = file.texts(kTokens);
+  if (tokens.size() > static_cast<size_t>(Tokenizer::kTokenIdMax) + 1) {
+    throw InputError("{}: {} holds {} tokens; expected at most {}", file.name(), in_quotes(kTokens),
+                     tokens.size(), Tokenizer::kTokenIdMax + 1);
+  }
+  const std::vector<int64_t> all_normal(file.has(kTypes) ? 0 : tokens.size(), kNormal);
+  const std::vector<int64_t>& types = file.has(kTypes) ? file.integers(kTypes) : all_normal;
+  if (types.size() != tokens.size()) {
+    throw InputError("{}: {} holds {} types for {} tokens; expected one for each", file.name(),
+                     in_quotes(kTypes), types.size(), tokens.size());
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    read_token(file, std::string(tokens[i]), static_cast<TokenId>(i), types[i], parts);
+  }
+}
+
 }  // namespace
 
 std::optional<std::string_view> gguf_bos_token(const GgufFile& file) {
@@ -89,44 +157,16 @@ TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
     const nlohmann::json document = parse_json(file.text(kWholeJson), file.name());
     return read_tokenizer_json(JsonValue(document, file.name()));
   }
-  if (file.text("tokenizer.ggml.model") != "gpt2")
-    file.refuse("tokenizer.ggml.model", "gpt2, byte-level BPE");
-  const auto& tokens = file.texts(kTokens);
-  if (tokens.size() > static_cast<size_t>(Tokenizer::kTokenIdMax) + 1) {
-    throw InputError("{}: {} holds {} tokens; expected at most {}", file.name(), in_quotes(kTokens),
-                     tokens.size(), Tokenizer::kTokenIdMax + 1);
-  }
-  const std::vector<int64_t> all_normal(file.has(kTypes) ? 0 : tokens.size(), kNormal);
-  const std::vector<int64_t>& types = file.has(kTypes) ? file.integers(kTypes) : all_normal;
-  if (types.size() != tokens.size()) {
-    throw InputError("{}: {} holds {} types for {} tokens; expected one for each", file.name(),
-                     in_quotes(kTypes), types.size(), tokens.size());
+  const std::string_view model = file.text("tokenizer.ggml.model");
+  if (model != "gpt2" && model != "gemma4") {
+    file.refuse("tokenizer.ggml.model", "gpt2 (byte-level BPE) or gemma4 (BPE over characters)");
   }
   TokenizerParts parts;
   parts.name = file.name();
+  parts.bpe.symbols = model == "gpt2" ? BpeSymbols::kBytes : BpeSymbols::kCharacters;
   parts.bpe.vocab_name = fmt::format("{}: {}", file.name(), kTokens);
   parts.bpe.merges_name = fmt::format("{}: {}", file.name(), kMerges);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const auto id = static_cast<TokenId>(i);
-    const std::string text(tokens[i]);
-    switch (types[i]) {
-      case kNormal:
-      case kUnknown:
-        if (!parts.bpe.vocab.emplace(text, id).second) {
-          throw InputError("{}: {} holds {} twice", file.name(), in_quotes(kTokens), in_quotes(text));
-        }
-        break;
-      case kControl:
-      case kUserDefined:
-        parts.added_tokens.push_back({.id = id, .content = text, .special = types[i] == kControl});
-        break;
-      case kUnused:
-        break;
-      default:
-        throw InputError("{}: {} gives {} the type {}; expected 1 to 5", file.name(), in_quotes(kTypes),
-                         in_quotes(text), types[i]);
-    }
-  }
+  read_tokens(file, parts);
   parts.bpe.merges = read_merges(file);
   choose_split(file, parts);
   return parts;

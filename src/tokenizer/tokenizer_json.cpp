@@ -1,6 +1,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer_files.h"
 
 namespace lacuna {
@@ -18,6 +19,7 @@ constexpr std::array kNormalizations = std::to_array<Named<Normalization>>({
     {"NFKC", Normalization::kNfkc},
     {"NFKD", Normalization::kNfkd},
     {"Lowercase", Normalization::kLowercase},
+    {"Replace", Normalization::kEscapeSpaces},
 });
 
 constexpr std::array kSplitBehaviors = std::to_array<Named<SplitBehavior>>({
@@ -39,6 +41,23 @@ Value read_choice(const JsonValue& value, const std::array<Named<Value>, count>&
   throw InputError("{} is '{}'; supported are {}", value.name(), value.string(), known);
 }
 
+void expect_text(const JsonValue& value, std::string_view expected) {
+  if (value.string() == expected) return;
+  throw InputError("{} is '{}'; expected '{}'", value.name(), value.string(), expected);
+}
+
+// A Replace step. Texts are searched for as they are, never by an expression.
+void expect_replacement(const JsonValue& step, std::string_view from, std::string_view to) {
+  expect_text(step.at("pattern").at("String"), from);
+  expect_text(step.at("content"), to);
+}
+
+Normalization read_normalization(const JsonValue& step) {
+  const Normalization normalization = read_choice(step.at("type"), kNormalizations);
+  if (normalization == Normalization::kEscapeSpaces) expect_replacement(step, " ", kEscapedSpace);
+  return normalization;
+}
+
 void read_normalizer(const JsonValue& value, std::vector<Normalization>& steps) {
   const JsonValue type = value.at("type");
   if (type.string() == "Sequence") {
@@ -49,10 +68,10 @@ void read_normalizer(const JsonValue& value, std::vector<Normalization>& steps) 
     }
     for (const JsonValue& element : list.elements()) {
       // A sequence inside a sequence is never written, and would let a file nest without end.
-      steps.push_back(read_choice(element.at("type"), kNormalizations));
+      steps.push_back(read_normalization(element));
     }
   } else {
-    steps.push_back(read_choice(type, kNormalizations));
+    steps.push_back(read_normalization(value));
   }
 }
 
@@ -126,10 +145,8 @@ BpeParts read_model(const JsonValue& model) {
   if (const auto dropout = model.find("dropout"); dropout && dropout->json() != 0) {
     throw InputError("{} must be 0 or null: merges are not left out at random", dropout->name());
   }
-  if (model.boolean_or("byte_fallback", false)) {
-    throw InputError("{}: model.byte_fallback is not supported", model.source());
-  }
   BpeParts parts;
+  if (model.boolean_or("byte_fallback", false)) parts.symbols = BpeSymbols::kCharacters;
   parts.vocab_name = model.at("vocab").name();
   parts.vocab = read_token_ids(model.at("vocab"));
   parts.merges_name = model.at("merges").name();
@@ -137,7 +154,36 @@ BpeParts read_model(const JsonValue& model) {
   parts.ignore_merges = model.boolean_or("ignore_merges", false);
   if (const auto unk = model.find("unk_token")) parts.unk_token = unk->string();
   parts.fuse_unk = model.boolean_or("fuse_unk", false);
+  // Our own key, for what tokenizer.json has none.
+  if (const auto own = model.find("lacuna")) {
+    parts.whole_newline_runs = own->boolean_or("whole_newline_runs", false);
+  }
   return parts;
+}
+
+// Tokens are decoded one by one, so the steps that a file lists have to be those that do the same.
+void check_decoder(const JsonValue& root, BpeSymbols symbols) {
+  const auto decoder = root.find("decoder");
+  if (symbols == BpeSymbols::kBytes) {
+    if (!decoder || decoder->at("type").string() == "ByteLevel") return;
+    throw InputError("{} must be ByteLevel, not {}", decoder->name(), decoder->at("type").string());
+  }
+  constexpr std::string_view kExpected =
+      "with model.byte_fallback, expected a Sequence of Replace (U+2581 by a space), ByteFallback and Fuse";
+  constexpr std::array<std::string_view, 3> kSteps = {"Replace", "ByteFallback", "Fuse"};
+  if (!decoder) throw InputError("{} has no decoder; {}", root.name(), kExpected);
+  const JsonValue type = decoder->at("type");
+  if (type.string() != "Sequence") throw InputError("{} is '{}'; {}", type.name(), type.string(), kExpected);
+  const JsonValue list = decoder->at("decoders");
+  if (list.array().size() != kSteps.size()) {
+    throw InputError("{} has {} steps; {}", list.name(), list.array().size(), kExpected);
+  }
+  const std::vector<JsonValue> steps = list.elements();
+  for (size_t i = 0; i < kSteps.size(); ++i) {
+    const JsonValue step = steps[i].at("type");
+    if (step.string() != kSteps[i]) throw InputError("{} is '{}'; {}", step.name(), step.string(), kExpected);
+  }
+  expect_replacement(steps.front(), kEscapedSpace, " ");
 }
 
 template <typename Value, size_t count>
@@ -146,6 +192,22 @@ std::string_view name_of(Value value, const std::array<Named<Value>, count>& cho
     if (choice.value == value) return choice.name;
   }
   return "?";
+}
+
+nlohmann::json replacement(std::string_view from, std::string_view to) {
+  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+}
+
+nlohmann::json json_of(Normalization step) {
+  if (step == Normalization::kEscapeSpaces) return replacement(" ", kEscapedSpace);
+  return {{"type", name_of(step, kNormalizations)}};
+}
+
+nlohmann::json decoder_json(BpeSymbols symbols) {
+  if (symbols == BpeSymbols::kBytes) return {{"type", "ByteLevel"}};
+  const auto step = [](const char* type) { return nlohmann::json{{"type", type}}; };
+  return {{"type", "Sequence"},
+          {"decoders", {replacement(kEscapedSpace, " "), step("ByteFallback"), step("Fuse")}}};
 }
 
 nlohmann::json json_of(const PreTokenizerRule& rule) {
@@ -172,7 +234,9 @@ nlohmann::json tokenizer_json(const TokenizerParts& parts) {
                 {"merges", parts.bpe.merges},
                 {"ignore_merges", parts.bpe.ignore_merges},
                 {"unk_token", parts.bpe.unk_token ? Json(*parts.bpe.unk_token) : Json()},
-                {"fuse_unk", parts.bpe.fuse_unk}};
+                {"fuse_unk", parts.bpe.fuse_unk},
+                {"byte_fallback", parts.bpe.symbols == BpeSymbols::kCharacters}};
+  if (parts.bpe.whole_newline_runs) model["lacuna"] = {{"whole_newline_runs", true}};
   Json added = Json::array();
   for (const AddedToken& token : parts.added_tokens) {
     added.push_back({{"id", token.id},
@@ -184,15 +248,14 @@ nlohmann::json tokenizer_json(const TokenizerParts& parts) {
                      {"single_word", token.single_word}});
   }
   Json normalizers = Json::array();
-  for (const Normalization step : parts.normalization)
-    normalizers.push_back({{"type", name_of(step, kNormalizations)}});
+  for (const Normalization step : parts.normalization) normalizers.push_back(json_of(step));
   Json pre_tokenizers = Json::array();
   for (const PreTokenizerRule& rule : parts.pre_tokenizer) pre_tokenizers.push_back(json_of(rule));
   return {{"version", "1.0"},
           {"added_tokens", std::move(added)},
           {"normalizer", {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}},
           {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", std::move(pre_tokenizers)}}},
-          {"decoder", {{"type", "ByteLevel"}}},
+          {"decoder", decoder_json(parts.bpe.symbols)},
           {"model", std::move(model)}};
 }
 
@@ -236,9 +299,7 @@ TokenizerParts read_tokenizer_json(const JsonValue& root) {
   if (const auto pre_tokenizer = root.find("pre_tokenizer")) {
     parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer);
   }
-  if (const auto decoder = root.find("decoder"); decoder && decoder->at("type").string() != "ByteLevel") {
-    throw InputError("{} must be ByteLevel, not {}", decoder->name(), decoder->at("type").string());
-  }
+  check_decoder(root, parts.bpe.symbols);
   return parts;
 }
 

@@ -31,6 +31,7 @@ SPECIALS = {
     "coda": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "a2d_qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "a2d_qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "gemma": ["<pad>", "<eos>", "<bos>", "<unk>", "<|turn>", "<turn|>"],
 }
 MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "fast_dllm": "|<MASK>|",
         "llada2": "<|mask|>", "sdar_moe": "<|MASK|>", "rnd1": "<|mask|>", "coda": "<|mask|>",
@@ -38,7 +39,7 @@ MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "
 END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|im_end|>", "qwen2": "<|im_end|>",
                "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>", "qwen3_moe": "<|im_end|>",
                "sdar_moe": "<|im_end|>", "rnd1": "<|im_end|>", "coda": "<|im_end|>", "a2d_qwen3": "<|im_end|>",
-               "a2d_qwen2": "<|im_end|>"}
+               "a2d_qwen2": "<|im_end|>", "gemma": "<turn|>"}
 DEAD_ROWS = 3
 
 

@@ -1,4 +1,4 @@
-// A byte-level tokenizer small enough to know by heart, as a tokenizer.json for tests to change.
+// Tokenizers small enough to know by heart, as a tokenizer.json for tests to change.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tokenizer/byte_characters.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 
 namespace lacuna {
@@ -32,6 +33,41 @@ inline nlohmann::json tiny_tokenizer(const std::vector<std::pair<std::string, st
           {"post_processor", nullptr},
           {"decoder", {{"type", "ByteLevel"}}},
           {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merge_list}}}};
+}
+
+/// A tokenizer in Gemma's layout: ids 0 to 255 are <0x00> to <0xFF>; then `entries` and the results of
+/// `merges`, from 256 on, in order.
+inline nlohmann::json tiny_gemma(const std::vector<std::string>& entries,
+                                 const std::vector<std::pair<std::string, std::string>>& merges = {}) {
+  nlohmann::json vocab = nlohmann::json::object();
+  for (int byte = 0; byte < 256; ++byte) vocab[byte_token(static_cast<unsigned char>(byte))] = byte;
+  for (const std::string& entry : entries) vocab.emplace(entry, vocab.size());
+  nlohmann::json merge_list = nlohmann::json::array();
+  for (const auto& [left, right] : merges) {
+    vocab.emplace(left + right, vocab.size());
+    merge_list.push_back({left, right});
+  }
+  const auto replace = [](std::string_view from, std::string_view to) {
+    return nlohmann::json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  const nlohmann::json byte_fallback = {{"type", "ByteFallback"}}, fuse = {{"type", "Fuse"}};
+  const nlohmann::json split = {{"type", "Split"},
+                                {"pattern", {{"String", " "}}},
+                                {"behavior", "MergedWithPrevious"},
+                                {"invert", false}};
+  return {
+      {"version", "1.0"},
+      {"added_tokens", nlohmann::json::array()},
+      {"normalizer", replace(" ", kEscapedSpace)},
+      {"pre_tokenizer", split},
+      {"decoder", {{"type", "Sequence"}, {"decoders", {replace(kEscapedSpace, " "), byte_fallback, fuse}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"byte_fallback", true},
+        {"fuse_unk", true},
+        {"unk_token", nullptr},
+        {"vocab", vocab},
+        {"merges", merge_list}}}};
 }
 
 /// Adds an added token; `flags` may override any of its keys.

@@ -1,0 +1,173 @@
+// SentencePiece's spelling, and tokenizers whose vocabulary is spelled so (Gemma).
+#include "tokenizer/sentencepiece.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "tokenizer/tiny_tokenizer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(SentencePiece, SpellsSpacesAndBack) {
+  EXPECT_EQ(escape_spaces("  a b"), "▁▁a▁b");
+  EXPECT_EQ(escape_spaces(""), "");
+  EXPECT_EQ(unescape_spaces("▁▁a▁b▁"), "  a b ");
+  EXPECT_EQ(unescape_spaces("\xe2\x96"), "\xe2\x96") << "the start of a character";
+}
+
+TEST(SentencePiece, SpellsEveryByteAndBack) {
+  EXPECT_EQ(byte_token(10), "<0x0A>");
+  for (int byte = 0; byte < 256; ++byte) {
+    EXPECT_EQ(byte_of_token(byte_token(static_cast<unsigned char>(byte))), static_cast<char>(byte));
+  }
+  EXPECT_EQ(byte_of_token("<0xfF>"), '\xff');
+  for (const char* other : {"<0x+F>", "<0xG0>", "<0x0>", "<0x0A>>", "<0X0A>", "0x0A>", ""}) {
+    EXPECT_EQ(byte_of_token(other), std::nullopt) << other;
+  }
+}
+
+TEST(GemmaTokenizer, MergesOverWholeTextsAndPutsNoSpaceInFront) {
+  const Tokenizer tokenizer = parse(tiny_gemma({"a", "b", "▁"}, {{"a", "b"}, {"▁", "ab"}, {"▁ab", "▁ab"}}));
+  EXPECT_THAT(tokenizer.encode("ab ab"), ElementsAre(259, 260));
+  EXPECT_THAT(tokenizer.encode(" ab ab"), ElementsAre(261));
+  EXPECT_THAT(tokenizer.encode("b  a"), ElementsAre(257, 258, 258, 256));
+  EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{261, 258, 256}), " ab ab a");
+  EXPECT_EQ(tokenizer.id_of("▁ab"), 260);
+}
+
+TEST(GemmaTokenizer, NeedsNoSplitAtSpaces) {
+  json tiny = tiny_gemma({"a", "▁"}, {{"a", "▁"}, {"a▁", "a"}});
+  const std::vector<TokenId> ids = parse(tiny).encode("a a a");
+  tiny["pre_tokenizer"] = nullptr;
+  tiny["normalizer"] = {{"type", "Sequence"}, {"normalizers", {tiny["normalizer"]}}};
+  EXPECT_EQ(parse(tiny).encode("a a a"), ids);
+  EXPECT_THAT(ids, ElementsAre(258, 259));
+}
+
+TEST(GemmaTokenizer, GivesCharactersWithoutAnEntryAsBytes) {
+  const Tokenizer tokenizer = parse(tiny_gemma({"a", "é"}));
+  EXPECT_THAT(tokenizer.encode("aé日"), ElementsAre(256, 257, 0xe6, 0x97, 0xa5));
+  EXPECT_THAT(tokenizer.encode("\xe6 a"), ElementsAre(0xe6, 0xe2, 0x96, 0x81, 256)) << "▁ has no entry";
+}
+
+TEST(GemmaTokenizer, GivesBackAnyBytes) {
+  const Tokenizer tokenizer = parse(tiny_gemma({"a", "b", "▁", "é"}, {{"a", "b"}, {"▁", "▁"}, {"é", "▁"}}));
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes;
+    for (size_t count = random() % 40; count > 0; --count) {
+      bytes += random() % 2 == 0 ? std::string("  abé") : std::string(1, static_cast<char>(random() % 256));
+    }
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(bytes)), bytes) << "round " << round;
+  }
+}
+
+TEST(GemmaTokenizer, DecodesTokenByToken) {
+  const Tokenizer tokenizer = parse(tiny_gemma({"▁a", "▁"}));
+  const std::vector<TokenId> ids = {256, 0xe6, 0x97, 0xa5, 257, 0xff, 0xe6, 256};
+  std::string text;
+  for (const TokenId id : ids) text += tokenizer.decode(std::vector{id});
+  EXPECT_EQ(text, " a日 \xff\xe6 a");
+  EXPECT_EQ(tokenizer.decode(ids), text);
+  EXPECT_EQ(tokenizer.decoded_bytes(ids), text.size());
+}
+
+TEST(GemmaTokenizer, FindsAddedTokensInTheTextAsWritten) {
+  json tiny = tiny_gemma({"a", "▁", "\n", "\n\n", "▁▁", "<bos>"});
+  add_token(tiny, 259, "\n\n", false);
+  add_token(tiny, 260, "▁▁", false);
+  add_token(tiny, 261, "<bos>", true);
+  const Tokenizer tokenizer = parse(tiny);
+  EXPECT_THAT(tokenizer.encode("a\n\n\n  ▁▁"), ElementsAre(256, 259, 258, 257, 257, 260));
+  EXPECT_THAT(tokenizer.encode("<bos>a", SpecialTokens::kAsAtoms), ElementsAre(261, 256));
+  EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{261, 260, 259}), "  \n\n");
+}
+
+TEST(GemmaTokenizer, NeverGivesASpecialTokenForUserText) {
+  json tiny = tiny_gemma({"<", "x", ">", "!"}, {{"<", "x"}, {"<x", ">"}});
+  add_token(tiny, 261, "<x>", true);
+  add_token(tiny, 259, "!", true);
+  EXPECT_THAT(parse(tiny).encode("<x>!"), ElementsAre(260, 258, '!'));
+  tiny["model"]["ignore_merges"] = true;
+  EXPECT_THAT(parse(tiny).encode("<x>"), ElementsAre(260, 258));
+}
+
+TEST(GemmaTokenizer, GivesTheUnknownTokenWithoutByteTokens) {
+  json tiny = tiny_gemma({"a", "?"});
+  tiny["model"]["unk_token"] = "?";
+  for (int byte = 0; byte < 256; ++byte) {
+    tiny["model"]["vocab"].erase(byte_token(static_cast<unsigned char>(byte)));
+  }
+  EXPECT_THAT(parse(tiny).encode("a日本a"), ElementsAre(256, 257, 256));
+  tiny["model"]["fuse_unk"] = false;
+  EXPECT_THAT(parse(tiny).encode("a日本a"), ElementsAre(256, 257, 257, 256));
+  tiny["model"]["unk_token"] = nullptr;
+  EXPECT_THAT(parse(tiny).encode("a日本a"), ElementsAre(256, 256));
+}
+
+TEST(GemmaTokenizer, MergesALongTextInReasonableTime) {
+  const Tokenizer tokenizer = parse(tiny_gemma({"a", "▁"}, {{"a", "▁"}, {"a▁", "a▁"}, {"a▁a▁", "a▁a▁"}}));
+  std::string text;
+  while (text.size() < (size_t{1} << 20)) text += "a ";
+  EXPECT_EQ(tokenizer.encode(text), std::vector<TokenId>(text.size() / 8, 260));
+}
+
+struct GemmaDamage {
+  std::string pointer;  // where in the tiny tokenizer
+  json value;
+  std::string complaint;
+};
+
+class GemmaTokenizerDamage : public testing::TestWithParam<GemmaDamage> {};
+
+TEST_P(GemmaTokenizerDamage, IsRefusedWithTheNameOfItsKey) {
+  json tiny = tiny_gemma({"a", "▁"});
+  tiny[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  EXPECT_THAT([&] { parse(tiny); }, ThrowsMessage<InputError>(HasSubstr(GetParam().complaint)));
+}
+
+json steps(const std::vector<const char*>& types) {
+  json list = json::array();
+  for (const char* type : types) list.push_back({{"type", type}});
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GemmaTokenizerDamage,
+    testing::Values(
+        GemmaDamage{"/normalizer/content", "_", "tiny.json: normalizer.content is '_'; expected '▁'"},
+        GemmaDamage{"/normalizer/pattern", {{"Regex", " "}}, "normalizer.pattern has no key 'String'"},
+        GemmaDamage{"/normalizer/pattern/String", "  ", "normalizer.pattern.String is '  '; expected ' '"},
+        GemmaDamage{"/normalizer/type", "Prepend",
+                    "normalizer.type is 'Prepend'; supported are NFC, NFD, NFKC, NFKD, Lowercase, Replace"},
+        GemmaDamage{"/pre_tokenizer/type", "Metaspace", "pre_tokenizer.type is 'Metaspace'"},
+        GemmaDamage{"/pre_tokenizer",
+                    {{"type", "ByteLevel"}},
+                    "pre_tokenizer has a ByteLevel step; expected none with model.byte_fallback"},
+        GemmaDamage{"/decoder", nullptr, "tiny.json has no decoder; with model.byte_fallback, expected"},
+        GemmaDamage{"/decoder/type", "ByteLevel", "decoder.type is 'ByteLevel'; with model.byte_fallback"},
+        GemmaDamage{"/decoder/decoders", steps({"Replace", "ByteFallback", "Fuse", "Strip"}),
+                    "decoder.decoders has 4 steps; with model.byte_fallback, expected"},
+        GemmaDamage{"/decoder/decoders", steps({"Strip", "ByteFallback", "Fuse"}),
+                    "decoder.decoders[0].type is 'Strip'; with model.byte_fallback, expected"},
+        GemmaDamage{"/decoder/decoders/0/content", "_", "decoder.decoders[0].content is '_'; expected ' '"},
+        GemmaDamage{"/decoder/decoders", 3, "decoder.decoders must be a list"},
+        GemmaDamage{"/model/byte_fallback", false, "decoder must be ByteLevel"},
+        GemmaDamage{"/model/byte_fallback", 1, "model.byte_fallback must be true or false"},
+        GemmaDamage{"/model/lacuna", 1, "model.lacuna must be an object"},
+        GemmaDamage{"/model/vocab", {{"a", 0}, {"<0x00>", 1}}, "model.vocab has 1 of the byte tokens"},
+        GemmaDamage{"/added_tokens", json::array({{{"id", 10}, {"content", "<0x0A>"}, {"special", true}}}),
+                    "the token of byte 0x0a cannot be a special token"}));
+
+}  // namespace
+}  // namespace lacuna
