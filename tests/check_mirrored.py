@@ -36,6 +36,7 @@ ELSEWHERE = {
     "tokenizer/bpe": "tests/tokenizer/tokenizer_test.cpp",
     "cache/output_cache": "tests/model/drift_test.cpp",
     "model/config_keys": "tests/model/config_test.cpp",
+    "model/llama": "tests/model/config_test.cpp",  # and the golden files
     "model/pass": "tests/model/model_test.cpp",  # and the golden files
     "model/layers": "tests/model/model_test.cpp",
     "model/layer_attention": "tests/model/model_test.cpp",
@@ -48,6 +49,7 @@ ELSEWHERE = {
     "model/a2d": "tests/model/borrowed_class_test.cpp",  # and tests/reference
     "model/coda": "tests/model/families_test.cpp",
     "model/qwen_moe": "tests/model/families_test.cpp",
+    "model/diffusion_gemma": "tests/model/config_test.cpp",  # and the golden files
     "model/dream": "tests/model/families_test.cpp",
     "model/gidd": "tests/model/families_test.cpp",
     "model/llada*": "tests/model/families_test.cpp",

@@ -122,18 +122,24 @@ int64_t active_parameters(const ModelConfig& config) {
                                         3 * config.hidden_dim * moe.expert_ffn_dim;
 }
 
+/// Numbers of a token's keys, or values, in all layers.
+int64_t kv_numbers(const ModelConfig& config) {
+  int64_t numbers = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) numbers += config.kv_dim_of(layer);
+  return numbers;
+}
+
 Json memory_json(const ModelConfig& config, const WeightFormat& format, int64_t canvas) {
   const DType dtype = format.is_quantised() ? DType::kBF16 : format.dtype;
   WeightFormats formats(dtype);
   formats.layers = format;
-  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim, dtype, config.kv_sink};
+  const KvShape shape = kv_shape(config, dtype, false);
   KvShape codes = shape;
   codes.in_codes = true;
-  return {
-      {"weights_bytes", predicted_bytes(config, formats)},
-      {"kv_bytes_per_token", 2 * config.num_layers * config.kv_dim() * static_cast<int64_t>(size_of(dtype))},
-      {"kv_bytes_canvas", KvCache::bytes_for(shape, canvas)},
-      {"kv_int8_bytes_canvas", KvCache::bytes_for(codes, canvas)}};
+  return {{"weights_bytes", predicted_bytes(config, formats)},
+          {"kv_bytes_per_token", 2 * kv_numbers(config) * static_cast<int64_t>(size_of(dtype))},
+          {"kv_bytes_canvas", KvCache::bytes_for(shape, canvas)},
+          {"kv_int8_bytes_canvas", KvCache::bytes_for(codes, canvas)}};
 }
 
 Json all_memory_json(const Findings& findings, int64_t canvas) {
@@ -164,6 +170,7 @@ Json special_tokens_json(const Findings& findings) {
 
 std::string_view attention_of(const ModelConfig& config) {
   if (config.causal) return "causal";
+  if (config.canvas) return "causal, bidirectional in a canvas";
   return config.block_causal ? "block-causal" : "bidirectional";
 }
 
@@ -217,6 +224,23 @@ Json report(const Findings& findings, int64_t canvas) {
                                                 : "none"},
             {"qkv_bias", config.qkv_bias},
             {"attention_output_bias", config.attn_output_bias}};
+  if (config.sliding) {
+    json["sliding"] = {
+        {"layers", std::count(config.sliding->layers.begin(), config.sliding->layers.end(), true)},
+        {"window", config.sliding->window},
+        {"kv_heads", config.sliding->num_kv_heads},
+        {"head_dim", config.sliding->head_dim},
+        {"rope_theta", config.sliding->rope.theta}};
+  }
+  if (config.canvas) {
+    const CanvasConfig& published = *config.canvas;
+    json["canvas"] = {{"length", published.length},
+                      {"steps", published.steps},
+                      {"entropy_bound", published.entropy_bound},
+                      {"temperatures", {published.first_temperature, published.last_temperature}},
+                      {"stable_steps", published.stable_steps},
+                      {"stop_entropy", published.stop_entropy}};
+  }
   json["memory"] = all_memory_json(findings, canvas);
   json["special_tokens"] = special_tokens_json(findings);
   json["tokenizer"] = findings.tokenizer ? Json{{"size", findings.tokenizer->size()}} : Json();
@@ -259,6 +283,7 @@ std::string feed_forward_text(const ModelConfig& config) {
   if (config.num_expert_layers() == 0) return fmt::format("width {}", config.ffn_dim);
   std::string text =
       fmt::format("{} of {} experts of width {}", moe.experts_per_token, moe.num_experts, moe.expert_ffn_dim);
+  if (moe.parallel_dense) text = fmt::format("width {} and {}", config.ffn_dim, text);
   if (moe.num_groups > 1) text += fmt::format(" from {} of {} groups", moe.groups_per_token, moe.num_groups);
   if (moe.shared_ffn_dim > 0) text += fmt::format(", one of width {} for all", moe.shared_ffn_dim);
   if (moe.first_dense_layers > 0) {
@@ -295,6 +320,13 @@ std::vector<std::string> traits_of(const ModelConfig& config) {
                                  config.noise->uniform_shift, config.noise->min_log_snr,
                                  config.noise->max_log_snr));
   }
+  if (config.canvas) {
+    traits.push_back(fmt::format("canvases of {} positions, in {} passes at most", config.canvas->length,
+                                 config.canvas->steps));
+  }
+  if (config.shares_keys) traits.emplace_back("values are keys in layers that do not slide");
+  if (config.logit_soft_cap > 0)
+    traits.push_back(fmt::format("logits capped at {:g}", config.logit_soft_cap));
   if (config.qkv_bias) traits.emplace_back("q, k, v biases");
   if (config.attn_output_bias) traits.emplace_back("attention output bias");
   return traits;
@@ -312,14 +344,23 @@ void print_shape(const Findings& findings, const Json& json) {
   print_line("attention",
              fmt::format("{}{}, {} heads of {}, {} K/V heads", attention_of(config), blocks_text(config),
                          config.num_heads, config.head_dim, config.num_kv_heads));
+  if (config.sliding) {
+    print_line(
+        "sliding layers",
+        fmt::format("{} of {}, over {} positions: {} K/V heads of {}, RoPE theta {:g}",
+                    json["sliding"]["layers"].get<int64_t>(), config.num_layers, config.sliding->window,
+                    config.sliding->num_kv_heads, config.sliding->head_dim, config.sliding->rope.theta));
+  }
   print_line("feed-forward", feed_forward_text(config));
   print_line("vocabulary", fmt::format("{} rows{}", config.vocab_size,
                                        findings.tokenizer ? fmt::format(", the tokenizer names {}",
                                                                         findings.tokenizer->size())
                                                           : ""));
-  print_line("positions", fmt::format("{}, RoPE theta {:g} on {} of {} dimensions, scaling {}",
-                                      config.max_positions, config.rope.theta, config.rotary_dim,
-                                      config.head_dim, name_of(config.rope.scaling)));
+  print_line("positions",
+             fmt::format("{}, RoPE theta {:g} on {} of {} dimensions, scaling {}", config.max_positions,
+                         config.rope.theta,
+                         config.rope.num_turning > 0 ? 2 * config.rope.num_turning : config.rotary_dim,
+                         config.head_dim, name_of(config.rope.scaling)));
   print_line("norms", fmt::format("epsilon {:g}, of q and k: {}", config.norm_eps,
                                   json["qk_norm"].get<std::string>()));
   const std::vector<std::string> traits = traits_of(config);

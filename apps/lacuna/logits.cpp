@@ -3,9 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -13,6 +12,7 @@
 #include "commands.h"
 #include "input.h"
 #include "loading.h"
+#include "npy.h"
 
 namespace lacuna {
 namespace {
@@ -25,8 +25,10 @@ struct LogitsFlags : ModelFlags {
 struct LogitsRequest {
   std::vector<TokenId> tokens;
   std::vector<int32_t> positions;
-  int32_t block_length = 0;  // 0: not given
-  int32_t clean_prefix = 0;  // GIDD: rows that do not see those behind them
+  int32_t block_length = 0;   // 0: not given
+  int32_t clean_prefix = 0;   // GIDD: rows that do not see those behind them
+  int32_t canvas_begin = -1;  // DiffusionGemma: where the canvas begins; -1: there is none
+  std::string self_conditioning;
 };
 
 std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::string& file, const char* key,
@@ -46,6 +48,14 @@ std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::stri
   return numbers;
 }
 
+int32_t read_count(const nlohmann::json& request, const std::string& file, const char* key, size_t most) {
+  const auto& count = request.at(key);
+  if (!count.is_number_integer() || count < 0 || count > static_cast<int64_t>(most)) {
+    throw InputError("{}: '{}' is {}; expected a whole number from 0 to {}", file, key, count.dump(), most);
+  }
+  return count.get<int32_t>();
+}
+
 LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   const nlohmann::json json = parse_json(read_file(file), file);
   if (!json.is_object()) throw InputError("{}: not a JSON object", file);
@@ -53,7 +63,9 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   for (const auto& [key, value] : json.items()) {
     const bool has_blocks = key == "block_length" && config.block_causal;
     const bool has_prefix = key == "clean_prefix" && config.noise.has_value();
-    if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix) {
+    const bool has_canvas =
+        (key == "canvas_begin" || key == "self_conditioning") && config.canvas.has_value();
+    if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix && !has_canvas) {
       throw InputError("{}: the key '{}' means nothing to {}", file, key, config.architecture);
     }
   }
@@ -68,13 +80,16 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   }
   request.tokens = read_numbers(json, file, "tokens", config.vocab_size);
   const auto count = request.tokens.size();
-  if (json.contains("clean_prefix")) {
-    const auto& length = json["clean_prefix"];
-    if (!length.is_number_integer() || length < 0 || length > static_cast<int64_t>(count)) {
-      throw InputError("{}: 'clean_prefix' is {}; expected a whole number from 0 to {}", file, length.dump(),
-                       count);
+  if (json.contains("clean_prefix")) request.clean_prefix = read_count(json, file, "clean_prefix", count);
+  if (json.contains("canvas_begin")) request.canvas_begin = read_count(json, file, "canvas_begin", count - 1);
+  if (json.contains("self_conditioning")) {
+    const auto& path = json["self_conditioning"];
+    if (!path.is_string() || request.canvas_begin < 0) {
+      throw InputError(
+          "{}: 'self_conditioning' is {}; expected the name of a NumPy file, with 'canvas_begin'", file,
+          path.dump());
     }
-    request.clean_prefix = length.get<int32_t>();
+    request.self_conditioning = path.get<std::string>();
   }
   if (json.contains("positions")) {
     request.positions = read_numbers(json, file, "positions", config.max_positions);
@@ -90,38 +105,57 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   return request;
 }
 
-/// NumPy's format 1.0: magic, header length, a Python literal padded to 64 bytes, the numbers.
-void write_npy(const std::string& path, Matrix<float> values) {
-  std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
-                                   values.rows, values.cols);
-  constexpr size_t kPrefix = 10;
-  header.append(63 - (kPrefix + header.size()) % 64, ' ');
-  header += '\n';
-  std::ofstream stream(path, std::ios::binary);
-  stream.write("\x93NUMPY\x01\x00", 8);
-  const auto length = static_cast<uint16_t>(header.size());
-  stream.put(static_cast<char>(length & 0xff));
-  stream.put(static_cast<char>(length >> 8));
-  stream << header;
-  for (int64_t row = 0; row < values.rows; ++row) {
-    stream.write(reinterpret_cast<const char*>(values.row(row)),
-                 values.cols * static_cast<std::streamsize>(sizeof(float)));
+/// Turns rows that are not distributions, and so must be logits, into their softmax.
+void normalise(std::vector<float>& values, int64_t cols) {
+  const auto size = static_cast<size_t>(cols);
+  bool are_distributions = true;
+  for (size_t begin = 0; begin < values.size(); begin += size) {
+    double sum = 0;
+    for (size_t i = begin; i < begin + size; ++i) {
+      are_distributions = are_distributions && values[i] >= 0;
+      sum += values[i];
+    }
+    are_distributions = are_distributions && std::abs(sum - 1) < 1e-2;
   }
-  stream.close();
-  if (!stream) throw InputError("{}: cannot be written", path);
+  for (size_t begin = 0; !are_distributions && begin < values.size(); begin += size) {
+    const float largest = *std::max_element(&values[begin], &values[begin] + size);
+    double sum = 0;
+    for (size_t i = begin; i < begin + size; ++i) sum += std::exp(double{values[i]} - largest);
+    for (size_t i = begin; i < begin + size; ++i)
+      values[i] = static_cast<float>(std::exp(double{values[i]} - largest) / sum);
+  }
+}
+
+/// What the rows of a canvas read of the pass before; empty where nothing is given.
+std::vector<float> read_conditioning(const LogitsFlags& flags, const LogitsRequest& request,
+                                     const ModelConfig& config) {
+  if (request.self_conditioning.empty()) return {};
+  std::filesystem::path path = request.self_conditioning;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
+    path = std::filesystem::path(flags.request).parent_path() / request.self_conditioning;
+  const auto rows = static_cast<int64_t>(request.tokens.size()) - request.canvas_begin;
+  std::vector<float> values = read_npy(path, rows, config.vocab_size);
+  normalise(values, config.vocab_size);
+  return values;
 }
 
 void run_logits(const LogitsFlags& flags) {
   const ModelSource source = find_model(flags);
   const ModelConfig& config = source.config;
   const LogitsRequest request = read_request(flags.request, config);
+  const std::vector<float> conditioning = read_conditioning(flags, request, config);
   const LoadedModel loaded = load_model(flags, source);
-  const StepPlan plan =
-      logits_plan(config, request.tokens, request.positions, {request.block_length, request.clean_prefix});
+  const StepPlan plan = logits_plan(config, request.tokens, request.positions,
+                                    {.block_length = request.block_length,
+                                     .clean_prefix = request.clean_prefix,
+                                     .canvas_begin = request.canvas_begin,
+                                     .is_conditioned = !conditioning.empty()});
   const int64_t rows = plan.num_rows();
   Buffer<float> memory(rows * config.vocab_size);
   const Matrix<float> logits(memory.data(), rows, config.vocab_size);
-  compute_logits(*loaded.model, plan, logits);
+  const auto canvas_rows = static_cast<int64_t>(conditioning.size()) / config.vocab_size;
+  compute_logits(*loaded.model, plan, logits, {conditioning.data(), canvas_rows, config.vocab_size});
   write_npy(flags.out, logits);
 }
 
@@ -136,7 +170,9 @@ void add_logits_command(CLI::App& program) {
       ->add_option(
           "--request", flags->request,
           "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion, "
-          "\"clean_prefix\": N rows that see none behind them, for GIDD}")
+          "\"clean_prefix\": N rows that see none behind them, for GIDD, \"canvas_begin\": P where the "
+          "canvas "
+          "begins and \"self_conditioning\": \"FILE.npy\" [canvas, vocabulary], for DiffusionGemma}")
       ->required();
   command
       ->add_option("--out", flags->out, "NumPy file: float32 [rows, vocabulary], nothing shifted or left out")

@@ -155,6 +155,12 @@ class BackendModel {
     return submit(plan, sequences, {});
   }
 
+  /// Gives cells of a sequence the soft embeddings of these distributions, as a pass does (LogitRow). Only of
+  /// models with canvases.
+  ///   distributions  [cells, vocab_size] f32
+  virtual void keep_soft_embeddings(KvSequence& sequence, std::span<const int32_t> cells,
+                                    ConstMatrix<float> distributions) const = 0;
+
   /// Compares the posteriors of rows of outputs, now[i] with before[i], as read_outputs() gave them.
   virtual void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
                                std::span<Drift> drifts) const = 0;

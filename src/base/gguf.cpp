@@ -354,6 +354,11 @@ const GgufTensor* GgufFile::find(std::string_view tensor) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+bool GgufFile::holds_list(std::string_view key) const {
+  const auto found = metadata_.find(key);
+  return found != metadata_.end() && std::holds_alternative<std::vector<int64_t>>(found->second);
+}
+
 template <typename T>
 const T* GgufFile::value(std::string_view key, std::string_view expected, bool may_be_absent) const {
   const auto found = metadata_.find(key);

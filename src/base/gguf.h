@@ -73,6 +73,7 @@ class GgufFile {
   const std::map<std::string, GgufTensor, std::less<>>& tensors() const { return tensors_; }
 
   bool has(std::string_view key) const { return metadata_.find(key) != metadata_.end(); }
+  bool holds_list(std::string_view key) const;
   // Members throw InputError naming file, key and what was expected. With a fallback the key is optional.
   int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const;
   double number(std::string_view key, std::optional<double> fallback = {}) const;

@@ -8,9 +8,15 @@
 
 #include "base/buffer.h"
 #include "base/dtype.h"
+#include "base/matrix.h"
 #include "kernels/attention.h"
 
 namespace lacuna {
+
+struct KvHeads {
+  int64_t count = 0;
+  int64_t dim = 0;
+};
 
 struct KvShape {
   int64_t num_layers = 0;
@@ -20,15 +26,23 @@ struct KvShape {
   bool has_sink = false;      ///< one cell more, for a learned key and value that every row sees
   bool in_codes = false;  ///< cells hold 8-bit quantized values, each kv head's key and value with a scale;
                           ///< dtype is what matmuls dequantize them to
+  std::vector<KvHeads> heads_by_layer = {};  ///< [num_layers] where layers differ, else empty
+  int64_t soft_embedding_dim =
+      0;  ///< width of what a sequence keeps of each cell's last distribution; 0: none
+
+  KvHeads heads_of(int64_t layer) const {
+    return heads_by_layer.empty() ? KvHeads{num_kv_heads, head_dim}
+                                  : heads_by_layer[static_cast<size_t>(layer)];
+  }
 };
 
 class SparseCells;
 
-/// The memory of kPageCells cells of all layers: per layer all kv heads' keys, then all values, then the
-/// scales of both where cells are codes. Begins as zeros.
+/// Memory that a sequence counts, which begins as zeros. A page is that of kPageCells cells of all layers:
+/// per layer all kv heads' keys, then all values, then the scales of both where cells are codes.
 struct KvPage {
-  /// count  bytes that pages take, of which this one's are a part while it exists; may be null
-  KvPage(const KvShape& shape, std::shared_ptr<int64_t> count);
+  /// count  bytes that sequences take, of which this one's are a part while it exists; may be null
+  KvPage(int64_t bytes, std::shared_ptr<int64_t> count);
   ~KvPage();
   KvPage(const KvPage&) = delete;
   KvPage& operator=(const KvPage&) = delete;
@@ -44,7 +58,7 @@ struct KvPage {
 class KvCache {
  public:
   static int64_t page_bytes(const KvShape& shape);
-  /// Bytes that `num_cells` cells take: whole pages.
+  /// Bytes that `num_cells` cells take: whole pages, and soft embeddings.
   static int64_t bytes_for(const KvShape& shape, int64_t num_cells);
 
   /// count  bytes that pages take, to which those of this cache are added; may be null
@@ -57,6 +71,8 @@ class KvCache {
 
   /// Those that were asked for and the sink, rounded up to whole pages.
   int64_t num_cells() const { return static_cast<int64_t>(pages_.size()) * kPageCells; }
+  /// Bytes that it takes besides its pages.
+  int64_t own_bytes() const { return own_ ? own_->memory.size() : 0; }
   /// The cell of the learned key and value, behind those that were asked for; -1: the shape has none.
   int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
@@ -83,12 +99,17 @@ class KvCache {
 
   KvLayerView layer(int64_t layer) const;
 
+  /// The mean embedding of each cell under the distribution that a pass found for it, zeros at first:
+  /// [cells that were asked for, KvShape::soft_embedding_dim] f32. It is no part of what sequences share.
+  Matrix<float> soft_embeddings() const;
+
   /// What sparse attention keeps of this sequence; made by the first call.
   SparseCells& sparse();
 
  private:
   struct Place;
 
+  void begin(int64_t num_cells);
   void add_pages(int64_t count);
   /// Where one kv head's key and value of a cell lie.
   Place place(const KvLayerView& layer, int64_t cell, int64_t kv_head) const;
@@ -96,6 +117,9 @@ class KvCache {
   KvShape shape_;
   int32_t sink_cell_;
   std::shared_ptr<int64_t> count_;
+  std::vector<int64_t> layer_starts_;  // [num_layers] in a page, in bytes
+  std::unique_ptr<KvPage> own_;        // soft embeddings
+  int64_t asked_cells_ = 0;
   std::vector<std::shared_ptr<KvPage>> pages_;
   std::vector<std::byte*> page_starts_;  // of pages_
   std::unique_ptr<SparseCells> sparse_;

@@ -74,6 +74,34 @@ BaselineWork causal_work(const BaselineRequest& request) {
   return total;
 }
 
+/// DiffusionGemma: the prompt and the canvases that are done are read once; a canvas takes as many passes as
+/// it may.
+BaselineWork canvas_work(const ModelConfig& config, const BaselineRequest& request) {
+  BaselineWork total;
+  const int64_t size = config.canvas->length;
+  const auto read = [&](double rows, double before) {
+    PassWork pass;
+    pass.rows = pass.only_kv_rows = static_cast<int64_t>(rows);
+    pass.pairs = pass.only_kv_pairs = causal_pairs(rows, before);
+    pass.cells = before + rows;
+    return pass;
+  };
+  if (request.prompt_length > 0) add(read(request.prompt_length, 0), 1, total);
+  const int64_t num_canvases = (std::max(request.answer_length, 1) + size - 1) / size;
+  for (int64_t canvas = 0; canvas < num_canvases; ++canvas) {
+    const auto begin = static_cast<double>(request.prompt_length + canvas * size);
+    const auto rows = static_cast<double>(size);
+    PassWork pass;
+    pass.rows = size;
+    pass.cells = begin + rows;
+    pass.pairs = pass.cells * rows;
+    pass.logit_rows = rows;
+    add(pass, config.canvas->steps, total);
+    if (canvas + 1 < num_canvases) add(read(rows, begin), 1, total);
+  }
+  return total;
+}
+
 /// SDAR, LLaDA 2, Fast-dLLM v2: K/V of finished blocks are kept, each in a pass of its own; a block takes one
 /// step for each of its tokens.
 BaselineWork block_work(const ModelConfig& config, const BaselineRequest& request) {
@@ -186,6 +214,8 @@ BaselineWork baseline_work(const ModelConfig& config, const BaselineRequest& req
       return masked_work(config, request);
     case Paradigm::kBlocks:
       return block_work(config, request);
+    case Paradigm::kCanvases:
+      return canvas_work(config, request);
     case Paradigm::kUniform:
       break;
   }

@@ -24,6 +24,9 @@ struct TokenEditing {
   bool operator==(const TokenEditing&) const = default;
 };
 
+/// LLaDA 2.2's, whose blocks are edited by insertions and deletions as well.
+inline constexpr TokenEditing kBlockEditing = {0, 16};
+
 struct BlockDiffusion {
   TokenId mask_id = 0;
   std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer

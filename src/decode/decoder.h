@@ -39,6 +39,7 @@ struct StepReport {
   std::vector<Commit> committed;  ///< ascending positions
   std::vector<int32_t> locked;    ///< positions, ascending: computed no more from the next pass on
   std::vector<int32_t> unlocked;  ///< positions, ascending
+  std::vector<TokenId> canvas_in = {};  ///< tokens that a pass over a canvas was fed (DiffusionGemma)
   // Slots (ReFusion):
   int32_t iteration = 0;          ///< 0-based; each begins with a plan
   int32_t round = 0;              ///< 0-based, of a completion

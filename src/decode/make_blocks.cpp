@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "decode/block_diffusion.h"
+#include "decode/editing_diffusion.h"
 #include "decode/make_parts.h"
 
 namespace lacuna {
@@ -31,6 +32,12 @@ void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Pro
   problems.within("block_length", strategy.block_length, 1, kMostGenLength);
   if (!problems.empty()) return;
   const int32_t block_length = block_length_of(strategy, config);
+  const int64_t window = config.moe.window;
+  if (window > 0) {
+    problems.expect(block_length % window == 0, "block_length", fmt::to_string(block_length),
+                    fmt::format("a multiple of {}, the positions that share experts", window));
+    if (!problems.empty()) return;
+  }
   if (config.sub_block_length > 0) {
     problems.within("sub_block_length", strategy.sub_block_length, 1, block_length);
     if (!problems.empty()) return;
@@ -67,7 +74,21 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, Probl
        fmt::format("`steps` {} is not a multiple of the {} sub-blocks of a block", steps, num_sub_blocks)});
 }
 
+/// Whether the model edits by insertions and deletions, always.
+bool edits_blocks(const ModelConfig& config) {
+  return config.delete_id >= 0;
+}
+
 void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (edits_blocks(config)) {
+    problems.expect(std::holds_alternative<Dynamic>(strategy.unmask.policy.count) &&
+                        strategy.unmask.measure == ConfidenceMeasure::kProbability,
+                    "unmask", "another rule", "dynamic=TAU, which the model's editing builds on");
+    problems.refuse(strategy.commit == BlockStrategy::Commit::kApart, "commit",
+                    "a block that was edited is read with the next one's first pass");
+    problems.refuse(!std::holds_alternative<ExactAttention>(strategy.sparse), "sparse",
+                    "the model edits its blocks with exact attention");
+  }
   if (!strategy.edit) return;
   if (config.shifted_logits) {
     problems.add({"edit", "", "", "`edit`: a shifted model draws no token from its own row"});
@@ -131,7 +152,33 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   }
 }
 
+namespace {
+
+std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
+  EditingDiffusion settings;
+  settings.mask_id = config.mask_id;
+  settings.delete_id = config.delete_id;
+  settings.split_id = config.split_id;
+  if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.block_length = block_length_of(strategy, config);
+  settings.steps = strategy.steps.value_or(settings.block_length);
+  settings.tau = std::get<Dynamic>(strategy.unmask.policy.count).tau;
+  const TokenEditing edit = strategy.edit.value_or(kBlockEditing);
+  settings.edit_tau = edit.tau;
+  settings.most_edits = edit.most;
+  settings.sampling = sampling_rule(strategy.sampling);
+  settings.sampling.source = ConfidenceSource::kRawLogits;
+  settings.sampling.undrawn.push_back(config.mask_id);
+  settings.sampling.finds_second = true;
+  settings.seed = asked.request.seed;
+  return std::make_unique<EditingDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
+}
+
+}  // namespace
+
 std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
+  if (edits_blocks(config)) return make_editing(strategy, config, std::move(asked));
   BlockDiffusion settings;
   settings.mask_id = config.mask_id;
   if (!strategy.ignore_eos) settings.end_ids = config.end_ids;

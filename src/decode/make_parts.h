@@ -42,12 +42,14 @@ void check(const MaskedStrategy& strategy, const ModelConfig& config, const Aske
 void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
 void check(const UniformStrategy& strategy, const ModelConfig& config, const Asked* asked,
            Problems& problems);
+void check(const CanvasStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
 void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
 void check(const CausalStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);
 
 std::unique_ptr<Decoder> make(const MaskedStrategy& strategy, const ModelConfig& config, Asked asked);
 std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& config, Asked asked);
 std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig& config, Asked asked);
+std::unique_ptr<Decoder> make(const CanvasStrategy& strategy, const ModelConfig& config, Asked asked);
 std::unique_ptr<Decoder> make(const SlotStrategy& strategy, const ModelConfig& config, Asked asked);
 std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig& config, Asked asked);
 

@@ -181,6 +181,16 @@ void put_fields(Json& json, const UniformStrategy& strategy) {
   }
 }
 
+void put_fields(Json& json, const CanvasStrategy& strategy) {
+  put(json, "block_length", strategy.block_length);
+  put(json, "steps", strategy.steps);
+  put(json, "entropy_bound", strategy.entropy_bound);
+  put(json, "stop_entropy", strategy.stop_entropy);
+  put(json, "temperature", strategy.temperature);
+  put(json, "soft_embedding_slack", strategy.soft_embedding_slack);
+  put(json, "ignore_eos", strategy.ignore_eos);
+}
+
 void put_fields(Json& json, const SlotStrategy& strategy) {
   json["rules"] = name(strategy.rules, std::array<std::string_view, 3>{"paper", "released", "lacuna"});
   put(json, "block_length", strategy.block_length);
@@ -207,6 +217,7 @@ Paradigm paradigm_of(const Strategy& strategy) {
     Paradigm operator()(const MaskedStrategy&) const { return Paradigm::kMasked; }
     Paradigm operator()(const BlockStrategy&) const { return Paradigm::kBlocks; }
     Paradigm operator()(const UniformStrategy&) const { return Paradigm::kUniform; }
+    Paradigm operator()(const CanvasStrategy&) const { return Paradigm::kCanvases; }
     Paradigm operator()(const SlotStrategy&) const { return Paradigm::kSlots; }
     Paradigm operator()(const CausalStrategy&) const { return Paradigm::kCausal; }
   };

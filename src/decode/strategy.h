@@ -109,6 +109,19 @@ struct UniformStrategy {
   bool operator==(const UniformStrategy&) const = default;
 };
 
+/// DiffusionGemma: canvases from left to right, any token of which a pass may replace.
+struct CanvasStrategy {
+  std::optional<int32_t> block_length;  ///< of a canvas; none: as trained
+  std::optional<int32_t> steps;         ///< passes of a canvas at most; none: as published
+  std::optional<double> entropy_bound;  ///< nats of the tokens that are accepted together; none: as published
+  std::optional<double> stop_entropy;   ///< nats; mean entropy of a canvas that is done; none: as published
+  double temperature = 1;  ///< 1: candidates are sampled at the published temperatures; 0: the best tokens
+  double soft_embedding_slack = 1e-6;  ///< probability that self-conditioning may leave out; 0: none
+  bool ignore_eos = false;             ///< continue after an end token
+
+  bool operator==(const CanvasStrategy&) const = default;
+};
+
 /// ReFusion: slots in any order, each written from left to right.
 struct SlotStrategy {
   RefusionRules rules = RefusionRules::kLacuna;
@@ -134,7 +147,8 @@ struct CausalStrategy {
   bool operator==(const CausalStrategy&) const = default;
 };
 
-using Strategy = std::variant<MaskedStrategy, BlockStrategy, UniformStrategy, SlotStrategy, CausalStrategy>;
+using Strategy = std::variant<MaskedStrategy, BlockStrategy, UniformStrategy, CanvasStrategy, SlotStrategy,
+                              CausalStrategy>;
 
 Paradigm paradigm_of(const Strategy& strategy);
 

@@ -19,6 +19,8 @@ std::vector<int32_t> bounds_of(const ModelConfig& config, int32_t rows, const Lo
     for (int32_t begin = block; begin < rows; begin += block) bounds.push_back(begin);
   } else if (groups.clean_prefix > 0 && groups.clean_prefix < rows) {
     bounds.push_back(groups.clean_prefix);
+  } else if (groups.canvas_begin > 0) {
+    bounds.push_back(groups.canvas_begin);
   }
   bounds.push_back(rows);
   return bounds;
@@ -39,19 +41,29 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
   for (size_t i = 0; i + 1 < bounds.size(); ++i) {
     RowGroup group;
     group.rows = {bounds[i], bounds[i + 1]};
-    group.own_rows = config.causal ? OwnRows::kCausal : OwnRows::kBidirectional;
+    const bool is_canvas = groups.canvas_begin >= 0 && bounds[i] == groups.canvas_begin;
+    const bool is_causal = config.causal || (config.canvas && !is_canvas);
+    group.own_rows = is_causal ? OwnRows::kCausal : OwnRows::kBidirectional;
+    if (is_canvas) group.canvas = groups.is_conditioned ? CanvasRows::kConditioned : CanvasRows::kFresh;
     if (bounds[i] > 0) group.visible.push_back({0, bounds[i]});
     plan.groups.push_back(std::move(group));
   }
   return plan;
 }
 
-void compute_logits(const BackendModel& model, const StepPlan& plan, Matrix<float> out) {
+void compute_logits(const BackendModel& model, const StepPlan& plan, Matrix<float> out,
+                    ConstMatrix<float> distributions) {
   const int32_t rows = plan.num_rows();
   expects(out.rows == rows && out.cols == model.config().vocab_size, "compute_logits: there is room");
   const std::unique_ptr<KvPool> pool = model.make_pool();
   const std::unique_ptr<KvSequence> sequence = pool->make_sequence({rows});
   KvSequence* const sequences[] = {sequence.get()};
+  if (distributions.rows > 0) {
+    std::vector<int32_t> cells;
+    for (int32_t row = rows - static_cast<int32_t>(distributions.rows); row < rows; ++row)
+      cells.push_back(plan.cells[static_cast<size_t>(row)]);
+    model.keep_soft_embeddings(*sequence, cells, distributions);
+  }
   const std::unique_ptr<PassTicket> ticket = model.submit(plan, sequences);
   ticket->wait();
   std::vector<LogitRow> wanted(static_cast<size_t>(rows));

@@ -190,6 +190,7 @@ nlohmann::ordered_json trace_step(const StepEvent& event) {
       {"bytes", event.cost.bytes},
       {"seconds", seconds},
       {"step_tokens_per_second", rate(static_cast<double>(event.report.committed.size()), seconds)}};
+  if (!event.report.canvas_in.empty()) json["canvas_in"] = event.report.canvas_in;
   if (event.report.slots.empty()) return json;
   json["iteration"] = event.report.iteration;
   json["round"] = event.report.round;

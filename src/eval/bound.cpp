@@ -430,6 +430,7 @@ void check_text(const BoundText& text, const ModelConfig& config) {
 std::string_view bound_name(Paradigm paradigm) {
   switch (paradigm) {
     case Paradigm::kCausal:
+    case Paradigm::kCanvases:
       return "exact, left to right";
     case Paradigm::kSlots:
       return "exact, slot after slot";
@@ -444,7 +445,7 @@ std::string_view bound_name(Paradigm paradigm) {
 }
 
 bool is_exact(Paradigm paradigm) {
-  return paradigm == Paradigm::kCausal || paradigm == Paradigm::kSlots;
+  return paradigm == Paradigm::kCausal || paradigm == Paradigm::kSlots || paradigm == Paradigm::kCanvases;
 }
 
 int64_t Bound::tokens() const {
@@ -504,6 +505,7 @@ Bound bound(const BackendModel& model, std::span<const BoundText> texts, const B
   for (size_t i = 0; i < texts.size(); ++i) {
     switch (config.paradigm()) {
       case Paradigm::kCausal:
+      case Paradigm::kCanvases:
         add_left_to_right(texts[i], i, 0, config.mask_id, passes);
         break;
       case Paradigm::kSlots:

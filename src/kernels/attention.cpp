@@ -47,11 +47,20 @@ void VisibleCells::assign(std::span<const IndexRange> ranges, std::span<const in
   }
 }
 
+int64_t VisibleCells::num_cells_before(int32_t cell) const {
+  int64_t count = 0;
+  for (const IndexRange& run : runs_) {
+    count += std::clamp<int64_t>(cell - run.begin * kCellTile, 0, run.size() * kCellTile);
+  }
+  return count;
+}
+
 void Attention::prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,
                         std::span<const Group> groups) {
   shape_ = shape;
   dtype_ = dtype;
   group_rows_.clear();
+  begins_.clear();
   tasks_.clear();
   visible_.resize(groups.size());
   const int64_t heads_per_kv = shape.num_heads / shape.num_kv_heads;
@@ -61,6 +70,7 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
   for (size_t g = 0; g < groups.size(); ++g) {
     const Group& group = groups[g];
     group_rows_.push_back(group.rows);
+    begins_.push_back(group.begins);
     visible_[g].assign(group.ranges, group.own_cells, group.causal);
     most_cells = std::max(most_cells, visible_[g].num_cells());
     for (int32_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
@@ -207,7 +217,7 @@ class Attention::TaskRun {
         scale = 1;
       }
       const auto row = static_cast<int32_t>(first_row + s / heads_);
-      const float sum = kernels_.softmax_numerators(scores, visible_.first_row(), num_cells_, row, scale);
+      const float sum = kernels_.softmax_numerators(scores, first_row_of(row), num_cells_, row, scale);
       scratch_.sums.data()[s] = sum;
       if (mass != nullptr) kernels_.add_scaled(mass, scores, 1 / sum, num_cells_);
       if (probe) {
@@ -253,6 +263,18 @@ class Attention::TaskRun {
   }
 
  private:
+  /// VisibleCells::first_row() with the cells before the row's begin hidden.
+  const int32_t* first_row_of(int32_t row) {
+    const std::span<const int32_t> begins = attention_.begins_[static_cast<size_t>(task_.group)];
+    const int32_t* all = visible_.first_row();
+    if (begins.empty()) return all;
+    const int64_t hidden = visible_.num_cells_before(begins[static_cast<size_t>(row)]);
+    if (hidden == 0) return all;
+    scratch_.first_row.assign(all, all + num_cells_);
+    std::fill_n(scratch_.first_row.begin(), hidden, kHidden);
+    return scratch_.first_row.data();
+  }
+
   int64_t row_of(int64_t s) const { return task_.rows.begin + s / heads_; }
   int64_t head_offset(int64_t s) const { return (task_.kv_head * heads_ + s % heads_) * shape_.head_dim; }
   const float* query_of(ConstMatrix<float> q, int64_t s) const { return q.row(row_of(s)) + head_offset(s); }

@@ -43,6 +43,8 @@ class VisibleCells {
   std::span<const IndexRange> tile_runs() const { return runs_; }
   /// [num_cells()] for each cell of those tiles, contiguous: the lowest row of the group that sees it.
   const int32_t* first_row() const { return first_row_.data(); }
+  /// How many of those cells lie before `cell`.
+  int64_t num_cells_before(int32_t cell) const;
   int64_t num_cells() const { return static_cast<int64_t>(first_row_.size()); }
 
  private:
@@ -112,11 +114,12 @@ using AttentionProbe = std::function<void(const AttentionRow&)>;
 class Attention {
  public:
   struct Group {
-    IndexRange rows;                     ///< rows of q and out
-    std::span<const IndexRange> ranges;  ///< cells that every row sees
-    std::span<const int32_t> own_cells;  ///< cells of the group's own rows, in row order
-    bool causal = false;                 ///< own cells are seen in row order
-    bool wants_mass = false;             ///< whether mass() is asked for
+    IndexRange rows;                       ///< rows of q and out
+    std::span<const IndexRange> ranges;    ///< cells that every row sees
+    std::span<const int32_t> own_cells;    ///< cells of the group's own rows, in row order
+    bool causal = false;                   ///< own cells are seen in row order
+    bool wants_mass = false;               ///< whether mass() is asked for
+    std::span<const int32_t> begins = {};  ///< of each row: it sees no cell before this one; empty: it may
   };
 
   void prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,
@@ -148,6 +151,7 @@ class Attention {
     Buffer<std::byte> widened;        // codes of some cells as panels of the dtype
     Buffer<float> key_scales;         // [cells]
     Buffer<float> value_scales;       // [cells]
+    std::vector<int32_t> first_row;   // [cells] of one row, where the group has begins
   };
 
   class TaskRun;
@@ -158,6 +162,7 @@ class Attention {
   AttentionShape shape_;
   DType dtype_ = DType::kF32;
   std::vector<IndexRange> group_rows_;
+  std::vector<std::span<const int32_t>> begins_;
   std::vector<VisibleCells> visible_;
   std::vector<Task> tasks_;
   Buffer<float> mass_;  // [tasks that want it, cells]; the first task of a kv head gets the sum of all

@@ -153,6 +153,10 @@ struct KernelTable {
   /// out[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). out may be gate or up.
   void (*swiglu)(const float* gate, const float* up, int64_t count, float* out);
 
+  /// out[i] = gelu(gate[i]) * up[i], gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2. out may be
+  /// gate or up.
+  void (*geglu)(const float* gate, const float* up, int64_t count, float* out);
+
   /// x[i] = max(x[i], 0)^2.
   void (*squared_relu)(float* x, int64_t count);
 

@@ -1,7 +1,7 @@
-// Tiny-A2D (ZHZisZZ/dllm; A2DQwen2LMHeadModel, A2DQwen3LMHeadModel): Qwen2.5 and Qwen3 without the causal
-// mask, trained further as masked diffusion (MDLM) or as block diffusion with blocks of 32 (BD3LM). Row i
-// predicts position i. Both kinds of training leave the same config.json, so the name of the checkpoint tells
-// them apart, or the user does; the mask is in the tokenizer alone.
+// Tiny-A2D (ZHZisZZ/dllm; A2DQwen2LMHeadModel, A2DQwen3LMHeadModel, A2DLlamaLMHeadModel): Qwen2.5, Qwen3 and
+// Llama without the causal mask, trained further as masked diffusion (MDLM) or as block diffusion with blocks
+// of 32 (BD3LM). Row i predicts position i. Both kinds of training leave the same config.json, so the name of
+// the checkpoint tells them apart, or the user does; the mask is in the tokenizer alone.
 #include "model/family_parts.h"
 
 namespace lacuna {
@@ -57,6 +57,7 @@ constexpr std::string_view kHarmlessA2d[] = {"max_window_layers", "sliding_windo
 constexpr std::string_view kA2dMasks[] = {"<|mask|>"};
 constexpr std::string_view kA2dQwen2Types[] = {"a2d-qwen2"};
 constexpr std::string_view kA2dQwen3Types[] = {"a2d-qwen3"};
+constexpr std::string_view kA2dLlamaTypes[] = {"a2d-llama"};
 
 }  // namespace
 
@@ -82,6 +83,16 @@ FamilyEntry a2d_qwen3_family() {
           .published = kPublishedA2dQwen3,
           .harmless_keys = kHarmlessA2d,
           .model_types = kA2dQwen3Types};
+}
+
+FamilyEntry a2d_llama_family() {
+  return {.name = "a2d-llama",
+          .architecture = "A2DLlamaLMHeadModel",
+          .read_config = [](const JsonObject& json) { return make_a2d(json, read_llama_block(json)); },
+          .tensors = transformers_tensors(transformers_layer),
+          .mask_texts = kA2dMasks,
+          .default_unmask = "low-confidence",
+          .model_types = kA2dLlamaTypes};
 }
 
 }  // namespace lacuna

@@ -34,11 +34,12 @@ struct NamedParadigm {
   std::string_view name;
 };
 
-constexpr std::array<NamedParadigm, 5> kParadigms = {{{Paradigm::kCausal, "causal"},
+constexpr std::array<NamedParadigm, 6> kParadigms = {{{Paradigm::kCausal, "causal"},
                                                       {Paradigm::kSlots, "slots"},
                                                       {Paradigm::kMasked, "masked"},
                                                       {Paradigm::kBlocks, "blocks"},
-                                                      {Paradigm::kUniform, "uniform"}}};
+                                                      {Paradigm::kUniform, "uniform"},
+                                                      {Paradigm::kCanvases, "canvases"}}};
 
 std::string supported_architectures() {
   std::vector<std::string_view> names;
@@ -68,22 +69,27 @@ void check_model_type(const JsonObject& json, const FamilyEntry& family) {
   json.refuse("model_type", fmt::format("\"{}\", as \"architectures\" says", fmt::join(known, "\" or \"")));
 }
 
+void check_heads(int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, const std::string& file) {
+  if (head_dim * num_heads > kWidth.last) {
+    throw InputError("{}: {} heads of width {}; expected at most {} together", file, num_heads, head_dim,
+                     kWidth.last);
+  }
+  if (head_dim % 2 != 0) {
+    throw InputError("{}: heads have width {}; expected an even width, as RoPE turns pairs", file, head_dim);
+  }
+  if (num_heads % num_kv_heads != 0) {
+    throw InputError("{}: {} query heads share {} K/V heads; expected a divisor", file, num_heads,
+                     num_kv_heads);
+  }
+}
+
 void check_sizes(const ModelConfig& config, const std::string& file) {
-  if (config.head_dim * config.num_heads > kWidth.last) {
-    throw InputError("{}: {} heads of width {}; expected at most {} together", file, config.num_heads,
-                     config.head_dim, kWidth.last);
-  }
-  if (config.head_dim % 2 != 0) {
-    throw InputError("{}: heads have width {}; expected an even width, as RoPE turns pairs", file,
-                     config.head_dim);
-  }
+  check_heads(config.num_heads, config.num_kv_heads, config.head_dim, file);
+  if (config.sliding)
+    check_heads(config.num_heads, config.sliding->num_kv_heads, config.sliding->head_dim, file);
   if (config.rotary_dim < 2 || config.rotary_dim > config.head_dim || config.rotary_dim % 2 != 0) {
     throw InputError("{}: RoPE turns {} of {} dimensions; expected an even number from 2 to {}", file,
                      config.rotary_dim, config.head_dim, config.head_dim);
-  }
-  if (config.num_heads % config.num_kv_heads != 0) {
-    throw InputError("{}: {} query heads share {} K/V heads; expected a divisor", file, config.num_heads,
-                     config.num_kv_heads);
   }
   if (config.block_length > config.max_positions) {
     throw InputError("{}: blocks have {} positions and the model {}; expected blocks that fit", file,
@@ -124,6 +130,24 @@ void read_decoding_defaults(const JsonObject& generation, ModelConfig& config) {
   }
 }
 
+/// The published settings of a model with canvases.
+void read_canvas_settings(const JsonObject& generation, ModelConfig& config) {
+  if (!config.canvas) return;
+  CanvasConfig& canvas = *config.canvas;
+  constexpr Range<int64_t> kCount{1, 1 << 20};
+  constexpr Range<double> kTemperature{1e-3, 1e3};
+  constexpr Range<double> kNats{0, 1e6};
+  canvas.steps = generation.integer("max_denoising_steps", kCount, canvas.steps);
+  canvas.first_temperature = generation.number("t_max", kTemperature, canvas.first_temperature);
+  canvas.last_temperature = generation.number("t_min", kTemperature, canvas.last_temperature);
+  canvas.stable_steps = generation.integer("stability_threshold", {0, kCount.last}, canvas.stable_steps);
+  canvas.stop_entropy = generation.number("confidence_threshold", kNats, canvas.stop_entropy);
+  if (!generation.has("sampler_config")) return;
+  const JsonObject sampler = generation.object("sampler_config");
+  sampler.expect("_cls_name", "EntropyBoundSamplerConfig");
+  canvas.entropy_bound = sampler.number("entropy_bound", kNats, canvas.entropy_bound);
+}
+
 /// The length of an answer that the publisher chose.
 void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& config) {
   constexpr Range<int64_t> kLength{0, std::numeric_limits<int32_t>::max()};
@@ -137,8 +161,11 @@ void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& c
 
 /// Tokens that some checkpoints name only where the tokenizer's added tokens are: the end of a chat turn,
 /// which config.json does not call eos, and the mask of block-diffusion models.
-void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& family, ModelConfig& config) {
-  constexpr std::array<std::string_view, 3> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>"};
+///   is_chosen  the user says how the model was trained, and takes it for one of the family
+void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& family, bool is_chosen,
+                       ModelConfig& config) {
+  constexpr std::array<std::string_view, 4> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>",
+                                                           "<turn|>"};
   const auto is_one_of = [](const auto& names, const std::string& content) {
     return std::find(names.begin(), names.end(), content) != names.end();
   };
@@ -146,6 +173,13 @@ void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& fa
   const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
   for (const std::string& key : tokens.keys()) {
     const std::string content = tokens.object(key).text("content", "");
+    if (!is_chosen && is_one_of(family.foreign_tokens, content)) {
+      throw InputError(
+          "{}: the token {} changes the length of the canvas, which no decoder of {} does; expected a model "
+          "without "
+          "it, or --paradigm {} to run it with a canvas of fixed length",
+          tokenizer_config.file(), in_quotes(content), family.architecture, name_of(config.paradigm()));
+    }
     const bool is_mask = config.mask_id < 0 && is_one_of(family.mask_texts, content);
     if (!is_mask && !is_one_of(kEndsOfTurn, content)) continue;
     TokenId id = -1;
@@ -273,6 +307,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
                     add_eos_ids(generation, config);
                     read_answer_length(generation, true, config);
                     read_decoding_defaults(generation, config);
+                    read_canvas_settings(generation, config);
                   });
   // A max_length in config.json is what an older library left there, not a choice.
   if (config.max_new_tokens == 0 && config.max_length == 0) read_answer_length(json, false, config);
@@ -282,8 +317,9 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   }
   check_paradigm(json, config);
   refuse_unknown_keys(json, family.harmless_keys, choices.ignored_keys);
-  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
-                  [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, family, config); });
+  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json", [&](const JsonObject& tokenizer) {
+    add_tokenizer_ids(tokenizer, family, json.has("lacuna"), config);
+  });
   check_mask(family, file, folder, json.has("lacuna"), config);
   std::sort(config.end_ids.begin(), config.end_ids.end());
   config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());
@@ -335,6 +371,7 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim) 
         static_cast<float>(std::pow(static_cast<double>(rope.theta), static_cast<double>(exponent)));
     const float fast = 1 / period;
     float& frequency = frequencies[j];
+    if (rope.num_turning > 0 && static_cast<int64_t>(j) >= rope.num_turning) continue;
     switch (rope.scaling) {
       case RopeConfig::Scaling::kNone:
         frequency = fast;

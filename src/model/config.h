@@ -26,6 +26,7 @@ struct RopeConfig {
   int64_t original_positions = 0;  ///< YaRN: the context before scaling
   float beta_fast = 32;  ///< YaRN: pairs that turn more often than this in the old context keep their speed
   float beta_slow = 1;   ///< YaRN: pairs that turn less often than this are slowed by `factor`
+  int64_t num_turning = 0;      ///< pairs behind the first so many stay as they are; 0: all turn
   float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
 
   bool operator==(const RopeConfig&) const = default;
@@ -57,7 +58,15 @@ struct MoeConfig {
   float routed_scale = 1;        ///< weights of chosen experts are multiplied by this
   int64_t shared_ffn_dim = 0;    ///< inner width of an expert that every row passes, unweighted; 0: none
   int64_t first_dense_layers = 0;  ///< so many layers come first that are dense
+  /// LLaDA 2.2: the rows of so many consecutive positions, counted from 0, share a pool of experts from which
+  /// each chooses; 0: every row chooses among all. Such rows are always computed together.
+  int64_t window = 0;
+  int64_t experts_per_window = 0;  ///< of the pool: those with the largest score of any row
   bool router_in_f32 = false;      ///< the router's product is in f32 even where matrices are bf16
+  /// Gemma 4: a dense layer of width ModelConfig::ffn_dim and the experts read the same row, each through a
+  /// norm of its own, and what they give is normed and added up. The router reads the row through a norm of
+  /// its own as well, and each expert's weight is multiplied by a learned number.
+  bool parallel_dense = false;
 
   bool operator==(const MoeConfig&) const = default;
 };
@@ -72,16 +81,52 @@ struct NoiseProcess {
   bool operator==(const NoiseProcess&) const = default;
 };
 
-/// How a model writes text; each has a decoder of its own.
-enum class Paradigm : uint8_t {
-  kCausal,   ///< from left to right (Qwen)
-  kSlots,    ///< ReFusion: causal slots in any order
-  kMasked,   ///< any masked position of the canvas at any step (LLaDA, Dream)
-  kBlocks,   ///< block diffusion: blocks from left to right, masked positions of a block in any order
-  kUniform,  ///< GIDD: blocks of random tokens or masks, any of which a step may replace
+/// Attention layers that see only positions nearby, between those that see everything. They have K/V heads
+/// and a rotation of their own.
+struct SlidingAttention {
+  std::vector<bool> layers;  ///< [num_layers] which they are
+  int64_t window = 0;        ///< positions that a row of a causal pass sees, its own included
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  RopeConfig rope;  ///< of all dimensions of a head
+
+  bool operator==(const SlidingAttention&) const = default;
 };
 
-/// "causal", "slots", "masked", "blocks" or "uniform".
+/// The published settings of a decoder that denoises canvases of random tokens (DiffusionGemma).
+struct CanvasConfig {
+  int64_t length = 256;            ///< positions of a canvas
+  int64_t conditioning_dim = 0;    ///< inner width of the layer that reads the last pass's distribution
+  int64_t steps = 48;              ///< passes of a canvas at most
+  float entropy_bound = 0.1F;      ///< nats of the tokens that are accepted together
+  float first_temperature = 0.8F;  ///< what the temperature falls from, in equal steps
+  float last_temperature = 0.4F;   ///< what it would reach after one step more than there are
+  int64_t stable_steps = 1;        ///< passes in a row whose best tokens are those of the pass before
+  float stop_entropy = 0.005F;  ///< nats; a canvas is done when its mean entropy is below, and it is stable
+  TokenId image_id = -1;        ///< stands for a part of an image, which nothing here reads; -1: none
+
+  bool operator==(const CanvasConfig&) const = default;
+};
+
+/// What the feed-forward layers compute between their two products.
+enum class Activation : uint8_t {
+  kSilu,         ///< silu(gate) * up
+  kGeluTanh,     ///< gelu(gate) * up, gelu in the form with tanh
+  kSquaredRelu,  ///< max(up, 0)^2, no gate
+};
+
+/// How a model writes text; each has a decoder of its own.
+enum class Paradigm : uint8_t {
+  kCausal,    ///< from left to right (Qwen)
+  kSlots,     ///< ReFusion: causal slots in any order
+  kMasked,    ///< any masked position of the canvas at any step (LLaDA, Dream)
+  kBlocks,    ///< block diffusion: blocks from left to right, masked positions of a block in any order
+  kUniform,   ///< GIDD: blocks of random tokens or masks, any of which a step may replace
+  kCanvases,  ///< DiffusionGemma: canvases of random tokens from left to right, read causally once they are
+              ///< done
+};
+
+/// "causal", "slots", "masked", "blocks", "uniform" or "canvases".
 std::string_view name_of(Paradigm paradigm);
 /// The reverse; empty for any other text.
 std::optional<Paradigm> paradigm_named(std::string_view name);
@@ -117,21 +162,34 @@ struct ModelConfig {
   bool plans_slots = false;   ///< ReFusion: causal, and a row with the mask token predicts its own position
   bool block_causal = false;  ///< a row sees its own block of positions and those before; blocks begin at 0
   int64_t block_length = 0;   ///< of block_causal, as trained; 0: the family has no blocks
-  int64_t sub_block_length = 0;   ///< a block is denoised in stretches of this length; 0: all at once
-  bool shifted_logits = false;    ///< row i - 1 predicts position i (row 0 predicts position 0)
-  float embedding_scale = 1;      ///< embeddings are multiplied by this
-  float logit_scale = 1;          ///< logits are multiplied by this
-  float residual_scale = 1;       ///< what attention and feed-forward layers add is multiplied by this
-  bool norm_offset = false;       ///< stored norm weights w stand for 1 + w
-  bool kv_sink = false;           ///< each layer has one learned key and value that every row sees, unrotated
-  float attn_soft_cap = 0;        ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay
-  bool squared_relu = false;      ///< feed-forward: down(max(up, 0)^2), no gate
+  int64_t sub_block_length = 0;         ///< a block is denoised in stretches of this length; 0: all at once
+  bool shifted_logits = false;          ///< row i - 1 predicts position i (row 0 predicts position 0)
+  float embedding_scale = 1;            ///< embeddings are multiplied by this
+  bool rounds_embedding_scale = false;  ///< which is a bf16 number where rows are
+  float logit_scale = 1;                ///< logits are multiplied by this
+  float residual_scale = 1;             ///< what attention and feed-forward layers add is multiplied by this
+  bool norm_offset = false;             ///< stored norm weights w stand for 1 + w
+  bool kv_sink = false;     ///< each layer has one learned key and value that every row sees, unrotated
+  float attn_soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay
+  Activation activation = Activation::kSilu;
   bool ffn_bias = false;          ///< up and down add a bias
   std::optional<float> qkv_clip;  ///< q and k (normed, not yet rotated) and v are clamped to [-clip, clip]
+
+  // Gemma:
+  std::optional<SlidingAttention> sliding;  ///< empty: all layers see everything
+  bool shares_keys = false;  ///< in layers that see everything, values are the keys before norm and rotation
+  bool v_norm = false;       ///< RMSNorm of each head of v, without a weight
+  float attn_scale = 0;      ///< of scores; 0: 1 / sqrt(head_dim)
+  bool norms_outputs = false;  ///< RMSNorm of what attention and feed-forward layers add
+  bool layer_scalars = false;  ///< each layer's residual stream is multiplied by a learned number, of which
+                               ///< rows that are denoised have another than those that are read
+  float logit_soft_cap = 0;    ///< c: logits l become c tanh(l / c); 0: they stay
+  std::optional<CanvasConfig> canvas;  ///< rows that are denoised read the last pass's distribution
 
   std::optional<NoiseProcess> noise;  ///< what an interpolating model was trained to undo; empty: masks alone
 
   Paradigm paradigm() const {
+    if (canvas) return Paradigm::kCanvases;
     if (plans_slots) return Paradigm::kSlots;
     if (causal) return Paradigm::kCausal;
     if (noise) return Paradigm::kUniform;
@@ -144,6 +202,9 @@ struct ModelConfig {
   TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does
   TokenId eos_id = -1;   ///< -1: none; the first that config.json names
   TokenId pad_id = -1;   ///< -1: none
+  // Tokens that a model writes to edit its block (LLaDA 2.2), -1 both: it replaces tokens alone.
+  TokenId delete_id = -1;  ///< takes the token of its position out
+  TokenId split_id = -1;   ///< puts a mask before the token of its position
   /// Tokens that end an answer, ascending: those that config.json and generation_config.json call eos, and
   /// the end of a chat turn if tokenizer_config.json lists one.
   std::vector<TokenId> end_ids;
@@ -156,8 +217,18 @@ struct ModelConfig {
   std::string default_unmask;  ///< --unmask of masked and block diffusion; empty: the family's default
   int32_t default_tokens_per_step = 0;  ///< --tokens-per-step of GIDD; 0: the family's default
 
+  // Layers that see everything:
   int64_t q_dim() const { return num_heads * head_dim; }
   int64_t kv_dim() const { return num_kv_heads * head_dim; }
+  // Any layer:
+  bool slides(int64_t layer) const { return sliding && sliding->layers[static_cast<size_t>(layer)]; }
+  int64_t head_dim_of(int64_t layer) const { return slides(layer) ? sliding->head_dim : head_dim; }
+  int64_t num_kv_heads_of(int64_t layer) const {
+    return slides(layer) ? sliding->num_kv_heads : num_kv_heads;
+  }
+  int64_t q_dim_of(int64_t layer) const { return num_heads * head_dim_of(layer); }
+  int64_t kv_dim_of(int64_t layer) const { return num_kv_heads_of(layer) * head_dim_of(layer); }
+  bool has_value_projection(int64_t layer) const { return !shares_keys || slides(layer); }
   /// Whether any layer does; the first may still be dense.
   bool has_experts() const { return moe.num_experts > 0; }
   bool layer_has_experts(int64_t layer) const { return has_experts() && layer >= moe.first_dense_layers; }

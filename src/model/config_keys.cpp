@@ -38,9 +38,16 @@ constexpr std::array kBookkeeping = std::to_array<std::string_view>(
 constexpr std::array kTrainingParts = std::to_array<std::string_view>(
     {"dropout", "pdrop", "initializer", "init_std", "_loss", "loss_", "aux_coef", "fuse_"});
 
+/// A model that also sees images keeps the keys of its language model in an object of their own.
+std::string_view without_text_config(std::string_view key) {
+  constexpr std::string_view kPrefix = "text_config.";
+  return key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key;
+}
+
 }  // namespace
 
 bool is_bookkeeping_key(std::string_view key) {
+  key = without_text_config(key);
   return key.starts_with("quantization_config.") ||  // what lacuna quantize and lacuna pack wrote
          key.starts_with("auto_map.") ||
          std::find(kBookkeeping.begin(), kBookkeeping.end(), key) != kBookkeeping.end() ||
@@ -52,7 +59,8 @@ void refuse_unknown_keys(const JsonObject& json, std::span<const std::string_vie
                          std::span<const std::string> ignored) {
   std::vector<std::string> unknown = json.unread_keys();
   std::erase_if(unknown, [&](const std::string& key) {
-    return is_bookkeeping_key(key) || std::find(harmless.begin(), harmless.end(), key) != harmless.end() ||
+    return is_bookkeeping_key(key) ||
+           std::find(harmless.begin(), harmless.end(), without_text_config(key)) != harmless.end() ||
            std::find(ignored.begin(), ignored.end(), key) != ignored.end();
   });
   if (unknown.empty()) return;

@@ -9,12 +9,16 @@ namespace {
 /// Elements of a layer's matrices that a row passes through: of experts, the chosen ones.
 double weights_of_layer(const ModelConfig& config, int64_t layer) {
   const auto hidden = static_cast<double>(config.hidden_dim);
-  const double attention = hidden * static_cast<double>(2 * config.q_dim() + 2 * config.kv_dim());
+  const int64_t kv_products = config.has_value_projection(layer) ? 2 : 1;
+  const double attention =
+      hidden * static_cast<double>(2 * config.q_dim_of(layer) + kv_products * config.kv_dim_of(layer));
   if (!config.layer_has_experts(layer)) {
-    return attention + (config.squared_relu ? 2 : 3) * hidden * static_cast<double>(config.ffn_dim);
+    const int dense_products = config.activation == Activation::kSquaredRelu ? 2 : 3;
+    return attention + dense_products * hidden * static_cast<double>(config.ffn_dim);
   }
   const MoeConfig& moe = config.moe;
-  const int64_t width = moe.experts_per_token * moe.expert_ffn_dim + moe.shared_ffn_dim;
+  int64_t width = moe.experts_per_token * moe.expert_ffn_dim + moe.shared_ffn_dim;
+  if (moe.parallel_dense) width += config.ffn_dim;
   return attention + hidden * static_cast<double>(moe.num_experts + 3 * width);
 }
 
@@ -27,7 +31,10 @@ double flops_per_row(const ModelConfig& config) {
 }
 
 double flops_per_cell(const ModelConfig& config) {
-  return 4 * static_cast<double>(config.num_layers) * static_cast<double>(config.q_dim());
+  double dims = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer)
+    dims += static_cast<double>(config.q_dim_of(layer));
+  return 4 * dims;
 }
 
 double flops_per_logits(const ModelConfig& config) {
@@ -73,7 +80,9 @@ StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork
   cost.rows = work.rows;
   cost.layer_flops = rows * flops_per_row(config) + work.pairs * flops_per_cell(config);
   const auto layers = static_cast<double>(config.num_layers);
-  const double kv_flops = 4 * static_cast<double>(config.hidden_dim * config.kv_dim());
+  const int64_t last = config.num_layers - 1;
+  const int64_t kv_products = config.has_value_projection(last) ? 2 : 1;
+  const double kv_flops = 2 * static_cast<double>(kv_products * config.hidden_dim * config.kv_dim_of(last));
   const double last_layer_flops = 2 * weights_of_layer(config, config.num_layers - 1);
   cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (last_layer_flops - kv_flops);
   cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;

@@ -35,6 +35,9 @@ constexpr PublishedConfig kPublishedDream[] = {
 constexpr std::string_view kHarmlessDream[] = {"max_window_layers", "sliding_window"};
 constexpr std::string_view kTypesDream[] = {"dream"};
 
+// DreamOn's, which makes two masks of one.
+constexpr std::string_view kDreamOnTokens[] = {"<|expand|>"};
+
 }  // namespace
 
 FamilyEntry dream_family() {
@@ -42,6 +45,7 @@ FamilyEntry dream_family() {
           .architecture = "DreamModel",
           .read_config = read_dream,
           .tensors = transformers_tensors(transformers_layer),
+          .foreign_tokens = kDreamOnTokens,
           .default_unmask = "entropy",
           .gguf = GgufDialect{.architecture = "dream",
                               .published_mask = 151666,

@@ -23,6 +23,9 @@ class JsonObject;
 struct ExpertTensorNames {
   std::string gate, up;  ///< [expert_ffn or shared_ffn, hidden]
   std::string down;      ///< [hidden, expert_ffn or shared_ffn]
+  /// In place of gate and up: the rows of gate, then those of up, part by part. Where all three have names,
+  /// what the checkpoint holds decides.
+  std::string gate_up = {};
 };
 
 /// Parameters of one layer.
@@ -42,6 +45,15 @@ struct LayerTensorNames {
   /// All experts below each other, [experts * expert_ffn, hidden] and down [experts * hidden, expert_ffn];
   /// empty where each has tensors of its own.
   ExpertTensorNames stacked_experts;
+
+  // Gemma. Whole names, to which nothing is appended, are those of router_scale, expert_scale and the
+  // scalars.
+  std::string post_attn_norm, post_ffn_norm;  ///< [hidden]
+  std::string post_dense_norm;                ///< [hidden] of the dense layer next to the experts
+  std::string expert_norm, post_expert_norm;  ///< [hidden]
+  std::string router_scale;                   ///< [hidden]
+  std::string expert_scale;                   ///< [experts]
+  std::string layer_scalar, encoder_scalar;   ///< [1] of rows that are denoised, and of those that are read
 };
 
 struct TensorNames {
@@ -50,6 +62,10 @@ struct TensorNames {
   std::string_view head;        ///< [vocab, hidden]; may be absent when embeddings are tied
   LayerTensorNames (*layer)(int64_t layer);
   ExpertTensorNames (*expert)(int64_t layer, int64_t expert);  ///< null in dense families
+  // What reads the last pass's distribution, in families with canvases:
+  std::string_view conditioning_norm = {};                        ///< [hidden]
+  std::string_view conditioning_gate = {}, conditioning_up = {};  ///< [conditioning_dim, hidden]
+  std::string_view conditioning_down = {};                        ///< [hidden, conditioning_dim]
 };
 
 /// How llama.cpp's converters write a family into a GGUF file.
@@ -60,8 +76,12 @@ struct GgufDialect {
   /// The config.json of the same model. Throws InputError.
   nlohmann::json (*read_config)(const GgufKeys& keys);
   LayerTensorNames (*layer)(int64_t layer);
+  /// Its generation_config.json; null: keys say nothing of that.
+  nlohmann::json (*read_generation)(const GgufKeys& keys) = nullptr;
   /// Whether rows of q and k are stored for rotation of neighbouring pairs of dimensions.
   bool interleaves_rotation = false;
+  /// What is named otherwise than in every file; null: nothing.
+  void (*rename)(TensorNames& names) = nullptr;
 };
 
 /// A published config.json without the keys that are not read: a name for random:NAME.
@@ -80,6 +100,9 @@ struct FamilyEntry {
   /// Texts of the mask token in tokenizer_config.json, for files of block diffusion whose config.json names
   /// no mask.
   std::span<const std::string_view> mask_texts = {};
+  /// Texts of tokens with which another model of this class edits its canvas, which no decoder here carries
+  /// out: a checkpoint that has one is refused.
+  std::span<const std::string_view> foreign_tokens = {};
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
   std::optional<GgufDialect> gguf = {};  ///< none: no converter is known
   std::span<const PublishedConfig> published = {};

@@ -27,6 +27,10 @@ FamilyEntry rnd1_family();
 FamilyEntry coda_family();
 FamilyEntry a2d_qwen2_family();
 FamilyEntry a2d_qwen3_family();
+FamilyEntry diffusion_gemma_family();
+FamilyEntry llama_family();
+FamilyEntry stable_diffcoder_family();
+FamilyEntry a2d_llama_family();
 
 // Far above any published model, and so small that no product of three overflows.
 constexpr Range<int64_t> kLayerCount{1, 1024};
@@ -49,7 +53,11 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
 TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config,
                       TokenId fallback);
 
-// Qwen's blocks, causal until the family says otherwise. The mask's id is -1 where config.json has none.
+// Llama's and Qwen's blocks, causal until the family says otherwise. The mask's id is -1 where config.json
+// has none.
+/// What they have in common: all but biases, norms of q and k, the width of heads and feed-forward layers.
+ModelConfig read_decoder_block(const JsonObject& json);
+ModelConfig read_llama_block(const JsonObject& json);
 /// Qwen2 and Qwen2.5.
 ModelConfig read_qwen2_block(const JsonObject& json);
 /// Qwen3 but for the feed-forward layers.

@@ -52,7 +52,8 @@ const GgufDialect& dialect_of(std::string_view family) {
 }
 
 void add_token_ids(const GgufFile& file, const GgufDialect& dialect, Json& config) {
-  const int64_t last = config["vocab_size"].get<int64_t>() - 1;
+  const Json& text = config.contains("text_config") ? config["text_config"] : config;
+  const int64_t last = text["vocab_size"].get<int64_t>() - 1;
   const auto add = [&](const char* key, const char* name) {
     const std::string full = std::string("tokenizer.ggml.") + name;
     if (file.has(full)) config[key] = file.integer(full, {0, last});
@@ -93,7 +94,7 @@ std::string gguf_config_text(const GgufFile& file) {
   const GgufDialect& dialect = *family_of(file).gguf;
   const GgufKeys keys(file);
   Json config = dialect.read_config(keys);
-  if (keys.has("rope.dimension_count") && !config.contains("rotary_dim")) {
+  if (keys.has("rope.dimension_count") && config.contains("head_dim") && !config.contains("rotary_dim")) {
     const auto head_dim = config["head_dim"].get<int64_t>();
     keys.integer("rope.dimension_count", {head_dim, head_dim});
   }
@@ -106,8 +107,12 @@ std::string gguf_config_text(const GgufFile& file) {
 ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices) {
   const std::string config_text = gguf_config_text(file);
   const std::string tokens_text = text_of(special_tokens(file, gguf_rows(file, "token_embd.weight")));
-  ModelConfig config = read_config_texts({.config = config_text, .tokenizer_config = tokens_text},
-                                         file.name(), {.paradigm = choices.paradigm});
+  const GgufDialect& dialect = *family_of(file).gguf;
+  const std::string generation_text =
+      dialect.read_generation != nullptr ? text_of(dialect.read_generation(GgufKeys(file))) : "";
+  ModelConfig config = read_config_texts(
+      {.config = config_text, .generation_config = generation_text, .tokenizer_config = tokens_text},
+      file.name(), {.paradigm = choices.paradigm});
   config.gguf_names = true;
   GgufKeys(file).expect("attention.causal", config.causal);
   const std::string shift = "diffusion.shift_logits";
@@ -118,11 +123,14 @@ ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices)
 }
 
 TensorNames gguf_tensor_names(std::string_view family) {
-  return {.embedding = "token_embd",
-          .final_norm = "output_norm",
-          .head = "output",
-          .layer = dialect_of(family).layer,
-          .expert = nullptr};
+  const GgufDialect& dialect = dialect_of(family);
+  TensorNames names{.embedding = "token_embd",
+                    .final_norm = "output_norm",
+                    .head = "output",
+                    .layer = dialect.layer,
+                    .expert = nullptr};
+  if (dialect.rename != nullptr) dialect.rename(names);
+  return names;
 }
 
 GgufWeights gguf_weights(const GgufFile& file, const ModelConfig& config) {

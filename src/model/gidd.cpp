@@ -34,7 +34,7 @@ ModelConfig read_gidd(const JsonObject& json) {
   config.qk_norm_full = json.flag("use_qk_norm", true);
   config.kv_sink = json.flag("attention_bias", false);
   config.attn_soft_cap = json.number("attn_soft_cap", kScale, 30.0F);
-  config.squared_relu = true;
+  config.activation = Activation::kSquaredRelu;
   config.ffn_bias = json.flag("mlp_bias", false);
   config.tied_embeddings = json.flag("tie_word_embeddings", false);
   config.residual_scale = json.number("resid_scale", kScale, 4.0F) / static_cast<float>(config.num_layers);

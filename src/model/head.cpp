@@ -1,8 +1,11 @@
 // The output head: logits, the tokens that are sampled from them, and how far they moved.
+#include <limits>
+
 #include "base/error.h"
 #include "model/drift.h"
 #include "model/pass.h"
 #include "model/sampling.h"
+#include "model/soft_embedding.h"
 
 namespace lacuna {
 
@@ -19,7 +22,33 @@ void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStat
       samples[index] = draw(kernels_, plan_.rules[static_cast<size_t>(logit.rule)], logit.noise,
                             logits.row_span(i), logit.scored);
     });
+    keep_soft_embeddings(wanted.subspan(first, static_cast<size_t>(logits.rows)), logits);
   });
+}
+
+void Model::Pass::keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits) {
+  if (std::none_of(wanted.begin(), wanted.end(),
+                   [](const LogitRow& logit) { return logit.soft_embedding_slack >= 0; }))
+    return;
+  expects(config_.canvas && !caches_.empty(), "soft embeddings are kept by passes of a model with canvases");
+  ws_.vocabulary.assign(static_cast<size_t>(logits.stride), std::numeric_limits<int32_t>::max());
+  std::fill_n(ws_.vocabulary.begin(), logits.cols, 0);
+  std::vector<float> factors(wanted.size());
+  std::vector<float*> kept(wanted.size());
+  context_.threads.parallel_for(logits.rows, [&](int64_t i, int) {
+    const auto index = static_cast<size_t>(i);
+    const LogitRow& logit = wanted[index];
+    const auto row = static_cast<size_t>(logit.row);
+    if (logit.soft_embedding_slack < 0) {
+      std::fill_n(logits.row(i), logits.cols, 0.0F);
+      return;
+    }
+    kernels_.softmax_numerators(logits.row(i), ws_.vocabulary.data(), logits.stride, 0, 1);
+    const double sum = leave_out_least_likely(logits.row_span(i), double{logit.soft_embedding_slack});
+    factors[index] = static_cast<float>(double{embedding_scale_} / sum);
+    kept[index] = caches_[static_cast<size_t>(row_sequence_[row])]->soft_embeddings().row(plan_.cells[row]);
+  });
+  mean_embeddings(context_, parameters_.embedding, logits, factors, kept);
 }
 
 void Model::Pass::compare(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
@@ -128,6 +157,11 @@ Matrix<float> Model::Pass::head() {
   const int64_t num_rows = ws_.packed.num_rows();
   const Matrix<float> logits = sized(ws_.logits, num_rows, config_.vocab_size);
   multiply(context_, ws_.packed, parameters_.head().view(), nullptr, logits);
+  if (config_.logit_soft_cap > 0) {
+    for_each_row(num_rows, [&](int64_t i) {
+      kernels_.soft_cap(logits.row(i), config_.vocab_size, 1, config_.logit_soft_cap);
+    });
+  }
   if (config_.logit_scale != 1) {
     for_each_row(num_rows, [&](int64_t i) {
       for (float& logit : logits.row_span(i)) logit *= config_.logit_scale;

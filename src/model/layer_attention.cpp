@@ -9,10 +9,17 @@
 namespace lacuna {
 
 void Model::Pass::prepare_attention() {
+  prepare_attention(ws_.everything);
+  if (config_.sliding) prepare_attention(ws_.sliding);
+}
+
+void Model::Pass::prepare_attention(LayerKind& kind) {
+  const bool slides = &kind == &ws_.sliding;
   const size_t num_groups = plan_.groups.size();
-  ws_.attention_groups.clear();
+  kind.groups.clear();
+  kind.begins.resize(plan_.tokens.size());
   ws_.attended_groups.clear();
-  ws_.visible_ranges.resize(std::max(ws_.visible_ranges.size(), num_groups));
+  kind.visible_ranges.resize(std::max(kind.visible_ranges.size(), num_groups));
   ws_.cells_behind.resize(std::max(ws_.cells_behind.size(), num_groups));
   for (size_t g = 0; g < num_groups; ++g) {
     const RowGroup& group = plan_.groups[g];
@@ -26,8 +33,8 @@ void Model::Pass::prepare_attention() {
     if (is_confined(group)) {
       list_cells_behind(g);
       const int32_t count = group.sparse.num_chosen() + static_cast<int32_t>(ws_.cells_behind[g].size());
-      ws_.visible_ranges[g] = {{0, count}};
-      ws_.attention_groups.push_back({rows, ws_.visible_ranges[g], {}, false});
+      kind.visible_ranges[g] = {{0, count}};
+      kind.groups.push_back({rows, kind.visible_ranges[g], {}, false});
       continue;
     }
     std::span<const int32_t> own_cells;
@@ -35,16 +42,41 @@ void Model::Pass::prepare_attention() {
       own_cells = std::span<const int32_t>(plan_.cells)
                       .subspan(static_cast<size_t>(group.rows.begin), static_cast<size_t>(group.rows.size()));
     }
-    std::vector<IndexRange>& visible = ws_.visible_ranges[g];
+    std::vector<IndexRange>& visible = kind.visible_ranges[g];
     visible = group.visible;
+    Attention::Group attended{rows,
+                              {},
+                              own_cells,
+                              group.own_rows == OwnRows::kCausal,
+                              ws_.layer >= group.sparse.dense_layers && remembers_cells(group)};
+    if (slides) narrow_to_window(group, visible, attended);
     const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
     if (sink >= 0) visible.push_back({sink, sink + 1});
-    ws_.attention_groups.push_back({rows, visible, own_cells, group.own_rows == OwnRows::kCausal,
-                                    ws_.layer >= group.sparse.dense_layers && remembers_cells(group)});
+    attended.ranges = visible;
+    kind.groups.push_back(attended);
   }
-  const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim,
-                             1.0F / std::sqrt(static_cast<float>(config_.head_dim)), config_.attn_soft_cap};
-  ws_.attention.prepare(context_, shape, dtype_, ws_.attention_groups);
+  const int64_t head_dim = slides ? config_.sliding->head_dim : config_.head_dim;
+  const float scale =
+      config_.attn_scale > 0 ? config_.attn_scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
+  const AttentionShape shape{config_.num_heads, slides ? config_.sliding->num_kv_heads : config_.num_kv_heads,
+                             head_dim, scale, config_.attn_soft_cap};
+  kind.attention.prepare(context_, shape, dtype_, kind.groups);
+}
+
+void Model::Pass::narrow_to_window(const RowGroup& group, std::vector<IndexRange>& visible,
+                                   Attention::Group& attended) {
+  std::vector<int32_t>& begins = ws_.sliding.begins;
+  const auto window = static_cast<int32_t>(std::min<int64_t>(config_.sliding->window, 1 << 30));
+  const auto begin_of = [&](int32_t row) {
+    return std::max(0, plan_.positions[static_cast<size_t>(row)] + 1 - window);
+  };
+  const int32_t begin = begin_of(group.rows.begin);
+  for (IndexRange& range : visible) range.begin = std::min(std::max(range.begin, begin), range.end);
+  if (group.own_rows != OwnRows::kCausal || begin_of(group.rows.end - 1) == 0) return;
+  for (int32_t row = group.rows.begin; row < group.rows.end; ++row)
+    begins[static_cast<size_t>(row)] = begin_of(row);
+  attended.begins = std::span<const int32_t>(begins).subspan(static_cast<size_t>(group.rows.begin),
+                                                             static_cast<size_t>(group.rows.size()));
 }
 
 void Model::Pass::list_cells_behind(size_t g) {
@@ -63,15 +95,18 @@ void Model::Pass::list_cells_behind(size_t g) {
 void Model::Pass::attend(int64_t layer_index) {
   const LayerParameters& layer = parameters_.layers[static_cast<size_t>(layer_index)];
   ws_.layer = layer_index;
-  const Matrix<float> k = sized(ws_.k, num_rows_, config_.kv_dim());
-  const Matrix<float> v = sized(ws_.v, num_rows_, config_.kv_dim());
+  const int64_t kv_dim = config_.kv_dim_of(layer_index);
+  const Matrix<float> k = sized(ws_.k, num_rows_, kv_dim);
+  const Matrix<float> v = sized(ws_.v, num_rows_, kv_dim);
+  const bool has_values = config_.has_value_projection(layer_index);
 
   pack_normed(layer.attn_norm);
   product(layer.k, k, ws_.times.qkv);
-  product(layer.v, v, ws_.times.qkv);
+  if (has_values) product(layer.v, v, ws_.times.qkv);
   for_each_row([&](int64_t row) {
-    finish_heads(layer.k_norm, config_.num_kv_heads, row, k.row(row));
-    clip(v.row_span(row));
+    if (!has_values) std::copy_n(k.row(row), kv_dim, v.row(row));
+    finish_heads(layer.k_norm, config_.num_kv_heads_of(layer_index), row, k.row(row));
+    finish_values(v, row);
     write_kv(layer_index, row, k.row(row), v.row(row));
   });
   ws_.times.other += watch_.restart();
@@ -79,8 +114,8 @@ void Model::Pass::attend(int64_t layer_index) {
   if (layer_index + 1 == config_.num_layers) leave_rows_behind(layer);
   if (num_rows_ == 0) return;
 
-  const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim());
-  const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim());
+  const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim_of(layer_index));
+  const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim_of(layer_index));
   product(layer.q, q, ws_.times.qkv);
   for_each_row(
       [&](int64_t row) { finish_heads(layer.q_norm, config_.num_heads, plan_row(row), q.row(row)); });
@@ -98,14 +133,14 @@ void Model::Pass::attend(int64_t layer_index) {
     }
   }
   ws_.times.selection += watch_.restart();
-  ws_.attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe);
+  kind_of(layer_index).attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe);
   ws_.times.attention += watch_.restart();
   remember_heaviest();
   ws_.times.selection += watch_.restart();
 
   pack(attended, ws_.times.output);
   product(layer.o, projected_, ws_.times.output);
-  add_projected();
+  add_projected(layer.post_attn_norm);
 }
 
 bool Model::Pass::attention_changes_at(int64_t layer) const {
@@ -120,13 +155,13 @@ void Model::Pass::bring_chosen(size_t i, ConstMatrix<float> q) {
   const SparseAttention& sparse = group.sparse;
   KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
   SparseCells& cells = cache.sparse();
-  cells.chosen.reserve(ws_.visible_ranges[g].front().end, cache);
+  cells.chosen.reserve(ws_.everything.visible_ranges[g].front().end, cache);
   PageBounds* pages =
       sparse.choice == SparseAttention::Choice::kBestPages ? &cells.pages_of(sparse.page_size) : nullptr;
   context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
     if (pages != nullptr) {
       const std::vector<int32_t> best =
-          best_page_cells(*pages, sparse, kv_head, ws_.attention_groups[i].rows, q, cache);
+          best_page_cells(*pages, sparse, kv_head, ws_.everything.groups[i].rows, q, cache);
       cells.chosen.choose(ws_.layer, kv_head, best, cache);
     }
     int64_t place = sparse.num_chosen();
@@ -160,12 +195,12 @@ void Model::Pass::remember_heaviest() {
     const SparseAttention& sparse = group.sparse;
     if (!remembers_cells(group) || ws_.layer < sparse.dense_layers) continue;
     KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+    const Attention& attention = ws_.everything.attention;
     ChosenCells& chosen = cache.sparse().chosen;
     chosen.reserve(sparse.num_chosen() + group.rows.size(), cache);
     context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
-      const std::vector<int32_t> cells =
-          heaviest_cells(ws_.attention.mass(i, kv_head), ws_.attention.visible(i).tile_runs(), sparse.among,
-                         sparse.num_chosen());
+      const std::vector<int32_t> cells = heaviest_cells(
+          attention.mass(i, kv_head), attention.visible(i).tile_runs(), sparse.among, sparse.num_chosen());
       chosen.choose(ws_.layer, kv_head, cells, cache);
     });
   }
@@ -180,7 +215,7 @@ void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const f
   read_kv(cache, layer, cell, before);
   cache.write(layer, cell, key, value);
   read_kv(cache, layer, cell, after);  // as rounded
-  const auto dim = static_cast<size_t>(config_.kv_dim());
+  const auto dim = static_cast<size_t>(config_.kv_dim_of(layer));
   float* drift = ws_.kv_drift.data() + 2 * (row * config_.num_layers + layer);
   drift[0] = static_cast<float>(cosine_distance(std::span(before).first(dim), std::span(after).first(dim)));
   drift[1] =
@@ -188,10 +223,11 @@ void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const f
 }
 
 void Model::Pass::read_kv(const KvCache& cache, int64_t layer, int32_t cell, std::vector<float>& out) const {
-  out.resize(static_cast<size_t>(2 * config_.kv_dim()));
-  for (int64_t head = 0; head < config_.num_kv_heads; ++head) {
-    float* key = out.data() + head * config_.head_dim;
-    cache.read(layer, cell, head, key, key + config_.kv_dim());
+  const int64_t dim = config_.kv_dim_of(layer);
+  out.resize(static_cast<size_t>(2 * dim));
+  for (int64_t head = 0; head < config_.num_kv_heads_of(layer); ++head) {
+    float* key = out.data() + head * config_.head_dim_of(layer);
+    cache.read(layer, cell, head, key, key + dim);
   }
 }
 
@@ -221,18 +257,27 @@ void Model::Pass::leave_rows_behind(const LayerParameters& layer) {
 }
 
 void Model::Pass::finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads) {
-  const int64_t head_dim = config_.head_dim;
+  const int64_t head_dim = config_.head_dim_of(ws_.layer);
   const int64_t dim = num_heads * head_dim;
   if (config_.qk_norm_full) kernels_.rms_norm(heads, norm.data(), dim, config_.norm_eps, heads);
   for (int64_t d = 0; config_.qk_norm_per_head && d < dim; d += head_dim) {
     kernels_.rms_norm(heads + d, norm.data(), head_dim, config_.norm_eps, heads + d);
   }
   clip({heads, static_cast<size_t>(dim)});
-  const auto half = static_cast<int64_t>(frequencies_.size());
+  const LayerKind& kind = kind_of(ws_.layer);
+  const auto half =
+      static_cast<int64_t>((config_.slides(ws_.layer) ? sliding_frequencies_ : frequencies_).size());
   const int64_t angles = plan_.positions[static_cast<size_t>(row)] * half;
   for (int64_t d = 0; d < dim; d += head_dim) {
-    kernels_.rope(heads + d, ws_.cosines.data() + angles, ws_.sines.data() + angles, half);
+    kernels_.rope(heads + d, kind.cosines.data() + angles, kind.sines.data() + angles, half);
   }
+}
+
+void Model::Pass::finish_values(Matrix<float> v, int64_t row) {
+  const int64_t head_dim = config_.head_dim_of(ws_.layer);
+  for (int64_t d = 0; config_.v_norm && d < v.cols; d += head_dim)
+    kernels_.rms_norm(v.row(row) + d, ones_.data(), head_dim, config_.norm_eps, v.row(row) + d);
+  clip(v.row_span(row));
 }
 
 }  // namespace lacuna

@@ -18,7 +18,10 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
     : config_(model.config_),
       parameters_(model.parameters_),
       frequencies_(model.rope_frequencies_),
+      sliding_frequencies_(model.sliding_frequencies_),
+      ones_(model.ones_),
       dtype_(model.dtype_),
+      embedding_scale_(model.embedding_scale()),
       context_{context.kernels, context.threads, model.int8_activations_},
       kernels_(context.kernels),
       plan_(plan),
@@ -27,13 +30,33 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
       num_rows_(plan.num_rows()),
       x_(sized(ws_.residual, num_rows_, config_.hidden_dim)),
       projected_(sized(ws_.projected, num_rows_, config_.hidden_dim)),
-      row_sequence_(static_cast<size_t>(num_rows_)) {
+      row_sequence_(static_cast<size_t>(num_rows_)),
+      row_canvas_(static_cast<size_t>(num_rows_)) {
   ws_.times = {};
   for (const RowGroup& group : plan_.groups) {
     std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,
               group.sequence);
+    std::fill(row_canvas_.begin() + group.rows.begin, row_canvas_.begin() + group.rows.end, group.canvas);
   }
 }
+
+namespace {
+
+/// Cosines and sines up to the position `last`.
+void extend_rotations(const std::vector<float>& frequencies, const RopeConfig& rope, int32_t last,
+                      LayerKind& kind) {
+  const auto half = static_cast<int64_t>(frequencies.size());
+  for (auto known = static_cast<int64_t>(kind.cosines.size()) / half; known <= last; ++known) {
+    for (const float frequency : frequencies) {
+      // The product in f32 as the reference has it, the functions in double.
+      const float angle = static_cast<float>(known) * frequency;
+      kind.cosines.push_back(static_cast<float>(std::cos(double{angle})) * rope.attention_scaling);
+      kind.sines.push_back(static_cast<float>(std::sin(double{angle})) * rope.attention_scaling);
+    }
+  }
+}
+
+}  // namespace
 
 void Model::Pass::run_layers() {
   prepare();
@@ -44,20 +67,14 @@ void Model::Pass::run_layers() {
     attend(layer);
     if (num_rows_ == 0) return;  // the last layer; nobody asked for more than K/V
     feed_forward(parameters_.layers[static_cast<size_t>(layer)]);
+    if (config_.layer_scalars) scale_rows(parameters_.layers[static_cast<size_t>(layer)]);
   }
 }
 
 void Model::Pass::prepare() {
-  const auto half = static_cast<int64_t>(frequencies_.size());
   const int32_t last = *std::max_element(plan_.positions.begin(), plan_.positions.end());
-  for (auto known = static_cast<int64_t>(ws_.cosines.size()) / half; known <= last; ++known) {
-    for (int64_t j = 0; j < half; ++j) {
-      // The product in f32 as the reference has it, the functions in double.
-      const float angle = static_cast<float>(known) * frequencies_[static_cast<size_t>(j)];
-      ws_.cosines.push_back(static_cast<float>(std::cos(double{angle})) * config_.rope.attention_scaling);
-      ws_.sines.push_back(static_cast<float>(std::sin(double{angle})) * config_.rope.attention_scaling);
-    }
-  }
+  extend_rotations(frequencies_, config_.rope, last, ws_.everything);
+  if (config_.sliding) extend_rotations(sliding_frequencies_, config_.sliding->rope, last, ws_.sliding);
 
   if (plan_.measures_kv_drift) {
     ws_.kv_drift.assign(static_cast<size_t>(2 * num_rows_ * config_.num_layers), 0);
@@ -65,10 +82,53 @@ void Model::Pass::prepare() {
 }
 
 void Model::Pass::embed() {
+  const float scale = embedding_scale_;
   for_each_row([&](int64_t row) {
     parameters_.embedding.read_row(plan_.tokens[static_cast<size_t>(row)], x_.row(row));
-    if (config_.embedding_scale == 1) return;
-    for (float& value : x_.row_span(row)) value *= config_.embedding_scale;
+    if (scale == 1) return;
+    for (float& value : x_.row_span(row)) value *= scale;
+  });
+  ws_.times.other += watch_.restart();
+  if (config_.canvas) enter_canvases();
+}
+
+void Model::Pass::enter_canvases() {
+  ws_.canvas_rows.clear();
+  ws_.conditioned_rows.clear();
+  for (const RowGroup& group : plan_.groups) {
+    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+      if (group.canvas != CanvasRows::kNone) ws_.canvas_rows.push_back(row);
+      if (group.canvas == CanvasRows::kConditioned) ws_.conditioned_rows.push_back(row);
+    }
+  }
+  const auto num_conditioned = static_cast<int64_t>(ws_.conditioned_rows.size());
+  if (num_conditioned > 0) {
+    const Conditioning& conditioning = *parameters_.conditioning;
+    ws_.packed.pack_each(context_, num_conditioned, config_.hidden_dim, dtype_, [&](int64_t i, float* space) {
+      const auto row = static_cast<size_t>(ws_.conditioned_rows[static_cast<size_t>(i)]);
+      const KvCache& cache = *caches_[static_cast<size_t>(row_sequence_[row])];
+      norm(cache.soft_embeddings().row(plan_.cells[row]), conditioning.norm, space);
+      return space;
+    });
+    activated_product(conditioning.ffn, num_conditioned, config_.canvas->conditioning_dim);
+    for_each_row(num_conditioned, [&](int64_t i) {
+      float* x = x_.row(ws_.conditioned_rows[static_cast<size_t>(i)]);
+      kernels_.add_scaled(x, projected_.row(i), 1, config_.hidden_dim);
+    });
+  }
+  for_each_row(static_cast<int64_t>(ws_.canvas_rows.size()), [&](int64_t i) {
+    float* x = x_.row(ws_.canvas_rows[static_cast<size_t>(i)]);
+    norm(x, ones_, x);
+  });
+  ws_.times.other += watch_.restart();
+}
+
+void Model::Pass::scale_rows(const LayerParameters& layer) {
+  for_each_row([&](int64_t row) {
+    const auto index = static_cast<size_t>(plan_row(row));
+    const bool is_read = row_canvas_[index] == CanvasRows::kNone;
+    const float scalar = is_read ? layer.encoder_scalar : layer.layer_scalar;
+    for (float& value : x_.row_span(row)) value *= scalar;
   });
   ws_.times.other += watch_.restart();
 }
@@ -76,28 +136,51 @@ void Model::Pass::embed() {
 void Model::Pass::feed_forward(const LayerParameters& layer) {
   if (layer.experts.empty()) {
     pack_normed(layer.ffn_norm);
-    return feed_all_rows(layer.ffn, config_.ffn_dim);
+    activated_product(layer.ffn, num_rows_, config_.ffn_dim);
+    return add_projected(layer.post_ffn_norm);
   }
-  // Each row is packed for several experts, and normed once.
-  normed_ = sized(ws_.normed, num_rows_, config_.hidden_dim);
-  for_each_row([&](int64_t row) { norm(x_.row(row), layer.ffn_norm, normed_.row(row)); });
-  ws_.times.norms += watch_.restart();
+  if (config_.moe.parallel_dense) return feed_forward_in_parallel(layer);
+  norm_all(layer.ffn_norm);
   route(layer);
-  for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e);
+  run_experts(layer, x_);
   if (config_.moe.shared_ffn_dim == 0) return;
   pack(normed_, ws_.times.ffn);
-  feed_all_rows(layer.shared_expert, config_.moe.shared_ffn_dim);
+  activated_product(layer.shared_expert, num_rows_, config_.moe.shared_ffn_dim);
+  add_projected({});
 }
 
-void Model::Pass::feed_all_rows(const FeedForward& ffn, int64_t dim) {
-  activated_product(ffn, num_rows_, dim);
-  add_projected();
+void Model::Pass::feed_forward_in_parallel(const LayerParameters& layer) {
+  pack_normed(layer.ffn_norm);
+  activated_product(layer.ffn, num_rows_, config_.ffn_dim);
+  const Matrix<float> dense = sized(ws_.dense, num_rows_, config_.hidden_dim);
+  const Matrix<float> sum = sized(ws_.expert_sum, num_rows_, config_.hidden_dim);
+  for_each_row([&](int64_t row) {
+    norm(projected_.row(row), layer.post_dense_norm, dense.row(row));
+    std::fill_n(sum.row(row), config_.hidden_dim, 0.0F);
+  });
+  norm_all(layer.router_norm);
+  route(layer);
+  norm_all(layer.expert_norm);
+  run_experts(layer, sum);
+  for_each_row([&](int64_t row) {
+    float* y = projected_.row(row);
+    norm(sum.row(row), layer.post_expert_norm, y);
+    kernels_.add_scaled(y, dense.row(row), 1, config_.hidden_dim);
+  });
+  ws_.times.norms += watch_.restart();
+  add_projected(layer.post_ffn_norm);
+}
+
+void Model::Pass::norm_all(const std::vector<float>& weight) {
+  normed_ = sized(ws_.normed, num_rows_, config_.hidden_dim);
+  for_each_row([&](int64_t row) { norm(x_.row(row), weight, normed_.row(row)); });
+  ws_.times.norms += watch_.restart();
 }
 
 void Model::Pass::activated_product(const FeedForward& ffn, int64_t rows, int64_t dim) {
   const Matrix<float> up = sized(ws_.up, rows, dim);
   product(ffn.up, up, ws_.times.ffn);
-  if (config_.squared_relu) {
+  if (config_.activation == Activation::kSquaredRelu) {
     ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* /*space*/) {
       kernels_.squared_relu(up.row(row), dim);
       return up.row(row);
@@ -105,8 +188,9 @@ void Model::Pass::activated_product(const FeedForward& ffn, int64_t rows, int64_
   } else {
     const Matrix<float> gate = sized(ws_.gate, rows, dim);
     product(ffn.gate, gate, ws_.times.ffn);
+    const auto activate = config_.activation == Activation::kGeluTanh ? kernels_.geglu : kernels_.swiglu;
     ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* space) {
-      kernels_.swiglu(gate.row(row), up.row(row), dim, space);
+      activate(gate.row(row), up.row(row), dim, space);
       return space;
     });
   }
@@ -124,8 +208,16 @@ void Model::Pass::route(const LayerParameters& layer) {
   const auto choices_of = [&](int64_t row) {
     return std::span(ws_.expert_choices).subspan(static_cast<size_t>(row) * num_chosen, num_chosen);
   };
-  for_each_row(
-      [&](int64_t row) { choose_experts(moe, logits.row_span(row), layer.expert_bias, choices_of(row)); });
+  find_pools(layer, logits);
+  for_each_row([&](int64_t row) {
+    const std::span<const int32_t> pool =
+        moe.window > 0 ? std::span<const int32_t>(ws_.pools[ws_.pool_of_row[static_cast<size_t>(row)]])
+                       : std::span<const int32_t>();
+    choose_experts(moe, logits.row_span(row), layer.expert_bias, pool, choices_of(row));
+    if (layer.expert_scale.empty()) return;
+    for (ExpertChoice& choice : choices_of(row))
+      choice.weight *= layer.expert_scale[static_cast<size_t>(choice.expert)];
+  });
 
   ws_.expert_rows.resize(layer.experts.size());
   ws_.expert_weights.resize(layer.experts.size());
@@ -142,7 +234,31 @@ void Model::Pass::route(const LayerParameters& layer) {
   ws_.times.other += watch_.restart();
 }
 
-void Model::Pass::run_expert(const FeedForward& expert, size_t index) {
+void Model::Pass::find_pools(const LayerParameters& layer, ConstMatrix<float> logits) {
+  const int64_t window = config_.moe.window;
+  if (window == 0) return;
+  ws_.pools.clear();
+  ws_.pool_of_row.resize(static_cast<size_t>(num_rows_));
+  for (const Attention::Group& group : ws_.everything.groups) {
+    for (int32_t begin = group.rows.begin; begin < group.rows.end;) {
+      const auto window_of = [&](int32_t row) {
+        return plan_.positions[static_cast<size_t>(plan_row(row))] / window;
+      };
+      int32_t end = begin;
+      while (end < group.rows.end && window_of(end) == window_of(begin)) ++end;
+      std::fill(ws_.pool_of_row.begin() + begin, ws_.pool_of_row.begin() + end, ws_.pools.size());
+      ws_.pools.push_back(choose_pool(
+          config_.moe, {logits.row(begin), end - begin, logits.cols, logits.stride}, layer.expert_bias));
+      begin = end;
+    }
+  }
+}
+
+void Model::Pass::run_experts(const LayerParameters& layer, Matrix<float> sum) {
+  for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e, sum);
+}
+
+void Model::Pass::run_expert(const FeedForward& expert, size_t index, Matrix<float> sum) {
   const std::vector<int32_t>& rows = ws_.expert_rows[index];
   if (rows.empty()) return;
   ws_.packed.pack(context_, normed_, rows, dtype_);
@@ -150,7 +266,7 @@ void Model::Pass::run_expert(const FeedForward& expert, size_t index) {
   activated_product(expert, count, config_.moe.expert_ffn_dim);
   for_each_row(count, [&](int64_t i) {
     const float weight = ws_.expert_weights[index][static_cast<size_t>(i)];
-    float* x = x_.row(rows[static_cast<size_t>(i)]);
+    float* x = sum.row(rows[static_cast<size_t>(i)]);
     const float* y = projected_.row(i);
     for (int64_t d = 0; d < config_.hidden_dim; ++d) x[d] += weight * y[d];
   });
@@ -165,8 +281,9 @@ void Model::Pass::pack_normed(const std::vector<float>& weight) {
   ws_.times.norms += watch_.restart();
 }
 
-void Model::Pass::add_projected() {
+void Model::Pass::add_projected(const std::vector<float>& weight) {
   for_each_row([&](int64_t row) {
+    if (!weight.empty()) norm(projected_.row(row), weight, projected_.row(row));
     kernels_.add_scaled(x_.row(row), projected_.row(row), config_.residual_scale, config_.hidden_dim);
   });
   ws_.times.other += watch_.restart();

@@ -1,4 +1,4 @@
-// LLaDA2.0 and 2.1, mini (16B) and flash (100B) (inclusionAI 2025; LLaDA2MoeModelLM): block diffusion on the
+// LLaDA2.0 to 2.2, mini (16B) and flash (100B) (inclusionAI 2025; LLaDA2MoeModelLM): block diffusion on the
 // experts of Ling 2.0. What sets the block apart: q, k and v are one matrix, RoPE turns the first half of
 // each head alone, the first layer is dense, and the router scores with sigmoids, chooses within the best
 // groups of experts, and is corrected by a bias that does not reach the weights. Reference: models/llada2_moe
@@ -23,15 +23,31 @@ void check_llada2(const JsonObject& json) {
   json.expect("norm_topk_prob", true);
   json.expect("router_dtype", "fp32");
   json.expect("use_qk_norm", true);
-  // LLaDA2.2 gives one set of experts to each block, and edits with two tokens of its own.
-  json.expect("expert_capacity", 0);
-  json.expect_absent("delete_token_id");
-  json.expect_absent("split_token_id");
+}
+
+/// Where the file keeps the rotation: itself, or an object of its own as newer versions of the transformers
+/// library write it.
+JsonObject rotation_of(const JsonObject& json) {
+  if (!json.has("rope_parameters")) return json;
+  JsonObject rope = json.object("rope_parameters");
+  rope.expect("rope_type", "default");
+  json.expect_absent("rope_theta");
+  return rope;
+}
+
+/// LLaDA2.2's tokens for editing; both or neither.
+void read_edit_tokens(const JsonObject& json, ModelConfig& config) {
+  config.delete_id = read_token_id(json, "delete_token_id", config, -1);
+  config.split_id = read_token_id(json, "split_token_id", config, -1);
+  if (config.delete_id >= 0 && config.split_id < 0) json.refuse("split_token_id", "a token as well");
+  if (config.split_id >= 0 && config.delete_id < 0) json.refuse("delete_token_id", "a token as well");
+  if (config.split_id >= 0 && config.split_id == config.delete_id)
+    json.refuse("split_token_id", "another token than \"delete_token_id\"");
 }
 
 /// `partial_rotary_factor` decides, as in the reference; `rotary_dim` may only repeat it.
 int64_t read_rotary_dim(const JsonObject& json, const ModelConfig& config) {
-  const float factor = json.number("partial_rotary_factor", {0, 1}, 0.5F);
+  const float factor = rotation_of(json).number("partial_rotary_factor", {0, 1}, 0.5F);
   const auto dim = static_cast<int64_t>(static_cast<float>(config.head_dim) * factor);
   if (json.integer("rotary_dim", kWidth, dim) != dim) {
     json.refuse("rotary_dim", fmt::format("{}, as \"partial_rotary_factor\" says", dim));
@@ -52,6 +68,16 @@ MoeConfig read_experts(const JsonObject& json) {
   moe.shared_ffn_dim = json.integer("num_shared_experts", {0, kExpertCount.last}, 0) * moe.expert_ffn_dim;
   moe.first_dense_layers = json.integer("first_k_dense_replace", {0, kLayerCount.last}, 0);
 
+  // LLaDA2.2: the rows of a window share experts, whatever the groups that are still in the file.
+  moe.experts_per_window = json.integer("expert_capacity", {0, moe.num_experts}, 0);
+  if (moe.experts_per_window > 0) {
+    if (moe.experts_per_window < moe.experts_per_token)
+      json.refuse("expert_capacity", fmt::format("{} to {}", moe.experts_per_token, moe.num_experts));
+    moe.window = json.integer("block_size", kPositionCount, 32);
+    for (const char* ignored : {"n_group", "topk_group"}) json.integer(ignored, {0, kExpertCount.last}, 0);
+    return moe;
+  }
+
   moe.num_groups = json.integer("n_group", {1, moe.num_experts}, 8);
   // A group is judged by its two best experts.
   if (moe.num_experts % moe.num_groups != 0 || moe.num_experts / moe.num_groups < 2) {
@@ -65,20 +91,34 @@ MoeConfig read_experts(const JsonObject& json) {
   return moe;
 }
 
+/// LLaDA2.2's "block_size" is that of its windows alone.
+int64_t read_block_length(const JsonObject& json, int64_t window) {
+  constexpr int64_t kUsual = 32;
+  if (window == 0) {
+    const char* const key = json.has("block_length") ? "block_length" : "block_size";
+    return json.integer(key, kPositionCount, kUsual);
+  }
+  const int64_t length =
+      json.integer("block_length", kPositionCount, (kUsual + window - 1) / window * window);
+  if (length % window != 0)
+    json.refuse("block_length", fmt::format("a multiple of \"block_size\" {}", window));
+  return length;
+}
+
 ModelConfig read_llada2(const JsonObject& json) {
   check_llada2(json);
   ModelConfig config = read_transformers_sizes(json);
   config.head_dim = read_head_dim(json, config);
-  config.rope.theta = json.number("rope_theta", kRopeTheta);
+  config.rope.theta = rotation_of(json).number("rope_theta", kRopeTheta);
   config.rotary_dim = read_rotary_dim(json, config);
   config.moe = read_experts(json);
+  read_edit_tokens(json, config);
   if (config.moe.first_dense_layers > 0) config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.qk_norm_per_head = true;
   config.qkv_bias = json.flag("use_qkv_bias", false);
   config.attn_output_bias = json.flag("use_bias", true);
   config.block_causal = true;
-  const char* const block_key = json.has("block_length") ? "block_length" : "block_size";
-  config.block_length = json.integer(block_key, kPositionCount, 32);
+  config.block_length = read_block_length(json, config.moe.window);
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
   config.eos_id = read_token_id(json, "pad_token_id", config, -1);  // <|endoftext|> is both
   return config;
@@ -162,6 +202,24 @@ constexpr PublishedConfig kPublishedLlada2[] = {
       "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
       "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 32768,
       "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
+      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
+    PublishedConfig{"llada2.2-mini", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
+      "hidden_size": 2048, "intermediate_size": 5120, "first_k_dense_replace": 1,
+      "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 4,
+      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 512,
+      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
+      "expert_capacity": 48, "block_size": 32, "delete_token_id": 156930, "split_token_id": 156931,
+      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+      "rope_theta": 3000000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
+      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
+    PublishedConfig{"llada2.2-flash", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 9216, "first_k_dense_replace": 1,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4,
+      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 1024,
+      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
+      "expert_capacity": 48, "block_size": 32, "delete_token_id": 156930, "split_token_id": 156931,
+      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+      "rope_theta": 3000000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
       "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
 };
 

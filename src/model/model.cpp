@@ -6,13 +6,14 @@
 #include "base/error.h"
 #include "model/families.h"
 #include "model/pass.h"
+#include "model/soft_embedding.h"
 
 namespace lacuna {
 
 int64_t Workspace::bytes() const {
   int64_t floats = 0;
   for (const auto* buffer : {&residual, &q, &k, &v, &attended, &projected, &gate, &up, &head_rows, &logits,
-                             &normed, &router_logits})
+                             &normed, &router_logits, &dense, &expert_sum})
     floats += buffer->size();
   return floats * static_cast<int64_t>(sizeof(float)) + packed.bytes();
 }
@@ -21,17 +22,25 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
                                   const KernelTable& kernels, int64_t rows) {
   const MoeConfig& moe = config.moe;
   int64_t widest = config.num_expert_layers() < config.num_layers ? config.ffn_dim : 0;
-  int64_t row = 2 * output_stride(config.hidden_dim) + 2 * output_stride(config.q_dim()) +
-                2 * output_stride(config.kv_dim());
+  int64_t q_dim = 0;
+  int64_t kv_dim = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    q_dim = std::max(q_dim, config.q_dim_of(layer));
+    kv_dim = std::max(kv_dim, config.kv_dim_of(layer));
+  }
+  if (moe.parallel_dense) widest = config.ffn_dim;
+  if (config.canvas) widest = std::max(widest, config.canvas->conditioning_dim);
+  int64_t row = 2 * output_stride(config.hidden_dim) + 2 * output_stride(q_dim) + 2 * output_stride(kv_dim);
+  if (moe.parallel_dense) row += 2 * output_stride(config.hidden_dim);
   if (config.has_experts()) {
     widest = std::max({widest, moe.expert_ffn_dim, moe.shared_ffn_dim});
     row += output_stride(config.hidden_dim) + output_stride(moe.num_experts);
   }
-  row += (config.squared_relu ? 1 : 2) * output_stride(widest);
+  row += (config.activation == Activation::kSquaredRelu ? 1 : 2) * output_stride(widest);
   const int64_t logits =
       std::min(rows, head_chunk_rows(config.vocab_size)) * output_stride(config.vocab_size);
 
-  const int64_t deepest = std::max({config.hidden_dim, config.q_dim(), widest});
+  const int64_t deepest = std::max({config.hidden_dim, q_dim, widest});
   int64_t packed = PackedRows::bytes_for(kernels, rows, deepest, formats.dtype);
   const WeightFormat layers = formats.layers.value_or(formats.dtype);
   if (formats.dtype == DType::kBF16 &&
@@ -47,7 +56,25 @@ Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parame
       int8_activations_(formats.int8_activations),
       parameters_(std::move(parameters)),
       rope_frequencies_(lacuna::rope_frequencies(
-          config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {}
+          config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {
+  if (!config_.sliding) return;
+  sliding_frequencies_ = lacuna::rope_frequencies(config_.sliding->rope, config_.sliding->head_dim);
+  const int64_t widest = std::max({config_.hidden_dim, config_.head_dim, config_.sliding->head_dim});
+  ones_.assign(static_cast<size_t>(widest), 1.0F);
+}
+
+float Model::embedding_scale() const {
+  const bool rounds = config_.rounds_embedding_scale && dtype_ == DType::kBF16;
+  return rounds ? static_cast<float>(bf16(config_.embedding_scale)) : config_.embedding_scale;
+}
+
+KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes) {
+  KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim, dtype, config.kv_sink, in_codes};
+  for (int64_t layer = 0; config.sliding && layer < config.num_layers; ++layer)
+    shape.heads_by_layer.push_back({config.num_kv_heads_of(layer), config.head_dim_of(layer)});
+  if (config.canvas) shape.soft_embedding_dim = config.hidden_dim;
+  return shape;
+}
 
 std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, const WeightFormats& formats,
                                          ThreadPool& threads, const LoadProgress& progress) {
@@ -131,6 +158,17 @@ void Model::read_logits(const KernelContext& context, const StepPlan& plan, std:
       std::copy_n(logits.row(i), config_.vocab_size, out.row(static_cast<int64_t>(first) + i));
     }
   });
+}
+
+void Model::keep_soft_embeddings(const KernelContext& context, const KvCache& cache,
+                                 std::span<const int32_t> cells, ConstMatrix<float> distributions) const {
+  expects(distributions.rows == std::ssize(cells) && distributions.cols == config_.vocab_size,
+          "keep_soft_embeddings: cells by vocabulary");
+  const Matrix<float> soft_embeddings = cache.soft_embeddings();
+  std::vector<float*> kept;
+  for (const int32_t cell : cells) kept.push_back(soft_embeddings.row(cell));
+  const std::vector<float> factors(cells.size(), embedding_scale());
+  mean_embeddings(context, parameters_.embedding, distributions, factors, kept);
 }
 
 void Model::compare_outputs(const KernelContext& context, ConstMatrix<float> now, ConstMatrix<float> before,

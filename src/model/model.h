@@ -25,23 +25,33 @@
 
 namespace lacuna {
 
+/// What rows attend to in the layers of one kind, and how they turn.
+struct LayerKind {
+  Attention attention;
+  std::vector<Attention::Group> groups;
+  std::vector<std::vector<IndexRange>> visible_ranges;  // of each group of the plan, the sink included
+  std::vector<int32_t> begins;                          // [rows] of layers that slide
+  std::vector<float> cosines, sines;  // [position, rotary_dim / 2], as far as any pass has needed
+};
+
 /// Memory of forward passes, grown when a larger plan comes and kept. One pass at a time may use it.
 struct Workspace {
-  Attention attention;
-  std::vector<Attention::Group> attention_groups;
+  LayerKind everything, sliding;
   std::vector<KvLayerView> layer_views;
-  std::vector<size_t> attended_groups;                  // of the plan, one for each of attention_groups
-  std::vector<std::vector<IndexRange>> visible_ranges;  // of each group, the sink included
+  std::vector<size_t> attended_groups;             // of the plan, one for each of a kind's groups
   std::vector<std::vector<int32_t>> cells_behind;  // of each confined group: seen besides the chosen ones
   PackedRows packed;
   Buffer<float> residual, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
-  std::vector<float> cosines, sines;  // [position, rotary_dim / 2], as far as any pass has needed
+  std::vector<int32_t> vocabulary;  // [padded vocab] 0, as columns that a softmax sees, but where padded
   // Layers of experts:
-  Buffer<float> normed, router_logits;
+  Buffer<float> normed, router_logits, dense, expert_sum;
   std::vector<ExpertChoice> expert_choices;  // [rows, experts_per_token]
+  std::vector<std::vector<int32_t>> pools;   // of experts that the rows of a window share
+  std::vector<size_t> pool_of_row;
   std::vector<std::vector<int32_t>> expert_rows;
   std::vector<std::vector<float>> expert_weights;
+  std::vector<int32_t> canvas_rows, conditioned_rows;  // of the plan, ascending
   // Rows that the last layer computes whole, where it does not do so for all:
   std::vector<int32_t> whole_rows;    // ascending, rows of the plan
   std::vector<int32_t> residual_row;  // [rows of the plan] where they lie in `residual`; -1: gone
@@ -63,6 +73,9 @@ struct Workspace {
 ///   rows  of one pass, all of which may be drawn from
 int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats& formats,
                                   const KernelTable& kernels, int64_t rows);
+
+/// What a sequence of the model keeps of each of its cells.
+KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes);
 
 /// Weights and config; immutable, so any number of passes may share it, each with its own Workspace, caches
 /// and threads.
@@ -89,10 +102,7 @@ class Model {
   ModelBytes bytes_of_passes() const;
   /// See Parameters.
   std::vector<std::span<const std::byte>> mapped_panels() const { return parameters_.mapped_panels(); }
-  KvShape kv_shape() const {
-    return {config_.num_layers, config_.num_kv_heads, config_.head_dim, dtype_,
-            config_.kv_sink,    kv_in_codes_};
-  }
+  KvShape kv_shape() const { return lacuna::kv_shape(config_, dtype_, kv_in_codes_); }
   /// An empty store for one sequence; its sink cell, if the model has one, is filled.
   ///   count  as KvCache wants it
   KvCache make_cache(int64_t num_cells, std::shared_ptr<int64_t> count = nullptr) const;
@@ -121,6 +131,11 @@ class Model {
   void read_logits(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> wanted,
                    Workspace& workspace, Matrix<float> out) const;
 
+  /// Gives cells of a sequence soft embeddings, as a pass does.
+  ///   distributions  [cells, vocab] f32, each row a distribution
+  void keep_soft_embeddings(const KernelContext& context, const KvCache& cache,
+                            std::span<const int32_t> cells, ConstMatrix<float> distributions) const;
+
   /// Compares the posteriors of rows of outputs: now[i] with before[i], as OutputCache keeps them.
   void compare_outputs(const KernelContext& context, ConstMatrix<float> now, ConstMatrix<float> before,
                        Workspace& workspace, std::span<Drift> drifts) const;
@@ -128,12 +143,17 @@ class Model {
  private:
   class Pass;
 
+  /// What embeddings are multiplied by, rounded as rows of the dtype are.
+  float embedding_scale() const;
+
   ModelConfig config_;
   DType dtype_;
   bool kv_in_codes_;
   bool int8_activations_;
   Parameters parameters_;
-  std::vector<float> rope_frequencies_;
+  std::vector<float> rope_frequencies_;     // of layers that see everything
+  std::vector<float> sliding_frequencies_;  // of those that slide
+  std::vector<float> ones_;                 // a norm's weights where it has none
 };
 
 }  // namespace lacuna

@@ -24,6 +24,7 @@ struct ModuleRows {
 };
 
 /// Builds Parameters from any source of numbers. `Source` supplies
+///   contains(tensor) -> bool
 ///   values(name, shape, role) -> std::vector<float>
 ///   matrix(module rows, inputs, role, format or none) -> PackedMatrix of those rows
 /// and the walk below is the one list of what a model consists of.
@@ -58,6 +59,14 @@ class Builder {
       parameters.own_head =
           matrix(all_rows(std::string(names_.head), vocab), hidden, Role::kHead, formats_.embedding);
     }
+    if (config_.canvas) {
+      const ExpertTensorNames names{std::string(names_.conditioning_gate),
+                                    std::string(names_.conditioning_up),
+                                    std::string(names_.conditioning_down)};
+      parameters.conditioning =
+          Conditioning{vector(std::string(names_.conditioning_norm), hidden, Role::kNorm),
+                       feed_forward(names, config_.canvas->conditioning_dim)};
+    }
     return parameters;
   }
 
@@ -67,8 +76,8 @@ class Builder {
   LayerParameters build_layer(int64_t index) {
     const LayerTensorNames names = names_.layer(index);
     const int64_t hidden = config_.hidden_dim;
-    const int64_t q_dim = config_.q_dim();
-    const int64_t kv_dim = config_.kv_dim();
+    const int64_t q_dim = config_.q_dim_of(index);
+    const int64_t kv_dim = config_.kv_dim_of(index);
     const auto part = [&](const std::string& module, int64_t first, int64_t count) {
       return names.qkv.empty() ? all_rows(module, count)
                                : ModuleRows{names.qkv, first, count, q_dim + 2 * kv_dim};
@@ -77,21 +86,32 @@ class Builder {
     layer.attn_norm = vector(names.attn_norm, hidden, Role::kNorm);
     layer.q = linear(part(names.q, 0, q_dim), hidden, Role::kInward, config_.qkv_bias);
     layer.k = linear(part(names.k, q_dim, kv_dim), hidden, Role::kInward, config_.qkv_bias);
-    layer.v = linear(part(names.v, q_dim + kv_dim, kv_dim), hidden, Role::kInward, config_.qkv_bias);
+    if (config_.has_value_projection(index)) {
+      layer.v = linear(part(names.v, q_dim + kv_dim, kv_dim), hidden, Role::kInward, config_.qkv_bias);
+    }
     layer.o = linear(all_rows(names.o, hidden), q_dim, Role::kOutward, config_.attn_output_bias);
     if (config_.qk_norm_per_head || config_.qk_norm_full) {
-      layer.q_norm = vector(names.q_norm, config_.qk_norm_full ? q_dim : config_.head_dim, Role::kNorm);
-      layer.k_norm = vector(names.k_norm, config_.qk_norm_full ? kv_dim : config_.head_dim, Role::kNorm);
+      const int64_t head_dim = config_.head_dim_of(index);
+      layer.q_norm = vector(names.q_norm, config_.qk_norm_full ? q_dim : head_dim, Role::kNorm);
+      layer.k_norm = vector(names.k_norm, config_.qk_norm_full ? kv_dim : head_dim, Role::kNorm);
     }
     if (config_.kv_sink) {
       layer.k_sink = sink(names.k_sink);
       layer.v_sink = sink(names.v_sink);
     }
     layer.ffn_norm = vector(names.ffn_norm, hidden, Role::kNorm);
-    if (config_.layer_has_experts(index)) {
-      build_experts(index, names, layer);
-    } else {
+    const bool has_experts = config_.layer_has_experts(index);
+    if (has_experts) build_experts(index, names, layer);
+    if (!has_experts || config_.moe.parallel_dense) {
       layer.ffn = feed_forward({names.gate, names.up, names.down}, config_.ffn_dim);
+    }
+    if (config_.norms_outputs) {
+      layer.post_attn_norm = vector(names.post_attn_norm, hidden, Role::kNorm);
+      layer.post_ffn_norm = vector(names.post_ffn_norm, hidden, Role::kNorm);
+    }
+    if (config_.layer_scalars) {
+      layer.layer_scalar = values(names.layer_scalar, 1, Role::kNorm).front();
+      layer.encoder_scalar = values(names.encoder_scalar, 1, Role::kNorm).front();
     }
     return layer;
   }
@@ -105,7 +125,16 @@ class Builder {
       layer.expert_bias = source_.values(names.expert_bias, {moe.num_experts}, Role::kBias);
       report(moe.num_experts);
     }
-    const bool is_stacked = !names.stacked_experts.up.empty();
+    if (moe.parallel_dense) {
+      layer.expert_norm = vector(names.expert_norm, config_.hidden_dim, Role::kNorm);
+      layer.post_expert_norm = vector(names.post_expert_norm, config_.hidden_dim, Role::kNorm);
+      layer.post_dense_norm = vector(names.post_dense_norm, config_.hidden_dim, Role::kNorm);
+      layer.router_norm = values(names.router_scale, config_.hidden_dim, Role::kNorm);
+      const float keep = 1 / std::sqrt(static_cast<float>(config_.hidden_dim));
+      for (float& value : layer.router_norm) value *= keep;
+      layer.expert_scale = values(names.expert_scale, moe.num_experts, Role::kNorm);
+    }
+    const bool is_stacked = !names.stacked_experts.down.empty();
     for (int64_t e = 0; e < moe.num_experts; ++e) {
       if (is_stacked) {
         layer.experts.push_back(feed_forward(names.stacked_experts, moe.expert_ffn_dim, e, moe.num_experts));
@@ -123,9 +152,20 @@ class Builder {
       return ModuleRows{module, part * count, count, parts * count};
     };
     FeedForward ffn;
-    if (!config_.squared_relu) ffn.gate = linear(rows(names.gate, dim), hidden, Role::kInward, false);
-    ffn.up = linear(rows(names.up, dim), hidden, Role::kInward, config_.ffn_bias);
     ffn.down = linear(rows(names.down, hidden), dim, Role::kOutward, config_.ffn_bias);
+    const bool is_one = names.gate.empty() || source_.contains(names.gate_up + ".weight");
+    if (!names.gate_up.empty() && is_one) {
+      const auto half = [&](int64_t index) {
+        return ModuleRows{names.gate_up, (2 * part + index) * dim, dim, 2 * parts * dim};
+      };
+      ffn.gate = linear(half(0), hidden, Role::kInward, false);
+      ffn.up = linear(half(1), hidden, Role::kInward, false);
+      return ffn;
+    }
+    if (config_.activation != Activation::kSquaredRelu) {
+      ffn.gate = linear(rows(names.gate, dim), hidden, Role::kInward, false);
+    }
+    ffn.up = linear(rows(names.up, dim), hidden, Role::kInward, config_.ffn_bias);
     return ffn;
   }
 
@@ -161,6 +201,12 @@ class Builder {
     return values;
   }
 
+  /// Under their whole name.
+  std::vector<float> values(const std::string& name, int64_t count, Role role) {
+    report(count);
+    return source_.values(name, {count}, role);
+  }
+
   void report(int64_t count) {
     done_ += count;
     if (progress_) progress_(done_, total_);
@@ -185,6 +231,8 @@ class CheckpointSource {
  public:
   CheckpointSource(const WeightSource& weights, DType dtype, ThreadPool& threads)
       : weights_(weights), dtype_(dtype), threads_(threads) {}
+
+  bool contains(const std::string& tensor) const { return weights_.contains(tensor); }
 
   std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role) const {
     return weights_.values(name, shape);
@@ -212,6 +260,8 @@ class PackingSource {
  public:
   PackingSource(const CheckpointSource& source, const PackedTensorSink& write)
       : source_(source), write_(write) {}
+
+  bool contains(const std::string& tensor) const { return source_.contains(tensor); }
 
   std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role role) {
     std::vector<float> values = source_.values(name, shape, role);
@@ -242,6 +292,8 @@ class MeasuringSource {
 
   int64_t bytes() const { return bytes_; }
 
+  bool contains(const std::string& tensor) const { return stored_ == nullptr || stored_->contains(tensor); }
+
   std::vector<float> values(const std::string& /*name*/, const std::vector<int64_t>& shape, Role) const {
     return std::vector<float>(static_cast<size_t>(count_of(shape)));
   }
@@ -265,6 +317,8 @@ class RandomSource {
  public:
   RandomSource(const ModelConfig& config, uint64_t seed, DType dtype, ThreadPool& threads)
       : config_(config), seed_(seed), dtype_(dtype), threads_(threads) {}
+
+  static bool contains(const std::string& /*tensor*/) { return true; }
 
   std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape, Role role) const {
     const int64_t count = count_of(shape);
@@ -330,27 +384,28 @@ class RandomSource {
   ThreadPool& threads_;
 };
 
-/// Calls use(linear) for each projection of a layer.
+/// Calls use(linear) for each projection of the layers.
 template <typename Use>
-void for_each_linear(const LayerParameters& layer, Use&& use) {
+void for_each_linear(const Parameters& parameters, Use&& use) {
   const auto use_all = [&](const FeedForward& ffn) {
     for (const Linear* linear : {&ffn.gate, &ffn.up, &ffn.down}) use(*linear);
   };
-  for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router}) use(*linear);
-  use_all(layer.ffn);
-  for (const FeedForward& expert : layer.experts) use_all(expert);
-  use_all(layer.shared_expert);
+  for (const LayerParameters& layer : parameters.layers) {
+    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router}) use(*linear);
+    use_all(layer.ffn);
+    for (const FeedForward& expert : layer.experts) use_all(expert);
+    use_all(layer.shared_expert);
+  }
+  if (parameters.conditioning) use_all(parameters.conditioning->ffn);
 }
 
 }  // namespace
 
 int64_t Parameters::bytes() const {
   int64_t total = embedding.bytes() + own_head.bytes();
-  for (const LayerParameters& layer : layers) {
-    for_each_linear(layer, [&](const Linear& linear) {
-      total += linear.weight.bytes() + static_cast<int64_t>(linear.bias.size() * sizeof(float));
-    });
-  }
+  for_each_linear(*this, [&](const Linear& linear) {
+    total += linear.weight.bytes() + static_cast<int64_t>(linear.bias.size() * sizeof(float));
+  });
   return total;
 }
 
@@ -360,30 +415,51 @@ std::vector<std::span<const std::byte>> Parameters::mapped_panels() const {
     if (matrix.is_mapped()) mapped.push_back(matrix.panels());
   };
   add(embedding);
-  for (const LayerParameters& layer : layers)
-    for_each_linear(layer, [&](const Linear& linear) { add(linear.weight); });
+  for_each_linear(*this, [&](const Linear& linear) { add(linear.weight); });
   add(own_head);
   return mapped;
 }
 
+namespace {
+
+int64_t count_of_feed_forward(const ModelConfig& config, int64_t dim) {
+  int64_t count = (config.activation == Activation::kSquaredRelu ? 2 : 3) * config.hidden_dim * dim;
+  if (config.ffn_bias) count += dim + config.hidden_dim;
+  return count;
+}
+
+int64_t count_of_layer(const ModelConfig& config, int64_t layer) {
+  const int64_t hidden = config.hidden_dim;
+  const int64_t q_dim = config.q_dim_of(layer);
+  const int64_t kv_dim = config.kv_dim_of(layer);
+  const MoeConfig& moe = config.moe;
+  int64_t count = 2 * hidden + hidden * (2 * q_dim + kv_dim);
+  if (config.has_value_projection(layer)) count += hidden * kv_dim;
+  if (config.qkv_bias) count += q_dim + 2 * kv_dim;
+  if (config.attn_output_bias) count += hidden;
+  if (config.qk_norm_per_head) count += 2 * config.head_dim_of(layer);
+  if (config.qk_norm_full) count += q_dim + kv_dim;
+  if (config.kv_sink) count += 2 * kv_dim;
+  if (config.norms_outputs) count += 2 * hidden;
+  if (config.layer_scalars) count += 2;
+  if (!config.layer_has_experts(layer)) return count + count_of_feed_forward(config, config.ffn_dim);
+  count += moe.num_experts * (hidden + 3 * hidden * moe.expert_ffn_dim);
+  count += 3 * hidden * moe.shared_ffn_dim;
+  if (moe.selection_bias) count += moe.num_experts;
+  if (moe.parallel_dense) {
+    count += count_of_feed_forward(config, config.ffn_dim) + 4 * hidden + moe.num_experts;
+  }
+  return count;
+}
+
+}  // namespace
+
 int64_t count_parameters(const ModelConfig& config) {
   const int64_t hidden = config.hidden_dim;
-  const MoeConfig& moe = config.moe;
-  int64_t layer = 2 * hidden + hidden * (2 * config.q_dim() + 2 * config.kv_dim());
-  if (config.qkv_bias) layer += config.q_dim() + 2 * config.kv_dim();
-  if (config.attn_output_bias) layer += hidden;
-  if (config.qk_norm_per_head) layer += 2 * config.head_dim;
-  if (config.qk_norm_full) layer += config.q_dim() + config.kv_dim();
-  int64_t dense_ffn = (config.squared_relu ? 2 : 3) * hidden * config.ffn_dim;
-  if (config.ffn_bias) dense_ffn += config.ffn_dim + hidden;
-  int64_t expert_ffn = moe.num_experts * (hidden + 3 * hidden * moe.expert_ffn_dim);
-  expert_ffn += 3 * hidden * moe.shared_ffn_dim;
-  if (moe.selection_bias) expert_ffn += moe.num_experts;
-  const int64_t expert_layers = config.num_expert_layers();
-  if (config.kv_sink) layer += 2 * config.kv_dim();
-  const int64_t embeddings = (config.tied_embeddings ? 1 : 2) * config.vocab_size * hidden;
-  const int64_t ffns = (config.num_layers - expert_layers) * dense_ffn + expert_layers * expert_ffn;
-  return embeddings + config.num_layers * layer + ffns + hidden;
+  int64_t count = (config.tied_embeddings ? 1 : 2) * config.vocab_size * hidden + hidden;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) count += count_of_layer(config, layer);
+  if (config.canvas) count += hidden + count_of_feed_forward(config, config.canvas->conditioning_dim);
+  return count;
 }
 
 int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored) {

@@ -28,7 +28,7 @@ struct Linear {
   const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
 };
 
-/// silu(gate x) * (up x), or max(up x, 0)^2 where there is no gate; then down.
+/// down(f(x)), where f is as ModelConfig::activation says.
 struct FeedForward {
   Linear gate, up, down;
 };
@@ -45,6 +45,20 @@ struct LayerParameters {
   std::vector<float> expert_bias;    ///< [experts] or empty
   std::vector<FeedForward> experts;  ///< empty in dense layers
   FeedForward shared_expert;         ///< of width 0 where the family has none
+
+  // Gemma; empty, or 1, elsewhere:
+  std::vector<float> post_attn_norm, post_ffn_norm;  ///< [hidden]
+  std::vector<float> post_dense_norm;                ///< [hidden]
+  std::vector<float> expert_norm, post_expert_norm;  ///< [hidden]
+  std::vector<float> router_norm;                    ///< [hidden]
+  std::vector<float> expert_scale;                   ///< [experts]
+  float layer_scalar = 1, encoder_scalar = 1;
+};
+
+/// Turns the mean embedding under the last pass's distribution into what is added to a row that is denoised.
+struct Conditioning {
+  std::vector<float> norm;  ///< [hidden]
+  FeedForward ffn;
 };
 
 struct Parameters {
@@ -52,6 +66,7 @@ struct Parameters {
   std::vector<LayerParameters> layers;
   std::vector<float> final_norm;  ///< [hidden]
   PackedMatrix own_head;          ///< [vocab, hidden]; empty where the head is the embedding
+  std::optional<Conditioning> conditioning;
 
   const PackedMatrix& head() const { return own_head.bytes() > 0 ? own_head : embedding; }
   int64_t bytes() const;

@@ -66,11 +66,24 @@ class Model::Pass {
   /// last layer has left others behind, for those that are whole.
   void prepare_attention();
 
+  void prepare_attention(LayerKind& kind);
+
+  /// Hides from a group what lies before the window of layers that slide.
+  void narrow_to_window(const RowGroup& group, std::vector<IndexRange>& visible, Attention::Group& attended);
+
+  LayerKind& kind_of(int64_t layer) { return config_.slides(layer) ? ws_.sliding : ws_.everything; }
+
   /// What a confined group sees besides the chosen cells: what is visible but not to be chosen among, and its
   /// own rows.
   void list_cells_behind(size_t g);
 
   void embed();
+
+  /// Rows of canvases: norms their embeddings, after adding what the last pass's distributions say.
+  void enter_canvases();
+
+  /// Replaces the logits of rows that ask for it, as their draws left them, and keeps their soft embeddings.
+  void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
 
   void attend(int64_t layer_index);
 
@@ -79,7 +92,7 @@ class Model::Pass {
 
   /// Gathers what a confined group attends to in this layer; where its queries choose, chooses
   /// first.
-  ///   i  index into ws_.attention_groups
+  ///   i  index into LayerKind::groups
   void bring_chosen(size_t i, ConstMatrix<float> q);
 
   std::vector<int32_t> best_page_cells(PageBounds& pages, const SparseAttention& sparse, int64_t kv_head,
@@ -104,6 +117,9 @@ class Model::Pass {
   /// Norm, clip and rotation of one row's heads, in the order in which the families apply them.
   void finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads);
 
+  /// Norm and clip of one row's values.
+  void finish_values(Matrix<float> v, int64_t row);
+
   void clip(std::span<float> values) const {
     if (!config_.qkv_clip) return;
     for (float& value : values) value = std::clamp(value, -*config_.qkv_clip, *config_.qkv_clip);
@@ -111,17 +127,28 @@ class Model::Pass {
 
   void feed_forward(const LayerParameters& layer);
 
-  /// Adds what becomes of the rows that are packed, which are all.
-  void feed_all_rows(const FeedForward& ffn, int64_t dim);
-
-  /// projected = down(silu(gate) * up), or down(max(up, 0)^2), for the rows that are packed.
+  /// projected = down(activation(gate, up)), for the rows that are packed.
   void activated_product(const FeedForward& ffn, int64_t rows, int64_t dim);
 
-  /// Gives each row to its experts.
+  /// The feed-forward part of layers whose dense part and experts read the same rows.
+  void feed_forward_in_parallel(const LayerParameters& layer);
+
+  /// normed_ = the residual stream's rows, normed.
+  void norm_all(const std::vector<float>& weight);
+
+  /// Gives each row of normed_ to its experts.
   void route(const LayerParameters& layer);
 
-  /// Adds one expert's output to its rows. Experts run in ascending order, so a row's sum has one order.
-  void run_expert(const FeedForward& expert, size_t index);
+  /// For models whose windows of positions share experts: each window's, and which rows have it.
+  void find_pools(const LayerParameters& layer, ConstMatrix<float> logits);
+
+  /// Adds the outputs of all experts to their rows of `sum`, in ascending order of the experts.
+  void run_experts(const LayerParameters& layer, Matrix<float> sum);
+
+  void run_expert(const FeedForward& expert, size_t index, Matrix<float> sum);
+
+  /// After a layer: multiplies the residual stream by the layer's numbers.
+  void scale_rows(const LayerParameters& layer);
 
   Matrix<float> compute_logits(std::span<const LogitRow> wanted);
 
@@ -143,7 +170,9 @@ class Model::Pass {
 
   void pack_normed(const std::vector<float>& weight);
 
-  void add_projected();
+  /// Adds projected_ to the residual stream.
+  ///   weight  of the norm that it has first; empty: none
+  void add_projected(const std::vector<float>& weight);
 
   /// `seconds` is the part of the times that this counts for.
   void pack(ConstMatrix<float> rows, double& seconds);
@@ -167,7 +196,10 @@ class Model::Pass {
   const ModelConfig& config_;
   const Parameters& parameters_;
   const std::vector<float>& frequencies_;
+  const std::vector<float>& sliding_frequencies_;
+  const std::vector<float>& ones_;
   DType dtype_;
+  float embedding_scale_;
   const KernelContext context_;
   const KernelTable& kernels_;
   const StepPlan& plan_;
@@ -177,6 +209,7 @@ class Model::Pass {
   Matrix<float> x_, normed_, projected_;
   bool is_narrow_ = false;  // the last layer continued with some rows alone; num_rows_ counts them
   std::vector<int32_t> row_sequence_;
+  std::vector<CanvasRows> row_canvas_;
   Stopwatch watch_;
 };
 

@@ -18,6 +18,13 @@ enum class OwnRows : uint8_t {
   kNone,           ///< a row sees the cells in `visible` alone, which may be its own
 };
 
+/// How the rows of a group enter a model with canvases.
+enum class CanvasRows : uint8_t {
+  kNone,         ///< as the embeddings of their tokens: the prompt, and canvases that are done
+  kFresh,        ///< of a canvas that no pass has seen
+  kConditioned,  ///< of a canvas, with the soft embeddings that its sequence keeps of their cells
+};
+
 /// Layers that attend to all visible cells even where attention is sparse: by default the first two (Quest,
 /// section 4.1, and MAGE).
 inline constexpr int32_t kDenseLayers = 2;
@@ -55,6 +62,9 @@ struct RowGroup {
   bool only_kv = false;
   /// At most one group of a sequence has it.
   SparseAttention sparse = {};
+  /// Only of models with canvases. In their sliding layers a cell has the number of its position: a causal
+  /// row sees a window that ends at its own position, other rows the one that ends at their group's first.
+  CanvasRows canvas = CanvasRows::kNone;
 
   bool operator==(const RowGroup&) const = default;
 };
@@ -68,6 +78,10 @@ struct LogitRow {
   int32_t rule = 0;     ///< index into StepPlan::rules
   RngStream noise{0};   ///< what the draw's random numbers come from
   TokenId scored = -1;  ///< a token whose rank and logit are wanted as well; -1: none
+  /// 0 to 1: the sequence keeps the mean embedding under the distribution that the confidence is measured in,
+  /// less its least likely tokens, of this probability together at most; -1: it does not. The mean is then
+  /// off by at most this times the norm of the longest embedding.
+  float soft_embedding_slack = -1;
 
   bool operator==(const LogitRow&) const = default;
 };

@@ -22,6 +22,8 @@ constexpr std::array<std::string_view, 4> kChoices = {"all", "all-and-remember",
 constexpr std::array<std::string_view, 3> kMeasures = {"probability", "margin", "negative-entropy"};
 constexpr std::array<std::string_view, 3> kSources = {"raw-logits", "tempered", "sampled"};
 
+constexpr std::array<std::string_view, 3> kCanvasRows = {"none", "fresh", "conditioned"};
+
 constexpr int64_t kMostRows = int64_t{1} << 24;
 constexpr Range<int64_t> kIndex{0, kMostRows - 1};
 constexpr Range<int64_t> kToken{0, std::numeric_limits<TokenId>::max()};
@@ -63,6 +65,7 @@ ordered_json group_json(const RowGroup& group) {
   put_name(object, "own_rows", group.own_rows, usual.own_rows, kOwnRows);
   put(object, "only_kv", group.only_kv, usual.only_kv);
   if (!(group.sparse == usual.sparse)) object["sparse"] = sparse_json(group.sparse);
+  put_name(object, "canvas", group.canvas, usual.canvas, kCanvasRows);
   return object;
 }
 
@@ -74,6 +77,7 @@ ordered_json logit_json(const LogitRow& logit) {
   put(object, "rule", logit.rule, usual.rule);
   if (!(logit.noise == usual.noise)) object["noise"] = fmt::format("{:016x}", logit.noise.key());
   put(object, "scored", logit.scored, usual.scored);
+  put(object, "soft_embedding_slack", logit.soft_embedding_slack, usual.soft_embedding_slack);
   return object;
 }
 
@@ -89,6 +93,7 @@ ordered_json rule_json(const SamplingRule& rule) {
   put(object, "forbidden", rule.forbidden, usual.forbidden);
   put(object, "undrawn", rule.undrawn, usual.undrawn);
   put(object, "unsure", rule.unsure, usual.unsure);
+  put(object, "finds_second", rule.finds_second, usual.finds_second);
   return object;
 }
 
@@ -154,7 +159,7 @@ SparseAttention read_sparse(const JsonObject& object) {
 }
 
 RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
-  expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse"});
+  expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "canvas"});
   const RowGroup usual;
   RowGroup group;
   group.rows = range_at(object, "rows");
@@ -168,6 +173,7 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
   }
   group.own_rows = name_at(object, "own_rows", usual.own_rows, kOwnRows);
   group.only_kv = object.flag("only_kv", usual.only_kv);
+  group.canvas = name_at(object, "canvas", usual.canvas, kCanvasRows);
   if (object.has("sparse")) {
     group.sparse = read_sparse(object.object("sparse"));
     const bool is_visible =
@@ -178,13 +184,15 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
 }
 
 LogitRow read_logit(const JsonObject& object, int64_t num_rows, int64_t num_rules) {
-  expect_keys(object, {"row", "unconditional_row", "guidance", "rule", "noise", "scored"});
+  expect_keys(object,
+              {"row", "unconditional_row", "guidance", "rule", "noise", "scored", "soft_embedding_slack"});
   LogitRow logit;
   logit.row = static_cast<int32_t>(object.integer("row", {0, num_rows - 1}));
   logit.unconditional_row = index_at(object, "unconditional_row", -1, {-1, num_rows - 1});
   logit.guidance = object.number("guidance", {-1e6, 1e6}, 0.0F);
   logit.rule = index_at(object, "rule", 0, {0, num_rules - 1});
   logit.scored = static_cast<TokenId>(object.integer("scored", kTokenOrNone, -1));
+  logit.soft_embedding_slack = object.number("soft_embedding_slack", {-1, 1}, -1.0F);
   if (object.has("noise")) {
     const std::string digits = object.text("noise");
     uint64_t key = 0;
@@ -199,7 +207,7 @@ LogitRow read_logit(const JsonObject& object, int64_t num_rows, int64_t num_rule
 
 SamplingRule read_rule(const JsonObject& object) {
   expect_keys(object, {"temperature", "draws", "top_p", "top_k", "measure", "source", "forbidden", "undrawn",
-                       "unsure"});
+                       "unsure", "finds_second"});
   const SamplingRule usual;
   SamplingRule rule;
   rule.temperature = object.number("temperature", {0, 1e3}, usual.temperature);
@@ -211,6 +219,7 @@ SamplingRule read_rule(const JsonObject& object) {
   rule.forbidden = integers(object, "forbidden", kToken);
   rule.undrawn = integers(object, "undrawn", kToken);
   rule.unsure = integers(object, "unsure", kToken);
+  rule.finds_second = object.flag("finds_second", usual.finds_second);
   return rule;
 }
 

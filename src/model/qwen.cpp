@@ -50,7 +50,9 @@ RopeConfig read_rope(const JsonObject& json) {
   return rope;
 }
 
-ModelConfig read_qwen(const JsonObject& json) {
+}  // namespace
+
+ModelConfig read_decoder_block(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("use_sliding_window", false);
   json.expect_each("layer_types", "full_attention");
@@ -63,10 +65,8 @@ ModelConfig read_qwen(const JsonObject& json) {
   return config;
 }
 
-}  // namespace
-
 ModelConfig read_qwen2_block(const JsonObject& json) {
-  ModelConfig config = read_qwen(json);
+  ModelConfig config = read_decoder_block(json);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);
   config.qkv_bias = true;
@@ -74,7 +74,7 @@ ModelConfig read_qwen2_block(const JsonObject& json) {
 }
 
 ModelConfig read_qwen3_attention(const JsonObject& json) {
-  ModelConfig config = read_qwen(json);
+  ModelConfig config = read_decoder_block(json);
   config.head_dim = json.integer("head_dim", kWidth, 128);
   config.qk_norm_per_head = true;
   config.qkv_bias = json.flag("attention_bias", false);

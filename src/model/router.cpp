@@ -72,13 +72,17 @@ void find_candidates(const MoeConfig& moe, const std::vector<float>& ranks, std:
 }  // namespace
 
 void choose_experts(const MoeConfig& moe, std::span<const float> logits, std::span<const float> bias,
-                    std::span<ExpertChoice> chosen) {
+                    std::span<const int32_t> pool, std::span<ExpertChoice> chosen) {
   thread_local std::vector<float> scores, ranks;
   thread_local std::vector<int32_t> experts;
   score(moe, logits, scores);
   ranks = scores;
   for (size_t i = 0; i < bias.size(); ++i) ranks[i] += bias[i];
-  find_candidates(moe, ranks, experts);
+  if (pool.empty()) {
+    find_candidates(moe, ranks, experts);
+  } else {
+    experts.assign(pool.begin(), pool.end());
+  }
   sort_best(experts, chosen.size(), ranks);
 
   float sum = 0;
@@ -88,6 +92,24 @@ void choose_experts(const MoeConfig& moe, std::span<const float> logits, std::sp
   for (size_t i = 0; i < chosen.size(); ++i) {
     chosen[i] = {experts[i], scores[static_cast<size_t>(experts[i])] * scale};
   }
+}
+
+std::vector<int32_t> choose_pool(const MoeConfig& moe, ConstMatrix<float> logits,
+                                 std::span<const float> bias) {
+  std::vector<float> scores;
+  std::vector<float> largest(static_cast<size_t>(logits.cols), -std::numeric_limits<float>::infinity());
+  for (int64_t row = 0; row < logits.rows; ++row) {
+    score(moe, logits.row_span(row), scores);
+    for (size_t i = 0; i < scores.size(); ++i)
+      largest[i] = std::max(largest[i], scores[i] + (bias.empty() ? 0.0F : bias[i]));
+  }
+  std::vector<int32_t> pool;
+  fill_with_indices(pool, largest.size());
+  const auto size = static_cast<size_t>(moe.experts_per_window);
+  sort_best(pool, size, largest);
+  pool.resize(size);
+  std::sort(pool.begin(), pool.end());
+  return pool;
 }
 
 }  // namespace lacuna

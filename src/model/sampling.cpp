@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 namespace lacuna {
 namespace {
@@ -147,6 +148,14 @@ bool are_finite(std::span<const float> logits) {
   return found == 0;
 }
 
+/// The largest but the best, ties to the lowest id.
+TokenId second_best(const KernelTable& kernels, std::span<float> logits, int64_t best) {
+  const float taken_out = std::exchange(logits[static_cast<size_t>(best)], kNever);
+  const MaxIndex second = kernels.max_index(logits.data(), static_cast<int64_t>(logits.size()));
+  logits[static_cast<size_t>(best)] = taken_out;
+  return static_cast<TokenId>(second.index);
+}
+
 void score(std::span<const float> logits, TokenId scored, RowStatistics& result) {
   result.scored_logit = logits[static_cast<size_t>(scored)];
   result.scored_rank = 0;
@@ -232,7 +241,9 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   forbid(rule.forbidden, logits);
   thread_local SetAside undrawn;
   undrawn.take(rule.undrawn, logits);
-  result.best_logit = kernels.max_index(logits.data(), static_cast<int64_t>(logits.size())).value;
+  const MaxIndex best = kernels.max_index(logits.data(), static_cast<int64_t>(logits.size()));
+  result.best_logit = best.value;
+  if (rule.finds_second) result.second_token = second_best(kernels, logits, best.index);
   if (scored >= 0) score(logits, scored, result);
   sample_token(kernels, rule, noise, logits, undrawn, result);
   forbid(rule.unsure, logits);

@@ -37,6 +37,7 @@ struct SamplingRule {
   std::vector<TokenId> forbidden;  ///< logits set to -infinity before anything else
   std::vector<TokenId> undrawn;    ///< never drawn, but counted in the confidence's softmax
   std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the draw
+  bool finds_second = false;       ///< RowStatistics::second_token is wanted
   bool measures_all = false;       ///< RowStatistics::entropy and margin are computed, whatever `measure` is
 
   bool operator==(const SamplingRule&) const = default;
@@ -44,9 +45,10 @@ struct SamplingRule {
 
 struct RowStatistics {
   TokenId token = 0;
-  double confidence = 0;   ///< by the rule's measure; never NaN
-  float best_logit = 0;    ///< the largest that may be drawn
-  TokenId best_token = 0;  ///< whose it is, ties to the lowest id
+  double confidence = 0;     ///< by the rule's measure; never NaN
+  float best_logit = 0;      ///< the largest that may be drawn
+  TokenId best_token = 0;    ///< whose it is, ties to the lowest id
+  TokenId second_token = 0;  ///< the best that may be drawn but that one, if SamplingRule::finds_second
   // The token LogitRow::scored, if one was given:
   int32_t scored_rank =
       0;  ///< tokens that may be drawn and come before it: larger logits, or equal and a lower id

@@ -1,8 +1,10 @@
 #include "options/choose.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "options/names.h"
@@ -65,6 +67,9 @@ void refuse_other_paradigms(const GenerationOptions& options, Paradigm paradigm)
                 {"sampler", "tokens-per-step", "schedule", "min-length", "context", "noise", "boundary",
                  "drift", "block-exit", "last-layer", "self-correct"},
                 "the model is not a GIDD model");
+  }
+  if (paradigm != Paradigm::kCanvases) {
+    refuse_each(options, {"stop-entropy", "self-conditioning"}, "the model is not DiffusionGemma");
   }
   if (paradigm != Paradigm::kBlocks) {
     refuse_each(options, {"sub-block-length", "commit", "edit", "sparse", "sparse-commit", "sparse-after"},
@@ -152,7 +157,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
       refuse_setting("edit", *options.edit,
                      "`edit` compares probabilities, which `unmask` {} does not measure", unmask);
     }
-    strategy.edit = parse_editing(*options.edit);
+    strategy.edit = parse_editing(*options.edit, config.delete_id >= 0 ? kBlockEditing : TokenEditing());
   }
   strategy.sparse = parse_sparse(options.sparse.value_or("exact"));
   if (std::holds_alternative<ExactAttention>(strategy.sparse)) {
@@ -218,6 +223,43 @@ UniformStrategy choose_uniform(const GenerationOptions& options) {
   strategy.leaves_at_fixed_point = !is_second("block_exit", options.block_exit, "fixed-point", "steps");
   strategy.whole_last_layer = is_second("last_layer", options.last_layer, "needed", "all");
   if (options.self_correct) strategy.self_correct = parse_self_correction(*options.self_correct);
+  return strategy;
+}
+
+/// --self-conditioning exact, or a probability.
+double parse_self_conditioning(const std::string& text) {
+  if (text == "exact") return 0;
+  double slack = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, slack);
+  if (error == std::errc() && stop == end && slack >= 0 && slack <= 1) return slack;
+  refuse_setting("self_conditioning", text,
+                 "`self_conditioning` is '{}'; expected exact or a probability from 0 to 1", text);
+}
+
+CanvasStrategy choose_canvases(const GenerationOptions& options) {
+  constexpr std::string_view kReason = "a canvas has rules of its own for what a pass changes";
+  refuse_each(options,
+              {"alg-temp", "eps", "cfg-scale", "logits-eos-inf", "confidence-eos-eot-inf", "suppress-mask",
+               "eos-exit", "lock", "top-p", "top-k"},
+              kReason);
+  refuse_each(options, {"cache", "refresh", "cache-block"}, "K/V of what is written are exact and kept");
+  CanvasStrategy strategy;
+  strategy.block_length = options.block_length;
+  strategy.steps = options.steps;
+  strategy.stop_entropy = options.stop_entropy;
+  strategy.temperature = options.temperature.value_or(strategy.temperature);
+  strategy.ignore_eos = options.ignore_eos;
+  if (options.self_conditioning)
+    strategy.soft_embedding_slack = parse_self_conditioning(*options.self_conditioning);
+  if (!options.unmask || *options.unmask == "entropy-bounded") return strategy;  // as published
+  const UnmaskRule rule = parse_unmask(*options.unmask, EvenSplit{});
+  const auto* bounded = std::get_if<EntropyBounded>(&rule.policy.count);
+  if (bounded == nullptr) {
+    refuse_setting("unmask", *options.unmask,
+                   "`unmask` is '{}'; expected entropy-bounded=E, the rule of a canvas", *options.unmask);
+  }
+  strategy.entropy_bound = bounded->bound;
   return strategy;
 }
 
@@ -312,6 +354,8 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
       return choose_blocks(config, options);
     case Paradigm::kUniform:
       return choose_uniform(options);
+    case Paradigm::kCanvases:
+      return choose_canvases(options);
     case Paradigm::kMasked:
       break;
   }

@@ -58,6 +58,8 @@ struct GenerationOptions {
   std::optional<std::string> block_exit;
   std::optional<std::string> last_layer;
   std::optional<std::string> self_correct;
+  std::optional<double> stop_entropy;
+  std::optional<std::string> self_conditioning;
   std::optional<int32_t> sub_block_length;
   std::optional<std::string> commit;
   std::optional<std::string> edit;
@@ -79,7 +81,7 @@ void visit_options(Options& options, Visit&& visit) {
         "Positions to generate (default: what the model's files say, else 128; never more than fit)");
   visit("steps", Aliases{"diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"},
         options.steps,
-        "Denoising steps: of the run (default gen-length), or of a block for block diffusion and GIDD");
+        "Denoising steps: of the run (default gen-length), or of a block or canvas that is denoised alone");
   visit("block-length", Aliases{"diffusion-block-length", "dllm-block-length"}, options.block_length,
         "Positions denoised together, left to right (default: gen-length, or as trained in blocks)");
   visit("unmask",
@@ -87,7 +89,7 @@ void visit_options(Options& options, Visit&& visit) {
         options.unmask,
         "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, ...");
   visit("temperature", Aliases{"temp"}, options.temperature,
-        "Sampling temperature; 0 takes the most likely token (default 0)");
+        "Sampling temperature; 0 takes the most likely token (default 0; DiffusionGemma: 1, its schedule)");
   visit("top-p", Aliases{}, options.top_p,
         "Sample from the most likely tokens up to this total probability, (0, 1] (default 1: all)");
   visit("top-k", Aliases{}, options.top_k,
@@ -164,12 +166,17 @@ void visit_options(Options& options, Visit&& visit) {
         "GIDD: rows that the last layer computes, needed or all; the text is the same (default needed)");
   visit("self-correct", Aliases{}, options.self_correct,
         "GIDD: revise the finished answer: on, or most=128,temperature=0.1,patience=32,tokens=1,...");
+  visit("stop-entropy", Aliases{"confidence-threshold"}, options.stop_entropy,
+        "DiffusionGemma: a stable canvas is done below this mean entropy in nats (default 0.005)");
+  visit("self-conditioning", Aliases{}, options.self_conditioning,
+        "DiffusionGemma: exact, or the probability that may be left out of a mean embedding (default 1e-6)");
   visit("sub-block-length", Aliases{}, options.sub_block_length,
         "Fast-dLLM v2: positions of a block denoised at a time (default: as trained)");
   visit("commit", Aliases{}, options.commit,
         "Block diffusion: a finished block's K/V come fused with the next step or apart (default fused)");
-  visit("edit", Aliases{}, options.edit,
-        "LLaDA 2.1: replace written tokens where another is more probable than tau: tau=0.5,most=16");
+  visit(
+      "edit", Aliases{}, options.edit,
+      "LLaDA 2: replace written tokens where another is more probable: tau=0.5,most=16 (2.2: tau=0, always)");
   visit("sparse", Aliases{}, options.sparse,
         "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K or sparsed=K; "
         ",dense-layers=2");

@@ -270,9 +270,8 @@ SelfCorrection parse_self_correction(std::string_view text) {
   return correction;
 }
 
-TokenEditing parse_editing(std::string_view text) {
+TokenEditing parse_editing(std::string_view text, TokenEditing editing) {
   constexpr std::string_view kField = "edit";
-  TokenEditing editing;
   for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == "tau") {
       editing.tau = number(kField, name, value, 0.0, 1.0);

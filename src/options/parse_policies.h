@@ -37,8 +37,8 @@ DriftRefresh parse_drift(std::string_view text);
 /// --self-correct on, or most=128,temperature=0.1,patience=32,tokens=1,full-every=1.
 SelfCorrection parse_self_correction(std::string_view text);
 
-/// --edit tau=0.5,most=16.
-TokenEditing parse_editing(std::string_view text);
+/// --edit tau=0.5,most=16; `editing` has what the text does not say.
+TokenEditing parse_editing(std::string_view text, TokenEditing editing = {});
 /// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2, each but exact also with dense-layers=2.
 SparsePolicy parse_sparse(std::string_view text);
 

@@ -66,7 +66,7 @@ std::span<const Preset> presets_of(const ModelConfig& config) {
   static constexpr PresetSetting kBoundary[] = {
       {"cache", "uniform"}, {"refresh", "0"}, {"boundary", "blocks=2,full-every=4"}};
 
-  static constexpr auto kLeftToRight = presets({}, {}, {});
+  static constexpr auto kDefaults = presets({}, {}, {});
   static constexpr auto kMasked = presets(kEosExit, kThreshold, kThreshold);
   static constexpr auto kSlots = presets({}, {}, {});  // everything quicker is wrong where parts depend
   static constexpr auto kBlocks = presets(kOneByOne, kDynamic, kDynamic);
@@ -74,13 +74,14 @@ std::span<const Preset> presets_of(const ModelConfig& config) {
 
   switch (config.paradigm()) {
     case Paradigm::kCausal:
-      return kLeftToRight;
+    case Paradigm::kCanvases:
+      return kDefaults;
     case Paradigm::kSlots:
       return kSlots;
     case Paradigm::kMasked:
       return kMasked;
     case Paradigm::kBlocks:
-      return kBlocks;
+      return config.delete_id >= 0 ? kDefaults : kBlocks;
     case Paradigm::kUniform:
       break;
   }
@@ -140,7 +141,8 @@ GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions opt
   if (!unmasks || options.unmask) return options;
   const bool chooses_schedule = options.steps || options.eps || options.alg_temp;
   if (config.default_unmask.empty() || chooses_schedule) {
-    options.unmask = std::string(family_entry(config.family).default_unmask);
+    const bool edits = config.delete_id >= 0;
+    options.unmask = edits ? "dynamic=0.5" : std::string(family_entry(config.family).default_unmask);
     return options;
   }
   try {

@@ -59,6 +59,7 @@ bool measures_probability(const Strategy& strategy) {
   if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
     rule = std::get_if<UnmaskRule>(&masked->commit);  // none with a guide, whose drafts have probabilities
   }
+  if (std::holds_alternative<CanvasStrategy>(strategy)) return false;
   return rule == nullptr || rule->measure == ConfidenceMeasure::kProbability;
 }
 
@@ -147,6 +148,11 @@ class Service::Running {
   void check_logprobs(const GenerationRequest& request) const {
     if (!request.wants_logprobs || request.scores_only) return;
     if (measures_probability(choose_strategy(model_.config, request.options, request.uses_guide))) return;
+    if (model_.config.canvas) {
+      throw SettingError(
+          {"logprobs", "", "",
+           "logprobs: the model measures entropies, not probabilities of its tokens; leave it out"});
+    }
     const std::string rule = with_defaults(model_.config, request.options, false).unmask.value_or("");
     constexpr std::string_view kExpected = "one that does, such as low-confidence or maskgit";
     throw SettingError(

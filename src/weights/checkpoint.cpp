@@ -203,6 +203,13 @@ std::unique_ptr<StoredMatrix> Checkpoint::matrix(std::string_view module, int64_
   if (is_packed()) return open_panels(*this, module, outputs, inputs);
   const std::string name(module);
   if (contains(name + std::string(kCodesSuffix))) return open_quantised(*this, module, outputs, inputs);
+  // Stacked experts have no suffix: [experts, outputs of each, inputs].
+  if (const auto found = tensors_.find(name); found != tensors_.end()) {
+    const std::vector<int64_t>& shape = found->second.entry.shape;
+    const int64_t parts = shape.size() == 3 ? std::max<int64_t>(shape[0], 1) : 1;
+    const std::array<int64_t, 3> expected{parts, outputs / parts, inputs};
+    if (outputs % parts == 0) return std::make_unique<DenseMatrix>(tensor(name, expected), inputs);
+  }
   return std::make_unique<DenseMatrix>(tensor(name + ".weight", {outputs, inputs}), inputs);
 }
 

@@ -55,7 +55,7 @@ class Checkpoint : public WeightSource {
   /// Maps and checks every file; reads no weights. Throws InputError.
   static Checkpoint open(const std::filesystem::path& folder);
 
-  bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  bool contains(std::string_view name) const override { return tensors_.find(name) != tensors_.end(); }
 
   /// Returns a tensor that must have exactly this shape and be f32, f16 or bf16. Throws InputError naming
   /// file, tensor, what was found and what was expected.
@@ -66,7 +66,8 @@ class Checkpoint : public WeightSource {
   RawTensor raw(std::string_view name) const;
 
   std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const override;
-  /// Returns a matrix that is dense, quantized (quantised_tensors.h) or in panels (panel_tensors.h).
+  /// Returns a matrix that is dense, quantized (quantised_tensors.h) or in panels (panel_tensors.h). A dense
+  /// one may be stored as the tensor `module` itself, of three dimensions of which the first two are outputs.
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                        int64_t inputs) const override;
 

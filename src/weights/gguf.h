@@ -39,6 +39,7 @@ class GgufWeights : public WeightSource {
   explicit GgufWeights(const GgufFile& file, std::map<std::string, int64_t, std::less<>> interleaved = {})
       : file_(file), interleaved_(std::move(interleaved)) {}
 
+  bool contains(std::string_view name) const override { return file_.find(name) != nullptr; }
   std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const override;
   /// Returns a matrix; leading dimensions of stacked matrices count as rows.
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,

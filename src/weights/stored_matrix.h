@@ -39,6 +39,7 @@ class WeightSource {
  public:
   virtual ~WeightSource() = default;
 
+  virtual bool contains(std::string_view tensor) const = 0;
   virtual std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const = 0;
   /// Returns the weights of a module: the tensor `module`.weight, dense or quantized. Valid while the source
   /// is.

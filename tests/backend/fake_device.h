@@ -68,6 +68,9 @@ class FakeDevice final : public BackendModel {
     if (options.observe_attention) throw InputError("this device does not show attention");
     return std::make_unique<Ticket>(*this, plan, sequences);
   }
+  void keep_soft_embeddings(KvSequence&, std::span<const int32_t>, ConstMatrix<float>) const override {
+    throw InputError("this device takes no distributions of the host");
+  }
   void compare_outputs(ConstMatrix<float>, ConstMatrix<float>, std::span<Drift>) const override {
     throw InputError("this device does not compare outputs of the host");
   }

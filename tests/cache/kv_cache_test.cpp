@@ -32,8 +32,9 @@ void write(KvCache& cache, int64_t layer, int64_t cell) {
   const KvShape& shape = cache.shape();
   std::vector<float> key;
   std::vector<float> value;
-  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
-    for (int64_t d = 0; d < shape.head_dim; ++d) {
+  const KvHeads heads = shape.heads_of(layer);
+  for (int64_t head = 0; head < heads.count; ++head) {
+    for (int64_t d = 0; d < heads.dim; ++d) {
       key.push_back(content(layer, cell, head, d, false));
       value.push_back(content(layer, cell, head, d, true));
     }
@@ -44,11 +45,12 @@ void write(KvCache& cache, int64_t layer, int64_t cell) {
 /// Whether every head of a cell holds what write() wrote, or zeros.
 void expect_cell(const KvCache& cache, int64_t layer, int64_t cell, bool written) {
   const KvShape& shape = cache.shape();
-  std::vector<float> key(static_cast<size_t>(shape.head_dim));
+  const KvHeads heads = shape.heads_of(layer);
+  std::vector<float> key(static_cast<size_t>(heads.dim));
   std::vector<float> value(key.size());
-  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+  for (int64_t head = 0; head < heads.count; ++head) {
     cache.read(layer, cell, head, key.data(), value.data());
-    for (int64_t d = 0; d < shape.head_dim; ++d) {
+    for (int64_t d = 0; d < heads.dim; ++d) {
       const auto i = static_cast<size_t>(d);
       ASSERT_EQ(key[i], written ? rounded(shape.dtype, content(layer, cell, head, d, false)) : 0)
           << "key, layer " << layer << ", cell " << cell << ", head " << head << ", dimension " << d;
@@ -77,7 +79,8 @@ TEST_P(KvCaches, ReadBackWhatWasWrittenAndNothingElse) {
 
 TEST_P(KvCaches, KeepTheLastOfSeveralWrites) {
   KvCache cache(GetParam(), 40);
-  const std::vector<float> ones(static_cast<size_t>(GetParam().num_kv_heads * GetParam().head_dim), 1.0F);
+  const KvHeads heads = GetParam().heads_of(1);
+  const std::vector<float> ones(static_cast<size_t>(heads.count * heads.dim), 1.0F);
   cache.write(1, 17, ones.data(), ones.data());
   write(cache, 1, 17);
   expect_cell(cache, 1, 17, true);
@@ -87,8 +90,9 @@ TEST_P(KvCaches, LayCellsOutInThePanelsThatKernelsRead) {
   KvCache cache(GetParam(), 70);
   for (int64_t cell = 0; cell < 70; ++cell) write(cache, 1, cell);
   const KvLayerView view = cache.layer(1);
+  const KvHeads heads = GetParam().heads_of(1);
   EXPECT_EQ(view.dtype, GetParam().dtype);
-  EXPECT_EQ(view.head_dim, GetParam().head_dim);
+  EXPECT_EQ(view.head_dim, heads.dim);
   const auto element = [&](const PanelView& panels, int64_t n, int64_t k) {
     const void* panel = panels.panel(n / kPanelWidth);
     const int64_t lane = n % kPanelWidth;
@@ -96,7 +100,7 @@ TEST_P(KvCaches, LayCellsOutInThePanelsThatKernelsRead) {
                ? static_cast<float>(static_cast<const bf16*>(panel)[panel_offset<bf16>(lane, k)])
                : static_cast<const float*>(panel)[panel_offset<float>(lane, k)];
   };
-  for (int64_t head = 0; head < GetParam().num_kv_heads; ++head) {
+  for (int64_t head = 0; head < heads.count; ++head) {
     for (int64_t cell = 0; cell < cache.num_cells(); ++cell) {
       const PanelView keys = view.key_panels(cell / kPageCells, head);
       const PanelView values = view.value_panels(cell / kPageCells, head);
@@ -107,11 +111,11 @@ TEST_P(KvCaches, LayCellsOutInThePanelsThatKernelsRead) {
         ASSERT_EQ(element(values, 0, place), 0.0F) << "cells never written";
         continue;
       }
-      for (int64_t d = 0; d < GetParam().head_dim; ++d) {
+      for (int64_t d = 0; d < heads.dim; ++d) {
         ASSERT_EQ(element(keys, place, d), rounded(GetParam().dtype, content(1, cell, head, d, false)));
         ASSERT_EQ(element(values, d, place), rounded(GetParam().dtype, content(1, cell, head, d, true)));
       }
-      for (int64_t d = GetParam().head_dim; d < padded_depth(GetParam().dtype, GetParam().head_dim); ++d) {
+      for (int64_t d = heads.dim; d < padded_depth(GetParam().dtype, heads.dim); ++d) {
         ASSERT_EQ(element(keys, place, d), 0.0F) << "padding of keys";
       }
     }
@@ -165,13 +169,23 @@ TEST_P(KvCaches, TakeWritesOfDifferentCellsFromSeveralThreads) {
 }
 
 std::string shape_name(const testing::TestParamInfo<KvShape>& info) {
-  return std::string(name_of(info.param.dtype)) + "_" + std::to_string(info.param.head_dim);
+  const std::string heads =
+      info.param.heads_by_layer.empty() ? std::to_string(info.param.head_dim) : "by_layer";
+  return std::string(name_of(info.param.dtype)) + "_" + heads;
+}
+
+/// Layers with different heads, none of which fill their panels.
+KvShape mixed_shape(DType dtype, bool in_codes = false) {
+  KvShape shape{4, 1, 40, dtype, false, in_codes};
+  shape.heads_by_layer = {{2, 12}, {3, 24}, {1, 40}, {2, 12}};
+  return shape;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, KvCaches,
                          testing::Values(KvShape{2, 3, 24, DType::kF32}, KvShape{2, 3, 24, DType::kBF16},
                                          KvShape{3, 1, 128, DType::kBF16}, KvShape{2, 2, 8, DType::kF32},
-                                         KvShape{2, 2, 40, DType::kBF16}),
+                                         KvShape{2, 2, 40, DType::kBF16}, mixed_shape(DType::kF32),
+                                         mixed_shape(DType::kBF16)),
                          shape_name);
 
 TEST(KvCache, RoundsCellsUpToWholePages) {
@@ -210,16 +224,17 @@ TEST(KvCache, TellsItsSizeBeforehand) {
 /// Whether a cell in codes holds what write() wrote, to half a step of its scale.
 void expect_rounded_cell(const KvCache& cache, int64_t layer, int64_t cell) {
   const KvShape& shape = cache.shape();
-  std::vector<float> key(static_cast<size_t>(shape.head_dim));
+  const KvHeads heads = shape.heads_of(layer);
+  std::vector<float> key(static_cast<size_t>(heads.dim));
   std::vector<float> value(key.size());
-  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+  for (int64_t head = 0; head < heads.count; ++head) {
     cache.read(layer, cell, head, key.data(), value.data());
     for (const bool is_value : {false, true}) {
       float largest = 0;
-      for (int64_t d = 0; d < shape.head_dim; ++d) {
+      for (int64_t d = 0; d < heads.dim; ++d) {
         largest = std::max(largest, std::abs(content(layer, cell, head, d, is_value)));
       }
-      for (int64_t d = 0; d < shape.head_dim; ++d) {
+      for (int64_t d = 0; d < heads.dim; ++d) {
         const float found = (is_value ? value : key)[static_cast<size_t>(d)];
         ASSERT_NEAR(found, content(layer, cell, head, d, is_value), largest / 127 * 0.501)
             << "cell " << cell << ", head " << head << ", dimension " << d;
@@ -236,6 +251,28 @@ TEST(KvCacheInCodes, KeepsCellsToHalfAStepOfTheirScale) {
     for (const int64_t cell : {0, 17, 69}) expect_rounded_cell(cache, 1, cell);
     expect_cell(cache, 1, 18, false);
     expect_cell(cache, 0, 17, false);
+  }
+}
+
+TEST(KvCacheInCodes, KeepsCellsOfLayersWithDifferentHeads) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    KvCache from(mixed_shape(dtype, true), 100);
+    for (int64_t layer = 0; layer < 4; ++layer) {
+      for (int64_t cell = 0; cell < 100; cell += 3) write(from, layer, cell);
+    }
+    KvCache to(mixed_shape(dtype, true), 130);
+    to.share_first_cells(from, 80);  // a page, and cells that are copied
+    for (int64_t layer = 0; layer < 4; ++layer) {
+      for (int64_t cell = 0; cell < 80; ++cell) {
+        if (cell % 3 == 0) {
+          expect_rounded_cell(from, layer, cell);
+          expect_rounded_cell(to, layer, cell);
+        } else {
+          expect_cell(to, layer, cell, false);
+        }
+      }
+      expect_cell(to, layer, 81, false);
+    }
   }
 }
 

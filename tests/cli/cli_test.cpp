@@ -263,6 +263,50 @@ TEST_F(Cli, NamesFilesThatItCannotUse) {
   expect_refused(lacuna("run -m broken --prompt-tokens 1"), "broken/config.json");
 }
 
+TEST_F(Cli, WritesTheLogitsOfACanvasThatReadsTheDistributionsOfAFile) {
+  const std::string model = golden("diffusion_gemma");
+  json request = json::parse(slurp(model + "/tokens.json"));
+  request["self_conditioning"] = model + "/conditioning.npy";
+  write("request.json", request.dump());
+  const Outcome outcome =
+      lacuna("logits --threads 1 --dtype f32 --request request.json --out out.npy -m " + model);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto numbers_of = [](const std::string& bytes) {
+    const size_t begin = bytes.find('\n') + 1;
+    std::vector<float> numbers((bytes.size() - begin) / sizeof(float));
+    std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.end(),
+              reinterpret_cast<char*>(numbers.data()));
+    return numbers;
+  };
+  EXPECT_THAT(numbers_of(slurp(folder_ / "out.npy")),
+              testing::Pointwise(testing::FloatNear(2e-3F), numbers_of(slurp(model + "/logits.npy"))));
+}
+
+TEST_F(Cli, SaysWhatIsWrongWithARequestForTheLogitsOfACanvas) {
+  const std::string model = golden("diffusion_gemma");
+  const auto refused = [&](const std::string& key, const json& value, const std::string& part) {
+    json request = json::parse(slurp(model + "/tokens.json"));
+    request[key] = value;
+    if (value.is_null()) request.erase(key);
+    if (key == "canvas_begin") request["self_conditioning"] = model + "/conditioning.npy";
+    write("request.json", request.dump());
+    expect_refused(lacuna("logits --threads 1 --request request.json --out out.npy -m " + model), part);
+  };
+  refused("self_conditioning", model + "/logits.npy",
+          "of another shape; expected a NumPy file of float32 or float64 [32, 288]");
+  refused("self_conditioning", model + "/config.json", "not a NumPy file");
+  refused("self_conditioning", "missing.npy", "missing.npy");
+  refused("self_conditioning", 5, "'self_conditioning' is 5; expected the name of a NumPy file");
+  refused("canvas_begin", nullptr, "'canvas_begin'");
+  refused("canvas_begin", 44, "'canvas_begin' is 44; expected a whole number from 0 to 43");
+  refused("canvas_begin", -1, "'canvas_begin' is -1");
+  refused("canvas_begin", 13, "of another shape");
+  refused("block_length", 4, "the key 'block_length' means nothing to DiffusionGemmaForBlockDiffusion");
+  write("request.json", R"({"tokens": [1, 2, 3], "canvas_begin": 1})");
+  expect_refused(lacuna("logits --request request.json --out out.npy -m " + golden("llada")),
+                 "the key 'canvas_begin' means nothing to LLaDAModelLM");
+}
+
 TEST_F(Cli, NamesTheLineOfAPromptThatItCannotUse) {
   const auto refused = [&](const std::string& lines, const std::string& part) {
     write("prompts.jsonl", lines);

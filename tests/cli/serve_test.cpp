@@ -47,7 +47,7 @@ kill -TERM $server; wait $server; echo "status $?"; wait; cat answer)");
 
 TEST_F(Serve, LetsRequestsFinishWhenItIsTerminated) {
   const ProgramResult result = beside_server("-m mini-llada --drain 600", R"(
-ask '{"prompt":"Mia","max_tokens":100,"steps":100,"stream":true,"lacuna":{"events":true}}' >answer &
+ask '{"prompt":"Mia","max_tokens":240,"steps":240,"stream":true,"lacuna":{"events":true}}' >answer &
 for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
 kill -TERM $server; sleep 0.05; get /health | head -1; wait $server; echo "status $?"; wait; cat answer)");
   EXPECT_THAT(result.out, AllOf(HasSubstr("503"), HasSubstr("status 0"),

@@ -30,6 +30,7 @@ std::vector<std::pair<ModelConfig, Strategy>> each_paradigm() {
   return {{llada(), MaskedStrategy()},
           {tiny_block_config(4), BlockStrategy()},
           {tiny_gidd_config(1000), UniformStrategy()},
+          {tiny_canvas_config(), CanvasStrategy()},
           {tiny_refusion_config(), SlotStrategy()},
           {qwen(), CausalStrategy()}};
 }
@@ -143,6 +144,63 @@ TEST(Validate, WantsAGuideWhereTheStrategyLeavesTheChoiceToOneAndNowhereElse) {
   guided.sampling.temperature = 0.5;
   guided.steps = 4;
   EXPECT_THAT(wrong_fields(guided, llada()), ElementsAre("steps", "temperature"));
+}
+
+TEST(Validate, KnowsWhatACanvasCannotDo) {
+  const ModelConfig config = tiny_canvas_config();
+  const auto wrong = [&](const auto& change) {
+    CanvasStrategy strategy;
+    change(strategy);
+    return wrong_fields(strategy, config);
+  };
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.temperature = 0.5; }), ElementsAre("temperature"));
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.temperature = 0; }), IsEmpty());
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.block_length = 0; }), ElementsAre("block_length"));
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.block_length = 1025; }), ElementsAre("block_length"));
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.block_length = 1024; }), IsEmpty());
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.steps = 0; }), ElementsAre("steps"));
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.entropy_bound = -0.1; }), ElementsAre("unmask"));
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.entropy_bound = 0; }), IsEmpty());
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.stop_entropy = -1; }), ElementsAre("stop_entropy"));
+  EXPECT_THAT(wrong([](CanvasStrategy& s) { s.soft_embedding_slack = 1.5; }),
+              ElementsAre("soft_embedding_slack"));
+
+  const auto of_prompt = [&](std::vector<TokenId> prompt) {
+    return fields(validate(CanvasStrategy(), config, {std::move(prompt), 8}));
+  };
+  EXPECT_THAT(of_prompt({}), ElementsAre("prompt"));
+  EXPECT_THAT(of_prompt({1, config.canvas->image_id}), ElementsAre("prompt"));
+  EXPECT_THAT(of_prompt({1, config.canvas->image_id - 1}), IsEmpty());
+  EXPECT_THAT(of_prompt(std::vector<TokenId>(4096 - 7, 1)), ElementsAre("gen_length"));
+  EXPECT_THAT(of_prompt(std::vector<TokenId>(4096 - 8, 1)), IsEmpty());
+  EXPECT_EQ(validate(CanvasStrategy(), config, {{91}, 8}).front().sentence,
+            "`prompt` is with the image token 91; expected text alone");
+}
+
+TEST(MakeDecoder, TakesThePublishedSettingsOfACanvasWhereNothingElseIsSaid) {
+  ModelConfig config = tiny_canvas_config();
+  config.canvas->first_temperature = 1.5F;
+  config.canvas->last_temperature = 0.5F;
+  const auto decoder = make_decoder(config, CanvasStrategy(), {{1, 2}, 12});
+  EXPECT_EQ(decoder->planned_steps(), 2 * 6);
+  EXPECT_EQ(decoder->num_cells(), 2 + 16);
+  EXPECT_EQ(decoder->plan().rules[0].temperature, 1.5F);
+  EXPECT_TRUE(decoder->plan().rules[0].draws);
+  EXPECT_EQ(decoder->plan().logits.size(), 8U);
+  EXPECT_EQ(decoder->plan().logits[0].soft_embedding_slack, 1e-6F);
+
+  CanvasStrategy strategy;
+  strategy.block_length = 4;
+  strategy.steps = 3;
+  strategy.temperature = 0;
+  strategy.soft_embedding_slack = 0;
+  const auto other = make_decoder(config, strategy, {{1, 2}, 12});
+  EXPECT_EQ(other->planned_steps(), 3 * 3);
+  EXPECT_EQ(other->num_cells(), 2 + 12);
+  EXPECT_FALSE(other->plan().rules[0].draws);
+  EXPECT_EQ(other->plan().rules[0].temperature, 1.5F);
+  EXPECT_EQ(other->plan().logits.size(), 4U);
+  EXPECT_EQ(other->plan().logits[0].soft_embedding_slack, 0);
 }
 
 TEST(MakeDecoder, ThrowsTheFirstProblem) {

@@ -26,6 +26,7 @@ std::vector<std::pair<ModelConfig, Strategy>> each_paradigm() {
   return {{llada(), MaskedStrategy()},
           {tiny_block_config(4), BlockStrategy()},
           {tiny_gidd_config(1000), UniformStrategy()},
+          {tiny_canvas_config(), CanvasStrategy()},
           {tiny_refusion_config(), SlotStrategy()},
           {qwen(), CausalStrategy()}};
 }
@@ -55,6 +56,22 @@ TEST(Strategy, IsPrintedOnOneLineWithEveryPolicy) {
     EXPECT_THAT(describe(each), testing::Not(HasSubstr("\n")));
     EXPECT_THAT(describe(each), testing::Not(HasSubstr("null")));
   }
+}
+
+TEST(Strategy, OfACanvasIsPrintedWithWhatWasSet) {
+  EXPECT_EQ(describe(CanvasStrategy()),
+            R"({"paradigm":"canvases","temperature":1.0,"soft_embedding_slack":1e-06,"ignore_eos":false})");
+  CanvasStrategy strategy;
+  strategy.block_length = 64;
+  strategy.steps = 12;
+  strategy.entropy_bound = 0.25;
+  strategy.stop_entropy = 0.5;
+  strategy.temperature = 0;
+  strategy.soft_embedding_slack = 0;
+  strategy.ignore_eos = true;
+  EXPECT_EQ(describe(strategy),
+            R"({"paradigm":"canvases","block_length":64,"steps":12,"entropy_bound":0.25,"stop_entropy":0.5,)"
+            R"("temperature":0.0,"soft_embedding_slack":0.0,"ignore_eos":true})");
 }
 
 }  // namespace

@@ -39,6 +39,10 @@ std::vector<Plain> plain_decoders() {
   const auto no_drafts = [](GenerationOptions& options) {
     options.slot_threshold = options.token_threshold = 1;
   };
+  ModelConfig canvases = tiny_canvas_config();
+  canvases.num_layers = 2;  // the part of each is a number without a rest
+  canvases.sliding->layers = {true, false};
+  const auto never_sure = [](GenerationOptions& options) { options.stop_entropy = 0; };
   ModelConfig shifted = tiny_block_config(8);
   shifted.family = "fast-dllm";
   shifted.shifted_logits = true;
@@ -56,6 +60,7 @@ std::vector<Plain> plain_decoders() {
           {"Fast-dLLM v2", shifted, one_by_one},
           {"GIDD with uniform noise", tiny_gidd_config(1000, 80), no_shortcut},
           {"GIDD with masks", tiny_gidd_config(-1000, 80), no_shortcut},
+          {"DiffusionGemma", canvases, never_sure},
           {"ReFusion", tiny_refusion_config(), no_drafts}};
 }
 
@@ -126,7 +131,7 @@ TEST(Baseline, OfADecoderThatStopsIsThatOfWhatItWrote) {
   // With every token an end token, the first one written ends the answer.
   for (const Plain& plain : plain_decoders()) {
     const ModelConfig& config = plain.config;
-    const bool stops = config.causal || config.block_causal || config.noise;
+    const bool stops = config.causal || config.block_causal || config.noise || config.canvas;
     if (!stops) continue;
     SCOPED_TRACE(plain.name);
     BaselineRequest request{7, 40, 40};

@@ -363,6 +363,7 @@ TEST(Engine, KeepsWhatADecoderCallsFinal) {
   check_final_tokens(tiny_configs()[5], "", 0);
   check_final_tokens(tiny_refusion_config(), "", 8);
   check_final_tokens(tiny_gidd_config(1000, 64), "", 8);
+  check_final_tokens(tiny_canvas_config(), "", 8);
 }
 
 std::vector<TokenId> read_in_parts(const std::shared_ptr<const Model>& model, int32_t most_rows) {

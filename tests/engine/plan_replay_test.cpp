@@ -65,6 +65,9 @@ TEST(PlanReplay, GivesTheTextOfEveryFamily) {
   for (const ModelConfig& config : tiny_configs()) expect_replayed(config, sampled(16));
   expect_replayed(tiny_refusion_config(), sampled(16));
   expect_replayed(tiny_gidd_config(1000), sampled(16));
+  GenerationOptions of_canvases = sampled(16);
+  of_canvases.temperature = 1;
+  expect_replayed(tiny_canvas_config(), of_canvases);
 }
 
 TEST(PlanReplay, GivesTheTextOfLocksGuidanceAndCaches) {

@@ -133,6 +133,7 @@ struct Group {
   std::vector<int32_t> own_cells;
   bool causal = false;
   size_t sequence = 0;
+  std::vector<int32_t> begins = {};
 
   /// The definition: the cells that row `i` of the group sees.
   std::vector<int32_t> visible(int32_t i) const {
@@ -145,6 +146,8 @@ struct Group {
     }
     std::sort(cells.begin(), cells.end());
     cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
+    if (!begins.empty())
+      std::erase_if(cells, [&](int32_t cell) { return cell < begins[static_cast<size_t>(i)]; });
     return cells;
   }
 };
@@ -170,7 +173,11 @@ class AttentionOverCells : public testing::TestWithParam<KernelTable> {
     std::vector<Attention::Group> views;
     std::vector<KvLayerView> kv;
     for (const Group& group : groups) {
-      views.push_back({group.rows, group.ranges, group.own_cells, group.causal});
+      views.push_back({.rows = group.rows,
+                       .ranges = group.ranges,
+                       .own_cells = group.own_cells,
+                       .causal = group.causal,
+                       .begins = group.begins});
       kv.push_back(sequences[group.sequence].view());
     }
     const int64_t width = shape.num_heads * shape.head_dim;
@@ -337,6 +344,71 @@ TEST_P(AttentionOverCells, SeesOwnCellsInRowOrderWhereCausal) {
           {{.rows = {0, 6}, .ranges = {{2, 5}}, .own_cells = {180, 12, 199, 4, 0, 33}, .causal = true}},
           sequences);
   }
+}
+
+/// Rows of a causal group behind `prefix` cells, each of which sees `window` cells with its own.
+Group sliding_group(int32_t prefix, int32_t rows, int32_t window) {
+  Group group{.rows = {0, rows},
+              .ranges = {{0, prefix}},
+              .own_cells = numbers(prefix, prefix + rows),
+              .causal = true};
+  for (int32_t row = 0; row < rows; ++row) group.begins.push_back(std::max(0, prefix + row + 1 - window));
+  return group;
+}
+
+TEST_P(AttentionOverCells, SeesNothingBeforeWhereARowBegins) {
+  for (const DType dtype : kDTypes) {
+    const AttentionShape shape = shape_of(4, 2, 24);
+    const auto sequences = sequences_of(shape, dtype, {300});
+    for (const int32_t window : {1, 2, 31, 32, 33, 64, 250})
+      check(shape, dtype, {sliding_group(130, 150, window)}, sequences);
+    // Cells in another order than rows, with gaps; begins that rise and fall, within a tile and between
+    // tiles.
+    check(shape, dtype,
+          {{.rows = {0, 6},
+            .ranges = {{2, 5}, {64, 70}, {200, 205}},
+            .own_cells = {180, 12, 199, 4, 250, 33},
+            .causal = true,
+            .begins = {180, 3, 199, 0, 204, 32}}},
+          sequences);
+  }
+}
+
+TEST_P(AttentionOverCells, GivesRowsThatBeginTheBitsOfRowsInGroupsOfTheirOwn) {
+  for (const DType dtype : kDTypes) {
+    for (const bool in_codes : {false, true}) {
+      const AttentionShape shape = shape_of(6, 2, 24);
+      const int64_t width = shape.num_heads * shape.head_dim;
+      std::vector<Sequence> sequences;
+      sequences.emplace_back(100, dtype, 300, shape.num_kv_heads, shape.head_dim, in_codes);
+      constexpr int32_t kPrefix = 130;
+      constexpr int32_t kRows = 100;
+      const std::vector<float> q = test::random_values(9, kRows * width);
+      for (const int32_t window : {1, 33, 64, 150}) {
+        const std::vector<float> together =
+            run(shape, dtype, {sliding_group(kPrefix, kRows, window)}, sequences, q);
+        for (const int32_t row : {0, 1, 31, 32, 63, 64, 99}) {
+          // The cells as one range: those of the prefix, and of the rows up to this one.
+          const int32_t end = kPrefix + row + 1;
+          const Group own{.rows = {0, 1}, .ranges = {{std::max(0, end - window), end}}, .own_cells = {}};
+          const std::vector<float> query(q.begin() + row * width, q.begin() + (row + 1) * width);
+          EXPECT_TRUE(test::same_bits(run(shape, dtype, {own}, sequences, query).data(),
+                                      together.data() + row * width, width))
+              << name_of(dtype) << ", window " << window << ", row " << row;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOverCells, LeavesGroupsWithoutBeginsAloneNextToOneThatHasThem) {
+  const AttentionShape shape = shape_of(4, 2, 24);
+  const auto sequences = sequences_of(shape, DType::kF32, {200});
+  std::vector<Group> groups = {{.rows = {0, 20}, .ranges = {{0, 90}}, .own_cells = {}},
+                               {.rows = {20, 60}, .ranges = {{0, 90}}, .own_cells = numbers(90, 130)},
+                               {.rows = {60, 70}, .ranges = {{3, 40}}, .own_cells = {}}};
+  for (int32_t row = 0; row < 40; ++row) groups[1].begins.push_back(40 + 2 * row);
+  check(shape, DType::kF32, groups, sequences);
 }
 
 TEST_P(AttentionOverCells, ServesGroupsOfSeveralSequencesInOneCall) {
@@ -534,6 +606,23 @@ TEST(VisibleCells, AreWholeTilesThatHoldAVisibleCell) {
   visible.assign(ranges, {}, false);
   EXPECT_THAT(visible.tile_runs(), testing::ElementsAre(IndexRange{1, 3}, IndexRange{6, 8}));
   EXPECT_EQ(visible.num_cells(), 4 * 32);
+}
+
+TEST(VisibleCells, CountThoseOfItsTilesThatLieBeforeACell) {
+  VisibleCells visible;
+  const std::vector<IndexRange> ranges = {{40, 50}, {64, 65}, {200, 230}};  // tiles 1, 2, 6 and 7
+  visible.assign(ranges, {}, false);
+  for (const auto& [cell, count] : {std::pair{0, 0},
+                                    {32, 0},
+                                    {33, 1},
+                                    {64, 32},
+                                    {95, 63},
+                                    {96, 64},
+                                    {192, 64},
+                                    {200, 72},
+                                    {256, 128},
+                                    {999, 128}})
+    EXPECT_EQ(visible.num_cells_before(cell), count) << cell;
 }
 
 TEST(VisibleCells, TellTheLowestRowThatSeesEachCell) {

@@ -113,6 +113,35 @@ TEST_P(Rows, SwigluOfLargeGatesIsZeroOrTheGate) {
   for (size_t i = 0; i < gate.size(); ++i) EXPECT_NEAR(gate[i], i % 2 == 0 ? 0.0F : 1000.0F, 1e-30F) << i;
 }
 
+TEST_P(Rows, GegluEqualsTheDefinition) {
+  for (const int64_t count : kCounts) {
+    const Unaligned gate(test::random_values(1, count, 6), count % 3);
+    const Unaligned up(test::random_values(2, count), 1);
+    std::vector<Expected> expected;
+    for (int64_t i = 0; i < count; ++i) {
+      const double z = gate.data[i];
+      const double slope = std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z);
+      const double value = z / 2 * (1 + std::tanh(slope)) * up.data[i];
+      // exp(-2 slope) is off by as many epsilons as its exponent is large.
+      expected.push_back({value, (8 + 8 * std::abs(slope)) * kEpsilon * std::abs(value) + 1e-37});
+    }
+    std::vector<float> out(static_cast<size_t>(count));
+    table_.geglu(gate.data, up.data, count, out.data());
+    EXPECT_TRUE(test::meets(out.data(), count, expected.data(), 1, count)) << "count " << count;
+
+    table_.geglu(gate.data, up.data, count, up.data);
+    EXPECT_TRUE(test::same_bits(up.data, out.data(), count)) << "over up, count " << count;
+  }
+}
+
+TEST_P(Rows, GegluOfLargeGatesIsZeroOrTheGate) {
+  std::vector<float> gate(34, 1000.0F);
+  for (size_t i = 0; i < gate.size(); i += 2) gate[i] = -1000.0F;
+  const std::vector<float> up(34, 1.0F);
+  table_.geglu(gate.data(), up.data(), 34, gate.data());
+  for (size_t i = 0; i < gate.size(); ++i) EXPECT_NEAR(gate[i], i % 2 == 0 ? 0.0F : 1000.0F, 1e-30F) << i;
+}
+
 TEST_P(Rows, AddSumsElementByElement) {
   for (const int64_t count : kCounts) {
     const Unaligned x(test::random_values(1, count), count % 3);

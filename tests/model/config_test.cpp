@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/parameters.h"
+#include "model/random_spec.h"
 
 namespace lacuna {
 namespace {
@@ -100,6 +102,40 @@ json qwen3_moe(const std::string& architecture) {
                  {"decoder_sparse_step", 1},
                  {"mlp_only_layers", json::array()}});
   return config;
+}
+
+json diffusion_gemma() {
+  return {{"architectures", {"DiffusionGemmaForBlockDiffusion"}},
+          {"model_type", "diffusion_gemma"},
+          {"canvas_length", 32},
+          {"tie_word_embeddings", true},
+          {"eos_token_id", {1, 6}},
+          {"image_token_id", 98},
+          {"text_config",
+           {{"model_type", "diffusion_gemma_text"},
+            {"hidden_size", 64},
+            {"vocab_size", 100},
+            {"num_hidden_layers", 3},
+            {"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}},
+            {"num_attention_heads", 4},
+            {"num_key_value_heads", 2},
+            {"head_dim", 24},
+            {"num_global_key_value_heads", 1},
+            {"global_head_dim", 40},
+            {"sliding_window", 9},
+            {"rope_parameters",
+             {{"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 1e4}}},
+              {"full_attention",
+               {{"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}}}}},
+            {"intermediate_size", 96},
+            {"moe_intermediate_size", 40},
+            {"num_experts", 8},
+            {"top_k_experts", 2},
+            {"hidden_activation", "gelu_pytorch_tanh"},
+            {"rms_norm_eps", 1e-6},
+            {"max_position_embeddings", 128},
+            {"final_logit_softcapping", 30.0},
+            {"eos_token_id", 1}}}};
 }
 
 ModelConfig read(const json& config, const json& generation = {}, const json& tokenizer = {}) {
@@ -217,8 +253,8 @@ TEST(Config, ReadsGiddWithTheDefaultsOfItsClass) {
   EXPECT_EQ(config.num_kv_heads, 4);
   EXPECT_EQ(config.ffn_dim, 4 * 64);
   EXPECT_EQ(config.max_positions, 1024);
-  EXPECT_TRUE(config.norm_offset && config.qk_norm_full && config.kv_sink && config.squared_relu &&
-              config.ffn_bias);
+  EXPECT_TRUE(config.norm_offset && config.qk_norm_full && config.kv_sink &&
+              config.activation == Activation::kSquaredRelu && config.ffn_bias);
   EXPECT_FALSE(config.causal || config.tied_embeddings || config.qkv_bias || config.shifted_logits);
   EXPECT_EQ(config.attn_soft_cap, 30);
   EXPECT_EQ(config.residual_scale, 0.5F);
@@ -449,6 +485,62 @@ TEST(Config, ReadsTheOptionsOfLlada2) {
   EXPECT_EQ(all_experts.num_expert_layers(), 2);
   EXPECT_EQ(all_experts.ffn_dim, 0);
   EXPECT_EQ(read(with(base, "first_k_dense_replace", 5)).num_expert_layers(), 0);
+}
+
+TEST(Config, ReadsTheWindowsAndTheEditTokensOfLlada22) {
+  json config = with(llada2(), "mask_token_id", 95);
+  config.update({{"expert_capacity", 4}, {"block_size", 8}, {"delete_token_id", 96}, {"split_token_id", 97}});
+  const ModelConfig read_back = read(config);
+  EXPECT_EQ(read_back.moe.window, 8);
+  EXPECT_EQ(read_back.moe.experts_per_window, 4);
+  EXPECT_EQ(read_back.moe.num_groups, 1) << "n_group means nothing";
+  EXPECT_EQ(read_back.block_length, 32) << "block_size is that of the windows";
+  EXPECT_EQ(read_back.delete_id, 96);
+  EXPECT_EQ(read_back.split_id, 97);
+  EXPECT_EQ(read(with(config, "block_length", 16)).block_length, 16);
+  EXPECT_EQ(read(with(config, "block_size", 24)).block_length, 48) << "whole windows";
+
+  json newer = config;
+  const json theta = newer["rope_theta"];
+  newer.erase("rope_theta");
+  newer.erase("partial_rotary_factor");
+  newer["rope_parameters"] = {
+      {"rope_type", "default"}, {"rope_theta", theta}, {"partial_rotary_factor", 0.5}};
+  EXPECT_EQ(read(newer).rope, read_back.rope);
+
+  expect_refused(config, "split_token_id", nullptr, "a token as well");
+  expect_refused(config, "delete_token_id", nullptr, "a token as well");
+  expect_refused(config, "split_token_id", 96, "another token than");
+  expect_refused(config, "expert_capacity", 1, "expected 2 to 8");
+  expect_refused(config, "expert_capacity", 9, "from 0 to 8");
+  expect_refused(config, "block_length", 12, "a multiple of");
+}
+
+TEST(Config, ReadsLlamaAndWhatWasMadeFromIt) {
+  json config = dense("LlamaForCausalLM");
+  config["model_type"] = "llama";
+  const ModelConfig llama = read(config);
+  EXPECT_EQ(llama.paradigm(), Paradigm::kCausal);
+  EXPECT_FALSE(llama.qkv_bias || llama.attn_output_bias || llama.qk_norm_per_head);
+  expect_refused(config, "attention_bias", true, "expected false");
+  expect_refused(config, "mlp_bias", true, "expected false");
+  expect_refused(config, "mask_token_id", 5, "null or no such key");
+
+  config["architectures"] = {"StableDiffcoderForCausalLM"};
+  const ModelConfig coder = read(config);
+  EXPECT_EQ(coder.paradigm(), Paradigm::kBlocks);
+  EXPECT_EQ(coder.block_length, 4);
+  EXPECT_EQ(coder.mask_id, 5) << "the published one, which no key names";
+  EXPECT_EQ(read(with(config, "mask_token_id", 9)).mask_id, 9);
+}
+
+TEST(Config, RefusesDreamOnWhichDreamsClassHides) {
+  const json tokenizer = {{"added_tokens_decoder", {{"97", {{"content", "<|expand|>"}}}}}};
+  EXPECT_THAT([&] { read(dense("DreamModel"), {}, tokenizer); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("<|expand|>"), HasSubstr("--paradigm masked"))));
+  json chosen = dense("DreamModel");
+  chosen["lacuna"] = {{"paradigm", "masked"}};
+  EXPECT_EQ(read(chosen, {}, tokenizer).paradigm(), Paradigm::kMasked);
 }
 
 TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {
@@ -734,6 +826,270 @@ TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
   expect_refused(llada(), "architectures", nullptr, "is []; expected one of " + list);
   expect_refused(llada(), "architectures", "LLaDAModelLM", "expected a list of texts");
   expect_refused(llada(), "architectures", {"DreamModel", "LLaDAModelLM"}, "expected one of " + list);
+}
+
+TEST(Config, OfThePublishedDiffusionGemmaHasItsNumbers) {
+  const ModelConfig config = parse_random_spec("random:diffusion-gemma");
+  // Published with one number a layer for both what is read and what is denoised; files hold it twice.
+  EXPECT_EQ(count_parameters(config), 25'250'986'782 + 30);
+  EXPECT_EQ(config.paradigm(), Paradigm::kCanvases);
+  EXPECT_EQ(config.num_layers, 30);
+  EXPECT_EQ(config.hidden_dim, 2816);
+  EXPECT_EQ(config.ffn_dim, 2112);
+  EXPECT_EQ(config.vocab_size, 262'144);
+  EXPECT_EQ(config.max_positions, 262'144);
+  EXPECT_EQ(config.num_heads, 16);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 512);
+  EXPECT_EQ(config.rope.theta, 1e6F);
+  EXPECT_EQ(config.rope.num_turning, 64);
+  EXPECT_EQ(config.attn_scale, 1);
+  EXPECT_FLOAT_EQ(config.embedding_scale, 53.06599F);
+  EXPECT_TRUE(config.rounds_embedding_scale);
+  EXPECT_EQ(config.logit_soft_cap, 30);
+  EXPECT_EQ(config.norm_eps, 1e-6F);
+  EXPECT_EQ(config.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(config.tied_embeddings && config.shares_keys && config.v_norm && config.qk_norm_per_head &&
+              config.norms_outputs && config.layer_scalars);
+  EXPECT_FALSE(config.causal || config.qkv_bias || config.norm_offset || config.qk_norm_full);
+  EXPECT_THAT(config.end_ids, ElementsAre(1, 106));
+
+  const SlidingAttention& sliding = config.sliding.value();
+  EXPECT_EQ(sliding.window, 1024);
+  EXPECT_EQ(sliding.num_kv_heads, 8);
+  EXPECT_EQ(sliding.head_dim, 256);
+  EXPECT_EQ(sliding.rope.theta, 1e4F);
+  EXPECT_EQ(sliding.rope.num_turning, 0);
+  for (int64_t layer = 0; layer < 30; ++layer) {
+    EXPECT_EQ(config.slides(layer), layer % 6 != 5) << layer;
+    EXPECT_EQ(config.has_value_projection(layer), layer % 6 != 5) << layer;
+    EXPECT_EQ(config.q_dim_of(layer), layer % 6 != 5 ? 4096 : 8192);
+    EXPECT_EQ(config.kv_dim_of(layer), layer % 6 != 5 ? 2048 : 1024);
+  }
+
+  EXPECT_EQ(config.moe.num_experts, 128);
+  EXPECT_EQ(config.moe.experts_per_token, 8);
+  EXPECT_EQ(config.moe.expert_ffn_dim, 704);
+  EXPECT_TRUE(config.moe.normalize_weights && config.moe.parallel_dense && config.moe.router_in_f32);
+  EXPECT_FALSE(config.moe.sigmoid_scores || config.moe.selection_bias);
+
+  const CanvasConfig& canvas = config.canvas.value();
+  EXPECT_EQ(canvas.length, 256);
+  EXPECT_EQ(canvas.conditioning_dim, 2112) << "that of the dense layers, as the file does not say";
+  EXPECT_EQ(canvas.steps, 48);
+  EXPECT_EQ(canvas.entropy_bound, 0.1F);
+  EXPECT_EQ(canvas.first_temperature, 0.8F);
+  EXPECT_EQ(canvas.last_temperature, 0.4F);
+  EXPECT_EQ(canvas.stable_steps, 1);
+  EXPECT_EQ(canvas.stop_entropy, 0.005F);
+}
+
+TEST(Config, OfADiffusionGemmaWithOtherLayersRepeatsTheirKinds) {
+  const ModelConfig few = parse_random_spec("random:diffusion-gemma,layers=7");
+  EXPECT_THAT(few.sliding->layers, ElementsAre(true, true, true, true, true, false, true));
+  const ModelConfig many = parse_random_spec("random:diffusion-gemma,layers=33");
+  EXPECT_EQ(many.sliding->layers.size(), 33U);
+  EXPECT_FALSE(many.slides(29));
+  EXPECT_TRUE(many.slides(30));
+}
+
+TEST(Config, ReadsDiffusionGemma) {
+  const ModelConfig config = read(diffusion_gemma());
+  EXPECT_EQ(config.family, "diffusion-gemma");
+  EXPECT_EQ(config.num_layers, 3);
+  EXPECT_EQ(config.hidden_dim, 64);
+  EXPECT_EQ(config.num_kv_heads, 1);
+  EXPECT_EQ(config.head_dim, 40);
+  EXPECT_EQ(config.rope.num_turning, 5);
+  EXPECT_THAT(config.sliding->layers, ElementsAre(true, false, true));
+  EXPECT_EQ(config.sliding->num_kv_heads, 2);
+  EXPECT_EQ(config.sliding->head_dim, 24);
+  EXPECT_EQ(config.sliding->window, 9);
+  EXPECT_EQ(config.canvas->length, 32);
+  EXPECT_EQ(config.canvas->conditioning_dim, 96);
+  EXPECT_EQ(config.canvas->image_id, 98);
+  EXPECT_EQ(config.eos_id, 1);
+  EXPECT_THAT(config.end_ids, testing::UnorderedElementsAre(1, 6));
+  EXPECT_EQ(read(with(diffusion_gemma(), "self_conditioning_size", 50)).canvas->conditioning_dim, 50);
+}
+
+TEST(Config, ReadsTheSamplerOfDiffusionGemmaFromItsGenerationConfig) {
+  const json generation = {
+      {"max_denoising_steps", 12},
+      {"max_new_tokens", 40},
+      {"t_min", 0.25},
+      {"t_max", 1.5},
+      {"stability_threshold", 2},
+      {"confidence_threshold", 0.5},
+      {"eos_token_id", {1, 6, 50}},
+      {"sampler_config", {{"_cls_name", "EntropyBoundSamplerConfig"}, {"entropy_bound", 0.75}}}};
+  const ModelConfig config = read(diffusion_gemma(), generation);
+  EXPECT_EQ(config.canvas->steps, 12);
+  EXPECT_EQ(config.canvas->first_temperature, 1.5F);
+  EXPECT_EQ(config.canvas->last_temperature, 0.25F);
+  EXPECT_EQ(config.canvas->stable_steps, 2);
+  EXPECT_EQ(config.canvas->stop_entropy, 0.5F);
+  EXPECT_EQ(config.canvas->entropy_bound, 0.75F);
+  EXPECT_EQ(config.max_new_tokens, 40);
+  EXPECT_THAT(config.end_ids, testing::UnorderedElementsAre(1, 6, 50));
+
+  const auto refused = [&](const std::string& key, const json& value, const std::string& name) {
+    EXPECT_THAT([&] { read(diffusion_gemma(), with(generation, key, value)); },
+                ThrowsMessage<InputError>(AllOf(HasSubstr("generation_config.json"), HasSubstr(name))))
+        << key << " = " << value;
+  };
+  refused("max_denoising_steps", 0, "\"max_denoising_steps\"");
+  refused("t_min", 0, "\"t_min\"");
+  refused("t_max", "hot", "\"t_max\"");
+  refused("stability_threshold", -1, "\"stability_threshold\"");
+  refused("confidence_threshold", -0.5, "\"confidence_threshold\"");
+  refused("sampler_config", {{"_cls_name", "ConfidenceSamplerConfig"}}, "_cls_name\"");
+  refused("sampler_config", {{"_cls_name", "EntropyBoundSamplerConfig"}, {"entropy_bound", -1}},
+          "\"sampler_config.entropy_bound\"");
+}
+
+/// The file with a key of its language model changed.
+json with_text(const std::string& key, const json& value) {
+  json config = diffusion_gemma();
+  config["text_config"][key] = value;
+  return config;
+}
+
+json without_text(const std::string& key) {
+  json config = diffusion_gemma();
+  config["text_config"].erase(key);
+  return config;
+}
+
+void expect_text_refused(const json& config, const std::string& key, const std::string& text) {
+  EXPECT_THAT([&] { read(config); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("folder/config.json"), HasSubstr("\"text_config." + key), HasSubstr(text))))
+      << key;
+}
+
+TEST(Config, LetsBookkeepingOfALanguageModelWithinAModelPass) {
+  const ModelConfig plain = read(diffusion_gemma());
+  for (const auto& [key, value] : {std::pair<const char*, json>{"attention_dropout", 0.1},
+                                   {"initializer_range", 0.02},
+                                   {"dtype", "bfloat16"},
+                                   {"transformers_version", "5.2"},
+                                   {"vocab_size_per_layer_input", 100},
+                                   {"use_cache", true}}) {
+    EXPECT_EQ(read(with_text(key, value)), plain) << key;
+  }
+  for (const auto& [key, value] : {std::pair<const char*, json>{"vision_config", {{"hidden_size", 16}}},
+                                   {"boi_token_id", 3},
+                                   {"eoi_token_id", 4},
+                                   {"vision_soft_tokens_per_image", 280},
+                                   {"dtype", "bfloat16"}}) {
+    EXPECT_EQ(read(with(diffusion_gemma(), key, value)), plain) << key;
+  }
+}
+
+TEST(Config, RefusesUnknownKeysOfALanguageModelWithinAModel) {
+  for (const char* const key : {"foo", "attn_logit_softcapping", "query_pre_attn_scalar", "altup_num_inputs"})
+    expect_text_refused(with_text(key, 3), std::string(key) + '"', "not known");
+  json rope = diffusion_gemma();
+  rope["text_config"]["rope_parameters"]["full_attention"]["foo"] = 3;
+  expect_text_refused(rope, "rope_parameters.full_attention.foo\"", "not known");
+  rope = diffusion_gemma();
+  rope["text_config"]["rope_parameters"]["third_kind"] = {{"rope_theta", 3}};
+  expect_text_refused(rope, "rope_parameters.third_kind", "not known");
+  EXPECT_THAT([&] { read(with(diffusion_gemma(), "foo", 3)); },
+              ThrowsMessage<InputError>(HasSubstr("\"foo\" is not known")));
+}
+
+TEST(Config, RefusesDiffusionGemmaVariantsThatItWouldComputeWrongly) {
+  expect_text_refused(with_text("layer_types", {"sliding_attention", "full_attention"}), "layer_types\"",
+                      "a list of 3");
+  expect_text_refused(with_text("layer_types", {"sliding_attention", "full_attention", "chunked_attention"}),
+                      "layer_types\"", "a list of sliding_attention and full_attention");
+  expect_text_refused(without_text("layer_types"), "layer_types\"", "");
+  expect_text_refused(without_text("global_head_dim"), "global_head_dim\"", "");
+  expect_text_refused(without_text("sliding_window"), "sliding_window\"", "");
+  expect_text_refused(without_text("rope_parameters"), "rope_parameters\"", "");
+  expect_text_refused(with_text("use_bidirectional_attention", "all"), "use_bidirectional_attention\"",
+                      "expected \"vision\"");
+  expect_text_refused(with_text("attention_bias", true), "attention_bias\"", "false");
+  expect_text_refused(with_text("attention_k_eq_v", false), "attention_k_eq_v\"", "true");
+  expect_text_refused(with_text("num_kv_shared_layers", 2), "num_kv_shared_layers\"", "0");
+  expect_text_refused(with_text("hidden_activation", "silu"), "hidden_activation\"", "gelu_pytorch_tanh");
+  expect_text_refused(with_text("enable_moe_block", false), "enable_moe_block\"", "true");
+  expect_text_refused(with_text("use_double_wide_mlp", true), "use_double_wide_mlp\"", "false");
+  expect_text_refused(with_text("hidden_size_per_layer_input", 256), "hidden_size_per_layer_input\"", "0");
+  expect_text_refused(with_text("top_k_experts", 9), "top_k_experts\"", "8");
+  expect_text_refused(with_text("model_type", "gemma4_text"), "model_type\"", "diffusion_gemma_text");
+  expect_text_refused(with_text("tie_word_embeddings", false), "tie_word_embeddings\"", "true");
+  expect_refused(diffusion_gemma(), "tie_word_embeddings", false, "true");
+  json untied = diffusion_gemma();
+  untied.erase("tie_word_embeddings");
+  EXPECT_THAT([&] { read(untied); }, ThrowsMessage<InputError>(HasSubstr("\"tie_word_embeddings\"")));
+  expect_refused(diffusion_gemma(), "canvas_length", 1025, "1024");
+  expect_refused(diffusion_gemma(), "image_token_id", 100, "99");
+  EXPECT_THAT([&] { read(with_text("num_key_value_heads", 3)); },
+              ThrowsMessage<InputError>(HasSubstr("4 query heads share 3 K/V heads")));
+  EXPECT_THAT([&] { read(with_text("head_dim", 23)); }, ThrowsMessage<InputError>(HasSubstr("width 23")));
+}
+
+TEST(Config, RefusesRotationsOfDiffusionGemmaThatItDoesNotKnow) {
+  const auto with_rope = [](const std::string& kind, const std::string& key, const json& value) {
+    json config = diffusion_gemma();
+    config["text_config"]["rope_parameters"][kind][key] = value;
+    return config;
+  };
+  expect_text_refused(with_rope("full_attention", "rope_type", "yarn"),
+                      "rope_parameters.full_attention.rope_type\"", "proportional");
+  expect_text_refused(with_rope("sliding_attention", "rope_type", "linear"),
+                      "rope_parameters.sliding_attention.rope_type\"", "default");
+  expect_text_refused(with_rope("full_attention", "factor", 8), "rope_parameters.full_attention.factor\"",
+                      "1");
+  expect_text_refused(with_rope("full_attention", "partial_rotary_factor", 0.01),
+                      "rope_parameters.full_attention.partial_rotary_factor\"", "a pair");
+  expect_text_refused(with_rope("full_attention", "partial_rotary_factor", 1.5),
+                      "rope_parameters.full_attention.partial_rotary_factor\"", "1");
+  json one_kind = diffusion_gemma();
+  one_kind["text_config"]["rope_parameters"].erase("full_attention");
+  expect_text_refused(one_kind, "rope_parameters.full_attention\"", "");
+  json plain = with_rope("full_attention", "rope_type", "default");
+  expect_text_refused(plain, "rope_parameters.full_attention.partial_rotary_factor\"", "not known");
+  plain["text_config"]["rope_parameters"]["full_attention"].erase("partial_rotary_factor");
+  EXPECT_EQ(read(plain).rope.num_turning, 0);
+  EXPECT_EQ(read(with_rope("full_attention", "partial_rotary_factor", 1.0)).rope.num_turning, 20);
+}
+
+/// The heads of layers that see everything, as newer versions of transformers write them.
+json by_layer(const json& layers) {
+  json config = diffusion_gemma();
+  config["text_config"].erase("num_global_key_value_heads");
+  config["text_config"].erase("global_head_dim");
+  config["text_config"]["per_layer_config"] = layers;
+  return config;
+}
+
+TEST(Config, ReadsTheHeadsOfDiffusionGemmaByLayer) {
+  const json own = {{"head_dim", 40}, {"num_key_value_heads", 1}};
+  const ModelConfig plain = read(diffusion_gemma());
+  EXPECT_EQ(read(by_layer({{"1", own}})), plain);
+  EXPECT_EQ(read(by_layer({{"01", own}})), plain);
+  EXPECT_EQ(read(by_layer({{"1", {{"head_dim", 40}}}})).num_kv_heads, 2) << "as in the other layers";
+  const std::string wanted = "an object for each full_attention layer and no other";
+  expect_text_refused(by_layer({{"0", own}, {"1", own}}), "per_layer_config", wanted);
+  expect_text_refused(by_layer({{"1", own}, {"01", own}}), "per_layer_config", wanted);
+  expect_text_refused(by_layer({{"3", own}}), "per_layer_config.3\"", wanted);
+  expect_text_refused(by_layer({{"one", own}}), "per_layer_config.one\"", wanted);
+  expect_text_refused(by_layer({{"1x", own}}), "per_layer_config.1x\"", wanted);
+  expect_text_refused(by_layer(json::object()), "per_layer_config\"", wanted);
+  expect_text_refused(by_layer({{"1", {{"head_dim", 40}, {"sliding_window", 5}}}}),
+                      "per_layer_config.1.sliding_window\"", "not known");
+  json both = by_layer({{"1", own}});
+  both["text_config"]["global_head_dim"] = 40;
+  expect_text_refused(both, "global_head_dim\"", "");
+  json two_full = by_layer({{"1", own}, {"2", {{"head_dim", 48}, {"num_key_value_heads", 1}}}});
+  two_full["text_config"]["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
+  expect_text_refused(two_full, "per_layer_config.2\"", "the heads of the other full_attention layers");
+  two_full["text_config"]["per_layer_config"]["2"] = own;
+  EXPECT_EQ(read(two_full).head_dim, 40);
 }
 
 // Mechanisms of other families: none of them is computed here, and the weights alone would not tell.

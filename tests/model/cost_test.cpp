@@ -45,6 +45,24 @@ TEST(Cost, OfRowsThatOnlyWriteTheirKeysLeavesOutTheLastLayerAndNoOther) {
   EXPECT_EQ(spared, 2 * hidden * (2 * 4 * 14 + 12 + 3 * (3 * 21 + 17)));
 }
 
+TEST(Cost, OfDiffusionGemmaCountsTheHeadsOfEachKindOfLayer) {
+  const ModelConfig config = parse_random_spec("random:diffusion-gemma");
+  const double sliding = 2 * 4096 + 2 * 2048;
+  const double full = 2 * 8192 + 1024;  // values are keys
+  const double ffn = 128 + 3 * (8 * 704 + 2112);
+  EXPECT_EQ(flops_per_row(config), 2.0 * 2816 * (25 * sliding + 5 * full + 30 * ffn));
+  EXPECT_EQ(flops_per_cell(config), 4.0 * (25 * 4096 + 5 * 8192));
+  EXPECT_EQ(flops_per_logits(config), 2.0 * 262144 * 2816);
+  // 3.82 billion parameters touched per token, the head included.
+  EXPECT_NEAR(flops_per_row(config) / 2 + flops_per_logits(config) / 2, 3.82e9, 0.005e9);
+
+  PassWork work{.rows = 1};
+  const double whole = cost(config, ModelBytes(), work).layer_flops;
+  work.only_kv_rows = 1;
+  const double spared = whole - cost(config, ModelBytes(), work).layer_flops;
+  EXPECT_EQ(spared, 2.0 * 2816 * (2 * 8192 + ffn)) << "all of the last layer but its keys";
+}
+
 TEST(Cost, OfSharedKeyHeadsCountsEveryQueryHead) {
   const ModelConfig config = parse_random_spec("random:dream-7b");
   EXPECT_EQ(flops_per_cell(config), 4.0 * 28 * 3584);

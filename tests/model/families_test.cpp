@@ -20,7 +20,7 @@ TEST(Families, HaveOneEntryEach) {
     EXPECT_EQ(&family_entry(entry.name), &entry);
     EXPECT_TRUE(architectures.insert(entry.architecture).second) << entry.architecture;
   }
-  EXPECT_EQ(families().size(), 15U);
+  EXPECT_EQ(families().size(), 19U);
 }
 
 TEST(Families, NameTheirTensorsAsPublished) {
@@ -49,6 +49,14 @@ TEST(Families, NameTheirTensorsAsPublished) {
   EXPECT_EQ(llada2.layer(19).expert_bias, "model.layers.19.mlp.gate.expert_bias");
   EXPECT_EQ(llada2.layer(19).shared.down, "model.layers.19.mlp.shared_experts.down_proj");
   EXPECT_EQ(llada2.expert(19, 255).up, "model.layers.19.mlp.experts.255.up_proj");
+
+  const TensorNames& gemma = family_entry("diffusion-gemma").tensors;
+  EXPECT_EQ(gemma.embedding, "model.decoder.embed_tokens");
+  EXPECT_EQ(gemma.head, "") << "tied";
+  EXPECT_EQ(gemma.conditioning_down, "model.decoder.self_conditioning.down_proj");
+  EXPECT_EQ(gemma.layer(29).layer_scalar, "model.decoder.layers.29.layer_scalar");
+  EXPECT_EQ(gemma.layer(29).encoder_scalar, "model.encoder.language_model.layers.29.layer_scalar");
+  EXPECT_EQ(gemma.layer(29).stacked_experts.gate_up, "model.decoder.layers.29.experts.gate_up_proj");
 }
 
 /// Every tensor that `config` calls for, as the paths and biases of `names` say.

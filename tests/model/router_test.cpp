@@ -14,7 +14,7 @@ using testing::ElementsAre;
 std::vector<ExpertChoice> choose(const MoeConfig& moe, const std::vector<float>& logits,
                                  const std::vector<float>& bias = {}) {
   std::vector<ExpertChoice> chosen(static_cast<size_t>(moe.experts_per_token));
-  choose_experts(moe, logits, bias, chosen);
+  choose_experts(moe, logits, bias, {}, chosen);
   return chosen;
 }
 
@@ -119,6 +119,40 @@ TEST(Router, SurvivesScoresThatAreAllZero) {
   for (const ExpertChoice& choice : choose(grouped(), std::vector<float>(8, -200), std::vector<float>(8))) {
     EXPECT_EQ(choice.weight, 0);
   }
+}
+
+/// Sixteen rows' worth of a pool of two among four experts.
+MoeConfig windowed() {
+  return {.num_experts = 4,
+          .experts_per_token = 1,
+          .normalize_weights = false,
+          .sigmoid_scores = true,
+          .selection_bias = true,
+          .window = 2,
+          .experts_per_window = 2};
+}
+
+TEST(Router, GivesAWindowTheExpertsThatAnyOfItsRowsWantsMost) {
+  const std::vector<float> logits = {0, 1, 2, 3,   // a row that wants 3
+                                     5, 0, 0, 0};  // another that wants 0
+  EXPECT_THAT(choose_pool(windowed(), {logits.data(), 2, 4}, {}), ElementsAre(0, 3));
+  EXPECT_THAT(choose_pool(windowed(), {logits.data(), 1, 4}, {}), ElementsAre(2, 3));
+}
+
+TEST(Router, BreaksTiesOfAPoolToTheLowestExpert) {
+  const std::vector<float> logits = {1, 1, 1, 1};
+  EXPECT_THAT(choose_pool(windowed(), {logits.data(), 1, 4}, {}), ElementsAre(0, 1));
+  const std::vector<float> bias = {0, 0, 0, 1};
+  EXPECT_THAT(choose_pool(windowed(), {logits.data(), 1, 4}, bias), ElementsAre(0, 3)) << "with the bias";
+}
+
+TEST(Router, ChoosesWithinThePoolOfTheWindow) {
+  const std::vector<float> logits = {0, 1, 2, 3};
+  std::vector<ExpertChoice> chosen(1);
+  const std::vector<int32_t> pool = {0, 2};
+  choose_experts(windowed(), logits, {}, pool, chosen);
+  EXPECT_EQ(chosen[0].expert, 2);
+  EXPECT_FLOAT_EQ(chosen[0].weight, sigmoid(2));
 }
 
 }  // namespace

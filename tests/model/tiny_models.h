@@ -24,14 +24,14 @@
 namespace lacuna {
 
 inline const std::vector<std::string>& golden_families() {
-  static const std::vector<std::string> names = {"llada",     "llada_moe", "dream", "qwen2",    "qwen3",
-                                                 "qwen3_moe", "rnd1",      "coda",  "a2d_qwen3"};
+  static const std::vector<std::string> names = {"llada",     "llada_moe", "dream", "qwen2",     "qwen3",
+                                                 "qwen3_moe", "rnd1",      "coda",  "a2d_qwen3", "llama"};
   return names;
 }
 
 /// Block diffusion: the logits alone, in the blocks that tokens.json says.
 inline const std::vector<std::string>& golden_block_families() {
-  static const std::vector<std::string> names = {"fast_dllm", "llada2", "sdar_moe", "a2d_qwen2"};
+  static const std::vector<std::string> names = {"fast_dllm", "llada2", "sdar_moe", "a2d_qwen2", "diffcoder"};
   return names;
 }
 
@@ -51,18 +51,24 @@ inline nlohmann::json read_golden_json(const std::string& family, const std::str
   return nlohmann::json::parse(read_text(golden_folder(family) / file));
 }
 
-/// The reference's logits [rows, vocab].
-inline std::vector<float> golden_logits(const std::string& family, int64_t rows, int64_t vocab) {
-  const std::string bytes = read_text(golden_folder(family) / "logits.npy");
+/// What the reference wrote as [rows, cols].
+inline std::vector<float> golden_matrix(const std::string& family, const std::string& file, int64_t rows,
+                                        int64_t cols) {
+  const std::string bytes = read_text(golden_folder(family) / file);
   const size_t start = bytes.find('\n') + 1;
-  std::vector<float> values(static_cast<size_t>(rows * vocab));
+  std::vector<float> values(static_cast<size_t>(rows * cols));
   if (bytes.compare(1, 5, "NUMPY") != 0 || bytes.find("'<f4'") == std::string::npos ||
       bytes.size() - start != values.size() * sizeof(float)) {
-    throw std::runtime_error("logits.npy of " + family + " is not float32 [rows, vocab]");
+    throw std::runtime_error(file + " of " + family + " is not float32 [rows, cols]");
   }
   std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(start), bytes.end(),
             reinterpret_cast<char*>(values.data()));
   return values;
+}
+
+/// The reference's logits [rows, vocab].
+inline std::vector<float> golden_logits(const std::string& family, int64_t rows, int64_t vocab) {
+  return golden_matrix(family, "logits.npy", rows, vocab);
 }
 
 /// A tiny config of each kind, with sizes that are no multiples of anything: widths of heads that do not add
@@ -189,11 +195,48 @@ inline ModelConfig tiny_gidd_config(float uniform_shift, int64_t max_positions =
   config.qk_norm_full = true;
   config.kv_sink = true;
   config.attn_soft_cap = 5;
-  config.squared_relu = true;
+  config.activation = Activation::kSquaredRelu;
   config.ffn_bias = true;
   config.residual_scale = 2;
   config.logit_scale = 0.5F;
   config.noise = NoiseProcess{uniform_shift, -9, 9};
+  return config;
+}
+
+/// A DiffusionGemma model with everything that sets its transformer apart. Its last layer slides, so that a
+/// window acts where the last layer leaves rows behind.
+inline ModelConfig tiny_canvas_config() {
+  ModelConfig config = tiny_configs()[2];
+  config.family = "diffusion-gemma";
+  config.num_layers = 3;
+  config.num_heads = 4;
+  config.num_kv_heads = 1;
+  config.head_dim = 20;
+  config.ffn_dim = 45;
+  config.max_positions = 4096;
+  config.mask_id = -1;
+  config.tied_embeddings = true;
+  config.moe = {7, 3, 21, true};
+  config.moe.router_in_f32 = true;
+  config.moe.parallel_dense = true;
+  config.activation = Activation::kGeluTanh;
+  config.embedding_scale = 6.3245554F;
+  config.rounds_embedding_scale = true;
+  config.rope.theta = 1000;
+  config.rope.num_turning = 3;
+  SlidingAttention& sliding = config.sliding.emplace();
+  sliding.layers = {true, false, true};
+  sliding.window = 7;
+  sliding.num_kv_heads = 2;
+  sliding.head_dim = 12;
+  sliding.rope.theta = 100;
+  config.shares_keys = true;
+  config.v_norm = true;
+  config.attn_scale = 1;
+  config.norms_outputs = true;
+  config.layer_scalars = true;
+  config.logit_soft_cap = 30;
+  config.canvas = CanvasConfig{.length = 8, .conditioning_dim = 33, .steps = 6, .image_id = 91};
   return config;
 }
 

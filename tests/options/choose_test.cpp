@@ -288,6 +288,88 @@ TEST(MakeDecoder, PassesOnEverySetting) {
   EXPECT_NE(other_seed->plan().logits[0].noise, plan.logits[0].noise);
 }
 
+TEST(MakeDecoder, RefusesWhatACanvasWouldIgnore) {
+  const std::pair<const char*, Change> flags[] = {
+      {"--top-p", [](GenerationOptions& o) { o.top_p = 0.9; }},
+      {"--top-k", [](GenerationOptions& o) { o.top_k = 5; }},
+      {"--alg-temp", [](GenerationOptions& o) { o.alg_temp = 0; }},
+      {"--eps", [](GenerationOptions& o) { o.eps = 0.1; }},
+      {"--cfg-scale", [](GenerationOptions& o) { o.cfg_scale = 1; }},
+      {"--logits-eos-inf", [](GenerationOptions& o) { o.logits_eos_inf = true; }},
+      {"--confidence-eos-eot-inf", [](GenerationOptions& o) { o.confidence_eos_eot_inf = true; }},
+      {"--suppress-mask", [](GenerationOptions& o) { o.suppress_mask = true; }},
+      {"--eos-exit", [](GenerationOptions& o) { o.eos_exit = true; }},
+      {"--cache", [](GenerationOptions& o) { o.cache = "dual"; }},
+      {"--refresh", [](GenerationOptions& o) { o.refresh = 2; }},
+      {"--cache-block", [](GenerationOptions& o) { o.cache_block = 2; }},
+      {"--lock", [](GenerationOptions& o) { o.lock = "eps=1"; }},
+      {"--sparse", [](GenerationOptions& o) { o.sparse = "mage=8"; }},
+      {"--commit", [](GenerationOptions& o) { o.commit = "apart"; }},
+      {"--slot-size", [](GenerationOptions& o) { o.slot_size = 4; }},
+      {"--tokens-per-step", [](GenerationOptions& o) { o.tokens_per_step = 4; }},
+      {"--unmask", [](GenerationOptions& o) { o.unmask = "low-confidence"; }},
+      {"--temperature", [](GenerationOptions& o) { o.temperature = 0.5; }},
+      {"--block-length", [](GenerationOptions& o) { o.block_length = 0; }},
+      {"--stop-entropy", [](GenerationOptions& o) { o.stop_entropy = -1; }}};
+  for (const auto& [flag, change] : flags) expect_refusal(tiny_canvas_config(), change, flag);
+}
+
+TEST(MakeDecoder, KeepsTheFlagsOfACanvasToModelsThatHaveOne) {
+  const Change stop = [](GenerationOptions& o) { o.stop_entropy = 0.01; };
+  const Change conditioning = [](GenerationOptions& o) { o.self_conditioning = "exact"; };
+  for (const ModelConfig& config :
+       {llada(), dream(), qwen(), tiny_block_config(4), tiny_refusion_config(), tiny_gidd_config(1000)}) {
+    expect_refusal(config, stop, "--stop-entropy", "DiffusionGemma");
+    expect_refusal(config, conditioning, "--self-conditioning", "DiffusionGemma");
+  }
+  EXPECT_NO_THROW(make(tiny_canvas_config(), stop));
+}
+
+TEST(ChooseStrategy, PassesOnEverySettingOfACanvas) {
+  const auto chosen = [](const Change& change) {
+    GenerationOptions options;
+    change(options);
+    return std::get<CanvasStrategy>(choose_strategy(tiny_canvas_config(), options));
+  };
+  EXPECT_EQ(chosen([](GenerationOptions&) {}), CanvasStrategy());
+  EXPECT_EQ(chosen([](GenerationOptions& o) { o.unmask = "entropy-bounded"; }), CanvasStrategy());
+  CanvasStrategy expected;
+  expected.block_length = 4;
+  expected.steps = 3;
+  expected.entropy_bound = 0.25;
+  expected.stop_entropy = 0.5;
+  expected.temperature = 0;
+  expected.soft_embedding_slack = 0.125;
+  expected.ignore_eos = true;
+  EXPECT_EQ(chosen([](GenerationOptions& o) {
+              o.block_length = 4;
+              o.steps = 3;
+              o.unmask = "entropy-bounded=0.25";
+              o.stop_entropy = 0.5;
+              o.temperature = 0;
+              o.self_conditioning = "0.125";
+              o.ignore_eos = true;
+            }),
+            expected);
+}
+
+TEST(ChooseStrategy, ReadsHowMuchSelfConditioningMayLeaveOut) {
+  const auto slack_of = [](const char* text) {
+    GenerationOptions options;
+    options.self_conditioning = text;
+    return std::get<CanvasStrategy>(choose_strategy(tiny_canvas_config(), options)).soft_embedding_slack;
+  };
+  EXPECT_EQ(slack_of("exact"), 0);
+  EXPECT_EQ(slack_of("0"), 0);
+  EXPECT_EQ(slack_of("1e-4"), 1e-4);
+  EXPECT_EQ(slack_of("1"), 1);
+  for (const char* text : {"", "off", "exactly", "-0.1", "1.1", "nan", "inf", "0.1x", " 0.1", "1e999"}) {
+    expect_refusal(
+        tiny_canvas_config(), [&](GenerationOptions& o) { o.self_conditioning = text; },
+        "--self-conditioning is '" + std::string(text) + "'", "expected exact or a probability from 0 to 1");
+  }
+}
+
 TEST(VisitOptions, NamesEachSettingOnce) {
   GenerationOptions options;
   std::set<std::string> names;
@@ -298,7 +380,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(help.empty());
   });
-  EXPECT_EQ(visits, 50);
+  EXPECT_EQ(visits, 52);
 }
 
 TEST(MakeDecoder, FillsTheGapsOfAnAnswerThatIsGiven) {

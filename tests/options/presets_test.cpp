@@ -25,6 +25,7 @@ std::vector<ModelConfig> every_kind() {
   configs.push_back(tiny_refusion_config());
   configs.push_back(tiny_gidd_config(1000));
   configs.push_back(tiny_gidd_config(-1000));
+  configs.push_back(tiny_canvas_config());
   ModelConfig blocks = tiny_block_config(4);
   configs.push_back(blocks);
   blocks.family = "fast-dllm";

@@ -23,9 +23,10 @@ from check_acceleration import read_trace
 from check_engine import ROUTER_TOLERANCE, Engine, Report
 from random_checkpoints import MASK, make_checkpoint, special_ids
 
-FAMILIES = ("sdar", "fast_dllm", "llada2")
+FAMILIES = ("sdar", "fast_dllm", "llada2", "diffcoder")
 SHIFTED = ("fast_dllm",)
-DEFAULT_RULE = {"sdar": "low-confidence", "fast_dllm": "dynamic=0.9", "llada2": "dynamic=0.95"}
+DEFAULT_RULE = {"sdar": "low-confidence", "fast_dllm": "dynamic=0.9", "llada2": "dynamic=0.95",
+                "diffcoder": "low-confidence"}
 PATHS = ("prompt fused", "prefill in parts", "commit fused", "more than the quota", "stopped by an end", "edit",
          "edited after the last mask", "edits came to rest", "sub-block alone", "remembered", "late memory",
          "sparse step", "exact again", "sparse commit")
@@ -49,7 +50,7 @@ def make_block_checkpoint(folder, family, seed):
 
     def edit(config, tensors):
         config["mask_token_id"], config["eos_token_id"] = mask, ends
-        if family == "sdar":
+        if family in ("sdar", "diffcoder"):
             config["block_size"] = int(rng.choice([2, 4, 8]))
         name = "model.word_embeddings.weight" if family == "llada2" else "model.embed_tokens.weight"
         embedding, head = tensors[name], tensors["lm_head.weight"]
@@ -62,7 +63,7 @@ def make_block_checkpoint(folder, family, seed):
 
     size = {"vocab": VOCAB, "hidden": int(rng.choice([32, 48, 64])), "layers": int(rng.integers(3, 6)),
             "kv_heads": kv_heads, "heads": kv_heads * group, "head_dim": int(rng.choice([8, 16, 24])), "tied": False}
-    if family in ("fast_dllm", "a2d_qwen2"):  # Qwen2 has no width of heads of its own
+    if family in ("fast_dllm", "a2d_qwen2", "diffcoder"):  # Qwen2 has no width of heads of its own
         size["hidden"] = size["heads"] * size["head_dim"]
     model = make_checkpoint(folder, base, seed, tokenizer=None, edit=edit, dtype="f32", **size)
     if family == "sdar":  # Qwen3 with another mask

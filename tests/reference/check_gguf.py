@@ -17,8 +17,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import diffusion_gemma
+import diffusion_gemma_gguf
 import gguf
 import numpy as np
+import random_diffusion_gemma
 import safetensors_io
 from check_server import Report
 from gguf import GGMLQuantizationType as Type
@@ -327,6 +330,32 @@ def compare_random(binary, family, seed):
     return all(value <= TOLERANCE for value in differences.values()), f"{detail}; {path.name} of {types}"
 
 
+def compare_diffusion_gemma(binary, seed):
+    """The same for a canvas behind a prompt, whose rows read a distribution."""
+    rng = np.random.default_rng([seed, 77])
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        path, request, out, rows = (folder / name for name in ("model.gguf", "request.json", "out.npy", "rows.npy"))
+        random_diffusion_gemma.make_checkpoint(folder / "published", seed)
+        config, generation = (json.loads((folder / "published" / f"{name}.json").read_text())
+                              for name in ("config", "generation_config"))
+        tensors = {}
+        for file in sorted((folder / "published").glob("*.safetensors")):
+            tensors |= safetensors_io.read(file)
+        model = diffusion_gemma.Model(config, diffusion_gemma_gguf.write(path, config, generation, tensors, rng))
+        vocab, canvas = config["text_config"]["vocab_size"], config["canvas_length"]
+        begin = int(rng.integers(1, 40))
+        tokens = rng.integers(0, vocab, begin + canvas).tolist()
+        distribution = rng.dirichlet(np.full(vocab, 0.05), canvas).astype(np.float32)
+        np.save(rows, distribution)
+        request.write_text(json.dumps({"tokens": tokens, "canvas_begin": begin, "self_conditioning": str(rows)}))
+        command = [binary, "logits", "-m", path, "--request", request, "--out", out, "--threads", "1", "--dtype", "f32",
+                   "--weights", "f32"]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        difference = relative_difference(np.load(out), model.logits(tokens, begin, distribution.astype(np.float64)))
+    return difference <= TOLERANCE, f"differs by {difference:.1e} of the largest"
+
+
 def check(report, name, compare, *arguments):
     try:
         report.check(name, *compare(*arguments))
@@ -346,6 +375,8 @@ def main():
     for family, (architecture, _) in ARCHITECTURES.items():
         for seed in range(arguments.seeds):
             check(report, f"{architecture}, seed {seed}", compare_random, arguments.binary, family, seed)
+    for seed in range(arguments.seeds):
+        check(report, f"diffusion-gemma, seed {seed}", compare_diffusion_gemma, arguments.binary, seed)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 

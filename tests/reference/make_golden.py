@@ -37,6 +37,8 @@ MODELS = {  # dimensions, storage
     "coda": ({"theta": 1e6, "eps": 1e-6, "heads": 4}, "bf16"),
     "a2d_qwen3": ({"theta": 1e6, "eps": 1e-6, "heads": 4, "tied": True}, "bf16"),
     "a2d_qwen2": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1, "tied": True}, "bf16"),
+    "llama": ({"theta": 5e5, "eps": 1e-6, "kv_heads": 1}, "bf16"),
+    "diffcoder": ({"theta": 5e5, "eps": 1e-6, "kv_heads": 1}, "bf16"),
 }
 BLOCK_LENGTH = 7
 # (what the run must show, setting). plain: no mask token is left; holes: masks in the prompt; ends: end tokens would

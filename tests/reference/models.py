@@ -20,12 +20,15 @@ with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). 
     coda        Qwen3          none     per head   bidirectional   dense       (CoDA, SalesforceAIResearch/CoDA)
     a2d_qwen3   Qwen3          none     per head   bidirectional   dense       (Tiny-A2D, ZHZisZZ/dllm: MDLM)
     a2d_qwen2   Qwen2          q, k, v  none       block-causal    dense       (Tiny-A2D, ZHZisZZ/dllm: BD3LM)
+    llama       Llama          none     none       causal          dense
+    diffcoder   Llama          none     none       block-causal    dense       (Stable-DiffCoder, ByteDance-Seed)
 
 The experts of the last families are weighted by the softmax over the chosen ones where norm_topk_prob says so, LLaDA-MoE's by
 the softmax over all.
 
 Block-causal: blocks of `block_length` rows, a row sees its own block and those before. LLaDA2 (inclusionAI) is
-block-causal too; its layers are spelled out in `Model._llada2` and its experts in `Model._grouped_experts`.
+block-causal too; its layers are spelled out in `Model._llada2` and its experts in `Model._grouped_experts`. LLaDA2.2,
+whose config has an `expert_capacity`, chooses experts by windows of positions (`Model._pool`) instead of by groups.
 BLOCK_FAMILIES names these: golden files and check_engine.py hold their logits, check_blocks.py their decodes.
 
 GIDD (arXiv 2512.10858) is a transformer of its own, which `Model._gidd` spells out; it is not in FAMILIES, which names
@@ -42,11 +45,11 @@ import numpy as np
 
 import safetensors_io
 
-FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda", "a2d_qwen3")
-BLOCK_FAMILIES = ("fast_dllm", "llada2", "sdar_moe", "a2d_qwen2")
+FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda", "a2d_qwen3", "llama")
+BLOCK_FAMILIES = ("fast_dllm", "llada2", "sdar_moe", "a2d_qwen2", "diffcoder")
 # Seeds are places in this list: new families join at its end.
 SEEDED = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "fast_dllm", "llada2", "qwen3_moe", "sdar_moe", "rnd1", "coda",
-          "a2d_qwen3", "a2d_qwen2")
+          "a2d_qwen3", "a2d_qwen2", "llama", "diffcoder")
 EXPERT_FAMILIES = ("llada_moe", "qwen3_moe", "sdar_moe", "rnd1")  # in every layer
 QK_NORM_FAMILIES = ("qwen3", "llada_moe", "qwen3_moe", "sdar_moe", "rnd1", "coda", "a2d_qwen3")
 LLADA_FAMILIES = ("llada", "llada_moe", "a2d_qwen3")  # decoded as LLaDA is
@@ -66,6 +69,8 @@ ARCHITECTURES = {
     "CoDALanguageModel": "coda",
     "A2DQwen3LMHeadModel": "a2d_qwen3",
     "A2DQwen2LMHeadModel": "a2d_qwen2",
+    "LlamaForCausalLM": "llama",
+    "StableDiffcoderForCausalLM": "diffcoder",
 }
 
 
@@ -90,10 +95,12 @@ class Shape:
     eos_id: int = -1
     rotary_dim: int = 0  # dimensions of a head that RoPE turns; 0: all
     block_length: int = 0
+    capacity: int = 0    # experts that the rows of a routing window share; 0: experts are chosen by groups
+    window: int = 0      # consecutive positions that share them
 
     @property
     def causal(self):
-        return self.family in ("qwen2", "qwen3", "qwen3_moe")
+        return self.family in ("qwen2", "qwen3", "qwen3_moe", "llama")
 
 
 def read_shape(config):
@@ -120,19 +127,24 @@ def read_shape(config):
                      eos_id=ends[0] if isinstance(ends, list) else ends)
     default_head_dim = 128 if family in QK_NORM_FAMILIES and family != "llada_moe" else config["hidden_size"] // heads
     head_dim = config.get("head_dim", default_head_dim)
-    blocks = {}
+    blocks, rope_of = {}, config
     if family == "fast_dllm":
         blocks = {"block_length": config.get("bd_size", 32)}
     if family == "sdar_moe":
         blocks = {"block_length": config.get("block_size", 4)}
     if family == "a2d_qwen2":
         blocks = {"block_length": 32}
+    if family == "diffcoder":
+        blocks = {"block_length": config.get("block_size", 4)}
     if family == "llada2":
+        rope_of = config | (config.get("rope_parameters") or {})
         blocks = {"block_length": config.get("block_length", 32),
-                  "rotary_dim": int(head_dim * config["partial_rotary_factor"])}
+                  "rotary_dim": int(head_dim * rope_of["partial_rotary_factor"])}
+        if config.get("expert_capacity"):
+            blocks |= {"capacity": config["expert_capacity"], "window": config.get("block_size", 32)}
     return Shape(family, config["hidden_size"], config["num_hidden_layers"], heads,
                  config["num_key_value_heads"], head_dim, config["vocab_size"],
-                 config["rms_norm_eps"], config["rope_theta"], config.get("tie_word_embeddings", False),
+                 config["rms_norm_eps"], rope_of["rope_theta"], config.get("tie_word_embeddings", False),
                  experts=config.get("num_experts", 0), experts_per_token=config.get("num_experts_per_tok", 0),
                  mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1), **blocks)
 
@@ -364,27 +376,24 @@ class Model:
             k = turn(rms_norm(k, t[attn + "key_layernorm.weight"], s.eps))
             x = x + attend(i, q, k, v) @ t[attn + "dense.weight"].T + t.get(attn + "dense.bias", 0)
             h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
-            x = x + (self._mlp(h, mlp) if i < config["first_k_dense_replace"] else self._grouped_experts(h, mlp))
+            x = x + (self._mlp(h, mlp) if i < config["first_k_dense_replace"]
+                     else self._grouped_experts(h, mlp, positions))
         x = rms_norm(x, t["model.norm.weight"], s.eps)
         return x @ t["model.word_embeddings.weight" if s.tied else "lm_head.weight"].T
 
     def _mlp(self, h, name):
         return swiglu(h, *(self.tensors[f"{name}{part}_proj.weight"] for part in ("gate", "up", "down")))
 
-    def _grouped_experts(self, h, mlp):
-        """Experts are chosen by sigmoid + bias within the best groups and weighted by the sigmoid alone."""
+    def _grouped_experts(self, h, mlp, positions=None):
+        """Experts are chosen by sigmoid + bias within the allowed ones and weighted by the sigmoid alone."""
         t, config = self.tensors, self.config
-        groups, kept, top = config["n_group"], config["topk_group"], config["num_experts_per_tok"]
+        top = config["num_experts_per_tok"]
         scores = 1 / (1 + np.exp(-(h @ t[mlp + "gate.weight"].T)))
         ranks = scores + t[mlp + "gate.expert_bias"]
+        allowed = self._pool(ranks, positions) if self.shape.capacity else self._best_groups(ranks)
         out = np.zeros_like(h)
         for row in range(len(h)):
-            by_group = ranks[row].reshape(groups, -1)
-            group_ranks = np.sort(by_group, axis=1)[:, -2:].sum(axis=1)
-            best_groups = self._best(group_ranks, kept)
-            allowed = np.full_like(by_group, -np.inf)
-            allowed[best_groups] = by_group[best_groups]
-            chosen = self._best(allowed.reshape(-1), top)
+            chosen = self._best(np.where(allowed[row], ranks[row], -np.inf), top)
             weights = scores[row, chosen]
             if top > 1:
                 weights = weights / (weights.sum() + 1e-20)
@@ -392,11 +401,34 @@ class Model:
                 out[row] += weight * self._mlp(h[row], f"{mlp}experts.{e}.")
         return out + (self._mlp(h, mlp + "shared_experts.") if config["num_shared_experts"] else 0)
 
+    def _best_groups(self, ranks):
+        """allowed[row, expert] of LLaDA2.0 and 2.1: the experts of the row's best groups, by the sum of two each."""
+        groups, kept = self.config["n_group"], self.config["topk_group"]
+        allowed = np.zeros((len(ranks), groups, ranks.shape[1] // groups), dtype=bool)
+        for row, by_group in enumerate(ranks.reshape(allowed.shape)):
+            group_ranks = np.sort(by_group, axis=1)[:, -2:].sum(axis=1)
+            allowed[row, self._best(group_ranks, kept)] = True
+        return allowed.reshape(ranks.shape)
+
+    def _pool(self, ranks, positions):
+        """allowed[row, expert] of LLaDA2.2: the rows of a window share the experts that any of them ranks highest."""
+        windows = np.asarray(positions) // self.shape.window
+        allowed = np.zeros(ranks.shape, dtype=bool)
+        for window in np.unique(windows):
+            inside = windows == window
+            pool = self._best(ranks[inside].max(axis=0), self.shape.capacity)
+            allowed[np.ix_(inside, pool)] = True
+        return allowed
+
     def _best(self, values, count):
-        """Indices of the largest, ties to the lowest; keeps account of how close it was."""
+        """Indices of the largest, ties to the lowest; keeps account of how close it was.
+
+        Equal float64 values are not close: they come from equal router rows, which are equal in float32 too.
+        """
         order = np.argsort(-values, kind="stable")
         if count < len(order):
-            self.router_gap = min(self.router_gap, values[order[count - 1]] - values[order[count]])
+            gap = values[order[count - 1]] - values[order[count]]
+            self.router_gap = min(self.router_gap, gap) if gap > 0 else self.router_gap
         return order[:count]
 
     def _experts(self, h, layer):

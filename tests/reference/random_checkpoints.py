@@ -31,15 +31,17 @@ SPECIALS = {
     "coda": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "a2d_qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "a2d_qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "llama": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    "diffcoder": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "gemma": ["<pad>", "<eos>", "<bos>", "<unk>", "<|turn>", "<turn|>"],
 }
 MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "fast_dllm": "|<MASK>|",
         "llada2": "<|mask|>", "sdar_moe": "<|MASK|>", "rnd1": "<|mask|>", "coda": "<|mask|>",
-        "a2d_qwen3": "<|mask|>", "a2d_qwen2": "<|mask|>"}
+        "a2d_qwen3": "<|mask|>", "a2d_qwen2": "<|mask|>", "diffcoder": "<|mask|>"}
 END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|im_end|>", "qwen2": "<|im_end|>",
                "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>", "qwen3_moe": "<|im_end|>",
                "sdar_moe": "<|im_end|>", "rnd1": "<|im_end|>", "coda": "<|im_end|>", "a2d_qwen3": "<|im_end|>",
-               "a2d_qwen2": "<|im_end|>", "gemma": "<turn|>"}
+               "a2d_qwen2": "<|im_end|>", "llama": "<|im_end|>", "diffcoder": "<|im_end|>", "gemma": "<turn|>"}
 DEAD_ROWS = 3
 
 
@@ -134,7 +136,7 @@ def make_config(family, dims):
         }
         return config
     if family == "llada2":
-        return config | {
+        config |= {
             "architectures": ["LLaDA2MoeModelLM"], "model_type": "llada2_moe",
             "auto_map": {"AutoConfig": "configuration_llada2_moe.LLaDA2MoeConfig",
                          "AutoModel": "modeling_llada2_moe.LLaDA2MoeModel",
@@ -150,6 +152,7 @@ def make_config(family, dims):
             "routed_scaling_factor": dims["routed_scale"], "embedding_dropout": 0.0, "output_dropout": 0.0,
             "max_window_layers": 28, "output_router_logits": False, "use_sliding_window": False,
         }
+        return config | capacity_keys(config, dims) if dims.get("capacity") else config
     config |= {"intermediate_size": dims["ffn"], "max_window_layers": dims["layers"], "sliding_window": None,
                "use_sliding_window": False, "bos_token_id": end}
     if family in EXPERT_FAMILIES:
@@ -176,6 +179,13 @@ def make_config(family, dims):
     if family == "a2d_qwen2":
         return config | {"architectures": ["A2DQwen2LMHeadModel"], "model_type": "a2d-qwen2",
                          "_name_or_path": "Qwen2.5-Coder-0.5B-Instruct-diffusion-bd3lm-v0.1"}
+    if family in ("llama", "diffcoder"):  # Llama's files know no sliding window
+        for key in ("max_window_layers", "sliding_window", "use_sliding_window"):
+            del config[key]
+        config |= {"attention_bias": False, "mlp_bias": False, "model_type": "llama", "pretraining_tp": 1}
+        if family == "llama":
+            return config | {"architectures": ["LlamaForCausalLM"]}
+        return config | {"architectures": ["StableDiffcoderForCausalLM"], "mask_token_id": ids[MASK[family]]}
     if family == "coda":
         return config | {"architectures": ["CoDALanguageModel"], "model_type": "CoDA", "attention_bias": False,
                          "head_dim": dims["head_dim"], "mask_token_id": ids[MASK[family]]}
@@ -195,6 +205,23 @@ def make_config(family, dims):
         return config | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "use_mrope": False}
     return config | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False,
                      "head_dim": dims["head_dim"]}
+
+
+def capacity_keys(config, dims):
+    """What LLaDA2.2 adds to the config.json of LLaDA2: block routing, and the ids of the edits among the dead rows.
+
+    window None: the key is left out. rope_object: theta and the rotated part are in `rope_parameters`, and taken out of
+    `config`.
+    """
+    keys = {"expert_capacity": dims["capacity"], "delete_token_id": dims["vocab"] - DEAD_ROWS,
+            "split_token_id": dims["vocab"] - DEAD_ROWS + 1, "use_qk_norm": True, "max_position_embeddings": 131072}
+    if dims.get("window"):
+        keys["block_size"] = dims["window"]
+    if dims.get("rope_object"):
+        config.pop("rope_scaling")
+        keys["rope_parameters"] = {"rope_type": "default", "rope_theta": config.pop("rope_theta"),
+                                   "partial_rotary_factor": config.pop("partial_rotary_factor")}
+    return keys
 
 
 def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
@@ -344,6 +371,9 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
     if family in BLOCK_FAMILIES:
         added = {str(token): {"content": text, "special": True}
                  for text, token in special_ids(family, dims["vocab"]).items()}
+        if dims.get("capacity"):
+            added |= {str(config[f"{name}_token_id"]): {"content": f"<|{name}|>", "special": True}
+                      for name in ("delete", "split")}
         (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}, indent=2) + "\n")
     if tokenizer:
         import small_tokenizers  # needs the tokenizers package
@@ -383,6 +413,66 @@ def make_refusion_checkpoint(folder, seed):
     size = {"vocab": 112, "hidden": int(rng.choice([32, 48, 64])), "layers": 2, "kv_heads": kv_heads,
             "heads": kv_heads * group, "head_dim": int(rng.choice([8, 16])), "tied": False}
     return make_checkpoint(folder, "qwen3", seed, edit=edit, dtype="f32", **size)
+
+
+def make_editing_checkpoint(folder, seed):
+    """Writes a small LLaDA2.2 without a tokenizer and returns (its reference Model, its end tokens).
+
+    The head leans towards the embedding: a token mostly predicts itself, so that blocks converge. Some pairs of tokens
+    predict each other, so that states repeat; other tokens predict DELETE or SPLIT. Masks predict one of a few common
+    tokens; the edits are among these (SPLIT above all in one checkpoint of four), in three of four also end tokens, and
+    in every other one the mask token may have the largest logit. Two or three experts have equal router rows: ties that float32 keeps.
+    """
+    rng = np.random.default_rng([seed, 71])
+    vocab, hidden = 112, int(rng.choice([32, 48, 64]))
+    ids = special_ids("llada2", vocab)
+    mask, ends = ids[MASK["llada2"]], [ids["<|endoftext|>"], ids["<|role_end|>"]]
+    experts, top = int(rng.choice([8, 12, 16])), int(rng.choice([2, 3]))
+    lean, mask_lean = float(rng.uniform(5, 9)), float(rng.uniform(3, 6))
+    strength = float(rng.choice([0.2, 0.4, 0.7]))  # of the layers against the embedding
+    window = (8, 16, 4, 32, None, 8, 12, 16)[seed % 8]
+
+    def edit(config, tensors):
+        config["mask_token_id"], config["eos_token_id"] = mask, ends
+        delete, split = config["delete_token_id"], config["split_token_id"]
+        embedding, head = tensors["model.word_embeddings.weight"], tensors["lm_head.weight"]
+        for name in tensors:
+            if name.endswith(("dense.weight", "down_proj.weight")):
+                tensors[name] = tensors[name] * strength
+            if name.endswith("expert_bias"):  # at what sigmoid says nothing, the largest of many rows
+                equal = rng.choice(experts, int(rng.integers(2, 4)), replace=False)
+                tensors[name.replace("expert_bias", "weight")][equal] = 0
+                tensors[name][equal] = rng.uniform(0, 0.6)
+        head *= 0.7
+        ordinary = [token for token in range(vocab - DEAD_ROWS) if token != mask]
+        shuffled = rng.permutation(ordinary)
+        pairs = shuffled[:2 * int(rng.choice([3, 8, 12]))].reshape(-1, 2)
+        deleted, splitting = shuffled[24:29], shuffled[29:36]
+        target = np.arange(vocab)
+        target[pairs[:, 0]], target[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+        head[delete] = head[split] = head[mask] = 0
+        for token in ordinary:
+            head[target[token]] += lean * embedding[token] / hidden
+        head[pairs] += rng.uniform(0.5, 1.0) * lean * embedding[pairs] / hidden  # the second best is the token itself
+        for tokens, goal in ((deleted, delete), (splitting, split)):  # as strong as the token itself
+            head[goal] += lean * rng.uniform(0.8, 1.1) * embedding[tokens].sum(axis=0) / hidden
+        common = [*rng.choice(ordinary, 12, replace=False), delete, split, *ends[:(0, 1, 2, 2)[seed % 4]]]
+        for token in common:
+            head[token] += mask_lean * embedding[mask] / hidden + rng.standard_normal(hidden) * 3 / np.sqrt(hidden)
+        row = rng.standard_normal(hidden) * 3 / np.sqrt(hidden)
+        head[split] += (seed % 4 == 2) * rng.uniform(0.5, 1) * mask_lean * embedding[mask] / hidden
+        head[mask] = (seed % 2) * (row + rng.uniform(1, 1.5) * mask_lean * embedding[mask] / hidden)
+
+    size = {"vocab": vocab, "hidden": hidden, "layers": int(rng.integers(2, 4)), "experts": experts,
+            "experts_per_token": top, "groups": 4, "groups_per_token": int(rng.integers(1, 3)),
+            "capacity": int(rng.integers(top, min(experts, top + 5) + 1)), "window": window,
+            "rope_object": bool(seed // 2 % 2), "head_dim": int(rng.choice([8, 16])),
+            "theta": float(rng.choice([1e4, 3e6])), "tied": False}
+    kv_heads = int(rng.choice([1, 2]))
+    size |= {"kv_heads": kv_heads, "heads": kv_heads * int(rng.choice([1, 2, 3])), "ffn": int(rng.choice([21, 32]))}
+    model = make_checkpoint(folder, "llada2", seed, tokenizer=None, edit=edit, dtype="f32", **size)
+    assert model.shape.mask_id == mask
+    return model, frozenset(ends)
 
 
 def make_gidd_checkpoint(folder, seed):

@@ -87,7 +87,7 @@ class Dynamic(_Rule):
 
 @dataclass(frozen=True)
 class EntropyBounded(_Rule):
-    """Block diffusion: in ascending order of entropy, as many as sum to less than this bound, at least one."""
+    """Block and canvas diffusion: in ascending order of entropy, as many as sum to less than this bound."""
 
     name: ClassVar[str] = "entropy-bounded"
     bound: float = 0.35
@@ -241,6 +241,20 @@ class Uniform(Strategy):
 
 
 @dataclass(frozen=True)
+class Canvases(Strategy):
+    """DiffusionGemma: canvases of random tokens from left to right, any token of which a pass may replace."""
+
+    paradigm: ClassVar[str] = "canvases"
+
+    block_length: Optional[int] = None  #: of a canvas
+    steps: Optional[int] = None  #: passes of a canvas at most
+    unmask: Optional[EntropyBounded] = None  #: nats of the tokens that are accepted together
+    stop_entropy: Optional[float] = None
+    self_conditioning: Union[None, str, float] = None  #: "exact", or the probability that may be left out
+    ignore_eos: Optional[bool] = None
+
+
+@dataclass(frozen=True)
 class Slots(Strategy):
     """ReFusion: slots in any order, each written from left to right."""
 
@@ -267,4 +281,4 @@ class Causal(Strategy):
     ignore_eos: Optional[bool] = None
 
 
-OF_PARADIGM = {strategy.paradigm: strategy for strategy in (Masked, Blocks, Uniform, Slots, Causal)}
+OF_PARADIGM = {strategy.paradigm: strategy for strategy in (Masked, Blocks, Uniform, Canvases, Slots, Causal)}

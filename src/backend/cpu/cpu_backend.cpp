@@ -96,7 +96,7 @@ class CpuPool final : public KvPool {
     int64_t bytes = 0;
     for (const KvSequence* sequence : sequences) {
       const CpuSequence& own = on_this_machine(*sequence);
-      bytes += own.output_bytes();
+      bytes += own.output_bytes() + own.cache().own_bytes();
       for (const auto& page : own.cache().pages()) {
         if (pages.insert(page.get()).second) bytes += page->memory.size();
       }
@@ -247,6 +247,12 @@ class CpuModel final : public BackendModel {
     return std::make_unique<CpuTicket>(*model_, *device_, workspaces_, plan, sequences, options);
   }
 
+  void keep_soft_embeddings(KvSequence& sequence, std::span<const int32_t> cells,
+                            ConstMatrix<float> distributions) const override {
+    const std::lock_guard lock(device_->mutex());
+    model_->keep_soft_embeddings(device_->context(), on_this_machine(sequence).cache(), cells, distributions);
+  }
+
   void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
                        std::span<Drift> drifts) const override {
     std::unique_ptr<Workspace> workspace = workspaces_.take();
@@ -296,8 +302,7 @@ std::shared_ptr<const BackendModel> load_on_cpu(const std::shared_ptr<const CpuD
 
 RunMemory predict_cpu_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
                              const WeightSource* stored) {
-  const KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim,
-                      formats.dtype,     config.kv_sink,      formats.kv_in_codes};
+  const KvShape shape = kv_shape(config, formats.dtype, formats.kv_in_codes);
   return {predicted_bytes(config, formats, stored), KvCache::bytes_for(shape, canvas),
           predicted_workspace_bytes(config, formats, default_table(), canvas)};
 }

@@ -139,6 +139,28 @@ void swiglu(const float* gate, const float* up, int64_t count, float* out) {
       [&](int64_t i) { out[i] = gate[i] / (1.0F + std::exp(-gate[i])) * up[i]; });
 }
 
+/// (1 + tanh(y)) / 2 = 1 / (1 + exp(-2 y)).
+template <typename Isa>
+void geglu(const float* gate, const float* up, int64_t count, float* out) {
+  constexpr float kSlope = -1.5957691216F;  // -2 sqrt(2 / pi)
+  constexpr float kCubic = 0.044715F;
+  const auto one = Isa::broadcast(1.0F);
+  const auto slope = Isa::broadcast(kSlope);
+  const auto cubic = Isa::broadcast(kCubic);
+  for_each_vector<Isa>(
+      count,
+      [&](int64_t i) {
+        const auto z = Isa::load(gate + i);
+        const auto bend = Isa::multiply_add(cubic, Isa::multiply(z, z), one);
+        const auto e = exponential<Isa>(Isa::multiply(Isa::multiply(slope, z), bend));
+        Isa::store(out + i, Isa::multiply(Isa::divide(z, Isa::add(one, e)), Isa::load(up + i)));
+      },
+      [&](int64_t i) {
+        const float z = gate[i];
+        out[i] = z / (1.0F + std::exp(kSlope * z * (1 + kCubic * z * z))) * up[i];
+      });
+}
+
 template <typename Isa>
 void squared_relu(float* x, int64_t count) {
   for_each_vector<Isa>(
@@ -247,6 +269,7 @@ constexpr void fill_row_kernels(KernelTable& table) {
   table.rms_norm = rms_norm<Isa>;
   table.rope = rope<Isa>;
   table.swiglu = swiglu<Isa>;
+  table.geglu = geglu<Isa>;
   table.squared_relu = squared_relu<Isa>;
   table.soft_cap = soft_cap<Isa>;
   table.add_scaled = add_scaled<Isa>;

@@ -105,7 +105,7 @@ class ComposedModel {
     on_device.o = upload(stream_, o.bits());
     on_device.o_bias = upload(stream_, layer.o.bias);
     HostRows up(config_.hidden_dim, hidden_stride_);
-    if (config_.squared_relu) {
+    if (config_.activation == Activation::kSquaredRelu) {
       up.add_all(layer.ffn.up.weight, config_.ffn_dim);
     } else {
       add_interleaved(layer.ffn, up);
@@ -238,7 +238,7 @@ class ComposedModel {
     attend_rows(layer, static_cast<int64_t>(index), rows);
     add_product(attended_, layer.o, layer.o_bias, q_stride_, rows);
     norm(layer.ffn_norm, rows);
-    const bool gated = !config_.squared_relu;
+    const bool gated = config_.activation != Activation::kSquaredRelu;
     multiply({.x = normed_.as<uint16_t>(),
               .weights = layer.up.as<uint16_t>(),
               .bias = gated ? nullptr : or_null(layer.up_bias),

@@ -34,7 +34,7 @@ std::vector<ModelConfig> dense_configs() {
   capped.head_dim = 32;
   capped.rotary_dim = 16;
   capped.attn_soft_cap = 5;
-  capped.squared_relu = true;
+  capped.activation = Activation::kSquaredRelu;
   capped.ffn_bias = true;
   return {masked, scaled, causal, biased, capped};
 }

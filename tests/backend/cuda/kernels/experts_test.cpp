@@ -60,7 +60,7 @@ TEST(RouteKernel, ChoosesTheExpertsThatTheCpuChooses) {
       const auto got = routed(moe, logits, bias);
       for (size_t row = 0; row < kRows; ++row) {
         std::vector<ExpertChoice> expected(choices);
-        choose_experts(moe, std::span(logits).subspan(row * experts, experts), bias, expected);
+        choose_experts(moe, std::span(logits).subspan(row * experts, experts), bias, {}, expected);
         std::sort(expected.begin(), expected.end(),
                   [](const ExpertChoice& a, const ExpertChoice& b) { return a.expert < b.expert; });
         for (size_t i = 0; i < choices; ++i) {

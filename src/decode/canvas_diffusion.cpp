@@ -1,0 +1,200 @@
+#include "decode/canvas_diffusion.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+// Rows that one pass reads; more would only take more memory.
+constexpr int32_t kReadRows = 1024;
+
+// What random numbers are for, besides kTokenNoise.
+constexpr uint64_t kCanvasNoise = 19;
+
+}  // namespace
+
+std::vector<int32_t> accept_by_entropy(std::span<const double> entropies, double bound) {
+  std::vector<int32_t> order(entropies.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return entropies[static_cast<size_t>(a)] < entropies[static_cast<size_t>(b)];
+  });
+  size_t count = 0;
+  for (double before = 0; count < order.size() && before <= bound; ++count)
+    before += entropies[static_cast<size_t>(order[count])];
+  order.resize(count);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+CanvasDiffusionDecoder::CanvasDiffusionDecoder(CanvasDiffusion options, std::vector<TokenId> prompt)
+    : options_(std::move(options)),
+      prompt_length_(static_cast<int32_t>(prompt.size())),
+      tokens_(std::move(prompt)) {
+  start_canvas(0);
+}
+
+int32_t CanvasDiffusionDecoder::num_canvases() const {
+  return (options_.gen_length + options_.canvas_length - 1) / options_.canvas_length;
+}
+
+int32_t CanvasDiffusionDecoder::begin_of(int32_t canvas) const {
+  const int64_t begin = prompt_length_ + int64_t{canvas} * options_.canvas_length;
+  return static_cast<int32_t>(std::min<int64_t>(begin, options_.max_positions));
+}
+
+int32_t CanvasDiffusionDecoder::answer_length() const {
+  return std::min(static_cast<int32_t>(tokens_.size()) - prompt_length_, options_.gen_length);
+}
+
+std::span<const TokenId> CanvasDiffusionDecoder::canvas() const {
+  const int32_t length = prompt_length_ + answer_length();
+  return std::span(tokens_).first(static_cast<size_t>(length));
+}
+
+int32_t CanvasDiffusionDecoder::num_final() const {
+  return done_ ? answer_length() : std::min(block().begin - prompt_length_, options_.gen_length);
+}
+
+void CanvasDiffusionDecoder::start_canvas(int32_t canvas) {
+  canvas_ = canvas;
+  step_ = 0;
+  num_stable_ = 0;
+  inputs_.clear();
+  for (int32_t position = block().begin; position < block().end; ++position)
+    inputs_.push_back(random_token(0, position));
+  tokens_.insert(tokens_.end(), inputs_.begin(), inputs_.end());
+}
+
+TokenId CanvasDiffusionDecoder::random_token(int32_t step, int32_t position) const {
+  const RngStream stream(options_.seed, kCanvasNoise, step, position);
+  return static_cast<TokenId>(stream.below(0, static_cast<uint32_t>(options_.vocab_size)));
+}
+
+float CanvasDiffusionDecoder::temperature() const {
+  const auto left = static_cast<float>(options_.steps - step_) / static_cast<float>(options_.steps);
+  return options_.last_temperature + (options_.first_temperature - options_.last_temperature) * left;
+}
+
+bool CanvasDiffusionDecoder::reads_only() const {
+  return block().begin - num_kept_ > kReadRows;
+}
+
+const StepPlan& CanvasDiffusionDecoder::plan() {
+  if (is_planned_) return plan_;
+  is_planned_ = true;
+  plan_.clear();
+  const int32_t end = std::min(block().begin, num_kept_ + kReadRows);
+  add_reading(num_kept_, end, plan_);
+  if (!reads_only()) add_denoising(plan_);
+  return plan_;
+}
+
+void CanvasDiffusionDecoder::add_reading(int32_t begin, int32_t end, StepPlan& plan) const {
+  if (begin == end) return;
+  RowGroup group{0, {0, end - begin}, {}, OwnRows::kCausal};
+  for (int32_t position = begin; position < end; ++position)
+    plan.add_row(tokens_[static_cast<size_t>(position)], position, position);
+  if (begin > 0) group.visible.push_back({0, begin});
+  group.only_kv = true;
+  plan.groups.push_back(std::move(group));
+}
+
+void CanvasDiffusionDecoder::add_denoising(StepPlan& plan) const {
+  const IndexRange positions = block();
+  const int32_t first = plan.num_rows();
+  RowGroup group{0, {first, first + positions.size()}, {}, OwnRows::kBidirectional};
+  if (positions.begin > 0) group.visible.push_back({0, positions.begin});
+  group.canvas = step_ == 0 ? CanvasRows::kFresh : CanvasRows::kConditioned;
+  plan.groups.push_back(std::move(group));
+
+  SamplingRule rule;
+  rule.temperature = temperature();
+  rule.draws = options_.draws;
+  rule.source = ConfidenceSource::kTempered;
+  rule.measure = ConfidenceMeasure::kNegativeEntropy;
+  plan.rules.push_back(rule);
+  const bool is_last = step_ + 1 == options_.steps;
+  for (int32_t position = positions.begin; position < positions.end; ++position) {
+    LogitRow logit;
+    logit.row = plan.num_rows();
+    logit.noise = RngStream(options_.seed, kTokenNoise, step_, position);
+    if (!is_last) logit.soft_embedding_slack = options_.soft_embedding_slack;
+    plan.logits.push_back(logit);
+    plan.add_row(inputs_[static_cast<size_t>(position - positions.begin)], position, position);
+  }
+}
+
+PassWork CanvasDiffusionDecoder::uncached_work() const {
+  if (reads_only()) return {};  // without a cache nothing is kept
+  StepPlan everything;
+  add_reading(0, block().begin, everything);
+  add_denoising(everything);
+  return work_of(everything);
+}
+
+StepReport CanvasDiffusionDecoder::apply(const PassResult& result) {
+  expects(is_planned_ && result.samples.size() == plan_.logits.size(),
+          "apply: one draw for each that was planned");
+  is_planned_ = false;
+  StepReport report;
+  report.step = num_passes_++;
+  report.block = canvas_;
+  report.kind = reads_only() ? "prefill" : "denoise";
+  num_kept_ = std::min(block().begin, num_kept_ + kReadRows);
+  if (!result.samples.empty()) take(result.samples, report);
+  return report;
+}
+
+void CanvasDiffusionDecoder::take(std::span<const RowStatistics> drawn, StepReport& report) {
+  const int32_t begin = block().begin;
+  report.canvas_in = inputs_;
+  const size_t num_shown = canvas().size() - static_cast<size_t>(begin);
+  std::vector<double> entropies;
+  bool is_stable = step_ > 0;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    entropies.push_back(-drawn[i].confidence);
+    const TokenId best = drawn[i].best_token;
+    const TokenId before = std::exchange(tokens_[static_cast<size_t>(begin) + i], best);
+    if (step_ > 0 && best == before) continue;
+    is_stable = false;
+    if (i < num_shown)
+      report.committed.push_back({begin + static_cast<int32_t>(i), best, drawn[i].confidence});
+  }
+  num_stable_ = is_stable ? num_stable_ + 1 : 0;
+  ++step_;
+  const double sum = std::accumulate(entropies.begin(), entropies.end(), 0.0);
+  const bool is_sure = sum / static_cast<double>(drawn.size()) < options_.stop_entropy;
+  if (step_ == options_.steps || (num_stable_ >= options_.stable_steps && is_sure)) {
+    finish_canvas();
+    std::erase_if(report.committed,
+                  [&](const Commit& commit) { return commit.position >= std::ssize(canvas()); });
+    return;
+  }
+
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    inputs_[i] = random_token(step_, begin + static_cast<int32_t>(i));
+  for (const int32_t i : accept_by_entropy(entropies, options_.entropy_bound))
+    inputs_[static_cast<size_t>(i)] = drawn[static_cast<size_t>(i)].token;
+}
+
+void CanvasDiffusionDecoder::finish_canvas() {
+  const std::span<const TokenId> written = canvas().subspan(static_cast<size_t>(block().begin));
+  const auto end =
+      std::find_first_of(written.begin(), written.end(), options_.end_ids.begin(), options_.end_ids.end());
+  if (end != written.end()) {
+    tokens_.resize(static_cast<size_t>(block().begin + (end - written.begin()) + 1));
+    stop_reason_ = StopReason::kEndToken;
+    done_ = true;
+  } else if (canvas_ + 1 == num_canvases() || begin_of(canvas_ + 1) == begin_of(canvas_ + 2)) {
+    done_ = true;
+  } else {
+    start_canvas(canvas_ + 1);
+  }
+}
+
+}  // namespace lacuna

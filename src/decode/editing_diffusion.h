@@ -1,0 +1,118 @@
+// Block diffusion that edits its block by insertions and deletions (LLaDA 2.2): besides filling masks and
+// replacing tokens, a pass may write DELETE, which takes its position out, and SPLIT, which puts a mask
+// before it. docs/methods/block_diffusion.md has the rule and its sources.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+struct EditingDiffusion {
+  TokenId mask_id = 0;
+  TokenId delete_id = 0;
+  TokenId split_id = 0;
+  std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
+  int32_t gen_length = 128;
+  int32_t block_length = 32;
+  int32_t steps = 32;       ///< in which the masks that a block begins with are filled
+  double tau = 0.5;         ///< masks are filled by tokens that are likelier than this, or by the quota
+  double edit_tau = 0;      ///< tokens give way to others that are likelier than this
+  int32_t most_edits = 16;  ///< passes of a block after the masks that it began with are filled
+  SamplingRule sampling;    ///< of masks; other positions take the best token
+  uint64_t seed = 0;
+};
+
+/// A position of a block while it is edited.
+struct EditedToken {
+  TokenId token = 0;
+  bool is_original = false;  ///< it was a mask when the block began
+
+  bool operator==(const EditedToken&) const = default;
+};
+
+/// Carries out the DELETE and SPLIT that a pass wrote: DELETE goes, SPLIT becomes a mask and the token that
+/// the pass read at its position. What no longer fits is cut off, what is missing is filled with masks.
+///   before   what the pass read     written  [before.size()]     num_fixed  first tokens, which are literal
+std::vector<EditedToken> carry_out_edits(std::span<const EditedToken> before,
+                                         std::span<const TokenId> written, int32_t num_fixed,
+                                         const EditingDiffusion& options);
+
+class EditingDiffusionDecoder final : public Decoder {
+ public:
+  /// Options must be consistent (make_decoder checks them).
+  EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt);
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
+  bool done() const override { return done_; }
+  ExactPrefix exact_prefix() const override;
+  void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override {
+    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
+  }
+  StepReport apply(const PassResult& result) override;
+  FollowUp follow_up() const override { return {.logits = further_}; }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+  std::span<const TokenId> canvas() const override;
+  int32_t prompt_length() const override { return prompt_length_; }
+  int32_t num_final() const override;
+  IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
+  StopReason stop_reason() const override { return stop_reason_; }
+  int32_t planned_steps() const override {
+    return (num_cells() / options_.block_length - first_block_) * options_.steps;
+  }
+
+ private:
+  int32_t begin_of(int32_t block) const { return block * options_.block_length; }
+  /// Positions of the block that belong to the prompt.
+  int32_t num_fixed() const;
+  bool is_open(size_t i) const;
+  bool keeps_only() const;
+  void start_block(int32_t block);
+  void add_group(int32_t block, bool only_kv);
+  LogitRow draw_at(size_t i, int32_t rule) const;
+  /// Chooses what the pass writes; true: edits among it must give way to plain tokens first.
+  bool choose(std::span<const RowStatistics> drawn);
+  void leave_repeated_state(std::span<const RowStatistics> drawn);
+  /// Writes what was chosen, and moves on.
+  void write(StepReport& report);
+  void finish_block();
+
+  EditingDiffusion options_;
+  int32_t prompt_length_;
+  int32_t length_;               // of the canvas, without what fills its last block
+  std::vector<TokenId> tokens_;  // whole blocks
+  int32_t first_block_;
+  int32_t num_kept_ = 0;  // blocks whose K/V are in their cells
+  int32_t num_passes_ = 0;
+
+  // The block that is edited:
+  int32_t block_ = 0;
+  std::vector<EditedToken> edited_;
+  int32_t num_original_ = 0;  // masks that it began with
+  int32_t step_ = 0;
+  int32_t edit_steps_ = 0;  // passes in a row that found none of these masks
+  std::set<std::vector<TokenId>> seen_;
+
+  // The pass in hand:
+  StepPlan plan_;
+  bool is_planned_ = false;
+  int32_t first_row_ = 0;
+  std::vector<TokenId> written_;       // of the block
+  std::vector<double> probabilities_;  // of what is written, where something is
+  std::vector<LogitRow> further_;      // edits of the last pass: the best plain tokens are wanted
+  std::vector<size_t> replaced_;       // where they are
+  bool done_ = false;
+  StopReason stop_reason_ = StopReason::kLength;
+};
+
+}  // namespace lacuna

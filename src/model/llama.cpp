@@ -1,0 +1,66 @@
+// Llama's block without biases and without norms of q and k: Llama itself (LlamaForCausalLM), left to right,
+// and the two diffusion models made from it. Stable-DiffCoder (ByteDance-Seed/Stable-DiffCoder;
+// StableDiffcoderForCausalLM) is block diffusion as SDAR is, in blocks of 4, on the weights of Seed-Coder.
+// Tiny-A2D's A2DLlamaLMHeadModel is in a2d.cpp.
+#include "model/family_parts.h"
+
+namespace lacuna {
+namespace {
+
+constexpr TokenId kStableDiffcoderMask = 5;
+constexpr int64_t kStableDiffcoderBlock = 4;
+
+ModelConfig read_llama(const JsonObject& json) {
+  json.expect_absent("mask_token_id");  // a diffusion model under a borrowed class
+  return read_llama_block(json);
+}
+
+ModelConfig read_stable_diffcoder(const JsonObject& json) {
+  ModelConfig config = read_llama_block(json);
+  turn_block_causal(config, json.integer("block_size", kPositionCount, kStableDiffcoderBlock));
+  if (config.mask_id < 0 && config.vocab_size > kStableDiffcoderMask) config.mask_id = kStableDiffcoderMask;
+  return config;
+}
+
+constexpr PublishedConfig kPublishedStableDiffcoder[] = {
+    PublishedConfig{"stable-diffcoder-8b", R"({"architectures": ["StableDiffcoderForCausalLM"],
+      "head_dim": 128, "hidden_size": 4096, "intermediate_size": 14336,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 155136, "tie_word_embeddings": false, "max_position_embeddings": 8192,
+      "rope_theta": 500000.0, "rms_norm_eps": 1e-06,
+      "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1})"},
+};
+
+constexpr std::string_view kLlamaTypes[] = {"llama"};
+constexpr std::string_view kStableDiffcoderTypes[] = {"llama", "stable_diffcoder"};
+
+}  // namespace
+
+ModelConfig read_llama_block(const JsonObject& json) {
+  ModelConfig config = read_decoder_block(json);
+  json.expect("attention_bias", false);
+  json.expect("mlp_bias", false);
+  config.ffn_dim = json.integer("intermediate_size", kWidth);
+  config.head_dim = read_head_dim(json, config);
+  return config;
+}
+
+FamilyEntry llama_family() {
+  return {.name = "llama",
+          .architecture = "LlamaForCausalLM",
+          .read_config = read_llama,
+          .tensors = transformers_tensors(transformers_layer),
+          .model_types = kLlamaTypes};
+}
+
+FamilyEntry stable_diffcoder_family() {
+  return {.name = "stable-diffcoder",
+          .architecture = "StableDiffcoderForCausalLM",
+          .read_config = read_stable_diffcoder,
+          .tensors = transformers_tensors(transformers_layer),
+          .default_unmask = "low-confidence",
+          .published = kPublishedStableDiffcoder,
+          .model_types = kStableDiffcoderTypes};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,248 @@
+"""Checks DiffusionGemma of a `lacuna` binary against diffusion_gemma.py.
+
+    python check_diffusion_gemma.py LACUNA_BINARY [--seeds N] [--first-seed K] [--quiet]
+
+For every seed it writes a random checkpoint. `lacuna logits` must agree within 2e-3 on encoded rows, and on the rows of
+a canvas with and without self-conditioning. `lacuna run` is replayed: from the ids that each denoising pass was fed,
+the reference derives which tokens the next pass must be fed, when the canvas is finished, and the answer. A run that
+differs where the reference nearly decided otherwise is skipped as too close. The random ids of all other runs of a
+checkpoint must be uniform and new in every step. The last line but one says how many runs took each rare path. Exit
+status 0 when nothing failed.
+"""
+import argparse
+import collections
+import json
+import math
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from check_acceleration import read_trace
+from check_engine import LOGITS_TOLERANCE, ROUTER_TOLERANCE, Engine, Report
+from diffusion_gemma import read_settings, replay
+from models import softmax
+from random_diffusion_gemma import make_checkpoint
+
+PATHS = ("second canvas", "third canvas", "converged", "ended by a token", "cut by the length", "all accepted",
+         "several accepted", "one accepted", "accepted and lost again", "beyond the window")
+
+
+def random_ids(model, length, rng):
+    """Ids of text alone."""
+    config = model.config
+    images = {config[name] for name in ("boi_token_id", "eoi_token_id", "image_token_id")}
+    return rng.choice([token for token in range(model.shape.vocab) if token not in images], length).tolist()
+
+
+def random_length(model, rng):
+    """Of a prefix: around the window, where a sliding layer begins to leave keys out, or anything."""
+    window = model.shape.window
+    return int(rng.choice([max(1, window + int(rng.integers(-2, 3))), int(rng.integers(1, 70)), 1],
+                          p=[0.45, 0.5, 0.05]))
+
+
+def random_distribution(model, rng):
+    """float32 rows between one-hot and nearly uniform."""
+    sharpness = rng.uniform(0.1, 12, (model.shape.canvas, 1))
+    return softmax(sharpness * rng.standard_normal((model.shape.canvas, model.shape.vocab))).astype(np.float32)
+
+
+# Logits
+
+
+def compare_logits(engine, folder, model, tokens, begin, distribution):
+    request, out, rows = folder / "request.json", folder / "logits.npy", folder / "self_conditioning.npy"
+    value = {"tokens": tokens} | ({} if begin is None else {"canvas_begin": begin})
+    if distribution is not None:
+        np.save(rows, distribution)
+        value["self_conditioning"] = str(rows.resolve())
+    request.write_text(json.dumps(value))
+    out.unlink(missing_ok=True)
+    engine.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *engine.common()])
+    got = np.load(out)
+    model.router_gap = np.inf
+    want = model.logits(tokens, begin, distribution)
+    if got.dtype != np.float32 or got.shape != want.shape:
+        return False, f"expected float32 {want.shape}, got {got.dtype} {got.shape}"
+    if not np.all(np.isfinite(got)):
+        return False, f"{np.sum(~np.isfinite(got))} values are not finite"
+    difference = np.max(np.abs(got - want), axis=-1)
+    over = int(np.sum(difference > LOGITS_TOLERANCE))
+    detail = (f"max diff {np.max(difference):.1e} at row {np.argmax(difference)}, rows over tolerance {over}/"
+              f"{len(tokens)}, logits {np.min(want):.1f} to {np.max(want):.1f}")
+    if over and model.router_gap < ROUTER_TOLERANCE:
+        return None, f"ambiguous: router gap {model.router_gap:.1e}, {detail}"
+    return not over, detail
+
+
+def check_logits(engine, folder, model, seed, report, label):
+    rng, canvas = np.random.default_rng([seed, 62]), model.shape.canvas
+    tokens = random_ids(model, 90, rng)
+    report.run(f"{label} logits, encoded", lambda: compare_logits(engine, folder, model, tokens, None, None))
+    for case in range(4):
+        begin = random_length(model, rng)
+        ids = random_ids(model, begin, rng) + rng.integers(0, model.shape.vocab, canvas).tolist()
+        distribution = random_distribution(model, rng) if case else None
+        what = "with" if case else "without"
+        report.run(f"{label} logits, canvas at {begin} {what} self-conditioning",
+                   lambda: compare_logits(engine, folder, model, ids, begin, distribution))
+
+
+# Decoding
+
+
+def rebuilt(trace_file):
+    """The last canvas of a trace: what is left of the first one after all changes."""
+    canvas = []
+    for line in map(json.loads, trace_file.read_text().splitlines()):
+        canvas = line.get("canvas", canvas)
+        if "length" in line:
+            canvas = canvas[:line["length"]] + [-1] * (line["length"] - len(canvas))
+        changes = [(c["position"], c["token"]) for c in line.get("committed", [])] + line.get("changed", [])
+        for position, token in changes:
+            canvas[position] = token
+    return canvas
+
+
+def denoising_passes(trace_file, canvas):
+    """[(first position, ids)]; a pass may compute other rows before those of its canvas."""
+    return [(max(line["rows"]) - canvas + 1, line["canvas_in"])
+            for line in read_trace(trace_file) if "canvas_in" in line]
+
+
+def count_paths(counts, done, settings, model, prompt):
+    counts["runs"] += 1
+    counts["passes"] += len(done.steps)
+    several = [step.count for step in done.steps]
+    counts["second canvas"] += len(done.finals) > 1
+    counts["third canvas"] += len(done.finals) > 2
+    counts["converged"] += len(done.steps) < settings.steps * len(done.finals)
+    counts["ended by a token"] += bool(done.tokens) and done.tokens[-1] in settings.ends
+    counts["cut by the length"] += len(done.tokens) == settings.gen_length < len(done.finals) * settings.canvas
+    counts["all accepted"] += settings.canvas in several
+    counts["several accepted"] += any(1 < count < settings.canvas for count in several)
+    counts["one accepted"] += 1 in several
+    counts["accepted and lost again"] += any(len(np.setdiff1d(a.accepted, b.accepted))
+                                             for a, b in zip(done.steps, done.steps[1:]))
+    counts["beyond the window"] += len(prompt) >= model.shape.window
+
+
+def compare_run(engine, root, folder, model, prompt, gen_length, ignore_ends, seed, counts, renoised):
+    settings, trace_file = read_settings(folder, gen_length, ignore_ends), root / "trace.jsonl"
+    trace_file.unlink(missing_ok=True)
+    arguments = ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), "--temperature", "0",
+                 "--seed", seed, "--dtype", "f32", *(["--gen-length", gen_length] if gen_length else []),
+                 *["--ignore-eos"] * ignore_ends]
+    command = " ".join(map(str, arguments))
+    answer = json.loads(engine.call([*arguments, "--json", "--trace", trace_file, "--no-live", *engine.common()]))
+    tokens, passes = answer["tokens"], denoising_passes(trace_file, settings.canvas)
+    done, wrong = replay(model, prompt, settings, passes, tokens)
+    count_paths(counts, done, settings, model, prompt)
+    if wrong:
+        return False, f"pass {wrong[0].at} of {len(passes)}: {wrong[0].what} (by {wrong[0].margin:.1e}); {command}"
+    if done.findings:
+        first = done.findings[0]
+        return None, f"too close to call in pass {first.at}: {first.what} (by {first.margin:.1e}); {command}"
+    renoised += done.renoised
+    shown = rebuilt(trace_file)[len(prompt):len(prompt) + len(tokens)]
+    if shown != tokens:
+        return False, f"the trace's changes lead to {shown}, the answer is {tokens}; {command}"
+    return True, f"{len(passes)} passes, {len(done.finals)} canvases, {len(tokens)} tokens"
+
+
+def compare_seeds(engine, root, folder, prompt):
+    """The same seed feeds the same ids, another one others."""
+    def fed(seed):
+        engine.call(["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), "--temperature", "0", "--seed",
+                     seed, "--dtype", "f32", "--json", "--trace", root / "trace.jsonl", "--no-live", *engine.common()])
+        return [line["canvas_in"] for line in read_trace(root / "trace.jsonl") if "canvas_in" in line]
+
+    first, again, other = fed(5), fed(5), fed(6)
+    if first != again:
+        return False, "one seed, two runs"
+    same = np.mean(np.equal(first[0], other[0]))
+    return bool(same < 0.5), f"first canvases of two seeds have {same:.0%} of their ids in common"
+
+
+# Random ids
+
+
+def tail(count, number, p):
+    """P(at least `count` of `number`) of a binomial distribution."""
+    terms = [math.lgamma(number + 1) - math.lgamma(k + 1) - math.lgamma(number - k + 1) + k * math.log(p)
+             + (number - k) * math.log1p(-p) for k in range(count, number + 1)]
+    return sum(map(math.exp, terms))
+
+
+def compare_random_ids(renoised, vocab, counts):
+    """Of all rejected positions of a checkpoint's runs: what they hold in the next step is uniform and new."""
+    before, best, after = (np.concatenate([part[i] for part in renoised]) for i in range(3))
+    number = len(after)
+    first = [(part[1][0], part[2][0]) for part in renoised if len(part[2])]
+    neighbours = [int(a == b) for part in renoised for a, b in zip(part[2], part[2][1:])]
+    happened = {
+        "hold the best token": (int(np.sum(after == best)), number),
+        "hold the best token, of those rejected first": (sum(a == b for a, b in first), len(first)),
+        "hold what they held": (int(np.sum(after == before)), number),
+        "hold what another one holds": (sum(neighbours), len(neighbours)),
+    }
+    for what, (count, of) in happened.items():
+        if count and tail(count, of, 1 / vocab) < 1e-8:
+            return False, f"{count} of {of} rejected positions {what}"
+    for parts in (2, 16):
+        places = np.bincount(after * parts // vocab, minlength=parts)
+        expected = np.bincount(np.arange(vocab) * parts // vocab, minlength=parts) * number / vocab
+        if np.any(np.abs(places - expected) > 6 * np.sqrt(expected) + 3):
+            return False, f"ids are not uniform: {places.tolist()} in {parts} parts of the vocabulary"
+    counts["renoised"] += number
+    return True, f"{number} ids"
+
+
+def check_runs(engine, root, folder, model, seed, cases, report, label, counts):
+    rng, renoised = np.random.default_rng([seed, 63]), []
+    for case in range(cases):
+        prompt = random_ids(model, random_length(model, rng), rng)
+        gen_length = int(rng.integers(1, 3 * model.shape.canvas)) if rng.random() < 0.7 else None
+        ignore_ends = bool(rng.random() < 0.5)
+        report.run(f"{label} run {case}", lambda: compare_run(
+            engine, root, folder, model, prompt, gen_length, ignore_ends, int(rng.integers(0, 1000)), counts, renoised))
+    if sum(len(part[2]) for part in renoised):
+        report.run(f"{label} random ids", lambda: compare_random_ids(renoised, model.shape.vocab, counts))
+    report.run(f"{label} seeds", lambda: compare_seeds(engine, root, folder, prompt))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--seeds", type=int, default=8, help="random checkpoints (default 8)")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=5, help="runs per checkpoint (default 5)")
+    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--keep", help="write the checkpoints here and keep them")
+    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
+    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
+    args = parser.parse_args()
+    if not os.access(args.binary, os.X_OK):
+        parser.error(f"{args.binary} is not an executable file")
+    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
+        root = Path(args.keep or scratch)
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            folder = root / f"diffusion-gemma-{seed}"
+            model = make_checkpoint(folder, seed)
+            for isa in args.isa.split(","):
+                engine, label = Engine(args.binary, isa, args.threads), f"{isa} seed {seed}".strip()
+                check_logits(engine, folder, model, seed, report, label)
+                check_runs(engine, root, folder, model, seed, args.cases, report, label, counts)
+    print(f"{counts['runs']} runs, {counts['passes']} passes, {counts['renoised']} random ids; "
+          + ", ".join(f"{counts[path]} {path}" for path in PATHS))
+    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
+    return 1 if report.failed or not report.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Checks LLaDA2.2 of a `lacuna` binary, block routing and Levenshtein decoding, against levenshtein.py.
+
+    python check_editing.py LACUNA_BINARY [--seeds N] [--first-seed K] [--quiet]
+
+For every seed it writes a random checkpoint. `lacuna logits` must agree within 2e-3 with several routing windows in a
+block and an incomplete one at the end. `lacuna run` at temperature 0 must agree token for token, and so must the canvas
+after every denoising pass, rebuilt from the trace as docs/reference/files.md says. A run that differs is skipped as too
+close when the reference nearly tied in that pass or before. The last line but one says how many runs took each rare
+path. Exit status 0 when nothing failed.
+"""
+import argparse
+import collections
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from check_blocks import short
+from check_engine import Engine, Report, compare_logits
+from levenshtein import Network, Options, decode
+from random_checkpoints import make_editing_checkpoint
+
+PATHS = ("deletes", "splits", "dropped last tokens", "padded blocks", "edits next to masks",
+         "steps filled up to the quota", "escapes", "second tries", "escapes in vain", "last steps with replaced edits",
+         "finished by stability", "finished by most", "capped", "ended by a token", "next block")
+DEFAULTS = Options()
+
+
+def random_ids(model, length, rng):
+    """Ids of a prompt, with masks and edits now and then."""
+    special = [model.shape.mask_id, *edits_of(model)]
+    ids = rng.integers(0, model.shape.vocab, length)
+    return np.where(rng.random(length) < 0.1, rng.choice(special, length), ids).tolist()
+
+
+def edits_of(model):
+    return model.config["delete_token_id"], model.config["split_token_id"]
+
+
+# Logits
+
+
+def check_logits(engine, folder, model, seed, report, label):
+    rng, window = np.random.default_rng([seed, 72]), model.shape.window
+    for windows, length in ((1, 3 * window), (2, 5 * window - 1), (4, 6 * window + int(rng.integers(1, window))),
+                            (2, int(rng.integers(1, window)))):
+        tokens = random_ids(model, length, rng)
+        report.run(f"{label} logits, {length} rows in blocks of {windows} windows of {window}",
+                   lambda: compare_logits(engine, folder, model, tokens, None, windows * window))
+
+
+# Decoding
+
+
+def random_options(model, rng):
+    """(options, flags, whether end tokens end the answer)"""
+    window, out = model.shape.window, []
+    size = window * int(rng.choice([k for k in (1, 2, 3, 4) if window * k <= 48]))
+    if 32 % window == 0 and rng.random() < 0.2:
+        size = 32
+    options = Options(gen_length=int(rng.integers(1, 2 * size + 8)), block_length=size)
+    if size != DEFAULTS.block_length or rng.random() < 0.5:
+        out += ["--block-length", size]
+    if rng.random() < 0.6:
+        options.tau = short(rng.uniform(0.05, 0.95))
+        out += ["--unmask", f"dynamic={options.tau}"]
+    if rng.random() < 0.6:
+        options.tau_edit = short(rng.choice([0.0, 0.0, rng.uniform(0.05, 0.6)]))
+        options.most = int(rng.choice([0, 1, 2, 4, 8, 16, 16, 24, 24]))
+        # An omitted value is the default one.
+        most = [f"most={options.most}"] if options.most != DEFAULTS.most or rng.random() < 0.5 else []
+        out += ["--edit", ",".join([f"tau={options.tau_edit}", *most])]
+    if rng.random() < 0.4:
+        options.steps = int(rng.integers(1, size + 1))
+        out += ["--steps", options.steps]
+    ends = bool(rng.random() < 0.7)
+    return options, ["--gen-length", options.gen_length, *out, *["--ignore-eos"] * (not ends)], ends
+
+
+def read_canvases(path):
+    """The canvas after each denoising pass of a trace."""
+    canvas, mask, out = [], -1, []
+    for line in map(json.loads, path.read_text().splitlines()):
+        mask, canvas = line.get("mask", mask), line.get("canvas", canvas)
+        if "length" in line:
+            canvas = canvas[:line["length"]] + [mask] * (line["length"] - len(canvas))
+        canvas = list(canvas)
+        committed = [(c["position"], c["token"]) for c in line.get("committed", [])]
+        for position, token in committed + line.get("changed", []):
+            canvas += [mask] * (position + 1 - len(canvas))
+            canvas[position] = token
+        if line.get("kind") == "denoise":
+            out.append(canvas)
+    return out
+
+
+def first_difference(canvases, want, prompt, mask):
+    """(None, 0), or what differs first and in which pass of the reference."""
+    steps = [(index, record) for index, record in enumerate(want.passes) if record.kind == "denoise"]
+    for number, (canvas, (index, record)) in enumerate(zip(canvases, steps)):
+        # Positions behind the answer are cut, at the end also those behind an end token.
+        end = len(prompt) + len(want.tokens) if number + 1 == len(steps) else want.limit
+        canvas = (canvas + [mask] * end)[:end]
+        if canvas != record.canvas[:end]:
+            at = next(i for i in range(end) if canvas[i] != record.canvas[i])
+            return (f"step {number} position {at} of the canvas: got {canvas[at:]}, expected {record.canvas[at:end]}",
+                    index)
+    if len(canvases) != len(steps):
+        return (f"{len(canvases)} denoising passes, expected {len(steps)}",
+                steps[len(canvases)][0] if len(canvases) < len(steps) else len(want.passes))
+    return None, 0
+
+
+def compare_run(engine, root, folder, model, ends, prompt, options, flags, counts):
+    want = decode(Network(model), prompt, ends, edits_of(model), options)
+    counts["runs"] += 1
+    counts["passes"] += len(want.passes)
+    for path in PATHS:
+        counts[path] += want.met[path] > 0
+    trace_file = root / "trace.jsonl"
+    trace_file.unlink(missing_ok=True)
+    arguments = ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), "--temperature", "0", "--dtype",
+                 "f32", *flags]
+    command = " ".join(map(str, arguments))
+    answer = json.loads(engine.call([*arguments, "--json", "--trace", trace_file, "--no-live", *engine.common()]))
+    difference, at = first_difference(read_canvases(trace_file), want, prompt, model.shape.mask_id)
+    if difference is None and answer["tokens"] != want.tokens:
+        difference, at = f"tokens: got {answer['tokens']}, expected {want.tokens}", len(want.passes)
+    if difference is None:
+        return True, f"{len(want.passes)} passes, {len(want.tokens)} tokens; {' '.join(map(str, flags))}"
+    if want.close is not None and want.close <= at:
+        return None, f"too close to call in pass {want.close}: {difference}; {command}"
+    delete, split = edits_of(model)
+    return False, (f"{difference}; mask {model.shape.mask_id}, DELETE {delete}, SPLIT {split}, ends {sorted(ends)}; "
+                   f"{command}")
+
+
+def check_runs(engine, root, folder, model, ends, seed, cases, report, label, counts):
+    rng, longest = np.random.default_rng([seed, 73]), 3 * model.shape.window
+    for case in range(cases):
+        options, flags, ending = random_options(model, rng)
+        prompt = random_ids(model, int(rng.integers(1, min(70, longest) + 1)), rng)
+        report.run(f"{label} run {case}", lambda: compare_run(
+            engine, root, folder, model, ends if ending else frozenset(), prompt, options, flags, counts))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--seeds", type=int, default=8, help="random checkpoints (default 8)")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=10, help="runs per checkpoint (default 10)")
+    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--keep", help="write the checkpoints here and keep them")
+    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
+    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
+    args = parser.parse_args()
+    if not os.access(args.binary, os.X_OK):
+        parser.error(f"{args.binary} is not an executable file")
+    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
+        root = Path(args.keep or scratch)
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            folder = root / f"editing-{seed}"
+            model, ends = make_editing_checkpoint(folder, seed)
+            for isa in args.isa.split(","):
+                engine, label = Engine(args.binary, isa, args.threads), f"{isa} seed {seed}".strip()
+                check_logits(engine, folder, model, seed, report, label)
+                check_runs(engine, root, folder, model, ends, seed, args.cases, report, label, counts)
+    print(f"{counts['runs']} runs, {counts['passes']} passes; "
+          + ", ".join(f"{counts[path]} {path}" for path in PATHS))
+    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
+    return 1 if report.failed or not report.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
