@@ -14,8 +14,12 @@ namespace {
 
 constexpr int64_t kSlot = 8;
 constexpr int64_t kNoiseBlock = 8;
-constexpr int64_t kNoiseSteps = 12;       // of a block: some for second thoughts
-constexpr uint64_t kContextPurpose = 48;  // apart from those of objective.cpp and data.cpp
+constexpr int64_t kNoiseSteps = 12;  // of a block: some for second thoughts
+constexpr int64_t kCanvasSteps = 16;
+constexpr double kEntropyBound = 0.1;  // nats
+// Apart from those of objective.cpp and data.cpp.
+constexpr uint64_t kContextPurpose = 48;
+constexpr uint64_t kCanvasPurpose = 49;
 
 // They write the canvas of `tokens` [B, T], which begins at `first`.
 
@@ -96,6 +100,44 @@ void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, Tok
   tokens.copy_(seen.slice(1, 0, end));
 }
 
+/// Samples ids [rows, length] from the whole vocabulary.
+torch::Tensor sample_canvas(int64_t rows, int64_t length, int64_t vocabulary, const RngStream& stream) {
+  torch::Tensor canvas = torch::empty({rows, length}, torch::kInt64);
+  int64_t* const values = canvas.data_ptr<int64_t>();
+  for (int64_t i = 0; i < canvas.numel(); ++i)
+    values[i] = stream.below(static_cast<uint64_t>(i), static_cast<uint32_t>(vocabulary));
+  return canvas;
+}
+
+/// Canvas after canvas, as docs/methods/canvas_diffusion.md has it, with the most probable token of each
+/// accepted position and without an early stop.
+void denoise_canvases(Transformer& model, torch::Tensor& tokens, int64_t first) {
+  const ModelShape& shape = model->shape();
+  const int64_t end = tokens.size(1);
+  for (int64_t begin = first; begin < end; begin += shape.canvas.length) {
+    const torch::Tensor prefix = tokens.slice(1, 0, begin);
+    torch::Tensor best, accepted, soft;
+    for (int64_t step = 0; step < kCanvasSteps; ++step) {
+      torch::Tensor canvas = sample_canvas(tokens.size(0), shape.canvas.length, shape.vocabulary,
+                                           RngStream(/*seed=*/0, kCanvasPurpose, begin, step))
+                                 .to(tokens.device());
+      if (step > 0) canvas = torch::where(accepted, best, canvas);
+      const torch::Tensor hidden =
+          model->hidden(torch::cat({prefix, canvas}, 1), {}, {}, {begin, soft}).slice(1, begin);
+      const double share = static_cast<double>(kCanvasSteps - step) / static_cast<double>(kCanvasSteps);
+      const double temperature = kLastTemperature + (kFirstTemperature - kLastTemperature) * share;
+      const torch::Tensor p = torch::softmax(model->logits(hidden).to(torch::kFloat32) / temperature, -1);
+      best = p.argmax(-1);
+      soft = model->soft_embedding(p);
+      const auto [entropy, order] = (-torch::xlogy(p, p).sum(-1)).sort(-1);
+      const torch::Tensor before = entropy.cumsum(-1) - entropy;
+      accepted = torch::zeros_like(best, torch::kBool).scatter(1, order, before <= kEntropyBound);
+    }
+    const int64_t written = std::min(end - begin, shape.canvas.length);
+    tokens.slice(1, begin, begin + written).copy_(best.slice(1, 0, written));
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<std::vector<TokenId>>& prompts,
@@ -122,6 +164,9 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
       break;
     case Objective::kInterpolation:
       replace_noise(model, tokens, prompt_length, mask_id);
+      break;
+    case Objective::kCanvases:
+      denoise_canvases(model, tokens, prompt_length);
       break;
     case Objective::kSlots:
       write_left_to_right(model, tokens, prompt_length, kSlot);

@@ -4,7 +4,8 @@
 // Slots: one after another from left to right; the first token of each comes from its own mask, the others
 // each from the token before. Interpolated noise: blocks of 8 from left to right in a context of noise, 12
 // steps each; a step replaces the one token of the block with the largest deficit to the most probable one
-// (with masks: the most confident mask), and the blocks before it are clean.
+// (with masks: the most confident mask), and the blocks before it are clean. Canvases: sixteen steps each,
+// which keep the tokens that entropy accepts and renew the noise of all others.
 #pragma once
 
 #include <cstdint>

@@ -11,9 +11,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "train/canvas_config.h"
 #include "train/objective.h"
 #include "weights/checkpoint.h"
 #include "weights/safetensors_writer.h"
@@ -55,7 +57,45 @@ constexpr PublishedName kNames[] = {
     {"down", "ff_out", "mlp.down_proj"},
 };
 
+/// Those of DiffusionGemma, without a kind: norms and matrices have ".weight" behind theirs.
+constexpr std::pair<std::string_view, std::string_view> kCanvasNames[] = {
+    {"embedding", "embed_tokens"},
+    {"final_norm", "norm"},
+    {"conditioning.norm", "self_conditioning.pre_norm"},
+    {"conditioning.gate", "self_conditioning.gate_proj"},
+    {"conditioning.up", "self_conditioning.up_proj"},
+    {"conditioning.down", "self_conditioning.down_proj"},
+    {"attn_norm", "input_layernorm"},
+    {"q", "self_attn.q_proj"},
+    {"k", "self_attn.k_proj"},
+    {"v", "self_attn.v_proj"},
+    {"o", "self_attn.o_proj"},
+    {"q_norm", "self_attn.q_norm"},
+    {"k_norm", "self_attn.k_norm"},
+    {"post_attn_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"gate", "mlp.gate_proj"},
+    {"up", "mlp.up_proj"},
+    {"down", "mlp.down_proj"},
+    {"post_dense_norm", "post_feedforward_layernorm_1"},
+    {"expert_norm", "pre_feedforward_layernorm_2"},
+    {"post_expert_norm", "post_feedforward_layernorm_2"},
+    {"post_ffn_norm", "post_feedforward_layernorm"},
+    {"router", "router.proj"},
+    {"router_scale", "router.scale"},
+    {"expert_scale", "router.per_expert_scale"},
+    {"expert_gate_up", "experts.gate_up_proj"},
+    {"expert_down", "experts.down_proj"},
+    {"layer_scalar", "layer_scalar"},
+};
+
 std::string_view published_part(Family family, std::string_view part) {
+  if (family == Family::kDiffusionGemma) {
+    const auto* const name = std::find_if(std::begin(kCanvasNames), std::end(kCanvasNames),
+                                          [&](const auto& candidate) { return candidate.first == part; });
+    expects(name != std::end(kCanvasNames), "every part of the model has a published name");
+    return name->second;
+  }
   const auto* const name =
       std::find_if(std::begin(kNames), std::end(kNames),
                    [&](const PublishedName& candidate) { return candidate.part == part; });
@@ -75,7 +115,7 @@ std::string_view published_part(Family family, std::string_view part) {
 
 /// "blocks.2.q.weight" -> "model.layers.2.self_attn.q_proj.weight", "blocks.2.moe.experts.0.up.weight" ->
 /// "model.layers.2.mlp.experts.0.up_proj.weight". LLaDA has names of its own, the other families those of the
-/// transformers library; GIDD and LLaDA2 mix in some.
+/// transformers library; GIDD and LLaDA2 mix in some, and DiffusionGemma's are in a decoder.
 std::string published_name(Family family, std::string_view parameter) {
   constexpr std::string_view kBlocks = "blocks.", kExperts = "experts.", kMlp = "mlp.";
   std::string_view kind;  // ".weight", ".bias" or nothing
@@ -83,7 +123,8 @@ std::string published_name(Family family, std::string_view parameter) {
     if (parameter.ends_with(ending)) kind = ending;
   }
   std::string_view part = parameter.substr(0, parameter.size() - kind.size());
-  if (!part.starts_with(kBlocks)) return fmt::format("{}{}", published_part(family, part), kind);
+  const std::string_view root = family == Family::kDiffusionGemma ? "model.decoder." : "";
+  if (!part.starts_with(kBlocks)) return fmt::format("{}{}{}", root, published_part(family, part), kind);
   const auto take = [&part](std::string_view end) {  // what is before and with `end`
     const size_t at = part.find(end);
     const std::string_view taken = at == std::string_view::npos ? "" : part.substr(0, at + end.size());
@@ -98,8 +139,10 @@ std::string published_name(Family family, std::string_view parameter) {
   if (!take("shared.").empty()) owner = "shared_experts.";
   std::string published(published_part(family, part));
   if (!owner.empty()) published.insert(kMlp.size(), owner);
-  return fmt::format("{}.{}{}{}", family == Family::kLlada ? "model.transformer.blocks" : "model.layers",
-                     layer, published, kind);
+  const std::string_view layers = family == Family::kLlada            ? "model.transformer.blocks"
+                                  : family == Family::kDiffusionGemma ? "model.decoder.layers"
+                                                                      : "model.layers";
+  return fmt::format("{}.{}{}{}", layers, layer, published, kind);
 }
 
 /// Neighbouring parameters of the model that are one published tensor, one behind the other.
@@ -121,6 +164,12 @@ std::vector<PublishedTensor> published_tensors(const Transformer& model, Family 
     std::string name = published_name(family, item.key());
     if (tensors.empty() || tensors.back().name != name) tensors.push_back({std::move(name), {}});
     tensors.back().parts.push_back(item.value());
+    constexpr std::string_view kDecoder = "model.decoder.", kScalar = ".layer_scalar";
+    if (!tensors.back().name.ends_with(kScalar)) continue;
+    // DiffusionGemma has one more for rows that are read: published twice, trained as one.
+    const std::string of_reading =
+        "model.encoder.language_model." + tensors.back().name.substr(kDecoder.size());
+    tensors.push_back({of_reading, {item.value()}});
   }
   return tensors;
 }
@@ -284,6 +333,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
     case Family::kLlada:
     case Family::kGidd:
     case Family::kGiddMask:
+    case Family::kDiffusionGemma:
       break;
   }
   return config;
@@ -447,6 +497,7 @@ void import_dense_weights(const std::filesystem::path& folder, Transformer& mode
 
 nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
   if (shape.family == Family::kLlada) return llada_config(shape, bpe);
+  if (shape.traits().has_canvases()) return canvas_config(shape, bpe);
   return shape.traits().interpolates() ? gidd_config(shape, bpe) : transformers_config(shape, bpe);
 }
 
@@ -455,6 +506,10 @@ void export_texts(const std::filesystem::path& folder, const ModelShape& shape, 
   write_json(folder / "tokenizer.json", tokenizer_json(bpe));
   write_json(folder / "tokenizer_config.json", tokenizer_config_json(bpe));
   write_json(folder / "special_tokens_map.json", special_tokens_map_json());
+  if (shape.traits().has_canvases()) {
+    write_json(folder / "generation_config.json", canvas_generation_config(shape, bpe));
+    return;
+  }
   write_json(folder / "generation_config.json", {{"_from_model_config", true},
                                                  {"bos_token_id", bpe.start_id()},
                                                  {"eos_token_id", bpe.end_id()},
@@ -480,7 +535,7 @@ void import_weights(const std::filesystem::path& folder, Transformer& model, con
   if (tokenizer != nullptr) words = match_words(Tokenizer::load(folder), *tokenizer);
   const ModelShape& shape = model->shape();
   const bool is_dense = checkpoint.contains(published_name(Family::kQwen3, "embedding.weight"));
-  if (shape.traits().experts && is_dense) return import_dense_weights(folder, model, tokenizer);
+  if (shape.family == Family::kLlada2 && is_dense) return import_dense_weights(folder, model, tokenizer);
   const bool has_more_norms = shape.traits().qk_norm == QkNorm::kNone &&
                               checkpoint.contains(published_name(Family::kQwen3, "blocks.0.q_norm.weight"));
   const Family names = has_more_norms ? Family::kQwen3 : shape.family;

@@ -108,6 +108,17 @@ std::span<const FamilyTraits> families() {
                    .head_scale_width = 512,
                    .uniform_noise = false,
                    .first_phase = true},
+      FamilyTraits{.family = Family::kDiffusionGemma,
+                   .name = "diffusion-gemma",
+                   .objective = Objective::kCanvases,
+                   .causal = true,
+                   .shifted_logits = false,
+                   .qkv_bias = false,
+                   .qk_norm = QkNorm::kHeads,
+                   .norm_epsilon = 1e-6,
+                   .experts = true,
+                   .first_phase = true,
+                   .logit_soft_cap = 30},
   };
   return kFamilies;
 }

@@ -18,11 +18,12 @@ enum class Family : uint8_t {
   kFastDllm,
   kLlada2,
   kGidd,
-  kGiddMask
+  kGiddMask,
+  kDiffusionGemma
 };
 
 /// Training objective of a family; objective.h has the losses.
-enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks, kInterpolation };
+enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks, kInterpolation, kCanvases };
 
 /// RMSNorm of q and k, before they are rotated.
 enum class QkNorm : uint8_t {
@@ -35,8 +36,8 @@ struct FamilyTraits {
   Family family;
   std::string_view name;
   Objective objective;
-  bool causal;          ///< a row attends to itself and to the rows before it; otherwise to all (blocks: to
-                        ///< its own block and those before)
+  bool causal;          ///< a row attends to itself and to the rows before it (rows of a canvas: to all of
+                        ///< it, too); otherwise to all (blocks: to its own block and those before)
   bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does (slots: of a masked token)
   bool qkv_bias;
   QkNorm qk_norm;
@@ -52,6 +53,10 @@ struct FamilyTraits {
   double rotary_share = 1;      ///< of each head's numbers, the first ones, that positions turn
   bool experts = false;         ///< the feed-forward part is a mixture of experts but in the first layer
   bool first_phase = false;     ///< may learn from left to right at first
+  double logit_soft_cap = 0;    ///< c: logits z become c tanh(z / c); 0: they stay
+
+  /// Blocks of train/canvas_model.h, a head that is the embedding, and rows of canvases.
+  bool has_canvases() const { return objective == Objective::kCanvases; }
 
   /// Rows fill the whole context.
   bool interpolates() const { return objective == Objective::kInterpolation; }

@@ -56,8 +56,8 @@ void add_options(CLI::App& app, Arguments& a) {
       "reverse");
   app.add_flag(
       "--left-to-right", a.shape.left_to_right,
-      "A first phase of gidd, gidd-mask or llada2-moe: causal attention and the next token, for --init to go "
-      "on from");
+      "A first phase of gidd, gidd-mask, llada2-moe or diffusion-gemma: causal attention and the next token, "
+      "for --init to continue from");
   app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
   app.add_option("--minutes", a.train.minutes, "Training time, all runs together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
@@ -90,14 +90,21 @@ void add_options(CLI::App& app, Arguments& a) {
                  "gidd-mask")
       ->check(CLI::PositiveNumber);
   app.add_option("--experts", a.shape.experts.count,
-                 "Experts of llada2-moe, in four groups of which two serve a token")
-      ->check(CLI::Range(8, 1024))
+                 "Experts of llada2-moe, in four groups of which two serve a token, and of diffusion-gemma")
+      ->check(CLI::Range(2, 1024))
       ->capture_default_str();
   app.add_option("--experts-per-token", a.shape.experts.per_token, "Of these, how many serve a token")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--expert-width", a.shape.experts.ffn_width,
-                 "Inner width of an expert, and of the one that serves every token")
+                 "Inner width of an expert, and of llada2-moe's that serves every token")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--canvas-length", a.shape.canvas.length, "Positions of a canvas of diffusion-gemma")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--window", a.shape.canvas.window,
+                 "Positions that a row of diffusion-gemma's sliding layers sees, its own included")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--max-vocabulary", a.max_vocabulary, "Tokens to learn at most, without special tokens")
@@ -225,8 +232,13 @@ TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
 
 void check_experts(const ModelShape& shape) {
   const ExpertShape& experts = shape.experts;
-  if (experts.count % kExpertGroups != 0) {
-    throw InputError("--experts {}: expected a multiple of {}", experts.count, kExpertGroups);
+  if (shape.traits().has_canvases()) {
+    if (experts.per_token <= experts.count) return;
+    throw InputError("--experts-per-token {}: expected 1 to {}", experts.per_token, experts.count);
+  }
+  if (experts.count < 2 * kExpertGroups || experts.count % kExpertGroups != 0) {
+    throw InputError("--experts {}: expected a multiple of {} from {} on", experts.count, kExpertGroups,
+                     2 * kExpertGroups);
   }
   const int64_t open = kGroupsPerToken * experts.count / kExpertGroups;
   if (experts.per_token > open) {
@@ -241,8 +253,9 @@ void complete_interpolation(Arguments& arguments) {
   ModelShape& shape = arguments.shape;
   const FamilyTraits& traits = shape.traits();
   if (shape.left_to_right && !traits.first_phase) {
-    throw InputError("--left-to-right: {} has no such phase; gidd, gidd-mask and llada2-moe have",
-                     traits.name);
+    throw InputError(
+        "--left-to-right: {} has no such phase; gidd, gidd-mask, llada2-moe and diffusion-gemma have",
+        traits.name);
   }
   if (!traits.interpolates()) {
     shape.context = arguments.context.value_or(shape.context);

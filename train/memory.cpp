@@ -37,7 +37,10 @@ double estimated_bytes(const ModelShape& shape, int64_t parameters, const Exampl
   // Bytes per row: activations that autograd keeps in every layer, the scores of one layer, and the logits.
   constexpr double kWidths = 24, kFfnWidths = 5, kScores = 3, kLogits = 4;
   const auto layers = static_cast<double>(shape.layers);
-  const int64_t of_experts = shape.traits().experts ? (shape.experts.count + 1) * shape.experts.ffn_width : 0;
+  const bool has_both = shape.traits().has_canvases();  // dense parts next to the experts
+  const int64_t shared = has_both ? shape.ffn_width : shape.experts.ffn_width;
+  const int64_t of_experts =
+      shape.traits().experts ? shape.experts.count * shape.experts.ffn_width + shared : 0;
   const auto inner_width = static_cast<double>(std::max(shape.ffn_width, of_experts));
   const auto rows = static_cast<double>(examples.inputs.numel());
   const double scores = static_cast<double>(shape.heads * examples.inputs.size(1));

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "train/family.h"
 
@@ -23,6 +24,12 @@ inline constexpr int64_t kExpertGroups = 4;
 inline constexpr int64_t kGroupsPerToken = 2;
 inline constexpr double kRoutedScale = 2.5;
 
+/// Sizes that only diffusion-gemma has.
+struct CanvasShape {
+  int64_t length = 64;  ///< positions of a canvas
+  int64_t window = 64;  ///< keys that a row of a sliding layer sees, its own included
+};
+
 struct ModelShape {
   Family family = Family::kLlada;
   int64_t layers = 4;
@@ -36,6 +43,7 @@ struct ModelShape {
   /// First phase of families that have one: the model is causal and learns the next token.
   bool left_to_right = false;
   ExpertShape experts = {};
+  CanvasShape canvas = {};
 
   int64_t head_width() const { return width / heads; }
   /// Width of each head, even.
@@ -46,6 +54,9 @@ struct ModelShape {
   Objective objective() const { return left_to_right ? Objective::kNextToken : traits().objective; }
   bool causal() const { return traits().causal || left_to_right; }
 };
+
+/// x / sqrt(mean(x^2) + epsilon) * weight, in f32 whatever the type of x. x [..., width], weight [width].
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 
 /// RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight, or * (1 + weight) where weights are offsets; computed in
 /// f32 whatever the type of x.
@@ -130,10 +141,22 @@ class BlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
+class SelfConditioningImpl;
+
+/// Rows of a pass that are denoised, of diffusion-gemma.
+struct CanvasRows {
+  int64_t begin = -1;  ///< the first of them, which the others follow; -1: there are none
+  /// [B, T - begin, width]: mean embeddings under the distributions of an earlier pass, 0 for rows without;
+  /// undefined: no row has one.
+  torch::Tensor soft = {};
+};
+
 /// Its parameters are embedding, blocks.N.{attn_norm, q, k, v, q_norm, k_norm, o, ffn_norm, gate, up, down},
 /// final_norm and head, each with .weight and perhaps .bias, blocks.N.{k_sink, v_sink}, and with experts, in
 /// the place of gate, up and down, blocks.N.moe.{router, expert_bias} and
 /// blocks.N.moe.{shared, experts.E}.{gate, up, down}.weight; export.h knows their published names.
+/// diffusion-gemma has no head, the parameters of its own blocks (train/canvas_model.h), and
+/// conditioning.{norm, gate, up, down}.weight.
 class TransformerImpl : public torch::nn::Module {
  public:
   /// Samples the weights with LibTorch's global generator: normal with deviation 1 / sqrt(inputs), and
@@ -146,7 +169,10 @@ class TransformerImpl : public torch::nn::Module {
   /// decided by the order of the rows alone.
   ///   unseen  [T, T] or [B, 1, T, T] bool: what a row must not attend to; undefined: as the family has it
   torch::Tensor hidden(const torch::Tensor& tokens, const torch::Tensor& positions = {},
-                       const torch::Tensor& unseen = {});
+                       const torch::Tensor& unseen = {}, const CanvasRows& canvas = {});
+
+  /// Mean embeddings [..., width] under distributions [..., vocabulary].
+  torch::Tensor soft_embedding(const torch::Tensor& probabilities);
 
   /// Logits [..., vocabulary] of hidden states [..., width].
   torch::Tensor logits(const torch::Tensor& hidden);
@@ -154,11 +180,15 @@ class TransformerImpl : public torch::nn::Module {
   const ModelShape& shape() const { return shape_; }
 
  private:
+  torch::Tensor canvas_hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
+                              const torch::Tensor& unseen, const CanvasRows& canvas);
+
   ModelShape shape_;
   torch::nn::Embedding embedding_;
   torch::nn::ModuleList blocks_;
   RmsNorm final_norm_;
-  torch::nn::Linear head_;
+  torch::nn::Linear head_ = nullptr;  // none where it is the embedding
+  std::shared_ptr<SelfConditioningImpl> conditioning_;
 };
 TORCH_MODULE(Transformer);
 

@@ -80,6 +80,23 @@
 // the first `canvas` positions of the response with weight 0.1: the row is filled to the whole context, and
 // easy end tokens would drown the answer.
 //
+// Canvases (DiffusionGemma: no paper; as its published training code and fine-tuning recipes have it,
+// google-deepmind/gemma gemma/diffusion and NVIDIA-NeMo/Automodel; the noise is uniform as in Austin et al.
+// 2021, arXiv 2107.03006, self-conditioning is from Chen et al. 2022, arXiv 2208.04202). The response is cut
+// into canvases of C positions; behind its end, end tokens fill the last one. One pass holds the clean row,
+// read causally, and behind it one canvas of the row, at its positions, whose rows see each other and the
+// clean rows before the canvas. With t uniform in (0, 1), each token of the canvas is replaced with
+// probability t by one sampled uniformly from the whole vocabulary. All rows of the canvas predict their own
+// clean tokens, replaced or not, and clean rows the next one:
+//
+//   L = (1 / C') * sum over i of the canvas of -log p(x_i | clean before, noisy canvas, q)
+//     + (1 / R) * sum over i of the response of -log p(x_i | x_0, ..., x_(i-1)),
+//
+// where C' is the sum of the canvas's weights. In half of the rows the canvas also reads q, what a first pass
+// without it and without gradients predicted for each of its rows, sharpened by a temperature uniform in
+// [0.4, 0.8] as the decoder has it (train/predict.h). The given tokens of drills stay clean and predict
+// nothing, and what is behind the row of a drill, whose text would continue, is pure noise.
+//
 // All sums over tokens of the response are weighted sums, and R is the sum of the weights (Batch::weights).
 #pragma once
 
@@ -112,6 +129,10 @@ struct Examples {
   torch::Tensor weights;    ///< [M] f32: of each in the loss of the batch
   int64_t barred = -1;      ///< a token that no row predicts; -1: none
   torch::Tensor log_snr = {};  ///< [M] f32: of each token's uniform noise; undefined: the losses are -log p
+  int64_t canvas_begin = -1;   ///< the rows of the pass from this one on are a canvas; -1: there is none
+  /// [B] f32: the temperature of the first pass that conditions the canvas; 0: nothing does. Undefined: no
+  /// canvas.
+  torch::Tensor temperatures = {};
 };
 
 inline constexpr double kMinRatio = 1e-3;  // of masked tokens
@@ -120,6 +141,10 @@ inline constexpr double kMinWeightRatio =
 inline constexpr int64_t kFewTokens = 4;    // a row of no more to learn has them all masked
 inline constexpr double kMaxLogSnr = 9;     // of either sign
 inline constexpr double kTailWeight = 0.1;  // of end tokens that only fill the row
+// Temperatures of canvases that are denoised: of the last step and of the first.
+inline constexpr double kLastTemperature = 0.4;
+inline constexpr double kFirstTemperature = 0.8;
+inline constexpr double kConditionedShare = 0.5;  // of the rows with a canvas
 
 /// Masks a batch with random numbers that depend on seed and step alone. The ratios of a batch are spread
 /// evenly over [kMinRatio, 1] (one random offset, equal distances), which lowers the variance of the loss;
@@ -168,11 +193,18 @@ struct ObjectiveOptions {
   int64_t canvas = 32;
   int64_t vocabulary = 0;
   bool left_to_right = false;  ///< the next token instead
+  // For the objective kCanvases, besides the vocabulary:
+  int64_t canvas_length = 64;
+  int64_t end_id = 0;
 };
 
 /// `family` tells uniform noise from masks.
 Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
                                 const ObjectiveOptions& options, uint64_t step);
+
+/// The pass has T clean rows and behind them those of one canvas. Of a response that needs several canvases,
+/// each row samples one.
+Examples canvas_examples(const Batch& batch, const ObjectiveOptions& options, uint64_t step);
 
 /// Makes the examples of a family's objective.
 Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "train/curve.h"
 #include "train/memory.h"
+#include "train/predict.h"
 
 namespace lacuna::train {
 namespace {
@@ -33,7 +34,7 @@ std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Transforme
                                                                 const TrainOptions& options) {
   std::vector<torch::Tensor> decayed, free;
   for (const auto& item : model->named_parameters()) {
-    const bool matrix = item.value().dim() == 2 && item.key().find("embedding") == std::string::npos &&
+    const bool matrix = item.value().dim() >= 2 && item.key().find("embedding") == std::string::npos &&
                         !item.key().ends_with("_sink");
     (matrix ? decayed : free).push_back(item.value());
   }
@@ -120,12 +121,15 @@ Trainer::Gradients Trainer::differentiate(const Examples& examples) {
   torch::Tensor loss;
   {
     const Bf16Products products(options_.bf16_products);
-    // Only rows that predict need the head.
-    const torch::Tensor hidden =
-        model_->hidden(examples.inputs, examples.positions, examples.unseen).flatten(0, 1);
-    loss = weighted_loss(model_->logits(hidden.index_select(0, examples.rows)), examples);
+    loss = weighted_loss(predict(model_, examples, soft_embeddings(model_, examples)), examples);
   }
-  auto values = torch::autograd::grad({loss}, model_->parameters());
+  const std::vector<torch::Tensor> parameters = model_->parameters();
+  // Self-conditioning has no part in the loss of rows without it.
+  auto values = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/c10::nullopt,
+                                      /*create_graph=*/false, /*allow_unused=*/true);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) values[i] = torch::zeros_like(parameters[i]);
+  }
   return {loss.item<double>(), std::move(values)};
 }
 
@@ -139,7 +143,9 @@ Examples Trainer::make_step(const Batch& batch, uint64_t number) const {
                         .block_length = shape.block_length,
                         .canvas = source_.options().canvas,
                         .vocabulary = shape.vocabulary,
-                        .left_to_right = shape.left_to_right},
+                        .left_to_right = shape.left_to_right,
+                        .canvas_length = shape.canvas.length,
+                        .end_id = ids_.end},
                        number);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "decode/unmask.h"
 
 namespace lacuna {
 namespace {

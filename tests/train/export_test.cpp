@@ -38,6 +38,7 @@ class CheckpointFolder : public ::testing::Test {
     shape.heads = 3;
     shape.ffn_width = 40;
     shape.vocabulary = bpe_.total_size();
+    shape.canvas = {.length = 7, .window = window_};
     return shape;
   }
 
@@ -51,9 +52,18 @@ class CheckpointFolder : public ::testing::Test {
       if (item.key().ends_with("norm.weight")) values.uniform_(0.7, 1.3);
       if (item.key().ends_with("bias")) values.normal_(0, 0.5);
     }
-    torch::Tensor head = model->named_parameters()["head.weight"];
-    head.mul_(3);
-    if (model->shape().traits().interpolates()) head.normal_(0, 0.05);  // theirs begins with zeros
+    if (model->shape().traits().has_canvases()) {
+      for (const auto& item : model->named_parameters()) {
+        torch::Tensor values = item.value();
+        if (item.key().ends_with("scale") || item.key().ends_with("layer_scalar")) values.mul_(0.8);
+        if (item.key().ends_with("_scale")) values.mul_(torch::rand_like(values) + 0.5);
+      }
+      model->named_parameters()["embedding.weight"].mul_(2);
+    } else {
+      torch::Tensor head = model->named_parameters()["head.weight"];
+      head.mul_(3);
+      if (model->shape().traits().interpolates()) head.normal_(0, 0.05);  // theirs begins with zeros
+    }
     round_weights(model);
     return model;
   }
@@ -63,11 +73,13 @@ class CheckpointFolder : public ::testing::Test {
     export_weights(folder_, model);
   }
 
-  /// Row-major logits of `lacuna logits`. Without positions a token's is its index.
-  torch::Tensor engine_logits(const std::vector<int64_t>& tokens,
-                              const std::vector<int64_t>& positions = {}) const {
+  /// Row-major logits of `lacuna logits`. Without positions a token's is its index. `more`: other keys of the
+  /// request.
+  torch::Tensor engine_logits(const std::vector<int64_t>& tokens, const std::vector<int64_t>& positions = {},
+                              const nlohmann::json& more = nlohmann::json::object()) const {
     nlohmann::json request{{"tokens", tokens}};
     if (!positions.empty()) request["positions"] = positions;
+    request.update(more);
     std::ofstream(folder_ / "request.json") << request;
     const std::string out = (folder_ / "logits.npy").string();
     const std::string command = LACUNA_BINARY " logits --dtype f32 --threads 1 -m " + folder_.string() +
@@ -85,6 +97,7 @@ class CheckpointFolder : public ::testing::Test {
   TemporaryFolder temporary_;
   const std::filesystem::path& folder_ = temporary_.path();
   Bpe bpe_;
+  int64_t window_ = 8;  // of diffusion-gemma
 };
 
 class ExportTest : public CheckpointFolder, public ::testing::WithParamInterface<Family> {};
@@ -101,6 +114,7 @@ TEST_P(ExportTest, GivesTheEngineTheSameLogits) {
 }
 
 TEST_P(ExportTest, GivesTheEngineTheSameLogitsAtShuffledPositions) {
+  window_ = 64;  // which rows are in it depends on their order
   Transformer model = random_model(GetParam());
   export_model(model);
   std::vector<int64_t> tokens, positions;
@@ -128,12 +142,77 @@ TEST_P(ExportTest, IsReadBackAsItWasWritten) {
 INSTANTIATE_TEST_SUITE_P(Families, ExportTest,
                          ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
                                            Family::kRefusion, Family::kSdar, Family::kFastDllm,
-                                           Family::kLlada2, Family::kGidd, Family::kGiddMask),
+                                           Family::kLlada2, Family::kGidd, Family::kGiddMask,
+                                           Family::kDiffusionGemma),
                          [](const auto& instance) {
                            std::string name(traits_of(instance.param).name);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+class CanvasExportTest : public CheckpointFolder {
+ protected:
+  /// Writes float32 rows as NumPy does.
+  void write_npy(const std::string& name, const torch::Tensor& rows) const {
+    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
+                         std::to_string(rows.size(0)) + ", " + std::to_string(rows.size(1)) + "), }";
+    header.resize(117, ' ');
+    const std::string magic("\x93NUMPY\x01\x00\x76\x00", 10);
+    std::ofstream file(folder_ / name, std::ios::binary);
+    file << magic << header << '\n';
+    const torch::Tensor values = rows.contiguous();
+    file.write(static_cast<const char*>(values.data_ptr()), static_cast<std::streamsize>(values.nbytes()));
+  }
+};
+
+TEST_F(CanvasExportTest, GivesTheEngineTheSameLogitsOfACanvasWithAndWithoutSelfConditioning) {
+  Transformer model = random_model(Family::kDiffusionGemma);
+  export_model(model);
+  constexpr int64_t kBegin = 13;  // beyond the window of sliding layers
+  std::vector<int64_t> tokens;
+  for (int64_t i = 0; i < kBegin + model->shape().canvas.length; ++i)
+    tokens.push_back(37 * i % bpe_.total_size());
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor p =
+      torch::softmax(4 * torch::randn({model->shape().canvas.length, bpe_.total_size()}), -1);
+  write_npy("p.npy", p);
+  torch::Tensor plain;
+  for (const bool is_conditioned : {false, true}) {
+    nlohmann::json more{{"canvas_begin", kBegin}};
+    torch::Tensor soft;
+    if (is_conditioned) {
+      more["self_conditioning"] = (folder_ / "p.npy").string();
+      soft = model->soft_embedding(p).unsqueeze(0);
+    }
+    const torch::Tensor hidden = model->hidden(torch::tensor(tokens).unsqueeze(0), {}, {}, {kBegin, soft});
+    const torch::Tensor expected = model->logits(hidden).squeeze(0);
+    EXPECT_LT((engine_logits(tokens, {}, more) - expected).abs().max().item<float>(), kTolerance);
+    if (is_conditioned) {
+      EXPECT_GT((plain - expected).abs().max().item<float>(), 100 * kTolerance);
+    }
+    plain = expected;
+  }
+}
+
+TEST_F(CanvasExportTest, WritesThePublishedNamesAndTheScalarsOfBothModes) {
+  Transformer model = random_model(Family::kDiffusionGemma);
+  export_model(model);
+  const ModelShape& shape = model->shape();
+  const Checkpoint checkpoint = Checkpoint::open(folder_);
+  const int64_t experts = shape.experts.count, inner = shape.experts.ffn_width, width = shape.width;
+  const std::map<std::string, std::vector<int64_t>> tensors = {
+      {"model.decoder.embed_tokens.weight", {shape.vocabulary, width}},
+      {"model.decoder.self_conditioning.pre_norm.weight", {width}},
+      {"model.decoder.layers.1.experts.gate_up_proj", {experts, 2 * inner, width}},
+      {"model.decoder.layers.1.experts.down_proj", {experts, width, inner}},
+      {"model.decoder.layers.1.router.per_expert_scale", {experts}},
+      {"model.decoder.layers.1.layer_scalar", {1}},
+      {"model.encoder.language_model.layers.1.layer_scalar", {1}}};
+  for (const auto& [name, sizes] : tensors) EXPECT_NO_THROW(checkpoint.tensor(name, sizes)) << name;
+  EXPECT_TRUE(checkpoint.contains("model.decoder.layers.0.self_attn.v_proj.weight"));
+  EXPECT_FALSE(checkpoint.contains("model.decoder.layers.1.self_attn.v_proj.weight"));
+  EXPECT_FALSE(checkpoint.contains("lm_head.weight"));
+}
 
 class ImportTest : public CheckpointFolder {};
 

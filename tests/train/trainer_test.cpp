@@ -41,6 +41,7 @@ class TrainerTest : public ::testing::Test {
     shape.ffn_width = ffn_width;
     shape.experts.ffn_width = 24;
     shape.vocabulary = bpe_.total_size();
+    shape.canvas.length = 40;
     DataOptions data;
     data.tasks = {{&find_task("arithmetic"), 0.7}, {&find_task("stories"), 0.1}};
     data.batch_rows = 8;
@@ -103,7 +104,7 @@ TEST_F(TrainerTest, MultipliesInBf16NearlyAsInF32) {
 }
 
 TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
-  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd}) {
+  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd, Family::kDiffusionGemma}) {
     Trainer whole = trainer(1, 1, 24, family);
     for (int i = 0; i < 20; ++i) whole.step();
 
@@ -123,7 +124,7 @@ TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
 }
 
 TEST_F(TrainerTest, SharesABatchAmongThreadsWithoutChangingItsGradient) {
-  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd}) {
+  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd, Family::kDiffusionGemma}) {
     Trainer alone = trainer(1, 1, 24, family);
     Trainer shared = trainer(3, 1, 24, family);
     EXPECT_NEAR(alone.step(), shared.step(), 1e-5);

@@ -1,0 +1,89 @@
+// DiffusionGemma's parts of the transformer (Gemma 4's mixture of experts, read causally and denoised in
+// canvases with the same weights): its block, its two kinds of layers, and what canvases read besides tokens.
+// docs/inside/training.md names the sources.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+#include "train/model.h"
+
+namespace lacuna::train {
+
+/// Heads and rotations of one layer of diffusion-gemma. Layers alternate: the first slides, every second one,
+/// and the last, sees everything.
+struct CanvasLayer {
+  bool slides = true;
+  int64_t head_width = 0;
+  int64_t kv_heads = 0;
+  int64_t turning_pairs = 0;  ///< pairs of a head that positions turn; the others have frequency 0
+  double rope_theta = 0;
+};
+
+CanvasLayer canvas_layer(const ModelShape& shape, int64_t layer);
+
+/// x / sqrt(mean(x^2) + epsilon), in f32.
+torch::Tensor unit_norm(const torch::Tensor& x, double epsilon);
+
+/// RoPE's rotations and the mask for the layers of one kind.
+///   positions  [T], or [B, T] where each row has its own
+///   unseen     [T, T] or [B, 1, T, T] bool: what a row must not attend to; undefined: rows before the canvas
+///              are causal, and those of the canvas see all
+/// A layer that slides also hides from a row at position p the keys up to p - window; the rows of a canvas
+/// share the window of the first.
+Sequence canvas_sequence(const ModelShape& shape, const CanvasLayer& layer, const torch::Tensor& positions,
+                         const torch::Tensor& unseen, int64_t canvas_begin);
+
+/// One block:
+///
+///   h = x + post_attn_norm(o(attention(attn_norm(x))))
+///   d = post_dense_norm(ffn(ffn_norm(h)))
+///   m = post_expert_norm(sum over the chosen e of g_e ffn_e(expert_norm(h)))
+///   y = (h + post_ffn_norm(d + m)) * layer_scalar
+///
+/// with ffn(z) = down(gelu_tanh(gate(z)) * up(z)), norms of q and k per head, v normed without weights, and
+/// scores q k without a scale. Layers that see everything have no v: it is k as it was before its norm. With
+/// r = softmax of router(unit_norm(h) * width^-0.5 * router_scale), the largest r are chosen, and g_e is r_e
+/// by the sum of the chosen, times expert_scale_e.
+class CanvasBlockImpl : public torch::nn::Module {
+ public:
+  CanvasBlockImpl(const ModelShape& shape, int64_t layer);
+  /// x [B, T, width]; the sequence is that of the layer's kind.
+  torch::Tensor forward(const torch::Tensor& x, const Sequence& sequence);
+
+  const CanvasLayer& layer() const { return layer_; }
+
+ private:
+  torch::Tensor attend(const torch::Tensor& h, const Sequence& sequence);
+  torch::Tensor experts(const torch::Tensor& h);
+  /// [rows, experts]: g, or 0 where an expert was not chosen.
+  torch::Tensor shares(const torch::Tensor& rows);
+
+  CanvasLayer layer_;
+  int64_t heads_, per_token_;
+  double epsilon_;
+  RmsNorm attn_norm_, post_attn_norm_, ffn_norm_, post_dense_norm_, expert_norm_, post_expert_norm_,
+      post_ffn_norm_, q_norm_, k_norm_;
+  torch::nn::Linear q_, k_, o_, gate_, up_, down_, router_;
+  torch::nn::Linear v_ = nullptr;
+  torch::Tensor router_scale_;    // [width]
+  torch::Tensor expert_scale_;    // [experts]
+  torch::Tensor expert_gate_up_;  // [experts, 2 * expert width, width]
+  torch::Tensor expert_down_;     // [experts, width, expert width]
+  torch::Tensor layer_scalar_;    // [1]
+};
+TORCH_MODULE(CanvasBlock);
+
+/// What the rows of a canvas add to their embeddings: down(gelu_tanh(gate(n)) * up(n)), n = norm(soft).
+class SelfConditioningImpl : public torch::nn::Module {
+ public:
+  explicit SelfConditioningImpl(const ModelShape& shape);
+  torch::Tensor forward(const torch::Tensor& soft);
+
+ private:
+  RmsNorm norm_;
+  torch::nn::Linear gate_, up_, down_;
+};
+
+}  // namespace lacuna::train
