@@ -8,13 +8,26 @@
 namespace lacuna {
 namespace {
 
-// Rows that one pass computes for their K/V alone; more would only take more memory.
-constexpr int32_t kKeptRows = 1024;
-
 constexpr int32_t kSampled = 0;  // rules of a plan
 constexpr int32_t kBest = 1;
 
 }  // namespace
+
+int32_t most_kept_blocks(int32_t block_length) {
+  constexpr int32_t kMostRows = 1024;
+  return std::max(1, kMostRows / block_length);
+}
+
+PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows) {
+  const double blocks = num_blocks;
+  const double block_pairs = blocks * (blocks + 1) / 2;
+  PassWork work;
+  work.rows = int64_t{num_blocks} * block_length;
+  work.pairs = block_pairs * block_length * block_length;
+  work.cells = block_pairs * block_length;
+  work.logit_rows = static_cast<double>(logit_rows);
+  return work;
+}
 
 BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt)
     : options_(std::move(options)),
@@ -54,7 +67,7 @@ int32_t BlockDiffusionDecoder::num_final() const {
 }
 
 int32_t BlockDiffusionDecoder::most_kept() const {
-  return std::max(1, kKeptRows / options_.block_length);
+  return most_kept_blocks(options_.block_length);
 }
 
 bool BlockDiffusionDecoder::keeps_only() const {
@@ -163,15 +176,8 @@ void BlockDiffusionDecoder::plan_denoising() {
 }
 
 PassWork BlockDiffusionDecoder::uncached_work() const {
-  PassWork work;
-  if (keeps_only()) return work;  // without a cache nothing is kept
-  const double blocks = block_ + 1;
-  const double block_pairs = blocks * (blocks + 1) / 2;
-  work.rows = begin_of(block_ + 1);
-  work.pairs = block_pairs * options_.block_length * options_.block_length;
-  work.cells = block_pairs * options_.block_length;
-  work.logit_rows = static_cast<double>(drawn_positions().size());
-  return work;
+  if (keeps_only()) return {};  // without a cache nothing is kept
+  return uncached_blocks_work(block_ + 1, options_.block_length, drawn_positions().size());
 }
 
 StepReport BlockDiffusionDecoder::apply(const PassResult& result) {

@@ -46,6 +46,11 @@ struct BlockDiffusion {
   int32_t exact_after = 0;        ///< steps of a block from this one on attend to all; 0: none do
 };
 
+/// Blocks that one pass computes for their K/V alone, at most: more would only take more memory.
+int32_t most_kept_blocks(int32_t block_length);
+/// What a pass over the last of so many blocks computes without a cache: every row of all of them.
+PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows);
+
 class BlockDiffusionDecoder final : public Decoder {
  public:
   /// Options must be consistent (make_decoder checks them); with shifted logits the prompt is not empty.

@@ -132,10 +132,16 @@ void CanvasDiffusionDecoder::add_denoising(StepPlan& plan) const {
 
 PassWork CanvasDiffusionDecoder::uncached_work() const {
   if (reads_only()) return {};  // without a cache nothing is kept
-  StepPlan everything;
-  add_reading(0, block().begin, everything);
-  add_denoising(everything);
-  return work_of(everything);
+  const double read = block().begin;
+  const double rows = block().size();
+  PassWork work;
+  work.rows = block().end;
+  work.only_kv_rows = block().begin;
+  work.only_kv_pairs = read * (read + 1) / 2;
+  work.pairs = work.only_kv_pairs + rows * (read + rows);
+  work.cells = read + (read + rows);
+  work.logit_rows = rows;
+  return work;
 }
 
 StepReport CanvasDiffusionDecoder::apply(const PassResult& result) {

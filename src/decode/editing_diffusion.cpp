@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "decode/block_diffusion.h"
 #include "decode/unmask.h"
 
 namespace lacuna {
 namespace {
 
-// Rows that one pass computes for their K/V alone; more would only take more memory.
-constexpr int32_t kMostKeptRows = 1024;
 // A block that is not done by then is taken as it is.
 constexpr int32_t kMostSteps = 1000;
 // Positions that are changed to leave a state which the block has been in.
@@ -75,7 +74,7 @@ ExactPrefix EditingDiffusionDecoder::exact_prefix() const {
 }
 
 bool EditingDiffusionDecoder::keeps_only() const {
-  return (block_ - num_kept_) * options_.block_length > kMostKeptRows;
+  return block_ - num_kept_ > most_kept_blocks(options_.block_length);
 }
 
 void EditingDiffusionDecoder::start_block(int32_t block) {
@@ -96,8 +95,7 @@ const StepPlan& EditingDiffusionDecoder::plan() {
   if (is_planned_) return plan_;
   is_planned_ = true;
   plan_.clear();
-  const int32_t most_kept = std::max(1, kMostKeptRows / options_.block_length);
-  const int32_t kept_end = std::min(block_, num_kept_ + most_kept);
+  const int32_t kept_end = std::min(block_, num_kept_ + most_kept_blocks(options_.block_length));
   for (int32_t block = num_kept_; block < kept_end; ++block) add_group(block, true);
   if (keeps_only()) return plan_;
   first_row_ = plan_.num_rows();
@@ -134,15 +132,9 @@ LogitRow EditingDiffusionDecoder::draw_at(size_t i, int32_t rule) const {
 }
 
 PassWork EditingDiffusionDecoder::uncached_work() const {
-  PassWork work;
-  if (keeps_only()) return work;  // without a cache nothing is kept
-  const double blocks = block_ + 1;
-  const double block_pairs = blocks * (blocks + 1) / 2;
-  work.rows = begin_of(block_ + 1);
-  work.pairs = block_pairs * options_.block_length * options_.block_length;
-  work.cells = block_pairs * options_.block_length;
-  work.logit_rows = options_.block_length - num_fixed();
-  return work;
+  if (keeps_only()) return {};  // without a cache nothing is kept
+  return uncached_blocks_work(block_ + 1, options_.block_length,
+                              edited_.size() - static_cast<size_t>(num_fixed()));
 }
 
 StepReport EditingDiffusionDecoder::apply(const PassResult& result) {
@@ -156,7 +148,7 @@ StepReport EditingDiffusionDecoder::apply(const PassResult& result) {
   report.block = block_ - first_block_;
   if (keeps_only()) {
     report.kind = "prefill";
-    num_kept_ += std::max(1, kMostKeptRows / options_.block_length);
+    num_kept_ += most_kept_blocks(options_.block_length);
     return report;
   }
   report.kind = "denoise";

@@ -17,7 +17,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
   const bool slides = &kind == &ws_.sliding;
   const size_t num_groups = plan_.groups.size();
   kind.groups.clear();
-  kind.begins.resize(plan_.tokens.size());
+  if (slides) kind.begins.resize(plan_.tokens.size());
   ws_.attended_groups.clear();
   kind.visible_ranges.resize(std::max(kind.visible_ranges.size(), num_groups));
   ws_.cells_behind.resize(std::max(ws_.cells_behind.size(), num_groups));

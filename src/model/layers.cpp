@@ -31,11 +31,12 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
       x_(sized(ws_.residual, num_rows_, config_.hidden_dim)),
       projected_(sized(ws_.projected, num_rows_, config_.hidden_dim)),
       row_sequence_(static_cast<size_t>(num_rows_)),
-      row_canvas_(static_cast<size_t>(num_rows_)) {
+      row_canvas_(config_.layer_scalars ? static_cast<size_t>(num_rows_) : 0) {
   ws_.times = {};
   for (const RowGroup& group : plan_.groups) {
     std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,
               group.sequence);
+    if (!config_.layer_scalars) continue;
     std::fill(row_canvas_.begin() + group.rows.begin, row_canvas_.begin() + group.rows.end, group.canvas);
   }
 }
