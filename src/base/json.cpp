@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,32 +23,42 @@ constexpr size_t kMaxQuoted = 100;
 
 /// Builds the value while it is parsed, in one pass, and refuses what is beyond the limits before it is
 /// built.
-class Builder : public nlohmann::json_sax<json> {
+template <typename Json>
+class Builder : public nlohmann::json_sax<Json> {
+  using string_t = typename Json::string_t;
+  using value_t = typename Json::value_t;
+
  public:
   Builder(std::string_view text, std::string_view file, size_t max_values)
       : text_(text), file_(file), max_values_(max_values) {}
 
-  json take() { return std::move(root_); }
+  Json take() { return std::move(root_); }
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t& /*digits*/) override { return add(value); }
+  bool number_integer(typename Json::number_integer_t value) override { return add(value); }
+  bool number_unsigned(typename Json::number_unsigned_t value) override { return add(value); }
+  bool number_float(typename Json::number_float_t value, const string_t& /*digits*/) override {
+    return add(value);
+  }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t& /*value*/) override { return false; }  // JSON text has none
+  bool binary(typename Json::binary_t& /*value*/) override { return false; }  // JSON text has none
 
-  bool start_object(size_t /*elements*/) override { return open(json::value_t::object); }
-  bool start_array(size_t /*elements*/) override { return open(json::value_t::array); }
+  bool start_object(size_t /*elements*/) override { return open(value_t::object); }
+  bool start_array(size_t /*elements*/) override { return open(value_t::array); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
   bool key(string_t& key) override {
-    auto& members = open_.back()->get_ref<json::object_t&>();
-    const auto [member, is_new] = members.try_emplace(std::move(key));
-    if (!is_new)
-      throw InputError("{}: key {} appears twice in one JSON object", file_, in_quotes(member->first));
-    member_ = &member->second;
+    auto& members = open_.back()->template get_ref<typename Json::object_t&>();
+    if constexpr (std::is_same_v<Json, nlohmann::ordered_json>) {
+      if (!keys_.back().insert(key).second) refuse_repeated(key);
+      member_ = &members.emplace_back(std::move(key), nullptr).second;
+    } else {
+      const auto [member, is_new] = members.try_emplace(std::move(key));
+      if (!is_new) refuse_repeated(member->first);
+      member_ = &member->second;
+    }
     return true;
   }
 
@@ -60,36 +72,43 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
  private:
-  bool add(json value) {
+  [[noreturn]] void refuse_repeated(const std::string& key) const {
+    throw InputError("{}: key {} appears twice in one JSON object", file_, in_quotes(key));
+  }
+
+  bool add(Json value) {
     place(std::move(value));
     return true;
   }
 
-  bool open(json::value_t type) {
+  bool open(value_t type) {
     if (open_.size() == kMaxDepth) throw InputError("{}: JSON nests deeper than {} levels", file_, kMaxDepth);
-    open_.push_back(&place(json(type)));
+    open_.push_back(&place(Json(type)));
+    keys_.emplace_back();
     return true;
   }
 
   bool close() {
     open_.pop_back();
+    keys_.pop_back();
     return true;
   }
 
   /// Moves a value to where the text has it.
-  json& place(json value) {
+  Json& place(Json value) {
     if (++num_values_ > max_values_)
       throw InputError("{}: JSON holds more than {} values", file_, max_values_);
     if (open_.empty()) return root_ = std::move(value);
     if (open_.back()->is_object()) return *member_ = std::move(value);
-    return open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
+    return open_.back()->template get_ref<typename Json::array_t&>().emplace_back(std::move(value));
   }
 
   std::string_view text_;
   std::string_view file_;
-  json root_;
-  std::vector<json*> open_;  // objects and arrays around the current value
-  json* member_ = nullptr;   // of the innermost object, whose key was parsed last
+  Json root_;
+  std::vector<Json*> open_;                  // objects and arrays around the current value
+  std::vector<std::set<std::string>> keys_;  // of each of them; used where the order of keys is kept
+  Json* member_ = nullptr;                   // of the innermost object, whose key was parsed last
   size_t max_values_;
   size_t num_values_ = 0;
 };
@@ -115,6 +134,15 @@ void add_unread(const json& object, const std::string& prefix, const std::set<st
   }
 }
 
+template <typename Json>
+Json parse(std::string_view text, std::string_view file, size_t max_values) {
+  if (text.size() > kMaxBytes)
+    throw InputError("{}: JSON has {} bytes; expected at most {}", file, text.size(), kMaxBytes);
+  Builder<Json> builder(text, file, max_values);
+  Json::sax_parse(text, &builder);
+  return builder.take();
+}
+
 json to_json(JsonScalar value) {
   return std::visit([](auto scalar) { return json(scalar); }, value);
 }
@@ -129,11 +157,11 @@ std::string in_quotes(std::string_view text) {
 }
 
 json parse_json(std::string_view text, std::string_view file, size_t max_values) {
-  if (text.size() > kMaxBytes)
-    throw InputError("{}: JSON has {} bytes; expected at most {}", file, text.size(), kMaxBytes);
-  Builder builder(text, file, max_values);
-  json::sax_parse(text, &builder);
-  return builder.take();
+  return parse<json>(text, file, max_values);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view file, size_t max_values) {
+  return parse<nlohmann::ordered_json>(text, file, max_values);
 }
 
 JsonObject::JsonObject(const json& object, std::string file, std::string prefix)

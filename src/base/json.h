@@ -25,6 +25,10 @@ inline constexpr size_t kMaxJsonValues = size_t{1} << 22;
 ///   max_values  of any kind, at every level
 nlohmann::json parse_json(std::string_view text, std::string_view file, size_t max_values = kMaxJsonValues);
 
+/// The same; objects keep the order of their keys. Looking up a key takes time in proportion to their number.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view file,
+                                          size_t max_values = kMaxJsonValues);
+
 template <typename T>
 struct Range {
   T first, last;  ///< both inclusive

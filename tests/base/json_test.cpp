@@ -47,6 +47,23 @@ TEST(ParseJson, RefusesTwoMembersWithOneKey) {
   EXPECT_NO_THROW(parse_json(R"([{"a": 1}, {"a": 1}])", "F"));
 }
 
+TEST(ParseOrderedJson, KeepsTheOrderOfKeysWithinTheSameLimits) {
+  const auto value = parse_ordered_json(R"({"z": {"b": [{"y": 1, "x": 2}], "a": null}, "c": true})", "F");
+  EXPECT_EQ(value.dump(), R"({"z":{"b":[{"y":1,"x":2}],"a":null},"c":true})");
+  const auto expect_ordered_refused = [](const std::string& text, const std::string& part) {
+    EXPECT_THAT([&] { parse_ordered_json(text, "F"); }, ThrowsMessage<InputError>(HasSubstr(part)));
+  };
+  expect_ordered_refused(R"({"x": {"a": 1, "b": 2, "a": 3}})", R"(key "a" appears twice)");
+  EXPECT_NO_THROW(parse_ordered_json(R"([{"a": 1, "b": {"a": 1}}, {"a": 1}])", "F"));
+  expect_ordered_refused("{\"a\": 1,\n \"b\" 2}", "F: not valid JSON at line 2, column 6");
+  expect_ordered_refused(std::string(33, '[') + std::string(33, ']'), "nests deeper than 32 levels");
+  EXPECT_THAT([] { parse_ordered_json("[1, 2, 3]", "F", 3); },
+              ThrowsMessage<InputError>(HasSubstr("more than 3 values")));
+  std::string keys = "{";
+  for (int i = 0; i < 100'000; ++i) keys += "\"" + std::to_string(i) + "\": 0, ";
+  EXPECT_EQ(parse_ordered_json(keys + "\"last\": 1}", "F").size(), 100'001U);  // in less than quadratic time
+}
+
 TEST(ParseJson, RefusesNestingAndCountsBeyondItsLimits) {
   EXPECT_NO_THROW(parse_json(std::string(32, '[') + std::string(32, ']'), "F"));
   expect_refused(std::string(33, '[') + std::string(33, ']'), "nests deeper than 32 levels");

@@ -1,0 +1,38 @@
+// Compiles a regular expression in every way: refused with InputError, or an automaton within its limits.
+// Where both a search and a whole match compile, every text of the second is one of the first.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+#include "constraint/byte_automaton.h"
+#include "constraint/regex.h"
+
+namespace {
+
+using lacuna::ByteAutomaton;
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+ByteAutomaton compile(std::string_view pattern, lacuna::RegexMatch match, lacuna::TextEncoding encoding) {
+  return ByteAutomaton::compile(regex_expression(pattern, match, encoding, "regex"), "regex");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view pattern(reinterpret_cast<const char*>(data), size);
+  for (const auto encoding : {lacuna::TextEncoding::kUtf8, lacuna::TextEncoding::kJsonString}) {
+    try {
+      const ByteAutomaton whole = compile(pattern, lacuna::RegexMatch::kWhole, encoding);
+      const ByteAutomaton search = compile(pattern, lacuna::RegexMatch::kSearch, encoding);
+      lacuna::AutomatonLimits limits;
+      check(ByteAutomaton::intersection(whole, search, "regex", limits).num_states() == whole.num_states());
+    } catch (const lacuna::InputError&) {  // the one way to refuse
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,79 @@
+// Deterministic automata over bytes and special tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "constraint/expression.h"
+
+namespace lacuna {
+
+using StateId = uint16_t;
+inline constexpr StateId kNoState = 0xFFFF;  ///< where no accepted text continues
+
+/// Bounds of a compilation. Work is counted, not timed: whether a constraint is accepted does not depend on
+/// the machine.
+struct AutomatonLimits {
+  int states = 20'000;          ///< of a deterministic automaton, before it is minimised; below kNoState
+  int transitions = 2'000'000;  ///< (state, class of symbols) pairs that lead anywhere
+  int parts = 400'000;          ///< states and edges of the nondeterministic automaton
+  /// Visits of states and transitions that are left, about 250 ms. Compilations subtract theirs, so that
+  /// several can share it.
+  int64_t work = 60'000'000;
+
+  /// Throws AutomatonTooLarge if there is not so much left.
+  void spend(size_t visits, std::string_view what);
+};
+
+/// What was beyond an AutomatonLimits; an InputError.
+class AutomatonTooLarge : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// A trimmed, minimal deterministic automaton: every state can be reached from the start, and from every
+/// state some text is accepted. The automaton of the empty language has one state, which does not accept.
+/// Immutable.
+class ByteAutomaton {
+ public:
+  /// Throws AutomatonTooLarge: "the <what> is too large: it needs more than 20000 states".
+  static ByteAutomaton compile(const Expression& expression, std::string_view what, AutomatonLimits& limits);
+  static ByteAutomaton compile(const Expression& expression, std::string_view what);
+  /// The texts that both accept.
+  static ByteAutomaton intersection(const ByteAutomaton& a, const ByteAutomaton& b, std::string_view what,
+                                    AutomatonLimits& limits);
+
+  int num_states() const { return static_cast<int>(accepting_.size()); }
+  static constexpr StateId start() { return 0; }
+  bool is_accepting(StateId state) const { return accepting_[state] != 0; }
+  /// True if no text is accepted.
+  bool is_empty() const { return num_states() == 1 && !is_accepting(start()); }
+
+  /// Symbols of one class lead to the same state, from every state.
+  int num_symbol_classes() const { return num_symbol_classes_; }
+  int symbol_class(Symbol symbol) const { return symbol_classes_[symbol]; }
+  StateId next_by_class(StateId state, int symbol_class) const {
+    return next_[static_cast<size_t>(state) * static_cast<size_t>(num_symbol_classes_) +
+                 static_cast<size_t>(symbol_class)];
+  }
+  StateId next(StateId state, Symbol symbol) const { return next_by_class(state, symbol_class(symbol)); }
+
+  /// Whether exactly these bytes are in the language.
+  bool accepts(std::string_view bytes) const;
+
+  size_t memory_bytes() const;
+
+ private:
+  friend class AutomatonBuilder;
+  ByteAutomaton() = default;
+
+  std::vector<uint16_t> symbol_classes_;  // [kNumSymbols]
+  int num_symbol_classes_ = 0;
+  std::vector<StateId> next_;       // [num_states, num_symbol_classes]
+  std::vector<uint8_t> accepting_;  // [num_states]
+};
+
+}  // namespace lacuna

@@ -1,0 +1,144 @@
+#include "constraint/expression.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "constraint/byte_automaton.h"
+#include "constraint/expression_node.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint32_t kLastCodePoint = 0x10FFFF;
+constexpr CodePointSet::Interval kSurrogates{0xD800, 0xDFFF};
+
+std::vector<CodePointSet::Interval> without_surrogates(const std::vector<CodePointSet::Interval>& intervals) {
+  std::vector<CodePointSet::Interval> kept;
+  for (const auto& [first, last] : intervals) {
+    const uint32_t end = std::min(last, kLastCodePoint);
+    if (first > end) continue;
+    if (first < kSurrogates.first) kept.push_back({first, std::min(end, kSurrogates.first - 1)});
+    if (end > kSurrogates.last) kept.push_back({std::max(first, kSurrogates.last + 1), end});
+  }
+  return kept;
+}
+
+}  // namespace
+
+CodePointSet::CodePointSet(std::vector<Interval> intervals) {
+  intervals = without_surrogates(intervals);
+  std::sort(intervals.begin(), intervals.end(),
+            [](const Interval& a, const Interval& b) { return a.first < b.first; });
+  for (const Interval& interval : intervals) {
+    if (!intervals_.empty() && interval.first <= intervals_.back().last + 1) {
+      intervals_.back().last = std::max(intervals_.back().last, interval.last);
+    } else {
+      intervals_.push_back(interval);
+    }
+  }
+}
+
+CodePointSet CodePointSet::all() {
+  return CodePointSet({{0, kLastCodePoint}});
+}
+
+CodePointSet CodePointSet::complement() const {
+  std::vector<Interval> gaps;
+  uint32_t next = 0;
+  for (const auto& [first, last] : intervals_) {
+    if (first > next) gaps.push_back({next, first - 1});
+    next = last + 1;
+  }
+  if (next <= kLastCodePoint) gaps.push_back({next, kLastCodePoint});
+  return CodePointSet(std::move(gaps));
+}
+
+CodePointSet CodePointSet::united(const CodePointSet& other) const {
+  std::vector<Interval> both = intervals_;
+  both.insert(both.end(), other.intervals_.begin(), other.intervals_.end());
+  return CodePointSet(std::move(both));
+}
+
+bool CodePointSet::contains(uint32_t code_point) const {
+  return std::any_of(intervals_.begin(), intervals_.end(), [&](const Interval& interval) {
+    return interval.first <= code_point && code_point <= interval.last;
+  });
+}
+
+Expression Expression::nothing() {
+  static const auto node = std::make_shared<const Node>();
+  return Expression(node);
+}
+
+Expression Expression::text(std::string_view bytes) {
+  return Expression(std::make_shared<const Node>(Node{TextNode{std::string(bytes)}}));
+}
+
+Expression Expression::code_points(const CodePointSet& set, TextEncoding encoding) {
+  if (set.is_empty()) return nothing();
+  return Expression(std::make_shared<const Node>(Node{CodePointsNode{set, encoding}}));
+}
+
+Expression Expression::special(int index) {
+  expects(index >= 0 && index < kMaxSpecials, "a special token's index is below kMaxSpecials");
+  return Expression(std::make_shared<const Node>(Node{SpecialNode{index}}));
+}
+
+Expression Expression::sequence(std::vector<Expression> parts) {
+  const auto is_nothing = [](const Expression& part) { return part.is_nothing(); };
+  if (std::any_of(parts.begin(), parts.end(), is_nothing)) return nothing();
+  if (parts.size() == 1) return parts.front();
+  return Expression(std::make_shared<const Node>(Node{SequenceNode{std::move(parts)}}));
+}
+
+Expression Expression::choice(std::vector<Expression> parts) {
+  std::erase_if(parts, [](const Expression& part) { return part.is_nothing(); });
+  if (parts.empty()) return nothing();
+  if (parts.size() == 1) return parts.front();
+  return Expression(std::make_shared<const Node>(Node{ChoiceNode{std::move(parts)}}));
+}
+
+Expression Expression::repeat(const Expression& part, int least, std::optional<int> most) {
+  expects(least >= 0 && (!most || *most >= least), "a repetition has 0 <= least <= most");
+  if (part.is_nothing() || most == 0) return least == 0 ? text("") : nothing();
+  return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, std::nullopt}}));
+}
+
+Expression Expression::separated(const Expression& part, const Expression& separator, int least,
+                                 std::optional<int> most) {
+  expects(least >= 0 && (!most || *most >= least), "a repetition has 0 <= least <= most");
+  if (part.is_nothing() || most == 0) return least == 0 ? text("") : nothing();
+  return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, separator}}));
+}
+
+Expression Expression::members(std::vector<Member> members, const Expression& separator) {
+  for (const Member& member : members) {
+    if (member.is_required && member.part.is_nothing()) return nothing();
+  }
+  std::erase_if(members, [](const Member& member) { return member.part.is_nothing(); });
+  return Expression(std::make_shared<const Node>(Node{MembersNode{std::move(members), separator}}));
+}
+
+Expression Expression::automaton(std::shared_ptr<const ByteAutomaton> automaton) {
+  if (automaton->is_empty()) return nothing();
+  return Expression(std::make_shared<const Node>(Node{AutomatonNode{std::move(automaton)}}));
+}
+
+Expression Expression::begin() {
+  return Expression(std::make_shared<const Node>(Node{BeginNode{}}));
+}
+
+Expression Expression::end() {
+  return Expression(std::make_shared<const Node>(Node{EndNode{}}));
+}
+
+bool Expression::is_nothing() const {
+  return std::holds_alternative<NothingNode>(node_->part);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,53 @@
+// The parts of an Expression, for what compiles them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "constraint/expression.h"
+
+namespace lacuna {
+
+struct NothingNode {};
+struct TextNode {
+  std::string bytes;
+};
+struct CodePointsNode {
+  CodePointSet set;
+  TextEncoding encoding;
+};
+struct SpecialNode {
+  int index;
+};
+struct SequenceNode {
+  std::vector<Expression> parts;
+};
+struct ChoiceNode {
+  std::vector<Expression> parts;
+};
+struct RepeatNode {
+  Expression part;
+  int least;
+  std::optional<int> most;
+  std::optional<Expression> separator;
+};
+struct MembersNode {
+  std::vector<Expression::Member> members;
+  Expression separator;
+};
+struct AutomatonNode {
+  std::shared_ptr<const ByteAutomaton> automaton;
+};
+struct BeginNode {};
+struct EndNode {};
+
+struct Expression::Node {
+  std::variant<NothingNode, TextNode, CodePointsNode, SpecialNode, SequenceNode, ChoiceNode, RepeatNode,
+               MembersNode, AutomatonNode, BeginNode, EndNode>
+      part;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,55 @@
+// The parts of JSON texts as expressions: what a schema's keywords are compiled to.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "constraint/expression.h"
+#include "constraint/json_schema.h"
+
+namespace lacuna {
+
+/// What is written between the items of lists and objects, and behind a key.
+struct JsonPunctuation {
+  std::string item_separator, key_separator;
+};
+JsonPunctuation punctuation(JsonLayout layout);
+
+/// The one text of a value in a layout. Integral numbers are written without a fraction.
+std::string json_text(const nlohmann::ordered_json& value, JsonLayout layout);
+
+/// Any character of a string, encoded.
+Expression json_character();
+/// Quotes around a content that is encoded already.
+Expression json_string(const Expression& content);
+/// Key, separator and value of an object's member.
+Expression json_member(const Expression& key, const Expression& value, JsonLayout layout);
+Expression json_object(const Expression& members);
+Expression json_list(const Expression& items);
+
+/// Integers in [first, last], without leading zeros and "-0". Both are within kMaxIntegerDigits digits.
+Expression json_integer(int64_t first, int64_t last);
+inline constexpr int64_t kLargestInteger = 999'999'999'999'999;  ///< of kMaxIntegerDigits digits
+
+/// Bounds of numbers; integers of at most kMaxIntegerDigits digits.
+struct NumberBounds {
+  int64_t first = -kLargestInteger, last = kLargestInteger;
+  bool excludes_first = false, excludes_last = false;
+};
+/// Decimal numbers without an exponent within the bounds. Near a bound that is excluded, numbers have no more
+/// than 15 significant digits, so that they do not round to it when they are read as doubles.
+Expression json_number(const NumberBounds& bounds);
+
+/// Any value with at most `depth` objects and lists within each other.
+Expression free_json_value(int depth, JsonLayout layout);
+/// Any list or object with free values of the given depth; keys may repeat.
+Expression free_json_object(int depth, JsonLayout layout);
+
+/// A regular expression for a value of JSON Schema's "format"; none if the format is not known. Every match
+/// of it is a valid value, not every value matches.
+std::optional<std::string> format_pattern(std::string_view format);
+
+}  // namespace lacuna

@@ -1,0 +1,227 @@
+#include "constraint/nfa.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/overloaded.h"
+#include "constraint/encoded_characters.h"
+#include "constraint/expression_node.h"
+
+namespace lacuna {
+namespace {
+
+/// Every member that adds a part begins at a given state and returns the state in which the part ends. No
+/// part has an edge into the state at which it begins, so alternatives can begin at one state.
+class NfaBuilder {
+ public:
+  NfaBuilder(std::string_view what, const AutomatonLimits& limits) : what_(what), limits_(limits) {}
+
+  Nfa build(const Expression& expression) {
+    nfa_.start = new_state();
+    nfa_.final = add(expression, nfa_.start);
+    nfa_.first_edge.assign(num_states_ + 1, 0);
+    for (const auto& [source, edge] : edges_) ++nfa_.first_edge[source + 1];
+    for (size_t state = 0; state < num_states_; ++state) nfa_.first_edge[state + 1] += nfa_.first_edge[state];
+    nfa_.edges.resize(edges_.size());
+    std::vector<uint32_t> next(nfa_.first_edge.begin(), nfa_.first_edge.end() - 1);
+    for (const auto& [source, edge] : edges_) nfa_.edges[next[source]++] = edge;
+    return std::move(nfa_);
+  }
+
+ private:
+  /// Counts towards the limit whatever takes time, so that repeating an empty part does, too.
+  void count() {
+    if (++num_parts_ > static_cast<size_t>(limits_.parts))
+      throw AutomatonTooLarge("the {} is too large: it repeats into more than {} parts", what_,
+                              limits_.parts);
+  }
+
+  uint32_t new_state() {
+    count();
+    return num_states_++;
+  }
+
+  void connect(uint32_t source, uint32_t target, Nfa::EdgeKind kind = Nfa::EdgeKind::kEmpty) {
+    count();
+    edges_.push_back({source, {target, 0, 0, kind}});
+  }
+
+  void connect(uint32_t source, uint32_t target, Symbol first, Symbol last) {
+    count();
+    edges_.push_back({source, {target, first, last, Nfa::EdgeKind::kSymbols}});
+  }
+
+  uint32_t add(const Expression& expression, uint32_t from) {
+    count();
+    const Expression::Node* node = &expression.node();
+    return std::visit(Overloaded{
+                          [&](const NothingNode&) { return new_state(); },  // cannot be reached
+                          [&](const TextNode& text) { return add_text(text.bytes, from); },
+                          [&](const CodePointsNode& set) { return add_characters(node, set, from); },
+                          [&](const SpecialNode& special) { return add_special(special.index, from); },
+                          [&](const SequenceNode& sequence) { return add_sequence(sequence, from); },
+                          [&](const ChoiceNode& choice) { return add_choice(choice, from); },
+                          [&](const RepeatNode& repeat) {
+                            return repeat.separator ? add_separated(repeat, from) : add_repeat(repeat, from);
+                          },
+                          [&](const MembersNode& members) { return add_members(members, from); },
+                          [&](const AutomatonNode& part) { return add_automaton(*part.automaton, from); },
+                          [&](const BeginNode&) { return add_assertion(Nfa::EdgeKind::kIfAtBegin, from); },
+                          [&](const EndNode&) { return add_assertion(Nfa::EdgeKind::kIfAtEnd, from); },
+                      },
+                      node->part);
+  }
+
+  uint32_t add_text(std::string_view bytes, uint32_t from) {
+    for (const char c : bytes) {
+      const auto byte = static_cast<uint8_t>(c);
+      const uint32_t to = new_state();
+      connect(from, to, byte, byte);
+      from = to;
+    }
+    return from;
+  }
+
+  uint32_t add_special(int index, uint32_t from) {
+    const auto symbol = static_cast<Symbol>(kFirstSpecial + index);
+    const uint32_t to = new_state();
+    connect(from, to, symbol, symbol);
+    return to;
+  }
+
+  uint32_t add_assertion(Nfa::EdgeKind kind, uint32_t from) {
+    const uint32_t to = new_state();
+    connect(from, to, kind);
+    nfa_.has_assertions = true;
+    return to;
+  }
+
+  uint32_t add_characters(const Expression::Node* node, const CodePointsNode& set, uint32_t from) {
+    const auto [known, is_new] = characters_.try_emplace(node);
+    if (is_new) known->second = encode_characters(set.set, set.encoding);
+    const EncodedCharacters& graph = known->second;
+    const uint32_t first = num_states_;  // node i > 0 of the graph is state first + i - 1
+    for (size_t i = 1; i < graph.nodes.size(); ++i) new_state();
+    const uint32_t end = new_state();
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const uint32_t source = i == 0 ? from : first + static_cast<uint32_t>(i) - 1;
+      for (const auto& [low, high, target] : graph.nodes[i]) {
+        connect(source, target == EncodedCharacters::kEnd ? end : first + static_cast<uint32_t>(target) - 1,
+                low, high);
+      }
+    }
+    return end;
+  }
+
+  uint32_t add_sequence(const SequenceNode& sequence, uint32_t from) {
+    for (const Expression& part : sequence.parts) from = add(part, from);
+    return from;
+  }
+
+  uint32_t add_choice(const ChoiceNode& choice, uint32_t from) {
+    const uint32_t to = new_state();
+    for (const Expression& part : choice.parts) connect(add(part, from), to);
+    return to;
+  }
+
+  uint32_t add_repeat(const RepeatNode& repeat, uint32_t from) {
+    for (int i = 0; i < repeat.least; ++i) from = add(repeat.part, from);
+    if (!repeat.most) {
+      const uint32_t loop = new_state();
+      connect(from, loop);
+      connect(add(repeat.part, loop), loop);
+      const uint32_t to = new_state();
+      connect(loop, to);
+      return to;
+    }
+    const uint32_t to = new_state();
+    for (int i = repeat.least; i < *repeat.most; ++i) {
+      connect(from, to);
+      from = add(repeat.part, from);
+    }
+    connect(from, to);
+    return to;
+  }
+
+  uint32_t add_separated(const RepeatNode& repeat, uint32_t from) {
+    const uint32_t to = new_state();
+    if (repeat.least == 0) connect(from, to);
+    const int copies = repeat.most ? *repeat.most : std::max(1, repeat.least);
+    uint32_t begin = 0;
+    for (int i = 1; i <= copies; ++i) {
+      if (i > 1) from = add(*repeat.separator, from);
+      begin = new_state();
+      connect(from, begin);
+      from = add(repeat.part, begin);
+      if (i >= repeat.least) connect(from, to);
+    }
+    if (!repeat.most) connect(add(*repeat.separator, from), begin);
+    return to;
+  }
+
+  /// Two rows of states: before anything is written, where the next member has no separator, and behind it.
+  uint32_t add_members(const MembersNode& list, uint32_t from) {
+    uint32_t unwritten = from;
+    uint32_t written = new_state();  // cannot be reached before the first member
+    for (const auto& [part, is_required] : list.members) {
+      const uint32_t begin = new_state();
+      connect(unwritten, begin);
+      connect(add(list.separator, written), begin);
+      const uint32_t next_written = new_state();
+      connect(add(part, begin), next_written);
+      const uint32_t next_unwritten = new_state();
+      if (!is_required) {
+        connect(unwritten, next_unwritten);
+        connect(written, next_written);
+      }
+      unwritten = next_unwritten;
+      written = next_written;
+    }
+    const uint32_t to = new_state();
+    connect(unwritten, to);
+    connect(written, to);
+    return to;
+  }
+
+  uint32_t add_automaton(const ByteAutomaton& automaton, uint32_t from) {
+    // Its start may lie on a loop, which must not lead back to `from`.
+    const uint32_t first = num_states_;
+    for (int state = 0; state < automaton.num_states(); ++state) new_state();
+    const uint32_t to = new_state();
+    connect(from, first);
+    for (int i = 0; i < automaton.num_states(); ++i) {
+      const auto state = static_cast<StateId>(i);
+      const uint32_t source = first + static_cast<uint32_t>(i);
+      if (automaton.is_accepting(state)) connect(source, to);
+      for (int symbol = 0; symbol < kNumSymbols;) {
+        const int begin = symbol;
+        const StateId target = automaton.next(state, static_cast<Symbol>(begin));
+        while (symbol < kNumSymbols && automaton.next(state, static_cast<Symbol>(symbol)) == target) ++symbol;
+        if (target == kNoState) continue;
+        connect(source, first + target, static_cast<Symbol>(begin), static_cast<Symbol>(symbol - 1));
+      }
+    }
+    return to;
+  }
+
+  const std::string_view what_;
+  const AutomatonLimits& limits_;
+  Nfa nfa_;
+  uint32_t num_states_ = 0;
+  size_t num_parts_ = 0;
+  std::vector<std::pair<uint32_t, Nfa::Edge>> edges_;  // with their sources
+  std::map<const Expression::Node*, EncodedCharacters> characters_;
+};
+
+}  // namespace
+
+Nfa build_nfa(const Expression& expression, std::string_view what, AutomatonLimits& limits) {
+  Nfa nfa = NfaBuilder(what, limits).build(expression);
+  limits.spend(4 * (nfa.edges.size() + nfa.num_states()), what);
+  return nfa;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,394 @@
+#include "constraint/regex.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "constraint/byte_automaton.h"
+
+namespace lacuna {
+namespace {
+
+using Interval = CodePointSet::Interval;
+
+constexpr uint32_t kEndOfPattern = 0xFFFFFFFF;
+
+CodePointSet digits() {
+  return CodePointSet({{'0', '9'}});
+}
+
+CodePointSet word_characters() {
+  return CodePointSet({{'A', 'Z'}, {'a', 'z'}, {'0', '9'}, {'_', '_'}});
+}
+
+/// WhiteSpace and LineTerminator of ECMA-262.
+CodePointSet spaces() {
+  return CodePointSet({{0x09, 0x0D},
+                       {0x20, 0x20},
+                       {0xA0, 0xA0},
+                       {0x1680, 0x1680},
+                       {0x2000, 0x200A},
+                       {0x2028, 0x2029},
+                       {0x202F, 0x202F},
+                       {0x205F, 0x205F},
+                       {0x3000, 0x3000},
+                       {0xFEFF, 0xFEFF}});
+}
+
+CodePointSet line_terminators() {
+  return CodePointSet({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}});
+}
+
+/// The set of \d and the like; none if the letter is not one of them.
+std::optional<CodePointSet> class_escape(uint32_t letter) {
+  switch (letter) {
+    case 'd':
+      return digits();
+    case 'D':
+      return digits().complement();
+    case 'w':
+      return word_characters();
+    case 'W':
+      return word_characters().complement();
+    case 's':
+      return spaces();
+    case 'S':
+      return spaces().complement();
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<uint32_t> control_escape(uint32_t letter) {
+  switch (letter) {
+    case 't':
+      return '\t';
+    case 'n':
+      return '\n';
+    case 'v':
+      return '\v';
+    case 'f':
+      return '\f';
+    case 'r':
+      return '\r';
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The code points of `text`. Throws InputError if it is not UTF-8.
+std::vector<std::pair<uint32_t, size_t>> decode(std::string_view text, std::string_view what) {
+  std::vector<std::pair<uint32_t, size_t>> code_points;  // with their place in bytes
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    const size_t length = lead < 0x80   ? 1
+                          : lead < 0xC2 ? 0
+                          : lead < 0xE0 ? 2
+                          : lead < 0xF0 ? 3
+                          : lead < 0xF5 ? 4
+                                        : 0;
+    uint32_t code_point = length < 2 ? lead : lead & (0x7FU >> length);
+    bool is_valid = length > 0 && i + length <= text.size();
+    for (size_t k = 1; is_valid && k < length; ++k) {
+      const auto byte = static_cast<uint8_t>(text[i + k]);
+      is_valid = (byte & 0xC0) == 0x80;
+      code_point = code_point << 6 | (byte & 0x3FU);
+    }
+    constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (!is_valid || code_point < kLeast[length] || code_point > 0x10FFFF || (code_point >> 11) == 0x1B)
+      throw InputError("{}: is not valid UTF-8 at byte {}", what, i);
+    code_points.emplace_back(code_point, i);
+    i += length;
+  }
+  code_points.emplace_back(kEndOfPattern, text.size());
+  return code_points;
+}
+
+/// Recursive descent over ECMA-262's grammar with the flag "u".
+class RegexParser {
+ public:
+  RegexParser(std::string_view pattern, TextEncoding encoding, std::string_view what)
+      : pattern_(decode(pattern, what)), encoding_(encoding), what_(what) {}
+
+  Expression parse() {
+    Expression expression = alternatives();
+    if (peek() == ')') refuse("')' without '('");
+    return expression;
+  }
+
+ private:
+  uint32_t peek(size_t ahead = 0) const {
+    return next_ + ahead < pattern_.size() ? pattern_[next_ + ahead].first : kEndOfPattern;
+  }
+  bool at_end() const { return peek() == kEndOfPattern; }
+  uint32_t take() { return at_end() ? kEndOfPattern : pattern_[next_++].first; }
+  bool take_if(uint32_t code_point) {
+    if (peek() != code_point) return false;
+    ++next_;
+    return true;
+  }
+  bool take_if(std::string_view ascii) {
+    for (size_t i = 0; i < ascii.size(); ++i) {
+      if (peek(i) != static_cast<uint8_t>(ascii[i])) return false;
+    }
+    next_ += ascii.size();
+    return true;
+  }
+
+  [[noreturn]] void refuse(std::string_view reason) const {
+    throw InputError("{}: {} at byte {}", what_, reason, pattern_[next_].second);
+  }
+  [[noreturn]] void refuse_unsupported(std::string_view name) const {
+    throw InputError("{}: {} at byte {} is not supported", what_, name, pattern_[next_].second);
+  }
+
+  Expression alternatives() {
+    if (++nesting_ > kMaxRegexNesting)
+      refuse(fmt::format("groups nest deeper than {} levels", kMaxRegexNesting));
+    std::vector<Expression> parts{terms()};
+    while (take_if('|')) parts.push_back(terms());
+    --nesting_;
+    return Expression::choice(std::move(parts));
+  }
+
+  Expression terms() {
+    std::vector<Expression> parts;
+    while (!at_end() && peek() != '|' && peek() != ')') parts.push_back(term());
+    return Expression::sequence(std::move(parts));
+  }
+
+  Expression term() {
+    if (take_if('^')) return assertion(Expression::begin());
+    if (take_if('$')) return assertion(Expression::end());
+    const Expression part = atom();
+    const auto count = quantifier();
+    return count ? Expression::repeat(part, count->least, count->most) : part;
+  }
+
+  Expression assertion(Expression expression) const {
+    if (is_quantifier(peek())) refuse("an assertion cannot be repeated");
+    return expression;
+  }
+
+  static bool is_quantifier(uint32_t c) { return c == '*' || c == '+' || c == '?' || c == '{'; }
+
+  struct Count {
+    int least;
+    std::optional<int> most;
+  };
+
+  /// Lazy quantifiers match the same texts.
+  std::optional<Count> quantifier() {
+    std::optional<Count> count;
+    if (take_if('*')) {
+      count = {0, std::nullopt};
+    } else if (take_if('+')) {
+      count = {1, std::nullopt};
+    } else if (take_if('?')) {
+      count = {0, 1};
+    } else if (take_if('{')) {
+      count = braces();
+    } else {
+      return std::nullopt;
+    }
+    take_if('?');
+    if (is_quantifier(peek())) refuse("there is nothing to repeat");
+    return count;
+  }
+
+  Count braces() {
+    const int least = number();
+    if (take_if('}')) return {least, least};
+    if (!take_if(',')) refuse("expected ',' or '}' of a repetition {least,most}");
+    if (take_if('}')) return {least, std::nullopt};
+    const int most = number();
+    if (!take_if('}')) refuse("expected '}' of a repetition {least,most}");
+    if (most < least) refuse("a repetition's most is below its least");
+    return {least, most};
+  }
+
+  int number() {
+    if (!is_digit(peek())) refuse("expected a number in {least,most} ('\\{' is a literal brace)");
+    int value = 0;
+    while (is_digit(peek())) {
+      value = value * 10 + static_cast<int>(take() - '0');
+      if (value > kMaxRegexRepeat) refuse(fmt::format("a repetition of more than {}", kMaxRegexRepeat));
+    }
+    return value;
+  }
+
+  static bool is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
+
+  Expression atom() {
+    if (is_quantifier(peek())) refuse("there is nothing to repeat");
+    if (take_if('.')) return of(line_terminators().complement());
+    if (peek() == '(') return group();
+    if (take_if('[')) return of(character_class());
+    if (peek() == '\\') return of(escape(false));
+    const uint32_t c = take();
+    return of(CodePointSet({{c, c}}));
+  }
+
+  Expression of(const CodePointSet& set) const { return Expression::code_points(set, encoding_); }
+
+  Expression group() {
+    struct Unsupported {
+      std::string_view begin, name;
+    };
+    for (const auto& [begin, name] : {Unsupported{"(?=", "look-ahead \"(?=\""},
+                                      {"(?!", "look-ahead \"(?!\""},
+                                      {"(?<=", "look-behind \"(?<=\""},
+                                      {"(?<!", "look-behind \"(?<!\""},
+                                      {"(?>", "the atomic group \"(?>\""},
+                                      {"(?P=", "the back reference \"(?P=\""}}) {
+      const size_t before = next_;
+      const bool is_this = take_if(begin);
+      next_ = before;
+      if (is_this) refuse_unsupported(name);
+    }
+    if (take_if("(?<") || take_if("(?P<")) {
+      while (!at_end() && peek() != '>') take();
+      if (!take_if('>')) refuse("expected '>' behind a group's name");
+    } else if (!take_if("(?:")) {
+      if (peek(1) == '?') refuse_unsupported("the group or inline flag \"(?\"");
+      take();
+    }
+    Expression expression = alternatives();
+    if (!take_if(')')) refuse("expected ')'");
+    return expression;
+  }
+
+  /// Behind '['.
+  CodePointSet character_class() {
+    const bool is_negated = take_if('^');
+    std::vector<Interval> intervals;
+    const auto add = [&](const CodePointSet& set) {
+      intervals.insert(intervals.end(), set.intervals().begin(), set.intervals().end());
+    };
+    while (!take_if(']')) {
+      const CodePointSet first = class_atom();
+      if (peek() != '-' || peek(1) == ']' || peek(1) == kEndOfPattern) {
+        add(first);
+        continue;
+      }
+      take();
+      const CodePointSet last = class_atom();
+      if (!is_single(first) || !is_single(last)) refuse("a range in [...] needs single characters");
+      if (code_point_of(first) > code_point_of(last)) refuse("a range in [...] is out of order");
+      intervals.push_back({code_point_of(first), code_point_of(last)});
+    }
+    const CodePointSet set(std::move(intervals));
+    return is_negated ? set.complement() : set;
+  }
+
+  static bool is_single(const CodePointSet& set) {
+    return set.intervals().size() == 1 && set.intervals()[0].first == set.intervals()[0].last;
+  }
+  static uint32_t code_point_of(const CodePointSet& set) { return set.intervals()[0].first; }
+
+  CodePointSet class_atom() {
+    if (at_end()) refuse("expected ']'");
+    if (peek() == '\\') return escape(true);
+    const uint32_t c = take();
+    return CodePointSet({{c, c}});
+  }
+
+  /// At a backslash.
+  CodePointSet escape(bool in_class) {
+    const uint32_t letter = peek(1);
+    if (!in_class && letter >= '1' && letter <= '9') refuse_unsupported("a back reference");
+    if (!in_class && letter == 'k') refuse_unsupported("the back reference \"\\k\"");
+    if (!in_class && (letter == 'b' || letter == 'B')) refuse_unsupported("the word boundary \"\\b\"");
+    if (letter == 'p' || letter == 'P') refuse_unsupported("the Unicode property \"\\p\"");
+    if (letter == kEndOfPattern) refuse("a backslash ends the expression");
+    next_ += 2;
+    if (const auto set = class_escape(letter)) return *set;
+    const uint32_t c = letter == 'b' ? uint32_t{'\b'} : character_escape(letter);
+    return CodePointSet({{c, c}});
+  }
+
+  /// Behind a backslash and `letter`.
+  uint32_t character_escape(uint32_t letter) {
+    if (const auto control = control_escape(letter)) return *control;
+    const auto is_letter = [](uint32_t c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
+    if (letter == '0' && !is_digit(peek())) return 0;
+    if (letter == 'c' && is_letter(peek())) return take() % 32;
+    if (letter == 'x') return hex_digits(2);
+    if (letter == 'u') return unicode_escape();
+    // Punctuation stands for itself; letters and digits could mean anything.
+    if (is_letter(letter) || is_digit(letter) || letter >= 0x80) {
+      next_ -= 2;
+      refuse("an escape that ECMA-262 does not know");
+    }
+    return letter;
+  }
+
+  uint32_t unicode_escape() {
+    if (take_if('{')) {
+      uint32_t value = hex_digits(1);
+      while (!take_if('}')) {
+        value = value * 16 + hex_digits(1);
+        if (value > 0x10FFFF) refuse("a code point above 10FFFF");
+      }
+      return value;
+    }
+    const uint32_t first = hex_digits(4);
+    if (first >> 10 != 0x36 || peek() != '\\' || peek(1) != 'u') return first;
+    const size_t before = next_;
+    next_ += 2;
+    const uint32_t second = hex_digits(4);
+    if (second >> 10 == 0x37) return 0x10000 + ((first & 0x3FF) << 10 | (second & 0x3FF));
+    next_ = before;
+    return first;
+  }
+
+  uint32_t hex_digits(int count) {
+    uint32_t value = 0;
+    for (int i = 0; i < count; ++i) {
+      const uint32_t c = peek();
+      const uint32_t lower = c | 0x20;
+      if (!is_digit(c) && !(lower >= 'a' && lower <= 'f')) refuse("expected a hexadecimal digit");
+      value = value * 16 + (is_digit(c) ? c - '0' : lower - 'a' + 10);
+      take();
+    }
+    return value;
+  }
+
+  const std::vector<std::pair<uint32_t, size_t>>
+      pattern_;  // code points and their places, kEndOfPattern last
+  const TextEncoding encoding_;
+  const std::string_view what_;
+  size_t next_ = 0;
+  int nesting_ = 0;
+};
+
+}  // namespace
+
+Expression regex_expression(std::string_view pattern, RegexMatch match, TextEncoding encoding,
+                            std::string_view what, AutomatonLimits& limits) {
+  if (pattern.size() > kMaxRegexBytes)
+    throw InputError("{}: has {} bytes; expected at most {}", what, pattern.size(), kMaxRegexBytes);
+  Expression expression = RegexParser(pattern, encoding, what).parse();
+  if (match == RegexMatch::kSearch) {
+    const Expression any = Expression::repeat(Expression::code_points(CodePointSet::all(), encoding), 0, {});
+    expression = Expression::sequence({any, expression, any});
+  }
+  // Compiled here, so that ^ and $ speak of this text and not of what surrounds it.
+  return Expression::automaton(
+      std::make_shared<const ByteAutomaton>(ByteAutomaton::compile(expression, what, limits)));
+}
+
+Expression regex_expression(std::string_view pattern, RegexMatch match, TextEncoding encoding,
+                            std::string_view what) {
+  AutomatonLimits limits;
+  return regex_expression(pattern, match, encoding, what, limits);
+}
+
+}  // namespace lacuna
