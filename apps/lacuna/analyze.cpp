@@ -258,7 +258,8 @@ ModelSource find_analyzed(const InstrumentCommand& instrument, const AnalyzeFlag
     throw InputError("--mask-token {}: expected with --as-blocks alone", *flags.mask_token);
   }
   if (flags.as_blocks) source.config = as_blocks(flags, source);
-  if (instrument.tries_sparse_attention && !source.config.block_causal) {
+  const bool has_sparse = source.config.block_causal && !source.config.causal_context;
+  if (instrument.tries_sparse_attention && !has_sparse) {
     throw InputError(
         "--model {}: expected a block-diffusion model (SDAR, Fast-dLLM v2, LLaDA 2), or --as-blocks N with "
         "an "

@@ -32,7 +32,7 @@ nlohmann::ordered_json time_blocks(const BlockTimingFlags& flags) {
   BlockBenchOptions options = flags.options;
   for (const std::string& text : flags.sparse) options.policies.emplace_back(text, parse_sparse(text));
   const ModelSource source = find_model(flags);
-  if (!source.config.block_causal) {
+  if (!source.config.block_causal || source.config.causal_context) {
     throw InputError("{}: is not a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2)", flags.model);
   }
   const LoadedModel loaded = load_model(flags, source);

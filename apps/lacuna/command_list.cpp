@@ -89,7 +89,7 @@ constexpr std::string_view kSpeed = "Speed";
 constexpr std::string_view kGuide = "Speed: guided diffusion";
 constexpr std::string_view kMasked = "LLaDA and Dream";
 constexpr std::string_view kBlocks = "Block diffusion (SDAR, LLaDA 2, Fast-dLLM v2)";
-constexpr std::string_view kUniform = "GIDD";
+constexpr std::string_view kUniform = "Uniform diffusion (GIDD, Sumi)";
 constexpr std::string_view kSlots = "ReFusion";
 constexpr std::string_view kServer = "Server";
 
@@ -125,6 +125,7 @@ constexpr FlagPlace kPlaces[] = {
     {"refresh", kSpeed, kRare},
     {"cache-block", kSpeed, kRare},
     {"eos-exit", kSpeed},
+    {"accept", kSpeed, kRare},
     {"lock", kSpeed},
     {"guide", kSpeed},
     {"guide-match", kGuide, kRare},
@@ -157,7 +158,6 @@ constexpr FlagPlace kPlaces[] = {
     {"token-threshold", kSlots, kRare},
     {"fill", kSlots, kRare},
     {"kv", kSlots, kRare},
-    {"accept", kSlots, kRare},
     {"revoke", kSlots, kRare},
     {"kv-memory", kServer, kRare},
     {"prefix-memory", kServer, kRare},

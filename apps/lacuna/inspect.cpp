@@ -171,6 +171,7 @@ Json special_tokens_json(const Findings& findings) {
 std::string_view attention_of(const ModelConfig& config) {
   if (config.causal) return "causal";
   if (config.canvas) return "causal, bidirectional in a canvas";
+  if (config.causal_context) return "causal context, bidirectional";
   return config.block_causal ? "block-causal" : "bidirectional";
 }
 
@@ -231,6 +232,10 @@ Json report(const Findings& findings, int64_t canvas) {
         {"kv_heads", config.sliding->num_kv_heads},
         {"head_dim", config.sliding->head_dim},
         {"rope_theta", config.sliding->rope.theta}};
+  }
+  if (config.denoises_whole_canvas()) {
+    const WholeCanvas& published = *config.noise->whole_canvas;
+    json["whole_canvas"] = {{"length", published.length}, {"steps", published.steps}};
   }
   if (config.canvas) {
     const CanvasConfig& published = *config.canvas;
@@ -314,7 +319,16 @@ std::vector<std::string> traits_of(const ModelConfig& config) {
   std::vector<std::string> traits;
   if (config.shifted_logits) traits.emplace_back("row i predicts position i + 1");
   if (config.tied_embeddings) traits.emplace_back("head tied to the embedding");
+  if (config.rope.query_growth > 0) {
+    traits.push_back(fmt::format("queries grow by {:g} ln(1 + p / {})", config.rope.query_growth,
+                                 config.rope.original_positions));
+  }
   if (config.kv_sink) traits.emplace_back("a learned key and value in each layer");
+  if (config.zero_sink) traits.emplace_back("one more score of 0 in each softmax (softmax_one)");
+  if (config.denoises_whole_canvas()) {
+    traits.push_back(fmt::format("a canvas of {} positions denoised at once, in {} steps",
+                                 config.noise->whole_canvas->length, config.noise->whole_canvas->steps));
+  }
   if (config.noise) {
     traits.push_back(fmt::format("noise shift {:+g} (uniform above 0, masks below), log-SNR {:g} to {:g}",
                                  config.noise->uniform_shift, config.noise->min_log_snr,

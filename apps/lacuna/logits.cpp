@@ -61,10 +61,10 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   if (!json.is_object()) throw InputError("{}: not a JSON object", file);
   if (!json.contains("tokens")) throw InputError("{}: the key 'tokens' is missing", file);
   for (const auto& [key, value] : json.items()) {
-    const bool has_blocks = key == "block_length" && config.block_causal;
-    const bool has_prefix = key == "clean_prefix" && config.noise.has_value();
-    const bool has_canvas =
-        (key == "canvas_begin" || key == "self_conditioning") && config.canvas.has_value();
+    const bool has_blocks = key == "block_length" && config.block_causal && !config.causal_context;
+    const bool has_prefix = key == "clean_prefix" && config.noise && !config.denoises_whole_canvas();
+    const bool has_canvas = (key == "canvas_begin" && (config.canvas || config.causal_context)) ||
+                            (key == "self_conditioning" && config.canvas);
     if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix && !has_canvas) {
       throw InputError("{}: the key '{}' means nothing to {}", file, key, config.architecture);
     }

@@ -102,6 +102,39 @@ BaselineWork canvas_work(const ModelConfig& config, const BaselineRequest& reque
   return total;
 }
 
+/// Nemotron-Labs-Diffusion: the prompt is read causally once; each block takes one step for each of its
+/// tokens but the first, which the read before it gives, and is read causally unless it is the last.
+BaselineWork seeded_work(const ModelConfig& config, const BaselineRequest& request) {
+  const auto size = static_cast<int32_t>(config.block_length);
+  const auto read = [](double rows, double before) {
+    PassWork pass;
+    pass.rows = static_cast<int64_t>(rows);
+    pass.pairs = causal_pairs(rows, before);
+    pass.cells = before + rows;
+    pass.logit_rows = 1;
+    return pass;
+  };
+  const int32_t answer_end = request.prompt_length + request.answer_length;
+  const int32_t asked_end = request.prompt_length + (request.gen_length + size - 1) / size * size;
+  const auto cells = static_cast<int32_t>(std::min<int64_t>(asked_end, config.max_positions));
+  BaselineWork total;
+  add(read(request.prompt_length, 0), 1, total);
+  for (int32_t begin = request.prompt_length; begin < answer_end; begin += size) {
+    const int32_t end = std::min(begin + size, cells);
+    const double rows = end - begin;
+    for (int32_t masked = end - begin - 1; masked > 0; --masked) {
+      PassWork pass;
+      pass.rows = end - begin;
+      pass.cells = end;
+      pass.pairs = rows * end;
+      pass.logit_rows = masked;
+      add(pass, 1, total);
+    }
+    if (end < answer_end) add(read(rows, begin), 1, total);
+  }
+  return total;
+}
+
 /// SDAR, LLaDA 2, Fast-dLLM v2: K/V of finished blocks are kept, each in a pass of its own; a block takes one
 /// step for each of its tokens.
 BaselineWork block_work(const ModelConfig& config, const BaselineRequest& request) {
@@ -149,8 +182,23 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   return total;
 }
 
+/// Sumi: every position of the canvas in every step, of which those behind the prompt are drawn from.
+BaselineWork whole_canvas_work(const ModelConfig& config, const BaselineRequest& request) {
+  const double context = request.context;
+  PassWork pass;
+  pass.rows = request.context;
+  pass.pairs = context * context;
+  pass.cells = 2 * context;  // read by the prompt's rows and by the others
+  const int32_t closing = (config.eos_id >= 0 ? 1 : 0) + (config.bos_id >= 0 ? 1 : 0);
+  pass.logit_rows = std::max(request.context - request.prompt_length - closing, 0);
+  BaselineWork total;
+  add(pass, config.noise->whole_canvas->steps, total);
+  return total;
+}
+
 /// GIDD: every position of the context in every step of every block that was reached.
-BaselineWork uniform_work(const BaselineRequest& request) {
+BaselineWork uniform_work(const ModelConfig& config, const BaselineRequest& request) {
+  if (config.denoises_whole_canvas()) return whole_canvas_work(config, request);
   const UniformDiffusion usual;
   const int32_t size = std::min(usual.block_length, request.gen_length);
   const double context = request.context;
@@ -213,13 +261,13 @@ BaselineWork baseline_work(const ModelConfig& config, const BaselineRequest& req
     case Paradigm::kMasked:
       return masked_work(config, request);
     case Paradigm::kBlocks:
-      return block_work(config, request);
+      return config.causal_context ? seeded_work(config, request) : block_work(config, request);
     case Paradigm::kCanvases:
       return canvas_work(config, request);
     case Paradigm::kUniform:
       break;
   }
-  return uniform_work(request);
+  return uniform_work(config, request);
 }
 
 StepCost baseline_cost(const ModelConfig& config, const ModelBytes& bytes, const BaselineRequest& request) {

@@ -6,6 +6,7 @@
 #include "decode/block_diffusion.h"
 #include "decode/editing_diffusion.h"
 #include "decode/make_parts.h"
+#include "decode/seeded_diffusion.h"
 
 namespace lacuna {
 namespace {
@@ -101,6 +102,25 @@ void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Pro
   problems.within_part("edit", "most", strategy.edit->most, 0, kMostGenLength);
 }
 
+/// What blocks behind a causal context do without.
+void check_seeded(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
+                  Problems& problems) {
+  if (!config.causal_context) {
+    problems.refuse(strategy.accepts_exactly, "accept", "the model does not judge its drafts");
+    return;
+  }
+  constexpr int32_t kLongestBlock = 1024;
+  problems.within("block_length", block_length_of(strategy, config), 1, kLongestBlock);
+  problems.refuse(strategy.commit.has_value(), "commit", "a block is read causally once it is done");
+  problems.refuse(strategy.edit.has_value(), "edit", "what is read causally stays");
+  problems.refuse(!std::holds_alternative<ExactAttention>(strategy.sparse), "sparse",
+                  "a causal context is attended to as a whole");
+  if (asked != nullptr && asked->request.prompt.empty()) {
+    problems.add({"prompt", "", "at least one token",
+                  "the prompt is empty; the read of the prompt gives a block its first token"});
+  }
+}
+
 void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
   constexpr int32_t kMostCells = 1 << 30;
   const auto within = [&](std::string_view part, auto value, auto least, auto most) {
@@ -137,6 +157,7 @@ void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Prob
 void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
   check_lengths(strategy, config, problems);
   if (!problems.empty()) return;
+  check_seeded(strategy, config, asked, problems);
   check_sampling(strategy.sampling, config, false, problems);
   check_unmask(strategy.unmask, problems);
   check_steps(strategy, config, problems);
@@ -175,10 +196,31 @@ std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const Model
   return std::make_unique<EditingDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
 }
 
+std::unique_ptr<Decoder> make_seeded(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
+  SeededDiffusion settings;
+  settings.mask_id = config.mask_id;
+  if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.max_positions = static_cast<int32_t>(config.max_positions);
+  settings.block_length = block_length_of(strategy, config);
+  settings.steps = strategy.steps.value_or(settings.block_length);
+  settings.unmask = strategy.unmask.policy;
+  settings.sampling = sampling_rule(strategy.sampling);
+  settings.drafting = settings.sampling;
+  settings.drafting.measure = strategy.unmask.measure;
+  settings.drafting.measures_all = strategy.unmask.policy.is_custom();
+  settings.drafting.source = ConfidenceSource::kRawLogits;
+  settings.drafting.undrawn.push_back(config.mask_id);
+  settings.verifies = strategy.accepts_exactly;
+  settings.seed = asked.request.seed;
+  return std::make_unique<SeededDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
+}
+
 }  // namespace
 
 std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
   if (edits_blocks(config)) return make_editing(strategy, config, std::move(asked));
+  if (config.causal_context) return make_seeded(strategy, config, std::move(asked));
   BlockDiffusion settings;
   settings.mask_id = config.mask_id;
   if (!strategy.ignore_eos) settings.end_ids = config.end_ids;

@@ -14,8 +14,8 @@ namespace {
 /// Positions of the prompt and the answer together.
 int64_t positions_of(const ModelConfig& config, const Strategy& strategy) {
   const auto* uniform = std::get_if<UniformStrategy>(&strategy);
-  if (uniform == nullptr || !uniform->context) return config.max_positions;
-  return std::clamp<int64_t>(*uniform->context, 1, config.max_positions);
+  if (uniform == nullptr) return config.max_positions;
+  return context_of(config, *uniform) - num_closing(config);
 }
 
 std::string why_no_infill(const ModelConfig& config) {

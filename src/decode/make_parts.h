@@ -34,8 +34,12 @@ void check_whole_prompt(const ModelConfig& config, std::span<const TokenId> prom
 /// Finds numbers of a rule that are out of range.
 void check_unmask(const UnmaskRule& rule, Problems& problems);
 
-/// Whether a prompt begins as its model was trained to read it; only GIDD minds.
+/// Whether a prompt begins as its model was trained to read it; only GIDD and Sumi mind.
 bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt);
+/// Positions of a model of uniform diffusion: prompt, answer and what lies behind it.
+int32_t context_of(const ModelConfig& config, const UniformStrategy& strategy);
+/// Positions right behind the answer that hold fixed tokens (Sumi); context_of() counts them.
+int32_t num_closing(const ModelConfig& config);
 
 // `asked` is null where the strategy alone is checked.
 void check(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems);

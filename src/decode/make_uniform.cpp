@@ -26,6 +26,18 @@ void check_cache(const UniformStrategy& strategy, Problems& problems) {
   }
 }
 
+/// What blocks have and a canvas that is denoised at once has not.
+void check_whole_canvas(const UniformStrategy& strategy, Problems& problems) {
+  constexpr std::string_view kReason = "all that follows the prompt is one block";
+  problems.refuse(strategy.block_length.has_value(), "block_length", kReason);
+  problems.refuse(strategy.boundary.has_value(), "boundary", kReason);
+  problems.refuse(strategy.drift.has_value(), "drift", kReason);
+  if (strategy.cache != UniformCacheKind::kPrefix) return;
+  problems.add({"cache", "prefix", "none or uniform",
+                "`cache` is prefix; expected none or uniform: rows of the prompt see the noise, so their K/V "
+                "change with it"});
+}
+
 void check_correction(const SelfCorrection& correction, Problems& problems) {
   const auto within = [&](std::string_view part, auto value, auto least, auto most) {
     problems.within_part("self_correct", part, value, least, most);
@@ -37,6 +49,17 @@ void check_correction(const SelfCorrection& correction, Problems& problems) {
   within("full-every", correction.full_every, 1, kMostGenLength);
 }
 
+/// Fixed tokens right behind the answer of a whole canvas: the end of this text and the beginning of the
+/// next.
+std::vector<TokenId> closing_tokens(const ModelConfig& config) {
+  std::vector<TokenId> tokens;
+  if (!config.denoises_whole_canvas()) return tokens;
+  for (const TokenId token : {config.eos_id, config.bos_id}) {
+    if (token >= 0) tokens.push_back(token);
+  }
+  return tokens;
+}
+
 void check_request(const UniformStrategy& strategy, const ModelConfig& config, const Asked& asked,
                    Problems& problems) {
   const std::vector<TokenId>& prompt = asked.request.prompt;
@@ -46,12 +69,24 @@ void check_request(const UniformStrategy& strategy, const ModelConfig& config, c
     problems.add(
         {"prompt", "", "at least one token", "the prompt is empty; the model needs at least one token"});
   }
+  const std::string closed = fmt::format(", less the {} tokens behind the answer,", num_closing(config));
   check_length(static_cast<int64_t>(prompt.size()) + (lacks_bos ? 1 : 0), asked.gen_length,
-               strategy.context.value_or(static_cast<int32_t>(config.max_positions)),
-               strategy.context ? "`context`" : "the model", problems);
+               context_of(config, strategy) - num_closing(config),
+               (strategy.context ? "`context`" : "the model") + (num_closing(config) > 0 ? closed : ""),
+               problems);
 }
 
 }  // namespace
+
+int32_t context_of(const ModelConfig& config, const UniformStrategy& strategy) {
+  const bool is_whole = config.denoises_whole_canvas();
+  const int64_t usual = is_whole ? config.noise->whole_canvas->length : config.max_positions;
+  return static_cast<int32_t>(std::clamp<int64_t>(strategy.context.value_or(usual), 1, config.max_positions));
+}
+
+int32_t num_closing(const ModelConfig& config) {
+  return static_cast<int32_t>(closing_tokens(config).size());
+}
 
 bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt) {
   if (!config.noise || config.bos_id < 0) return true;
@@ -69,6 +104,9 @@ void check(const UniformStrategy& strategy, const ModelConfig& config, const Ask
   problems.within("tokens_per_step", strategy.tokens_per_step, 1, kMostGenLength);
   check_sampling(strategy.sampling, config, false, problems);
   check_cache(strategy, problems);
+  problems.refuse(strategy.sampler == UniformSampler::kGreedy && strategy.sampling.temperature > 0,
+                  "temperature", "`sampler` greedy takes the most likely tokens");
+  if (config.denoises_whole_canvas()) check_whole_canvas(strategy, problems);
   if (strategy.self_correct) check_correction(*strategy.self_correct, problems);
 }
 
@@ -81,9 +119,14 @@ std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig
   settings.mask_id = config.mask_id;
   settings.end_ids = config.end_ids;
   settings.gen_length = asked.gen_length;
-  settings.context = strategy.context.value_or(static_cast<int32_t>(config.max_positions));
+  settings.closing = closing_tokens(config);
+  settings.context = context_of(config, strategy);
   settings.block_length = strategy.block_length.value_or(std::min(32, asked.gen_length));
   settings.steps = strategy.steps.value_or(settings.block_length);
+  if (const auto& canvas = config.noise->whole_canvas) {
+    settings.block_length = asked.gen_length;
+    settings.steps = strategy.steps.value_or(static_cast<int32_t>(canvas->steps));
+  }
   settings.min_length = strategy.min_length;
   settings.ignore_end = strategy.ignore_eos;
   settings.seed = asked.request.seed;

@@ -17,8 +17,13 @@ struct NoiseLevel {
       1;  ///< share of pi that is spread evenly over all tokens but the mask; the mask has the rest
 };
 
+/// Tokens of the vocabulary over which uniform noise is spread: all but the mask, if there is one.
+constexpr int64_t num_noise_tokens(int64_t vocab_size, TokenId mask_id) {
+  return vocab_size - (mask_id >= 0 ? 1 : 0);
+}
+
 /// Levels 0 (clean) to `steps` (pure noise) of a block, evenly spaced along the curve between the process's
-/// ends. docs/methods/uniform_diffusion.md, section 2.
+/// ends. docs/methods/uniform_diffusion.md, section 2; of a whole canvas, section 6.
 class NoiseSchedule {
  public:
   NoiseSchedule(const NoiseProcess& process, NoiseCurve curve, int32_t steps);
@@ -26,13 +31,16 @@ class NoiseSchedule {
   NoiseLevel level(int32_t index) const;
 
  private:
+  double alpha(double u) const;
+
   NoiseProcess process_;
   NoiseCurve curve_;
   int32_t steps_;
 };
 
 /// pi(token) of a level.
-double prior(const NoiseLevel& level, bool is_mask, int64_t vocab_size);
+///   num_tokens  num_noise_tokens()
+double prior(const NoiseLevel& level, bool is_mask, int64_t num_tokens);
 
 /// What becomes of a token z in the exact ancestral step from one level to a cleaner one, if the model's
 /// prediction stands for the clean token: a mixture of three, without a vocabulary-wide posterior.
@@ -41,8 +49,8 @@ struct AncestralMixture {
   double predict = 0;  ///< a draw from the prediction; otherwise a draw from the cleaner level's prior
 };
 
-///   prediction_of_z  what the model gives to z
+///   prediction_of_z  what the model gives to z     num_tokens  num_noise_tokens()
 AncestralMixture ancestral_mixture(const NoiseLevel& noisier, const NoiseLevel& cleaner, bool z_is_mask,
-                                   double prediction_of_z, int64_t vocab_size);
+                                   double prediction_of_z, int64_t num_tokens);
 
 }  // namespace lacuna

@@ -149,6 +149,7 @@ void put_fields(Json& json, const BlockStrategy& strategy) {
   json["sparse"] = json_of(strategy.sparse);
   put(json, "commits_sparsely", strategy.commits_sparsely);
   put(json, "sparse_after", strategy.sparse_after);
+  put(json, "accepts_exactly", strategy.accepts_exactly);
 }
 
 void put_fields(Json& json, const UniformStrategy& strategy) {
@@ -157,7 +158,8 @@ void put_fields(Json& json, const UniformStrategy& strategy) {
   put(json, "context", strategy.context);
   put(json, "min_length", strategy.min_length);
   put(json, "ignore_eos", strategy.ignore_eos);
-  json["sampler"] = name(strategy.sampler, std::array<std::string_view, 2>{"adaptive", "ancestral"});
+  json["sampler"] =
+      name(strategy.sampler, std::array<std::string_view, 3>{"adaptive", "ancestral", "greedy"});
   put(json, "tokens_per_step", strategy.tokens_per_step);
   json["schedule"] = name(strategy.schedule, std::array<std::string_view, 2>{"cosine", "linear"});
   put(json, "noise_shows_special", strategy.noise_shows_special);

@@ -66,7 +66,8 @@ struct MaskedStrategy {
   bool operator==(const MaskedStrategy&) const = default;
 };
 
-/// SDAR, Fast-dLLM v2 and LLaDA 2: blocks from left to right, masked positions of a block in any order.
+/// SDAR, Fast-dLLM v2, LLaDA 2, Nemotron-Labs-Diffusion: blocks from left to right, masked positions of a
+/// block in any order.
 struct BlockStrategy {
   enum class Commit : uint8_t { kFused, kApart };
 
@@ -82,14 +83,15 @@ struct BlockStrategy {
   SparsePolicy sparse;
   bool commits_sparsely = false;  ///< K/V that are kept come from sparse attention
   int32_t sparse_after = 0;       ///< attend to all from this step of a block on; 0: never
+  bool accepts_exactly = false;   ///< Nemotron-Labs: self-speculation, the text is the causal mode's own
 
   bool operator==(const BlockStrategy&) const = default;
 };
 
-/// GIDD: blocks of noise, any token of which a step may replace.
+/// GIDD: blocks of noise, any token of which a step may replace. Sumi: the whole canvas is one block.
 struct UniformStrategy {
-  std::optional<int32_t> block_length;  ///< none: 32, or the whole of a shorter answer
-  std::optional<int32_t> steps;         ///< of a block; none: one for each position
+  std::optional<int32_t> block_length;  ///< none: 32, or the whole of a shorter answer; Sumi: none
+  std::optional<int32_t> steps;         ///< of a block; none: one for each position; Sumi: as published
   std::optional<int32_t> context;       ///< prompt, answer and the noise behind it; none: the model's
   int32_t min_length = 0;               ///< positions of the answer that hold no end token
   bool ignore_eos = false;
@@ -99,7 +101,8 @@ struct UniformStrategy {
   bool noise_shows_special = false;  ///< noise is sampled from all tokens, special ones included
   TokenSampling sampling;
   UniformCacheKind cache = UniformCacheKind::kNone;
-  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block too; 0: never
+  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block too (Sumi: everything);
+                        ///< 0: never
   std::optional<BoundaryRefresh> boundary;  ///< kUniform
   std::optional<DriftRefresh> drift;        ///< kUniform, instead of refresh
   bool leaves_at_fixed_point = true;

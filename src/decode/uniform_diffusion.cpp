@@ -19,9 +19,9 @@ constexpr uint64_t kCorrectionNoise = 18;
 constexpr int32_t kMeasureRule = 0;
 constexpr int32_t kDrawRule = 2;
 
-/// The `index`-th id of all but one.
+/// The `index`-th id of all but one, or of all where that is -1.
 TokenId skip(TokenId index, TokenId left_out) {
-  return index < left_out ? index : index + 1;
+  return left_out < 0 || index < left_out ? index : index + 1;
 }
 
 std::vector<TokenId> fill_with_noise(const UniformDiffusion& options, std::vector<TokenId> prompt) {
@@ -31,12 +31,15 @@ std::vector<TokenId> fill_with_noise(const UniformDiffusion& options, std::vecto
     if (std::find(excluded.begin(), excluded.end(), id) == excluded.end()) allowed.push_back(id);
   }
   const NoiseLevel pure = NoiseSchedule(options.noise, options.curve, options.steps).level(options.steps);
-  for (auto position = static_cast<int32_t>(prompt.size()); position < options.context; ++position) {
+  const auto prompt_length = static_cast<int32_t>(prompt.size());
+  for (int32_t position = prompt_length; position < options.context; ++position) {
     const RngStream stream(options.seed, kPriorNoise, position);
     const bool shows_token = stream.uniform(0) < pure.uniform;
     prompt.push_back(shows_token ? allowed[stream.below(1, static_cast<uint32_t>(allowed.size()))]
                                  : options.mask_id);
   }
+  std::copy(options.closing.begin(), options.closing.end(),
+            prompt.begin() + prompt_length + options.gen_length);
   return prompt;
 }
 
@@ -77,11 +80,16 @@ IndexRange UniformDiffusionDecoder::block() const {
   return {begin, std::min(begin + options_.block_length, options_.context)};
 }
 
+bool UniformDiffusionDecoder::is_closing(int32_t position) const {
+  const int32_t first = prompt_length_ + options_.gen_length;
+  return position >= first && position < first + static_cast<int32_t>(options_.closing.size());
+}
+
 // Which rows a pass computes (section 4).
 
 bool UniformDiffusionDecoder::refreshes_next_block() const {
   return !options_.drift && options_.refresh > 0 && step_ % options_.refresh == 0 &&
-         block_ + 1 < num_blocks();
+         (denoises_all() || block_ + 1 < num_blocks());
 }
 
 void UniformDiffusionDecoder::add_next_blocks(int32_t count, std::vector<Part>& parts) const {
@@ -129,9 +137,16 @@ void UniformDiffusionDecoder::add_changed_blocks(std::vector<Part>& parts) const
   }
 }
 
+std::vector<UniformDiffusionDecoder::Part> UniformDiffusionDecoder::parts_of_whole_canvas(bool cached) const {
+  const bool is_full = step_ == 1 || options_.cache == UniformCacheKind::kNone || refreshes_next_block();
+  if (cached && !is_full) return {{block(), false, false}};
+  return {{{0, prompt_length_}, false, true}, {{prompt_length_, options_.context}, false, false}};
+}
+
 std::vector<UniformDiffusionDecoder::Part> UniformDiffusionDecoder::parts(bool cached) const {
+  if (denoises_all() && phase_ == Phase::kDenoise) return parts_of_whole_canvas(cached);
   const IndexRange current = block();
-  const Part clean{{0, current.begin}, true, true};
+  const Part clean{{0, current.begin}, !denoises_all(), true};
   const Part whole{current, false, false};
   const Part rest{{current.end, options_.context}};
   if (phase_ == Phase::kCorrect) {
@@ -157,7 +172,7 @@ std::vector<UniformDiffusionDecoder::Part> UniformDiffusionDecoder::parts(bool c
 }
 
 bool UniformDiffusionDecoder::repeats_last_step() const {
-  if (!options_.leaves_at_fixed_point || options_.sampler != UniformSampler::kAdaptive || !is_greedy()) {
+  if (!options_.leaves_at_fixed_point || options_.sampler == UniformSampler::kAncestral || !takes_best()) {
     return false;
   }
   if (step_ == 1 || changed_in_last_step_) return false;
@@ -175,18 +190,18 @@ RngStream UniformDiffusionDecoder::noise_at(uint64_t purpose, int32_t position) 
 void UniformDiffusionDecoder::add_rules(StepPlan& plan) const {
   SamplingRule draw = options_.sampling;
   draw.source = ConfidenceSource::kSampled;
-  draw.forbidden = {options_.mask_id};
+  if (options_.mask_id >= 0) draw.forbidden = {options_.mask_id};
   SamplingRule measure = draw;
   if (phase_ == Phase::kCorrect) {
     measure = {};
     measure.temperature = options_.correction->temperature;
     measure.source = ConfidenceSource::kSampled;
-  } else if (options_.sampler == UniformSampler::kAdaptive) {
+  } else if (options_.sampler != UniformSampler::kAncestral) {
     measure = {};  // scores know neither temperature nor filters
   } else {
     measure.draws = false;
   }
-  measure.forbidden = {options_.mask_id};
+  measure.forbidden = draw.forbidden;
   for (const SamplingRule& rule : {measure, draw}) {
     SamplingRule without_end = rule;
     without_end.forbidden.insert(without_end.forbidden.end(), options_.end_ids.begin(),
@@ -204,19 +219,8 @@ void UniformDiffusionDecoder::build_plan(bool cached, StepPlan& plan) const {
     if (part.positions.size() <= 0) continue;
     const int32_t first_row = plan.num_rows();
     for (int32_t position = part.positions.begin; position < part.positions.end; ++position) {
-      const TokenId token = tokens_[static_cast<size_t>(position)];
-      if (!part.only_kv) {
-        LogitRow logit;
-        logit.row = plan.num_rows();
-        logit.noise = phase_ == Phase::kCorrect
-                          ? RngStream(options_.seed, kCorrectionNoise, iteration_, position)
-                          : noise_at(kTokenNoise, position);
-        const bool no_end = position < prompt_length_ + options_.min_length;
-        logit.rule = kMeasureRule + (no_end && phase_ == Phase::kDenoise ? 1 : 0);
-        if (phase_ == Phase::kDenoise) logit.scored = token;
-        plan.logits.push_back(logit);
-      }
-      plan.add_row(token, position, position);
+      if (!part.only_kv && !is_closing(position)) plan.logits.push_back(logit_row(plan.num_rows(), position));
+      plan.add_row(tokens_[static_cast<size_t>(position)], position, position);
     }
     RowGroup group;
     group.rows = {first_row, plan.num_rows()};
@@ -225,6 +229,20 @@ void UniformDiffusionDecoder::build_plan(bool cached, StepPlan& plan) const {
     group.only_kv = part.only_kv && !options_.whole_last_layer;
     plan.groups.push_back(std::move(group));
   }
+}
+
+LogitRow UniformDiffusionDecoder::logit_row(int32_t row, int32_t position) const {
+  LogitRow logit;
+  logit.row = row;
+  if (phase_ == Phase::kCorrect) {
+    logit.noise = RngStream(options_.seed, kCorrectionNoise, iteration_, position);
+    logit.rule = kMeasureRule;
+    return logit;
+  }
+  logit.noise = noise_at(kTokenNoise, position);
+  logit.rule = kMeasureRule + (position < prompt_length_ + options_.min_length ? 1 : 0);
+  logit.scored = tokens_[static_cast<size_t>(position)];
+  return logit;
 }
 
 const StepPlan& UniformDiffusionDecoder::plan() {
@@ -254,16 +272,16 @@ std::optional<BaselineRequest> UniformDiffusionDecoder::baseline_request() const
 
 std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const RowStatistics> drawn) const {
   const NoiseLevel level = schedule_.level(options_.steps - step_ + 1);
-  const IndexRange current = block();
+  const int64_t num_tokens = num_noise_tokens(options_.vocab_size, options_.mask_id);
   struct Candidate {
     double score;
     Commit commit;
   };
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < drawn.size(); ++i) {
-    const int32_t position = current.begin + static_cast<int32_t>(i);
+    const int32_t position = drawn_position(i);
     const TokenId token = tokens_[static_cast<size_t>(position)];
-    const double score = prior(level, token == options_.mask_id, options_.vocab_size) *
+    const double score = prior(level, token == options_.mask_id, num_tokens) *
                          (drawn[i].confidence - drawn[i].scored_probability);
     if (score > 0) candidates.push_back({score, {position, drawn[i].token, drawn[i].confidence}});
   }
@@ -279,32 +297,45 @@ std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const Row
 }
 
 std::vector<Commit> UniformDiffusionDecoder::choose_ancestral(std::span<const RowStatistics> drawn) {
-  const NoiseLevel noisier = schedule_.level(options_.steps - step_ + 1);
+  const NoiseLevel of_block = schedule_.level(options_.steps - step_ + 1);
+  const NoiseLevel of_rest = schedule_.level(options_.steps - rest_step_);
   const NoiseLevel cleaner = schedule_.level(options_.steps - step_);
-  const IndexRange current = block();
+  const int64_t num_tokens = num_noise_tokens(options_.vocab_size, options_.mask_id);
+  const int32_t end = block().end;
   std::vector<Commit> chosen;
   for (size_t i = 0; i < drawn.size(); ++i) {
-    const int32_t position = current.begin + static_cast<int32_t>(i);
+    const int32_t position = drawn_position(i);
     const TokenId token = tokens_[static_cast<size_t>(position)];
     const double one_hot = drawn[i].token == token ? 1 : 0;
-    const double prediction = is_greedy() ? one_hot : drawn[i].scored_probability;
-    const AncestralMixture mixture =
-        ancestral_mixture(noisier, cleaner, token == options_.mask_id, prediction, options_.vocab_size);
+    const double prediction = takes_best() ? one_hot : drawn[i].scored_probability;
+    const AncestralMixture mixture = ancestral_mixture(position < end ? of_block : of_rest, cleaner,
+                                                       token == options_.mask_id, prediction, num_tokens);
     const RngStream coins = noise_at(kMixtureNoise, position);
     const double coin = coins.uniform(0);
     if (coin < mixture.stay) continue;
     Commit commit{position, drawn[i].token, drawn[i].confidence};
     if (coin < mixture.stay + mixture.predict) {
-      if (!is_greedy()) want_draw(position);
+      if (!takes_best()) want_draw(position);
     } else if (coins.uniform(1) < cleaner.uniform) {
-      const auto others = static_cast<uint32_t>(options_.vocab_size - 1);
-      commit = {position, skip(static_cast<TokenId>(coins.below(2, others)), options_.mask_id), 0};
+      const auto index = static_cast<TokenId>(coins.below(2, static_cast<uint32_t>(num_tokens)));
+      commit = {position, skip(index, options_.mask_id), 0};
     } else {
       commit = {position, options_.mask_id, 0};
     }
     chosen.push_back(commit);
   }
   return chosen;
+}
+
+std::vector<Commit> UniformDiffusionDecoder::choose_best(std::span<const RowStatistics> drawn) const {
+  std::vector<Commit> chosen;
+  for (size_t i = 0; i < drawn.size(); ++i)
+    chosen.push_back({drawn_position(i), drawn[i].token, drawn[i].confidence});
+  return chosen;
+}
+
+int32_t UniformDiffusionDecoder::drawn_position(size_t i) const {
+  return plan_.positions[static_cast<size_t>(plan_.logits[i].row)];
 }
 
 void UniformDiffusionDecoder::want_draw(int32_t position) {
@@ -322,23 +353,29 @@ StepReport UniformDiffusionDecoder::apply(const PassResult& result) {
   if (plan_.measures_kv_drift) record_movements(result.kv_drift);
   if (phase_ == Phase::kCorrect) return correct(drawn);
   const std::vector<Part> computed = parts(/*cached=*/true);
-  const bool computes_next = std::any_of(computed.begin(), computed.end(), [&](const Part& part) {
-    return part.positions.begin == block().end && part.positions.size() > 0;
-  });
+  const bool computes_next = std::any_of(computed.begin(), computed.end(),
+                                         [&](const Part& part) { return part.positions.end > block().end; });
   if (computes_next) next_block_is_current_ = true;
 
   StepReport report;
   report.step = global_step() - 1;
   report.block = block_;
   report.kind = "denoise";
-  if (options_.sampler == UniformSampler::kAdaptive) {
-    chosen_ = choose_adaptive(drawn);
-    if (!is_greedy()) {
-      for (const Commit& chosen : chosen_) want_draw(chosen.position);
-    }
-  } else {
-    chosen_ = choose_ancestral(drawn);
+  switch (options_.sampler) {
+    case UniformSampler::kAdaptive:
+      chosen_ = choose_adaptive(drawn);
+      for (const Commit& chosen : chosen_) {
+        if (!takes_best()) want_draw(chosen.position);
+      }
+      break;
+    case UniformSampler::kAncestral:
+      chosen_ = choose_ancestral(drawn);
+      break;
+    case UniformSampler::kGreedy:
+      chosen_ = choose_best(drawn);
+      break;
   }
+  if (computes_next) rest_step_ = step_;
   if (further_.empty()) commit(chosen_, report);
   return report;
 }
@@ -409,7 +446,7 @@ void UniformDiffusionDecoder::record_movements(std::span<const float> kv_drift) 
 StepReport UniformDiffusionDecoder::correct(std::span<const RowStatistics> drawn) {
   is_planned_ = false;
   for (size_t i = 0; i < drawn.size(); ++i) {
-    const int32_t position = plan_.positions[static_cast<size_t>(plan_.logits[i].row)];
+    const int32_t position = drawn_position(i);
     suggestions_[static_cast<size_t>(position - prompt_length_)] = {drawn[i].token, drawn[i].confidence,
                                                                     drawn[i].best_token};
   }

@@ -1,9 +1,10 @@
-// Diffusion with interpolating noise (GIDD) and Uniform-Cache: blocks of noise are denoised one after the
-// other, and any token of a block may change at any step. Every rule, and every decision where the sources
-// leave a choice, is in docs/methods/uniform_diffusion.md; sections below are that page's.
+// Diffusion with interpolating noise and Uniform-Cache: blocks of noise are denoised one after the other
+// (GIDD), or all that follows the prompt at once (Sumi), and any token of a block may change at any step.
+// Every rule, and every decision where the sources leave a choice, is in docs/methods/uniform_diffusion.md;
+// sections below are that page's.
 //
-// Sources: GIDD (von Rütte et al. 2025, arXiv 2503.04482), its scaling study and code (arXiv 2512.10858), and
-// Uniform-Cache (Barry 2026, Algorithm 1).
+// Sources: GIDD (von Rütte et al. 2025, arXiv 2503.04482), its scaling study and code (arXiv 2512.10858),
+// Sumi (arXiv 2606.19005), and Uniform-Cache (Barry 2026, Algorithm 1).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ namespace lacuna {
 enum class UniformSampler : uint8_t {
   kAdaptive,   ///< the positions where the model most prefers another token
   kAncestral,  ///< every position on its own, by the posterior
+  kGreedy,     ///< every position takes its most likely token
 };
 
 enum class UniformCacheKind : uint8_t { kNone, kPrefix, kUniform };
@@ -54,15 +56,16 @@ struct SelfCorrection {
 struct UniformDiffusion {
   NoiseProcess noise;
   int64_t vocab_size = 0;
-  TokenId mask_id = 0;
+  TokenId mask_id = -1;  ///< -1: the model has none
   std::vector<TokenId> end_ids;
-  std::vector<TokenId> noise_excludes;  ///< tokens that noise never shows
+  std::vector<TokenId> noise_excludes;  ///< tokens that the first noise never shows
+  std::vector<TokenId> closing;         ///< of a whole canvas: fixed tokens right behind the answer
 
   int32_t context = 2048;  ///< positions: prompt, gen_length, filler
   int32_t gen_length = 128;
-  int32_t block_length = 32;
-  int32_t steps = 32;      ///< of each block
-  int32_t min_length = 0;  ///< positions of the answer that cannot hold an end token
+  int32_t block_length = 32;  ///< gen_length where the whole canvas is denoised
+  int32_t steps = 32;         ///< of each block
+  int32_t min_length = 0;     ///< positions of the answer that cannot hold an end token
   bool ignore_end = false;
 
   UniformSampler sampler = UniformSampler::kAdaptive;
@@ -71,7 +74,8 @@ struct UniformDiffusion {
   SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are drawn
 
   UniformCacheKind cache = UniformCacheKind::kNone;
-  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block too; 0: never
+  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block (of a whole canvas:
+                        ///< everything) too; 0: never
   std::optional<BoundaryRefresh> boundary;
   std::optional<DriftRefresh> drift;  ///< instead of `refresh`
   bool leaves_at_fixed_point = true;  ///< exact
@@ -120,24 +124,32 @@ class UniformDiffusionDecoder final : public Decoder {
     bool only_kv = true;
   };
 
-  bool is_greedy() const { return options_.sampling.temperature == 0; }
+  bool takes_best() const { return options_.sampling.temperature == 0; }
+  bool denoises_all() const { return options_.noise.whole_canvas.has_value(); }
+  /// Whether the position holds a token that never changes, behind the answer.
+  bool is_closing(int32_t position) const;
   int32_t num_blocks() const;
   int32_t global_step() const { return block_ * options_.steps + step_; }
   bool refreshes_next_block() const;
   bool repeats_last_step() const;
   /// Ascending. `cached`: as the cache strategy has it; otherwise all rows.
   std::vector<Part> parts(bool cached) const;
+  std::vector<Part> parts_of_whole_canvas(bool cached) const;
   void add_next_blocks(int32_t count, std::vector<Part>& parts) const;
   void add_drifting_pages(std::vector<Part>& parts) const;
   /// Learns how fast each computed position moves: from the mean over layers, keys and values.
   void record_movements(std::span<const float> kv_drift);
   void add_changed_blocks(std::vector<Part>& parts) const;
   void build_plan(bool cached, StepPlan& plan) const;
+  LogitRow logit_row(int32_t row, int32_t position) const;
   void add_rules(StepPlan& plan) const;
   RngStream noise_at(uint64_t purpose, int32_t position) const;
 
   std::vector<Commit> choose_adaptive(std::span<const RowStatistics> drawn) const;
   std::vector<Commit> choose_ancestral(std::span<const RowStatistics> drawn);
+  std::vector<Commit> choose_best(std::span<const RowStatistics> drawn) const;
+  /// The position of the i-th row that the plan in hand samples from.
+  int32_t drawn_position(size_t i) const;
   void want_draw(int32_t position);
   /// Writes tokens and moves on; `report` gets those that changed.
   void commit(const std::vector<Commit>& chosen, StepReport& report);
@@ -153,6 +165,7 @@ class UniformDiffusionDecoder final : public Decoder {
 
   int32_t block_ = 0;
   int32_t step_ = 1;
+  int32_t rest_step_ = 0;  ///< of a whole canvas: the last step that denoised what is behind the answer
   bool changed_in_last_step_ = false;
   bool next_block_is_current_ = false;  // computed since the last change
   StepPlan plan_;

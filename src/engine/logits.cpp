@@ -12,7 +12,7 @@ namespace {
 /// Where the groups of rows begin that see each other and all before them, and the end of the last.
 std::vector<int32_t> bounds_of(const ModelConfig& config, int32_t rows, const LogitsGroups& groups) {
   std::vector<int32_t> bounds = {0};
-  if (config.block_causal) {
+  if (config.block_causal && !config.causal_context) {
     // Blocks are stretches of rows: whoever gives positions of their own decides what lies in one.
     const int32_t block =
         groups.block_length > 0 ? groups.block_length : static_cast<int32_t>(config.block_length);
@@ -42,9 +42,11 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
     RowGroup group;
     group.rows = {bounds[i], bounds[i + 1]};
     const bool is_canvas = groups.canvas_begin >= 0 && bounds[i] == groups.canvas_begin;
-    const bool is_causal = config.causal || (config.canvas && !is_canvas);
+    const bool reads = config.canvas || config.causal_context;  // what is not of the canvas
+    const bool is_causal = config.causal || (reads && !is_canvas);
     group.own_rows = is_causal ? OwnRows::kCausal : OwnRows::kBidirectional;
-    if (is_canvas) group.canvas = groups.is_conditioned ? CanvasRows::kConditioned : CanvasRows::kFresh;
+    if (is_canvas && config.canvas)
+      group.canvas = groups.is_conditioned ? CanvasRows::kConditioned : CanvasRows::kFresh;
     if (bounds[i] > 0) group.visible.push_back({0, bounds[i]});
     plan.groups.push_back(std::move(group));
   }

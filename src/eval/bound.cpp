@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "decode/noise_schedule.h"
 #include "eval/perplexity.h"
 
 namespace lacuna {
@@ -313,14 +314,14 @@ class NoiseTerm {
         shown_(sigmoid(log_snr_ + config.noise->uniform_shift)),
         // 1 - shown_ without cancellation.
         hidden_(sigmoid(-log_snr_ - config.noise->uniform_shift)),
-        others_(static_cast<double>(config.vocab_size - 1)) {}
+        others_(static_cast<double>(num_noise_tokens(config.vocab_size, config.mask_id))) {}
 
   /// z, given x.
   TokenId noisy(TokenId x, const RngStream& stream) const {
     if (stream.uniform(0) < alpha_) return x;
     if (stream.uniform(1) >= shown_) return mask_id_;
     const auto other = static_cast<TokenId>(stream.below(2, static_cast<uint32_t>(others_)));
-    return other < mask_id_ ? other : other + 1;
+    return mask_id_ < 0 || other < mask_id_ ? other : other + 1;
   }
 
   /// Whether this z adds nothing, for any prediction.
@@ -373,7 +374,7 @@ class NoiseTerm {
   double others_;          // tokens but the mask
 };
 
-/// Clean rows see clean ones, noisy rows see all.
+/// Clean rows see clean ones, noisy rows see all; of a whole canvas all rows do.
 void score_noise(const BoundText& text, size_t index, const BackendModel& model,
                  const BoundSettings& settings, Buffer<float>& memory, Passes& passes, Bound& bound) {
   const ModelConfig& config = model.config();
@@ -388,7 +389,7 @@ void score_noise(const BoundText& text, size_t index, const BackendModel& model,
     }
     passes.begin(index);
     for (int32_t i = 0; i < prompt; ++i) passes.add_row(text.prompt[static_cast<size_t>(i)], i);
-    passes.add_group(0, {}, OwnRows::kBidirectional);
+    if (!config.denoises_whole_canvas()) passes.add_group(0, {}, OwnRows::kBidirectional);
     std::vector<size_t> asked;
     for (size_t i = 0; i < noisy.size(); ++i) {
       const int32_t row = passes.add_row(noisy[i], prompt + static_cast<int32_t>(i));
@@ -396,7 +397,11 @@ void score_noise(const BoundText& text, size_t index, const BackendModel& model,
       asked.push_back(i);
       passes.score(row, text.scored[i], 1);
     }
-    passes.add_group(prompt, {{0, prompt}}, OwnRows::kBidirectional);
+    if (config.denoises_whole_canvas()) {
+      passes.add_group(0, {}, OwnRows::kBidirectional);
+    } else {
+      passes.add_group(prompt, {{0, prompt}}, OwnRows::kBidirectional);
+    }
     passes.run_for_logits(memory, [&](Matrix<float> logits) {
       for (size_t j = 0; j < asked.size(); ++j) {
         const float* const row = logits.row(static_cast<int64_t>(j));
@@ -496,6 +501,10 @@ BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std
 
 Bound bound(const BackendModel& model, std::span<const BoundText> texts, const BoundSettings& settings) {
   const ModelConfig& config = model.config();
+  if (config.causal_context) {
+    throw InputError("the likelihood of {} is that of its causal mode: expected --paradigm causal",
+                     config.architecture);
+  }
   for (const BoundText& text : texts) check_text(text, config);
   const Stopwatch clock;
   Bound bound;

@@ -562,7 +562,7 @@ void check(const RecallSettings& settings, const ModelConfig& config) {
     throw InputError("--budgets {}: expected at least {} cells, a page of Quest", budgets.front(),
                      settings.page_size);
   }
-  if (!config.block_causal) {
+  if (!config.block_causal || config.causal_context) {
     throw InputError(
         "analyze recall needs a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2), or --as-blocks N "
         "with "

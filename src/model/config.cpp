@@ -148,6 +148,22 @@ void read_canvas_settings(const JsonObject& generation, ModelConfig& config) {
   canvas.entropy_bound = sampler.number("entropy_bound", kNats, canvas.entropy_bound);
 }
 
+/// The published settings of a model that denoises its whole canvas at once. Which sampler and schedule the
+/// file names is not read: they are those of the class, and flags choose others.
+void read_whole_canvas_settings(const JsonObject& generation, ModelConfig& config) {
+  if (!config.denoises_whole_canvas()) return;
+  constexpr Range<int64_t> kCount{1, 1 << 20};
+  NoiseProcess& noise = *config.noise;
+  WholeCanvas& canvas = *noise.whole_canvas;
+  generation.expect("anchor_eosbos", true);
+  const int64_t length = generation.integer("canvas_length", kPositionCount, canvas.length);
+  canvas.length = std::min(length, config.max_positions);
+  canvas.steps = generation.integer("num_denoising_steps", kCount, canvas.steps);
+  config.default_tokens_per_step =
+      static_cast<int32_t>(generation.integer("tokens_per_step", kCount, config.default_tokens_per_step));
+  read_log_snr(generation, noise);
+}
+
 /// The length of an answer that the publisher chose.
 void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& config) {
   constexpr Range<int64_t> kLength{0, std::numeric_limits<int32_t>::max()};
@@ -308,6 +324,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
                     read_answer_length(generation, true, config);
                     read_decoding_defaults(generation, config);
                     read_canvas_settings(generation, config);
+                    read_whole_canvas_settings(generation, config);
                   });
   // A max_length in config.json is what an older library left there, not a choice.
   if (config.max_new_tokens == 0 && config.max_length == 0) read_answer_length(json, false, config);

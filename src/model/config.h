@@ -28,6 +28,9 @@ struct RopeConfig {
   float beta_slow = 1;   ///< YaRN: pairs that turn less often than this are slowed by `factor`
   int64_t num_turning = 0;      ///< pairs behind the first so many stay as they are; 0: all turn
   float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
+  /// b of Llama 4's temperature: the rotated query of position p is multiplied by
+  /// 1 + b ln(1 + floor(p / original_positions)); 0: it is not.
+  float query_growth = 0;
 
   bool operator==(const RopeConfig&) const = default;
 };
@@ -71,12 +74,22 @@ struct MoeConfig {
   bool operator==(const MoeConfig&) const = default;
 };
 
+/// The published settings of a canvas that is denoised as one block, every row of which sees every row
+/// (Sumi).
+struct WholeCanvas {
+  int64_t length = 2048;  ///< positions: the prompt, the answer, two tokens that close it, and what follows
+  int64_t steps = 128;    ///< of the whole canvas
+
+  bool operator==(const WholeCanvas&) const = default;
+};
+
 /// GIDD's interpolating noise: at log-SNR l, a token is kept with probability sigmoid(l); otherwise it is
 /// uniform over all tokens but the mask with probability sigmoid(l + uniform_shift), else the mask.
 struct NoiseProcess {
   float uniform_shift = 0;  ///< +1000: uniform noise alone; -1000: masks alone
   float min_log_snr = -9;
   float max_log_snr = 9;
+  std::optional<WholeCanvas> whole_canvas = {};  ///< empty: blocks from left to right
 
   bool operator==(const NoiseProcess&) const = default;
 };
@@ -121,7 +134,7 @@ enum class Paradigm : uint8_t {
   kSlots,     ///< ReFusion: causal slots in any order
   kMasked,    ///< any masked position of the canvas at any step (LLaDA, Dream)
   kBlocks,    ///< block diffusion: blocks from left to right, masked positions of a block in any order
-  kUniform,   ///< GIDD: blocks of random tokens or masks, any of which a step may replace
+  kUniform,   ///< GIDD, Sumi: blocks of random tokens or masks, any of which a step may replace
   kCanvases,  ///< DiffusionGemma: canvases of random tokens from left to right, read causally once they are
               ///< done
 };
@@ -162,7 +175,10 @@ struct ModelConfig {
   bool plans_slots = false;   ///< ReFusion: causal, and a row with the mask token predicts its own position
   bool block_causal = false;  ///< a row sees its own block of positions and those before; blocks begin at 0
   int64_t block_length = 0;   ///< of block_causal, as trained; 0: the family has no blocks
-  int64_t sub_block_length = 0;         ///< a block is denoised in stretches of this length; 0: all at once
+  int64_t sub_block_length = 0;  ///< a block is denoised in stretches of this length; 0: all at once
+  /// Nemotron-Labs-Diffusion: what is written is read causally, and the read of a block, whose rows predict
+  /// the position behind theirs, gives the first token of the next one. Blocks begin behind the prompt.
+  bool causal_context = false;
   bool shifted_logits = false;          ///< row i - 1 predicts position i (row 0 predicts position 0)
   float embedding_scale = 1;            ///< embeddings are multiplied by this
   bool rounds_embedding_scale = false;  ///< which is a bf16 number where rows are
@@ -170,6 +186,7 @@ struct ModelConfig {
   float residual_scale = 1;             ///< what attention and feed-forward layers add is multiplied by this
   bool norm_offset = false;             ///< stored norm weights w stand for 1 + w
   bool kv_sink = false;     ///< each layer has one learned key and value that every row sees, unrotated
+  bool zero_sink = false;   ///< the same with zeros: weights are exp(s) / (1 + sum exp(s)), softmax_one
   float attn_soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay
   Activation activation = Activation::kSilu;
   bool ffn_bias = false;          ///< up and down add a bias
@@ -197,6 +214,8 @@ struct ModelConfig {
   }
   /// Whether any position can be filled at any step.
   bool fills_canvas() const { return paradigm() == Paradigm::kMasked; }
+  /// Whether all that follows the prompt is denoised at once as noise (Sumi).
+  bool denoises_whole_canvas() const { return noise && noise->whole_canvas; }
 
   TokenId mask_id = -1;  ///< -1: the model has no mask token
   TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does
@@ -215,7 +234,7 @@ struct ModelConfig {
 
   // Decoding settings for a run that chooses none, from the object "lacuna" of generation_config.json.
   std::string default_unmask;  ///< --unmask of masked and block diffusion; empty: the family's default
-  int32_t default_tokens_per_step = 0;  ///< --tokens-per-step of GIDD; 0: the family's default
+  int32_t default_tokens_per_step = 0;  ///< --tokens-per-step of GIDD and Sumi; 0: the family's default
 
   // Layers that see everything:
   int64_t q_dim() const { return num_heads * head_dim; }

@@ -53,6 +53,15 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
   return static_cast<TokenId>(json.integer(key, {-1, config.vocab_size - 1}, fallback));
 }
 
+void read_log_snr(const JsonObject& json, NoiseProcess& noise) {
+  constexpr Range<double> kLogSnr{-30, 30};
+  noise.min_log_snr = json.number("min_log_snr", kLogSnr, noise.min_log_snr);
+  noise.max_log_snr = json.number("max_log_snr", kLogSnr, noise.max_log_snr);
+  if (noise.min_log_snr < noise.max_log_snr) return;
+  throw InputError("{}: \"min_log_snr\" is {} and \"max_log_snr\" {}; expected the first to be smaller",
+                   json.file(), noise.min_log_snr, noise.max_log_snr);
+}
+
 std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_list<Paradigm> known) {
   if (!json.has("lacuna")) return {};
   const JsonObject own = json.object("lacuna");
@@ -90,7 +99,11 @@ TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer)) {
 }
 
 LayerTensorNames transformers_layer(int64_t layer) {
-  const std::string prefix = fmt::format("model.layers.{}.", layer);
+  return transformers_layer_of("model", layer);
+}
+
+LayerTensorNames transformers_layer_of(std::string_view module, int64_t layer) {
+  const std::string prefix = fmt::format("{}.layers.{}.", module, layer);
   LayerTensorNames names;
   names.attn_norm = prefix + "input_layernorm";
   names.q = prefix + "self_attn.q_proj";

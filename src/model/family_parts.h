@@ -31,6 +31,8 @@ FamilyEntry diffusion_gemma_family();
 FamilyEntry llama_family();
 FamilyEntry stable_diffcoder_family();
 FamilyEntry a2d_llama_family();
+FamilyEntry sumi_family();
+FamilyEntry nemotron_labs_family();
 
 // Far above any published model, and so small that no product of three overflows.
 constexpr Range<int64_t> kLayerCount{1, 1024};
@@ -66,6 +68,9 @@ ModelConfig read_qwen3_block(const JsonObject& json);
 void turn_block_causal(ModelConfig& config, int64_t block_length);
 constexpr int64_t kUsualSdarBlock = 4;  // the published checkpoints on the hub do not say
 
+/// The range of log-SNR that noise has, where the file gives it.
+void read_log_snr(const JsonObject& json, NoiseProcess& noise);
+
 /// What --paradigm or "lacuna": {"paradigm": ...} chooses of these; empty where neither is given.
 std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_list<Paradigm> known);
 /// Whether the file says that it is of a model with this in its name: in "model_type", "_name_or_path" or the
@@ -78,6 +83,8 @@ bool folder_says_its_name(const JsonObject& json, std::string_view lower_case_na
 TensorNames transformers_tensors(LayerTensorNames (*layer)(int64_t layer));
 /// With neither the norms of q and k nor a router.
 LayerTensorNames transformers_layer(int64_t layer);
+/// The same below another module than "model.".
+LayerTensorNames transformers_layer_of(std::string_view module, int64_t layer);
 /// With the norms of q and k.
 LayerTensorNames transformers_layer_with_qk_norm(int64_t layer);
 /// And with a router.

@@ -6,7 +6,6 @@
 // noisy ones, is two groups of rows here.
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "model/family_parts.h"
 
 namespace lacuna {
@@ -42,12 +41,7 @@ ModelConfig read_gidd(const JsonObject& json) {
 
   NoiseProcess noise;
   noise.uniform_shift = json.number("noise_type", {-1e4, 1e4}, 0.0F);
-  noise.min_log_snr = json.number("min_log_snr", {-30, 30}, -9.0F);
-  noise.max_log_snr = json.number("max_log_snr", {-30, 30}, 9.0F);
-  if (noise.min_log_snr >= noise.max_log_snr) {
-    throw InputError("{}: \"min_log_snr\" is {} and \"max_log_snr\" {}; expected the first to be smaller",
-                     json.file(), noise.min_log_snr, noise.max_log_snr);
-  }
+  read_log_snr(json, noise);
   config.noise = noise;
   // The tokenizer's first four tokens. The published configs name neither padding nor mask.
   config.bos_id = 0;

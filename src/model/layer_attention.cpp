@@ -117,8 +117,10 @@ void Model::Pass::attend(int64_t layer_index) {
   const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim_of(layer_index));
   const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim_of(layer_index));
   product(layer.q, q, ws_.times.qkv);
-  for_each_row(
-      [&](int64_t row) { finish_heads(layer.q_norm, config_.num_heads, plan_row(row), q.row(row)); });
+  for_each_row([&](int64_t row) {
+    finish_heads(layer.q_norm, config_.num_heads, plan_row(row), q.row(row));
+    grow_query(plan_row(row), q.row_span(row));
+  });
   ws_.times.other += watch_.restart();
 
   ws_.layer_views.clear();
@@ -271,6 +273,15 @@ void Model::Pass::finish_heads(const std::vector<float>& norm, int64_t num_heads
   for (int64_t d = 0; d < dim; d += head_dim) {
     kernels_.rope(heads + d, kind.cosines.data() + angles, kind.sines.data() + angles, half);
   }
+}
+
+void Model::Pass::grow_query(int64_t row, std::span<float> q) const {
+  const RopeConfig& rope = config_.rope;
+  if (rope.query_growth == 0) return;
+  const int64_t times = plan_.positions[static_cast<size_t>(row)] / rope.original_positions;
+  if (times == 0) return;
+  const float scale = 1 + rope.query_growth * std::log1p(static_cast<float>(times));
+  for (float& value : q) value *= scale;
 }
 
 void Model::Pass::finish_values(Matrix<float> v, int64_t row) {

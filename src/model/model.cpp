@@ -69,7 +69,9 @@ float Model::embedding_scale() const {
 }
 
 KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes) {
-  KvShape shape{config.num_layers, config.num_kv_heads, config.head_dim, dtype, config.kv_sink, in_codes};
+  KvShape shape{
+      config.num_layers, config.num_kv_heads, config.head_dim, dtype, config.kv_sink || config.zero_sink,
+      in_codes};
   for (int64_t layer = 0; config.sliding && layer < config.num_layers; ++layer)
     shape.heads_by_layer.push_back({config.num_kv_heads_of(layer), config.head_dim_of(layer)});
   if (config.canvas) shape.soft_embedding_dim = config.hidden_dim;
@@ -105,9 +107,13 @@ ModelBytes Model::bytes_of_passes() const {
 
 KvCache Model::make_cache(int64_t num_cells, std::shared_ptr<int64_t> count) const {
   KvCache cache(kv_shape(), num_cells, std::move(count));
-  for (int64_t layer = 0; config_.kv_sink && layer < config_.num_layers; ++layer) {
+  if (cache.sink_cell() < 0) return cache;
+  const std::vector<float> zeros(config_.zero_sink ? static_cast<size_t>(config_.kv_dim()) : 0);
+  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
     const LayerParameters& parameters = parameters_.layers[static_cast<size_t>(layer)];
-    cache.write(layer, cache.sink_cell(), parameters.k_sink.data(), parameters.v_sink.data());
+    const bool is_zero = config_.zero_sink;
+    cache.write(layer, cache.sink_cell(), is_zero ? zeros.data() : parameters.k_sink.data(),
+                is_zero ? zeros.data() : parameters.v_sink.data());
   }
   return cache;
 }

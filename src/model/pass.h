@@ -119,6 +119,8 @@ class Model::Pass {
 
   /// Norm and clip of one row's values.
   void finish_values(Matrix<float> v, int64_t row);
+  /// Llama 4's temperature (RopeConfig::query_growth) of a row of the plan.
+  void grow_query(int64_t row, std::span<float> q) const;
 
   void clip(std::span<float> values) const {
     if (!config_.qkv_clip) return;

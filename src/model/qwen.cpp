@@ -12,15 +12,23 @@
 namespace lacuna {
 namespace {
 
+/// Yarn's factor for cos and sin, from that of the context.
+float read_attention_scaling(const JsonObject& scaling, float factor) {
+  constexpr Range<double> kScale{0, 1e3};
+  const auto growth = [&](float mscale) { return factor <= 1 ? 1 : 0.1F * mscale * std::log(factor) + 1; };
+  const float mscale = scaling.number("mscale", kScale, 0.0F);
+  const float of_all = scaling.number("mscale_all_dim", kScale, 0.0F);
+  const float usual = mscale > 0 && of_all > 0 ? growth(mscale) / growth(of_all) : growth(1);
+  return scaling.number("attention_factor", {1e-3, 1e3}, usual);
+}
+
 /// Yarn's keys, all explicit: library versions derive missing ones differently.
 void read_yarn(const JsonObject& scaling, RopeConfig& rope) {
   scaling.expect("truncate", true);
-  scaling.expect_absent("mscale");
-  scaling.expect_absent("mscale_all_dim");
   rope.original_positions = scaling.integer("original_max_position_embeddings", kPositionCount);
   rope.beta_fast = scaling.number("beta_fast", {1e-3, 1e6}, rope.beta_fast);
   rope.beta_slow = scaling.number("beta_slow", {1e-3, 1e6}, rope.beta_slow);
-  rope.attention_scaling = scaling.number("attention_factor", {1e-3, 1e3}, 0.1F * std::log(rope.factor) + 1);
+  rope.attention_scaling = read_attention_scaling(scaling, rope.factor);
 }
 
 /// `scaling` is "rope_scaling", or "rope_parameters" of newer files, which may hold theta as well.
@@ -31,7 +39,7 @@ void read_scaling(const JsonObject& scaling, RopeConfig& rope) {
   const std::string type = scaling.text(type_key, "default");
   if (type == "default") return;
   if (type != "linear" && type != "yarn") scaling.refuse(type_key, "\"default\", \"linear\" or \"yarn\"");
-  rope.factor = scaling.number("factor", {1, 1e6});
+  rope.factor = scaling.number("factor", {type == "yarn" ? 1e-2 : 1, 1e6});
   rope.scaling = type == "linear" ? RopeConfig::Scaling::kLinear : RopeConfig::Scaling::kYarn;
   if (type == "yarn") read_yarn(scaling, rope);
 }

@@ -55,18 +55,20 @@ void refuse_each(const GenerationOptions& options, std::initializer_list<std::st
 }
 
 /// Settings of one paradigm alone, where the model is of another.
-void refuse_other_paradigms(const GenerationOptions& options, Paradigm paradigm) {
+void refuse_other_paradigms(const ModelConfig& config, const GenerationOptions& options) {
+  const Paradigm paradigm = config.paradigm();
   if (paradigm != Paradigm::kSlots) {
-    refuse_each(
-        options,
-        {"refusion", "slot-size", "slot-threshold", "token-threshold", "fill", "kv", "accept", "revoke"},
-        "the model is not a ReFusion model");
+    refuse_each(options,
+                {"refusion", "slot-size", "slot-threshold", "token-threshold", "fill", "kv", "revoke"},
+                "the model is not a ReFusion model");
+    if (!config.causal_context)
+      refuse_each(options, {"accept"}, "the model is not one that judges its own drafts");
   }
   if (paradigm != Paradigm::kUniform) {
     refuse_each(options,
                 {"sampler", "tokens-per-step", "schedule", "min-length", "context", "noise", "boundary",
                  "drift", "block-exit", "last-layer", "self-correct"},
-                "the model is not a GIDD model");
+                "the model is not one of uniform diffusion");
   }
   if (paradigm != Paradigm::kCanvases) {
     refuse_each(options, {"stop-entropy", "self-conditioning"}, "the model is not DiffusionGemma");
@@ -170,6 +172,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
                    options.block_length.value_or(static_cast<int32_t>(config.block_length)));
   }
   strategy.sparse_after = options.sparse_after.value_or(0);
+  strategy.accepts_exactly = is_second("accept", options.accept, "all", "exact");
   if (options.commit) {
     strategy.commit = is_second("commit", options.commit, "fused", "apart") ? BlockStrategy::Commit::kApart
                                                                             : BlockStrategy::Commit::kFused;
@@ -188,30 +191,42 @@ UniformCacheKind parse_uniform_cache(std::string_view text) {
 void refuse_masks_only(const GenerationOptions& options) {
   constexpr std::string_view kReason = "uniform diffusion has its own rules for what a step changes";
   refuse_each(options, {"unmask", "alg-temp", "eps", "cfg-scale"}, kReason);
-  refuse(options.logits_eos_inf, "logits_eos_inf", "`min_length` does this for GIDD");
+  refuse(options.logits_eos_inf, "logits_eos_inf", "`min_length` does this here");
   refuse(options.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
-  refuse(options.suppress_mask, "suppress_mask", "GIDD never draws the mask token");
-  refuse(options.eos_exit, "eos_exit", "GIDD always stops after the block that ends the answer");
+  refuse(options.suppress_mask, "suppress_mask", "uniform diffusion never draws the mask token");
+  refuse(options.eos_exit, "eos_exit", "it always stops after the block that ends the answer");
   refuse(options.cache_block.has_value(), "cache_block", "it belongs to `cache` free");
   refuse(options.lock.has_value(), "lock", "no token of a block is final before the block is");
 }
 
-UniformStrategy choose_uniform(const GenerationOptions& options) {
+UniformSampler parse_uniform_sampler(std::string_view text) {
+  if (text == "adaptive") return UniformSampler::kAdaptive;
+  if (text == "ancestral") return UniformSampler::kAncestral;
+  if (text == "greedy") return UniformSampler::kGreedy;
+  refuse_setting("sampler", text, "`sampler` is '{}'; expected adaptive, ancestral or greedy", text);
+}
+
+UniformStrategy choose_uniform(const ModelConfig& config, const GenerationOptions& options) {
   refuse_masks_only(options);
+  const bool is_whole = config.denoises_whole_canvas();
   UniformStrategy strategy;
   strategy.block_length = options.block_length;
   strategy.steps = options.steps;
   strategy.context = options.context;
   strategy.min_length = options.min_length.value_or(0);
   strategy.ignore_eos = options.ignore_eos;
-  const bool is_ancestral = is_second("sampler", options.sampler, "adaptive", "ancestral");
-  strategy.sampler = is_ancestral ? UniformSampler::kAncestral : UniformSampler::kAdaptive;
-  refuse(is_ancestral && options.tokens_per_step, "tokens_per_step", "it belongs to `sampler` adaptive");
+  strategy.sampler = parse_uniform_sampler(options.sampler.value());
+  const bool is_adaptive = strategy.sampler == UniformSampler::kAdaptive;
+  refuse(!is_adaptive && options.tokens_per_step, "tokens_per_step", "it belongs to `sampler` adaptive");
   strategy.tokens_per_step = options.tokens_per_step.value_or(strategy.tokens_per_step);
-  const bool is_linear = is_second("schedule", options.schedule, "cosine", "linear");
-  strategy.schedule = is_linear ? NoiseCurve::kLinear : NoiseCurve::kCosine;
-  strategy.noise_shows_special = is_second("noise", options.noise, "safe", "hub");
+  const std::string schedule = options.schedule.value_or(is_whole ? "linear" : "cosine");
+  strategy.schedule =
+      is_second("schedule", schedule, "cosine", "linear") ? NoiseCurve::kLinear : NoiseCurve::kCosine;
+  strategy.noise_shows_special =
+      is_second("noise", options.noise.value_or(is_whole ? "hub" : "safe"), "safe", "hub");
   strategy.sampling = choose_sampling(options);
+  const bool draws = is_whole && strategy.sampler != UniformSampler::kGreedy;
+  if (draws && !options.temperature) strategy.sampling.temperature = 1;
   strategy.cache = parse_uniform_cache(options.cache.value_or("none"));
   if (strategy.cache != UniformCacheKind::kUniform) {
     refuse_each(options, {"refresh", "boundary", "drift"}, "it belongs to `cache` uniform");
@@ -341,7 +356,7 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
   if (!has_guide || config.causal) {
     refuse_each(options, {"guide-match", "guide-fallback", "guide-block"}, "it belongs to `guide`");
   }
-  refuse_other_paradigms(options, paradigm);
+  refuse_other_paradigms(config, options);
   refuse(
       has_guide && paradigm != Paradigm::kMasked, "guide",
       config.causal ? "a causal model judges its own drafts" : "it confirms the drafts of LLaDA and Dream");
@@ -353,7 +368,7 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
     case Paradigm::kBlocks:
       return choose_blocks(config, options);
     case Paradigm::kUniform:
-      return choose_uniform(options);
+      return choose_uniform(config, options);
     case Paradigm::kCanvases:
       return choose_canvases(options);
     case Paradigm::kMasked:

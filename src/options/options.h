@@ -89,7 +89,7 @@ void visit_options(Options& options, Visit&& visit) {
         options.unmask,
         "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, ...");
   visit("temperature", Aliases{"temp"}, options.temperature,
-        "Sampling temperature; 0 takes the most likely token (default 0; DiffusionGemma: 1, its schedule)");
+        "Sampling temperature; 0 takes the most likely token (default 0; DiffusionGemma, Sumi: 1)");
   visit("top-p", Aliases{}, options.top_p,
         "Sample from the most likely tokens up to this total probability, (0, 1] (default 1: all)");
   visit("top-k", Aliases{}, options.top_k,
@@ -113,9 +113,9 @@ void visit_options(Options& options, Visit&& visit) {
         "Continue after an end token (autoregressive models, GIDD, block diffusion)");
   visit("stop", Aliases{}, options.stop,
         "End the answer before this text; repeatable (autoregressive models and ReFusion)");
-  visit(
-      "cache", Aliases{}, options.cache,
-      "K/V cache: none (default), prefix, dual, free, free-literal, dkv; GIDD: uniform; Fast-dLLM v2: block");
+  visit("cache", Aliases{}, options.cache,
+        "K/V cache: none (default), prefix, dual, free, free-literal, dkv; GIDD, Sumi: uniform; Fast-dLLM "
+        "v2: block");
   visit("refresh", Aliases{}, options.refresh,
         "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)");
   visit("cache-block", Aliases{}, options.cache_block,
@@ -140,32 +140,40 @@ void visit_options(Options& options, Visit&& visit) {
         "ReFusion: slots completed in parallel are verified in order, or side-by-side (default verified)");
   visit("kv", Aliases{}, options.kv,
         "ReFusion: K/V of slots completed in parallel: reuse or recompute (default reuse)");
-  visit("accept", Aliases{}, options.accept,
-        "ReFusion: drafts are accepted by threshold, or if exact: left-to-right's own (default threshold)");
+  visit(
+      "accept", Aliases{}, options.accept,
+      "Drafts that are accepted: ReFusion: threshold (default) or exact (left-to-right's own); Nemotron: all "
+      "(default) or exact");
   visit("revoke", Aliases{}, options.revoke,
         "ReFusion: mask a slot again from its first token less probable than this (default 0: never)");
   visit("sampler", Aliases{}, options.sampler,
-        "GIDD: adaptive (tokens that the model disagrees with most) or ancestral (default adaptive)");
+        "GIDD, Sumi: adaptive (tokens that the model disagrees with most), ancestral or greedy (default "
+        "adaptive; "
+        "Sumi: ancestral)");
   visit("tokens-per-step", Aliases{}, options.tokens_per_step,
-        "GIDD, adaptive: at most this many tokens change in a step (default 3)");
+        "GIDD, Sumi, adaptive: at most this many tokens change in a step (default 3; Sumi: 1)");
   visit("schedule", Aliases{}, options.schedule,
-        "GIDD: noise over the steps of a block: cosine or linear (default cosine)");
+        "GIDD, Sumi: noise over the steps of a block: cosine or linear (default cosine; Sumi: linear)");
   visit("min-length", Aliases{}, options.min_length,
-        "GIDD: positions of the answer that hold no end token (default 0)");
+        "GIDD, Sumi: positions of the answer that hold no end token (default 0)");
   visit("context", Aliases{}, options.context,
-        "GIDD: positions of the context, noise behind the answer included (default: the model's)");
+        "GIDD, Sumi: positions of the context, noise behind the answer included (default: the model's; Sumi: "
+        "2048)");
   visit("noise", Aliases{}, options.noise,
-        "GIDD: tokens that noise is sampled from: safe (no special ones) or hub (all) (default safe)");
+        "GIDD, Sumi: tokens that noise is sampled from: safe (no special ones) or hub (all) (default safe; "
+        "Sumi: "
+        "hub)");
   visit("boundary", Aliases{}, options.boundary,
         "--cache uniform: begin a block with a partial pass, as blocks=2,full-every=8 (default: full)");
   visit("drift", Aliases{}, options.drift,
         "--cache uniform: recompute pages whose K/V moved: tau=0.01,page=16,budget=64 (default: --refresh)");
   visit("block-exit", Aliases{}, options.block_exit,
-        "GIDD: leave a block at its fixed-point (same text) or after its steps (default fixed-point)");
-  visit("last-layer", Aliases{}, options.last_layer,
-        "GIDD: rows that the last layer computes, needed or all; the text is the same (default needed)");
+        "GIDD, Sumi: leave a block at its fixed-point (same text) or after its steps (default fixed-point)");
+  visit(
+      "last-layer", Aliases{}, options.last_layer,
+      "GIDD, Sumi: rows that the last layer computes, needed or all; the text is the same (default needed)");
   visit("self-correct", Aliases{}, options.self_correct,
-        "GIDD: revise the finished answer: on, or most=128,temperature=0.1,patience=32,tokens=1,...");
+        "GIDD, Sumi: revise the finished answer: on, or most=128,temperature=0.1,patience=32,tokens=1,...");
   visit("stop-entropy", Aliases{"confidence-threshold"}, options.stop_entropy,
         "DiffusionGemma: a stable canvas is done below this mean entropy in nats (default 0.005)");
   visit("self-conditioning", Aliases{}, options.self_conditioning,

@@ -62,15 +62,20 @@ std::span<const Preset> presets_of(const ModelConfig& config) {
       {"cache", "dkv"}, {"unmask", "threshold=0.9"}, {"eos-exit", ""}};
   static constexpr PresetSetting kOneByOne[] = {{"unmask", "low-confidence"}};
   static constexpr PresetSetting kDynamic[] = {{"unmask", "dynamic=0.9"}};
+  static constexpr PresetSetting kAcceptExactly[] = {{"accept", "exact"}};
   static constexpr PresetSetting kUniformCache[] = {{"cache", "uniform"}};
   static constexpr PresetSetting kBoundary[] = {
       {"cache", "uniform"}, {"refresh", "0"}, {"boundary", "blocks=2,full-every=4"}};
+  static constexpr PresetSetting kFewerSteps[] = {{"steps", "64"}};  // Sumi's model card
+  static constexpr PresetSetting kFewerStepsAndRows[] = {{"steps", "64"}, {"cache", "uniform"}};
 
   static constexpr auto kDefaults = presets({}, {}, {});
   static constexpr auto kMasked = presets(kEosExit, kThreshold, kThreshold);
   static constexpr auto kSlots = presets({}, {}, {});  // everything quicker is wrong where parts depend
   static constexpr auto kBlocks = presets(kOneByOne, kDynamic, kDynamic);
+  static constexpr auto kSeeded = presets(kAcceptExactly, {}, {});
   static constexpr auto kNoise = presets({}, kUniformCache, kBoundary);
+  static constexpr auto kWholeCanvas = presets({}, kFewerSteps, kFewerStepsAndRows);
 
   switch (config.paradigm()) {
     case Paradigm::kCausal:
@@ -81,11 +86,12 @@ std::span<const Preset> presets_of(const ModelConfig& config) {
     case Paradigm::kMasked:
       return kMasked;
     case Paradigm::kBlocks:
+      if (config.causal_context) return kSeeded;
       return config.delete_id >= 0 ? kDefaults : kBlocks;
     case Paradigm::kUniform:
       break;
   }
-  return kNoise;
+  return config.denoises_whole_canvas() ? kWholeCanvas : kNoise;
 }
 
 std::string describe(const Preset& preset) {
@@ -132,10 +138,16 @@ GenerationOptions with_preset(const ModelConfig& config, GenerationOptions optio
 GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide) {
   options = with_preset(config, std::move(options));
   const Paradigm paradigm = config.paradigm();
-  const bool commits_tokens_at_once =
-      paradigm == Paradigm::kUniform && options.sampler.value_or("adaptive") == "adaptive";
-  if (commits_tokens_at_once && config.default_tokens_per_step > 0 && !options.tokens_per_step) {
-    options.tokens_per_step = config.default_tokens_per_step;
+  if (paradigm == Paradigm::kUniform) {
+    if (!options.sampler) options.sampler = config.denoises_whole_canvas() ? "ancestral" : "adaptive";
+    const bool is_adaptive = *options.sampler == "adaptive";
+    if (is_adaptive && config.default_tokens_per_step > 0 && !options.tokens_per_step)
+      options.tokens_per_step = config.default_tokens_per_step;
+  }
+  if (config.causal_context && !options.unmask) {
+    const bool drafts_at_once = options.accept.value_or("all") == "exact" && !options.steps;
+    if (drafts_at_once) options.steps = 1;
+    if (options.steps) options.unmask = "low-confidence";
   }
   const bool unmasks = paradigm == Paradigm::kBlocks || (paradigm == Paradigm::kMasked && !has_guide);
   if (!unmasks || options.unmask) return options;

@@ -32,9 +32,14 @@ std::vector<Plain> plain_decoders() {
     options.unmask = "low-confidence";
     options.commit = "apart";
   };
+  const auto seeded_one_by_one = [](GenerationOptions& options) { options.unmask = "low-confidence"; };
   const auto no_shortcut = [](GenerationOptions& options) {
     options.block_exit = "steps";
     options.last_layer = "all";
+  };
+  const auto draws_nothing = [=](GenerationOptions& options) {
+    no_shortcut(options);
+    options.sampler = "greedy";
   };
   const auto no_drafts = [](GenerationOptions& options) {
     options.slot_threshold = options.token_threshold = 1;
@@ -58,8 +63,10 @@ std::vector<Plain> plain_decoders() {
           {"SDAR, blocks of 16", tiny_block_config(16), one_by_one},
           {"LLaDA 2", tiny[7], one_by_one},
           {"Fast-dLLM v2", shifted, one_by_one},
+          {"Nemotron-Labs-Diffusion", tiny_nemotron_config(), seeded_one_by_one},
           {"GIDD with uniform noise", tiny_gidd_config(1000, 80), no_shortcut},
           {"GIDD with masks", tiny_gidd_config(-1000, 80), no_shortcut},
+          {"Sumi", tiny_sumi_config(80), draws_nothing},
           {"DiffusionGemma", canvases, never_sure},
           {"ReFusion", tiny_refusion_config(), no_drafts}};
 }
@@ -132,7 +139,7 @@ TEST(Baseline, OfADecoderThatStopsIsThatOfWhatItWrote) {
   for (const Plain& plain : plain_decoders()) {
     const ModelConfig& config = plain.config;
     const bool stops = config.causal || config.block_causal || config.noise || config.canvas;
-    if (!stops) continue;
+    if (!stops || config.denoises_whole_canvas()) continue;
     SCOPED_TRACE(plain.name);
     BaselineRequest request{7, 40, 40};
     request.context = 80;

@@ -335,7 +335,8 @@ void check_final_tokens(const ModelConfig& config, const std::string& unmask, in
   options.gen_length = 24;
   options.block_length = block_length;
   if (!unmask.empty()) options.unmask = unmask;
-  if (config.causal && !config.plans_slots) options.block_length.reset();
+  const bool has_no_blocks = (config.causal && !config.plans_slots) || config.denoises_whole_canvas();
+  if (has_no_blocks) options.block_length.reset();
   ThreadPool threads(1);
   Engine engine(on_cpu(tiny_model(config), default_table(), threads));
   engine.add(make_decoder(config, options, {1, 2, 3}));
@@ -363,6 +364,8 @@ TEST(Engine, KeepsWhatADecoderCallsFinal) {
   check_final_tokens(tiny_configs()[5], "", 0);
   check_final_tokens(tiny_refusion_config(), "", 8);
   check_final_tokens(tiny_gidd_config(1000, 64), "", 8);
+  check_final_tokens(tiny_sumi_config(64), "", 0);
+  check_final_tokens(tiny_nemotron_config(), "threshold=0.02", 8);
   check_final_tokens(tiny_canvas_config(), "", 8);
 }
 

@@ -70,6 +70,8 @@ TEST(FakeDeviceEngine, WritesWhatThisMachineWritesWithLocksGuidanceCachesAndSpar
   options.cache = "uniform";
   options.drift = "tau=1e-6,page=4,budget=8";
   expect_same(tiny_gidd_config(1000), options, "uniform cache");
+  options.drift.reset();
+  expect_same(tiny_sumi_config(), options, "whole canvas");
   for (const char* sparse : {"mage=8,dense-layers=1", "quest=8,page=4", "sparsed=8,exact=0.1"}) {
     options = sampled(5);
     options.sparse = sparse;

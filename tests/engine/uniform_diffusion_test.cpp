@@ -284,13 +284,6 @@ TEST_F(UniformDiffusionTest, CorrectsFewerRowsBetweenFullPasses) {
   EXPECT_THAT(decode(model_, threads_, options).num_rows, Lt(full.num_rows));
 }
 
-// tests/golden/gidd, from the independent reference in tests/reference/uniform.py.
-class GoldenGidd : public testing::Test {
- protected:
-  ThreadPool threads_{2};
-  std::shared_ptr<const Model> model_ = Model::load(golden_folder("gidd"), DType::kF32, threads_);
-};
-
 /// Clean rows see each other, noisy rows everything.
 StepPlan structured_plan(const std::vector<TokenId>& tokens, int32_t clean) {
   StepPlan plan = canvas_plan(tokens, OwnRows::kNone);
@@ -298,39 +291,6 @@ StepPlan structured_plan(const std::vector<TokenId>& tokens, int32_t clean) {
   plan.groups = {{0, {0, clean}, {{0, clean}}, OwnRows::kNone},
                  {0, {clean, rows}, {{0, rows}}, OwnRows::kNone}};
   return plan;
-}
-
-TEST_F(GoldenGidd, LogitsEqualTheReferenceWithTheStructuredMask) {
-  const nlohmann::json request = read_golden_json("gidd", "tokens.json");
-  const StepPlan plan = structured_plan(request.at("tokens"), request.at("clean_prefix"));
-  const std::vector<float> expected = golden_logits("gidd", plan.num_rows(), model_->config().vocab_size);
-  for (const KernelTable& kernels : supported_tables()) {
-    Runner runner(model_, kernels, 1);
-    EXPECT_THAT(runner.logits(plan), testing::Pointwise(testing::FloatNear(4e-4F), expected)) << kernels.name;
-  }
-}
-
-TEST_F(GoldenGidd, DecodesEqualTheReferenceTokenForToken) {
-  for (const nlohmann::json& run : read_golden_json("gidd", "decodes.json")) {
-    GenerationOptions options;
-    visit_options(options, [&](const char* name, const Aliases&, auto& field, const char*) {
-      using Field = std::remove_reference_t<decltype(field)>;
-      if (!run.at("flags").contains(name)) return;
-      const nlohmann::json& value = run.at("flags").at(name);
-      if constexpr (std::is_same_v<Field, bool>) {
-        field = value.get<bool>();
-      } else if constexpr (!std::is_same_v<Field, std::vector<std::string>>) {
-        field = value.get<typename Field::value_type>();
-      }
-    });
-    const auto prompt = run.at("prompt").get<std::vector<TokenId>>();
-    const std::vector<TokenId> canvas = decode(model_, threads_, options, prompt).canvas;
-    const auto expected = run.at("answer").get<std::vector<TokenId>>();
-    ASSERT_GT(canvas.size(), expected.size());
-    EXPECT_EQ(std::vector(canvas.end() - static_cast<std::ptrdiff_t>(expected.size()), canvas.end()),
-              expected)
-        << run.at("flags");
-  }
 }
 
 // EZ:notebooks/test_jax_inference.ipynb of dvruette/gidd-easydel: ids 0 to 7, the first four clean; the logit

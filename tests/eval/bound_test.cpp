@@ -222,7 +222,7 @@ TEST(Bound, OfNoiseIsThatOfManySmallSteps) {
 
 TEST(Bound, DependsOnTheSeedAlone) {
   for (const ModelConfig& config :
-       {tiny_configs()[kLlada], tiny_configs()[kLlada2], tiny_gidd_config(1000)}) {
+       {tiny_configs()[kLlada], tiny_configs()[kLlada2], tiny_gidd_config(1000), tiny_sumi_config()}) {
     SlowModel model(config);
     const BoundText text{kPrompt, kScored, 4};
     const BoundText other{{7}, random_tokens(1, 30, 80), 30};

@@ -52,6 +52,7 @@ std::string partner_of(const std::string& key) {
                                                        {"num_experts", "\"n_group\""},
                                                        {"num_experts_per_tok", "\"topk_group\""},
                                                        {"block_length", "blocks"},
+                                                       {"rope_parameters", "\"rope_theta\""},
                                                        {"text_config.num_hidden_layers", "layer_types"}};
   const auto found = partners.find(key);
   return found == partners.end() ? key : found->second;
@@ -118,7 +119,8 @@ std::vector<fs::path> folders() {
   std::vector<fs::path> found;
   for (const std::string& name : golden_families()) found.push_back(golden_folder(name));
   for (const std::string& name : golden_block_families()) found.push_back(golden_folder(name));
-  for (const char* const name : {"gidd", "diffusion_gemma"}) found.push_back(golden_folder(name));
+  for (const char* const name : {"gidd", "sumi", "nemotron_labs", "diffusion_gemma"})
+    found.push_back(golden_folder(name));
   for (const char* const name : {"mini-refusion", "mini-sdar"})
     found.push_back(fs::path(LACUNA_SOURCE_DIR) / "models" / name);
   for (const char* const name : {"LLaDA-8B-Instruct", "Dream-v0-Instruct-7B"})

@@ -203,6 +203,40 @@ inline ModelConfig tiny_gidd_config(float uniform_shift, int64_t max_positions =
   return config;
 }
 
+/// A Sumi model: all that follows the prompt is denoised at once.
+inline ModelConfig tiny_sumi_config(int64_t canvas = 64) {
+  ModelConfig config = tiny_configs()[0];
+  config.family = "sumi";
+  config.max_positions = 4096;
+  config.zero_sink = true;
+  config.mask_id = -1;
+  config.bos_id = 88;
+  config.noise = NoiseProcess{1000, -9, 9, WholeCanvas{canvas, 6}};
+  return config;
+}
+
+/// A Nemotron-Labs-Diffusion model, whose queries grow within a few positions.
+inline ModelConfig tiny_nemotron_config(int32_t block_length = 8) {
+  ModelConfig config = tiny_configs()[0];
+  config.family = "nemotron-labs-diffusion";
+  config.rope.original_positions = 8;
+  config.rope.query_growth = 0.5F;
+  config.block_causal = true;
+  config.block_length = block_length;
+  config.causal_context = true;
+  return config;
+}
+
+/// The same weights read from left to right.
+inline ModelConfig tiny_nemotron_causal_config() {
+  ModelConfig config = tiny_nemotron_config();
+  config.block_causal = config.causal_context = false;
+  config.block_length = 0;
+  config.causal = true;
+  config.mask_id = -1;
+  return config;
+}
+
 /// A DiffusionGemma model with everything that sets its transformer apart. Its last layer slides, so that a
 /// window acts where the last layer leaves rows behind.
 inline ModelConfig tiny_canvas_config() {

@@ -383,6 +383,37 @@ TEST(VisitOptions, NamesEachSettingOnce) {
   EXPECT_EQ(visits, 52);
 }
 
+TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {
+  const ModelConfig sumi = tiny_sumi_config();
+  UniformStrategy expected;
+  expected.sampler = UniformSampler::kAncestral;
+  expected.schedule = NoiseCurve::kLinear;
+  expected.noise_shows_special = true;
+  expected.sampling.temperature = 1;
+  EXPECT_EQ(choose_strategy(sumi, {}), Strategy(expected));
+  GenerationOptions options;
+  options.temperature = 0.5;
+  options.schedule = "cosine";
+  options.noise = "safe";
+  expected.sampling.temperature = 0.5;
+  expected.schedule = NoiseCurve::kCosine;
+  expected.noise_shows_special = false;
+  EXPECT_EQ(choose_strategy(sumi, options), Strategy(expected));
+
+  options = {};
+  options.sampler = "greedy";
+  EXPECT_EQ(std::get<UniformStrategy>(choose_strategy(sumi, options)).sampling.temperature, 0);
+  options.sampler = "adaptive";
+  ModelConfig published = sumi;
+  published.default_tokens_per_step = 1;
+  const auto adaptive = std::get<UniformStrategy>(choose_strategy(published, options));
+  EXPECT_EQ(adaptive.tokens_per_step, 1);
+  EXPECT_EQ(adaptive.sampling.temperature, 1);
+  options.sampler = "best";
+  EXPECT_THAT([&] { choose_strategy(sumi, options); },
+              ThrowsMessage<InputError>(HasSubstr("expected adaptive, ancestral or greedy")));
+}
+
 TEST(MakeDecoder, FillsTheGapsOfAnAnswerThatIsGiven) {
   const ModelConfig config = llada();
   DecoderContext context;

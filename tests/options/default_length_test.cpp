@@ -56,6 +56,19 @@ TEST(DefaultLength, LeavesAPlaceForTheTokenThatGiddBeginsWith) {
   EXPECT_EQ(make_decoder(config, {}, {85, 1, 2})->canvas().size(), 64U);
 }
 
+TEST(DefaultLength, LeavesPlacesForTheTokensThatCloseSumisAnswer) {
+  const ModelConfig config = tiny_sumi_config(64);
+  EXPECT_EQ(answer_length(config, {}, 30), 64U - 30 - 1 - 2);
+  GenerationOptions options;
+  options.context = 50;
+  EXPECT_EQ(answer_length(config, options, 30), 50U - 30 - 1 - 2);
+  options.gen_length = 18;
+  EXPECT_THAT(
+      [&] { answer_length(config, options, 30); },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("--context, less the 2 tokens behind the answer, has 48"),
+                                      HasSubstr("expected --gen-length 17 at most"))));
+}
+
 TEST(DefaultLength, IsAsManyWholeBlocksAsFit) {
   const ModelConfig config = with_positions(tiny_configs()[0], 100);
   const auto with_blocks = [&](int32_t size) {

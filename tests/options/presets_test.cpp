@@ -25,6 +25,8 @@ std::vector<ModelConfig> every_kind() {
   configs.push_back(tiny_refusion_config());
   configs.push_back(tiny_gidd_config(1000));
   configs.push_back(tiny_gidd_config(-1000));
+  configs.push_back(tiny_sumi_config());
+  configs.push_back(tiny_nemotron_config());
   configs.push_back(tiny_canvas_config());
   ModelConfig blocks = tiny_block_config(4);
   configs.push_back(blocks);
@@ -107,6 +109,7 @@ std::vector<GenerationOptions> single_settings() {
   add([](auto& o) { o.edit = "tau=0.5"; });
   add([](auto& o) { o.sparse = "mage=4,dense-layers=1"; });
   add([](auto& o) { o.temperature = 0.5; });
+  add([](auto& o) { o.accept = "exact"; });
   for (const char* rule : {"entropy", "random", "origin", "threshold=0.5", "dynamic=0.5", "sequential"}) {
     add([&](auto& o) { o.unmask = rule; });
   }
@@ -198,8 +201,8 @@ TEST(Defaults, OfTheModelGiveWayToAnyOptionThatChoosesASchedule) {
 TEST(Defaults, OfTheModelChooseHowManyNoisyTokensAStepReplaces) {
   for (ModelConfig config : every_kind()) {
     config.default_tokens_per_step = 1;
-    const bool has_noise = config.noise.has_value();
-    EXPECT_EQ(with_defaults(config, {}, false).tokens_per_step.has_value(), has_noise);
+    const bool adapts = config.noise && !config.denoises_whole_canvas();  // unless told otherwise
+    EXPECT_EQ(with_defaults(config, {}, false).tokens_per_step.has_value(), adapts);
     EXPECT_EQ(with_defaults(config, with(&GenerationOptions::tokens_per_step, 2), false).tokens_per_step, 2);
     EXPECT_FALSE(with_defaults(config, with<std::string>(&GenerationOptions::sampler, "ancestral"), false)
                      .tokens_per_step.has_value());

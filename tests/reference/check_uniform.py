@@ -1,8 +1,8 @@
-"""Checks GIDD models and uniform diffusion of a `lacuna` binary against models.py and uniform.py.
+"""Checks GIDD and Sumi models and uniform diffusion of a `lacuna` binary against models.py and uniform.py.
 
     python check_uniform.py LACUNA_BINARY [--seeds N] [--first-seed K] [--cases N] [--quiet]
 
-For every seed it writes a random checkpoint, compares `lacuna logits` within 2e-3 with and without a clean prefix, and
+For every seed it writes a random checkpoint of each, compares `lacuna logits` within 2e-3, GIDD's with and without a clean prefix, and
 decodes random prompts with random options. Tokens must agree, and pass by pass the positions of its rows and the tokens
 that it changed of those to generate (committing a token that is there already counts as no change). A run that differs is skipped as too
 close when the reference nearly tied in that pass or before. Refusals count as in check_engine.py. The last lines say how
@@ -20,12 +20,13 @@ import numpy as np
 
 from check_acceleration import read_trace
 from check_engine import LOGITS_TOLERANCE, Engine, Report
-from random_checkpoints import make_gidd_checkpoint
+from random_checkpoints import make_gidd_checkpoint, make_sumi_checkpoint
 from uniform import Network, Options, decode
 
 PATHS = ("skipped step", "refresh", "a refresh of a block at rest", "boundary", "wanted rows", "over budget",
          "stopped by an end", "drawn from the model", "drawn from the noise", "masked again", "no noise", "corrected",
-         "partial correction", "nothing to correct", "out of patience")
+         "partial correction", "nothing to correct", "out of patience", "changed behind the answer",
+         "rows of the answer alone", "an older level")
 
 
 def short(value):
@@ -33,33 +34,39 @@ def short(value):
     return float(f"{value:.3g}")
 
 
-def random_options(network, prompt, rng):
+def random_whole_canvas_options(network, prompt, rng):
     noise = network.noise
-    whole = len(prompt) + (noise.bos >= 0 and prompt[0] != noise.bos)
-    room = network.positions - whole
-    options = Options(gen_length=int(rng.integers(1, min(room, 24) + 1)), steps=int(rng.integers(1, 21)),
-                      block_length=int(rng.integers(1, 13)), seed=int(rng.integers(0, 1000)))
-    if rng.random() < 0.7:
+    whole = len(prompt) + (prompt[0] != noise.bos) + len(noise.closing)
+    room = min(noise.generation.get("canvas_length", 2048), network.positions) - whole
+    options = Options(gen_length=int(rng.integers(1, min(room, 24) + 1)), seed=int(rng.integers(0, 1000)))
+    if rng.random() < 0.8 or "num_denoising_steps" not in noise.generation:
+        options.steps = int(rng.integers(1, 21))
+    if rng.random() < 0.5:
         options.context = int(rng.integers(whole + options.gen_length, network.positions + 1))
-    options.sampler = "ancestral" if rng.random() < 0.3 else "adaptive"
-    options.tokens_per_step = int(rng.integers(1, 6))
-    options.schedule = str(rng.choice(["cosine", "linear"]))
-    if rng.random() < (0.6 if options.sampler == "ancestral" else 0.3):
-        options.temperature = short(rng.uniform(0.2, 1.5))
-        options.top_k = int(rng.choice([0, rng.integers(1, 20)]))
-        options.top_p = short(rng.choice([1.0, rng.uniform(0.5, 0.99)]))
+    if rng.random() < 0.8:
+        options.sampler = str(rng.choice(["ancestral", "ancestral", "adaptive", "greedy"]))
+    if options.sampler == "adaptive" and rng.random() < 0.7:
+        options.tokens_per_step = int(rng.integers(1, 9))
+    if rng.random() < 0.6:
+        options.schedule = str(rng.choice(["cosine", "linear"]))
+    if options.sampler != "greedy" and rng.random() < 0.7:
+        options.temperature = short(rng.choice([0.0, rng.uniform(0.2, 1.5)]))
+    if options.sampler != "greedy" and options.temperature != 0:
+        options.top_k = int(rng.choice([0, 0, rng.integers(1, 20)]))
+        options.top_p = short(rng.choice([1.0, 1.0, rng.uniform(0.5, 0.99)]))
     options.min_length = int(rng.choice([0, rng.integers(0, options.gen_length + 1)]))
-    options.noise = str(rng.choice(["safe", "hub"]))
-    options.cache = str(rng.choice(["none", "prefix", "uniform", "uniform", "uniform", "uniform"]))
-    options.block_exit = str(rng.choice(["fixed-point", "fixed-point", "steps"]))
-    options.last_layer = str(rng.choice(["needed", "all"]))
+    if rng.random() < 0.5:
+        options.noise = str(rng.choice(["safe", "hub"]))
+    options.cache = str(rng.choice(["none", "uniform"]))
     if options.cache == "uniform":
         options.refresh = int(rng.choice([0, 1, 2, 3, 4, 5]))
-        if rng.random() < 0.35:
-            options.boundary = (int(rng.integers(2, 5)), int(rng.integers(1, 5)))
-        if rng.random() < 0.35:
-            tau = short(10 ** rng.uniform(-6, -1)) if rng.random() < 0.9 else 0.0
-            options.drift = (tau, int(rng.choice([1, 3, 4, 8, 16])), int(rng.choice([4, 8, 16, 64])))
+    add_common_options(options, rng)
+    return options
+
+
+def add_common_options(options, rng):
+    options.block_exit = str(rng.choice(["fixed-point", "fixed-point", "steps"]))
+    options.last_layer = str(rng.choice(["needed", "all"]))
     if rng.random() < 0.25:
         options.self_correct = {}
         if rng.random() < 0.7:
@@ -68,6 +75,36 @@ def random_options(network, prompt, rng):
                 "patience": int(rng.integers(0, 6)), "tokens": int(rng.integers(1, 4)),
                 "full-every": int(rng.choice([1, 2, 4]))}
     options.ignore_eos = bool(rng.random() < 0.4)
+
+
+def random_options(network, prompt, rng):
+    noise = network.noise
+    if noise.whole:
+        return random_whole_canvas_options(network, prompt, rng)
+    whole = len(prompt) + (noise.bos >= 0 and prompt[0] != noise.bos)
+    room = network.positions - whole
+    options = Options(gen_length=int(rng.integers(1, min(room, 24) + 1)), steps=int(rng.integers(1, 21)),
+                      block_length=int(rng.integers(1, 13)), seed=int(rng.integers(0, 1000)))
+    if rng.random() < 0.7:
+        options.context = int(rng.integers(whole + options.gen_length, network.positions + 1))
+    options.sampler = str(rng.choice(["ancestral", "adaptive", "adaptive", "greedy"], p=[0.3, 0.3, 0.3, 0.1]))
+    options.tokens_per_step = int(rng.integers(1, 6))
+    options.schedule = str(rng.choice(["cosine", "linear"]))
+    if options.sampler != "greedy" and rng.random() < (0.6 if options.sampler == "ancestral" else 0.3):
+        options.temperature = short(rng.uniform(0.2, 1.5))
+        options.top_k = int(rng.choice([0, rng.integers(1, 20)]))
+        options.top_p = short(rng.choice([1.0, rng.uniform(0.5, 0.99)]))
+    options.min_length = int(rng.choice([0, rng.integers(0, options.gen_length + 1)]))
+    options.noise = str(rng.choice(["safe", "hub"]))
+    options.cache = str(rng.choice(["none", "prefix", "uniform", "uniform", "uniform", "uniform"]))
+    if options.cache == "uniform":
+        options.refresh = int(rng.choice([0, 1, 2, 3, 4, 5]))
+        if rng.random() < 0.35:
+            options.boundary = (int(rng.integers(2, 5)), int(rng.integers(1, 5)))
+        if rng.random() < 0.35:
+            tau = short(10 ** rng.uniform(-6, -1)) if rng.random() < 0.9 else 0.0
+            options.drift = (tau, int(rng.choice([1, 3, 4, 8, 16])), int(rng.choice([4, 8, 16, 64])))
+    add_common_options(options, rng)
     return options
 
 
@@ -81,12 +118,13 @@ def random_prompt(network, rng):
 
 
 def flags(options):
-    out = ["--gen-length", options.gen_length, "--steps", options.steps, "--block-length", options.block_length,
-           "--schedule", options.schedule, "--sampler", options.sampler, "--temperature", options.temperature,
-           "--noise", options.noise, "--cache", options.cache, "--seed", options.seed]
-    if options.context is not None:
-        out += ["--context", options.context]
-    if options.sampler == "adaptive":
+    out = ["--gen-length", options.gen_length, "--cache", options.cache, "--seed", options.seed]
+    for name, value in (("steps", options.steps), ("block-length", options.block_length),
+                        ("schedule", options.schedule), ("sampler", options.sampler),
+                        ("temperature", options.temperature), ("noise", options.noise), ("context", options.context)):
+        if value is not None:
+            out += [f"--{name}", value]
+    if options.sampler == "adaptive" and options.tokens_per_step is not None:
         out += ["--tokens-per-step", options.tokens_per_step]
     for name, value, default in (("top-k", options.top_k, 0), ("top-p", options.top_p, 1),
                                  ("min-length", options.min_length, 0), ("last-layer", options.last_layer, "needed"),
@@ -160,6 +198,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=10, help="random checkpoints (default 10)")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=12, help="runs per checkpoint (default 12)")
+    parser.add_argument("--families", default="gidd,sumi", help="comma-separated (default gidd,sumi)")
     parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
@@ -171,21 +210,26 @@ def main():
     report, counts = Report(not args.quiet, args.strict), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
-        for seed in range(args.first_seed, args.first_seed + args.seeds):
-            folder = root / f"gidd-{seed}"
-            model = make_gidd_checkpoint(folder, seed)
-            network = Network(model)
+        families = args.families.split(",")
+        seeds = range(args.first_seed, args.first_seed + args.seeds)
+        for family, seed in ((family, seed) for seed in seeds for family in families):
+            folder = root / f"{family}-{seed}"
+            made = make_gidd_checkpoint(folder, seed) if family == "gidd" else make_sumi_checkpoint(folder, seed)
+            model, generation = made if family == "sumi" else (made, None)
+            network = Network(model, generation)
             for isa in args.isa.split(","):
                 engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
                 rng = np.random.default_rng([seed, 43])  # the same cases for every instruction set
-                tokens = rng.integers(0, model.shape.vocab, int(rng.integers(2, 33))).tolist()
-                for clean_prefix in (None, 0, int(rng.integers(1, len(tokens))), len(tokens)):
-                    report.run(f"{label}seed {seed} logits, clean prefix {clean_prefix}",
+                count = int(rng.integers(2, min(33, network.positions + 1)))
+                tokens = rng.integers(0, model.shape.vocab, count).tolist()
+                prefixes = (None, 0, int(rng.integers(1, len(tokens))), len(tokens)) if family == "gidd" else (None,)
+                for clean_prefix in prefixes:
+                    report.run(f"{label}{family} seed {seed} logits, clean prefix {clean_prefix}",
                                lambda: compare_logits(engine, folder, model, tokens, clean_prefix))
                 for case in range(args.cases):
                     prompt = random_prompt(network, rng)
                     options = random_options(network, prompt, rng)
-                    report.run(f"{label}seed {seed} case {case}",
+                    report.run(f"{label}{family} seed {seed} case {case}",
                                lambda: compare(engine, root, folder, network, prompt, options, counts))
     print(f"{counts['runs']} runs; " + ", ".join(f"{counts[path]} {path}" for path in PATHS))
     print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")

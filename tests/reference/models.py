@@ -32,7 +32,8 @@ whose config has an `expert_capacity`, chooses experts by windows of positions (
 BLOCK_FAMILIES names these: golden files and check_engine.py hold their logits, check_blocks.py their decodes.
 
 GIDD (arXiv 2512.10858) is a transformer of its own, which `Model._gidd` spells out; it is not in FAMILIES, which names
-what the golden files and check_engine.py are about.
+what the golden files and check_engine.py are about. Nor is Sumi (arXiv 2606.19005): Llama, bidirectional, and each softmax has
+one more score of 0 whose value is 0.
 
 Logits are raw: row i is what the network puts out at row i. Dream's shift (row i-1 predicts position i)
 belongs to its sampler.
@@ -71,6 +72,7 @@ ARCHITECTURES = {
     "A2DQwen2LMHeadModel": "a2d_qwen2",
     "LlamaForCausalLM": "llama",
     "StableDiffcoderForCausalLM": "diffcoder",
+    "SumiForMaskGeneration": "sumi",
 }
 
 
@@ -136,6 +138,8 @@ def read_shape(config):
         blocks = {"block_length": 32}
     if family == "diffcoder":
         blocks = {"block_length": config.get("block_size", 4)}
+    if family == "sumi":
+        rope_of = config["rope_parameters"]
     if family == "llada2":
         rope_of = config | (config.get("rope_parameters") or {})
         blocks = {"block_length": config.get("block_length", 32),
@@ -175,7 +179,14 @@ def silu(x):
     return x / (1.0 + np.exp(-x))
 
 
-def attention(q, k, v, visible=None):
+def softmax_one(x):
+    """exp(x) / (1 + sum exp(x)) over the last axis."""
+    most = np.maximum(np.max(x, axis=-1, keepdims=True), 0)
+    e = np.exp(x - most)
+    return e / (np.exp(-most) + np.sum(e, axis=-1, keepdims=True))
+
+
+def attention(q, k, v, visible=None, normalize=softmax):
     """softmax(q k^T / sqrt(d)) v; q head a reads kv head floor(a / (heads / kv heads)).
 
     visible[r, s] says whether row r may look at cell s; None: all of them.
@@ -186,7 +197,7 @@ def attention(q, k, v, visible=None):
     scores = np.einsum("rhd,shd->hrs", q, k) / np.sqrt(d)
     if visible is not None:
         scores = np.where(visible, scores, -np.inf)
-    return np.einsum("hrs,shd->rhd", softmax(scores), v).reshape(rows, heads * d)
+    return np.einsum("hrs,shd->rhd", normalize(scores), v).reshape(rows, heads * d)
 
 
 def capped_attention(q, k, v, k_sink, v_sink, cap, visible=None):
@@ -277,6 +288,8 @@ class Model:
         return run(tokens, positions, attend)
 
     def _attention(self, layer, q, k, v, visible):
+        if self.shape.family == "sumi":
+            return attention(q, k, v, visible, softmax_one)
         if self.shape.family != "gidd":
             return attention(q, k, v, visible)
         none = np.zeros((0, *k.shape[1:]))

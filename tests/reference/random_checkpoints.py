@@ -539,6 +539,110 @@ def make_gidd_checkpoint(folder, seed):
     return Model(config, tensors)
 
 
+def llama_tensors(rng, root, head, vocab, hidden, ffn, layers, heads, kv_heads, head_dim, strength, qkv_bias=False):
+    """Of Llama's block, below the module `root`."""
+    def linear(rows, columns, gain=1.0):
+        return rng.standard_normal((rows, columns)) * gain / np.sqrt(columns)
+
+    tensors = {f"{root}.embed_tokens.weight": rng.standard_normal((vocab, hidden))}
+    for i in range(layers):
+        layer = f"{root}.layers.{i}."
+        attn, mlp = layer + "self_attn.", layer + "mlp."
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            tensors[f"{layer}{norm}.weight"] = rng.uniform(0.7, 1.3, hidden)
+        for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
+            tensors[f"{attn}{name}_proj.weight"] = linear(count * head_dim, hidden)
+            if qkv_bias:
+                tensors[f"{attn}{name}_proj.bias"] = rng.standard_normal(count * head_dim) * 0.3
+        tensors |= {attn + "o_proj.weight": linear(hidden, heads * head_dim, strength * 2),
+                    mlp + "gate_proj.weight": linear(ffn, hidden), mlp + "up_proj.weight": linear(ffn, hidden),
+                    mlp + "down_proj.weight": linear(hidden, ffn, strength)}
+    tensors[f"{root}.norm.weight"] = rng.uniform(0.7, 1.3, hidden)
+    tensors[f"{head}.weight"] = linear(vocab, hidden, 3.0)
+    return tensors
+
+
+def write_plain(folder, config, tensors):
+    tensors = {name: safetensors_io.round_to(values, "f32") for name, values in tensors.items()}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_weights(folder, tensors, "f32")
+    return tensors
+
+
+def make_nemotron_checkpoint(folder, seed):
+    """Writes a small Nemotron-Labs-Diffusion model without a tokenizer; returns config and tensors."""
+    rng = np.random.default_rng([seed, 59])
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    heads, kv_heads, head_dim = ((4, 2, 16), (4, 4, 8), (2, 1, 24), (6, 2, 8))[int(rng.integers(4))]
+    hidden, layers, vocab = int(rng.choice([32, 40, 64])), int(rng.integers(1, 4)), int(rng.integers(40, 121))
+    ffn = int(rng.choice([37, 96]))
+    bos, eos, mask, other = rng.choice(vocab, 4, replace=False).tolist()
+    config = {
+        "architectures": ["NemotronLabsDiffusionModel"], "model_type": "nemotron_labs_diffusion", "vocab_size": vocab,
+        "hidden_size": hidden, "intermediate_size": ffn, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads, "head_dim": head_dim, "hidden_act": "silu", "attention_bias": False,
+        "attention_dropout": 0.0, "mlp_bias": False, "initializer_range": 0.02, "sliding_window": None,
+        "max_position_embeddings": int(rng.integers(60, 131)), "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+        "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": float(rng.choice([1e6, 1e4])), "factor": float(rng.choice([0.25, 4, 16])),
+            "original_max_position_embeddings": int(rng.choice([16, 24])), "beta_fast": 32.0, "beta_slow": 1.0,
+            "mscale": 1.0, "mscale_all_dim": float(rng.choice([1.0, 1.0, 0.5])),
+            "llama_4_scaling_beta": float(rng.choice([0.1, 0.4]))},
+        "dlm_paradigm": "bidirectional", "block_size": int(rng.choice([4, 8, 32])), "dlm_loss_weight": None,
+        "ar_loss_weight": 1.0, "dp_varying_mask_ratio": False, "mask_token_id": mask, "bos_token_id": bos,
+        "eos_token_id": eos if rng.random() < 0.6 else [eos, other], "use_cache": False, "dtype": "float32",
+    }
+    strength = float(rng.choice([0.02, 0.1, 0.5]))  # of the layers: drafts agree with their judge where it is small
+    tensors = llama_tensors(rng, "encoder", "diffusion_head", vocab, hidden, ffn, layers, heads, kv_heads, head_dim,
+                            strength)
+    if rng.random() < 0.7:  # all rows share what two tokens are predicted from, so that drafts and judges often agree
+        common = rng.standard_normal(hidden)
+        tensors["encoder.embed_tokens.weight"] += common
+        favourites = rng.choice(vocab, 2, replace=False)
+        tensors["diffusion_head.weight"][favourites] += common * rng.uniform(1.5, 2.5) / np.sqrt(hidden)
+    return config, write_plain(folder, config, tensors)
+
+
+def make_sumi_checkpoint(folder, seed):
+    """Writes a small Sumi model without a tokenizer; returns its reference Model and its generation_config.json."""
+    rng = np.random.default_rng([seed, 53])
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    heads, kv_heads, head_dim = ((4, 2, 16), (4, 4, 8), (2, 1, 24), (6, 2, 8))[int(rng.integers(4))]
+    hidden, layers, vocab = int(rng.choice([32, 40, 64])), int(rng.integers(1, 4)), int(rng.integers(40, 121))
+    ffn, positions = int(rng.choice([37, 96])), int(rng.integers(24, 65))
+    bos, eos, pad = rng.choice(vocab, 3, replace=False).tolist()
+    has_bias = bool(rng.random() < 0.4)
+    config = {
+        "architectures": ["SumiForMaskGeneration"], "model_type": "sumi", "vocab_size": vocab, "hidden_size": hidden,
+        "intermediate_size": ffn, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads, "head_dim": head_dim, "hidden_act": "silu", "attention_bias": False,
+        "attention_dropout": 0.0, "add_qkv_bias": has_bias, "mlp_bias": False, "initializer_range": 0.02,
+        "max_position_embeddings": positions, "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "use_cache": True,
+        "rope_parameters": {"rope_theta": float(rng.choice([5e5, 1e4])), "rope_type": "default"},
+        "bos_token_id": bos, "eos_token_id": eos, "pad_token_id": pad, "dtype": "float32",
+    }
+    generation = {"bos_token_id": bos, "eos_token_id": eos, "sampler": "ancestral", "schedule": "linear"}
+    if rng.random() < 0.7:
+        generation |= {"num_denoising_steps": int(rng.integers(2, 16)), "tokens_per_step": int(rng.integers(1, 4)),
+                       "canvas_length": int(rng.integers(20, 80)), "anchor_eosbos": True}
+    if rng.random() < 0.3:
+        generation |= {"min_log_snr": -7.0, "max_log_snr": 5.5}
+    strength = float(rng.choice([0.1, 0.3, 1.0]))  # of the layers against the embedding
+
+    tensors = llama_tensors(rng, "model", "lm_head", vocab, hidden, ffn, layers, heads, kv_heads, head_dim, strength,
+                            has_bias)
+    # The head leans towards the embedding where a canvas is to come to rest.
+    lean = float(rng.choice([0.0, 1.0]))
+    head = tensors["lm_head.weight"] + lean * 2.0 * tensors["model.embed_tokens.weight"] / np.sqrt(hidden)
+    head[eos] *= 1.7 if rng.random() < 0.5 else 0.5  # whether answers end
+    tensors["lm_head.weight"] = head
+    tensors = write_plain(folder, config, tensors)
+    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
+    return Model(config, tensors), generation
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")

@@ -1,4 +1,4 @@
-"""Checks uniform.py and GIDD in models.py: hand-computed cases, enumerations, and what must be exact.
+"""Checks uniform.py, and GIDD and Sumi in models.py: hand-computed cases, enumerations, and what must be exact.
 
     python test_uniform.py         # or: pytest test_uniform.py
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 import test_reference
 from models import Store, softmax
-from random_checkpoints import make_gidd_checkpoint
+from random_checkpoints import make_gidd_checkpoint, make_sumi_checkpoint
 from test_reference import peaks
 from uniform import Decoder, Network, Noise, Options, RngStream, decode, mixture, sigmoid
 
@@ -281,6 +281,86 @@ def test_self_correction():
     # Only the block that changed is computed in between.
     done = run(flips, gen_length=4, block_length=2, steps=2, self_correct={"full-every": 3, "most": 4}, context=8)
     assert [record.rows for record in done.passes[-4:]] == [list(range(8)), [2, 3], [2, 3], list(range(8))]
+
+
+SUMI = {"architectures": ["SumiForMaskGeneration"]}
+
+
+def whole(wants=None, **options):
+    network = Scripted(wants, positions=12)
+    network.noise = Noise(config(**SUMI), {"num_denoising_steps": 3})
+    return decode(network, [BOS, 5], Options(gen_length=4, **options))
+
+
+def test_whole_canvas():
+    done = whole(sampler="greedy", block_exit="steps")
+    assert len(done.start) == 12 and done.start[:2] == [BOS, 5] and done.start[6:8] == [END, BOS]
+    assert rows(done) == [list(range(12))] * 3, "as many steps as the file says"
+    assert done.tokens == [4] * 4 and done.met["changed behind the answer"] == 1
+    assert len(whole(sampler="greedy").passes) == 2, "the second pass changes nothing"
+    hub = {token for seed in range(40) for token in whole(sampler="greedy", seed=seed).start[2:6]}
+    assert hub == set(range(VOCAB)), "all tokens are noise"
+    done = whole(sampler="greedy", cache="uniform", refresh=2, steps=5, block_exit="steps")
+    everything, answer = list(range(12)), [2, 3, 4, 5]
+    assert rows(done) == [everything, everything, answer, everything, answer]
+    # At rest after the third step, whose tokens the full pass before has not seen.
+    wants = {2: lambda canvas: (6 if canvas[2] == 4 or canvas[2] == 6 else 4, 0.9)}
+    done = whole(wants, sampler="greedy", cache="uniform", refresh=5, steps=9)
+    assert [len(record.rows) for record in done.passes] == [12, 4, 4, 12]
+    # The largest differences, wherever they are.
+    done = whole({10: (6, 0.99)}, sampler="adaptive", temperature=0.0, steps=1)
+    assert done.passes[0].changed == [(10, 6)] and done.met["changed behind the answer"] == 1
+
+
+def test_whole_canvas_levels():
+    noise = Noise(config(**SUMI))
+    assert abs(noise.level(0, "linear").alpha - sigmoid(9)) < 1e-15
+    assert abs(noise.level(0.5, "linear").alpha - 0.5) < 1e-12
+    assert abs(noise.level(0.25, "linear").alpha - (1e-4 + 0.75 * (1 - 2e-4))) < 1e-12
+    level = noise.level(0.5, "cosine")
+    assert abs(sum(level.pi(token) for token in range(VOCAB)) - 1) < 1e-12 and level.pi(MASK) == level.pi(5)
+
+
+def test_sumi_forward_by_hand():
+    """Llama with p_i = exp(s_i) / (1 + sum exp(s_j)), as loops over rows and heads."""
+    for seed in range(3):
+        with tempfile.TemporaryDirectory() as scratch:
+            model, _ = make_sumi_checkpoint(scratch, seed)
+        s, t = model.shape, model.tensors
+        tokens = np.random.default_rng(seed).integers(0, s.vocab, 7)
+        h = [t["model.embed_tokens.weight"][token] for token in tokens]
+
+        def norm(x, w):
+            return w * x / np.sqrt(np.mean(x ** 2) + 1e-5)
+
+        for i in range(s.layers):
+            name, d = f"model.layers.{i}.", s.head_dim
+            w = {key[len(name):]: value for key, value in t.items() if key.startswith(name)}
+
+            def heads(x, which, turn, p):
+                values = w[f"self_attn.{which}_proj.weight"] @ x + w.get(f"self_attn.{which}_proj.bias", 0)
+                values = values.reshape(-1, d)
+                if not turn:
+                    return values
+                pairs = values[:, :d // 2] + 1j * values[:, d // 2:]
+                pairs = pairs * np.exp(1j * p * s.theta ** (-2 * np.arange(d // 2) / d))
+                return np.concatenate([pairs.real, pairs.imag], axis=1)
+
+            normed = [norm(x, w["input_layernorm.weight"]) for x in h]
+            q, k, v = ([heads(x, which, which != "v", p) for p, x in enumerate(normed)] for which in "qkv")
+            for p in range(len(h)):
+                mixed = []
+                for head in range(s.heads):
+                    of = head // (s.heads // s.kv_heads)
+                    e = np.array([np.exp(q[p][head] @ key[of] / np.sqrt(d)) for key in k])
+                    mixed.append(sum(e[c] / (1 + e.sum()) * v[c][of] for c in range(len(h))))
+                h[p] = h[p] + w["self_attn.o_proj.weight"] @ np.concatenate(mixed)
+            for p in range(len(h)):
+                x = norm(h[p], w["post_attention_layernorm.weight"])
+                gate = w["mlp.gate_proj.weight"] @ x
+                h[p] = h[p] + w["mlp.down_proj.weight"] @ (gate / (1 + np.exp(-gate)) * (w["mlp.up_proj.weight"] @ x))
+        want = [t["lm_head.weight"] @ norm(x, t["model.norm.weight"]) for x in h]
+        assert np.allclose(model.logits(tokens), want, atol=1e-9)
 
 
 def test_exact_is_exact():

@@ -1,11 +1,11 @@
-"""Uniform diffusion for GIDD models, written from docs/methods/uniform_diffusion.md alone.
+"""Uniform diffusion for GIDD and Sumi models, written from docs/methods/uniform_diffusion.md alone.
 
 `decode` runs one request and leaves a `Pass` per forward pass: the positions of its rows, ascending, and the tokens it
 changed. Nothing here is clever: the canvas is a list of all positions, a pass computes some of them and reads the K/V of
 the others from a store. Where the page leaves a choice, a comment that begins with "Reading:" says which one is taken.
 """
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,18 +42,19 @@ class RngStream:
 
 @dataclass
 class Options:
+    # None: the family's default.
     gen_length: int = 32
-    steps: int = 32
-    block_length: int = 32
-    context: int | None = None         # None: all positions of the model
-    sampler: str = "adaptive"          # or ancestral
-    tokens_per_step: int = 3
-    schedule: str = "cosine"           # or linear
-    temperature: float = 0.0
+    steps: int | None = None
+    block_length: int | None = None
+    context: int | None = None
+    sampler: str | None = None         # adaptive, ancestral, greedy
+    tokens_per_step: int | None = None
+    schedule: str | None = None        # cosine, linear
+    temperature: float | None = None
     top_k: int = 0
     top_p: float = 1.0
     min_length: int = 0
-    noise: str = "safe"                # or hub
+    noise: str | None = None           # safe, hub
     cache: str = "none"                # prefix, uniform
     refresh: int = 4
     block_exit: str = "fixed-point"    # or steps
@@ -63,6 +64,18 @@ class Options:
     self_correct: dict | None = None   # settings that differ from the defaults
     ignore_eos: bool = False
     seed: int = 0
+
+    def with_defaults(self, noise, positions):
+        """With the defaults of the noise's family."""
+        usual = {"steps": 32, "block_length": 32, "context": positions, "sampler": "adaptive", "tokens_per_step": 3,
+                 "schedule": "cosine", "temperature": 0.0, "noise": "safe"}
+        if noise.whole:
+            usual |= {"steps": noise.generation.get("num_denoising_steps", 128), "block_length": self.gen_length,
+                      "context": min(noise.generation.get("canvas_length", 2048), positions),
+                      "sampler": "ancestral", "schedule": "linear", "noise": "hub",
+                      "tokens_per_step": noise.generation.get("tokens_per_step", 1),
+                      "temperature": 0.0 if self.sampler == "greedy" else 1.0}
+        return replace(self, **{name: value for name, value in usual.items() if getattr(self, name) is None})
 
 
 CORRECTION = {"most": 128, "temperature": 0.1, "patience": 32, "tokens": 1, "full-every": 1}
@@ -92,18 +105,25 @@ def sigmoid(x):
 class Noise:
     """The noise process of a config.json: `level(u)` and, at a level, `pi(token)`."""
 
-    def __init__(self, config):
-        self.vocab, self.mask = config["vocab_size"], config.get("mask_token_id", 3)
+    def __init__(self, config, generation=None):
+        self.generation = generation or {}
+        self.whole = config.get("architectures") == ["SumiForMaskGeneration"]
+        self.vocab, self.mask = config["vocab_size"], -1 if self.whole else config.get("mask_token_id", 3)
+        self.ids = [token for token in range(self.vocab) if token != self.mask]  # what uniform noise shows
         ends = config.get("eos_token_id", 1)
         self.ends = {token for token in (ends if isinstance(ends, list) else [ends]) if token >= 0}
         self.bos = config.get("bos_token_id", 0)
+        self.closing = [config["eos_token_id"], self.bos] if self.whole else []
         self.special = {self.mask, self.bos, config.get("pad_token_id", -1)} | self.ends
-        self.shift = config.get("noise_type", 0.0)
-        self.low, self.high = config.get("min_log_snr", -9.0), config.get("max_log_snr", 9.0)
+        self.shift = 1000.0 if self.whole else config.get("noise_type", 0.0)
+        limits = self.generation if self.whole else config
+        self.low, self.high = limits.get("min_log_snr", -9.0), limits.get("max_log_snr", 9.0)
 
     def level(self, u, schedule):
+        c = (1e-3 if schedule == "cosine" else 1e-4) if self.whole else 0
+        u = c + (1 - 2 * c) * u
         f = (1 + np.cos(np.pi * u)) / 2 if schedule == "cosine" else 1 - u
-        least, most = sigmoid(self.low), sigmoid(self.high)
+        least, most = (0, 1) if self.whole else (sigmoid(self.low), sigmoid(self.high))
         alpha = least + (most - least) * f
         log_snr = min(max(np.log(alpha / (1 - alpha)), self.low), self.high)
         return Level(self, log_snr)
@@ -123,7 +143,7 @@ class Level:
         self.uniform = sigmoid(log_snr + noise.shift)  # w
 
     def pi(self, token):
-        return 1 - self.uniform if token == self.noise.mask else self.uniform / (self.noise.vocab - 1)
+        return 1 - self.uniform if token == self.noise.mask else self.uniform / len(self.noise.ids)
 
 
 def mixture(token, chance, noisier, cleaner):
@@ -140,8 +160,8 @@ def mixture(token, chance, noisier, cleaner):
 class Network:
     """A GIDD model of models.py with the K/V of `cells` positions. Knows how far its K/V moved."""
 
-    def __init__(self, model):
-        self.model, self.noise = model, Noise(model.config)
+    def __init__(self, model, generation=None):
+        self.model, self.noise = model, Noise(model.config, generation)
         self.positions = model.config.get("max_position_embeddings", 1024)
 
     def start(self, cells):
@@ -168,28 +188,37 @@ class Decoder:
     SCORE_GAP, COIN_GAP, DRIFT_GAP = 3e-4, 1e-4, 1e-2  # relative
 
     def __init__(self, network, prompt, options):
-        self.network, self.noise, self.options = network, network.noise, options
+        self.network, self.noise = network, network.noise
+        self.options = options = options.with_defaults(self.noise, network.positions)
         prompt = list(prompt)
         if self.noise.bos >= 0 and prompt[:1] != [self.noise.bos]:
             prompt = [self.noise.bos] + prompt
         assert prompt and self.noise.mask not in prompt
         # Reading: the token in front belongs to the prompt, and so to S_p.
-        self.size = network.positions if options.context is None else options.context
+        self.size = options.context
         self.prompt, self.limit = len(prompt), len(prompt) + options.gen_length
-        assert self.limit <= self.size <= network.positions
+        assert self.limit + len(self.noise.closing) <= self.size <= network.positions
         forbidden = self.noise.special if options.noise == "safe" else set()
         allowed = [token for token in range(self.noise.vocab) if token not in forbidden]
         self.canvas = prompt + [self.noise.first(p, options.seed, allowed) for p in range(self.prompt, self.size)]
+        self.canvas[self.limit:self.limit + len(self.noise.closing)] = self.noise.closing
         self.start = list(self.canvas)
         self.levels = [self.noise.level(j / options.steps, options.schedule) for j in range(options.steps + 1)]
         self.passes, self.close, self.met = [], None, Counter()
         self.clock = 0                # steps of the whole run, skipped ones included
         self.computed = {}            # position: the step that computed it last
         self.rates = {}               # position: drift per step
+        self.denoised = {}            # whole canvas: position: the step that denoised it last
         network.start(self.size)
 
     def run(self):
         options = self.options
+        if self.noise.whole:
+            self.whole_canvas()
+            written = self.canvas[self.prompt:self.limit]
+            if options.self_correct is not None:
+                written = self.correct(len(written))
+            return Decode(written, self.start, self.limit, self.passes, self.close, self.met)
         blocks = -(-options.gen_length // options.block_length)
         for block in range(blocks):
             begin, end = self.bounds(block)
@@ -240,10 +269,15 @@ class Decoder:
 
     def visible(self, row, position):
         """Logits without the mask, and without end tokens where the answer must not end yet."""
-        row = np.array(row, dtype=np.float64)
-        row[self.noise.mask] = -np.inf
+        row = self.maskless(row)
         if position < self.prompt + self.options.min_length:
             row[list(self.noise.ends)] = -np.inf
+        return row
+
+    def maskless(self, row):
+        row = np.array(row, dtype=np.float64)
+        if self.noise.mask >= 0:
+            row[self.noise.mask] = -np.inf
         return row
 
     def see_best(self, row, temperature=1.0):
@@ -312,8 +346,11 @@ class Decoder:
 
     def ancestral(self, logits, block, step):
         steps, out = self.options.steps, {}
-        noisier, cleaner = self.levels[steps - step + 1], self.levels[steps - step]
+        cleaner = self.levels[steps - step]
         for position, row in logits.items():
+            since = self.denoised.get(position, step - 1)
+            self.met["an older level"] += since < step - 1
+            noisier = self.levels[steps - since]
             row, token = self.visible(row, position), self.canvas[position]
             stay, model, _ = mixture(token, self.x_hat(row)[token], noisier, cleaner)
             stream = RngStream(self.options.seed, COIN, block, step - 1, position)
@@ -328,20 +365,55 @@ class Decoder:
                 out[position] = self.draw(row, block, step, position)
             elif stream.uniform(1) < cleaner.uniform:
                 self.met["drawn from the noise"] += 1
-                drawn = stream.below(2, self.noise.vocab - 1)
-                out[position] = drawn + (drawn >= self.noise.mask)
+                out[position] = self.noise.ids[stream.below(2, len(self.noise.ids))]
             else:
                 self.met["masked again"] += 1
                 out[position] = self.noise.mask
         return out
 
+    def greedy(self, logits, block, step):
+        out = {}
+        for position, row in logits.items():
+            row = self.visible(row, position)
+            self.see_best(row)
+            out[position] = int(np.argmax(row))
+        return out
+
     # Blocks
+
+    def whole_canvas(self):
+        """Section 6."""
+        options, answer = self.options, range(self.prompt, self.limit)
+        act = {"adaptive": self.adaptive, "ancestral": self.ancestral, "greedy": self.greedy}[options.sampler]
+        self.denoised = {p: 0 for p in range(self.prompt, self.size)}
+        can_rest = options.block_exit == "fixed-point" and options.sampler != "ancestral" and options.temperature == 0
+        resting, stale = False, True
+        for step in range(1, options.steps + 1):
+            self.clock += 1
+            everything = (step == 1 or options.cache == "none"
+                          or (options.refresh > 0 and step % options.refresh == 0))
+            if resting and can_rest and not (everything and stale and options.cache == "uniform"):
+                self.met["skipped step"] += 1
+                continue
+            self.met["a refresh of a block at rest"] += resting and can_rest
+            logits = self.feed("full" if everything else "rows", range(self.size) if everything else answer, 0)
+            fixed = range(self.limit, self.limit + len(self.noise.closing))
+            logits = {p: row for p, row in logits.items() if p in self.denoised and p not in fixed}
+            changed = self.change(act(logits, 0, step))
+            self.denoised |= {p: step for p in logits}
+            self.met["changed behind the answer"] += any(p >= self.limit for p, _ in changed)
+            self.met["rows of the answer alone"] += not everything
+            if everything:
+                stale = False
+            if changed:
+                stale = True
+            resting = not changed
 
     def block(self, block, begin, end, last):
         options = self.options
         following = range(end, min(end + options.block_length, self.size))
         uniform = options.cache == "uniform"
-        can_rest = options.block_exit == "fixed-point" and options.sampler == "adaptive" and options.temperature == 0
+        can_rest = options.block_exit == "fixed-point" and options.sampler != "ancestral" and options.temperature == 0
         resting = False
         # Whether a pass has yet to compute the next block from the tokens that this block has now.
         # Reading: at first one has; a boundary pass that leaves the next block out is none.
@@ -374,7 +446,7 @@ class Decoder:
                 rows = [*rows, *wanted]
             logits = self.feed(kind, rows, clean=begin)
             logits = {p: logits[p] for p in range(begin, end)}
-            act = self.adaptive if options.sampler == "adaptive" else self.ancestral
+            act = {"adaptive": self.adaptive, "ancestral": self.ancestral, "greedy": self.greedy}[options.sampler]
             changed = self.change(act(logits, block, step))
             if set(following) <= set(rows):
                 stale = False
@@ -428,8 +500,7 @@ class Decoder:
             for position, row in self.feed(kind, rows, clean=self.prompt).items():
                 if position not in answer:
                     continue
-                row = np.array(row)
-                row[self.noise.mask] = -np.inf
+                row = self.maskless(row)
                 scaled = row / settings["temperature"]
                 y = self.gumbel(scaled, RngStream(self.options.seed, CORRECT, i, position),
                                 settings["temperature"])

@@ -213,12 +213,13 @@ class Blocks(Strategy):
     sparse: Optional[Union[str, Mage]] = None
     sparse_commit: Optional[str] = None
     sparse_after: Optional[int] = None
+    accept: Optional[str] = None  #: Nemotron-Labs-Diffusion: "all", or "exact" for self-speculation
     ignore_eos: Optional[bool] = None
 
 
 @dataclass(frozen=True)
 class Uniform(Strategy):
-    """GIDD: blocks of noise, any token of which a step may replace."""
+    """GIDD: blocks of noise, any token of which a step may replace. Sumi: the whole canvas at once."""
 
     paradigm: ClassVar[str] = "uniform"
 

@@ -1,0 +1,103 @@
+// Block diffusion behind a causal context (Nemotron-Labs-Diffusion): blocks are denoised in both directions
+// and then read causally by the same weights. The read of a block gives the first token of the next one, its
+// seed, or, in self-speculation, decides how much of the block stands.
+// docs/methods/seeded_diffusion.md has the rules and where they come from.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/unmask.h"
+#include "model/sampling.h"
+
+namespace lacuna {
+
+struct SeededDiffusion {
+  TokenId mask_id = 0;
+  std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
+  int32_t gen_length = 128;
+  int32_t max_positions = 0;
+  int32_t block_length = 32;  ///< the seed included
+  int32_t steps = 32;         ///< of a block, for the rules that split it
+  UnmaskPolicy unmask;
+  SamplingRule sampling;  ///< of seeds and of what is read
+  SamplingRule drafting;  ///< of masked positions
+  bool verifies = false;  ///< self-speculation: only what the causal read samples as well stands
+  uint64_t seed = 0;
+};
+
+class SeededDiffusionDecoder final : public Decoder {
+ public:
+  /// Options must be consistent (make_decoder checks them); the prompt is not empty.
+  SeededDiffusionDecoder(SeededDiffusion options, std::vector<TokenId> prompt);
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
+  bool done() const override { return done_; }
+  /// The last token of the prompt is always read: the first seed comes from its row.
+  ExactPrefix exact_prefix() const override { return {1, prompt_length_ - 1, prompt_length_, num_kept_}; }
+  void skip_prefix(int32_t count) override { num_kept_ = count; }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override {
+    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
+  }
+  StepReport apply(const PassResult& result) override;
+  std::span<const TokenId> canvas() const override {
+    return std::span(tokens_).first(static_cast<size_t>(length_));
+  }
+  int32_t prompt_length() const override { return prompt_length_; }
+  int32_t num_final() const override { return std::min(num_written_, length_) - prompt_length_; }
+  IndexRange block() const override { return block_; }
+  StopReason stop_reason() const override { return stop_reason_; }
+  int32_t planned_steps() const override;
+
+ private:
+  bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
+  bool is_end(int32_t position) const;
+  /// Whether the next pass denoises; otherwise it reads causally.
+  bool denoises() const { return num_read_ == num_kept_; }
+  /// One past the last token that a pass which reads takes.
+  int32_t read_end() const;
+  /// Whether the pass that reads judges the block.
+  bool judges() const { return options_.verifies && block_.size() > 0; }
+  std::vector<int32_t> masked_positions() const;
+
+  void plan_reading();
+  void plan_denoising();
+  LogitRow logit_row(int32_t row, const RngStream& noise) const;
+  void apply_read(std::span<const RowStatistics> drawn, StepReport& report);
+  void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
+  /// The causal read's own tokens, as far as the block agrees with them, and the first that differs.
+  void verify(std::span<const RowStatistics> drawn, StepReport& report);
+  void write(const Commit& commit, StepReport& report);
+  /// A block that begins with the token at `begin`, if the answer continues there.
+  void start_block(int32_t begin);
+  /// Nothing is masked before the end of the block, or of the answer.
+  bool block_is_done() const;
+  void finish_block();
+  /// Tokens before `end` stay. Whether these hold an end of the answer, or all of it.
+  bool ends_before(int32_t end);
+
+  SeededDiffusion options_;
+  int32_t prompt_length_;
+  int32_t length_;               // of the prompt and the answer
+  std::vector<TokenId> tokens_;  // and what fills the last block
+  std::vector<bool> is_masked_;  // [tokens_]
+  IndexRange block_;             // that is denoised or judged; empty while the prompt is read
+  int32_t num_written_;          // tokens that stay, from the first on
+  int32_t num_kept_ = 0;         // tokens whose K/V are in their cells
+  int32_t num_read_;             // tokens that the causal context is to hold
+  int32_t num_blocks_ = 0;       // that were begun
+  int32_t num_passes_ = 0;
+  BlockProgress progress_;
+  bool is_planned_ = false;
+  StepPlan plan_;
+  bool done_ = false;
+  StopReason stop_reason_ = StopReason::kLength;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,54 @@
+// What tests of single families read: the published config.json of a family with one key changed.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "model/config.h"
+#include "model/families.h"
+
+namespace lacuna {
+
+/// By the name that random:NAME has.
+inline nlohmann::json published_config(std::string_view name) {
+  for (const FamilyEntry& family : families()) {
+    for (const PublishedConfig& published : family.published) {
+      if (published.name == name) return nlohmann::json::parse(published.json);
+    }
+  }
+  throw std::runtime_error("no published config " + std::string(name));
+}
+
+inline ModelConfig read_json_config(const nlohmann::json& config, const nlohmann::json& generation = {},
+                                    const nlohmann::json& tokenizer = {}) {
+  const auto text = [](const nlohmann::json& value) { return value.is_null() ? "" : value.dump(); };
+  const std::string texts[] = {text(config), text(generation), text(tokenizer)};
+  return read_config_texts({.config = texts[0], .generation_config = texts[1], .tokenizer_config = texts[2]},
+                           "folder");
+}
+
+/// Null leaves the key out.
+inline nlohmann::json with_key(nlohmann::json config, const std::string& key, const nlohmann::json& value) {
+  if (value.is_null()) {
+    config.erase(key);
+  } else {
+    config[key] = value;
+  }
+  return config;
+}
+
+inline void expect_config_refused(const nlohmann::json& base, const std::string& key,
+                                  const nlohmann::json& value, const std::string& text) {
+  EXPECT_THAT(
+      [&] { read_json_config(with_key(base, key, value)); },
+      testing::ThrowsMessage<InputError>(testing::AllOf(testing::HasSubstr("folder/config.json"),
+                                                        testing::HasSubstr(key), testing::HasSubstr(text))))
+      << key << " = " << value;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,148 @@
+"""Checks Nemotron-Labs-Diffusion of a `lacuna` binary against seeded.py.
+
+    python check_seeded.py LACUNA_BINARY [--seeds N] [--first-seed K] [--cases N] [--quiet]
+
+For every seed it writes a random checkpoint, compares `lacuna logits` within 2e-3, read causally and with a block that is
+denoised, and decodes random prompts with random options: blocks, self-speculation and the left-to-right mode. Tokens must
+agree, and pass by pass kinds, rows and commits; and self-speculation must write what the left-to-right mode of the binary
+writes. A run that differs is skipped as too close when the reference nearly tied in that pass or before. The last lines say
+how many runs took each rare path. Exit status 0 when nothing failed.
+"""
+import argparse
+import collections
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from check_acceleration import read_trace
+from check_blocks import first_difference, short
+from check_engine import LOGITS_TOLERANCE, Engine, Report
+from random_checkpoints import make_nemotron_checkpoint
+from seeded import Nemotron, Options, decode
+
+PATHS = ("cut block", "several steps", "done with masks", "all accepted", "accepted some")
+
+
+def random_options(model, length, rng):
+    room = min(model.positions - length, 48)
+    options = Options(gen_length=int(rng.integers(1, room + 1)), seed=int(rng.integers(0, 1000)))
+    options.accept = str(rng.choice(["all", "exact"]))
+    if rng.random() < 0.6:
+        options.block_length = int(rng.choice([1, 2, 3, 5, 8, 13, 32]))
+    size = options.block_length or model.block_length
+    rules = ("low-confidence", "margin", "entropy", "sequential", "random", f"dynamic={short(rng.uniform(0.05, 0.9))}",
+             f"threshold={short(rng.uniform(0.05, 0.9))}", f"factor={short(rng.uniform(0.3, 6))}")
+    if rng.random() < 0.5:
+        options.unmask = str(rng.choice(rules))
+    if (options.unmask or "").split("=")[0] not in ("threshold", "factor") and rng.random() < 0.5:
+        options.steps = int(rng.integers(1, size + 1))
+    if rng.random() < 0.4:
+        options.temperature = short(rng.uniform(0.2, 1.3))
+        options.top_k = int(rng.choice([0, rng.integers(1, 20)]))
+    options.ignore_eos = bool(rng.random() < 0.4)
+    return options
+
+
+def flags(options):
+    out = ["--gen-length", options.gen_length, "--seed", options.seed, "--temperature", options.temperature]
+    if options.top_k:
+        out += ["--top-k", options.top_k]
+    out += ["--ignore-eos"] * options.ignore_eos
+    if options.causal:
+        return out + ["--paradigm", "causal"]
+    for name, value in (("block-length", options.block_length), ("unmask", options.unmask), ("steps", options.steps)):
+        if value is not None:
+            out += [f"--{name}", value]
+    return out + ["--accept", options.accept] * (options.accept != "all")
+
+
+def answer_of(engine, folder, prompt, options, trace):
+    trace.unlink(missing_ok=True)
+    return json.loads(engine.call(
+        ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), *flags(options), "--dtype", "f32", "--json",
+         "--trace", trace, "--no-live", *engine.common()]))["tokens"]
+
+
+def compare(engine, root, folder, model, prompt, options, counts):
+    want = decode(model, prompt, options)
+    mode = "causal" if options.causal else options.accept
+    counts[mode] += 1
+    for path in PATHS:
+        counts[path] += want.met[path] > 0
+    trace = root / "trace.jsonl"
+    tokens = answer_of(engine, folder, prompt, options, trace)
+    difference, at = first_difference(read_trace(trace), want, options)
+    if difference is None and tokens != want.tokens:
+        difference, at = f"tokens: got {tokens}, expected {want.tokens}", len(want.passes)
+    command = f"{' '.join(map(str, flags(options)))} -m {folder} --prompt-tokens {','.join(map(str, prompt))}"
+    if difference is None:
+        return True, f"{len(want.passes)} passes, {len(want.tokens)} tokens; {' '.join(map(str, flags(options)))}"
+    if want.close is not None and want.close <= at:
+        return None, f"too close to call in pass {want.close}: {difference}; {command}"
+    return False, f"{difference}; {command}"
+
+
+def compare_modes(engine, root, folder, prompt, options):
+    """Without exception: both modes compute the same bits."""
+    trace = root / "trace.jsonl"
+    speculated = answer_of(engine, folder, prompt, options, trace)
+    causal = answer_of(engine, folder, prompt, Options(**vars(options) | {"causal": True}), trace)
+    return speculated == causal, f"{speculated} and {causal}"
+
+
+def compare_logits(engine, folder, model, tokens, begin):
+    request, out = folder / "request.json", folder / "logits.npy"
+    request.write_text(json.dumps({"tokens": tokens} | ({} if begin is None else {"canvas_begin": begin})))
+    out.unlink(missing_ok=True)
+    engine.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *engine.common()])
+    want = model.logits(tokens, begin)
+    worst = float(np.max(np.abs(np.load(out) - want)))
+    return worst < LOGITS_TOLERANCE, f"{worst:.1e} at logits up to {np.max(np.abs(want)):.1f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--seeds", type=int, default=10, help="random checkpoints (default 10)")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=12, help="runs per checkpoint (default 12)")
+    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
+    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
+    args = parser.parse_args()
+    if not os.access(args.binary, os.X_OK):
+        parser.error(f"{args.binary} is not an executable file")
+    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
+        root = Path(scratch)
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            folder = root / f"nemotron-{seed}"
+            model = Nemotron(*make_nemotron_checkpoint(folder, seed))
+            for isa in args.isa.split(","):
+                engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
+                rng = np.random.default_rng([seed, 61])  # the same cases for every instruction set
+                tokens = rng.integers(0, model.vocab, int(rng.integers(20, 50))).tolist()
+                for begin in (None, int(rng.integers(1, len(tokens)))):
+                    report.run(f"{label}seed {seed} logits, block at {begin}",
+                               lambda: compare_logits(engine, folder, model, tokens, begin))
+                for case in range(args.cases):
+                    prompt = rng.integers(0, model.vocab, int(rng.integers(1, 40))).tolist()
+                    options = random_options(model, len(prompt), rng)
+                    options.causal = bool(rng.random() < 0.1)
+                    report.run(f"{label}seed {seed} case {case}",
+                               lambda: compare(engine, root, folder, model, prompt, options, counts))
+                    if options.accept == "exact" and not options.causal:
+                        report.run(f"{label}seed {seed} case {case}, both modes",
+                                   lambda: compare_modes(engine, root, folder, prompt, options))
+    print(", ".join(f"{counts[path]} {path}" for path in ("all", "exact", "causal", *PATHS)))
+    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
+    return 1 if report.failed or not report.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
