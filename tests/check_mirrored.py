@@ -74,6 +74,7 @@ ELSEWHERE = {
     "hub/http": "tests/hub/pull_test.cpp",
     "hub/hub_api": "tests/hub/pull_test.cpp",
     "server/completion": "tests/server/service_test.cpp",
+    "server/decision_reply": "tests/server/service_test.cpp",
     "server/settings": "tests/server/api_request_test.cpp",
     "server/page/*": "tests/server/page_test.cpp",
     "eval/evaluate": "tests/cli/cli_test.cpp",

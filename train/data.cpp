@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "engine/decision_canvas.h"
+#include "eval/decisions.h"
 #include "eval/evaluate.h"
 #include "eval/word_problems.h"
 #include "tokenizer/chat_template.h"
@@ -31,7 +33,8 @@ enum Purpose : uint8_t {
   kRoom,
   kForm,
   kInfill,
-  kTail
+  kTail,
+  kDecision
 };  // apart from those of the objective
 
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
@@ -77,6 +80,7 @@ BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenI
     throw InputError("--drill-share {}: this family learns slots of whole answers; it has no drills",
                      options_.drill_share);
   }
+  if (options_.decision_share > 0) labels_ = find_answer_labels(tokenizer);
 }
 
 Batch BatchSource::batch(uint64_t step) {
@@ -84,9 +88,17 @@ Batch BatchSource::batch(uint64_t step) {
   return pool_[step % kPoolBatches];
 }
 
+namespace {
+
+const ChatTemplate& training_template() {
+  static const ChatTemplate chat_template = recognise_chat_template(kChatTemplate);
+  return chat_template;
+}
+
+}  // namespace
+
 std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer) {
-  static const ChatTemplate kTemplate = recognise_chat_template(kChatTemplate);
-  return render(kTemplate, tokenizer, messages_of(sample));
+  return render(training_template(), tokenizer, messages_of(sample));
 }
 
 /// Marks `range` of `text`, and leaves the marks ascending and apart from each other.
@@ -166,6 +178,40 @@ BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
   return row;
 }
 
+BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
+  const DecisionSample sample = draw_decisions(Split::kTrain, options_.seed, index);
+  const RngStream choices(options_.seed, kDecision, index);
+  const DecisionSheet sheet{sample.questions};
+  const ModelConfig config;  // nothing of it shows in a prompt
+  const DecisionModel model{config, *tokenizer_, training_template(), labels_};
+  size_t first = 0, count = sample.questions.size();
+  if (choices.uniform(0) < options_.single_line_share) {
+    first = choices.below(1, static_cast<uint32_t>(count));
+    count = 1;
+  }
+  DecisionBranch lines = decision_lines(model, sheet, first, count);
+  std::vector<bool> is_label(lines.tokens.size());
+  for (size_t i = 0; i < count; ++i) {
+    const DecisionSlot& slot = lines.slots[i];
+    const auto at = static_cast<size_t>(slot.position);
+    lines.tokens[at] = slot.labels[sample.answers[first + i]];
+    is_label[at] = true;
+  }
+  Row row;
+  row.prompt = decision_prompt(model, "", sample.story, sheet);
+  if (options_.one_end_token) {
+    row.answer = std::move(lines.tokens);
+    return row;
+  }
+  row.blanks.resize(row.prompt.size());
+  row.prompt.insert(row.prompt.end(), lines.tokens.begin(), lines.tokens.end());
+  row.blanks.insert(row.blanks.end(), is_label.begin(), is_label.end());
+  // An end token behind the last label, at least.
+  row.prompt.push_back(end_id_);
+  row.blanks.push_back(false);
+  return row;
+}
+
 int64_t BatchSource::sample_room(uint64_t index) const {
   if (options_.longest_canvas <= options_.canvas) return options_.canvas;
   const double u = RngStream(options_.seed, kRoom).uniform(index);
@@ -178,7 +224,10 @@ BatchSource::Row BatchSource::sample_row(uint64_t index) const {
     return sample_infill_row(index);
   double stories = 0;
   for (const TaskShare& share : options_.tasks) stories += share.share;
-  double kind = (stories + options_.drill_share) * RngStream(options_.seed, kRowKind).uniform(index);
+  const double all = stories + options_.decision_share + options_.drill_share;
+  double kind = all * RngStream(options_.seed, kRowKind).uniform(index);
+  // Above the others, so that the rows of a run without decisions stay as they are.
+  if (kind >= stories + options_.drill_share) return sample_decision_row(index);
   const bool drill = kind >= stories;
   if (drill) kind = (kind - stories) / options_.drill_share * stories;  // even again: chooses its prompt
   auto chosen = options_.tasks.begin();

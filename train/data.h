@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "engine/answer_labels.h"
 #include "eval/tasks.h"
 #include "tokenizer/tokenizer.h"
 #include "train/objective.h"
@@ -21,6 +22,13 @@ struct TaskShare {
 
 struct DataOptions {
   std::vector<TaskShare> tasks;  ///< shares of the rows; with that of the drills, they need not sum to 1
+  /// Share of the rows, as those of the tasks, that hold a story, questions about it and the labels of their
+  /// answers, as `lacuna decide` lays them out; the labels alone are learned. With one end token the whole
+  /// answer is.
+  double decision_share = 0;
+  /// Share of the rows of decisions that have one question's line alone, as models read
+  /// them that write from left to right or in blocks.
+  double single_line_share = 0;
   double drill_share = 0.2;
   int64_t batch_rows = 32;
   int64_t canvas = 32;  ///< least number of response tokens, end tokens included
@@ -92,6 +100,7 @@ class BatchSource {
   /// The first of several attempts at a row that fits the context.
   Row sample_fitting_row(uint64_t index) const;
   Row sample_infill_row(uint64_t index) const;
+  Row sample_decision_row(uint64_t index) const;
   int64_t sample_room(uint64_t index) const;
   /// `spread`: with facts that begin at multiples of their length.
   Sample make_sample(const Task& task, uint64_t index, bool spread) const;
@@ -107,6 +116,7 @@ class BatchSource {
   const Tokenizer* tokenizer_;
   TokenId end_id_;
   TokenId period_;
+  AnswerLabels labels_;  // of decisions
   std::vector<Batch> pool_;
   uint64_t pool_number_ = UINT64_MAX;
 };

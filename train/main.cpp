@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "eval/decisions.h"
 #include "tokenizer/tokenizer.h"
 #include "train/bpe.h"
 #include "train/export.h"
@@ -155,7 +156,7 @@ void add_options(CLI::App& app, Arguments& a) {
          "Length of all rows of gidd and gidd-mask, filled with end tokens, 128 where not given; of the "
          "others the positions that the config promises, 1024 where not given")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: " + task_names())
+  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: decisions, " + task_names())
       ->delimiter(',')
       ->capture_default_str();
   app.add_option(
@@ -193,8 +194,9 @@ void add_options(CLI::App& app, Arguments& a) {
       ->capture_default_str();
 }
 
-std::vector<TaskShare> parse_tasks(const std::vector<std::string>& texts) {
-  std::vector<TaskShare> shares;
+/// Sets the shares of tasks and of decisions.
+void parse_tasks(const std::vector<std::string>& texts, DataOptions& data) {
+  data.tasks.clear();
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
     double share = 1;
@@ -205,11 +207,15 @@ std::vector<TaskShare> parse_tasks(const std::vector<std::string>& texts) {
         throw InputError("--tasks: '{}' is not TASK or TASK=SHARE", text);
       }
     }
+    if (text.substr(0, equals) == kDecisionsTask) {
+      data.decision_share = share;
+      continue;
+    }
     const Task& task = find_task(text.substr(0, equals));
     if (task.name == "infill") throw InputError("--tasks infill: holes are learned with --infill-share");
-    shares.push_back({&task, share});
+    data.tasks.push_back({&task, share});
   }
-  return shares;
+  if (data.tasks.empty()) throw InputError("--tasks decisions: expected another task with it");
 }
 
 bool bf16_products(const std::string& matmul) {
@@ -300,7 +306,13 @@ void complete(Arguments& arguments) {
   const int64_t ffn_width =
       arguments.shape.traits().interpolates() ? 4 * arguments.shape.width : arguments.shape.ffn_width;
   arguments.shape.ffn_width = arguments.ffn_width.value_or(ffn_width);
-  arguments.data.tasks = parse_tasks(arguments.tasks);
+  parse_tasks(arguments.tasks, arguments.data);
+  const Objective objective = arguments.shape.traits().objective;
+  if (objective == Objective::kNextToken || objective == Objective::kSlots || arguments.shape.left_to_right) {
+    arguments.data.single_line_share = 1;
+  } else if (objective == Objective::kBlocks) {
+    arguments.data.single_line_share = 0.5;
+  }
   arguments.data.seed = arguments.train.seed;
   arguments.data.one_end_token = arguments.shape.traits().objective == Objective::kSlots;
   if (arguments.data.one_end_token) arguments.data.drill_share = 0;

@@ -8,6 +8,7 @@ namespace lacuna {
 void add_run_command(CLI::App& program);
 void add_chat_command(CLI::App& program);
 void add_infill_command(CLI::App& program);
+void add_decide_command(CLI::App& program);
 void add_replay_command(CLI::App& program);
 void add_logits_command(CLI::App& program);
 void add_tokenize_command(CLI::App& program);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "eval/decisions.h"
 #include "eval_command.h"
 
 namespace lacuna {
@@ -26,6 +27,12 @@ void refuse_flags(const CLI::App& command, std::string_view task, std::initializ
 void check_flags(const EvalCommandFlags& flags, const CLI::App& command) {
   const std::string& task = flags.settings.task;
   const bool measures_texts = task == kPerplexityTask;
+  if (task == kDecisionsTask) {
+    return refuse_flags(command, task,
+                        {"--guide", "--judge", "--show", "--out", "--length", "--depth", "--difficulty",
+                         "--shots", "--shots-data", "--run-tests", "--data", "--text-task", "--draws"});
+  }
+  refuse_flags(command, task, {"--fit"});
   if (is_benchmark(task)) {
     refuse_flags(command, task, {"--length", "--depth", "--difficulty", "--text-task", "--draws"});
     if (flags.data.empty()) throw InputError("--task {}: expected --data with its file", task);
@@ -117,6 +124,8 @@ void eval(const EvalCommandFlags& flags, const CLI::App& command) {
   check_flags(flags, command);
   if (flags.settings.task == kPerplexityTask) {
     eval_perplexity(flags, command);
+  } else if (flags.settings.task == kDecisionsTask) {
+    eval_decisions(flags);
   } else if (is_benchmark(flags.settings.task)) {
     eval_benchmark(flags, command);
   } else {
@@ -139,6 +148,11 @@ void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
                   "humaneval: run the tests with this Python interpreter, with limits but without a sandbox")
       ->group("Task");
   command
+      .add_flag("--fit", flags.fits,
+                "decisions: fit temperatures on as many other stories, and keep them in decisions.json of "
+                "the model")
+      ->group("Task");
+  command
       .add_option("--text-task", flags.text_task,
                   "perplexity: the task whose texts are scored (default stories)")
       ->group("Task");
@@ -154,7 +168,7 @@ void add_eval_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("eval", "Measure how often a model answers a task right");
   add_eval_flags(*command, *flags);
   command->get_option("--task")->description(
-      fmt::format("{}; perplexity; gsm8k, humaneval, mt-bench with --data", task_names()));
+      fmt::format("{}; decisions; perplexity; gsm8k, humaneval, mt-bench with --data", task_names()));
   add_benchmark_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object")->group("Output");
   command->add_option("--show", flags->show, "Print this many failures to standard error")

@@ -21,6 +21,7 @@ struct EvalCommandFlags : EvalFlags {
   std::string run_tests;  ///< a Python interpreter; empty: tests do not run
   std::string text_task = "stories";
   int32_t draws = 32;
+  bool fits = false;  ///< decisions: temperatures, which the model's folder keeps
 };
 
 /// What --task names besides the generated tasks.
@@ -53,6 +54,8 @@ void show_failures(const Evaluation& evaluation, int32_t most);
 
 /// --task perplexity.
 void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command);
+/// --task decisions.
+void eval_decisions(const EvalCommandFlags& flags);
 /// --task gsm8k, humaneval and mt-bench.
 void eval_benchmark(EvalCommandFlags flags, const CLI::App& command);
 

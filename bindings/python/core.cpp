@@ -294,6 +294,13 @@ void bind_session(nb::module_& m) {
           },
           "text"_a, "options"_a, "callback"_a.none())
       .def(
+          "decide",
+          [](Session& session, const std::string& request) {
+            const nb::gil_scoped_release release;
+            return session->decide(request);
+          },
+          "request"_a)
+      .def(
           "tokenize",
           [](Session& session, const std::string& text) {
             const std::vector<lacuna::TokenId> tokens = session->tokenize(text);

@@ -130,6 +130,10 @@ class LACUNA_API Session {
   /// whole, filled text.
   Answer infill(std::string_view text, const Options& options = {}, const PassCallback& callback = {}) const;
 
+  /// Answers questions about a text with probabilities (docs/guide/decide.md). Takes the JSON of a request
+  /// for `POST /v1/decisions`, in either of its formats, and returns the JSON of its reply.
+  std::string decide(std::string_view request) const;
+
   /// Token ids of a text, special tokens in it taken as plain text.
   std::vector<TokenId> tokenize(std::string_view text) const;
   std::string detokenize(std::span<const TokenId> tokens) const;

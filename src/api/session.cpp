@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/running.h"
 #include "api/session_access.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "engine/decision_json.h"
 #include "engine/inference_session.h"
 #include "engine/logits.h"
 #include "engine/weight_options.h"
@@ -275,6 +278,16 @@ Answer Session::infill(std::string_view text, const Options& options, const Pass
     result.seed = request.seed;
     result.statistics = filled.statistics;
     return answer_of(std::move(result));
+  });
+}
+
+std::string Session::decide(std::string_view request) const {
+  return translated([&] {
+    const DecisionBody body = parse_decision_body(request, "the request", kMaxJsonValues);
+    if (!body.has_text) throw InputError("the request has no text; expected input or state");
+    const DecideResult result = lacuna::decide(impl_->engine(), body.request);
+    return decision_reply(body, result, impl_->opened().name())
+        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   });
 }
 

@@ -35,7 +35,7 @@ struct StepReport {
   int32_t step = 0;               ///< 0-based; counts the decoder's steps, those that needed no pass included
   int32_t block = 0;              ///< 0-based
   std::string_view kind;          ///< "denoise"; "draft", "verify" with a guide; "prefill", "decode"; "plan",
-                                  ///< "verify", "predict", "check", "fill" of slots
+                                  ///< "verify", "predict", "check", "fill" of slots; "decide"
   std::vector<Commit> committed;  ///< ascending positions
   std::vector<int32_t> locked;    ///< positions, ascending: computed no more from the next pass on
   std::vector<int32_t> unlocked;  ///< positions, ascending
@@ -66,6 +66,15 @@ struct TokenScore {
   /// Natural logarithm, by the model's raw logits; -infinity for a probability of 0; none for given tokens.
   std::optional<double> logprob;
   std::optional<std::pair<TokenId, double>> best;  ///< the most likely token there and its logprob
+};
+
+/// What a model would write at one place.
+struct SlotReading {
+  /// Natural logarithms of the probabilities of the place's labels, by the model's raw logits over its whole
+  /// vocabulary; -infinity for a probability of 0.
+  std::vector<double> logprobs;
+
+  bool operator==(const SlotReading&) const = default;
 };
 
 /// A state machine: plan(), a forward pass, apply(), and apply_follow_up() where there is more to ask, until
@@ -126,6 +135,8 @@ class Decoder {
   virtual int32_t planned_steps() const { return 0; }
   /// Likelihood of each token of the canvas; complete once done(). Empty for decoders that write an answer.
   virtual std::span<const TokenScore> scores() const { return {}; }
+  /// What was read of each slot of a decision, in order; complete once done(). Empty for other decoders.
+  virtual std::span<const SlotReading> readings() const { return {}; }
   /// What a lock with an estimated threshold has learnt; null without one.
   virtual const DriftEstimate* drift_estimate() const { return nullptr; }
 };

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "engine/decision_temperatures.h"
 #include "engine/stop.h"
 #include "model/locate.h"
 #include "model/random_spec.h"
@@ -63,6 +64,17 @@ OpenedModel::OpenedModel(std::string name, ModelSource source, std::optional<Tok
 
 void OpenedModel::use_guide(const std::string& model) {
   guide_ = std::make_unique<GuideSource>(model, TextModel{config(), tokenizer(), chat_template_}, "--guide");
+}
+
+const AnswerLabels& OpenedModel::answer_labels() const {
+  if (!tokenizer_) throw InputError("{} has no tokenizer; decisions are about texts", name_);
+  std::call_once(labels_found_, [this] { labels_ = find_answer_labels(*tokenizer_); });
+  return labels_;
+}
+
+const DecisionTemperatures& OpenedModel::decision_temperatures() const {
+  std::call_once(temperatures_read_, [this] { temperatures_ = load_decision_temperatures(source_.folder); });
+  return temperatures_;
 }
 
 std::vector<TokenId> OpenedModel::encode(std::string_view text) const {

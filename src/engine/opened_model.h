@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "decode/make_decoder.h"
+#include "engine/answer_labels.h"
 #include "engine/guide.h"
 #include "model/config.h"
 #include "tokenizer/chat_template.h"
@@ -91,6 +93,11 @@ class OpenedModel {
   /// Null where there is none.
   const GuideSource* guide() const { return guide_.get(); }
 
+  /// Labels of answers to decisions, found at the first call. InputError without a tokenizer.
+  const AnswerLabels& answer_labels() const;
+  /// What decisions.json says, read at the first call. InputError where it is damaged.
+  const DecisionTemperatures& decision_temperatures() const;
+
   /// The ids of a text, special tokens as text. InputError without a tokenizer.
   std::vector<TokenId> encode(std::string_view text) const;
   /// The ids of a prompt. InputError where it needs a tokenizer and there is none, or the template cannot
@@ -106,6 +113,10 @@ class OpenedModel {
   std::optional<Tokenizer> tokenizer_;
   ChatTemplate chat_template_;
   std::unique_ptr<GuideSource> guide_;
+  // Found when they are first asked for:
+  mutable std::once_flag labels_found_, temperatures_read_;
+  mutable AnswerLabels labels_;
+  mutable DecisionTemperatures temperatures_;
 };
 
 }  // namespace lacuna

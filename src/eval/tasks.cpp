@@ -31,21 +31,6 @@ constexpr auto kLosses = std::to_array<std::string_view>(
 constexpr int kMinStart = 2;
 constexpr int kMaxStart = 20;
 
-/// An event with the thing, and the feeling that follows from it.
-struct Event {
-  std::string_view verb;
-  std::string_view feeling;
-};
-
-constexpr auto kEvents = std::to_array<Event>({
-    {"finds", "happy"},
-    {"loses", "sad"},
-    {"breaks", "sorry"},
-    {"sees", "curious"},
-    {"repairs", "proud"},
-    {"shares", "kind"},
-});
-
 constexpr size_t kMinCards = 2;
 constexpr size_t kMaxCards = 6;
 
@@ -85,8 +70,6 @@ std::string_view trim(std::string_view text) {
 bool check_arithmetic(const Sample& sample, std::string_view text) {
   return trim(text) == sample.answer;
 }
-
-constexpr std::string_view kEventOpening = " One day ";
 
 Sample draw_story(Draws draws, const TaskOptions& options) {
   const std::string_view name = draws.pick(kPeople).name;

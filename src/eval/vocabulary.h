@@ -39,6 +39,23 @@ inline constexpr auto kThings = std::to_array<std::string_view>(
     {"lantern", "key",  "drum",    "map",    "kite",  "boat",   "bell",  "coin", "hat",   "mirror",
      "ladder",  "rope", "whistle", "basket", "clock", "candle", "spoon", "flag", "crown", "flute"});
 
+/// What happens to a thing, and the feeling that follows from it.
+struct Event {
+  std::string_view verb;
+  std::string_view feeling;
+};
+
+inline constexpr auto kEvents = std::to_array<Event>({
+    {"finds", "happy"},
+    {"loses", "sad"},
+    {"breaks", "sorry"},
+    {"sees", "curious"},
+    {"repairs", "proud"},
+    {"shares", "kind"},
+});
+
+inline constexpr std::string_view kEventOpening = " One day ";
+
 /// A sequence of random choices from one stream; equal streams choose alike on every machine.
 class Draws {
  public:

@@ -93,6 +93,7 @@ ordered_json rule_json(const SamplingRule& rule) {
   put(object, "forbidden", rule.forbidden, usual.forbidden);
   put(object, "undrawn", rule.undrawn, usual.undrawn);
   put(object, "unsure", rule.unsure, usual.unsure);
+  put(object, "listed", rule.listed, usual.listed);
   put(object, "finds_second", rule.finds_second, usual.finds_second);
   return object;
 }
@@ -207,7 +208,7 @@ LogitRow read_logit(const JsonObject& object, int64_t num_rows, int64_t num_rule
 
 SamplingRule read_rule(const JsonObject& object) {
   expect_keys(object, {"temperature", "draws", "top_p", "top_k", "measure", "source", "forbidden", "undrawn",
-                       "unsure", "finds_second"});
+                       "unsure", "listed", "finds_second"});
   const SamplingRule usual;
   SamplingRule rule;
   rule.temperature = object.number("temperature", {0, 1e3}, usual.temperature);
@@ -219,6 +220,7 @@ SamplingRule read_rule(const JsonObject& object) {
   rule.forbidden = integers(object, "forbidden", kToken);
   rule.undrawn = integers(object, "undrawn", kToken);
   rule.unsure = integers(object, "unsure", kToken);
+  rule.listed = integers(object, "listed", kToken);
   rule.finds_second = object.flag("finds_second", usual.finds_second);
   return rule;
 }

@@ -101,6 +101,10 @@ class Posterior {
 
   double probability(TokenId token) const { return probability_of(logits_[static_cast<size_t>(token)]); }
 
+  double log_probability(TokenId token) const {
+    return static_cast<double>(logits_[static_cast<size_t>(token)]) - best_.value - std::log(sums_.sum);
+  }
+
   double confidence(ConfidenceMeasure measure, TokenId token) const {
     switch (measure) {
       case ConfidenceMeasure::kProbability:
@@ -254,6 +258,7 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
     result.margin = posterior.confidence(ConfidenceMeasure::kMargin, result.token);
   }
   if (scored >= 0) result.scored_probability = posterior.probability(scored);
+  for (const TokenId token : rule.listed) result.listed_logprobs.push_back(posterior.log_probability(token));
   // Logits that overflowed must not break the order of candidates.
   if (std::isnan(result.confidence)) result.confidence = std::numeric_limits<double>::lowest();
   return result;

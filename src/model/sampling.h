@@ -37,6 +37,7 @@ struct SamplingRule {
   std::vector<TokenId> forbidden;  ///< logits set to -infinity before anything else
   std::vector<TokenId> undrawn;    ///< never drawn, but counted in the confidence's softmax
   std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the draw
+  std::vector<TokenId> listed;     ///< RowStatistics::listed_logprobs is wanted of these
   bool finds_second = false;       ///< RowStatistics::second_token is wanted
   bool measures_all = false;       ///< RowStatistics::entropy and margin are computed, whatever `measure` is
 
@@ -55,8 +56,11 @@ struct RowStatistics {
   float scored_logit = 0;
   double scored_probability = 0;  ///< in the distribution that the confidence is measured in
   // The distribution that the confidence is measured in, if SamplingRule::measures_all:
-  double entropy = 0;     ///< nats
-  double margin = 0;      ///< the largest probability less the second
+  double entropy = 0;  ///< nats
+  double margin = 0;   ///< the largest probability less the second
+  /// [SamplingRule::listed.size()] natural logarithms of their probabilities in that distribution; -infinity
+  /// for a probability of 0.
+  std::vector<double> listed_logprobs = {};
   bool is_finite = true;  ///< whether every logit of the model was a finite number
 
   bool operator==(const RowStatistics&) const = default;

@@ -19,9 +19,10 @@ struct HttpRequest {
   std::string path;           ///< without the query, as sent (nothing decoded)
   std::string authorization;  ///< header; empty: none
   std::string body;
-  std::string host = {};     ///< header; empty: none
-  std::string origin = {};   ///< header; empty: none
-  std::string address = {};  ///< the client's IP address
+  std::string host = {};              ///< header; empty: none
+  std::string origin = {};            ///< header; empty: none
+  std::string address = {};           ///< the client's IP address
+  std::string content_encoding = {};  ///< header; empty: none
 };
 
 /// A reply in the place of the handler's.

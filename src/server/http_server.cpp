@@ -119,6 +119,7 @@ HttpRequest head_of(const http::request<http::string_body>& message, const std::
   request.method = text_of(message.method_string());
   request.path = text_of(message.target().substr(0, message.target().find('?')));
   request.authorization = text_of(message[http::field::authorization]);
+  request.content_encoding = text_of(message[http::field::content_encoding]);
   request.host = text_of(message[http::field::host]);
   request.origin = text_of(message[http::field::origin]);
   request.address = address;

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "decode/likelihood.h"
+#include "engine/decision_json.h"
 #include "model/families.h"
 #include "options/choose.h"
 #include "options/names.h"
@@ -16,6 +17,7 @@
 #include "server/api_error.h"
 #include "server/api_request.h"
 #include "server/completion.h"
+#include "server/decision_reply.h"
 #include "server/events.h"
 #include "server/metrics.h"
 #include "server/settings.h"
@@ -63,6 +65,13 @@ bool measures_probability(const Strategy& strategy) {
   return rule == nullptr || rule->measure == ConfidenceMeasure::kProbability;
 }
 
+/// Bodies come as they are; a client may compress them without having been asked to.
+void expect_plain_body(const HttpRequest& request) {
+  if (request.content_encoding.empty() || request.content_encoding == "identity") return;
+  throw ApiError(415, fmt::format("Content-Encoding is {}; expected a body that is not compressed",
+                                  in_quotes(request.content_encoding)));
+}
+
 }  // namespace
 
 /// The endpoints of a model that runs.
@@ -91,6 +100,9 @@ class Service::Running {
         {"POST", "/completions", &Running::complete},
         {"POST", "/v1/infill", &Running::infill},
         {"POST", "/infill", &Running::infill},
+        {"POST", "/v1/decisions", &Running::decide},
+        {"POST", "/decisions", &Running::decide},
+        {"POST", "/v1/systemone", &Running::decide_system_one},
         {"GET", "/v1/models", &Running::models},
         {"GET", "/models", &Running::models},
         {"POST", "/tokenize", &Running::tokenize},
@@ -135,6 +147,47 @@ class Service::Running {
     generate(AnswerStyle::kInfill, parse_infill_request(parse_body(request.body), settings_.defaults), asker);
   }
 
+  void decide(const HttpRequest& request, const Asker& asker) {
+    answer_decision(parse_decision_body(request.body, "the body", kMostBodyValues), asker);
+  }
+
+  void decide_system_one(const HttpRequest& request, const Asker& asker) {
+    answer_decision(
+        parse_decision_body(request.body, "the body", kMostBodyValues, DecisionFormat::kSystemOne), asker);
+  }
+
+  void answer_decision(DecisionBody body, const Asker& asker) {
+    if (!body.has_text) {
+      throw InputError(body.format == DecisionFormat::kOpenAi
+                           ? "input is missing; expected text or a list of messages"
+                           : "state is missing; expected text, an object or a list");
+    }
+    expect_unchanged_files();
+    auto prepared = std::make_shared<PreparedDecision>(opened_, body.request);
+    Jobs jobs;
+    auto decoder = prepared->take_decoder();
+    jobs.push_back(
+        {std::move(decoder), std::make_shared<DecisionReply>(settings_.name, std::move(body),
+                                                             std::move(prepared), asker.reply, metrics_)});
+    submit(std::move(jobs), asker);
+  }
+
+  /// Refuses to answer from weights that are no longer those that were loaded.
+  static void expect_unchanged_files() {
+    if (const std::optional<std::string> changed = find_changed_mapped_file()) {
+      throw ApiError(500, fmt::format("{} was changed while the server ran; restart the server", *changed));
+    }
+  }
+
+  /// Submits jobs that end with their client's connection.
+  void submit(Jobs jobs, const Asker& asker) {
+    const std::vector<uint64_t> ids = scheduler_.submit(std::move(jobs), asker.client);
+    asker.reply->when_closed([this, ids] {
+      metrics_.count_request("cancelled");
+      scheduler_.cancel(ids);
+    });
+  }
+
   void generate(AnswerStyle style, GenerationRequest request, const Asker& asker) {
     try {
       answer_request(style, request, asker);
@@ -169,9 +222,7 @@ class Service::Running {
           "of "
           "echo with logprobs");
     }
-    if (const std::optional<std::string> changed = find_changed_mapped_file()) {
-      throw ApiError(500, fmt::format("{} was changed while the server ran; restart the server", *changed));
-    }
+    expect_unchanged_files();
     if (request.is_infill()) request.echoes = true;
     const auto completion = std::make_shared<Completion>(model_, style, request, asker.reply, metrics_);
     Jobs jobs;
@@ -180,11 +231,7 @@ class Service::Running {
     } else {
       for (const Prompt& prompt : request.prompts) add_prompt(prompt, request, *completion, jobs);
     }
-    const std::vector<uint64_t> ids = scheduler_.submit(std::move(jobs), asker.client);
-    asker.reply->when_closed([this, ids] {
-      metrics_.count_request("cancelled");
-      scheduler_.cancel(ids);
-    });
+    submit(std::move(jobs), asker);
     if (request.stream) completion->open();
   }
 
@@ -326,7 +373,12 @@ class Service::Running {
                                 {"meta",
                                  {{"family", family_entry(config.family).name},
                                   {"vocab_size", config.vocab_size},
-                                  {"context", config.max_positions}}}}}}});
+                                  {"context", config.max_positions}}}}}},
+                             // What clients of System One read.
+                             {"models",
+                              {{{"name", settings_.name},
+                                {"description", family_entry(config.family).name},
+                                {"release_date", "1970-01-01"}}}}});
   }
 
   void tokenize(const HttpRequest& request, const Asker& asker) {
@@ -448,6 +500,7 @@ std::optional<HttpRefusal> Service::find_refusal(const HttpRequest& head) const 
   try {
     access_.check_site(head);
     access_.identify(head);
+    expect_plain_body(head);
     return {};
   } catch (const ApiError& error) {
     return HttpRefusal{error.status(), error.what()};
@@ -494,6 +547,7 @@ void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpReply
   const std::string client = access_.identify(request);
   if (running == nullptr) throw ApiError(503, "the model is being loaded");
   if (!is_get) access_.count(client);
+  expect_plain_body(request);
   std::string allow;
   if (running->answer(request, client, reply, allow)) return;
   if (allow.empty()) throw ApiError(404, fmt::format("there is nothing at {}", in_quotes(request.path)));

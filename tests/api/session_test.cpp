@@ -216,6 +216,15 @@ TEST(Session, EndsACancelledRequestEarly) {
   EXPECT_LT(generation.wait().statistics.steps, 64);
 }
 
+TEST(Session, Decides) {
+  const Session session = load("mini-llada");
+  const std::string request =
+      R"({"input": "Ben is happy.", "questions": [{"type": "predicate", "instructions": "Is Ben happy?"}]})";
+  EXPECT_THAT(session.decide(request), HasSubstr("\"probability\":0."));
+  EXPECT_THAT([&] { session.decide(R"({"questions": [{"type": "predicate", "instructions": "?"}]})"); },
+              ThrowsMessage<Error>(HasSubstr("expected input or state")));
+}
+
 TEST(Session, FillsHoles) {
   const Session session = load("mini-llada");
   const Answer answer = session.infill("Mia has 12 shells. She finds 5 more. Mia has [[2]] shells.");

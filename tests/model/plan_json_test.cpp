@@ -37,6 +37,7 @@ StepPlan full_plan() {
   rule.forbidden = {1};
   rule.undrawn = {2, 3};
   rule.unsure = {4};
+  rule.listed = {5, 2};
   plan.rules = {SamplingRule(), rule};
   LogitRow logit{.row = 1, .unconditional_row = 2, .guidance = 1.5F, .rule = 1};
   logit.noise = RngStream(11, 22, 33);

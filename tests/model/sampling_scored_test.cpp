@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -144,6 +145,23 @@ TEST(ScoredToken, TokensThatMayNotBeDrawnNeverComeBeforeIt) {
 TEST(ScoredToken, ComesLastWhereItsLogitIsNoNumber) {
   std::vector<float> logits = {1, std::numeric_limits<float>::quiet_NaN(), 3};
   EXPECT_EQ(draw(default_table(), {}, RngStream(1), logits, 1).scored_rank, 2);
+}
+
+TEST(ListedTokens, HaveLogProbabilitiesOfTheDistributionThatTheConfidenceIsMeasuredIn) {
+  const std::vector<float> logits = {1, 4, -2, 3, -kInfinity};
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  SamplingRule rule;
+  rule.listed = {3, 0, 4, 3};
+  const RowStatistics result = drawn(rule, logits);
+  ASSERT_EQ(result.listed_logprobs.size(), 4);
+  EXPECT_NEAR(result.listed_logprobs[0], 3 - std::log(sum), 1e-6);
+  EXPECT_NEAR(result.listed_logprobs[1], 1 - std::log(sum), 1e-6);
+  EXPECT_EQ(result.listed_logprobs[2], -kInfinity);
+  EXPECT_EQ(result.listed_logprobs[3], result.listed_logprobs[0]);
+  rule.forbidden = {1};
+  EXPECT_NEAR(drawn(rule, logits).listed_logprobs[0], 3 - std::log(sum - std::exp(4.0)), 1e-6);
+  EXPECT_TRUE(drawn({}, logits).listed_logprobs.empty());
 }
 
 }  // namespace

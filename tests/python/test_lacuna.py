@@ -126,6 +126,14 @@ class ModelTest(unittest.TestCase):
         text = "Mia has 12 shells. She finds [[1]] more. Now she has 19 shells."
         self.assertEqual(model().infill(text).text, text.replace("[[1]]", "7"))
 
+    def test_decides_in_both_formats(self):
+        question = {"type": "predicate", "instructions": "Is Ben happy?"}
+        answer, = model().decide("Ben is happy.", [question])
+        named = model().decide("Ben is happy.", {"happy": {"type": "noul", "instructions": "Is Ben happy?"}})
+        self.assertEqual(answer["probability"], named["happy"]["noul"])
+        with self.assertRaisesRegex(lacuna.Error, "type is \"rank\""):
+            model().decide("x", [{"type": "rank", "instructions": "?"}])
+
     def test_gives_logits(self):
         tokens = model("mini-qwen").tokenize(STORY)
         logits = model("mini-qwen").logits(tokens)

@@ -631,5 +631,52 @@ TEST(Service, FreesThePlaceOfAClientThatHangsUp) {
   EXPECT_THAT(server.get("/metrics").body(), HasSubstr("outcome=\"cancelled\"} 1"));
 }
 
+TEST(Service, DecidesInBothFormats) {
+  RunningServer server("mini-llada");
+  const json openai = server
+                          .post("/v1/decisions",
+                                {{"model", "any"},
+                                 {"input", "Ben is very happy."},
+                                 {"questions", {{{"type", "predicate"}, {"instructions", "Is Ben happy?"}}}}})
+                          .json();
+  const double probability = openai["answers"][0]["probability"];
+  EXPECT_GT(probability, 0);
+  EXPECT_LT(probability, 1);
+  EXPECT_EQ(openai["model"], "mini-llada");
+  EXPECT_GT(openai["usage"]["input_tokens"], 20);
+  const json body = {{"state", "Ben is very happy."},
+                     {"questions", {{"happy", {{"type", "noul"}, {"instructions", "Is Ben happy?"}}}}}};
+  for (const char* path : {"/v1/systemone", "/v1/decisions"}) {
+    const json reply = server.post(path, body).json();
+    EXPECT_EQ(reply["answers"]["happy"]["noul"], probability) << path;
+    EXPECT_EQ(reply["usage"]["output_tokens"], 1);
+  }
+}
+
+TEST(Service, NamesWhatIsWrongWithARequestForDecisions) {
+  RunningServer server("mini-llada");
+  const json questions = {{{"type", "predicate"}, {"instructions", "?"}}};
+  const auto expect_400 = [&](const std::string& path, const json& body, const std::string& part) {
+    Call call = server.post(path, body);
+    EXPECT_EQ(call.status(), 400);
+    EXPECT_THAT(call.json()["error"]["message"].get<std::string>(), HasSubstr(part));
+  };
+  expect_400("/v1/decisions", {{"questions", questions}}, "input is missing");
+  expect_400("/v1/systemone", {{"questions", {{"a", {{"type", "noul"}}}}}}, "state is missing");
+  expect_400("/v1/systemone", {{"state", "x"}, {"questions", questions}}, "questions is");
+  expect_400("/v1/decisions", {{"input", std::string(5000, 'x')}, {"questions", questions}}, "do not fit");
+  EXPECT_EQ(server.get("/v1/decisions").status(), 405);
+}
+
+TEST(Service, RefusesBodiesThatAreCompressed) {
+  RunningServer server("mini-llada");
+  HttpRequest request{"POST", "/v1/systemone", "", "x"};
+  request.content_encoding = "zstd";
+  Call call(server.service(), request);
+  EXPECT_EQ(call.status(), 415);
+  EXPECT_THAT(call.body(), HasSubstr("Content-Encoding is"));
+  EXPECT_EQ(server.service().find_refusal(request).value().status, 415);
+}
+
 }  // namespace
 }  // namespace lacuna

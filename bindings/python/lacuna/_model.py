@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import collections
+import json
 import queue
 import threading
 from dataclasses import dataclass, field
@@ -230,6 +231,16 @@ class Model:
         if unmask is not None:
             raise _core.Error("infill does not take an UnmaskPolicy; expected one of the built-in rules")
         return self._answer(self._session.infill(text, options, None), [])
+
+    def decide(self, text: Any, questions: Union[Sequence[Mapping[str, Any]], Mapping[str, Any]], *, orders: int = 1,
+               independent: bool = False, draws: int = 4, seed: int = 0) -> Any:
+        """Probabilities for answers to typed questions about a text (docs/guide/decide.md). A list of questions in
+        OpenAI's format gives a list of answers; a mapping of names to questions in System One's gives a mapping."""
+        key = "state" if isinstance(questions, Mapping) else "input"
+        given = questions if isinstance(questions, Mapping) else list(questions)
+        settings = {"orders": orders, "independent": independent, "draws": draws, "seed": seed}
+        reply = self._session.decide(json.dumps({key: text, "questions": given, "lacuna": settings}))
+        return json.loads(reply)["answers"]
 
     def evaluate(self, task: str, samples: int = 100, strategy: Optional[Strategy] = None, *, seed: int = 0,
                  **settings: Any) -> Evaluation:

@@ -1,0 +1,239 @@
+#include "engine/decide.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "commands.h"
+#include "engine/decision_json.h"
+#include "engine/inference_session.h"
+#include "input.h"
+#include "loading.h"
+#include "numbers.h"
+#include "terminal.h"
+
+namespace lacuna {
+namespace {
+
+constexpr size_t kMostFileValues = size_t{1} << 20;
+constexpr int kBarColumns = 20;
+
+struct DecideFlags : GuidedModelFlags {
+  std::optional<std::string> state;
+  std::optional<std::string> file;
+  std::string questions_file;
+  std::string chat_template;
+  DecisionBody typed;  // --question with --choice and --levels
+  int32_t orders = 1;
+  bool independent = false;
+  int32_t draws = DecideRequest().draws;
+  uint64_t seed = 0;
+  bool json = false;
+};
+
+/// "red, blue" as two options.
+std::vector<std::string> split_options(const std::string& list, std::string_view flag, size_t most) {
+  std::vector<std::string> options;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    std::string option = list.substr(begin, end - begin);
+    option.erase(0, option.find_first_not_of(' '));
+    option.erase(option.find_last_not_of(' ') + 1);
+    const bool is_new = std::find(options.begin(), options.end(), option) == options.end();
+    if (option.empty() || !is_new)
+      throw InputError("{} {}: expected different options between commas", flag, in_quotes(list));
+    options.push_back(std::move(option));
+    begin = end + 1;
+  }
+  if (options.size() < 2 || options.size() > most)
+    throw InputError("{} {}: has {} options; expected 2 to {}", flag, in_quotes(list), options.size(), most);
+  return options;
+}
+
+void add_question(DecisionBody& body, const std::string& text) {
+  body.request.questions.push_back(make_predicate(text));
+  body.names.emplace_back();
+  body.options.emplace_back();
+}
+
+/// What --choice and --levels say of the question before them.
+void add_options(DecisionBody& body, QuestionKind kind, const std::string& list, std::string_view flag,
+                 size_t most) {
+  if (body.request.questions.empty() || !body.options.back().empty())
+    throw InputError("{} {}: expected one --question before it", flag, in_quotes(list));
+  DecisionQuestion& question = body.request.questions.back();
+  question.kind = kind;
+  question.options.clear();
+  for (std::string& option : split_options(list, flag, most)) {
+    body.options.back().emplace_back(option);
+    question.options.push_back({std::move(option), {}});
+  }
+}
+
+std::string read_state(const DecideFlags& flags) {
+  if (flags.state) return *flags.state;
+  if (!flags.file && isatty(STDIN_FILENO) != 0)
+    throw InputError("expected --state or --file with the text that the questions are about");
+  if (!flags.file || *flags.file == kStandardInput) return read_prompt_from_standard_input();
+  std::string text = read_file(*flags.file);
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+DecisionBody read_body(const DecideFlags& flags, const CLI::App& command) {
+  DecisionBody body = flags.typed;
+  if (flags.questions_file.empty() == body.request.questions.empty())
+    throw InputError("expected --question or --questions; found {}",
+                     body.request.questions.empty() ? "neither" : "both");
+  if (!flags.questions_file.empty())
+    body = parse_decision_body(read_file(flags.questions_file), flags.questions_file, kMostFileValues);
+  if (flags.state && flags.file) throw InputError("expected --state or --file; found both");
+  if (body.has_text && (flags.state || flags.file))
+    throw InputError("{} has a text of its own; expected it without --state and --file",
+                     flags.questions_file);
+  if (!body.has_text) body.request.state = read_state(flags);
+  DecideRequest& request = body.request;
+  if (command.count("--orders") > 0) request.both_orders = flags.orders == 2;
+  if (command.count("--independent") > 0) request.independent = true;
+  if (command.count("--draws") > 0) request.draws = flags.draws;
+  if (command.count("--seed") > 0) request.seed = flags.seed;
+  return body;
+}
+
+/// A bar of a probability, for terminals.
+std::string bar_of(double probability) {
+  const auto eighths = static_cast<int>(probability * kBarColumns * 8 + 0.5);
+  constexpr std::string_view kParts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  std::string bar;
+  for (int i = 0; i < eighths / 8; ++i) bar += "█";
+  bar += kParts[eighths % 8];
+  const int columns = (eighths + 7) / 8;
+  return bar + std::string(static_cast<size_t>(kBarColumns - columns), ' ');
+}
+
+void print_answer(const DecisionBody& body, size_t i, const DecisionAnswer& answer, bool draws_bars) {
+  const DecisionQuestion& question = body.request.questions[i];
+  fmt::print("{}\n", for_standard_output(question.instructions));
+  size_t width = 0;
+  for (const DecisionOption& option : question.options) width = std::max(width, option.text.size());
+  width = std::min<size_t>(width, 40);
+  for (size_t option = 0; option < question.options.size(); ++option) {
+    const double probability = answer.probabilities[option];
+    const std::string name = fit_to_columns(question.options[option].text, static_cast<int>(width));
+    fmt::print("  {} {:7.4f}{}{}\n", name, probability, draws_bars ? "  " : "",
+               draws_bars ? bar_of(probability) : "");
+  }
+  std::string summary;
+  if (question.kind == QuestionKind::kScore)
+    summary += fmt::format("score {:.3f} of {}, ", answer.score(), question.options.size() - 1);
+  if (question.kind != QuestionKind::kPredicate)
+    summary += fmt::format("confidence {:.3f}", confidence_of(question.kind, answer.probabilities));
+  if (answer.standard_error)
+    summary += fmt::format("{}standard error {:.4f}", summary.empty() ? "" : ", ", *answer.standard_error);
+  if (!summary.empty()) fmt::print("  {}\n", summary);
+}
+
+void decide_command(const DecideFlags& flags, const CLI::App& command) {
+  const DecisionBody body = read_body(flags, command);
+  // Whatever may be wrong with the flags is said before the weights are read.
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
+  PreparedDecision(*opened, body.request);
+  const std::unique_ptr<InferenceSession> session = load_session(flags, opened, own_limits(1));
+  const DecideResult result = decide(*session, body.request);
+  for (const std::string& warning : decision_warnings(body, result))
+    fmt::print(stderr, "lacuna: {}\n", safe_for_terminal(warning));
+  if (flags.json) {
+    nlohmann::ordered_json reply = decision_reply(body, result, opened->name());
+    reply["lacuna"]["stats"]["seconds"] = result.statistics.seconds;
+    fmt::print("{}\n", reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  const bool draws_bars = can_draw_on(stdout);
+  for (size_t i = 0; i < result.answers.size(); ++i) {
+    if (i > 0) fmt::print("\n");
+    print_answer(body, i, result.answers[i], draws_bars);
+  }
+}
+
+/// --question, and --choice and --levels of the question before them.
+void add_question_flags(CLI::App* command, const std::shared_ptr<DecideFlags>& flags) {
+  command
+      ->add_option_function<std::string>(
+          "--question,-q", [flags](const std::string& text) { add_question(flags->typed, text); },
+          "A question to be answered by yes or no; may be repeated")
+      ->trigger_on_parse()
+      ->group("Questions");
+  command
+      ->add_option_function<std::string>(
+          "--choice",
+          [flags](const std::string& list) {
+            add_options(flags->typed, QuestionKind::kChoice, list, "--choice", kMostOptions);
+          },
+          "Options of the question before it, between commas: \"red, blue, green\"")
+      ->trigger_on_parse()
+      ->group("Questions");
+  command
+      ->add_option_function<std::string>(
+          "--levels",
+          [flags](const std::string& list) {
+            add_options(flags->typed, QuestionKind::kScore, list, "--levels", kMostLevels);
+          },
+          "Levels of the question before it, the lowest first, between commas: \"low, medium, high\"")
+      ->trigger_on_parse()
+      ->group("Questions");
+}
+
+}  // namespace
+
+void add_decide_command(CLI::App& program) {
+  auto flags = std::make_shared<DecideFlags>();
+  CLI::App* command = program.add_subcommand(
+      "decide", "Answer questions about a text with probabilities, in one pass where they fit");
+  add_model_flags(*command, *flags);
+  command->add_option("--state,-p,--prompt", flags->state, "The text that the questions are about")
+      ->group("Prompt");
+  command
+      ->add_option("-f,--file,--prompt-file", flags->file,
+                   "Read the text from a file; - for standard input (default: standard input)")
+      ->group("Prompt");
+  add_question_flags(command, flags);
+  command
+      ->add_option("--questions", flags->questions_file,
+                   "JSON file with questions, and with a text or without, as OpenAI's /v1/decisions or "
+                   "System One take them")
+      ->group("Questions");
+  command
+      ->add_option("--orders", flags->orders,
+                   "2: means over the options of choices as given and in reverse order (default 1)")
+      ->check(CLI::Range(1, 2))
+      ->group("Questions");
+  command->add_flag("--independent", flags->independent, "Ask each question on a canvas of its own")
+      ->group("Questions");
+  command
+      ->add_option("--draws", flags->draws,
+                   "GIDD, DiffusionGemma: draws of noise at open positions, 1 to 64 (default 4)")
+      ->check(CLI::Range(1, kMostDraws))
+      ->group("Questions");
+  command->add_option("--seed", flags->seed, "Seed of the noise that --draws draws (default 0)")
+      ->group("Questions");
+  command
+      ->add_option("--chat-template", flags->chat_template,
+                   "llada, chatml, gemma or none (default: the checkpoint's)")
+      ->group("Prompt");
+  command->add_flag("--json", flags->json, "Print one JSON object, in the format of the questions")
+      ->group("Output");
+  command->footer("docs/guide/decide.md says how answers are read, and what their probabilities mean.");
+  command->callback([flags, command] { decide_command(*flags, *command); });
+}
+
+}  // namespace lacuna

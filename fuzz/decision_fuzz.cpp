@@ -1,0 +1,36 @@
+// A request for decisions in either format: refused with InputError, or within the bounds that the rest of
+// the engine relies on.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+#include "engine/decision_json.h"
+
+namespace {
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    const lacuna::DecisionBody body = lacuna::parse_decision_body(text, "the body", size_t{1} << 12);
+    const size_t count = body.request.questions.size();
+    check(count >= 1 && count <= lacuna::kMostQuestions);
+    check(body.names.size() == count && body.options.size() == count);
+    check(body.request.draws >= 1 && body.request.draws <= lacuna::kMostDraws);
+    for (size_t i = 0; i < count; ++i) {
+      const lacuna::DecisionQuestion& question = body.request.questions[i];
+      check(!question.options.empty() && question.options.size() <= lacuna::kMostOptions);
+      check(question.kind == lacuna::QuestionKind::kPredicate ||
+            body.options[i].size() == question.options.size());
+    }
+  } catch (const lacuna::InputError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,94 @@
+// Typed questions about a text and their answers: probabilities of options, read from the labels that stand
+// for them.
+//
+// An answer's probabilities are a softmax over the logits of its labels, divided by a temperature for each
+// kind of question. They are calibrated only as far as that temperature was fitted (decision_temperatures.h);
+// DecisionAnswer::label_mass says how much of the model's whole distribution they share out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+enum class QuestionKind : uint8_t {
+  kPredicate,  ///< whether a statement is true: two options, yes and no
+  kChoice,     ///< one of several options
+  kScore,      ///< one of several levels, the lowest first
+};
+
+inline constexpr size_t kNumQuestionKinds = 3;
+/// "predicate", "choice" or "score".
+std::string_view name_of(QuestionKind kind);
+
+struct DecisionOption {
+  std::string text;         ///< of a choice or a level; "yes" or "no" of a predicate
+  std::string description;  ///< when it applies; may be empty
+};
+
+struct DecisionQuestion {
+  QuestionKind kind = QuestionKind::kPredicate;
+  std::string instructions;
+  std::vector<DecisionOption> options;
+};
+
+inline constexpr size_t kMostQuestions = 400;
+inline constexpr size_t kMostOptions = 255;
+inline constexpr size_t kMostLevels = 10;
+inline constexpr int32_t kMostDraws = 64;
+
+/// A predicate with what makes it true or false, if that is to be said.
+DecisionQuestion make_predicate(std::string instructions, std::string if_true = {},
+                                std::string if_false = {});
+
+/// What softmax(logits / T) divides by, for each kind of question.
+struct DecisionTemperatures {
+  std::array<double, kNumQuestionKinds> values = {1, 1, 1};  ///< by QuestionKind
+  bool is_fitted = false;
+
+  double of(QuestionKind kind) const { return values[static_cast<size_t>(kind)]; }
+};
+
+/// What is asked about one text.
+struct DecideRequest {
+  std::string guidance = {};  ///< what else the system turn says, before the questions; may be empty
+  std::string state;          ///< the text
+  std::vector<DecisionQuestion> questions;
+  bool both_orders =
+      false;  ///< means of the probabilities with the options of choices as given and in reverse
+  bool independent = false;  ///< each question has a canvas of its own
+  int32_t draws =
+      4;  ///< of the noise at open positions, by models that are trained on it (GIDD, DiffusionGemma)
+  uint64_t seed = 0;  ///< of that noise
+};
+
+struct DecisionAnswer {
+  std::vector<double> probabilities;  ///< [options], their sum is 1
+  double label_mass = 0;  ///< what the labels have of the probability of all tokens; the mean of all readings
+  /// Standard error of the mean over draws of noise, the largest of any option's probability; none without
+  /// noise, and of one draw.
+  std::optional<double> standard_error = {};
+
+  /// The most probable option, of equal ones the first.
+  size_t best() const;
+  /// Expected level: the sum of level times probability.
+  double score() const;
+};
+
+/// Below this the model would mostly have written something else than a label.
+inline constexpr double kLeastLabelMass = 0.5;
+
+/// softmax(logprobs / temperature).
+std::vector<double> label_probabilities(std::span<const double> logprobs, double temperature);
+
+/// TypeSafe's formulas. Of a choice of n: max(0, (p_max - 1/n) / (1 - 1/n)), 1 for n = 1. Of a score: with
+/// the most probable level m, D = sum of p_i |i - m| and Du = (1/n) sum of |i - (n - 1)/2|, max(0, 1 - D /
+/// Du), 1 for n = 1.
+double confidence_of(QuestionKind kind, std::span<const double> probabilities);
+
+}  // namespace lacuna

@@ -1,0 +1,54 @@
+#include "engine/decision_temperatures.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "base/gguf.h"
+#include "base/json.h"
+#include "tokenizer/json_file.h"
+
+namespace lacuna {
+namespace {
+
+constexpr QuestionKind kKinds[] = {QuestionKind::kPredicate, QuestionKind::kChoice, QuestionKind::kScore};
+
+}  // namespace
+
+std::filesystem::path decision_sidecar(const std::filesystem::path& model) {
+  if (!GgufFile::is_gguf(model)) return model / "decisions.json";
+  std::filesystem::path sidecar = model;
+  return sidecar += ".decisions.json";
+}
+
+DecisionTemperatures load_decision_temperatures(const std::filesystem::path& model) {
+  DecisionTemperatures result;
+  if (model.empty()) return result;
+  const std::filesystem::path path = decision_sidecar(model);
+  if (!has_file(path)) return result;
+  const nlohmann::json document = parse_json(read_text_file(path), path.string());
+  const JsonObject temperatures = JsonObject(document, path.string()).object("temperatures");
+  for (const QuestionKind kind : kKinds) {
+    result.values[static_cast<size_t>(kind)] =
+        temperatures.number(name_of(kind), {kLeastTemperature, kMostTemperature}, 1.0F);
+  }
+  result.is_fitted = true;
+  return result;
+}
+
+void save_decision_temperatures(const std::filesystem::path& model, const DecisionTemperatures& temperatures,
+                                const nlohmann::ordered_json& record) {
+  nlohmann::ordered_json document;
+  for (const QuestionKind kind : kKinds)
+    document["temperatures"][std::string(name_of(kind))] = temperatures.of(kind);
+  document.update(record);
+  const std::filesystem::path path = decision_sidecar(model);
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << document.dump(2) << '\n';
+  file.close();
+  if (!file)
+    throw InputError("{}: cannot be written; expected a folder that may be written to", path.string());
+}
+
+}  // namespace lacuna

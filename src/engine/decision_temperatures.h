@@ -1,0 +1,29 @@
+// The file that keeps what `lacuna eval --task decisions --fit` found for a model:
+//   {"temperatures": {"predicate": 1.4, "choice": 1.1, "score": 0.9}, ...}
+// Other keys are a record for people.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+#include "engine/decision.h"
+
+namespace lacuna {
+
+inline constexpr double kLeastTemperature = 0.01;
+inline constexpr double kMostTemperature = 100;
+
+/// decisions.json in a model's folder; FILE.gguf.decisions.json next to a GGUF file.
+std::filesystem::path decision_sidecar(const std::filesystem::path& model);
+
+/// Reads the file of a model. Temperatures are 1 where there is none, and for kinds that it does not name.
+/// InputError where it is damaged.
+///   model  folder or .gguf file; empty: a random model, which has none
+DecisionTemperatures load_decision_temperatures(const std::filesystem::path& model);
+
+/// Writes the file. InputError where it cannot be written.
+///   record  an object, whose keys are added
+void save_decision_temperatures(const std::filesystem::path& model, const DecisionTemperatures& temperatures,
+                                const nlohmann::ordered_json& record);
+
+}  // namespace lacuna

@@ -1,0 +1,38 @@
+// The answer to one request for decisions, on its way to a client.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "engine/decide.h"
+#include "engine/decision_json.h"
+#include "engine/scheduler.h"
+#include "server/http.h"
+#include "server/metrics.h"
+
+namespace lacuna {
+
+/// Sends the reply when the request's decoder is done.
+class DecisionReply final : public RequestListener {
+ public:
+  ///   model  as clients see it; `metrics` outlives the reply
+  DecisionReply(std::string model, DecisionBody body, std::shared_ptr<const PreparedDecision> prepared,
+                std::shared_ptr<HttpReply> reply, Metrics& metrics);
+
+  void started(const Decoder& decoder, double queue_seconds) override;
+  bool stepped(const StepEvent& event) override;
+  void finished(const Decoder& decoder, const RunStatistics& statistics) override;
+  void failed(const std::string& sentence) override;
+
+ private:
+  std::string model_;
+  DecisionBody body_;
+  std::shared_ptr<const PreparedDecision> prepared_;
+  std::shared_ptr<HttpReply> reply_;
+  Metrics& metrics_;
+  RunStatistics statistics_;  // as they were after the last pass
+  Stopwatch clock_;
+};
+
+}  // namespace lacuna
