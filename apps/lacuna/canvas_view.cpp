@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "decode/edits.h"
+
 namespace lacuna {
 namespace {
 
@@ -139,8 +141,10 @@ CanvasFollower::CanvasFollower(Settings settings, TextOfToken text_of, std::span
   for (const TokenId token : canvas) positions_.push_back({token});
 }
 
-void CanvasFollower::follow(std::span<const TokenId> canvas, std::span<const Commit> committed) {
+void CanvasFollower::follow(std::span<const TokenId> canvas, std::span<const Commit> committed,
+                            const CanvasEdits& edits) {
   const int32_t pass = passes_++;
+  apply_edits(edits, Position{settings_.mask_id}, positions_);
   const size_t known = std::min(positions_.size(), canvas.size());
   positions_.resize(canvas.size());
   for (size_t i = 0; i < canvas.size(); ++i) {

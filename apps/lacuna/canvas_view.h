@@ -66,7 +66,9 @@ class CanvasFollower {
   CanvasFollower(Settings settings, TextOfToken text_of, std::span<const TokenId> canvas);
 
   /// Takes the canvas after a pass.
-  void follow(std::span<const TokenId> canvas, std::span<const Commit> committed);
+  ///   edits  what changed its length before it was as it is now
+  void follow(std::span<const TokenId> canvas, std::span<const Commit> committed,
+              const CanvasEdits& edits = {});
 
   /// Without status. The focus is the first mask, else `fallback_focus`, a position.
   CanvasFrame frame(int32_t fallback_focus) const;

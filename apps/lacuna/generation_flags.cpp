@@ -1,5 +1,6 @@
 #include "generation_flags.h"
 
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -19,6 +20,22 @@ void add_setting(CLI::App& command, const std::string& names, const std::string&
       ->group("Generation")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+/// A number, or auto.
+void add_setting(CLI::App& command, const std::string& names, const std::string& help, AnswerLength& field) {
+  const CLI::Validator is_length(
+      [](std::string& text) {
+        if (text == "auto" || parse_number<int32_t>(text)) return std::string();
+        return fmt::format("'{}' is neither auto nor a whole number up to {}", text,
+                           std::numeric_limits<int32_t>::max());
+      },
+      "");
+  const auto take = [&field](const std::string& text) {
+    field.is_auto = text == "auto";
+    if (!field.is_auto) field = *parse_number<int32_t>(text);
+  };
+  command.add_option_function<std::string>(names, take, help)->group("Generation")->check(is_length);
 }
 
 template <typename T>

@@ -100,7 +100,7 @@ void infill(const InfillFlags& flags) {
     throw InputError("the text has no hole; expected [[N]] or [[A-B]] where tokens are to be filled in");
   }
   const GenerateRequest options = make_generate_request(*opened, flags.generation, "");
-  if (options.gen_length) {
+  if (options.gen_length || options.ends_by_itself) {
     throw InputError("--gen-length has no effect here: an infill is as long as its canvas");
   }
   request.strategy = options.strategy;

@@ -222,7 +222,7 @@ LiveRequest::LiveRequest(const LiveFlags& flags, const ModelConfig& config, cons
 }
 
 void LiveRequest::update(const StepEvent& event) {
-  follower_.follow(event.decoder.canvas(), event.report.committed);
+  follower_.follow(event.decoder.canvas(), event.report.committed, event.report.edits);
   if (!view_.is_time()) return;
   CanvasFrame frame = follower_.frame(event.decoder.block().begin);
   frame.status = status(event);

@@ -233,8 +233,9 @@ GenerateRequest make_generate_request(const OpenedModel& opened, const Generatio
   if (!options.stop.empty() && opened.tokenizer() == nullptr) {
     throw InputError("--stop: {} has no tokenizer", opened.name());
   }
-  return {std::move(prompt), choose_strategy(opened.config(), options, opened.guide() != nullptr),
-          options.gen_length, options.seed.value_or(0), options.stop};
+  return {std::move(prompt),        choose_strategy(opened.config(), options, opened.guide() != nullptr),
+          options.gen_length,       options.gen_length.is_auto,
+          options.seed.value_or(0), options.stop};
 }
 
 }  // namespace lacuna

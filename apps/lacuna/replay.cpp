@@ -74,7 +74,7 @@ void replay(const ReplayFlags& flags) {
     LiveView view(live);
     view.show(frame_of(follower, trace));
     while (trace.next()) {
-      follower.follow(trace.canvas(), trace.committed());
+      follower.follow(trace.canvas(), trace.committed(), trace.edits());
       if (view.is_time()) view.show(frame_of(follower, trace));
     }
   } else {

@@ -140,6 +140,7 @@ class Session::Impl {
       use_rule(*made.strategy, {CustomRule{function}});
     }
     made.gen_length = options.gen_length;
+    made.ends_by_itself = options.gen_length.is_auto;
     made.seed = options.seed.value_or(0);
     made.stop = options.stop;
     return made;
@@ -264,7 +265,8 @@ Answer Session::generate(const Request& request, const PassCallback& callback) c
 Answer Session::infill(std::string_view text, const Options& options, const PassCallback& callback) const {
   return translated([&] {
     const GenerationOptions chosen = generation_options(options);
-    if (chosen.gen_length) throw InputError("gen_length has no effect here: the holes say how long they are");
+    if (chosen.gen_length || chosen.gen_length.is_auto)
+      throw InputError("gen_length has no effect here: the holes say how long they are");
     InfillRequest request;
     request.canvas = parse_marked_text(text);
     request.strategy = choose_strategy(impl_->opened().config(), chosen);

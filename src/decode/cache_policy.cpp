@@ -74,7 +74,12 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
 
   // Gaps in the prompt and positions that drew a mask may lie outside the policy's rows.
   std::vector<int32_t> predictors;
-  for (const int32_t position : drawn_positions) predictors.push_back(canvas.predictor(position));
+  for (const int32_t position : drawn_positions) {
+    const int32_t row = canvas.predictor(position);
+    if (row < canvas.first_moved()) predictors.push_back(row);
+  }
+  const std::vector<int32_t> moved = range(canvas.first_moved(), length);
+  predictors.insert(predictors.end(), moved.begin(), moved.end());
   std::vector<int32_t> rows;
   std::set_union(pass.rows.begin(), pass.rows.end(), predictors.begin(), predictors.end(),
                  std::back_inserter(rows));

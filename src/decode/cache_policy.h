@@ -52,8 +52,8 @@ struct CachedPass {
   bool nothing_is_stale = true;
 };
 
-/// The rows of the next pass: those of the policy, and the predictors of `drawn_positions`. A request's first
-/// pass computes everything.
+/// The rows of the next pass: those of the policy, the predictors of `drawn_positions`, and all from
+/// Canvas::first_moved() on. A request's first pass computes everything.
 CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Block& block,
                        std::span<const int32_t> drawn_positions);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace lacuna {
 
 Canvas::Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits,
@@ -46,6 +48,7 @@ std::vector<int32_t> Canvas::masked_positions(int32_t begin, int32_t end) const 
 void Canvas::count_pass(std::span<const int32_t> rows) {
   for (const int32_t row : rows) ++ages_[static_cast<size_t>(row)];
   ++num_passes_;
+  first_moved_ = kNoneMoved;
 }
 
 void Canvas::commit(const Commit& commit) {
@@ -54,6 +57,36 @@ void Canvas::commit(const Commit& commit) {
   if (tokens_[index] == commit.token) return;
   tokens_[index] = commit.token;
   ages_[index] = 0;
+}
+
+void Canvas::insert_masks(int32_t position, int32_t count) {
+  expects(position >= prompt_length_ && position <= length() && count >= 0,
+          "insert_masks: behind the prompt");
+  const auto size = static_cast<size_t>(count);
+  tokens_.insert(tokens_.begin() + position, size, mask_id_);
+  given_.insert(given_.begin() + position, size, false);
+  ages_.insert(ages_.begin() + position, size, 0);
+  move_from(position);
+}
+
+void Canvas::drop(int32_t position) {
+  expects(position >= prompt_length_ && position < length(), "drop: behind the prompt");
+  tokens_.erase(tokens_.begin() + position);
+  given_.erase(given_.begin() + position);
+  ages_.erase(ages_.begin() + position);
+  move_from(position);
+}
+
+void Canvas::append(TokenId token, int32_t count) {
+  const int32_t begin = length();
+  insert_masks(begin, count);
+  std::fill(tokens_.begin() + begin, tokens_.end(), token);
+  std::fill(given_.begin() + begin, given_.end(), token != mask_id_);
+}
+
+void Canvas::move_from(int32_t position) {
+  std::fill(ages_.begin() + position, ages_.end(), 0);
+  first_moved_ = std::min(first_moved_, position);
 }
 
 int32_t Canvas::num_final() const {

@@ -1,7 +1,9 @@
 // The tokens of one masked diffusion request, and how long each has been read by the model.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -53,9 +55,20 @@ class Canvas {
   /// Passes of the request so far.
   int32_t num_passes() const { return num_passes_; }
 
-  /// A pass computed these rows from the present tokens.
+  /// A pass computed these rows from the present tokens, all of those from first_moved() on among them.
   void count_pass(std::span<const int32_t> rows);
   void commit(const Commit& commit);
+
+  // Edits behind the prompt. The cells from the edit on hold keys and values of other tokens at other
+  // positions, so that their positions have an age of 0 again, and no pass may attend to them before it has
+  // computed them.
+  /// Puts masks before what the position holds; at length(), behind everything.
+  void insert_masks(int32_t position, int32_t count);
+  void drop(int32_t position);
+  /// Tokens that the answer is given at its end.
+  void append(TokenId token, int32_t count);
+  /// The first position whose cell an edit since the last pass has made void; length() if there is none.
+  int32_t first_moved() const { return std::min(first_moved_, length()); }
 
   /// Tokens of the answer before its first mask.
   int32_t num_final() const;
@@ -65,6 +78,11 @@ class Canvas {
   bool answer_is_final(std::span<const TokenId> end_ids) const;
 
  private:
+  static constexpr int32_t kNoneMoved = std::numeric_limits<int32_t>::max();
+
+  /// Notes an edit at the position.
+  void move_from(int32_t position);
+
   std::vector<TokenId> tokens_;
   std::vector<bool> given_;
   std::vector<int32_t> ages_;
@@ -72,6 +90,7 @@ class Canvas {
   TokenId mask_id_;
   bool shifted_;
   int32_t num_passes_ = 0;
+  int32_t first_moved_ = kNoneMoved;
 };
 
 }  // namespace lacuna

@@ -6,16 +6,18 @@
 
 namespace lacuna {
 
-CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas) : options_(options) {
+CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, int32_t most_positions)
+    : options_(options) {
   if (options_.lock) lock_.emplace(*options_.lock, canvas);
-  num_cells_ = canvas.length();
+  num_cells_ = std::max(canvas.length(), most_positions);
   if (lock_ && options_.lock->unlock_every > 0) {
     num_cells_ += std::min(options_.lock->probes, canvas.length());
   }
 }
 
 void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
-                         const std::function<RngStream(int32_t position)>& noise) {
+                         const std::function<RngStream(int32_t position)>& noise,
+                         std::span<const int32_t> rules) {
   CachedPass pass = choose_rows(options_.cache, canvas, block, drawn_positions);
   rows_ = std::move(pass.rows);
   const bool may_lock = lock_ && pass.nothing_is_stale;
@@ -25,10 +27,13 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
 
   plan_.clear();
   plan_.rules.push_back(options_.sampling);
+  plan_.rules.insert(plan_.rules.end(), options_.other_sampling.begin(), options_.other_sampling.end());
   add_rows(canvas, probes);
   num_drawn_ = drawn_positions.size();
-  for (const int32_t position : drawn_positions) {
+  for (size_t i = 0; i < drawn_positions.size(); ++i) {
+    const int32_t position = drawn_positions[i];
     LogitRow logit = logit_row(plan_row(canvas.predictor(position)));
+    logit.rule = rules.empty() ? 0 : rules[i];
     logit.noise = noise(position);
     plan_.logits.push_back(logit);
   }

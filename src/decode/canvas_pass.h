@@ -21,14 +21,16 @@ namespace lacuna {
 
 struct CanvasPassOptions {
   SamplingRule sampling;
-  float cfg_scale = 0;  ///< classifier-free guidance; 0: none
+  std::vector<SamplingRule> other_sampling;  ///< for positions that are drawn by another rule
+  float cfg_scale = 0;                       ///< classifier-free guidance; 0: none
   CachePolicy cache;
   std::optional<SureLock> lock;
 };
 
 class CanvasPass {
  public:
-  CanvasPass(const CanvasPassOptions& options, const Canvas& canvas);
+  ///   most_positions  that the canvas may grow to, without a lock; 0: it keeps its length
+  CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, int32_t most_positions = 0);
 
   /// The unconditional sequence of classifier-free guidance keeps K/V of its own.
   int32_t num_sequences() const { return options_.cfg_scale > 0 ? 2 : 1; }
@@ -36,10 +38,12 @@ class CanvasPass {
   int32_t num_cells() const { return num_cells_; }
   bool remembers_outputs() const { return options_.lock.has_value(); }
 
-  /// Plans the next pass. The first plan().logits are those of `drawn_positions` (ascending), in their order.
+  /// Plans the next pass. The first plan().logits are those of `drawn_positions` (ascending; without a lock,
+  /// a position may come twice), in their order.
   ///   noise  what the draw at a position takes its random numbers from
+  ///   rules  by which each is drawn: 0 is options.sampling, i > 0 options.other_sampling[i - 1]; empty: 0
   void prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
-               const std::function<RngStream(int32_t position)>& noise);
+               const std::function<RngStream(int32_t position)>& noise, std::span<const int32_t> rules = {});
   const StepPlan& plan() const { return plan_; }
 
   /// After the pass, before its commits.

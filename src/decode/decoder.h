@@ -30,7 +30,25 @@ struct SlotReport {
   std::vector<double> probabilities;  ///< as many
 };
 
-/// What one forward pass did for one request.
+/// New masks on a canvas that grows.
+struct InsertedMasks {
+  int32_t position = 0;  ///< of the first one, after the step
+  int32_t count = 0;
+
+  bool operator==(const InsertedMasks&) const = default;
+};
+
+/// What a step changed about the length of a canvas, in the order in which it is carried out. What is
+/// appended at the canvas's end is not among it.
+struct CanvasEdits {
+  std::vector<int32_t> dropped = {};         ///< positions before the step, ascending
+  std::vector<InsertedMasks> inserted = {};  ///< ascending
+
+  bool empty() const { return dropped.empty() && inserted.empty(); }
+};
+
+/// What one forward pass did for one request. Positions of a canvas that the step edits are those after it,
+/// except for what was dropped and for the rows of the plan.
 struct StepReport {
   int32_t step = 0;               ///< 0-based; counts the decoder's steps, those that needed no pass included
   int32_t block = 0;              ///< 0-based
@@ -40,6 +58,7 @@ struct StepReport {
   std::vector<int32_t> locked;    ///< positions, ascending: computed no more from the next pass on
   std::vector<int32_t> unlocked;  ///< positions, ascending
   std::vector<TokenId> canvas_in = {};  ///< tokens that a pass over a canvas was fed (DiffusionGemma)
+  CanvasEdits edits = {};
   // Slots (ReFusion):
   int32_t iteration = 0;          ///< 0-based; each begins with a plan
   int32_t round = 0;              ///< 0-based, of a completion
@@ -128,6 +147,9 @@ class Decoder {
   virtual int32_t num_final() const = 0;
   /// Positions that are denoised now; the last ones that were, once done().
   virtual IndexRange block() const = 0;
+  /// Where the holes of an infill are by now, on a canvas that changes its length; empty: they stay as they
+  /// were laid out.
+  virtual std::span<const IndexRange> holes() const { return {}; }
   /// Meaningful once done().
   virtual StopReason stop_reason() const = 0;
   /// Denoising steps of the whole request if every block takes as many as were asked for; 0 for methods

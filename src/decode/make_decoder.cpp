@@ -18,6 +18,21 @@ int64_t positions_of(const ModelConfig& config, const Strategy& strategy) {
   return context_of(config, *uniform) - num_closing(config);
 }
 
+/// Positions that the prompt leaves for an answer. SettingError where there are none.
+int64_t room_for_answer(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
+                        const GuideContext* guide) {
+  const int64_t positions = positions_of(config, strategy);
+  int64_t room = positions - prompt_length;
+  if (guide != nullptr) {
+    room = std::min(room, guide->config->max_positions - static_cast<int64_t>(guide->prompt.size()));
+  }
+  if (room >= 1) return room;
+  throw SettingError(
+      {"prompt", fmt::to_string(prompt_length), "a shorter prompt",
+       fmt::format("the prompt has {} tokens and leaves no position for an answer; {} has {}", prompt_length,
+                   guide == nullptr ? "the model" : "the model, or its guide,", positions)});
+}
+
 std::string why_no_infill(const ModelConfig& config) {
   if (config.mask_id >= 0 && config.fills_canvas()) return {};
   return fmt::format(
@@ -52,6 +67,8 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   if (is_infill) check_infill(config, request, problems);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  problems.refuse(!context.holes.empty() && (masked == nullptr || !masked->growth), "holes",
+                  "the canvas keeps its length");
   if (!context.guide) {
     if (masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
       problems.add({"guide", "", "an autoregressive model",
@@ -63,19 +80,28 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   }
 }
 
+/// Positions of an infill behind its prompt, with every hole as long as it may become.
+int64_t most_infill_length(const DecoderContext& context) {
+  auto length = static_cast<int64_t>(context.answer.size());
+  for (const GrowingHole& hole : context.holes) length += hole.most - hole.positions.size();
+  return length;
+}
+
 /// With the length of the answer.
 Asked with_length(const ModelConfig& config, const Strategy& strategy, DecodeRequest request) {
   const DecoderContext& context = request.context;
   const auto size = static_cast<int64_t>(request.prompt.size());
   int32_t gen_length = 0;
+  const int64_t prompt_length = begins_with_bos(config, request.prompt) ? size : size + 1;
   if (!context.answer.empty()) {
-    gen_length = static_cast<int32_t>(std::min<size_t>(context.answer.size(), kMostGenLength));
+    gen_length = static_cast<int32_t>(std::min<int64_t>(most_infill_length(context), kMostGenLength));
   } else if (request.gen_length) {
     gen_length = *request.gen_length;
+  } else if (request.ends_by_itself) {
+    gen_length = most_gen_length(config, strategy, prompt_length);
   } else {
     gen_length =
-        default_gen_length(config, strategy, begins_with_bos(config, request.prompt) ? size : size + 1,
-                           context.guide ? &*context.guide : nullptr);
+        default_gen_length(config, strategy, prompt_length, context.guide ? &*context.guide : nullptr);
   }
   return {std::move(request), gen_length};
 }
@@ -172,26 +198,23 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
   problems.within("alg_temp", rule.policy.order_temperature, 0.0F, 1e3F);
 }
 
+int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length) {
+  const int64_t room =
+      std::min<int64_t>(room_for_answer(config, strategy, prompt_length, nullptr), kMostGenLength);
+  const bool is_masked = std::holds_alternative<MaskedStrategy>(strategy);
+  return static_cast<int32_t>(is_masked ? std::min<int64_t>(room, kMostGrownLength) : room);
+}
+
 int32_t default_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
                            const GuideContext* guide) {
-  const int64_t positions = positions_of(config, strategy);
-  int64_t room = positions - prompt_length;
-  if (guide != nullptr) {
-    room = std::min(room, guide->config->max_positions - static_cast<int64_t>(guide->prompt.size()));
-  }
-  if (room < 1) {
-    throw SettingError(
-        {"prompt", fmt::to_string(prompt_length), "a shorter prompt",
-         fmt::format("the prompt has {} tokens and leaves no position for an answer; {} has {}",
-                     prompt_length, guide == nullptr ? "the model" : "the model, or its guide,", positions)});
-  }
+  const int64_t room = room_for_answer(config, strategy, prompt_length, guide);
   int64_t wanted = kDefaultGenLength;
   if (config.max_length > prompt_length) wanted = config.max_length - prompt_length;
   if (config.max_new_tokens > 0) wanted = config.max_new_tokens;
   const int64_t most = std::min<int64_t>(room, kMostGenLength);
   const int64_t length = std::min(wanted, most);
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
-  const int64_t block = masked != nullptr ? masked->block_length.value_or(1) : 1;
+  const int64_t block = masked != nullptr && !masked->growth ? masked->block_length.value_or(1) : 1;
   if (block < 1 || block > most) return static_cast<int32_t>(length);  // block_length is refused later
   return static_cast<int32_t>(std::max(length / block, int64_t{1}) * block);
 }

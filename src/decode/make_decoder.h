@@ -19,6 +19,8 @@ namespace lacuna {
 inline constexpr int32_t kDefaultGenLength = 128;
 /// The longest answer, and the largest number of steps or passes that a setting counts.
 inline constexpr int32_t kMostGenLength = 1 << 20;
+/// The most that an answer of a masked model grows to where nothing is asked for.
+inline constexpr int32_t kMostGrownLength = 2048;
 
 /// The model that confirms drafts (FlashDLM's guided diffusion).
 struct GuideContext {
@@ -36,13 +38,19 @@ struct DecoderContext {
   /// masks. Not empty: an infill, which is as long as this, needs a model that fills single positions (LLaDA,
   /// Dream), and never samples a token that ends an answer.
   std::vector<TokenId> answer = {};
+  /// Holes of an infill whose canvas changes its length: ascending and disjoint, positions of `answer`.
+  std::vector<GrowingHole> holes = {};
 };
 
 /// What is asked of a strategy.
 struct DecodeRequest {
   std::vector<TokenId> prompt;
-  std::optional<int32_t> gen_length = {};  ///< positions of the answer; none: default_gen_length()
-  uint64_t seed = 0;                       ///< of all that is sampled
+  /// Positions of the answer, or the most that an answer of its own length may have; none:
+  /// default_gen_length(), or where the answer ends where the model ends it, all that the prompt leaves of
+  /// the context.
+  std::optional<int32_t> gen_length = {};
+  bool ends_by_itself = false;
+  uint64_t seed = 0;  ///< of all that is sampled
   DecoderContext context = {};
 };
 
@@ -61,6 +69,10 @@ std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& confi
 /// A decoder for the model. SettingError with the first problem that validate() finds.
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy& strategy,
                                       DecodeRequest request);
+
+/// The same of an answer that ends where the model ends it: all that the prompt leaves of the context, of
+/// masked diffusion at most kMostGrownLength.
+int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length);
 
 /// InputError unless the model fills single positions, as an infill needs.
 void expect_infill(const ModelConfig& config);

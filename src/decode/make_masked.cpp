@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "decode/growing_diffusion.h"
 #include "decode/guided_diffusion.h"
 #include "decode/make_parts.h"
 #include "decode/masked_diffusion.h"
@@ -42,10 +43,10 @@ void check_lock(const SureLock& lock, Problems& problems) {
 void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
   const int32_t most_block = asked != nullptr ? asked->gen_length : kMostGenLength;
-  problems.within("block_length", strategy.block_length, 1, most_block);
+  problems.within("block_length", strategy.block_length, 1, strategy.growth ? kMostGenLength : most_block);
   if (!problems.empty()) return;
   const int32_t block_length = strategy.block_length.value_or(most_block);
-  if (asked != nullptr && asked->gen_length % block_length != 0) {
+  if (asked != nullptr && !strategy.growth && asked->gen_length % block_length != 0) {
     problems.add(
         {"block_length", fmt::to_string(block_length), fmt::format("a divisor of {}", asked->gen_length),
          fmt::format("`block_length` {} does not divide `gen_length` {}", block_length, asked->gen_length)});
@@ -87,6 +88,48 @@ std::vector<TokenId> unsure_tokens(const TokenSampling& sampling, const ModelCon
   return unsure;
 }
 
+/// Sizes and probabilities of a growth.
+void check_growth_numbers(const CanvasGrowth& growth, Problems& problems) {
+  const auto within = [&](std::string_view part, auto value, auto least, auto most) {
+    problems.within_part("grow", part, value, least, most);
+  };
+  within("start", std::visit([](const auto& each) { return each.start; }, growth), 1, kMostGenLength);
+  const auto* end_mass = std::get_if<EndMassGrowth>(&growth);
+  if (end_mass == nullptr) return;
+  within("by", end_mass->by, 2, kMostGenLength);
+  within("tail", end_mass->tail, 1, kMostGenLength);
+  within("enough", end_mass->enough, 0.0, 1.0);
+  within("plenty", end_mass->plenty, 0.0, 1.0);
+  within("unsure", end_mass->unsure, 0.0, 1.0);
+}
+
+/// What does not go with a canvas that changes its length.
+void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
+                  Problems& problems) {
+  check_growth_numbers(*strategy.growth, problems);
+  problems.refuse(strategy.lock.has_value(), "lock",
+                  "the canvas changes its length, which moves rows that are locked");
+  problems.refuse(strategy.steps.has_value(), "steps",
+                  "a canvas that changes its length is done when it has no masks");
+  constexpr std::string_view kEnds = "end tokens decide how long the canvas becomes";
+  problems.refuse(strategy.logits_eos_inf, "logits_eos_inf", kEnds);
+  problems.refuse(strategy.confidence_eos_eot_inf, "confidence_eos_eot_inf", kEnds);
+  const UnmaskPolicy& unmask = rule.policy;
+  if (std::holds_alternative<TokenGrowth>(*strategy.growth)) {
+    problems.expect(config.expand_id >= 0, "grow", "tokens",
+                    "end-mass or none: the model has no token that expands");
+    problems.expect(!unmask.chooses_blindly() && !unmask.runs_until_done(), "unmask", "another rule",
+                    "entropy, margin or maskgit, which order the positions: one is written a step");
+    problems.refuse(strategy.block_length.has_value(), "block_length",
+                    "every step takes the best of all positions");
+    problems.refuse(strategy.eos_exit, "eos_exit", "the token that would end the answer leaves the canvas");
+    return;
+  }
+  problems.expect(config.eos_id >= 0, "grow", "end-mass", "none: config.json names no end-of-text token");
+  problems.expect(unmask.runs_until_done() && rule.measure == ConfidenceMeasure::kProbability, "unmask",
+                  "another rule", "threshold=TAU or factor=F, for a canvas that grows by its end mass");
+}
+
 void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const Asked* asked, Problems& problems) {
   const UnmaskPolicy& unmask = rule.policy;
@@ -97,6 +140,10 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
   problems.refuse(is_of_blocks, "unmask", "the rule belongs to block diffusion");
   problems.refuse(unmask.order_temperature > 0 && (unmask.chooses_blindly() || unmask.runs_until_done()),
                   "alg_temp", "this `unmask` rule does not draw the order of positions");
+  if (strategy.growth) {
+    check_growth(strategy, rule, config, problems);
+    return;
+  }
   check_steps(strategy, unmask, asked, problems);
   if (!strategy.confidence_eos_eot_inf) return;
   if (config.eos_id < 0) {
@@ -110,6 +157,8 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
 }
 
 void check_guide(const MaskedStrategy& strategy, const GuideRule& rule, Problems& problems) {
+  problems.refuse(strategy.growth.has_value(), "grow",
+                  "a guide confirms drafts of a canvas that keeps its length");
   constexpr std::string_view kReason = "the guide decides what is committed";
   problems.refuse(strategy.steps.has_value(), "steps", kReason);
   problems.refuse(strategy.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
@@ -146,6 +195,25 @@ void check_guide_context(const ModelConfig& config, const Asked& asked, Problems
   check_prompt(*guide.config, guide.prompt, asked.gen_length, "the guide", problems);
 }
 
+bool grows_by_tokens(const MaskedStrategy& strategy) {
+  return strategy.growth && std::holds_alternative<TokenGrowth>(*strategy.growth);
+}
+
+CanvasPassOptions pass_options(const MaskedStrategy& strategy, const ModelConfig& config,
+                               int32_t block_length) {
+  CanvasPassOptions pass;
+  pass.cfg_scale = static_cast<float>(strategy.cfg_scale);
+  pass.sampling = sampling_rule(strategy.sampling);
+  if (strategy.logits_eos_inf) pass.sampling.forbidden.push_back(config.eos_id);
+  if (config.expand_id >= 0 && !grows_by_tokens(strategy))
+    pass.sampling.forbidden.push_back(config.expand_id);
+  pass.cache = strategy.cache;
+  auto* free = std::get_if<FreeCache>(&pass.cache);
+  if (free != nullptr && free->block == 0) free->block = block_length;
+  pass.lock = strategy.lock;
+  return pass;
+}
+
 /// What masked diffusion needs with a guide and without.
 template <typename Settings>
 void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked& asked,
@@ -157,14 +225,50 @@ void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   settings.seed = asked.request.seed;
   settings.eos_exit = strategy.eos_exit;
   settings.block_length = strategy.block_length.value_or(asked.gen_length);
-  CanvasPassOptions& pass = settings.pass;
-  pass.cfg_scale = static_cast<float>(strategy.cfg_scale);
-  pass.sampling = sampling_rule(strategy.sampling);
-  if (strategy.logits_eos_inf) pass.sampling.forbidden.push_back(config.eos_id);
-  pass.cache = strategy.cache;
-  auto* free = std::get_if<FreeCache>(&pass.cache);
-  if (free != nullptr && free->block == 0) free->block = settings.block_length;
-  pass.lock = strategy.lock;
+  settings.pass = pass_options(strategy, config, settings.block_length);
+}
+
+/// How an unguided model samples: the confidence is the rule's.
+void apply_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
+                    const DecoderContext& context, SamplingRule& sampling) {
+  // Dream measures the distribution it draws from, LLaDA the one before temperature.
+  sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
+  sampling.measure = rule.measure;
+  sampling.measures_all = rule.policy.is_custom();
+  const bool is_infill = !context.answer.empty();
+  if (strategy.suppress_mask || rule.policy.runs_until_done() || is_infill || strategy.growth) {
+    sampling.undrawn.push_back(config.mask_id);
+  }
+  if (strategy.confidence_eos_eot_inf) {
+    sampling.unsure = unsure_tokens(strategy.sampling, config, context.end_of_turn);
+  }
+  if (!is_infill) return;
+  const bool grows = grows_by_tokens(strategy);
+  for (const TokenId end : config.end_ids) {
+    if (!grows || end != config.delete_id) sampling.forbidden.push_back(end);
+  }
+}
+
+std::unique_ptr<Decoder> make_growing(const MaskedStrategy& strategy, const UnmaskRule& rule,
+                                      const ModelConfig& config, Asked asked) {
+  const DecoderContext& context = asked.request.context;
+  GrowingDiffusion settings;
+  settings.mask_id = config.mask_id;
+  settings.expand_id = config.expand_id;
+  settings.delete_id = config.delete_id;
+  settings.end_id = config.eos_id;
+  settings.shifted_logits = config.shifted_logits;
+  if (context.answer.empty()) settings.end_ids = config.end_ids;
+  settings.growth = *strategy.growth;
+  settings.most_length = asked.gen_length;
+  settings.block_length = strategy.block_length.value_or(settings.block_length);
+  settings.unmask = rule.policy;
+  settings.pass = pass_options(strategy, config, settings.block_length);
+  apply_unguided(strategy, rule, config, context, settings.pass.sampling);
+  settings.eos_exit = strategy.eos_exit;
+  settings.seed = asked.request.seed;
+  return std::make_unique<GrowingDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt),
+                                                   context.answer, context.holes);
 }
 
 std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule,
@@ -172,23 +276,10 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
   const DecoderContext& context = asked.request.context;
   MaskedDiffusion settings;
   apply_common(strategy, config, asked, settings);
-  SamplingRule& sampling = settings.pass.sampling;
-  // Dream measures the distribution it draws from, LLaDA the one before temperature.
-  sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
-  sampling.measure = rule.measure;
-  sampling.measures_all = rule.policy.is_custom();
+  apply_unguided(strategy, rule, config, context, settings.pass.sampling);
   settings.unmask = rule.policy;
   settings.steps = strategy.steps.value_or(asked.gen_length);
-  if (strategy.suppress_mask || rule.policy.runs_until_done()) sampling.undrawn.push_back(config.mask_id);
-  if (strategy.confidence_eos_eot_inf) {
-    sampling.unsure = unsure_tokens(strategy.sampling, config, context.end_of_turn);
-  }
-  if (!context.answer.empty()) {
-    const std::vector<TokenId>& ends = config.end_ids;
-    sampling.forbidden.insert(sampling.forbidden.end(), ends.begin(), ends.end());
-    sampling.undrawn.push_back(config.mask_id);
-    settings.end_ids.clear();
-  }
+  if (!context.answer.empty()) settings.end_ids.clear();
   return std::make_unique<MaskedDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt),
                                                   context.answer);
 }
@@ -227,7 +318,8 @@ void check(const MaskedStrategy& strategy, const ModelConfig& config, const Aske
 
 std::unique_ptr<Decoder> make(const MaskedStrategy& strategy, const ModelConfig& config, Asked asked) {
   if (const auto* rule = std::get_if<UnmaskRule>(&strategy.commit)) {
-    return make_unguided(strategy, *rule, config, std::move(asked));
+    return strategy.growth ? make_growing(strategy, *rule, config, std::move(asked))
+                           : make_unguided(strategy, *rule, config, std::move(asked));
   }
   return make_guided(strategy, std::get<GuideRule>(strategy.commit), config, std::move(asked));
 }

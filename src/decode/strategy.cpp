@@ -91,6 +91,19 @@ Json json_of(const SureLock& lock) {
   return json;
 }
 
+Json json_of(const CanvasGrowth& growth) {
+  struct Visitor {
+    Json operator()(const TokenGrowth& g) const {
+      return {{"kind", "tokens"}, {"start", g.start}, {"drops_rest", g.drops_rest}};
+    }
+    Json operator()(const EndMassGrowth& g) const {
+      return {{"kind", "end-mass"}, {"start", g.start},   {"by", g.by},        {"tail", g.tail},
+              {"enough", g.enough}, {"plenty", g.plenty}, {"unsure", g.unsure}};
+    }
+  };
+  return std::visit(Visitor(), growth);
+}
+
 Json json_of(const SparsePolicy& sparse) {
   struct Visitor {
     Json operator()(const ExactAttention&) const { return {{"kind", "exact"}}; }
@@ -128,6 +141,7 @@ void put_fields(Json& json, const MaskedStrategy& strategy) {
   put(json, "cfg_scale", strategy.cfg_scale);
   json["cache"] = json_of(strategy.cache);
   if (strategy.lock) json["lock"] = json_of(*strategy.lock);
+  if (strategy.growth) json["growth"] = json_of(*strategy.growth);
   put(json, "logits_eos_inf", strategy.logits_eos_inf);
   put(json, "confidence_eos_eot_inf", strategy.confidence_eos_eot_inf);
   put(json, "suppress_mask", strategy.suppress_mask);

@@ -12,6 +12,7 @@
 
 #include "decode/block_diffusion.h"
 #include "decode/cache_policy.h"
+#include "decode/growing_diffusion.h"
 #include "decode/guided_diffusion.h"
 #include "decode/noise_schedule.h"
 #include "decode/refusion.h"
@@ -58,6 +59,9 @@ struct MaskedStrategy {
   double cfg_scale = 0;  ///< classifier-free guidance; 0: none
   CachePolicy cache;     ///< FreeCache::block 0: block_length
   std::optional<SureLock> lock;
+  /// How the canvas changes its length; none: it keeps it. Then the answer's length is the most that it may
+  /// have, and block_length 32 unless it is given (DAEDAL).
+  std::optional<CanvasGrowth> growth;
   bool logits_eos_inf = false;          ///< never sample the end-of-text token
   bool confidence_eos_eot_inf = false;  ///< commit end tokens last
   bool suppress_mask = false;           ///< never sample the mask token

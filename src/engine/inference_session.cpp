@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "model/locate.h"
+#include "options/choose.h"
 
 namespace lacuna {
 namespace {
@@ -116,26 +117,27 @@ class ScoringListener final : public SessionListener {
 };
 
 /// What was written into each hole of a canvas.
-std::vector<FilledHole> filled_holes(const std::vector<CanvasPart>& parts,
-                                     const std::vector<int32_t>& lengths, std::span<const TokenId> canvas,
+std::vector<FilledHole> filled_holes(std::span<const IndexRange> ranges, std::span<const TokenId> canvas,
                                      const OpenedModel& opened) {
   std::vector<FilledHole> holes;
-  size_t position = 0;
-  for (const CanvasPart& part : parts) {
-    if (const auto* text = std::get_if<std::string>(&part)) {
-      position += opened.encode(*text).size();
-    } else if (std::holds_alternative<TokenId>(part)) {
-      ++position;
-    } else {
-      const auto length = static_cast<size_t>(lengths[holes.size()]);
-      const std::span<const TokenId> tokens = canvas.subspan(position, length);
-      holes.push_back({static_cast<int32_t>(position),
-                       {tokens.begin(), tokens.end()},
-                       opened.tokenizer() != nullptr ? opened.tokenizer()->decode(tokens) : ""});
-      position += length;
-    }
+  for (const IndexRange& range : ranges) {
+    const std::span<const TokenId> tokens =
+        canvas.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+    holes.push_back({range.begin,
+                     {tokens.begin(), tokens.end()},
+                     opened.tokenizer() != nullptr ? opened.tokenizer()->decode(tokens) : ""});
   }
   return holes;
+}
+
+/// Where the holes of a canvas are that keeps its length.
+std::vector<IndexRange> laid_out_holes(const InfillCanvas& canvas) {
+  const auto begin = static_cast<int32_t>(canvas.prompt.size());
+  std::vector<IndexRange> ranges;
+  for (const GrowingHole& hole : canvas.holes) {
+    ranges.push_back({hole.positions.begin + begin, hole.positions.end + begin});
+  }
+  return ranges;
 }
 
 /// Adds what another candidate cost; their time is that of the longest.
@@ -164,16 +166,22 @@ std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const 
   if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {
     throw InputError("the canvas has no hole; expected at least one");
   }
+  const Strategy strategy = request.strategy ? *request.strategy : choose_strategy(opened.config(), {});
   std::vector<GenerateRequest> candidates;
-  for (const std::vector<int32_t>& lengths : hole_lengths(request.canvas)) {
-    InfillCanvas canvas = lay_out(request.canvas, lengths, opened.config(), opened.tokenizer());
+  for (InfillCanvas& canvas :
+       infill_canvases(request.canvas, strategy, opened.config(), opened.tokenizer())) {
     GenerateRequest& candidate = candidates.emplace_back();
-    candidate.prompt = std::move(canvas.prompt);
-    candidate.strategy = request.strategy;
+    candidate.strategy = strategy;
     candidate.seed = request.seed;
-    candidate.answer = std::move(canvas.answer);
+    take_canvas(std::move(canvas), candidate);
   }
   return candidates;
+}
+
+void take_canvas(InfillCanvas canvas, GenerateRequest& request) {
+  request.prompt = std::move(canvas.prompt);
+  request.answer = std::move(canvas.answer);
+  if (request.strategy && changes_lengths(*request.strategy)) request.holes = std::move(canvas.holes);
 }
 
 std::unique_ptr<InferenceSession> InferenceSession::load(std::shared_ptr<const OpenedModel> opened,
@@ -252,7 +260,12 @@ InfillResult InferenceSession::infill(const InfillRequest& request, SessionListe
   found.canvas = std::get<std::vector<TokenId>>(candidates[best].prompt);
   found.canvas.insert(found.canvas.end(), results[best].tokens.begin(), results[best].tokens.end());
   if (opened_->tokenizer() != nullptr) found.text = opened_->tokenizer()->decode(found.canvas);
-  found.holes = filled_holes(request.canvas, hole_lengths(request.canvas)[best], found.canvas, *opened_);
+  std::vector<IndexRange> holes = std::move(results[best].holes);
+  if (holes.empty()) {
+    holes = laid_out_holes(infill_canvases(request.canvas, *candidates[best].strategy, opened_->config(),
+                                           opened_->tokenizer())[best]);
+  }
+  found.holes = filled_holes(holes, found.canvas, *opened_);
   found.mean_log_confidence = scores.mean(best);
   found.candidates = results.size();
   return found;

@@ -73,7 +73,10 @@ struct InfillRequest {
   bool one_at_a_time = false;  ///< lengths of holes are tried one after the other, not in shared passes
 };
 
-/// One request for each way to lay out the canvas, as hole_lengths() orders them. InputError.
+/// Makes the canvas what a request, with its strategy, is to fill.
+void take_canvas(InfillCanvas canvas, GenerateRequest& request);
+
+/// One request for each way to lay out the canvas, as infill_canvases() orders them. InputError.
 std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const InfillRequest& request);
 
 struct FilledHole {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "decode/edits.h"
 
 namespace lacuna {
 namespace {
@@ -21,12 +22,25 @@ std::optional<int32_t> parse_length(std::string_view text) {
 
 /// What stands between [[ and ]].
 std::optional<Hole> parse_hole(std::string_view text) {
+  if (text == "*") return Hole{.most = kOpenHoleMost, .is_open = true};
   const size_t dash = text.find('-');
   const std::optional<int32_t> least = parse_length(text.substr(0, dash));
   const std::optional<int32_t> most =
       dash == std::string_view::npos ? least : parse_length(text.substr(dash + 1));
   if (!least || !most || *least > *most) return {};
   return Hole{*least, *most};
+}
+
+/// The parts with lengths for the holes that are open.
+std::vector<CanvasPart> with_lengths(const std::vector<CanvasPart>& parts, const Strategy& strategy) {
+  std::vector<CanvasPart> known = parts;
+  for (CanvasPart& part : known) {
+    auto* hole = std::get_if<Hole>(&part);
+    if (hole == nullptr || !hole->is_open) continue;
+    *hole = changes_lengths(strategy) ? Hole{std::min(kOpenHoleStart, hole->most), hole->most}
+                                      : Hole{1, std::min(kOpenHoleTried, hole->most)};
+  }
+  return known;
 }
 
 }  // namespace
@@ -54,8 +68,9 @@ std::vector<CanvasPart> parse_marked_text(std::string_view text) {
     const std::optional<Hole> hole = close == std::string_view::npos ? std::nullopt : parse_hole(inside);
     if (!hole) {
       throw InputError(
-          "{} is not a hole; expected [[N]] or [[A-B]] with numbers of tokens from 1 to {}, or \\[[ for the "
-          "text itself",
+          "{} is not a hole; expected [[N]] or [[A-B]] with numbers of tokens from 1 to {}, [[*]], or \\[[ "
+          "for "
+          "the text itself",
           in_quotes(text.substr(0, std::min<size_t>(close, 24) + kClose.size())), kMostHoleTokens);
     }
     if (!plain.empty()) parts.emplace_back(plain);
@@ -97,10 +112,16 @@ InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int
                      const ModelConfig& config, const Tokenizer* tokenizer) {
   expect_infill(config);
   std::vector<TokenId> canvas;
-  size_t hole = 0;
+  std::vector<GrowingHole> holes;
+  const auto is_text = [](const CanvasPart& part) { return std::holds_alternative<std::string>(part); };
+  const bool is_framed = config.expand_id >= 0 && std::any_of(parts.begin(), parts.end(), is_text);
+  if (is_framed && config.bos_id >= 0) canvas.push_back(config.bos_id);
   for (const CanvasPart& part : parts) {
-    if (std::holds_alternative<Hole>(part)) {
-      canvas.insert(canvas.end(), static_cast<size_t>(lengths[hole++]), config.mask_id);
+    if (const Hole* hole = std::get_if<Hole>(&part)) {
+      const auto begin = static_cast<int32_t>(canvas.size());
+      const int32_t length = lengths[holes.size()];
+      holes.push_back({{begin, begin + length}, std::max(length, hole->most)});
+      canvas.insert(canvas.end(), static_cast<size_t>(length), config.mask_id);
     } else if (const TokenId* token = std::get_if<TokenId>(&part)) {
       if (*token == config.mask_id) {
         throw InputError("token {} is the mask token; a hole is null or {{\"hole\": N}}", *token);
@@ -116,23 +137,63 @@ InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int
       throw InputError("the canvas has more than the {} positions of the model", config.max_positions);
     }
   }
+  if (is_framed && config.eos_id >= 0) canvas.push_back(config.eos_id);
   const auto first = std::find(canvas.begin(), canvas.end(), config.mask_id);
+  const auto prompt_length = static_cast<int32_t>(first - canvas.begin());
+  for (GrowingHole& hole : holes) {
+    hole.positions.begin -= prompt_length;
+    hole.positions.end -= prompt_length;
+  }
   return {{canvas.begin(), first},
           {first, canvas.end()},
-          static_cast<int32_t>(std::count(first, canvas.end(), config.mask_id))};
+          static_cast<int32_t>(std::count(first, canvas.end(), config.mask_id)),
+          std::move(holes)};
+}
+
+bool changes_lengths(const Strategy& strategy) {
+  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  return masked != nullptr && masked->growth.has_value();
+}
+
+std::vector<InfillCanvas> infill_canvases(const std::vector<CanvasPart>& parts, const Strategy& strategy,
+                                          const ModelConfig& config, const Tokenizer* tokenizer) {
+  const std::vector<CanvasPart> known = with_lengths(parts, strategy);
+  std::vector<std::vector<int32_t>> all;
+  if (changes_lengths(strategy)) {
+    std::vector<int32_t>& starts = all.emplace_back();
+    for (const CanvasPart& part : known) {
+      if (const Hole* hole = std::get_if<Hole>(&part)) starts.push_back(hole->least);
+    }
+  } else {
+    all = hole_lengths(known);
+  }
+  std::vector<InfillCanvas> canvases;
+  for (const std::vector<int32_t>& lengths : all) {
+    InfillCanvas& canvas = canvases.emplace_back(lay_out(known, lengths, config, tokenizer));
+    if (changes_lengths(strategy)) continue;
+    for (GrowingHole& hole : canvas.holes) hole.most = hole.positions.size();
+  }
+  return canvases;
 }
 
 void CandidateScore::note(const StepEvent& event) {
-  for (const Commit& commit : event.report.committed) confidences_[commit.position] = commit.confidence;
+  apply_edits(event.report.edits, std::optional<double>(), confidences_);
+  for (const Commit& commit : event.report.committed) {
+    const auto index = static_cast<size_t>(commit.position);
+    if (index >= confidences_.size()) confidences_.resize(index + 1);
+    confidences_[index] = commit.confidence;
+  }
 }
 
 double CandidateScore::mean() const {
-  if (confidences_.empty()) return 0;
   double sum = 0;
-  for (const auto& [position, confidence] : confidences_) {
-    sum += confidence > 0 ? std::log(confidence) : confidence;
+  int32_t count = 0;
+  for (const std::optional<double>& confidence : confidences_) {
+    if (!confidence) continue;
+    sum += *confidence > 0 ? std::log(*confidence) : *confidence;
+    ++count;
   }
-  return sum / static_cast<double>(confidences_.size());
+  return count > 0 ? sum / count : 0;
 }
 
 }  // namespace lacuna

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -16,10 +16,12 @@
 
 namespace lacuna {
 
-/// A place in a text that is to be filled with `least` to `most` tokens.
+/// A place in a text that is to be filled with `least` to `most` tokens: every length is tried, or on a
+/// canvas that changes its length, the hole begins with `least` masks and has `most` positions at most.
 struct Hole {
   int32_t least = 1;
   int32_t most = 1;
+  bool is_open = false;  ///< the strategy says between which lengths, up to `most`
 
   bool operator==(const Hole&) const = default;
 };
@@ -29,9 +31,13 @@ using CanvasPart = std::variant<std::string, TokenId, Hole>;
 
 inline constexpr int32_t kMostHoleTokens = 4096;
 inline constexpr size_t kMostCandidates = 64;  ///< combinations of lengths that are tried
+// Lengths of a hole that is open:
+inline constexpr int32_t kOpenHoleTried = 16;  ///< the longest that is tried
+inline constexpr int32_t kOpenHoleStart = 4;   ///< masks at first, on a canvas that grows
+inline constexpr int32_t kOpenHoleMost = 64;   ///< positions at most, on a canvas that grows
 
-/// Parses a text with holes: [[4]] has 4 tokens, [[1-3]] 1 to 3. \[[ is the text [[; backslashes before [[
-/// come in pairs, all others are literal. Throws InputError for a malformed hole.
+/// Parses a text with holes: [[4]] has 4 tokens, [[1-3]] 1 to 3, [[*]] is open. \[[ is the text [[;
+/// backslashes before [[ come in pairs, all others are literal. Throws InputError for a malformed hole.
 std::vector<CanvasPart> parse_marked_text(std::string_view text);
 
 /// Every combination of the holes' lengths, the first hole's changing slowest. InputError where there are
@@ -43,13 +49,23 @@ struct InfillCanvas {
   std::vector<TokenId> prompt;
   std::vector<TokenId> answer;  ///< for DecoderContext::answer: with mask tokens where the holes are
   int32_t num_masked = 0;
+  std::vector<GrowingHole> holes;  ///< positions of the answer
 };
 
-/// Lays out the canvas with holes of these lengths. InputError where the model has no mask token, a part
-/// holds it, or the model has fewer positions.
+/// Lays out the canvas with holes of these lengths; of a model whose tokens change the canvas (DreamOn), a
+/// text begins with its bos token and ends with its end token, as it was trained. InputError where the model
+/// has no mask token, a part holds it, or the model has fewer positions.
 ///   tokenizer  null: there are no texts; InputError where there are
 InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int32_t>& lengths,
                      const ModelConfig& config, const Tokenizer* tokenizer);
+
+/// Whether a strategy decides for itself how long holes become.
+bool changes_lengths(const Strategy& strategy);
+
+/// Every way to lay out a canvas for a strategy, as hole_lengths() orders them: one where it changes lengths
+/// by itself. InputError.
+std::vector<InfillCanvas> infill_canvases(const std::vector<CanvasPart>& parts, const Strategy& strategy,
+                                          const ModelConfig& config, const Tokenizer* tokenizer);
 
 /// How confident a model was of what it filled in, to compare candidates of several lengths.
 class CandidateScore {
@@ -59,7 +75,7 @@ class CandidateScore {
   double mean() const;
 
  private:
-  std::map<int32_t, double> confidences_;  // by position
+  std::vector<std::optional<double>> confidences_;  // by position
 };
 
 }  // namespace lacuna

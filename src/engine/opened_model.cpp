@@ -91,9 +91,10 @@ std::vector<TokenId> OpenedModel::tokens_of(const Prompt& prompt) const {
 
 std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& request) const {
   const Strategy strategy = request.strategy ? *request.strategy : choose_strategy(config(), {});
-  DecodeRequest asked{tokens_of(request.prompt), request.gen_length, request.seed};
+  DecodeRequest asked{tokens_of(request.prompt), request.gen_length, request.ends_by_itself, request.seed};
   DecoderContext& context = asked.context;
   context.answer = request.answer;
+  context.holes = request.holes;
   if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
   if (!request.stop.empty()) {
     if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that ends an answer", name_);

@@ -58,13 +58,17 @@ using Prompt = std::variant<std::string, std::vector<TokenId>, std::vector<Messa
 /// One answer that is asked for.
 struct GenerateRequest {
   Prompt prompt;
-  std::optional<Strategy> strategy = {};   ///< none: the model's default
-  std::optional<int32_t> gen_length = {};  ///< positions of the answer; none: default_gen_length()
-  uint64_t seed = 0;                       ///< of all sampling
-  std::vector<std::string> stop = {};      ///< texts that end the answer (autoregressive models, ReFusion)
+  std::optional<Strategy> strategy = {};  ///< none: the model's default
+  /// The same as DecodeRequest's.
+  std::optional<int32_t> gen_length = {};
+  bool ends_by_itself = false;
+  uint64_t seed = 0;                   ///< of all sampling
+  std::vector<std::string> stop = {};  ///< texts that end the answer (autoregressive models, ReFusion)
   /// What the answer's positions hold at first, with mask tokens where they are to be filled (an infill);
   /// empty: masks.
   std::vector<TokenId> answer = {};
+  /// Holes of an infill whose canvas changes its length, positions of `answer`.
+  std::vector<GrowingHole> holes = {};
 };
 
 /// Const, and safe for any number of threads, once the template and the guide are chosen.

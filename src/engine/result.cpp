@@ -87,6 +87,7 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
   result.prompt_tokens = decoder.prompt_length();
   result.answer_tokens = static_cast<int32_t>(answer.size());
   result.stop_reason = decoder.stop_reason();
+  result.holes.assign(decoder.holes().begin(), decoder.holes().end());
   result.seed = seed;
   result.statistics = statistics;
   if (const DriftEstimate* estimate = decoder.drift_estimate()) result.drift_estimate = *estimate;
@@ -190,6 +191,11 @@ nlohmann::ordered_json trace_step(const StepEvent& event) {
       {"bytes", event.cost.bytes},
       {"seconds", seconds},
       {"step_tokens_per_second", rate(static_cast<double>(event.report.committed.size()), seconds)}};
+  const CanvasEdits& edits = event.report.edits;
+  if (!edits.dropped.empty()) json["drop"] = edits.dropped;
+  for (const InsertedMasks& each : edits.inserted) {
+    json["insert"].push_back(nlohmann::ordered_json{each.position, each.count});
+  }
   if (!event.report.canvas_in.empty()) json["canvas_in"] = event.report.canvas_in;
   if (event.report.slots.empty()) return json;
   json["iteration"] = event.report.iteration;

@@ -22,6 +22,7 @@ struct GenerationResult {
   int32_t prompt_tokens = 0;
   int32_t answer_tokens = 0;  ///< up to and without the first end token
   StopReason stop_reason = StopReason::kLength;
+  std::vector<IndexRange> holes;  ///< of an infill whose canvas changed its length, on the canvas; else empty
   uint64_t seed = 0;
   RunStatistics statistics;
   std::optional<DriftEstimate> drift_estimate;  ///< of a lock that estimates its threshold

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "decode/edits.h"
 #include "engine/result.h"
 #include "model/plan_json.h"
 #include "tokenizer/unicode.h"
@@ -73,6 +74,7 @@ ordered_json TraceLog::start(size_t request, const Decoder& decoder) {
 ordered_json TraceLog::step(const StepEvent& event) {
   ordered_json line = trace_step(event);
   const std::span<const TokenId> now = event.decoder.canvas();
+  apply_edits(event.report.edits, config_.mask_id, canvas_);
   if (now.size() != canvas_.size()) line["length"] = now.size();
   resize_canvas(canvas_, now.size(), config_.mask_id);
   for (const Commit& commit : event.report.committed) {
@@ -134,7 +136,7 @@ bool TraceReplay::read_line(json& line) {
 
 void TraceReplay::read_start(const json& line) {
   const JsonObject object(line, place_);
-  object.integer("v", {kTraceVersion, kTraceVersion}, kTraceVersion);
+  object.integer("v", {1, kTraceVersion}, 1);
   const std::vector<int64_t> canvas = object.integers("canvas", kTokens);
   if (canvas.size() > size_t{kMostPositions}) {
     throw InputError("{}: \"canvas\" has {} positions; expected at most {}", place_, canvas.size(),
@@ -158,6 +160,7 @@ void TraceReplay::read_step(const json& line) {
   seconds_ += object.number("seconds", {0, 1e9}, 0.0F);
   ++num_passes_;
   const json& commits = list_at(line, "committed", place_);
+  read_edits(line);
   if (object.has("length")) {
     const int64_t length = object.integer("length", {prompt_length_, kMostPositions});
     resize_canvas(canvas_, static_cast<size_t>(length), mask_id_);
@@ -172,6 +175,39 @@ void TraceReplay::read_step(const json& line) {
   }
   read_changes(line);
   read_pieces(line);
+}
+
+void TraceReplay::read_edits(const json& line) {
+  edits_ = {};
+  const auto size = std::ssize(canvas_);
+  const auto is_in = [](const json& value, int64_t least, int64_t most) {
+    return value.is_number_integer() && value >= least && value <= most;
+  };
+  for (const json& position : list_at(line, "drop", place_)) {
+    const int64_t least = edits_.dropped.empty() ? 0 : int64_t{edits_.dropped.back()} + 1;
+    if (!is_in(position, least, size - 1)) {
+      throw InputError("{}: \"drop\" holds {}; expected ascending positions below {}", place_,
+                       in_quotes(position.dump(-1, ' ', true, json::error_handler_t::replace)), size);
+    }
+    edits_.dropped.push_back(position.get<int32_t>());
+  }
+  int64_t length = size - std::ssize(edits_.dropped);
+  int64_t least = 0;
+  for (const json& insertion : list_at(line, "insert", place_)) {
+    const bool is_pair = insertion.is_array() && insertion.size() == 2 &&
+                         is_in(insertion[0], least, length) &&
+                         is_in(insertion[1], 1, kMostPositions - length);
+    if (!is_pair) {
+      throw InputError(
+          "{}: \"insert\" holds {}; expected ascending pairs of a position and a number of masks, {} "
+          "positions together at most",
+          place_, in_quotes(insertion.dump(-1, ' ', true, json::error_handler_t::replace)), kMostPositions);
+    }
+    edits_.inserted.push_back({insertion[0].get<int32_t>(), insertion[1].get<int32_t>()});
+    length += edits_.inserted.back().count;
+    least = edits_.inserted.back().position + edits_.inserted.back().count;
+  }
+  apply_edits(edits_, std::max<TokenId>(mask_id_, 0), canvas_);
 }
 
 void TraceReplay::read_changes(const json& line) {

@@ -1,4 +1,4 @@
-// Traces that can be played again: version 1 of the lines that `lacuna run --trace` writes.
+// Traces that can be played again: version 2 of the lines that `lacuna run --trace` writes.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace lacuna {
 
-inline constexpr int kTraceVersion = 1;
+/// Version 1 knows no canvas that changes its length anywhere but at its end, and is read all the same.
+inline constexpr int kTraceVersion = 2;
 
 /// Tells the text of each token once.
 class PieceLog {
@@ -35,7 +36,8 @@ class PieceLog {
 
 /// Writes the lines of one request: those of trace_start() and trace_step(), and what it takes to follow the
 /// canvas without the model. start() adds "v", "mask" (-1: none), "ends" (tokens that end an answer) and
-/// "pieces" ({id: text}); step() adds "length" where the canvas has another length from now on, "changed"
+/// "pieces" ({id: text}); step() adds "drop" and "insert" where positions go and masks come, "length" where
+/// the canvas has another length from now on, "changed"
 /// ([[position, token], ...]: what the canvas holds that neither commits nor a new length, which appends
 /// masks, explain) and "pieces" of tokens that are new.
 class TraceLog {
@@ -80,6 +82,7 @@ class TraceReplay {
 
   // The last pass:
   const std::vector<Commit>& committed() const { return committed_; }
+  const CanvasEdits& edits() const { return edits_; }
   int64_t step() const { return step_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t num_passes() const { return num_passes_; }
@@ -90,6 +93,7 @@ class TraceReplay {
   bool read_line(nlohmann::json& line);
   void read_start(const nlohmann::json& line);
   void read_step(const nlohmann::json& line);
+  void read_edits(const nlohmann::json& line);
   void read_changes(const nlohmann::json& line);
   void read_pieces(const nlohmann::json& line);
   /// Sets what a position holds; a position behind the canvas is appended, with masks before it.
@@ -107,6 +111,7 @@ class TraceReplay {
   std::map<TokenId, std::string> pieces_;
   size_t piece_bytes_ = 0;
   std::vector<Commit> committed_;
+  CanvasEdits edits_;
   int64_t step_ = 0;
   int64_t num_rows_ = 0;
   int64_t num_passes_ = 0;

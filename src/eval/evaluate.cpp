@@ -58,13 +58,16 @@ Judgement judge_answers(const EvaluatedModel& model, const Engine& engine, size_
   return judge(*model.judge_model, texts);
 }
 
-/// A sample with a hole as long as its filling, which is never rendered in a chat template.
-InfillCanvas infill_canvas(const EvaluatedModel& model, const Sample& sample) {
+/// A sample with a hole as long as its filling, or on a canvas that grows, of one token at first and
+/// kMostGrown at most. It is never rendered in a chat template.
+InfillCanvas infill_canvas(const EvaluatedModel& model, const Strategy& strategy, const Sample& sample) {
+  constexpr int32_t kMostGrown = 8;
   const std::string filling = sample.answer.substr(0, sample.hole);
   const auto length = static_cast<int32_t>(model.tokenizer.encode(filling).size());
-  std::vector<CanvasPart> parts = {Hole{length, length}, sample.answer.substr(sample.hole)};
+  const Hole hole = changes_lengths(strategy) ? Hole{1, kMostGrown} : Hole{length, length};
+  std::vector<CanvasPart> parts = {hole, sample.answer.substr(sample.hole)};
   if (!sample.prompt.empty()) parts.insert(parts.begin(), sample.prompt);
-  return lay_out(parts, {length}, model.model->config(), &model.tokenizer);
+  return infill_canvases(parts, strategy, model.model->config(), &model.tokenizer).front();
 }
 
 std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
@@ -74,9 +77,11 @@ std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
   options.seed = seed;
   DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
   if (sample.hole > 0) {
-    options.gen_length.reset();  // the canvas is as long as its parts
-    InfillCanvas canvas = infill_canvas(model, sample);
+    options.gen_length = AnswerLength();  // the canvas is as long as its parts
+    const Strategy strategy = choose_strategy(model.model->config(), options);
+    InfillCanvas canvas = infill_canvas(model, strategy, sample);
     context.answer = std::move(canvas.answer);
+    if (changes_lengths(strategy)) context.holes = std::move(canvas.holes);
     return make_decoder(model.model->config(), options, std::move(canvas.prompt), context);
   }
   std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
@@ -154,7 +159,8 @@ double Evaluation::canvas_tokens_per_second() const {
 
 GenerationOptions with_length(GenerationOptions generation, const Task& task,
                               const TaskOptions& task_options) {
-  generation.gen_length = generation.gen_length.value_or(task.room(task_options));
+  AnswerLength& length = generation.gen_length;
+  if (!length && !length.is_auto) length = task.room(task_options);
   return generation;
 }
 
@@ -247,6 +253,9 @@ nlohmann::ordered_json given_options(const GenerationOptions& options) {
       if (!field.empty()) json[std::string(name)] = field;
     } else {
       if (field) json[std::string(name)] = *field;
+      if constexpr (std::is_same_v<Field, AnswerLength>) {
+        if (field.is_auto) json[std::string(name)] = "auto";
+      }
     }
   });
   return json;

@@ -111,6 +111,11 @@ class Follower {
     instrument_.begin(decoder_);
     const PassMember member{&decoder_, sequences_};
     while (!decoder_.done()) {
+      if (model_.config().fills_canvas() && std::ssize(decoder_.canvas()) != window_.answer.end) {
+        throw InputError(
+            "analyze follows a canvas that keeps its length; expected --grow none and a number as "
+            "--gen-length");
+      }
       const IndexRange block = decoder_.block();
       at_boundary_ = !(block == window_.block);
       window_.block = block;

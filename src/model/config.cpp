@@ -176,10 +176,8 @@ void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& c
 }
 
 /// Tokens that some checkpoints name only where the tokenizer's added tokens are: the end of a chat turn,
-/// which config.json does not call eos, and the mask of block-diffusion models.
-///   is_chosen  the user says how the model was trained, and takes it for one of the family
-void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& family, bool is_chosen,
-                       ModelConfig& config) {
+/// which config.json does not call eos, the mask of block-diffusion models, and the token that expands.
+void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& family, ModelConfig& config) {
   constexpr std::array<std::string_view, 4> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>",
                                                            "<turn|>"};
   const auto is_one_of = [](const auto& names, const std::string& content) {
@@ -189,15 +187,9 @@ void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& fa
   const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
   for (const std::string& key : tokens.keys()) {
     const std::string content = tokens.object(key).text("content", "");
-    if (!is_chosen && is_one_of(family.foreign_tokens, content)) {
-      throw InputError(
-          "{}: the token {} changes the length of the canvas, which no decoder of {} does; expected a model "
-          "without "
-          "it, or --paradigm {} to run it with a canvas of fixed length",
-          tokenizer_config.file(), in_quotes(content), family.architecture, name_of(config.paradigm()));
-    }
     const bool is_mask = config.mask_id < 0 && is_one_of(family.mask_texts, content);
-    if (!is_mask && !is_one_of(kEndsOfTurn, content)) continue;
+    const bool expands = config.expand_id < 0 && is_one_of(family.expand_texts, content);
+    if (!is_mask && !expands && !is_one_of(kEndsOfTurn, content)) continue;
     TokenId id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= config.vocab_size) {
@@ -205,10 +197,25 @@ void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& fa
     }
     if (is_mask) {
       config.mask_id = id;
+    } else if (expands) {
+      config.expand_id = id;
     } else {
       config.end_ids.push_back(id);
     }
   }
+}
+
+/// The token that takes its position out of a canvas, where another expands it: the end of the text unless
+/// the files name one.
+///   published  by generation_config.json; -1: none
+void choose_delete_id(const std::string& file, TokenId published, ModelConfig& config) {
+  if (config.expand_id < 0) return;
+  if (config.delete_id < 0) config.delete_id = published >= 0 ? published : config.eos_id;
+  if (config.delete_id >= 0 && config.delete_id != config.expand_id && config.delete_id != config.mask_id)
+    return;
+  throw InputError(
+      "{}: token {} expands the canvas and {} shrinks it; expected two, neither of them the mask", file,
+      config.expand_id, config.delete_id);
 }
 
 /// What `lacuna quantize` and `lacuna pack` leave for those who load what they wrote.
@@ -318,8 +325,11 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   config.pad_id = read_token_id(json, "pad_token_id", config, config.pad_id);
   const TokenId class_eos = std::exchange(config.eos_id, -1);
   add_eos_ids(json, config);
+  TokenId published_delete = -1;
   read_if_present(texts.generation_config, folder / "generation_config.json",
                   [&](const JsonObject& generation) {
+                    if (!family.expand_texts.empty())
+                      published_delete = read_token_id(generation, "delete_token_id", config, -1);
                     add_eos_ids(generation, config);
                     read_answer_length(generation, true, config);
                     read_decoding_defaults(generation, config);
@@ -334,9 +344,9 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   }
   check_paradigm(json, config);
   refuse_unknown_keys(json, family.harmless_keys, choices.ignored_keys);
-  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json", [&](const JsonObject& tokenizer) {
-    add_tokenizer_ids(tokenizer, family, json.has("lacuna"), config);
-  });
+  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
+                  [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, family, config); });
+  choose_delete_id(file, published_delete, config);
   check_mask(family, file, folder, json.has("lacuna"), config);
   std::sort(config.end_ids.begin(), config.end_ids.end());
   config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());

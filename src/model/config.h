@@ -221,9 +221,10 @@ struct ModelConfig {
   TokenId bos_id = -1;   ///< -1: none; never added unless a chat template does
   TokenId eos_id = -1;   ///< -1: none; the first that config.json names
   TokenId pad_id = -1;   ///< -1: none
-  // Tokens that a model writes to edit its block (LLaDA 2.2), -1 both: it replaces tokens alone.
+  // Tokens that a model writes to edit its block (LLaDA 2.2) or its canvas (DreamOn), -1: it does not.
   TokenId delete_id = -1;  ///< takes the token of its position out
-  TokenId split_id = -1;   ///< puts a mask before the token of its position
+  TokenId split_id = -1;   ///< puts a mask before the token of its position (LLaDA 2.2)
+  TokenId expand_id = -1;  ///< becomes two masks (DreamOn)
   /// Tokens that end an answer, ascending: those that config.json and generation_config.json call eos, and
   /// the end of a chat turn if tokenizer_config.json lists one.
   std::vector<TokenId> end_ids;

@@ -1,6 +1,6 @@
 // Dream v0 7B Base and Instruct, and what was trained from them under the same class (Ye et al. 2025;
-// DreamModel). Qwen2.5's block without the causal mask. Trained from a left-to-right model, it kept the
-// shift: row i - 1 predicts position i.
+// DreamModel), DreamOn among it, which has a token that makes two masks of one. Qwen2.5's block without the
+// causal mask. Trained from a left-to-right model, it kept the shift: row i - 1 predicts position i.
 #include "model/family_parts.h"
 #include "model/gguf_keys.h"
 
@@ -19,6 +19,8 @@ ModelConfig read_dream(const JsonObject& json) {
   config.qkv_bias = true;
   config.shifted_logits = true;
   config.mask_id = read_token_id(json, "mask_token_id", config);
+  config.expand_id = read_token_id(json, "expand_token_id", config, -1);
+  if (config.expand_id >= 0) config.delete_id = read_token_id(json, "delete_token_id", config, -1);
   return config;
 }
 
@@ -29,14 +31,21 @@ constexpr PublishedConfig kPublishedDream[] = {
       "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
       "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
       "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})"},
+    PublishedConfig{"dreamon-7b", R"({"architectures": ["DreamModel"],
+      "hidden_size": 3584, "intermediate_size": 18944,
+      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 2048,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
+      "mask_token_id": 151666, "expand_token_id": 151667, "bos_token_id": 151665, "eos_token_id": 151643,
+      "pad_token_id": 151643})"},
 };
 
 // Without effect where "use_sliding_window" is false, as it must be.
 constexpr std::string_view kHarmlessDream[] = {"max_window_layers", "sliding_window"};
 constexpr std::string_view kTypesDream[] = {"dream"};
 
-// DreamOn's, which makes two masks of one.
-constexpr std::string_view kDreamOnTokens[] = {"<|expand|>"};
+// DreamOn's, which makes two masks of one. What deletes a position is its end-of-text token.
+constexpr std::string_view kExpandDream[] = {"<|expand|>"};
 
 }  // namespace
 
@@ -45,7 +54,7 @@ FamilyEntry dream_family() {
           .architecture = "DreamModel",
           .read_config = read_dream,
           .tensors = transformers_tensors(transformers_layer),
-          .foreign_tokens = kDreamOnTokens,
+          .expand_texts = kExpandDream,
           .default_unmask = "entropy",
           .gguf = GgufDialect{.architecture = "dream",
                               .published_mask = 151666,

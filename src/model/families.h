@@ -100,9 +100,9 @@ struct FamilyEntry {
   /// Texts of the mask token in tokenizer_config.json, for files of block diffusion whose config.json names
   /// no mask.
   std::span<const std::string_view> mask_texts = {};
-  /// Texts of tokens with which another model of this class edits its canvas, which no decoder here carries
-  /// out: a checkpoint that has one is refused.
-  std::span<const std::string_view> foreign_tokens = {};
+  /// Texts in tokenizer_config.json of the token that becomes two masks, for files whose config.json does not
+  /// name it.
+  std::span<const std::string_view> expand_texts = {};
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
   std::optional<GgufDialect> gguf = {};  ///< none: no converter is known
   std::span<const PublishedConfig> published = {};

@@ -34,6 +34,16 @@ struct Assignment {
     const auto* whole = std::get_if<int64_t>(&value);
     option = whole != nullptr ? static_cast<double>(*whole) : expect<double>("a number");
   }
+  void to(AnswerLength& option) const {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text == nullptr) {
+      to(static_cast<std::optional<int32_t>&>(option));
+    } else if (*text == "auto") {
+      option.is_auto = true;
+    } else {
+      refuse("a whole number or auto");
+    }
+  }
   template <typename Integer>
   requires std::is_integral_v<Integer>
   void to(std::optional<Integer>& option) const {

@@ -36,6 +36,10 @@ bool is_given(const std::optional<T>& value) {
   return value.has_value();
 }
 
+bool is_given(const AnswerLength& length) {
+  return length.has_value() || length.is_auto;
+}
+
 bool is_given(const std::vector<std::string>& values) {
   return !values.empty();
 }
@@ -76,6 +80,13 @@ void refuse_other_paradigms(const ModelConfig& config, const GenerationOptions& 
   if (paradigm != Paradigm::kBlocks) {
     refuse_each(options, {"sub-block-length", "commit", "edit", "sparse", "sparse-commit", "sparse-after"},
                 "the model is not one of block diffusion");
+  }
+  if (paradigm != Paradigm::kMasked) {
+    refuse_each(options, {"grow"}, "it changes the length of a canvas that is denoised as a whole");
+  }
+  if (paradigm == Paradigm::kUniform && options.gen_length.is_auto) {
+    refuse_setting("gen_length", "auto",
+                   "`gen_length` is auto; GIDD denoises a context of one length: expected a number");
   }
   const bool is_causal = paradigm == Paradigm::kCausal || paradigm == Paradigm::kSlots;
   refuse(!options.stop.empty() && !is_causal, "stop", "a diffusion model fills its whole canvas");
@@ -330,6 +341,13 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
     strategy.commit = choose_unmasking(config, options);
   }
   strategy.sampling = choose_sampling(options);
+  if (has_guide) {
+    refuse(options.grow.has_value(), "grow", "a guide confirms drafts of a canvas that keeps its length");
+    refuse(options.gen_length.is_auto, "gen_length",
+           "auto, but a guide confirms drafts of a canvas that keeps its length");
+  } else {
+    strategy.growth = choose_growth(config, options);
+  }
   strategy.cfg_scale = options.cfg_scale.value_or(0);
   expect_count("refresh", options.refresh);
   expect_count("cache_block", options.cache_block);
@@ -377,9 +395,30 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
   return choose_masked(config, options, has_guide);
 }
 
+std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options) {
+  const bool has_tokens = config.expand_id >= 0;
+  std::optional<CanvasGrowth> growth;
+  if (has_tokens) {
+    growth = TokenGrowth{};
+  } else if (options.gen_length.is_auto) {
+    growth = EndMassGrowth{};
+  }
+  if (options.grow) growth = parse_growth(*options.grow);
+  if (growth && std::holds_alternative<TokenGrowth>(*growth) && !has_tokens) {
+    refuse_setting("grow", *options.grow,
+                   "`grow` is tokens; expected end-mass or none: the model has no token that expands");
+  }
+  if (!growth && options.gen_length.is_auto) {
+    refuse_setting("gen_length", "auto",
+                   "`gen_length` is auto and `grow` none; expected a number, or a canvas that grows");
+  }
+  return growth;
+}
+
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
                            DecoderContext context) {
-  return {std::move(prompt), options.gen_length, options.seed.value_or(0), std::move(context)};
+  return {std::move(prompt), options.gen_length, options.gen_length.is_auto, options.seed.value_or(0),
+          std::move(context)};
 }
 
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,

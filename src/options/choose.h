@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "decode/make_decoder.h"
@@ -15,6 +16,10 @@ namespace lacuna {
 /// ignore a setting that was given.
 ///   has_guide  a guide confirms what is drafted
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
+
+/// How an unguided masked model's canvas changes its length: as asked for, else by the tokens that it has for
+/// that, else, where its answer ends by itself, by its end mass; none: it does not. SettingError.
+std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
 
 /// The request that the options make, apart from its strategy.
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,

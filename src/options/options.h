@@ -2,6 +2,7 @@
 // request files and --help all walk that list.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -11,11 +12,23 @@
 
 namespace lacuna {
 
+/// Positions of an answer, or the most that one of its own length may have.
+struct AnswerLength : std::optional<int32_t> {
+  using optional::optional;
+  template <std::same_as<int32_t> Tokens>  // so that = {} stays the default
+  AnswerLength& operator=(Tokens tokens) {
+    emplace(tokens);
+    return *this;
+  }
+
+  bool is_auto = false;  ///< the model says where the answer ends
+};
+
 /// What was asked for. An empty field means "the family's default"; a field that the chosen method would
 /// ignore is refused by make_decoder().
 struct GenerationOptions {
   std::optional<std::string> preset;
-  std::optional<int32_t> gen_length;
+  AnswerLength gen_length;
   std::optional<int32_t> steps;
   std::optional<int32_t> block_length;
   std::optional<double> temperature;
@@ -36,6 +49,7 @@ struct GenerationOptions {
   std::optional<int32_t> refresh;
   std::optional<int32_t> cache_block;
   std::optional<std::string> lock;
+  std::optional<std::string> grow;
   std::optional<std::string> guide_match;
   std::optional<std::string> guide_fallback;
   std::optional<int32_t> guide_block;
@@ -76,9 +90,9 @@ template <typename Options, typename Visit>
 void visit_options(Options& options, Visit&& visit) {
   visit("preset", Aliases{}, options.preset,
         "exact, balanced or fast: the family's settings, where no flag says otherwise (see inspect)");
-  visit("gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens", "max-tokens"},
-        options.gen_length,
-        "Positions to generate (default: what the model's files say, else 128; never more than fit)");
+  visit(
+      "gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens", "max-tokens"}, options.gen_length,
+      "Positions to generate, or auto: as many as the answer needs (default: the model's files', else 128)");
   visit("steps", Aliases{"diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"},
         options.steps,
         "Denoising steps: of the run (default gen-length), or of a block or canvas that is denoised alone");
@@ -122,6 +136,8 @@ void visit_options(Options& options, Visit&& visit) {
         "--cache free: positions that freeze together (default: block-length)");
   visit("lock", Aliases{}, options.lock,
         "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/methods/surelock.md)");
+  visit("grow", Aliases{}, options.grow,
+        "Canvas that changes its length: tokens (DreamOn's default), end-mass,start=64,by=8,... or none");
   visit("guide-match", Aliases{}, options.guide_match,
         "Drafts that the guide accepts: exact, top-k=K, relative=R or tau-literal=T (default relative=0.5)");
   visit("guide-fallback", Aliases{}, options.guide_fallback,

@@ -31,9 +31,10 @@ T number(std::string_view field, std::string_view name, std::string_view text, T
 }
 
 /// True for `yes`, false for `no`.
-bool choice(std::string_view name, std::string_view text, std::string_view no, std::string_view yes) {
+bool choice(std::string_view field, std::string_view name, std::string_view text, std::string_view no,
+            std::string_view yes) {
   if (text != no && text != yes) {
-    refuse_setting("lock", text, "`lock` {} is '{}'; expected {} or {}", name, text, no, yes);
+    refuse_setting(field, text, "`{}` {} is '{}'; expected {} or {}", field, name, text, no, yes);
   }
   return text == yes;
 }
@@ -74,9 +75,9 @@ void apply_lock_item(std::string_view name, std::string_view value, SureLock& lo
   } else if (name == "min-age") {
     lock.min_age = whole(0);
   } else if (name == "population") {
-    lock.gate_counts_unlocked = choice(name, value, "candidates", "unlocked");
+    lock.gate_counts_unlocked = choice("lock", name, value, "candidates", "unlocked");
   } else if (name == "prompt") {
-    lock.eager_prompt = choice(name, value, "paper", "eager");
+    lock.eager_prompt = choice("lock", name, value, "paper", "eager");
   } else if (name == "unlock-every") {
     lock.unlock_every = whole(1);
   } else if (name == "budget") {
@@ -186,6 +187,66 @@ SureLock parse_lock(std::string_view text) {
     }
   }
   return lock;
+}
+
+namespace {
+
+void apply_token_growth_item(std::string_view name, std::string_view value, TokenGrowth& growth) {
+  if (name == "start") {
+    growth.start = number<int32_t>("grow", name, value, 1, kMostPasses);
+  } else if (name == "rest") {
+    growth.drops_rest = choice("grow", name, value, "keep", "drop");
+  } else {
+    refuse_setting("grow", name, "`grow` tokens knows no '{}'; expected start or rest", name);
+  }
+}
+
+void apply_end_mass_item(std::string_view name, std::string_view value, EndMassGrowth& growth) {
+  const auto whole = [&](int32_t least) { return number<int32_t>("grow", name, value, least, kMostPasses); };
+  const auto probability = [&] { return number("grow", name, value, 0.0, 1.0); };
+  if (name == "start") {
+    growth.start = whole(1);
+  } else if (name == "by") {
+    growth.by = whole(2);
+  } else if (name == "tail") {
+    growth.tail = whole(1);
+  } else if (name == "enough") {
+    growth.enough = probability();
+  } else if (name == "plenty") {
+    growth.plenty = probability();
+  } else if (name == "unsure") {
+    growth.unsure = probability();
+  } else {
+    refuse_setting("grow", name,
+                   "`grow` end-mass knows no '{}'; expected start, by, tail, enough, plenty or unsure", name);
+  }
+}
+
+}  // namespace
+
+std::optional<CanvasGrowth> parse_growth(std::string_view text) {
+  if (text == "none") return {};
+  const std::string_view method = text.substr(0, text.find(','));
+  std::string_view items = text.substr(method.size());
+  if (items == ",") refuse_setting("grow", text, "`grow` '{}': nothing follows the last comma", text);
+  if (!items.empty()) items.remove_prefix(1);
+  if (method == "tokens") {
+    TokenGrowth growth;
+    for_each_item("grow", items, [&](std::string_view name, std::string_view value) {
+      apply_token_growth_item(name, value, growth);
+    });
+    return growth;
+  }
+  if (method == "end-mass") {
+    EndMassGrowth growth;
+    for_each_item("grow", items, [&](std::string_view name, std::string_view value) {
+      apply_end_mass_item(name, value, growth);
+    });
+    return growth;
+  }
+  refuse_setting("grow", text,
+                 "`grow` is '{}'; expected none, tokens or end-mass, the last two also with NAME=VALUE",
+                 text);
 }
 
 GuideMatch parse_guide_match(std::string_view text) {

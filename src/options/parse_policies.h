@@ -2,6 +2,7 @@
 // words it (options/names.h).
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "decode/strategy.h"
@@ -24,6 +25,10 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
 /// eps=5e-4,gate=20,min-age=1,prompt=paper|eager,population=candidates|unlocked,delta=D,unlock-every=P,
 /// budget=32,unlock-eps=E,interval=4,cooldown=4,strictness=0.5, in any order.
 SureLock parse_lock(std::string_view text);
+
+/// --grow none, or tokens,start=4,rest=keep|drop, or
+/// end-mass,start=64,by=8,tail=32,enough=0.5,plenty=0.9,unsure=0.1, in any order.
+std::optional<CanvasGrowth> parse_growth(std::string_view text);
 
 /// --guide-match exact|top-k=2|relative=0.5|tau-literal=0.5.
 GuideMatch parse_guide_match(std::string_view text);

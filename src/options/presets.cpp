@@ -84,7 +84,7 @@ std::span<const Preset> presets_of(const ModelConfig& config) {
     case Paradigm::kSlots:
       return kSlots;
     case Paradigm::kMasked:
-      return kMasked;
+      return config.expand_id >= 0 ? kDefaults : kMasked;
     case Paradigm::kBlocks:
       if (config.causal_context) return kSeeded;
       return config.delete_id >= 0 ? kDefaults : kBlocks;
@@ -149,11 +149,28 @@ GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions opt
     if (drafts_at_once) options.steps = 1;
     if (options.steps) options.unmask = "low-confidence";
   }
-  const bool unmasks = paradigm == Paradigm::kBlocks || (paradigm == Paradigm::kMasked && !has_guide);
+  const bool is_masked = paradigm == Paradigm::kMasked && !has_guide;
+  const std::optional<CanvasGrowth> growth =
+      is_masked ? choose_growth(config, options) : std::optional<CanvasGrowth>();
+  if (growth && std::holds_alternative<TokenGrowth>(*growth)) {  // as published
+    options.temperature = options.temperature.value_or(0.2);
+    options.top_p = options.top_p.value_or(0.9);
+  }
+  const bool unmasks = paradigm == Paradigm::kBlocks || is_masked;
   if (!unmasks || options.unmask) return options;
+  if (growth) {
+    const std::string_view own = config.default_unmask;
+    const bool suits = own.starts_with("threshold") || own.starts_with("factor");
+    if (std::holds_alternative<TokenGrowth>(*growth)) {
+      options.unmask = "entropy";
+    } else if (!suits) {
+      options.unmask = "threshold=0.9";
+    }
+    if (options.unmask) return options;
+  }
   const bool chooses_schedule = options.steps || options.eps || options.alg_temp;
   if (config.default_unmask.empty() || chooses_schedule) {
-    const bool edits = config.delete_id >= 0;
+    const bool edits = paradigm == Paradigm::kBlocks && config.delete_id >= 0;
     options.unmask = edits ? "dynamic=0.5" : std::string(family_entry(config.family).default_unmask);
     return options;
   }

@@ -71,10 +71,6 @@ void refuse_unsupported(const json& body) {
       throw InputError("response_format is {}; expected {{\"type\": \"text\"}}", shown(*format));
     }
   }
-  const json* suffix = find(body, "suffix");
-  if (suffix != nullptr && *suffix != json("")) {
-    throw InputError("suffix is not supported here; POST /v1/infill fills the hole before a suffix");
-  }
 }
 
 /// Values that every client sends and that change nothing where the best token is taken.
@@ -211,7 +207,11 @@ Hole read_hole(const json& hole) {
   if (hole.is_object()) {
     Hole result;
     const json* most = find(hole, "max");
-    if (most == nullptr) throw InputError("hole is {}; expected {{\"min\": A, \"max\": B}}", shown(hole));
+    if (most == nullptr) {
+      if (hole.empty()) return {.most = kOpenHoleMost, .is_open = true};
+      throw InputError("hole is {}; expected {{\"min\": A, \"max\": B}}, or {{}} for any length",
+                       shown(hole));
+    }
     result.most = static_cast<int32_t>(integer_in(*most, "hole.max", 1, kMostHoleTokens));
     const json* least = find(hole, "min");
     if (least != nullptr) {
@@ -309,6 +309,30 @@ std::vector<CanvasPart> read_canvas(const json& body) {
   return canvas;
 }
 
+/// Makes an infill of a prompt and what follows it: the hole between them has max_tokens at most.
+void read_suffix(const json& body, GenerationRequest& request) {
+  const json* suffix = find(body, "suffix");
+  if (suffix == nullptr || *suffix == json("")) return;
+  if (!suffix->is_string()) throw InputError("suffix is {}; expected text", shown(*suffix));
+  const auto* prompt =
+      request.prompts.size() == 1 ? std::get_if<std::string>(&request.prompts.front()) : nullptr;
+  if (prompt == nullptr) throw InputError("suffix needs a prompt that is one text, which it follows");
+  if (request.wants_logprobs || request.echoes) {
+    throw InputError("suffix: echo and logprobs are of what continues a prompt; expected neither");
+  }
+  if (!request.stop.empty()) throw InputError("stop has no effect here: an infill fills its hole");
+  const int32_t most = request.options.gen_length.value_or(kOpenHoleMost);
+  if (most < 1 || most > kMostHoleTokens) {
+    throw InputError("max_tokens is {}; expected 1 to {} with a suffix", most, kMostHoleTokens);
+  }
+  request.options.gen_length = AnswerLength();
+  if (!prompt->empty()) request.canvas.emplace_back(*prompt);
+  request.canvas.emplace_back(Hole{.most = most, .is_open = true});
+  request.canvas.emplace_back(suffix->get<std::string>());
+  request.prompts.clear();
+  request.inserts = true;
+}
+
 }  // namespace
 
 std::optional<std::string> GenerationRequest::name_of(std::string_view field) const {
@@ -374,6 +398,7 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
   if (scores_only && !(request.echoes && request.wants_logprobs)) {
     throw InputError("max_tokens is 0; expected at least 1, or echo with logprobs");
   }
+  read_suffix(body, request);
   return request;
 }
 
@@ -393,7 +418,7 @@ GenerationRequest parse_infill_request(const json& body, const GenerationOptions
       if (std::holds_alternative<Hole>(part)) part = Hole{size, size};
     }
   }
-  request.options.gen_length.reset();
+  request.options.gen_length = AnswerLength();
   if (request.canvas.size() > kMostCanvasParts) {
     throw InputError("the canvas has {} parts; expected at most {}", request.canvas.size(), kMostCanvasParts);
   }

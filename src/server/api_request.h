@@ -29,6 +29,7 @@ struct GenerationRequest {
   bool include_usage = false;  ///< a last chunk with usage and timings alone
   bool wants_logprobs = false;
   bool echoes = false;       ///< the prompt before the answer
+  bool inserts = false;      ///< an infill whose answer is what was filled in alone (suffix)
   bool scores_only = false;  ///< max_tokens 0: likelihoods of the prompt alone
   /// Likelihoods of a masked model: tokens of the prompt that are given, and draws (0: left to right).
   std::optional<int32_t> given_tokens;
@@ -63,7 +64,8 @@ nlohmann::json parse_body(std::string_view body);
 ///   defaults  settings that a request need not give
 GenerationRequest parse_chat_request(const nlohmann::json& body, const GenerationOptions& defaults);
 GenerationRequest parse_completion_request(const nlohmann::json& body, const GenerationOptions& defaults);
-/// {"input": [text, {"hole": N}, {"hole": {"min": A, "max": B}}, {"tokens": [id or null]}, ...]}, or
+/// {"input": [text, {"hole": N}, {"hole": {"min": A, "max": B}}, {"hole": {}} of any length, {"tokens": [id
+/// or null]}, ...]}, or
 /// {"tokens": [id or null, ...]} (null: a hole of one token; {"mask": [index, ...]} or vLLM's
 /// diffusion_pinned instead), or {"input_prefix", "input_suffix", "n_predict"}.
 GenerationRequest parse_infill_request(const nlohmann::json& body, const GenerationOptions& defaults);

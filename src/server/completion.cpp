@@ -131,7 +131,9 @@ class Completion::Writer final : public Listener {
   void complete(const Decoder& decoder) override {
     const Piece piece = transcript_.advance(decoder, decoder.done());
     const bool is_infill = owner().style_ == AnswerStyle::kInfill;
-    choice().finish_reason = transcript_.has_ended() || is_infill ? "stop" : "length";
+    // An answer on a canvas of its own length has no end token to meet.
+    const bool ends_by_itself = decoder.done() && decoder.stop_reason() == StopReason::kEndToken;
+    choice().finish_reason = transcript_.has_ended() || is_infill || ends_by_itself ? "stop" : "length";
     choice().answer_tokens = transcript_.num_tokens() - choice().start.given_tokens;
     owner().add_piece(choice(), piece, {});
   }
@@ -167,16 +169,31 @@ class Completion::Candidate final : public Listener {
       choice.best_candidate = index_;
       choice.best_score = score;
       choice.start = start_;
-      choice.answer = transcript_.advance(decoder, true);
-      choice.answer_tokens = transcript_.num_tokens() - start_.given_tokens;
+      if (owner().request_.inserts) {
+        take_inserted(decoder);
+      } else {
+        choice.answer = transcript_.advance(decoder, true);
+        choice.answer_tokens = transcript_.num_tokens() - start_.given_tokens;
+      }
     }
     if (--choice.candidates_left > 0) return;
     choice.finish_reason = "stop";
     owner().note_commit(true);
     Piece piece = std::move(choice.answer);
     choice.answer = {};
-    piece.text.insert(0, owner().text_of(choice.start.echoed));
+    if (owner().request_.echoes) piece.text.insert(0, owner().text_of(choice.start.echoed));
     owner().add_piece(choice, piece, {});
+  }
+
+  /// What was filled in alone.
+  void take_inserted(const Decoder& decoder) {
+    const IndexRange range = decoder.holes().empty() ? start_.inserted : decoder.holes().front();
+    const std::span<const TokenId> tokens =
+        decoder.canvas().subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+    choice().answer = {};
+    choice().answer.text = owner().text_of(tokens);
+    for (const TokenId token : tokens) choice().answer.tokens.push_back({token, std::nullopt});
+    choice().answer_tokens = range.size();
   }
 
   Transcript transcript_;

@@ -46,6 +46,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     std::vector<TokenId> echoed;  ///< tokens that come before the answer's
     int32_t prompt_tokens = 0;    ///< for usage
     int32_t given_tokens = 0;     ///< of the answer's positions, for usage
+    IndexRange inserted = {};     ///< where the hole is, if the answer is what was filled in alone
   };
 
   /// A new choice, written by this decoder, which has not started.

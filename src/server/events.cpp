@@ -4,6 +4,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "decode/edits.h"
+
 namespace lacuna {
 namespace {
 
@@ -15,16 +17,22 @@ double rounded(double value) {
   return static_cast<double>(static_cast<int64_t>(value * 1e6 + (value < 0 ? -0.5 : 0.5))) / 1e6;
 }
 
-/// The positions of a pass's rows, in whatever order and more than once, as [[begin, end], ...].
-ordered_json ranges_of(const std::vector<int32_t>& positions, size_t canvas_size) {
-  std::vector<bool> is_computed(canvas_size + 1, false);  // the last one ends every range
+/// The positions of a pass's rows, in whatever order and more than once, as [[begin, end], ...] after the
+/// step's edits.
+///   before  positions of the canvas before the step     after  behind it
+ordered_json ranges_of(const std::vector<int32_t>& positions, const CanvasEdits& edits, size_t before,
+                       size_t after) {
+  std::vector<char> is_computed(std::max(before, edits.empty() ? after : before), 0);
   for (const int32_t position : positions) {
-    if (static_cast<size_t>(position) < canvas_size) is_computed[static_cast<size_t>(position)] = true;
+    if (static_cast<size_t>(position) < is_computed.size()) is_computed[static_cast<size_t>(position)] = 1;
   }
+  apply_edits(edits, char{0}, is_computed);
+  is_computed.resize(after);
+  is_computed.push_back(0);  // ends every range
   ordered_json ranges = ordered_json::array();
   size_t begin = 0;
-  for (size_t i = 0; i <= canvas_size; ++i) {
-    if (is_computed[i]) continue;
+  for (size_t i = 0; i <= after; ++i) {
+    if (is_computed[i] != 0) continue;
     if (begin < i) ranges.push_back({begin, i});
     begin = i + 1;
   }
@@ -54,13 +62,15 @@ ordered_json EventLog::step(const StepEvent& event) {
                     {"kind", report.kind},
                     {"block", {block.begin, block.end}},
                     {"final", event.decoder.prompt_length() + event.decoder.num_final()}};
+  const size_t before = canvas_.size();
+  add_edits(json, report.edits);
   add_changes(json, event);
   if (!report.locked.empty()) json["lock"] = report.locked;
   if (!report.unlocked.empty()) json["unlock"] = report.unlocked;
   // A guide's rows are places in its own reading.
   const bool is_guides = event.statistics.guide_rows > guide_rows_;
   guide_rows_ = event.statistics.guide_rows;
-  if (!is_guides) json["computed"] = ranges_of(event.plan.positions, canvas_.size());
+  if (!is_guides) json["computed"] = ranges_of(event.plan.positions, report.edits, before, canvas_.size());
   const StepCost& uncached = event.statistics.uncached;
   json["rows"] = event.cost.rows;
   json["rows_uncached"] = uncached.rows - uncached_.rows;
@@ -71,6 +81,14 @@ ordered_json EventLog::step(const StepEvent& event) {
   json["ms"] = rounded(1e3 * event.pass_seconds);
   uncached_ = uncached;
   return json;
+}
+
+void EventLog::add_edits(ordered_json& json, const CanvasEdits& edits) {
+  if (!edits.dropped.empty()) json["drop"] = edits.dropped;
+  for (const InsertedMasks& each : edits.inserted) {
+    json["insert"].push_back(ordered_json{each.position, each.count});
+  }
+  apply_edits(edits, mask_id_, canvas_);
 }
 
 void EventLog::add_changes(ordered_json& json, const StepEvent& event) {

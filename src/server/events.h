@@ -1,4 +1,4 @@
-// What each step changed, in few words: version 1 of the event format that docs/reference/server.md
+// What each step changed, in few words: version 2 of the event format that docs/reference/server.md
 // describes.
 #pragma once
 
@@ -13,10 +13,11 @@
 
 namespace lacuna {
 
-inline constexpr int kEventVersion = 1;
+inline constexpr int kEventVersion = 2;
 
 /// Follows one request and says what changed since the last event. Applying the lists of all events to the
-/// canvas of the first one gives the canvas of the last.
+/// canvas of the first one gives the canvas of the last. All positions are those after the step, but those
+/// that it drops.
 class EventLog {
  public:
   ///   tokenizer  null: ids alone     mask_id  -1: none
@@ -24,13 +25,14 @@ class EventLog {
 
   /// {"v", "type": "start", "prompt", "mask", "canvas": [id, ...], "pieces"}.
   nlohmann::ordered_json start(const Decoder& decoder);
-  /// {"v", "type": "step", "pass", "step", "kind", "block": [begin, end], "final", "set", "remask", "edit",
-  /// "lock", "unlock", "length", "computed", "rows", "rows_uncached", "rows_baseline", "flops",
-  /// "flops_uncached", "flops_baseline", "ms", "pieces"}; lists that are empty, and a length that stays, are
-  /// left out.
+  /// {"v", "type": "step", "pass", "step", "kind", "block": [begin, end], "final", "drop", "insert", "set",
+  /// "remask", "edit", "lock", "unlock", "length", "computed", "rows", "rows_uncached", "rows_baseline",
+  /// "flops", "flops_uncached", "flops_baseline", "ms", "pieces"}; lists that are empty, and a length that
+  /// stays, are left out.
   nlohmann::ordered_json step(const StepEvent& event);
 
  private:
+  void add_edits(nlohmann::ordered_json& json, const CanvasEdits& edits);
   void add_changes(nlohmann::ordered_json& json, const StepEvent& event);
 
   PieceLog pieces_;

@@ -223,7 +223,7 @@ class Service::Running {
           "echo with logprobs");
     }
     expect_unchanged_files();
-    if (request.is_infill()) request.echoes = true;
+    if (request.is_infill()) request.echoes = !request.inserts;
     const auto completion = std::make_shared<Completion>(model_, style, request, asker.reply, metrics_);
     Jobs jobs;
     if (request.is_infill()) {
@@ -240,6 +240,7 @@ class Service::Running {
     GenerateRequest asked;
     asked.strategy = choose_strategy(model_.config, request.options, request.uses_guide);
     asked.gen_length = request.options.gen_length;
+    asked.ends_by_itself = request.options.gen_length.is_auto;
     asked.seed = request.options.seed.value_or(0) + static_cast<uint64_t>(choice);
     return asked;
   }
@@ -323,12 +324,17 @@ class Service::Running {
   // Infill.
 
   void add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) {
-    const std::vector<std::vector<int32_t>> all = hole_lengths(request.canvas);
+    if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
+    GenerateRequest asked = generate_request(request, 0);
+    const std::vector<InfillCanvas> all =
+        infill_canvases(request.canvas, *asked.strategy, model_.config, opened_.tokenizer());
+    if (request.inserts && request.events) {
+      throw InputError("lacuna.events has no effect with a suffix; POST /v1/infill shows the whole canvas");
+    }
     if (all.size() > 1 && request.events) {
       throw InputError("lacuna.events needs holes of fixed lengths; {} combinations would be tried",
                        all.size());
     }
-    if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
     if (all.size() * static_cast<size_t>(request.num_choices) > kMostCandidates) {
       throw InputError("n = {} with {} combinations of lengths makes more than {} canvases",
                        request.num_choices, all.size(), kMostCandidates);
@@ -336,20 +342,21 @@ class Service::Running {
     for (int32_t i = 0; i < request.num_choices; ++i) {
       std::vector<std::unique_ptr<Decoder>> decoders;
       std::vector<Completion::Start> starts;
-      GenerateRequest asked = generate_request(request, i);
-      for (const std::vector<int32_t>& sizes : all) {
-        InfillCanvas canvas = lay_out(request.canvas, sizes, model_.config, opened_.tokenizer());
+      asked.seed = request.options.seed.value_or(0) + static_cast<uint64_t>(i);
+      for (const InfillCanvas& canvas : all) {
         Completion::Start start;
         start.echoed = canvas.prompt;
         start.given_tokens = static_cast<int32_t>(canvas.answer.size()) - canvas.num_masked;
         if (i == 0) start.prompt_tokens = static_cast<int32_t>(start.echoed.size()) + start.given_tokens;
-        asked.prompt = std::move(canvas.prompt);
-        asked.answer = std::move(canvas.answer);
+        start.inserted = canvas.holes.front().positions;
+        start.inserted.begin += static_cast<int32_t>(canvas.prompt.size());
+        start.inserted.end += static_cast<int32_t>(canvas.prompt.size());
+        take_canvas(canvas, asked);
         decoders.push_back(opened_.make_decoder(asked));
         starts.push_back(std::move(start));
       }
       std::vector<std::shared_ptr<RequestListener>> listeners;
-      if (all.size() == 1) {
+      if (all.size() == 1 && !request.inserts) {
         listeners.push_back(completion.add_choice(*decoders.front(), std::move(starts.front())));
       } else {
         listeners = completion.add_best_of(std::move(starts));

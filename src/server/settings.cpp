@@ -57,6 +57,16 @@ class Reader {
     field = value_.get<double>();
   }
 
+  void read(AnswerLength& field) const {
+    if (value_ == "auto") {
+      field.is_auto = true;
+    } else if (value_.is_string()) {
+      refuse("a whole number or \"auto\"");
+    } else {
+      read(static_cast<std::optional<int32_t>&>(field));
+    }
+  }
+
   template <typename Integer>
   requires std::is_integral_v<Integer>
   void read(std::optional<Integer>& field) const {

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <span>
 
+#include "decode/edits.h"
+
 namespace lacuna {
 
 void Transcript::note(const StepEvent& event) {
   const int32_t prompt_length = event.decoder.prompt_length();
+  apply_edits(event.report.edits, CommitRecord(), commits_, prompt_length);
   for (const Commit& commit : event.report.committed) {
     if (commit.position < prompt_length) continue;  // a gap in the prompt
     const auto index = static_cast<size_t>(commit.position - prompt_length);

@@ -351,5 +351,19 @@ TEST(CachePolicy, APassOfDualThatHappensToComputeEverythingLeavesNothingStale) {
   EXPECT_TRUE(pass.nothing_is_stale);
 }
 
+TEST(CachePolicies, ComputeEverythingThatAnEditHasMoved) {
+  const std::vector<CachePolicy> policies = {NoCache{}, PrefixCache{}, DualCache{}, FreeCache{4}, DkvCache{}};
+  for (const CachePolicy& policy : policies) {
+    Canvas canvas = read_once({1, 3}, 8);
+    canvas.commit({9, 5, 1});
+    canvas.count_pass(range(0, 10));
+    canvas.insert_masks(4, 2);
+    const std::vector<int32_t> rows = rows_of(policy, canvas, {0, 2, 6, 3}, {2, 3, 5});
+    EXPECT_THAT(rows, IsSupersetOf(range(4, 12)));
+    EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
+    EXPECT_EQ(std::set<int32_t>(rows.begin(), rows.end()).size(), rows.size());
+  }
+}
+
 }  // namespace
 }  // namespace lacuna

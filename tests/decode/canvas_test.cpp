@@ -129,5 +129,41 @@ TEST(Canvas, TheAnswerIsFinalOnceNothingBeforeItsEndIsMasked) {
   EXPECT_FALSE(canvas.answer_is_final({}));
 }
 
+TEST(Canvas, AnInsertedMaskTakesTheAgeOfAllThatItMoves) {
+  Canvas canvas({7}, 3, kMask, false);
+  canvas.commit({2, 5, 1});
+  canvas.count_pass(std::vector<int32_t>{0, 1, 2, 3});
+  canvas.insert_masks(2, 2);
+  EXPECT_THAT(tokens_of(canvas), ElementsAre(7, kMask, kMask, kMask, 5, kMask));
+  EXPECT_THAT(ages_of(canvas), ElementsAre(1, 1, 0, 0, 0, 0));
+  EXPECT_EQ(canvas.first_moved(), 2);
+  EXPECT_FALSE(canvas.is_given(2));
+  canvas.count_pass(std::vector<int32_t>{2, 3, 4, 5});
+  EXPECT_EQ(canvas.first_moved(), canvas.length());
+}
+
+TEST(Canvas, ADroppedPositionMovesWhatIsBehindIt) {
+  Canvas canvas({7}, 3, kMask, false, std::vector<TokenId>{kMask, 8, kMask});
+  canvas.count_pass(std::vector<int32_t>{0, 1, 2, 3});
+  canvas.drop(1);
+  EXPECT_THAT(tokens_of(canvas), ElementsAre(7, 8, kMask));
+  EXPECT_TRUE(canvas.is_given(1));
+  EXPECT_FALSE(canvas.is_given(2));
+  EXPECT_THAT(ages_of(canvas), ElementsAre(1, 0, 0));
+  canvas.drop(2);
+  EXPECT_EQ(canvas.first_moved(), 1) << "the first of the edits since the last pass";
+}
+
+TEST(Canvas, TokensAreAppendedAsGiven) {
+  Canvas canvas({7}, 1, kMask, false);
+  canvas.count_pass(std::vector<int32_t>{0, 1});
+  canvas.append(4, 2);
+  canvas.append(kMask, 1);
+  EXPECT_THAT(tokens_of(canvas), ElementsAre(7, kMask, 4, 4, kMask));
+  EXPECT_TRUE(canvas.is_given(3));
+  EXPECT_FALSE(canvas.is_given(4));
+  EXPECT_EQ(canvas.first_moved(), 2);
+}
+
 }  // namespace
 }  // namespace lacuna

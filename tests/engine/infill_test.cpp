@@ -22,6 +22,23 @@ TEST(MarkedText, HasHolesOfFixedAndOfOpenLengths) {
   EXPECT_EQ(parse_marked_text(""), Parts());
 }
 
+TEST(MarkedText, AStarIsAHoleOfAnyLength) {
+  EXPECT_EQ(parse_marked_text("a[[*]]"), (Parts{"a", Hole{1, kOpenHoleMost, true}}));
+}
+
+TEST(InfillCanvases, AreAllLengthsOrOneWhereTheStrategyChangesThem) {
+  const ModelConfig config = tiny_configs()[0];
+  const Parts parts = {TokenId{3}, Hole{2, 4}, TokenId{4}, Hole{1, kOpenHoleMost, true}, Hole{1, 1}};
+  MaskedStrategy strategy;
+  EXPECT_THAT(infill_canvases(parts, strategy, config, nullptr), SizeIs(3 * kOpenHoleTried));
+  strategy.growth = EndMassGrowth{};
+  const std::vector<InfillCanvas> canvases = infill_canvases(parts, strategy, config, nullptr);
+  ASSERT_THAT(canvases, SizeIs(1));
+  EXPECT_THAT(canvases.front().prompt, ElementsAre(3));
+  EXPECT_THAT(canvases.front().holes, ElementsAre(GrowingHole{{0, 2}, 4}, GrowingHole{{3, 7}, kOpenHoleMost},
+                                                  GrowingHole{{7, 8}, 1}));
+}
+
 TEST(MarkedText, TakesBracketsThatAreEscapedAsText) {
   EXPECT_EQ(parse_marked_text(R"(a \[[2]] b)"), (Parts{"a [[2]] b"}));
   EXPECT_EQ(parse_marked_text(R"(\\[[2]])"), (Parts{"\\", Hole{2, 2}}));

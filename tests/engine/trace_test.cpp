@@ -87,6 +87,52 @@ TEST(TraceReplay, AppliesCommitsThenChanges) {
   EXPECT_FALSE(replay.next());
 }
 
+TEST(TraceReplay, AppliesEditsBeforeWhatIsWrittenAfterThem) {
+  std::istringstream stream(
+      start_line() + R"({"step": 0, "drop": [0, 2], "insert": [[0, 1], [2, 2]], "length": 5, "committed": )"
+                     R"([{"position": 3, "token": 7}], "changed": [[4, 8]]})");
+  TraceReplay replay(stream, "t.jsonl", 0);
+  ASSERT_TRUE(replay.next());
+  EXPECT_THAT(replay.canvas(), ElementsAreArray({90, 90, 90, 7, 8}));
+  EXPECT_THAT(replay.edits().dropped, ElementsAreArray({0, 2}));
+}
+
+TEST(TraceReplay, FollowsCanvasesThatChangeTheirLength) {
+  ThreadPool threads(1);
+  ModelConfig dreamon = tiny_configs()[4];
+  dreamon.expand_id = 1;
+  dreamon.delete_id = 2;
+  for (const bool has_tokens : {true, false}) {
+    const ModelConfig config = has_tokens ? dreamon : tiny_configs()[0];
+    int32_t num_edits = 0;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Engine engine(on_cpu(tiny_model(config), default_table(), threads));
+      GenerationOptions options;
+      options.gen_length = 24;
+      options.seed = seed;
+      options.temperature = 50;  // any token is about as likely as any other
+      options.top_p = 1;
+      options.grow = has_tokens ? "tokens" : "end-mass,start=4,by=3,tail=2,enough=0,unsure=0.9";
+      engine.add(make_decoder(config, options, {3, 4, 5}));
+      TraceLog log(config, nullptr);
+      std::string trace = log.start(0, engine.decoder(0)).dump() + "\n";
+      std::vector<std::vector<TokenId>> canvases;
+      engine.run([&](const StepEvent& event) {
+        trace += log.step(event).dump() + "\n";
+        num_edits += event.report.edits.empty() ? 0 : 1;
+        canvases.emplace_back(event.decoder.canvas().begin(), event.decoder.canvas().end());
+      });
+      std::istringstream stream(trace);
+      TraceReplay replay(stream, "t.jsonl", 0);
+      for (const std::vector<TokenId>& canvas : canvases) {
+        ASSERT_TRUE(replay.next());
+        EXPECT_THAT(replay.canvas(), ElementsAreArray(canvas));
+      }
+    }
+    EXPECT_GT(num_edits, 0);
+  }
+}
+
 TEST(TraceReplay, RefusesWhatIsNoTrace) {
   expect_trace_refused("", "holds no request 0");
   expect_trace_refused("{\n", "line 1: not valid JSON");
@@ -95,7 +141,7 @@ TEST(TraceReplay, RefusesWhatIsNoTrace) {
   expect_trace_refused(R"({"canvas": [1], "prompt_tokens": 2})", "prompt_tokens");
   expect_trace_refused(R"({"canvas": [-1], "prompt_tokens": 0})", "canvas");
   expect_trace_refused(R"({"canvas": "x", "prompt_tokens": 0})", "canvas");
-  expect_trace_refused(R"({"canvas": [], "prompt_tokens": 0, "v": 2})", "\"v\" is 2");
+  expect_trace_refused(R"({"canvas": [], "prompt_tokens": 0, "v": 3})", "\"v\" is 3");
   expect_trace_refused(R"({"canvas": [], "prompt_tokens": 0, "pieces": {"x": "y"}})", "pieces");
   expect_trace_refused(R"({"canvas": [], "prompt_tokens": 0, "pieces": []})", "line 1");
   const std::vector<std::pair<std::string, std::string>> steps = {
@@ -111,6 +157,13 @@ TEST(TraceReplay, RefusesWhatIsNoTrace) {
       {R"({"step": 0, "committed": [], "changed": [[1]]})", "changed"},
       {R"({"step": 0, "committed": [], "changed": [[1048576, 1]]})", "changed"},
       {R"({"step": 0, "committed": [], "seconds": "long"})", "seconds"},
+      {R"({"step": 0, "drop": [3]})", "drop"},
+      {R"({"step": 0, "drop": [1, 1]})", "drop"},
+      {R"({"step": 0, "insert": [[4, 1]]})", "insert"},
+      {R"({"step": 0, "insert": [[1, 0]]})", "insert"},
+      {R"({"step": 0, "insert": [[1, 2], [2, 1]]})", "insert"},
+      {R"({"step": 0, "insert": [[0, 1048574]]})", "insert"},
+      {R"({"step": 0, "insert": [1, 2]})", "insert"},
   };
   for (const auto& [step, part] : steps) expect_trace_refused(start_line() + step, part);
   for (const auto& [step, part] : steps) expect_trace_refused(start_line() + step, "line 2");

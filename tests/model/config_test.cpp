@@ -534,13 +534,20 @@ TEST(Config, ReadsLlamaAndWhatWasMadeFromIt) {
   EXPECT_EQ(read(with(config, "mask_token_id", 9)).mask_id, 9);
 }
 
-TEST(Config, RefusesDreamOnWhichDreamsClassHides) {
+TEST(Config, FindsDreamOnsTokensWhereverTheyAreNamed) {
   const json tokenizer = {{"added_tokens_decoder", {{"97", {{"content", "<|expand|>"}}}}}};
-  EXPECT_THAT([&] { read(dense("DreamModel"), {}, tokenizer); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("<|expand|>"), HasSubstr("--paradigm masked"))));
-  json chosen = dense("DreamModel");
-  chosen["lacuna"] = {{"paradigm", "masked"}};
-  EXPECT_EQ(read(chosen, {}, tokenizer).paradigm(), Paradigm::kMasked);
+  const json plain = with(dense("DreamModel"), "eos_token_id", 3);
+  EXPECT_EQ(read(plain).expand_id, -1);
+  EXPECT_EQ(read(plain).delete_id, -1);
+  EXPECT_EQ(read(plain, {}, tokenizer).expand_id, 97);
+  EXPECT_EQ(read(plain, {}, tokenizer).delete_id, 3) << "the end of the text deletes";
+  EXPECT_EQ(read(plain, {{"delete_token_id", 11}}, tokenizer).delete_id, 11);
+  const json named = with(with(plain, "expand_token_id", 12), "delete_token_id", 13);
+  EXPECT_EQ(read(named, {{"delete_token_id", 11}}, tokenizer).expand_id, 12) << "config.json is asked first";
+  EXPECT_EQ(read(named, {{"delete_token_id", 11}}, tokenizer).delete_id, 13);
+  EXPECT_EQ(read(plain, {{"delete_token_id", 11}}).delete_id, -1) << "nothing expands";
+  EXPECT_THAT([&] { read(with(with(plain, "expand_token_id", 12), "delete_token_id", 12)); },
+              ThrowsMessage<InputError>(HasSubstr("expected two")));
 }
 
 TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {

@@ -370,6 +370,71 @@ TEST(ChooseStrategy, ReadsHowMuchSelfConditioningMayLeaveOut) {
   }
 }
 
+ModelConfig dreamon_config() {
+  ModelConfig config = tiny_configs()[4];
+  config.expand_id = 7;
+  config.delete_id = config.eos_id;
+  return config;
+}
+
+TEST(Growth, IsDreamOnsDefaultAndOthersOnlyWhereTheAnswerEndsByItself) {
+  const auto masked = [](const ModelConfig& config, const GenerationOptions& options) {
+    return std::get<MaskedStrategy>(choose_strategy(config, options));
+  };
+  GenerationOptions options;
+  EXPECT_FALSE(masked(tiny_configs()[0], options).growth);
+  const MaskedStrategy dreamon = masked(dreamon_config(), options);
+  EXPECT_EQ(dreamon.growth, CanvasGrowth(TokenGrowth{}));
+  EXPECT_EQ(dreamon.sampling.temperature, 0.2);
+  EXPECT_EQ(dreamon.sampling.top_p, 0.9);
+  EXPECT_EQ(std::get<UnmaskRule>(dreamon.commit).measure, ConfidenceMeasure::kNegativeEntropy);
+  options.gen_length.is_auto = true;
+  const MaskedStrategy ends = masked(tiny_configs()[0], options);
+  EXPECT_EQ(ends.growth, CanvasGrowth(EndMassGrowth{}));
+  EXPECT_EQ(std::get<UnmaskRule>(ends.commit).policy.count, CountRule(Threshold{0.9}));
+  options.grow = "none";
+  expect_refusal(
+      tiny_configs()[0],
+      [](GenerationOptions& o) {
+        o.gen_length.is_auto = true;
+        o.grow = "none";
+      },
+      "--gen-length is auto", "a number");
+}
+
+TEST(Growth, ReadsItsNumbersInAnyOrder) {
+  GenerationOptions options;
+  options.grow = "end-mass,by=4,start=16,tail=8,unsure=0.2,plenty=0.8,enough=0.4";
+  EXPECT_EQ(*choose_growth(tiny_configs()[0], options), CanvasGrowth(EndMassGrowth{16, 4, 8, 0.4, 0.8, 0.2}));
+  options.grow = "tokens,rest=drop,start=2";
+  EXPECT_EQ(*choose_growth(dreamon_config(), options), CanvasGrowth(TokenGrowth{2, true}));
+  options.grow = "none";
+  EXPECT_FALSE(choose_growth(dreamon_config(), options));
+  for (const char* text :
+       {"", "end-mass,", "end-mass,by=1", "end-mass,by", "end-mass,enough=1.1", "end-mass,rest=drop",
+        "tokens,by=2", "tokens,rest=no", "tokens,start=0", "end-mass,by=2,by=3", "daedal"}) {
+    expect_refusal(
+        dreamon_config(), [&](GenerationOptions& o) { o.grow = text; }, "--grow", "");
+  }
+}
+
+TEST(Growth, RefusesWhatDoesNotGoWithIt) {
+  const auto refused = [](auto change, const std::string& name) {
+    expect_refusal(
+        dreamon_config(), [&](GenerationOptions& o) { change(o); }, name, "");
+  };
+  refused([](GenerationOptions& o) { o.lock = "eps=1e-3"; }, "--lock");
+  refused([](GenerationOptions& o) { o.steps = 8; }, "--steps");
+  refused([](GenerationOptions& o) { o.block_length = 8; }, "--block-length");
+  refused([](GenerationOptions& o) { o.unmask = "threshold=0.9"; }, "--unmask");
+  refused([](GenerationOptions& o) { o.eos_exit = true; }, "--eos-exit");
+  expect_refusal(
+      tiny_configs()[0], [](GenerationOptions& o) { o.grow = "tokens"; }, "--grow is tokens",
+      "end-mass or none");
+  expect_refusal(
+      tiny_configs()[5], [](GenerationOptions& o) { o.grow = "end-mass"; }, "--grow", "");
+}
+
 TEST(VisitOptions, NamesEachSettingOnce) {
   GenerationOptions options;
   std::set<std::string> names;
@@ -380,7 +445,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(help.empty());
   });
-  EXPECT_EQ(visits, 52);
+  EXPECT_EQ(visits, 53);
 }
 
 TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {

@@ -475,6 +475,63 @@ def make_editing_checkpoint(folder, seed):
     return model, frozenset(ends)
 
 
+def favour_at_masks(tensors, mask, tokens, lean, rng):
+    """Makes masks predict one of these tokens: the head leans towards the mask's embedding, and layers weigh less."""
+    llada = "model.transformer.wte.weight" in tensors
+    embedding = tensors["model.transformer.wte.weight" if llada else "model.embed_tokens.weight"]
+    head = tensors["model.transformer.ff_out.weight" if llada else "lm_head.weight"]
+    hidden, strength = embedding.shape[1], float(rng.choice([0.2, 0.4, 0.7]))
+    for name in tensors:
+        if name.endswith(("attn_out.weight", "o_proj.weight", "down_proj.weight")) or ("blocks" in name and "ff_out" in name):
+            tensors[name] = tensors[name] * strength
+    head *= 0.7
+    head[mask] = 0
+    for token in tokens:
+        head[token] += lean * embedding[mask] / hidden + rng.standard_normal(hidden) * 3 / np.sqrt(hidden)
+
+
+def make_ending_checkpoint(folder, family, seed):
+    """Writes a small masked model without a tokenizer, whose masks often predict the end of the text."""
+    rng = np.random.default_rng([seed, 77])
+
+    def edit(config, tensors):
+        ordinary = rng.choice(np.arange(40, config["vocab_size"] - DEAD_ROWS - 8), 8, replace=False)
+        ends = [config["eos_token_id"]] * int(rng.integers(1, 3))
+        favour_at_masks(tensors, config["mask_token_id"], [*ordinary, *ends], float(rng.uniform(18, 28)), rng)
+
+    return make_checkpoint(folder, family, seed, tokenizer=None, edit=edit, dtype="f32", tied=False)
+
+
+def make_growing_checkpoint(folder, seed):
+    """Writes a small DreamOn with a tokenizer and returns (its reference Model, expand, delete).
+
+    Masks predict one of a few common tokens, the one that expands and the one that deletes among them. Every other
+    config.json names no token that expands: tokenizer_config.json does. What deletes is the end-of-text token, or in one
+    checkpoint of three what generation_config.json says.
+    """
+    rng = np.random.default_rng([seed, 75])
+    vocab, named = 331, bool(seed % 2)
+    ids = special_ids("dream", vocab)
+    mask = ids[MASK["dream"]]
+    ordinary = np.arange(40, vocab - DEAD_ROWS - len(SPECIALS["dream"]))
+    expand = int(rng.choice(ordinary)) if named else vocab - DEAD_ROWS  # a name needs an id of its own
+    delete = ids["<|endoftext|>"] if seed % 3 else int(rng.choice(ordinary[ordinary != expand]))
+    lean = float(rng.uniform(24, 34))
+
+    def edit(config, tensors):
+        if named:
+            config["expand_token_id"] = expand
+        favour_at_masks(tensors, mask, [*rng.choice(ordinary, 2, replace=False), expand, delete], lean, rng)
+
+    model = make_checkpoint(folder, "dream", seed, edit=edit, dtype="f32", vocab=vocab)
+    if not named:
+        added = {str(expand): {"content": "<|expand|>", "special": True}}
+        (Path(folder) / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}) + "\n")
+    if seed % 3 == 0:
+        (Path(folder) / "generation_config.json").write_text(json.dumps({"delete_token_id": delete}) + "\n")
+    return model, expand, delete
+
+
 def make_gidd_checkpoint(folder, seed):
     """Writes a small GIDD model without a tokenizer and returns its reference Model.
 

@@ -118,7 +118,21 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(complete(R"({"prompt": "a", "tools": [{}]})"), "tools");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "response_format": {"type": "json_object"}})"),
                  "response_format");
-  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b"})"), "suffix");
+  EXPECT_REFUSED(complete(R"({"prompt": [1], "suffix": "b"})"), "suffix");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": 3})"), "suffix is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "logprobs": 1})"), "logprobs");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "stop": "x"})"), "stop");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "max_tokens": 5000})"), "max_tokens is 5000");
+}
+
+TEST(ApiRequest, MakesAHoleBetweenAPromptAndASuffix) {
+  const GenerationRequest request = complete(R"({"prompt": "a", "suffix": "b", "max_tokens": 9})");
+  EXPECT_EQ(request.canvas, (std::vector<CanvasPart>{"a", Hole{1, 9, true}, "b"}));
+  EXPECT_TRUE(request.inserts);
+  EXPECT_TRUE(request.prompts.empty());
+  EXPECT_FALSE(request.options.gen_length.has_value());
+  EXPECT_EQ(complete(R"({"prompt": "", "suffix": "b"})").canvas.size(), 2U);
+  EXPECT_TRUE(complete(R"({"prompt": "a", "suffix": ""})").canvas.empty());
 }
 
 TEST(ApiRequest, ReadsPromptsOfEveryKind) {

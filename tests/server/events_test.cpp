@@ -26,7 +26,7 @@ TEST(EventLog, StartsWithTheWholeCanvas) {
   EventLog log(nullptr, kMask);
   const ordered_json start = log.start(masked_canvas());
   EXPECT_EQ(start,
-            ordered_json::parse(R"({"v":1,"type":"start","prompt":2,"mask":99,"canvas":[5,6,99,99,99]})"));
+            ordered_json::parse(R"({"v":2,"type":"start","prompt":2,"mask":99,"canvas":[5,6,99,99,99]})"));
 }
 
 TEST(EventLog, ListsEachKindOfChangeOnce) {
@@ -48,6 +48,23 @@ TEST(EventLog, ListsEachKindOfChangeOnce) {
   EXPECT_EQ(json["remask"], ordered_json::parse("[3,5]"));
   EXPECT_EQ(json["length"], 6);
   EXPECT_FALSE(json.contains("set")) << json;
+}
+
+TEST(EventLog, ListsEditsBeforeWhatIsWrittenAfterThem) {
+  EventLog log(nullptr, kMask);
+  WrittenCanvas canvas = masked_canvas();
+  log.start(canvas);
+  WrittenStep step;
+  step.report.edits = {{2}, {{3, 2}}};
+  step.report.committed = {{5, 8, 0.5}};
+  step.plan.positions = {0, 2, 3};  // of the canvas that the pass read
+  canvas.tokens = {5, 6, kMask, kMask, kMask, 8};
+  const ordered_json json = log.step(step.event(canvas));
+  EXPECT_EQ(json["drop"], ordered_json::parse("[2]"));
+  EXPECT_EQ(json["insert"], ordered_json::parse("[[3,2]]"));
+  EXPECT_EQ(json["set"], ordered_json::parse("[[5,8,0.5]]"));
+  EXPECT_FALSE(json.contains("remask") || json.contains("length")) << json;
+  EXPECT_EQ(json["computed"], ordered_json::parse("[[0,1],[2,3]]"));
 }
 
 TEST(EventLog, GivesNullForTokensThatNoCommitExplains) {

@@ -199,7 +199,7 @@ void check_events(const std::string& model, const json& settings) {
   }
   ASSERT_GT(events.size(), 2U) << model;
   for (const json& event : events) {
-    EXPECT_EQ(event["v"], 1);
+    EXPECT_EQ(event["v"], 2);
     if (event["type"] == "start") continue;
     rows += event["rows"].get<int64_t>();
     EXPECT_GE(event["final"], final);

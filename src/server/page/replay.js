@@ -1,4 +1,4 @@
-// What a run did, and its canvas as it was after any step. Events are those of docs/reference/server.md, version 1.
+// What a run did, and its canvas as it was after any step. Events are those of docs/reference/server.md, version 2.
 
 /// What is known of a run: it grows while the events come in.
 export class Run {
@@ -59,6 +59,11 @@ export class Replay {
 
   apply(step) {
     for (const cell of this.cells) cell.changed = false;
+    for (const position of [...(step.drop ?? [])].reverse()) this.cells.splice(position, 1);
+    for (const [position, count] of step.insert ?? []) {
+      const masks = Array.from({ length: count }, () => newCell(this.run.start.mask, { masked: true, changed: true }));
+      this.cells.splice(position, 0, ...masks);
+    }
     this.resize(step.length ?? this.cells.length);
     for (const [position, id, confidence] of step.set ?? []) this.write(position, id, confidence, step);
     for (const [position, id, confidence] of step.edit ?? []) this.write(position, id, confidence, step);

@@ -1,0 +1,145 @@
+// Masked diffusion on a canvas whose length changes while it is denoised: by tokens that the model was
+// trained to write (DreamOn), or by how sure it is that the answer has ended (DAEDAL).
+// docs/methods/growing_canvases.md has the rules, their sources, and where they leave a choice.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "decode/canvas_pass.h"
+#include "decode/decoder.h"
+#include "decode/unmask.h"
+
+namespace lacuna {
+
+/// DreamOn: one position a step. A token makes two masks of one, another takes its position out of the
+/// canvas.
+struct TokenGrowth {
+  int32_t start = 4;  ///< masks of a whole answer at first; holes say their own
+  bool drops_rest =
+      false;  ///< the token that deletes takes along every mask behind it in its hole (pad_eos_to_right)
+
+  bool operator==(const TokenGrowth&) const = default;
+};
+
+/// DAEDAL: an answer grows until the model is sure that it ends within the canvas; while it is denoised, a
+/// position of which the model is unsure becomes several.
+///
+/// The end mass of a pass: of the answer's positions whose best token is the end-of-text token, the last
+/// `tail`; the sum of that token's probabilities there, divided by `tail`.
+struct EndMassGrowth {
+  int32_t start = 64;  ///< masks of a whole answer at first; holes say their own
+  int32_t by = 8;      ///< masks that are appended at once, and that a position becomes
+  int32_t tail =
+      32;  ///< positions that measure the end; half as many end tokens are appended before denoising
+  double enough = 0.5;  ///< end mass from which on nothing is appended
+  double plenty = 0.9;  ///< end mass from which on no position becomes several
+  double unsure = 0.1;  ///< a position becomes several only below this probability
+
+  bool operator==(const EndMassGrowth&) const = default;
+};
+
+using CanvasGrowth = std::variant<TokenGrowth, EndMassGrowth>;
+
+/// A hole whose length may change.
+struct GrowingHole {
+  IndexRange positions;
+  int32_t most = 0;  ///< positions at most; as many as it has: it keeps its length
+  bool keeps_length() const { return most == positions.size(); }
+
+  bool operator==(const GrowingHole&) const = default;
+};
+
+struct GrowingDiffusion {
+  TokenId mask_id = 0;
+  TokenId expand_id = -1;  ///< TokenGrowth: becomes two masks
+  TokenId delete_id = -1;  ///< TokenGrowth: leaves the canvas
+  TokenId end_id = -1;     ///< EndMassGrowth: whose probability says that the answer has ended
+  bool shifted_logits = false;
+  std::vector<TokenId> end_ids;  ///< tokens that end an answer, for stop_reason and eos_exit
+
+  CanvasGrowth growth;
+  int32_t most_length = 128;  ///< of the answer
+  int32_t block_length = 32;  ///< EndMassGrowth: positions from which a step commits
+  UnmaskPolicy unmask;  ///< TokenGrowth: its order alone counts; EndMassGrowth: a rule that runs until done
+  CanvasPassOptions pass;  ///< without a lock
+  bool eos_exit = false;   ///< EndMassGrowth: stop once the text before an end token is final
+  uint64_t seed = 0;
+};
+
+class GrowingDiffusionDecoder final : public Decoder {
+ public:
+  /// Options must be consistent (make_decoder checks them).
+  ///   answer  empty: a whole answer, as long as the growth starts with. Else of an infill, with masks in its
+  ///   holes holes   of an infill: ascending, disjoint, positions of the answer; masks outside of them keep
+  ///   their places
+  GrowingDiffusionDecoder(GrowingDiffusion options, std::vector<TokenId> prompt,
+                          std::span<const TokenId> answer = {}, std::span<const GrowingHole> holes = {});
+
+  int32_t num_sequences() const override { return pass_.num_sequences(); }
+  int32_t num_cells() const override { return pass_.num_cells(); }
+  bool done() const override { return done_; }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override { return pass_.uncached_work(canvas_); }
+  std::optional<BaselineRequest> baseline_request() const override {
+    return canvas_.baseline_request(num_sequences());
+  }
+  StepReport apply(const PassResult& result) override;
+  std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
+  int32_t prompt_length() const override { return canvas_.prompt_length(); }
+  int32_t num_final() const override { return canvas_.num_final(); }
+  std::span<const IndexRange> holes() const override { return ranges_; }
+  StopReason stop_reason() const override;
+  IndexRange block() const override { return {block_.begin, block_.end}; }
+
+ private:
+  const EndMassGrowth& end_mass() const { return std::get<EndMassGrowth>(options_.growth); }
+  bool grows_by_tokens() const { return std::holds_alternative<TokenGrowth>(options_.growth); }
+  /// The hole of a position; null: it is in none.
+  GrowingHole* hole_at(int32_t position);
+  int32_t room_in(const GrowingHole& hole) const { return hole.most - hole.positions.size(); }
+  int32_t answer_length() const { return canvas_.length() - canvas_.prompt_length(); }
+
+  void add_sampling_rules();
+  /// Which of them draws the position.
+  int32_t rule_at(int32_t position);
+  void draw(int32_t position, int32_t rule);
+  void prepare_by_tokens();
+  void prepare_by_end_mass();
+  /// Whether the pass measures the end mass.
+  bool measures_end() const;
+  double end_mass_of(std::span<const RowStatistics> drawn) const;
+
+  void insert(int32_t position, int32_t count, StepReport& report);
+  void drop(int32_t position, StepReport& report);
+  void apply_by_tokens(std::span<const RowStatistics> drawn, StepReport& report);
+  /// Before anything is denoised: appends masks, or ends the search for a length.
+  void find_length(std::span<const RowStatistics> drawn);
+  void apply_by_end_mass(std::span<const RowStatistics> drawn, StepReport& report);
+  /// Where an unsure position becomes several; the commits move with what is inserted.
+  void expand_unsure(std::span<const Commit> candidates, StepReport& report);
+  void find_block();
+  void note_holes();
+
+  GrowingDiffusion options_;
+  Canvas canvas_;
+  std::vector<GrowingHole> holes_;
+  std::vector<int32_t>
+      budgets_;              // TokenGrowth: how often each may still expand; 0 of one that keeps its length
+  std::vector<bool> fixed_;  // TokenGrowth: whether each keeps its length
+  std::vector<IndexRange> ranges_;  // of holes_, where there is an infill
+  CanvasPass pass_;
+  Block block_;
+  bool is_infill_;
+  bool finds_length_;
+  bool draws_measure_end_ = false;  // tokens are drawn by the rule that measures the end mass
+  bool done_ = false;
+  bool is_planned_ = false;
+  int32_t step_ = 0;
+  std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
+  std::vector<int32_t> rules_;            // of each
+};
+
+}  // namespace lacuna
