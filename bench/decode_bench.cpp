@@ -266,7 +266,7 @@ class Run {
   void count(const RecordedPass& pass) {
     const BackendModel& model = *models_[static_cast<size_t>(pass.role)];
     PassWork work = work_of(pass.plan);
-    work.logit_rows += logit_rows_of(pass.probes) + static_cast<double>(pass.further.size());
+    work.logit_rows += logit_rows_of({.logits = pass.further, .probes = pass.probes});
     const StepCost cost = lacuna::cost(model.config(), model.bytes_of_passes(), work);
     ++timing_.passes;
     timing_.rows += cost.rows;

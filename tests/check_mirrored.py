@@ -62,6 +62,7 @@ ELSEWHERE = {
     "engine/weight_options": "tests/cli/cli_test.cpp",
     "options/assign": "tests/api/session_test.cpp",
     "decode/baseline": "tests/engine/baseline_test.cpp",
+    "decode/constrained": "tests/engine/constrained_test.cpp",
     "decode/decoder": "tests/decode/fake_model.h",  # an interface
     "decode/noise_schedule": "tests/decode/uniform_diffusion_test.cpp",
     "decode/make_*": "tests/decode/make_decoder_test.cpp",

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -112,7 +113,7 @@ DecisionBody read_body(const DecideFlags& flags, const CLI::App& command) {
 
 /// A bar of a probability, for terminals.
 std::string bar_of(double probability) {
-  const auto eighths = static_cast<int>(probability * kBarColumns * 8 + 0.5);
+  const auto eighths = static_cast<int>(std::lround(probability * kBarColumns * 8));
   constexpr std::string_view kParts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   std::string bar;
   for (int i = 0; i < eighths / 8; ++i) bar += "█";
@@ -147,7 +148,7 @@ void decide_command(const DecideFlags& flags, const CLI::App& command) {
   const DecisionBody body = read_body(flags, command);
   // Whatever may be wrong with the flags is said before the weights are read.
   const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
-  PreparedDecision(*opened, body.request);
+  [[maybe_unused]] const PreparedDecision checked(*opened, body.request);
   const std::unique_ptr<InferenceSession> session = load_session(flags, opened, own_limits(1));
   const DecideResult result = decide(*session, body.request);
   for (const std::string& warning : decision_warnings(body, result))

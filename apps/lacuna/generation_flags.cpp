@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "input.h"
 #include "numbers.h"
 
 namespace lacuna {
@@ -56,6 +57,13 @@ void add_generation_flags(CLI::App& command, GenerationOptions& options) {
     }
     add_setting(command, names, std::string(help), field);
   });
+  command
+      .add_option_function<std::string>(
+          "--json-schema-file",
+          [&options](const std::string& path) { options.json_schema = read_file(path); },
+          "--json-schema from a file")
+      ->excludes("--json-schema")
+      ->group("Generation");
 }
 
 }  // namespace lacuna

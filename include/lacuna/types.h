@@ -22,7 +22,7 @@ struct Message {
 
 /// A setting of a generation by its name, with the value that the command line or a request over HTTP would
 /// give it.
-using OptionValue = std::variant<bool, int64_t, double, std::string>;
+using OptionValue = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
 /// By the names of docs/reference/flags.md ("Generation"), with underscores or hyphens: {"steps", 64},
 /// {"unmask", "threshold=0.9"}, {"cache", "dkv"}. Settings that are not named have the defaults of the
 /// model's family.

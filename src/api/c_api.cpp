@@ -77,9 +77,9 @@ void expect_given(const void* argument, const char* name) {
 }
 
 /// The object of an argument that may be NULL.
-nlohmann::json parse_object(const char* text, const char* name) {
-  if (text == nullptr) return nlohmann::json::object();
-  nlohmann::json json = lacuna::parse_json(text, name);
+nlohmann::ordered_json parse_object(const char* text, const char* name) {
+  if (text == nullptr) return nlohmann::ordered_json::object();
+  nlohmann::ordered_json json = lacuna::parse_ordered_json(text, name);
   if (!json.is_object()) throw InputError("{}: not a JSON object", name);
   return json;
 }
@@ -111,7 +111,7 @@ lacuna::PassCallback wrapped(lacuna_pass_callback callback, void* user) {
 
 /// Tokens may end inside a character; JSON cannot.
 std::string dump(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 lacuna_answer with_json(Answer answer) {
@@ -136,7 +136,7 @@ int lacuna_error_kind(void) {
 lacuna_session* lacuna_load(const char* model, const char* options_json) {
   return make<lacuna_session>([&]() -> lacuna_session {
     expect_given(model, "model");
-    const nlohmann::json options = parse_object(options_json, "options_json");
+    const nlohmann::ordered_json options = parse_object(options_json, "options_json");
     lacuna::Session session = lacuna::Session::load(model, lacuna::load_options(options, "options_json"));
     std::string info = dump(lacuna::to_json(session.info()));
     return {std::move(session), std::move(info)};

@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const std::string& place, const std::string& key, const Json& value,
                          std::string_view expected) {
@@ -43,7 +43,13 @@ OptionValue option_of(const std::string& place, const std::string& key, const Js
                       {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()});
   }
   if (value.is_number_float()) return value.get<double>();
-  refuse(place, key, value, "a number, a text, true or false");
+  if (value.is_object()) return value.dump();  // a JSON schema
+  if (value.is_array()) {
+    std::vector<std::string> texts;
+    for (const Json& text : value) texts.push_back(text_of(place, key, text));
+    return texts;
+  }
+  refuse(place, key, value, "a number, a text, a list of texts, an object, true or false");
 }
 
 std::vector<Message> messages_of(const std::string& place, const Json& value) {

@@ -12,11 +12,11 @@ namespace lacuna {
 // `place` is what errors name: an argument. InputError for a key that is not known, or a value of another
 // type.
 
-LoadOptions load_options(const nlohmann::json& object, const std::string& place);
+LoadOptions load_options(const nlohmann::ordered_json& object, const std::string& place);
 /// Settings of a generation by their names.
-Options options_of(const nlohmann::json& object, const std::string& place);
+Options options_of(const nlohmann::ordered_json& object, const std::string& place);
 /// One of "prompt", "messages" and "tokens"; every other key is a setting.
-Request request_of(const nlohmann::json& object, const std::string& place);
+Request request_of(const nlohmann::ordered_json& object, const std::string& place);
 
 nlohmann::ordered_json to_json(const ModelInfo& info);
 /// {"text", "tokens", ..., "stats"}: the keys of `lacuna run --json`.

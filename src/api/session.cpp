@@ -143,6 +143,7 @@ class Session::Impl {
     made.ends_by_itself = options.gen_length.is_auto;
     made.seed = options.seed.value_or(0);
     made.stop = options.stop;
+    made.constraint = choose_constraint(options);
     return made;
   }
 

@@ -13,7 +13,7 @@ size_t text_bytes(const Constraint& constraint) {
   if (const auto* regex = std::get_if<RegexConstraint>(&constraint)) return regex->pattern.size();
   size_t bytes = 0;
   if (const auto* choice = std::get_if<ChoiceConstraint>(&constraint)) {
-    for (const std::string& text : choice->choices) bytes += text.size() + sizeof text;
+    for (const std::string& text : choice->choices) bytes += text.size() + sizeof(std::string);
   }
   return bytes;
 }

@@ -20,7 +20,7 @@ inline constexpr int kMaxSchemaVisits = 20'000;  ///< schemas visited, $ref foll
 inline constexpr int kRecursionDepth =
     4;                                ///< times that a $ref may lie within itself; fewer if that is too large
 inline constexpr int kMaxItems = 64;  ///< larger maxItems are taken as this
-inline constexpr int kMaxStringLength = 500;      ///< code points; larger maxLength are taken as this
+inline constexpr int kMaxStringLength = 500;  ///< code points; larger maxLength are taken as this
 inline constexpr int kJsonObjectDepth = 5;  ///< of any_json_object: objects and lists, the outermost included
 inline constexpr int kFreeValueDepth = 2;   ///< of a value about which a schema says nothing
 inline constexpr int kMaxIntegerDigits = 15;  ///< of integers and of the part before a decimal point

@@ -65,6 +65,7 @@ Expression natural_numbers(int64_t first, int64_t last) {
 /// Behind the decimal point: up to `most` digits, at least one of them not 0.
 Expression nonzero_fraction(int most) {
   std::vector<Expression> by_zeros;
+  by_zeros.reserve(static_cast<size_t>(most));
   for (int zeros = 0; zeros < most; ++zeros) {
     by_zeros.push_back(Expression::sequence({Expression::text(std::string(static_cast<size_t>(zeros), '0')),
                                              digits_between('1', '9'), digits(0, most - 1 - zeros)}));

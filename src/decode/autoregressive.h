@@ -39,6 +39,9 @@ class AutoregressiveDecoder final : public Decoder {
   std::optional<BaselineRequest> baseline_request() const override {
     return BaselineRequest{prompt_length_, options_.gen_length, length() - prompt_length_};
   }
+  std::vector<int32_t> sampled_positions() const override {
+    return plan_.logits.empty() ? std::vector<int32_t>() : std::vector{length()};
+  }
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override { return length() - prompt_length_; }

@@ -96,6 +96,11 @@ std::vector<int32_t> BlockDiffusionDecoder::drawn_positions() const {
   return positions;
 }
 
+std::vector<int32_t> BlockDiffusionDecoder::sampled_positions() const {
+  if (!keeps_only()) return drawn_positions();
+  return plan_.logits.empty() ? std::vector<int32_t>() : std::vector{begin_of(block_)};
+}
+
 ExactPrefix BlockDiffusionDecoder::exact_prefix() const {
   // The pass that keeps the last block of the prompt may draw the first token of the answer.
   const bool draws_first = options_.shifted_logits && begin_of(first_block_) == prompt_length_;

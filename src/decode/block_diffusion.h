@@ -67,11 +67,13 @@ class BlockDiffusionDecoder final : public Decoder {
     return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
   }
   StepReport apply(const PassResult& result) override;
+  std::vector<int32_t> sampled_positions() const override;
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override { return stop_reason_; }
 
   int32_t num_final() const override;
+  bool is_open(int32_t position) const override { return is_masked(position); }
   /// That is denoised, or for which others are being kept.
   IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
   int32_t planned_steps() const override {

@@ -130,6 +130,12 @@ void CanvasDiffusionDecoder::add_denoising(StepPlan& plan) const {
   }
 }
 
+std::vector<int32_t> CanvasDiffusionDecoder::sampled_positions() const {
+  std::vector<int32_t> positions(plan_.logits.size());
+  std::iota(positions.begin(), positions.end(), block().begin);
+  return positions;
+}
+
 PassWork CanvasDiffusionDecoder::uncached_work() const {
   if (reads_only()) return {};  // without a cache nothing is kept
   const double read = block().begin;

@@ -51,6 +51,8 @@ class CanvasDiffusionDecoder final : public Decoder {
     return BaselineRequest{prompt_length_, options_.gen_length, answer_length()};
   }
   StepReport apply(const PassResult& result) override;
+  std::vector<int32_t> sampled_positions() const override;
+  bool commits_best_tokens() const override { return true; }
   /// Up to the canvas that is denoised, which shows the last pass's best tokens.
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }

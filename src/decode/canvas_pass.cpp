@@ -143,6 +143,7 @@ void CanvasPass::apply_drift(const Canvas& canvas, std::span<const Drift> drifts
   report.locked = lock_->lock(canvas, all.first(num_gated_));
   report.unlocked = lock_->unlock(canvas, probed, all.subspan(num_gated_));
   lock_->count_pass(rows_);
+  drift_probes_.clear();
 }
 
 PassWork CanvasPass::uncached_work(const Canvas& canvas) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -134,17 +135,31 @@ class Decoder {
 
   /// Takes the results of the pass over plan(): commits tokens and moves on to the next pass.
   virtual StepReport apply(const PassResult& result) = 0;
-  /// After apply(): what else is wanted of the rows of its pass, now that its samples are known.
+  /// After apply(): what else is wanted of the rows of its pass, now that its samples are known. Asked again
+  /// after each apply_follow_up(), until it is empty.
   virtual FollowUp follow_up() const { return {}; }
   /// Takes the results of follow_up() and completes the report. Called where follow_up() is not empty, and
   /// after every pass of the main model where remembers_outputs().
   virtual void apply_follow_up(const FollowUpResult& /*result*/, StepReport& /*report*/) {}
+
+  // What a constraint on the answer needs (decode/constrained.h).
+  /// The positions for which the first of plan()'s logits sample a token, in their order; until apply().
+  /// Empty where none is sampled, or the decoder's answers cannot be constrained.
+  virtual std::vector<int32_t> sampled_positions() const { return {}; }
+  /// Whether the answer is made of RowStatistics::best_token; else of `token`.
+  virtual bool commits_best_tokens() const { return false; }
+  /// Decoders that may change every token of a block until its end call this with the tokens that it ends
+  /// with, which may be replaced.
+  using FinishBlock = std::function<void(IndexRange positions, std::span<TokenId> tokens)>;
+  virtual void finish_blocks_with(FinishBlock /*finish*/) {}
 
   /// Prompt, then the positions to generate (for an autoregressive model: those generated so far).
   virtual std::span<const TokenId> canvas() const = 0;
   virtual int32_t prompt_length() const = 0;
   /// How many tokens of the answer, from its first on, nothing will change any more.
   virtual int32_t num_final() const = 0;
+  /// Whether a position of the answer may still get another token than it has.
+  virtual bool is_open(int32_t position) const { return position - prompt_length() >= num_final(); }
   /// Positions that are denoised now; the last ones that were, once done().
   virtual IndexRange block() const = 0;
   /// Where the holes of an infill are by now, on a canvas that changes its length; empty: they stay as they

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "constraint/feasible.h"
+#include "decode/constrained.h"
 #include "decode/make_parts.h"
 #include "model/families.h"
 
@@ -56,6 +58,60 @@ void check_infill(const ModelConfig& config, const DecodeRequest& request, Probl
        fmt::format("canvas token {} is outside the model's vocabulary of {}", *unknown, config.vocab_size)});
 }
 
+/// Why answers by this strategy cannot be constrained; empty: they can.
+std::string_view why_no_constraint(const ModelConfig& config, const Strategy& strategy) {
+  constexpr std::string_view kContinues = "the answer would continue behind its end";
+  if (std::holds_alternative<SlotStrategy>(strategy)) return "ReFusion writes slots of tokens ahead";
+  if (config.delete_id >= 0) return "the model inserts and deletes tokens";
+  if (config.causal_context) return "the model reads what it wrote from left to right, and judges it";
+  if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
+    if (masked->growth) return "the canvas changes its length (`grow`)";
+    return std::holds_alternative<GuideRule>(masked->commit) ? "the guide decides what is committed" : "";
+  }
+  if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
+    if (uniform->self_correct) return "`self_correct` would change the finished answer";
+    return uniform->ignore_eos || uniform->min_length > 0 ? kContinues : "";
+  }
+  const bool ignores_eos = std::visit(
+      [](const auto& chosen) {
+        if constexpr (requires { chosen.ignore_eos; }) return chosen.ignore_eos;
+        return false;
+      },
+      strategy);
+  return ignores_eos ? kContinues : "";
+}
+
+void check_constraint(const ModelConfig& config, const Strategy& strategy, const Asked& asked,
+                      Problems& problems) {
+  const DecoderContext& context = asked.request.context;
+  if (!context.constraint) return;
+  if (const std::string_view reason = why_no_constraint(config, strategy); !reason.empty()) {
+    problems.add({"constraint", "", "", fmt::format("the answer cannot be constrained: {}", reason)});
+    return;
+  }
+  const TokenAutomaton& automaton = *context.constraint;
+  // A witness takes up to 14 bytes for each state and position.
+  constexpr int64_t kMostStatePositions = int64_t{1} << 25;
+  if (int64_t{automaton.num_states()} * asked.gen_length > kMostStatePositions) {
+    const int64_t most = kMostStatePositions / automaton.num_states();
+    problems.add(
+        {"gen_length", fmt::to_string(asked.gen_length), fmt::format("{} at most", most),
+         fmt::format("`gen_length` {} is too long for a constraint of {} states; expected {} at most",
+                     asked.gen_length, automaton.num_states(), most)});
+    return;
+  }
+  if (context.answer.empty()) {
+    const int least = automaton.min_tokens(TokenAutomaton::start());
+    if (asked.gen_length >= least) return;
+    problems.add({"gen_length", fmt::to_string(asked.gen_length), fmt::format("{} or more", least),
+                  fmt::format("`gen_length` {} is too short: the shortest answer that the constraint allows "
+                              "has {} tokens",
+                              asked.gen_length, least)});
+  } else if (!is_completable(automaton, {.tokens = context.answer, .mask = config.mask_id})) {
+    problems.add({"answer", "", "", "no way to fill the holes gives a text that the constraint allows"});
+  }
+}
+
 /// What the request asks for, whatever the strategy.
 void check_request(const ModelConfig& config, const Strategy& strategy, const Asked& asked,
                    Problems& problems) {
@@ -65,6 +121,7 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   if (!is_infill) problems.within("gen_length", request.gen_length, 1, kMostGenLength);
   check_prompt(config, request.prompt, asked.gen_length, "the model", problems);
   if (is_infill) check_infill(config, request, problems);
+  check_constraint(config, strategy, asked, problems);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   problems.refuse(!context.holes.empty() && (masked == nullptr || !masked->growth), "holes",
@@ -237,7 +294,13 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
                                       DecodeRequest request) {
   Asked asked = with_length(config, strategy, std::move(request));
   find_problems(strategy, config, &asked).throw_first();
-  return std::visit([&](const auto& chosen) { return make(chosen, config, std::move(asked)); }, strategy);
+  AnswerConstraint constraint{asked.request.context.constraint, asked.gen_length, asked.request.seed};
+  constraint.writes_ends_last =
+      std::holds_alternative<MaskedStrategy>(strategy) || std::holds_alternative<BlockStrategy>(strategy);
+  std::unique_ptr<Decoder> decoder =
+      std::visit([&](const auto& chosen) { return make(chosen, config, std::move(asked)); }, strategy);
+  if (!constraint.automaton) return decoder;
+  return std::make_unique<ConstrainedDecoder>(std::move(decoder), std::move(constraint));
 }
 
 void expect_infill(const ModelConfig& config) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "constraint/token_automaton.h"
 #include "decode/decoder.h"
 #include "decode/setting_error.h"
 #include "decode/stop_text.h"
@@ -38,6 +39,9 @@ struct DecoderContext {
   /// masks. Not empty: an infill, which is as long as this, needs a model that fills single positions (LLaDA,
   /// Dream), and never samples a token that ends an answer.
   std::vector<TokenId> answer = {};
+  /// What the answer has to be; null: anything. Its end tokens are the model's. Not for ReFusion, LLaDA 2.2,
+  /// a guide, or settings by which an answer continues behind its end.
+  std::shared_ptr<const TokenAutomaton> constraint = nullptr;
   /// Holes of an infill whose canvas changes its length: ascending and disjoint, positions of `answer`.
   std::vector<GrowingHole> holes = {};
 };

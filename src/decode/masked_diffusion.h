@@ -53,9 +53,11 @@ class MaskedDiffusionDecoder final : public Decoder {
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
     pass_.apply_drift(canvas_, result.drifts, report);
   }
+  std::vector<int32_t> sampled_positions() const override { return drawn_positions_; }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override { return canvas_.num_final(); }
+  bool is_open(int32_t position) const override { return canvas_.is_masked(position); }
   StopReason stop_reason() const override;
   IndexRange block() const override { return {block_.begin, block_.end}; }
   const DriftEstimate* drift_estimate() const override { return pass_.drift_estimate(); }

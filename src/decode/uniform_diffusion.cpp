@@ -407,11 +407,12 @@ void UniformDiffusionDecoder::commit(const std::vector<Commit>& chosen, StepRepo
   do {
     ++step_;
   } while (step_ <= options_.steps && repeats_last_step());
-  if (step_ > options_.steps) finish_block();
+  if (step_ > options_.steps) finish_block(report);
 }
 
-void UniformDiffusionDecoder::finish_block() {
+void UniformDiffusionDecoder::finish_block(StepReport& report) {
   const int32_t written = std::min(block().end, length_);
+  if (finish_with_) replace_block({block().begin, written}, report);
   const std::span<const TokenId> answer = std::span(tokens_).subspan(
       static_cast<size_t>(prompt_length_), static_cast<size_t>(written - prompt_length_));
   const bool has_end = std::find_first_of(answer.begin(), answer.end(), options_.end_ids.begin(),
@@ -426,6 +427,30 @@ void UniformDiffusionDecoder::finish_block() {
   length_ = written;
   phase_ = options_.correction ? Phase::kCorrect : Phase::kDone;
   suggestions_.resize(static_cast<size_t>(length_ - prompt_length_));
+}
+
+void UniformDiffusionDecoder::replace_block(IndexRange positions, StepReport& report) {
+  const std::span<TokenId> tokens =
+      std::span(tokens_).subspan(static_cast<size_t>(positions.begin), static_cast<size_t>(positions.size()));
+  const std::vector<TokenId> before(tokens.begin(), tokens.end());
+  finish_with_(positions, tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] == before[i]) continue;
+    const Commit commit{positions.begin + static_cast<int32_t>(i), tokens[i], 0};
+    const auto same = [&](const Commit& each) { return each.position == commit.position; };
+    std::erase_if(report.committed, same);
+    report.committed.push_back(commit);
+  }
+  std::sort(report.committed.begin(), report.committed.end(),
+            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+}
+
+std::vector<int32_t> UniformDiffusionDecoder::sampled_positions() const {
+  std::vector<int32_t> positions;
+  if (phase_ != Phase::kDenoise) return positions;
+  for (const LogitRow& logit : plan_.logits)
+    positions.push_back(plan_.positions[static_cast<size_t>(logit.row)]);
+  return positions;
 }
 
 void UniformDiffusionDecoder::record_movements(std::span<const float> kv_drift) {

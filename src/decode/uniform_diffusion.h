@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/decoder.h"
@@ -100,6 +102,8 @@ class UniformDiffusionDecoder final : public Decoder {
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+  std::vector<int32_t> sampled_positions() const override;
+  void finish_blocks_with(FinishBlock finish) override { finish_with_ = std::move(finish); }
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override;
@@ -153,7 +157,9 @@ class UniformDiffusionDecoder final : public Decoder {
   void want_draw(int32_t position);
   /// Writes tokens and moves on; `report` gets those that changed.
   void commit(const std::vector<Commit>& chosen, StepReport& report);
-  void finish_block();
+  void finish_block(StepReport& report);
+  /// Gives whoever holds the answer to a constraint the tokens that a block ends with.
+  void replace_block(IndexRange positions, StepReport& report);
   StepReport correct(std::span<const RowStatistics> drawn);
 
   UniformDiffusion options_;
@@ -170,6 +176,7 @@ class UniformDiffusionDecoder final : public Decoder {
   bool next_block_is_current_ = false;  // computed since the last change
   StepPlan plan_;
   bool is_planned_ = false;
+  FinishBlock finish_with_;        // may be empty
   std::vector<LogitRow> further_;  // positions whose token is still to be drawn
   std::vector<Commit> chosen_;     // of the pass in hand, in part without a token while further_ is wanted
 

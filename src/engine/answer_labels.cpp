@@ -50,6 +50,7 @@ class LabelSet {
       if (preferred == num_preferred) break;
     }
     std::vector<std::string> labels;
+    labels.reserve(best.size());
     for (const size_t label : best) labels.push_back(candidates_[label]);
     labels.resize(std::min(labels.size(), most));
     return labels;

@@ -1,5 +1,8 @@
 #include "engine/opened_model.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -89,6 +92,24 @@ std::vector<TokenId> OpenedModel::tokens_of(const Prompt& prompt) const {
   return render(chat_template_, *tokenizer_, std::get<std::vector<Message>>(prompt));
 }
 
+std::shared_ptr<const TokenAutomaton> OpenedModel::automaton_of(const Constraint& constraint) const {
+  if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that could be constrained", name_);
+  std::call_once(vocabulary_made_, [&] {
+    TokenTable table;
+    for (TokenId token = 0; token < static_cast<TokenId>(config().vocab_size); ++token)
+      table.bytes.push_back(tokenizer_->decode(std::array{token}));
+    table.end_ids = config().end_ids;
+    if (config().mask_id >= 0) table.excluded.push_back(static_cast<TokenId>(config().mask_id));
+    vocabulary_ = std::make_shared<const TokenVocabulary>(table);
+  });
+  try {
+    return automata_.get(constraint, vocabulary_);
+  } catch (const InputError& error) {
+    const std::string field(setting_of(constraint));
+    throw SettingError({field, "", "another one", fmt::format("`{}`: {}", field, error.what())});
+  }
+}
+
 std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& request) const {
   const Strategy strategy = request.strategy ? *request.strategy : choose_strategy(config(), {});
   DecodeRequest asked{tokens_of(request.prompt), request.gen_length, request.ends_by_itself, request.seed};
@@ -100,6 +121,7 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
     if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that ends an answer", name_);
     context.find_stop = make_stop_finder(*tokenizer_, request.stop);
   }
+  if (request.constraint) context.constraint = automaton_of(*request.constraint);
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   if (guide_ && masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
     const auto* messages = std::get_if<std::vector<Message>>(&request.prompt);

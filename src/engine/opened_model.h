@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "constraint/automaton_cache.h"
+#include "constraint/constraint.h"
 #include "decode/make_decoder.h"
 #include "engine/answer_labels.h"
 #include "engine/guide.h"
@@ -67,6 +69,7 @@ struct GenerateRequest {
   /// What the answer's positions hold at first, with mask tokens where they are to be filled (an infill);
   /// empty: masks.
   std::vector<TokenId> answer = {};
+  std::optional<Constraint> constraint = {};  ///< what the answer's text has to be; none: anything
   /// Holes of an infill whose canvas changes its length, positions of `answer`.
   std::vector<GrowingHole> holes = {};
 };
@@ -112,11 +115,18 @@ class OpenedModel {
   std::unique_ptr<Decoder> make_decoder(const GenerateRequest& request) const;
 
  private:
+  /// The automaton of a constraint over the model's tokens. InputError.
+  std::shared_ptr<const TokenAutomaton> automaton_of(const Constraint& constraint) const;
+
   std::string name_;
   ModelSource source_;
   std::optional<Tokenizer> tokenizer_;
   ChatTemplate chat_template_;
   std::unique_ptr<GuideSource> guide_;
+
+  mutable std::once_flag vocabulary_made_;  // with the first constraint
+  mutable std::shared_ptr<const TokenVocabulary> vocabulary_;
+  mutable AutomatonCache automata_;
   // Found when they are first asked for:
   mutable std::once_flag labels_found_, temperatures_read_;
   mutable AnswerLabels labels_;

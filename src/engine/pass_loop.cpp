@@ -20,10 +20,6 @@ std::string find_failure(const StepPlan& plan, std::span<const LogitRow> wanted,
   return {};
 }
 
-bool remembers_outputs(const KvSequence* sequence) {
-  return sequence->shape().remembers_outputs;
-}
-
 /// Takes the first `count` values from the span.
 template <typename T>
 std::span<T> take(std::span<T>& values, size_t count) {
@@ -74,41 +70,55 @@ void PassLoop::apply(const PassResult& result, std::span<const PassMember> membe
   }
 }
 
-void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members) {
+void PassLoop::gather_follow_ups(std::span<const PassMember> members) {
   logits_.clear();
   probes_.clear();
+  classes_.clear();
   for (size_t i = 0; i < parts_.size(); ++i) {
     PassPart& part = parts_[i];
     if (!part.failure.empty()) continue;
     const FollowUp own = members[i].decoder->follow_up();
-    part.work.logit_rows += static_cast<double>(own.logits.size()) + logit_rows_of(own.probes);
-    for (LogitRow logit : own.logits) {
+    part.work.logit_rows += logit_rows_of(own);
+    const auto in_pass = [&](LogitRow logit) {
       logit.row += part.first_row;
+      if (logit.unconditional_row >= 0) logit.unconditional_row += part.first_row;
       logit.rule += part.first_rule;
-      logits_.push_back(logit);
-    }
+      return logit;
+    };
+    for (const LogitRow& logit : own.logits) logits_.push_back(in_pass(logit));
+    for (const ClassRow& row : own.classes) classes_.push_back({in_pass(row.logit), row.classes});
     for (DriftProbe probe : own.probes) {
       probe.row += part.first_row;
       if (probe.unconditional_row >= 0) probe.unconditional_row += part.first_row;
       probes_.push_back(probe);
     }
   }
-  const bool remembers = std::any_of(sequences_.begin(), sequences_.end(), remembers_outputs);
-  const FollowUp wanted{logits_, probes_};
-  if (wanted.empty() && !remembers) return;
+}
 
-  FollowUpResult rest = ticket.follow_up(wanted);
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    PassPart& part = parts_[i];
-    if (!part.failure.empty()) continue;
-    Decoder& decoder = *members[i].decoder;
-    const FollowUp own = decoder.follow_up();
-    const FollowUpResult result{take(rest.samples, own.logits.size()), take(rest.drifts, own.probes.size())};
-    part.failure = find_failure(*part.plan, own.logits, result.samples);
-    const bool takes_part =
-        !own.empty() || std::any_of(members[i].sequences.begin(), members[i].sequences.end(),
-                                    [](const auto& each) { return remembers_outputs(each.get()); });
-    if (part.failure.empty() && takes_part) decoder.apply_follow_up(result, part.report);
+void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members) {
+  const auto remembers = [](const PassMember& member) {
+    return std::any_of(member.sequences.begin(), member.sequences.end(),
+                       [](const auto& each) { return each->shape().remembers_outputs; });
+  };
+  bool is_first = true;
+  const bool any_remembers = std::any_of(members.begin(), members.end(), remembers);
+  for (;; is_first = false) {
+    gather_follow_ups(members);
+    const FollowUp wanted{logits_, probes_, classes_};
+    if (wanted.empty() && !(is_first && any_remembers)) return;
+
+    FollowUpResult rest = ticket.follow_up(wanted);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      PassPart& part = parts_[i];
+      if (!part.failure.empty()) continue;
+      Decoder& decoder = *members[i].decoder;
+      const FollowUp own = decoder.follow_up();
+      const FollowUpResult result{take(rest.samples, own.logits.size()), take(rest.drifts, own.probes.size()),
+                                  take(rest.classes, count_classes(own.classes))};
+      part.failure = find_failure(*part.plan, own.logits, result.samples);
+      const bool takes_part = !own.empty() || (is_first && remembers(members[i]));
+      if (part.failure.empty() && takes_part) decoder.apply_follow_up(result, part.report);
+    }
   }
 }
 

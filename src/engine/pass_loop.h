@@ -42,20 +42,23 @@ struct PassPart {
 class PassLoop {
  public:
   /// Makes one pass for all members, none of whom is done: appends their plans, runs them, lets each decoder
-  /// take its own results, then the same for their follow-ups, which share one call. Returns one part per
-  /// member, in their order, valid until the next call.
+  /// take its own results, then the same for their follow-ups, until nobody asks any more; those that are
+  /// asked at the same time share one call. Returns one part per member, in their order, valid until the next
+  /// call.
   std::span<PassPart> make_pass(const SubmitPass& submit, std::span<const PassMember> members);
 
  private:
   void gather(std::span<const PassMember> members);
   void apply(const PassResult& result, std::span<const PassMember> members);
   void follow_up(PassTicket& ticket, std::span<const PassMember> members);
+  void gather_follow_ups(std::span<const PassMember> members);
 
   std::vector<PassPart> parts_;
   StepPlan plan_;  // all members' plans
   std::vector<KvSequence*> sequences_;
   std::vector<LogitRow> logits_;  // of the follow-up
   std::vector<DriftProbe> probes_;
+  std::vector<ClassRow> classes_;
 };
 
 }  // namespace lacuna

@@ -64,13 +64,16 @@ PassWork work_of(const StepPlan& plan) {
       work.dense_layers = group.sparse.dense_layers;
     }
   }
-  for (const LogitRow& logit : plan.logits) work.logit_rows += logit.unconditional_row >= 0 ? 2 : 1;
+  work.logit_rows = logit_rows_of({.logits = plan.logits});
   return work;
 }
 
-double logit_rows_of(std::span<const DriftProbe> probes) {
+double logit_rows_of(const FollowUp& wanted) {
+  const auto with_guide = [](int32_t unconditional_row) { return unconditional_row >= 0 ? 2.0 : 1.0; };
   double rows = 0;
-  for (const DriftProbe& probe : probes) rows += probe.unconditional_row >= 0 ? 4 : 2;
+  for (const LogitRow& logit : wanted.logits) rows += with_guide(logit.unconditional_row);
+  for (const ClassRow& row : wanted.classes) rows += with_guide(row.logit.unconditional_row);
+  for (const DriftProbe& probe : wanted.probes) rows += 2 * with_guide(probe.unconditional_row);
   return rows;
 }
 

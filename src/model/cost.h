@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "model/config.h"
-#include "model/drift.h"
+#include "model/pass_result.h"
 #include "model/plan.h"
 
 namespace lacuna {
@@ -52,8 +51,8 @@ struct PassWork {
 };
 
 PassWork work_of(const StepPlan& plan);
-/// Rows of logits that the probes of a follow-up compute.
-double logit_rows_of(std::span<const DriftProbe> probes);
+/// Rows of logits that a follow-up computes.
+double logit_rows_of(const FollowUp& wanted);
 
 /// What passes read of a model, as it is kept, in bytes.
 struct ModelBytes {

@@ -26,6 +26,26 @@ void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStat
   });
 }
 
+void Model::Pass::read_classes(std::span<const ClassRow> wanted, std::span<ClassStatistics> values) {
+  std::vector<LogitRow> rows;
+  std::vector<std::span<ClassStatistics>> of_row;
+  for (const ClassRow& each : wanted) {
+    const auto count = static_cast<size_t>(each.classes->count);
+    rows.push_back(each.logit);
+    of_row.push_back(values.first(count));
+    values = values.subspan(count);
+  }
+  for_each_logits(rows, [&](size_t first, Matrix<float> logits) {
+    context_.threads.parallel_for(logits.rows, [&](int64_t i, int) {
+      const size_t index = first + static_cast<size_t>(i);
+      const ClassRow& row = wanted[index];
+      const SamplingRule& rule = plan_.rules[static_cast<size_t>(row.logit.rule)];
+      reduce_by_class(kernels_, rule, row.samples && rule.draws ? &row.logit.noise : nullptr, *row.classes,
+                      logits.row_span(i), of_row[index]);
+    });
+  });
+}
+
 void Model::Pass::keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits) {
   if (std::none_of(wanted.begin(), wanted.end(),
                    [](const LogitRow& logit) { return logit.soft_embedding_slack >= 0; }))

@@ -135,11 +135,13 @@ FollowUpResult Model::follow_up(const KernelContext& context, const StepPlan& pl
   expects(wanted.probes.empty() || !outputs.empty(), "follow_up: probes need remembered outputs");
   workspace.further_samples.resize(wanted.logits.size());
   workspace.drifts.resize(wanted.probes.size());
+  workspace.classes.resize(count_classes(wanted.classes));
   Pass pass(*this, context, plan, {}, workspace);
   pass.sample_all(wanted.logits, workspace.further_samples);
   pass.compare(wanted.probes, outputs, workspace.drifts);
+  pass.read_classes(wanted.classes, workspace.classes);
   if (remembers && !outputs.empty()) pass.remember(outputs);
-  return {workspace.further_samples, workspace.drifts};
+  return {workspace.further_samples, workspace.drifts, workspace.classes};
 }
 
 void Model::forward_logits(const KernelContext& context, const StepPlan& plan,

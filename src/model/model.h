@@ -59,6 +59,7 @@ struct Workspace {
   // What PassResult and FollowUpResult view:
   std::vector<RowStatistics> samples, further_samples;
   std::vector<Drift> drifts;
+  std::vector<ClassStatistics> classes;
   std::vector<float> kv_drift;
 
   /// Memory of rows and of logits. What attention keeps, which is little, is not counted.

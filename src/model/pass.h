@@ -42,6 +42,9 @@ class Model::Pass {
   /// Samples each of `wanted`. Needs the residual stream that run_layers() left.
   void sample_all(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
 
+  /// Reads each of `wanted` by its classes. Needs the residual stream that run_layers() left.
+  void read_classes(std::span<const ClassRow> wanted, std::span<ClassStatistics> values);
+
   /// Needs the residual stream that run_layers() left.
   void compare(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
                std::span<Drift> drifts);

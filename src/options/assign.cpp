@@ -18,6 +18,9 @@ namespace {
 std::string text_of(const OptionValue& value) {
   return std::visit(Overloaded{[](bool flag) { return std::string(flag ? "true" : "false"); },
                                [](const std::string& text) { return fmt::format("'{}'", text); },
+                               [](const std::vector<std::string>& texts) {
+                                 return fmt::format("['{}']", fmt::join(texts, "', '"));
+                               },
                                [](auto number) { return fmt::to_string(number); }},
                     value);
 }
@@ -29,7 +32,10 @@ struct Assignment {
 
   void to(bool& option) const { option = expect<bool>("true or false"); }
   void to(std::optional<std::string>& option) const { option = expect<std::string>("a text"); }
-  void to(std::vector<std::string>& option) const { option = {expect<std::string>("a text")}; }
+  void to(std::vector<std::string>& option) const {
+    const auto* text = std::get_if<std::string>(&value);
+    option = text != nullptr ? std::vector{*text} : expect<std::vector<std::string>>("a text or several");
+  }
   void to(std::optional<double>& option) const {
     const auto* whole = std::get_if<int64_t>(&value);
     option = whole != nullptr ? static_cast<double>(*whole) : expect<double>("a number");

@@ -395,6 +395,31 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
   return choose_masked(config, options, has_guide);
 }
 
+std::string_view setting_of(const Constraint& constraint) {
+  constexpr std::string_view kSettings[] = {"json_schema", "json_object", "regex", "choice"};
+  return kSettings[constraint.index()];
+}
+
+std::optional<Constraint> choose_constraint(const GenerationOptions& options) {
+  std::optional<Constraint> constraint;
+  std::string_view chosen;
+  const auto choose = [&](bool given, std::string_view field, auto make) {
+    if (!given) return;
+    if (constraint) {
+      throw SettingError({std::string(field), "", "",
+                          fmt::format("`{}` and `{}` are both given; expected one of them", chosen, field)});
+    }
+    constraint = make();
+    chosen = field;
+  };
+  choose(options.json_schema.has_value(), "json_schema",
+         [&] { return JsonSchemaConstraint{*options.json_schema}; });
+  choose(options.json_object, "json_object", [] { return JsonObjectConstraint{}; });
+  choose(options.regex.has_value(), "regex", [&] { return RegexConstraint{*options.regex}; });
+  choose(!options.choice.empty(), "choice", [&] { return ChoiceConstraint{options.choice}; });
+  return constraint;
+}
+
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options) {
   const bool has_tokens = config.expand_id >= 0;
   std::optional<CanvasGrowth> growth;
@@ -417,6 +442,9 @@ std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const Gener
 
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
                            DecoderContext context) {
+  if (!context.constraint && choose_constraint(options))
+    throw InputError(
+        "answers cannot be constrained here; expected no json_schema, json_object, regex or choice");
   return {std::move(prompt), options.gen_length, options.gen_length.is_auto, options.seed.value_or(0),
           std::move(context)};
 }

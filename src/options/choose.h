@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "constraint/constraint.h"
 #include "decode/make_decoder.h"
 #include "options/options.h"
 
@@ -17,11 +19,17 @@ namespace lacuna {
 ///   has_guide  a guide confirms what is drafted
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 
+/// The setting that asks for a constraint: json_schema, json_object, regex or choice.
+std::string_view setting_of(const Constraint& constraint);
+/// What the options ask of the answer's text. SettingError where they ask for more than one thing.
+std::optional<Constraint> choose_constraint(const GenerationOptions& options);
+
 /// How an unguided masked model's canvas changes its length: as asked for, else by the tokens that it has for
 /// that, else, where its answer ends by itself, by its end mass; none: it does not. SettingError.
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
 
-/// The request that the options make, apart from its strategy.
+/// The request that the options make, apart from its strategy. SettingError where they constrain the answer
+/// and the context has no automaton for it.
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
                            DecoderContext context = {});
 

@@ -45,6 +45,10 @@ struct GenerationOptions {
   bool eos_exit = false;
   bool ignore_eos = false;
   std::vector<std::string> stop;
+  std::optional<std::string> json_schema;
+  bool json_object = false;
+  std::optional<std::string> regex;
+  std::vector<std::string> choice;
   std::optional<std::string> cache;
   std::optional<int32_t> refresh;
   std::optional<int32_t> cache_block;
@@ -127,9 +131,14 @@ void visit_options(Options& options, Visit&& visit) {
         "Continue after an end token (autoregressive models, GIDD, block diffusion)");
   visit("stop", Aliases{}, options.stop,
         "End the answer before this text; repeatable (autoregressive models and ReFusion)");
-  visit("cache", Aliases{}, options.cache,
-        "K/V cache: none (default), prefix, dual, free, free-literal, dkv; GIDD, Sumi: uniform; Fast-dLLM "
-        "v2: block");
+  visit("json-schema", Aliases{}, options.json_schema,
+        "The answer is JSON that is valid against this schema (docs/guide/structured_output.md)");
+  visit("json-object", Aliases{}, options.json_object, "The answer is a JSON object");
+  visit("regex", Aliases{}, options.regex, "The answer matches this regular expression, the whole of it");
+  visit("choice", Aliases{}, options.choice, "The answer is this text, or another --choice; repeatable");
+  visit(
+      "cache", Aliases{}, options.cache,
+      "K/V cache: none (default), prefix, dual, free, free-literal, dkv; uniform (GIDD); block (Fast-dLLM)");
   visit("refresh", Aliases{}, options.refresh,
         "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)");
   visit("cache-block", Aliases{}, options.cache_block,

@@ -60,15 +60,10 @@ void refuse_unsupported(const json& body) {
                        shown(*value));
     }
   }
-  for (const char* key : {"logit_bias", "tools", "functions", "grammar", "json_schema"}) {
+  for (const char* key : {"logit_bias", "tools", "functions", "grammar"}) {
     const json* value = find(body, key);
     if (value != nullptr && !value->empty()) {
       throw InputError("{} is not supported: no method here can be confined to it", key);
-    }
-  }
-  if (const json* format = find(body, "response_format")) {
-    if (!format->is_object() || format->value("type", json()) != "text") {
-      throw InputError("response_format is {}; expected {{\"type\": \"text\"}}", shown(*format));
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "constraint/constraint.h"
 #include "engine/infill.h"
 #include "engine/opened_model.h"
 #include "options/options.h"
@@ -20,11 +21,12 @@ namespace lacuna {
 
 /// What every request that generates has in common.
 struct GenerationRequest {
-  std::vector<Prompt> prompts;     ///< at least one; empty for an infill
-  std::vector<CanvasPart> canvas;  ///< of an infill: at least one hole
-  GenerationOptions options;       ///< without `stop`
-  std::vector<std::string> stop;   ///< none empty
-  int32_t num_choices = 1;         ///< for each prompt
+  std::vector<Prompt> prompts;           ///< at least one; empty for an infill
+  std::vector<CanvasPart> canvas;        ///< of an infill: at least one hole
+  GenerationOptions options;             ///< without `stop`
+  std::vector<std::string> stop;         ///< none empty
+  std::optional<Constraint> constraint;  ///< of the answer's text
+  int32_t num_choices = 1;               ///< for each prompt
   bool stream = false;
   bool include_usage = false;  ///< a last chunk with usage and timings alone
   bool wants_logprobs = false;

@@ -14,6 +14,7 @@
 #include "options/choose.h"
 #include "options/names.h"
 #include "options/presets.h"
+#include "server/answer_format.h"
 #include "server/api_error.h"
 #include "server/api_request.h"
 #include "server/completion.h"
@@ -135,16 +136,15 @@ class Service::Running {
   using Jobs = std::vector<Scheduler::Job>;
 
   void chat(const HttpRequest& request, const Asker& asker) {
-    generate(AnswerStyle::kChat, parse_chat_request(parse_body(request.body), settings_.defaults), asker);
+    generate(AnswerStyle::kChat, parse_chat_request, request.body, asker);
   }
 
   void complete(const HttpRequest& request, const Asker& asker) {
-    generate(AnswerStyle::kText, parse_completion_request(parse_body(request.body), settings_.defaults),
-             asker);
+    generate(AnswerStyle::kText, parse_completion_request, request.body, asker);
   }
 
   void infill(const HttpRequest& request, const Asker& asker) {
-    generate(AnswerStyle::kInfill, parse_infill_request(parse_body(request.body), settings_.defaults), asker);
+    generate(AnswerStyle::kInfill, parse_infill_request, request.body, asker);
   }
 
   void decide(const HttpRequest& request, const Asker& asker) {
@@ -188,8 +188,19 @@ class Service::Running {
     });
   }
 
-  void generate(AnswerStyle style, GenerationRequest request, const Asker& asker) {
+  using Parse = GenerationRequest (*)(const json& body, const GenerationOptions& defaults);
+
+  void generate(AnswerStyle style, Parse parse, std::string_view text, const Asker& asker) {
+    const json body = parse_body(text);
+    GenerationRequest request = parse(body, settings_.defaults);
     try {
+      request.constraint = choose_constraint(request.options);
+      if (has_answer_format(body)) {
+        if (const std::optional<AnswerFormat> format = parse_answer_format(text)) {
+          request.constraint = format->constraint;
+          request.keys[std::string(setting_of(format->constraint))] = format->key;
+        }
+      }
       answer_request(style, request, asker);
     } catch (const SettingError& error) {  // in the names that the request has for them
       throw ApiError(400, word(error.problem().sentence,
@@ -242,6 +253,7 @@ class Service::Running {
     asked.gen_length = request.options.gen_length;
     asked.ends_by_itself = request.options.gen_length.is_auto;
     asked.seed = request.options.seed.value_or(0) + static_cast<uint64_t>(choice);
+    asked.constraint = request.constraint;
     return asked;
   }
 

@@ -57,6 +57,18 @@ TEST(Session, AnswersAQuestion) {
   EXPECT_LT(answer.answer_tokens, static_cast<int32_t>(answer.tokens.size()));
 }
 
+TEST(Session, AnswersInTheFormThatIsAskedFor) {
+  const Session session = load("mini-llada");
+  Request request;
+  request.prompt = kQuestion;
+  request.options = {{"regex", "[0-9]{1,2}"}, {"gen_length", 16}};
+  EXPECT_THAT(session.generate(request).text, ::testing::MatchesRegex("[0-9]+"));
+  request.options = {{"choice", std::vector<std::string>{"yes", "no"}}, {"gen_length", 16}};
+  EXPECT_THAT(session.generate(request).text, ::testing::AnyOf("yes", "no"));
+  request.options = {{"regex", "a"}, {"json_object", true}};
+  EXPECT_THAT([&] { session.generate(request); }, ThrowsMessage<Error>(HasSubstr("expected one of them")));
+}
+
 TEST(Session, GivesTheTokensThatTheEngineGives) {
   auto opened = std::make_shared<OpenedModel>("mini-dream", find_model(folder_of("mini-dream")));
   const GenerationOptions options =

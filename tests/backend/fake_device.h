@@ -31,6 +31,8 @@ void poison(std::vector<T>& values) {
                .is_finite = false};
     } else if constexpr (std::is_same_v<T, Drift>) {
       value = {kNotANumber, kNotANumber};
+    } else if constexpr (std::is_same_v<T, ClassStatistics>) {
+      value = {-1, kNotANumber, kNotANumber};
     } else {
       value = kNotANumber;
     }
@@ -42,11 +44,13 @@ struct ResultMemory {
   std::vector<RowStatistics> samples;
   std::vector<float> kv_drift;
   std::vector<Drift> drifts;
+  std::vector<ClassStatistics> classes;
 
   void poison_all() {
     poison(samples);
     poison(kv_drift);
     poison(drifts);
+    poison(classes);
   }
 };
 
@@ -167,7 +171,8 @@ class FakeDevice final : public BackendModel {
       const FollowUpResult inner = ticket_->follow_up(wanted);
       follow_up_memory_->samples.assign(inner.samples.begin(), inner.samples.end());
       follow_up_memory_->drifts.assign(inner.drifts.begin(), inner.drifts.end());
-      return {follow_up_memory_->samples, follow_up_memory_->drifts};
+      follow_up_memory_->classes.assign(inner.classes.begin(), inner.classes.end());
+      return {follow_up_memory_->samples, follow_up_memory_->drifts, follow_up_memory_->classes};
     }
     void remember_outputs() override {
       expects(result_memory_ != nullptr, "remember_outputs: after wait()");

@@ -42,12 +42,18 @@ class NotingDecoder final : public Decoder {
     kv_drift.assign(result.kv_drift.begin(), result.kv_drift.end());
     return {};
   }
-  FollowUp follow_up() const override { return {wanted_logits, wanted_probes}; }
+  FollowUp follow_up() const override {
+    return {.logits = wanted_logits, .probes = wanted_probes, .classes = wanted_classes};
+  }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
     notes.emplace_back("apply_follow_up");
     for (const RowStatistics& sample : result.samples) further.push_back(sample.token);
     for (const Drift& drift : result.drifts) drifts.push_back(drift.kl);
+    for (const ClassStatistics& each : result.classes) classes.push_back(each.token);
     report.kind = "completed";
+    wanted_probes.clear();
+    wanted_classes.clear();
+    wanted_logits = std::exchange(wanted_next, {});
   }
   std::span<const TokenId> canvas() const override { return {}; }
   int32_t prompt_length() const override { return 0; }
@@ -57,9 +63,11 @@ class NotingDecoder final : public Decoder {
 
   StepPlan plan_;
   std::vector<LogitRow> wanted_logits;
+  std::vector<LogitRow> wanted_next;  // after the first follow-up
   std::vector<DriftProbe> wanted_probes;
+  std::vector<ClassRow> wanted_classes;
   std::vector<std::string> notes;
-  std::vector<TokenId> samples, further;
+  std::vector<TokenId> samples, further, classes;
   std::vector<float> kv_drift;
   std::vector<double> drifts;
 };
@@ -85,6 +93,7 @@ class NotingRunner {
     ++num_follow_ups;
     for (const LogitRow& logit : wanted.logits) asked.emplace_back(logit.row, logit.rule);
     for (const DriftProbe& probe : wanted.probes) asked.emplace_back(probe.row, probe.unconditional_row);
+    for (const ClassRow& row : wanted.classes) asked.emplace_back(row.logit.row, row.logit.rule);
     remembered.clear();
     for (const KvSequence* each : sequences_) remembered.push_back(each->shape().remembers_outputs);
     constexpr TokenId kPoison = std::numeric_limits<TokenId>::max();
@@ -92,7 +101,9 @@ class NotingRunner {
     further_ = number(wanted.logits.size(), 100);
     drifts_.clear();
     for (size_t i = 0; i < wanted.probes.size(); ++i) drifts_.push_back({static_cast<double>(i), 0});
-    return {further_, drifts_};
+    classes_.assign(count_classes(wanted.classes), {});
+    for (size_t i = 0; i < classes_.size(); ++i) classes_[i].token = static_cast<TokenId>(i);
+    return {further_, drifts_, classes_};
   }
 
   int32_t plan_rows = 0;
@@ -127,6 +138,7 @@ class NotingRunner {
   std::vector<RowStatistics> samples_, further_;
   std::vector<float> kv_drift_;
   std::vector<Drift> drifts_;
+  std::vector<ClassStatistics> classes_;
 };
 
 class NoCells final : public KvSequence {
@@ -199,7 +211,31 @@ TEST(PassLoop, MakesOneCallOfAllFollowUps) {
   EXPECT_THAT(two.b.drifts, ElementsAre(0, 1));
   EXPECT_EQ(parts[0].report.kind, "completed");
   EXPECT_EQ(parts[0].work.logit_rows, 2 + 2);
-  EXPECT_EQ(parts[1].work.logit_rows, 3 + 1 + logit_rows_of(two.b.wanted_probes));
+  EXPECT_EQ(parts[1].work.logit_rows, 3 + 1 + (4 + 2));
+}
+
+TEST(PassLoop, GivesEachMemberTheClassesOfItsRows) {
+  Two two;
+  const TokenClasses three{{0, 1, 2}, 3};
+  const TokenClasses pair{{0, 1}, 2};
+  two.a.wanted_classes = {{LogitRow{}, &three}};
+  two.b.wanted_classes = {{LogitRow{}, &pair}, {LogitRow{.row = 1, .rule = 1}, &three}};
+  two.make_pass();
+  using Pair = std::pair<int32_t, int32_t>;
+  EXPECT_THAT(two.runner.asked, ElementsAre(Pair{0, 0}, Pair{2, 2}, Pair{3, 3}));
+  EXPECT_THAT(two.a.classes, ElementsAre(0, 1, 2));
+  EXPECT_THAT(two.b.classes, ElementsAre(3, 4, 5, 6, 7));
+}
+
+TEST(PassLoop, AsksAgainUntilNobodyWantsMore) {
+  Two two;
+  two.a.wanted_logits.resize(1);
+  two.b.wanted_logits.resize(1);
+  two.b.wanted_next.resize(2);
+  two.make_pass();
+  EXPECT_EQ(two.runner.num_follow_ups, 2);
+  EXPECT_THAT(two.a.further, ElementsAre(100));
+  EXPECT_THAT(two.b.further, ElementsAre(101, 100, 101));
 }
 
 TEST(PassLoop, RemembersOutputsOfThoseWhoWantItAfterEveryPass) {

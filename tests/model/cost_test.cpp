@@ -100,7 +100,14 @@ TEST(Cost, OfRowsThatSeeNamedCellsAloneCountsNoOthers) {
 }
 
 TEST(Cost, OfDriftCountsBothPosteriorsAndTheirGuidance) {
-  EXPECT_EQ(logit_rows_of(std::vector<DriftProbe>{{0, -1, 0, 0}, {1, 5, 0.5F, 1}}), 2 + 4);
+  const std::vector<DriftProbe> probes = {{0, -1, 0, 0}, {1, 5, 0.5F, 1}};
+  EXPECT_EQ(logit_rows_of({.probes = probes}), 2 + 4);
+}
+
+TEST(Cost, OfAFollowUpCountsRowsReadByClasses) {
+  const std::vector<LogitRow> logits(1);
+  const std::vector<ClassRow> classes = {{LogitRow{}, nullptr}, {LogitRow{.unconditional_row = 3}, nullptr}};
+  EXPECT_EQ(logit_rows_of({.logits = logits, .classes = classes}), 1 + 1 + 2);
 }
 
 TEST(Cost, OfChunksAddsUpToTheCostOfTheWhole) {

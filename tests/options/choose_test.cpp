@@ -445,7 +445,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(help.empty());
   });
-  EXPECT_EQ(visits, 53);
+  EXPECT_EQ(visits, 57);
 }
 
 TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {

@@ -183,6 +183,19 @@ class ModelTest(unittest.TestCase):
             model().generate(STORY, unmask="threshold=0.5", gen_length=16)
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 4096)  # KiB
 
+    def test_answers_in_a_form(self):
+        schema = {"type": "object", "required": ["z", "a"], "additionalProperties": False,
+                  "properties": {"z": {"type": "integer", "minimum": 0, "maximum": 99}, "a": {"enum": ["Mia", "Sam"]}}}
+        for name in ("mini-llada", "mini-sdar", "mini-gidd", "mini-qwen"):
+            value = json.loads(model(name).generate(STORY, json_schema=schema, gen_length=64).text)
+            self.assertEqual(list(value), ["z", "a"], name)
+            self.assertIsInstance(value["z"], int, name)
+            self.assertRegex(model(name).generate(STORY, regex="[0-9]{1,2}", gen_length=16).text, r"\A[0-9]{1,2}\Z")
+            self.assertIn(model(name).generate(STORY, choice=["yes", "no"], gen_length=16).text, ("yes", "no"))
+            self.assertIsInstance(json.loads(model(name).generate(STORY, json_object=True, gen_length=32).text), dict)
+        with self.assertRaisesRegex(lacuna.Error, "schema"):
+            model().generate(STORY, json_schema={"not": {}})
+
 
 class PolicyTest(unittest.TestCase):
     def test_like_a_built_in_rule_gives_its_tokens(self):

@@ -2,8 +2,8 @@
 
     python check_server.py LACUNA_BINARY [--models FOLDER]
 
-Chats, completions, streams, errors, likelihoods, infill, cancelled streams and hostile bytes, on mini-llada and mini-qwen.
-Texts must be those of `lacuna run`. Exit status 0 when nothing failed.
+Chats, completions, streams, errors, likelihoods, infill, cancelled streams and hostile bytes, on mini-llada and mini-qwen; default
+answers, and answers in a form that is asked for (jsonschema judges them), of all models. Texts must be those of `lacuna run`. Exit status 0 when nothing failed.
 """
 import argparse
 import json
@@ -18,12 +18,26 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import jsonschema
 import openai
 
 STORY = "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?"
 
 DIFFUSION_MODELS = ["mini-llada", "mini-dream", "mini-sdar", "mini-llada2", "mini-fast-dllm", "mini-refusion", "mini-gidd",
                     "mini-gidd-mask"]
+
+
+#: Each answer has to be valid, and no answer may be cut at 96 positions.
+SCHEMAS = [
+    {"type": "object", "properties": {"shells": {"type": "integer", "minimum": 0, "maximum": 99},
+                                      "owner": {"enum": ["Mia", "Sam"]}},
+     "required": ["shells", "owner"], "additionalProperties": False},
+    {"type": "object", "properties": {"steps": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},
+                                      "sure": {"type": "boolean"}, "note": {"type": "string", "maxLength": 12}},
+     "required": ["steps", "sure"], "additionalProperties": False},
+    {"type": "array", "items": {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "^[a-c]+$", "maxLength": 6}]},
+     "minItems": 2, "maxItems": 4},
+]
 
 
 class Server:
@@ -168,6 +182,32 @@ def check_errors(report, server):
     report.check("models", client.models.list().data[0].id)
 
 
+def check_forms(report, binary, models):
+    """Schemas, expressions and choices: what every kind of model answers is in the form that was asked for."""
+    messages = [{"role": "user", "content": STORY}]
+    for name in [model for model in DIFFUSION_MODELS if model != "mini-refusion"] + ["mini-qwen"]:
+        with Server(binary, models / name) as server:
+            client = server.client()
+            for index, schema in enumerate(SCHEMAS):
+                form = {"type": "json_schema", "json_schema": {"name": "form", "schema": schema}}
+                for temperature in (0, 0.8):
+                    arguments = {"model": "any", "messages": messages, "max_tokens": 96, "temperature": temperature,
+                                 "response_format": form, "seed": index}
+                    text = client.chat.completions.create(**arguments).choices[0].message.content
+                    try:
+                        jsonschema.validate(json.loads(text), schema)
+                        report.check(f"form {name} {index}", True)
+                    except (ValueError, jsonschema.ValidationError) as error:
+                        report.check(f"form {name} {index} at temperature {temperature}", False, (text, error))
+                    streamed = "".join(choice.delta.content or "" for chunk in
+                                       client.chat.completions.create(**arguments, stream=True) for choice in chunk.choices)
+                    report.check(f"streamed form {name} {index}", streamed == text, (streamed, text))
+            for body, pattern in (({"regex": "[0-9]{1,2}( shells)?"}, "[0-9]{1,2}( shells)?"),
+                                  ({"structured_outputs": {"choice": ["yes", "no"]}}, "yes|no")):
+                text = client.completions.create(model="any", prompt=STORY, max_tokens=16, extra_body=body).choices[0].text
+                report.check(f"form {name} {body}", re.fullmatch(pattern, text), text)
+
+
 def check_cancel(report, server):
     client = server.client()
     stream = client.completions.create(model="any", prompt=STORY, max_tokens=800, stream=True,
@@ -263,6 +303,7 @@ def main():
         check_likelihood(report, server)
     check_key(report, arguments.binary, model)
     check_defaults(report, arguments.binary, arguments.models)
+    check_forms(report, arguments.binary, arguments.models)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 

@@ -116,8 +116,6 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
                  "stop holds too much");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "presence_penalty": 0.5})"), "presence_penalty");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "tools": [{}]})"), "tools");
-  EXPECT_REFUSED(complete(R"({"prompt": "a", "response_format": {"type": "json_object"}})"),
-                 "response_format");
   EXPECT_REFUSED(complete(R"({"prompt": [1], "suffix": "b"})"), "suffix");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": 3})"), "suffix is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "logprobs": 1})"), "logprobs");

@@ -142,6 +142,40 @@ TEST(Service, AnswersChats) {
   EXPECT_EQ(call.head().content_type, "text/event-stream");
 }
 
+TEST(Service, AnswersInTheFormThatIsAskedFor) {
+  const std::string schema =
+      R"({"type": "object", "properties": {"shells": {"type": "integer", "minimum": 0, "maximum": 99},
+          "owner": {"enum": ["Mia", "Tom"]}}, "required": ["shells", "owner"], "additionalProperties": false})";
+  for (const char* model :
+       {"mini-llada", "mini-dream", "mini-sdar", "mini-llada2", "mini-qwen", "mini-gidd", "mini-fast-dllm"}) {
+    RunningServer server(model);
+    Call call = server.post_text("/v1/chat/completions", R"({"messages": [{"role": "user", "content":
+        "Mia has 12 shells. She finds 7 more. How many shells does Mia have now?"}], "max_tokens": 64,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "s", "strict": true, "schema": )" +
+                                                             schema + "}}}");
+    const json reply = call.json();
+    ASSERT_EQ(call.head().status, 200) << reply;
+    const json value = json::parse(reply["choices"][0]["message"]["content"].get<std::string>());
+    EXPECT_TRUE(value["shells"].is_number_integer()) << model;
+    EXPECT_TRUE(value["owner"] == "Mia" || value["owner"] == "Tom") << model;
+  }
+}
+
+TEST(Service, RefusesFormsThatNoAnswerCanHave) {
+  RunningServer server("mini-llada");
+  const auto error = [&](const std::string& rest) {
+    Call call = server.post_text("/v1/completions", R"({"prompt": "a", "max_tokens": 8, )" + rest + "}");
+    std::string body = call.body();
+    EXPECT_EQ(call.head().status, 400) << body;
+    return body;
+  };
+  EXPECT_THAT(error(R"("regex": "[0-9]{64}")"), HasSubstr("max_tokens 8 is too short"));
+  EXPECT_THAT(error(R"("guided_json": {"not": {}})"),
+              testing::AllOf(HasSubstr("guided_json: "), HasSubstr("#/not")));
+  EXPECT_THAT(error(R"("regex": "(?=a)b")"), HasSubstr("regex"));
+  EXPECT_THAT(error(R"("grammar": "root ::= a")"), HasSubstr("grammar"));
+}
+
 TEST(Service, EndsBeforeAStopText) {
   RunningServer server("mini-llada");
   json body = {{"messages", {{{"role", "user"}, {"content", kStory}}}}, {"max_tokens", 32}};
@@ -434,7 +468,8 @@ TEST(Service, CallsEverySettingByTheKeyThatWasSent) {
       }
     });
   }
-  EXPECT_THAT(never_refused, testing::ElementsAre("seed", "stop")) << "any value of these is one";
+  EXPECT_THAT(never_refused, testing::ElementsAre("choice", "json-object", "regex", "seed", "stop"))
+      << "any value of these is one";
 }
 
 TEST(Service, CallsASettingThatWasNotSentByItsUsualKey) {

@@ -363,10 +363,14 @@ def _in_order(starts: Iterable[Callable[[], Stream]]) -> Iterator[Answer]:
             stream.close()
 
 
-def _plain(value: Any) -> Union[bool, int, float, str]:
-    """A value as the engine takes it: NumPy's numbers as Python's, rules as their texts."""
+def _plain(value: Any) -> Union[bool, int, float, str, list[str]]:
+    """A value as the engine takes it: NumPy's numbers as Python's, JSON schemas and rules as their texts."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, (list, tuple)):
+        return [str(each) for each in value]
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 

@@ -1,0 +1,300 @@
+// Answers that are held to a constraint, written by models of random weights, which never want what the
+// constraint asks for: every finished answer has to be accepted, whatever the method, the schedule and the
+// length.
+#include "decode/constrained.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/fake_device.h"
+#include "constraint/constraint.h"
+#include "engine/engine.h"
+#include "engine/result.h"
+#include "model/tiny_models.h"
+#include "options/choose.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+
+/// Single characters, then texts of several, one of which is half of a character of two bytes.
+TokenTable table_of(const ModelConfig& config) {
+  TokenTable table;
+  table.bytes.resize(static_cast<size_t>(config.vocab_size));
+  const std::string characters = "{}[]\":, -.0123456789abcdefghijklmnopqrstuvwxyz\\";
+  std::vector<std::string> texts;
+  for (const char character : characters) texts.emplace_back(1, character);
+  for (const char* more : {"{\"", "\": ", "\", \"", "true", "false", "null", "12", "345", "ab", "the ", " a",
+                           "\"}", "}}", "]}", "\xC3", "\xA9", "\xC3\xA9", "name", "age"}) {
+    texts.emplace_back(more);
+  }
+  for (size_t id = 0; id < table.bytes.size() && id < texts.size(); ++id) table.bytes[id] = texts[id];
+  table.end_ids = config.end_ids;
+  for (const TokenId end : config.end_ids) table.bytes[static_cast<size_t>(end)].clear();
+  if (config.mask_id >= 0) {
+    table.bytes[static_cast<size_t>(config.mask_id)].clear();
+    table.excluded = {static_cast<TokenId>(config.mask_id)};
+  }
+  return table;
+}
+
+/// Every token writes a letter.
+TokenTable letters_of(const ModelConfig& config) {
+  TokenTable table;
+  for (int64_t id = 0; id < config.vocab_size; ++id) {
+    table.bytes.emplace_back(1, static_cast<char>('a' + id % 26));
+  }
+  table.end_ids = config.end_ids;
+  return table;
+}
+
+struct Form {
+  Constraint constraint;
+  std::string pattern;  // for std::regex, an implementation of its own
+};
+
+std::vector<Form> forms() {
+  const auto regex = [](const char* pattern) { return Form{RegexConstraint{pattern}, pattern}; };
+  return {
+      regex("[0-9]{3}-[0-9]{2}"),
+      regex("(ab|the )*12+"),
+      regex(R"(\{"name": "[a-z]{1,6}", "age": [1-9][0-9]?(, "a": (true|false|null))?\})"),
+      {ChoiceConstraint{{"true", "false", "null"}}, "true|false|null"},
+  };
+}
+
+/// The text of an answer up to its first end token.
+std::string text_of(const TokenTable& table, std::span<const TokenId> answer) {
+  std::string text;
+  for (const TokenId token : answer) {
+    if (std::find(table.end_ids.begin(), table.end_ids.end(), token) != table.end_ids.end()) break;
+    text += table.bytes[static_cast<size_t>(token)];
+  }
+  return text;
+}
+
+class Constrained {
+ public:
+  explicit Constrained(const ModelConfig& config) : Constrained(config, table_of(config)) {}
+  Constrained(const ModelConfig& config, TokenTable table)
+      : table_(std::move(table)), model_(on_cpu(tiny_model(config), default_table(), threads_)) {}
+
+  std::unique_ptr<Decoder> decoder(const Constraint* constraint, const GenerationOptions& options,
+                                   uint64_t seed) {
+    DecodeRequest request;
+    request.prompt = random_tokens(seed, 9, 60);
+    request.gen_length = options.gen_length;
+    request.seed = seed;
+    if (constraint != nullptr) {
+      const TokenVocabulary vocabulary(table_);
+      request.context.constraint =
+          std::make_shared<const TokenAutomaton>(compile_constraint(*constraint), vocabulary);
+    }
+    return make_decoder(model_->config(), choose_strategy(model_->config(), options), std::move(request));
+  }
+
+  std::vector<TokenId> answer(const Constraint* constraint, const GenerationOptions& options, uint64_t seed) {
+    Engine engine(model_);
+    engine.add(decoder(constraint, options, seed));
+    engine.run();
+    return answer_of(engine.decoder(0));
+  }
+
+  static std::vector<TokenId> answer_of(const Decoder& decoder) {
+    const auto canvas = decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
+    return {canvas.begin(), canvas.end()};
+  }
+
+  void expect_accepted(const GenerationOptions& options, const std::string& name) {
+    for (const Form& form : forms()) {
+      for (uint64_t seed = 1; seed <= 3; ++seed) {
+        const std::string text = text_of(table_, answer(&form.constraint, options, seed));
+        EXPECT_TRUE(std::regex_match(text, std::regex(form.pattern)))
+            << name << ": '" << text << "' is no " << form.pattern;
+      }
+    }
+  }
+
+  const TokenTable& table() const { return table_; }
+  const std::shared_ptr<const BackendModel>& model() const { return model_; }
+
+ private:
+  ThreadPool threads_{1};
+  TokenTable table_;
+  std::shared_ptr<const BackendModel> model_;
+};
+
+GenerationOptions of_length(int32_t gen_length) {
+  GenerationOptions options;
+  options.gen_length = gen_length;
+  return options;
+}
+
+GenerationOptions unmasked_by(const char* rule, int32_t gen_length, double temperature = 0) {
+  GenerationOptions options = of_length(gen_length);
+  options.unmask = rule;
+  options.temperature = temperature;
+  return options;
+}
+
+TEST(ConstrainedAnswers, AreAcceptedByEveryScheduleOfMaskedDiffusion) {
+  for (const bool shifted : {false, true}) {
+    ModelConfig config = tiny_configs()[0];
+    config.shifted_logits = shifted;
+    Constrained model(config);
+    for (const double temperature : {0.0, 1.0}) {
+      for (const char* rule : {"threshold=0.3", "factor=1", "low-confidence", "random"}) {
+        for (const int32_t length : {32, 64}) {
+          model.expect_accepted(unmasked_by(rule, length, temperature),
+                                fmt::format("{} at temperature {}", rule, temperature));
+        }
+      }
+    }
+    GenerationOptions options = of_length(32);
+    options.steps = 4;
+    model.expect_accepted(options, "eight tokens a step");
+    options.block_length = 8;
+    options.steps = 8;
+    model.expect_accepted(options, "blocks of eight");
+    options.cache = "dual";
+    options.lock = "eps=1e-3,gate=50";
+    model.expect_accepted(options, "a cache and a lock");
+  }
+}
+
+TEST(ConstrainedAnswers, AreAcceptedOfBlocksWithAndWithoutEditing) {
+  for (const int32_t block_length : {4, 32}) {
+    Constrained model(tiny_block_config(block_length));
+    for (const double temperature : {0.0, 1.0}) {
+      for (const char* rule : {"threshold=0.3", "dynamic=0.2", "low-confidence", "sequential"}) {
+        model.expect_accepted(unmasked_by(rule, 48, temperature), rule);
+      }
+      GenerationOptions options = of_length(48);
+      options.temperature = temperature;
+      options.edit = "tau=0.01,most=4";
+      model.expect_accepted(options, "edited");
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, AreAcceptedFromLeftToRight) {
+  Constrained model(tiny_configs()[6]);
+  for (const double temperature : {0.0, 1.0}) {
+    GenerationOptions options = of_length(40);
+    options.temperature = temperature;
+    model.expect_accepted(options, "left to right");
+  }
+}
+
+TEST(ConstrainedAnswers, AreAcceptedOfUniformDiffusion) {
+  for (const float shift : {0.0F, 1000.0F}) {
+    Constrained model(tiny_gidd_config(shift, 128));
+    for (const double temperature : {0.0, 1.0}) {
+      for (const char* sampler : {"adaptive", "ancestral"}) {
+        GenerationOptions options = of_length(48);
+        options.temperature = temperature;
+        options.sampler = sampler;
+        options.block_length = 16;
+        options.steps = 6;
+        model.expect_accepted(options, fmt::format("{} at temperature {}", sampler, temperature));
+      }
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, AreAcceptedOfCanvases) {
+  Constrained model(tiny_canvas_config());
+  for (const double temperature : {0.0, 1.0}) {
+    GenerationOptions options = of_length(40);
+    options.temperature = temperature;
+    options.block_length = 16;
+    options.steps = 5;
+    model.expect_accepted(options, "canvases");
+  }
+}
+
+TEST(ConstrainedAnswers, ChangeNothingWhereTheConstraintAllowsEverything) {
+  const Constraint anything = RegexConstraint{"[a-z]*"};
+  for (const ModelConfig& config : {tiny_configs()[0], tiny_block_config(4), tiny_configs()[6],
+                                    tiny_gidd_config(1000, 128), tiny_canvas_config()}) {
+    Constrained model(config, letters_of(config));
+    for (const double temperature : {0.0, 1.0}) {
+      GenerationOptions options = of_length(16);
+      options.temperature = temperature;
+      const std::vector<TokenId> free = model.answer(nullptr, options, 3);
+      EXPECT_EQ(model.answer(&anything, options, 3), free) << config.family;
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, AreTheSameInAnyCompanyAndOnAnyDevice) {
+  const Form form = forms()[2];
+  for (const ModelConfig& config :
+       {tiny_configs()[0], tiny_block_config(4), tiny_gidd_config(1000, 128), tiny_canvas_config()}) {
+    Constrained alone(config);
+    const auto device = std::make_shared<FakeDevice>(alone.model());
+    Engine engine(device, 3);
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      engine.add(alone.decoder(seed == 2 ? nullptr : &form.constraint, of_length(32), seed));
+    }
+    engine.run();
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      const auto* constraint = seed == 2 ? nullptr : &form.constraint;
+      EXPECT_EQ(Constrained::answer_of(engine.decoder(seed - 1)),
+                alone.answer(constraint, of_length(32), seed))
+          << config.family;
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, AreRefusedBeforeTheFirstPassWhereNoneIsShortEnough) {
+  Constrained model(tiny_configs()[0]);
+  const Constraint digits = RegexConstraint{"[0-9]{30}"};
+  try {
+    model.decoder(&digits, of_length(8), 1);
+    FAIL() << "expected an error";
+  } catch (const SettingError& error) {
+    EXPECT_EQ(error.problem().field, "gen_length");
+    EXPECT_THAT(error.what(), HasSubstr("the shortest answer that the constraint allows has 10 tokens"));
+  }
+}
+
+TEST(ConstrainedAnswers, AreRefusedWhereAMethodCannotGiveThem) {
+  const Constraint digits = RegexConstraint{"[0-9]+"};
+  Constrained slots(tiny_refusion_config());
+  EXPECT_THROW(slots.decoder(&digits, of_length(16), 1), SettingError);
+  GenerationOptions options = of_length(16);
+  options.ignore_eos = true;
+  Constrained blocks(tiny_block_config(4));
+  EXPECT_THROW(blocks.decoder(&digits, options, 1), SettingError);
+}
+
+TEST(ConstrainedAnswers, FillHolesThatTheirTextLeaves) {
+  Constrained model(tiny_configs()[0]);
+  const Constraint form = RegexConstraint{"ab[0-9]{2}ab"};
+  DecodeRequest request;
+  request.prompt = random_tokens(1, 9, 60);
+  const TokenVocabulary vocabulary(model.table());
+  request.context.constraint = std::make_shared<const TokenAutomaton>(compile_constraint(form), vocabulary);
+  const TokenId a = 20;
+  const auto mask = static_cast<TokenId>(model.model()->config().mask_id);
+  ASSERT_EQ(model.table().bytes[a], "a");
+  request.context.answer = {a, a + 1, mask, mask, a, a + 1};
+  const Strategy strategy = choose_strategy(model.model()->config(), {});
+  Engine engine(model.model());
+  engine.add(make_decoder(model.model()->config(), strategy, request));
+  engine.run();
+  const std::string text = text_of(model.table(), Constrained::answer_of(engine.decoder(0)));
+  EXPECT_TRUE(std::regex_match(text, std::regex("ab[0-9]{2}ab"))) << text;
+  request.context.answer = {a, mask, a};
+  EXPECT_THROW(make_decoder(model.model()->config(), strategy, request), SettingError);
+}
+
+}  // namespace
+}  // namespace lacuna

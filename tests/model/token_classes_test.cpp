@@ -1,0 +1,108 @@
+#include "model/token_classes.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/dispatch.h"
+
+namespace lacuna {
+namespace {
+
+constexpr size_t kVocab = 40;
+
+TokenClasses thirds() {
+  TokenClasses classes;
+  classes.count = 3;
+  for (size_t token = 0; token < kVocab; ++token)
+    classes.of_token.push_back(static_cast<uint16_t>(token % 3));
+  return classes;
+}
+
+std::vector<float> logits_of(uint64_t seed) {
+  const RngStream noise(seed);
+  std::vector<float> logits;
+  for (size_t token = 0; token < kVocab; ++token) {
+    logits.push_back(static_cast<float>(8 * noise.uniform(token) - 4));
+  }
+  return logits;
+}
+
+SamplingRule rule_at(float temperature) {
+  SamplingRule rule;
+  rule.temperature = temperature;
+  return rule;
+}
+
+std::vector<ClassStatistics> reduce(const SamplingRule& rule, std::vector<float> logits, uint64_t seed = 1) {
+  const TokenClasses classes = thirds();
+  std::vector<ClassStatistics> values(3);
+  const RngStream noise(seed);
+  reduce_by_class(default_table(), rule, &noise, classes, logits, values);
+  return values;
+}
+
+TEST(TokenClasses, FindTheBestTokenOfEachClass) {
+  std::vector<float> logits(kVocab, 0.0F);
+  logits[4] = 2;
+  logits[7] = 2;  // of the same class, as likely, and later
+  logits[5] = 1;
+  const std::vector<ClassStatistics> values = reduce({}, logits);
+  EXPECT_EQ(values[0].token, 0);
+  EXPECT_EQ(values[1].token, 4);
+  EXPECT_EQ(values[1].logit, 2);
+  EXPECT_EQ(values[2].token, 5);
+}
+
+TEST(TokenClasses, AddUpToTheWholeRow) {
+  for (const float temperature : {0.0F, 0.5F, 2.0F}) {
+    const std::vector<float> logits = logits_of(5);
+    const double inverse = temperature > 0 ? 1 / double{temperature} : 1;
+    std::vector<double> sums(3);
+    for (size_t token = 0; token < kVocab; ++token) sums[token % 3] += std::exp(logits[token] * inverse);
+    const std::vector<ClassStatistics> values = reduce(rule_at(temperature), logits);
+    for (size_t each = 0; each < 3; ++each) {
+      EXPECT_NEAR(values[each].log_sum, std::log(sums[each]), 1e-5) << temperature;
+    }
+  }
+}
+
+TEST(TokenClasses, WithoutATokenThatMayBeDrawnHaveNone) {
+  SamplingRule rule;
+  for (TokenId token = 1; token < TokenId{kVocab}; token += 3) rule.forbidden.push_back(token);
+  const std::vector<ClassStatistics> values = reduce(rule, logits_of(6));
+  EXPECT_EQ(values[1].token, -1);
+  EXPECT_EQ(values[1].log_sum, -std::numeric_limits<double>::infinity());
+  EXPECT_GE(values[0].token, 0);
+}
+
+TEST(TokenClasses, AndTheirTokensAreASampleOfTheRow) {
+  // A class by its weight, then its token: the frequencies are those of the row.
+  const std::vector<float> logits = logits_of(7);
+  double total = 0;
+  for (const float logit : logits) total += std::exp(double{logit});
+  constexpr int kSamples = 20000;
+  std::vector<int> counts(kVocab);
+  for (int i = 0; i < kSamples; ++i) {
+    const std::vector<ClassStatistics> values = reduce(rule_at(1), logits, static_cast<uint64_t>(i) + 100);
+    const double coin = RngStream(9, i).uniform(0) * total;
+    double below = 0;
+    size_t chosen = 0;
+    for (; chosen < 2; ++chosen) {
+      below += std::exp(values[chosen].log_sum);
+      if (coin < below) break;
+    }
+    ++counts[static_cast<size_t>(values[chosen].token)];
+  }
+  double chi_square = 0;
+  for (size_t token = 0; token < kVocab; ++token) {
+    const double expected = kSamples * std::exp(double{logits[token]}) / total;
+    chi_square += (counts[token] - expected) * (counts[token] - expected) / expected;
+  }
+  EXPECT_LT(chi_square, 80);  // 39 degrees of freedom: 99.99% lie below 81
+}
+
+}  // namespace
+}  // namespace lacuna

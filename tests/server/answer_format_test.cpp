@@ -1,0 +1,96 @@
+#include "server/answer_format.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+using testing::HasSubstr;
+
+Constraint constraint_of(const std::string& body) {
+  return parse_answer_format(body).value().constraint;
+}
+
+std::string error_of(const std::string& body) {
+  try {
+    parse_answer_format(body);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(AnswerFormat, IsFreeWhereNothingIsAsked) {
+  EXPECT_FALSE(parse_answer_format("{}"));
+  EXPECT_FALSE(parse_answer_format(R"({"response_format": {"type": "text"}, "format": "", "regex": null})"));
+  EXPECT_FALSE(has_answer_format(nlohmann::json::parse(R"({"prompt": "a", "regex": null})")));
+  EXPECT_TRUE(has_answer_format(nlohmann::json::parse(R"({"guided_json": {}})")));
+}
+
+TEST(AnswerFormat, KnowsASchemaByTheNamesOfEveryServerAndKeepsTheOrderOfItsKeys) {
+  const std::string schema = R"({"type":"object","properties":{"z":{"type":"null"},"a":{"type":"null"}}})";
+  for (const std::string& body : {
+           R"({"response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": )" + schema +
+               "}}}",
+           R"({"response_format": {"type": "json_object", "schema": )" + schema + "}}",
+           R"({"structured_outputs": {"json": )" + schema + "}}",
+           R"({"guided_json": )" + schema + "}",
+           R"({"json_schema": )" + schema + "}",
+           R"({"format": )" + schema + "}",
+           nlohmann::json({{"json_schema", schema}}).dump(),
+       }) {
+    EXPECT_EQ(constraint_of(body), Constraint(JsonSchemaConstraint{schema})) << body;
+  }
+}
+
+TEST(AnswerFormat, TakesOpenAisStrictness) {
+  const std::string body =
+      R"({"response_format": {"type": "json_schema", "json_schema": {"name": "s", "strict": true, "schema": {}}}})";
+  EXPECT_EQ(constraint_of(body), Constraint(JsonSchemaConstraint{"{}", true}));
+}
+
+TEST(AnswerFormat, KnowsObjectsExpressionsAndChoices) {
+  for (const char* body : {R"({"response_format": {"type": "json_object"}})", R"({"format": "json"})",
+                           R"({"structured_outputs": {"json_object": true, "regex": null}})"}) {
+    EXPECT_EQ(constraint_of(body), Constraint(JsonObjectConstraint{})) << body;
+  }
+  for (const char* body :
+       {R"({"regex": "a+"})", R"({"guided_regex": "a+"})", R"({"structured_outputs": {"regex": "a+"}})"}) {
+    EXPECT_EQ(constraint_of(body), Constraint(RegexConstraint{"a+"})) << body;
+  }
+  for (const char* body :
+       {R"({"guided_choice": ["yes", "no"]})", R"({"structured_outputs": {"choice": ["yes", "no"]}})"}) {
+    EXPECT_EQ(constraint_of(body), Constraint(ChoiceConstraint{{"yes", "no"}})) << body;
+  }
+}
+
+TEST(AnswerFormat, RefusesGrammarsByTheirName) {
+  EXPECT_THAT(error_of(R"({"ebnf": "root ::= a"})"), HasSubstr("ebnf is not supported"));
+  EXPECT_THAT(error_of(R"({"guided_grammar": "root ::= a"})"), HasSubstr("guided_grammar is not supported"));
+  EXPECT_THAT(error_of(R"({"structured_outputs": {"grammar": "root ::= a"}})"),
+              HasSubstr("structured_outputs.grammar is not supported"));
+}
+
+TEST(AnswerFormat, RefusesWhatIsNoneAndMoreThanOne) {
+  EXPECT_THAT(error_of(R"({"response_format": "json"})"), HasSubstr("response_format is"));
+  EXPECT_THAT(error_of(R"({"response_format": {"type": "json_schema"}})"),
+              HasSubstr("response_format.json_schema is missing"));
+  EXPECT_THAT(error_of(R"({"response_format": {"type": "json_schema", "json_schema": {}}})"),
+              HasSubstr("response_format.json_schema.schema is missing"));
+  EXPECT_THAT(error_of(R"({"guided_json": 3})"), HasSubstr("guided_json is \"3\"; expected a JSON schema"));
+  EXPECT_THAT(error_of(R"({"regex": 3})"), HasSubstr("regex is \"3\"; expected a string"));
+  EXPECT_THAT(error_of(R"({"guided_choice": "yes"})"), HasSubstr("expected a list of strings"));
+  EXPECT_THAT(error_of(R"({"structured_outputs": {}})"), HasSubstr("names 0 constraints"));
+  EXPECT_THAT(error_of(R"({"structured_outputs": {"regex": "a", "json_object": true}})"),
+              HasSubstr("names 2 constraints"));
+  EXPECT_THAT(error_of(R"({"regex": "a", "guided_json": {}})"),
+              HasSubstr("guided_json and regex are both given"));
+}
+
+}  // namespace
+}  // namespace lacuna
