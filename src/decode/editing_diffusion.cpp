@@ -228,6 +228,7 @@ void EditingDiffusionDecoder::apply_follow_up(const FollowUpResult& result, Step
     written_[replaced_[i]] = result.samples[i].token;
     probabilities_[replaced_[i]] = result.samples[i].confidence;
   }
+  further_.clear();
   write(report);
 }
 

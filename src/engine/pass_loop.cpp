@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace lacuna {
 namespace {
 
@@ -100,12 +102,14 @@ void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members
     return std::any_of(member.sequences.begin(), member.sequences.end(),
                        [](const auto& each) { return each->shape().remembers_outputs; });
   };
-  bool is_first = true;
+  constexpr int kMostRounds = 8;  // a decoder asks twice at most
   const bool any_remembers = std::any_of(members.begin(), members.end(), remembers);
-  for (;; is_first = false) {
+  for (int round = 0;; ++round) {
+    const bool is_first = round == 0;
     gather_follow_ups(members);
     const FollowUp wanted{logits_, probes_, classes_};
     if (wanted.empty() && !(is_first && any_remembers)) return;
+    expects(round < kMostRounds, "follow_up: empty once its results were applied");
 
     FollowUpResult rest = ticket.follow_up(wanted);
     for (size_t i = 0; i < parts_.size(); ++i) {

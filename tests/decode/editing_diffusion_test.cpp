@@ -107,6 +107,7 @@ class Script {
     samples.clear();
     for (const Says& says : further) samples.push_back(statistics(says));
     decoder_.apply_follow_up({.samples = samples}, report);
+    EXPECT_TRUE(decoder_.follow_up().empty()) << "it is asked again";
     return report;
   }
 

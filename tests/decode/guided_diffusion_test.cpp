@@ -454,6 +454,7 @@ TEST(GuidedDiffusion, ALockLooksAtTheDraftPasses) {
   const auto settle = [&](StepReport report) {
     const std::vector<Drift> drifts(decoder.follow_up().probes.size());
     decoder.apply_follow_up({.drifts = drifts}, report);
+    EXPECT_TRUE(decoder.follow_up().empty()) << "it is asked again";
     return report.locked;
   };
   EXPECT_THAT(settle(rounds.draft({10, 11, 12, 13})), IsEmpty());  // nothing to compare with

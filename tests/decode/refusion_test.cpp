@@ -100,6 +100,7 @@ std::vector<Pass> run(Decoder& decoder, Script script) {
     drawn.clear();
     for (const LogitRow& logit : pass.further) drawn.push_back(script.answer(pass.plan, logit));
     decoder.apply_follow_up({drawn}, pass.report);
+    EXPECT_TRUE(decoder.follow_up().empty()) << "it is asked again";
   }
   return passes;
 }

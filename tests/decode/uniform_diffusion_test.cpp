@@ -106,6 +106,7 @@ Pass step(UniformDiffusionDecoder& decoder, const Script& script, size_t number)
   if (wanted.empty()) return pass;
   samples.assign(pass.further.size(), prefers(script.further));
   decoder.apply_follow_up({.samples = samples}, pass.report);
+  EXPECT_TRUE(decoder.follow_up().empty()) << "it is asked again";
   EXPECT_TRUE(decoder.follow_up().empty());
   return pass;
 }

@@ -51,6 +51,7 @@ class NotingDecoder final : public Decoder {
     for (const Drift& drift : result.drifts) drifts.push_back(drift.kl);
     for (const ClassStatistics& each : result.classes) classes.push_back(each.token);
     report.kind = "completed";
+    if (keeps_asking) return;
     wanted_probes.clear();
     wanted_classes.clear();
     wanted_logits = std::exchange(wanted_next, {});
@@ -63,6 +64,7 @@ class NotingDecoder final : public Decoder {
 
   StepPlan plan_;
   std::vector<LogitRow> wanted_logits;
+  bool keeps_asking = false;
   std::vector<LogitRow> wanted_next;  // after the first follow-up
   std::vector<DriftProbe> wanted_probes;
   std::vector<ClassRow> wanted_classes;
@@ -236,6 +238,13 @@ TEST(PassLoop, AsksAgainUntilNobodyWantsMore) {
   EXPECT_EQ(two.runner.num_follow_ups, 2);
   EXPECT_THAT(two.a.further, ElementsAre(100));
   EXPECT_THAT(two.b.further, ElementsAre(101, 100, 101));
+}
+
+TEST(PassLoop, EndsWithADecoderThatNeverStopsAsking) {
+  Two two;
+  two.a.wanted_logits.resize(1);
+  two.a.keeps_asking = true;
+  EXPECT_THROW(two.make_pass(), std::logic_error);
 }
 
 TEST(PassLoop, RemembersOutputsOfThoseWhoWantItAfterEveryPass) {
