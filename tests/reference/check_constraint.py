@@ -132,7 +132,7 @@ def canonical(value):
 
 
 def parse(text):
-    """The value of a JSON text; None, False if it is none. Repeated keys make it undefined: None, False, too."""
+    """Parses a JSON text: its value and True; None and False for invalid JSON and for repeated keys, whose value is undefined."""
     def members(pairs):
         if len({key for key, _ in pairs}) < len(pairs):
             raise ValueError("a repeated key")

@@ -9,11 +9,9 @@ differs where the reference nearly decided otherwise is skipped as too close. Th
 checkpoint must be uniform and new in every step. The last line but one says how many runs took each rare path. Exit
 status 0 when nothing failed.
 """
-import argparse
 import collections
 import json
 import math
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from check_acceleration import read_trace
-from check_engine import LOGITS_TOLERANCE, ROUTER_TOLERANCE, Engine, Report
+from check_engine import LOGITS_TOLERANCE, ROUTER_TOLERANCE, Engine, Report, parse_arguments
 from diffusion_gemma import read_settings, replay
 from models import softmax
 from random_diffusion_gemma import make_checkpoint
@@ -215,19 +213,7 @@ def check_runs(engine, root, folder, model, seed, cases, report, label, counts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
-    parser.add_argument("--seeds", type=int, default=8, help="random checkpoints (default 8)")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=5, help="runs per checkpoint (default 5)")
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--keep", help="write the checkpoints here and keep them")
-    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
-    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
-    args = parser.parse_args()
-    if not os.access(args.binary, os.X_OK):
-        parser.error(f"{args.binary} is not an executable file")
+    args = parse_arguments(__doc__, 8, 5)
     report, counts = Report(not args.quiet, args.strict), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)

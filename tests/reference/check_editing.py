@@ -8,10 +8,8 @@ after every denoising pass, rebuilt from the trace as docs/reference/files.md sa
 close when the reference nearly tied in that pass or before. The last line but one says how many runs took each rare
 path. Exit status 0 when nothing failed.
 """
-import argparse
 import collections
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from check_blocks import short
-from check_engine import Engine, Report, compare_logits
+from check_engine import Engine, Report, compare_logits, parse_arguments
 from levenshtein import Network, Options, decode
 from random_checkpoints import make_editing_checkpoint
 
@@ -148,19 +146,7 @@ def check_runs(engine, root, folder, model, ends, seed, cases, report, label, co
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
-    parser.add_argument("--seeds", type=int, default=8, help="random checkpoints (default 8)")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=10, help="runs per checkpoint (default 10)")
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--keep", help="write the checkpoints here and keep them")
-    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
-    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
-    args = parser.parse_args()
-    if not os.access(args.binary, os.X_OK):
-        parser.error(f"{args.binary} is not an executable file")
+    args = parse_arguments(__doc__, 8, 10)
     report, counts = Report(not args.quiet, args.strict), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)

@@ -312,6 +312,28 @@ def check_tokenizers(engine, root, report, label):
             report.run(f"{name} decode random ids", lambda: compare_decoding(engine, folder, tokenizer, ids))
 
 
+def parse_arguments(doc, seeds, cases, families=None, keeps=True):
+    """Command line of a checker that makes `cases` runs of each of `seeds` random checkpoints, the defaults of its flags.
+    families: names that --families chooses from; None: the checker has no such flag. keeps: whether it has --keep."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--seeds", type=int, default=seeds, help=f"random checkpoints (default {seeds})")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=cases, help=f"runs per checkpoint (default {cases})")
+    if families:
+        parser.add_argument("--families", default=families, help=f"comma-separated (default {families})")
+    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
+    parser.add_argument("--threads", type=int, default=0)
+    if keeps:
+        parser.add_argument("--keep", help="write the checkpoints here and keep them")
+    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
+    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
+    args = parser.parse_args()
+    if not os.access(args.binary, os.X_OK):
+        parser.error(f"{args.binary} is not an executable file")
+    return args
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")

@@ -7,10 +7,8 @@ rebuilt from the trace as docs/reference/files.md says, and `lacuna infill` on t
 A run that differs is skipped as too close when the reference nearly tied in that pass or before. The last line but one
 says how many runs took each rare path. Exit status 0 when nothing failed.
 """
-import argparse
 import collections
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -18,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from check_blocks import short
-from check_engine import Engine, Report
+from check_engine import Engine, Report, parse_arguments
 from growing import Daedal, daedal_generate, dreamon_generate
 from random_checkpoints import make_ending_checkpoint, make_growing_checkpoint, special_ids
 
@@ -156,18 +154,7 @@ def check_daedal(engine, root, folder, model, rng, counts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
-    parser.add_argument("--seeds", type=int, default=8, help="random checkpoints of each kind (default 8)")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=8, help="runs of each kind per checkpoint (default 8)")
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
-    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
-    args = parser.parse_args()
-    if not os.access(args.binary, os.X_OK):
-        parser.error(f"{args.binary} is not an executable file")
+    args = parse_arguments(__doc__, 8, 8, keeps=False)
     report, counts = Report(not args.quiet, args.strict), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(scratch)

@@ -8,10 +8,8 @@ that it changed of those to generate (committing a token that is there already c
 close when the reference nearly tied in that pass or before. Refusals count as in check_engine.py. The last lines say how
 many runs took each rare path, so that a check which tests nothing is visible. Exit status 0 when nothing failed.
 """
-import argparse
 import collections
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from check_acceleration import read_trace
-from check_engine import LOGITS_TOLERANCE, Engine, Report
+from check_engine import LOGITS_TOLERANCE, Engine, Report, parse_arguments
 from random_checkpoints import make_gidd_checkpoint, make_sumi_checkpoint
 from uniform import Network, Options, decode
 
@@ -193,20 +191,7 @@ def compare_logits(engine, folder, model, tokens, clean_prefix):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
-    parser.add_argument("--seeds", type=int, default=10, help="random checkpoints (default 10)")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=12, help="runs per checkpoint (default 12)")
-    parser.add_argument("--families", default="gidd,sumi", help="comma-separated (default gidd,sumi)")
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--keep", help="write the checkpoints here and keep them")
-    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
-    parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
-    args = parser.parse_args()
-    if not os.access(args.binary, os.X_OK):
-        parser.error(f"{args.binary} is not an executable file")
+    args = parse_arguments(__doc__, 10, 12, families="gidd,sumi")
     report, counts = Report(not args.quiet, args.strict), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)

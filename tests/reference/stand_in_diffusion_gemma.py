@@ -6,7 +6,6 @@
 Everything passes, or is too close to call: logits are off by about as much as float32 may be. STAND_IN_BUG=NAME breaks
 one rule, to see that it is noticed; the names are those of BUGS.
 """
-import argparse
 import json
 import os
 import sys
@@ -17,6 +16,7 @@ import numpy as np
 import diffusion_gemma
 from diffusion_gemma import DECODER, FULL, SLIDING, Model, read_settings
 from models import softmax
+from stand_in_engine import parse_command
 
 NOISE = 1e-5
 
@@ -198,20 +198,8 @@ def run(args):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers(dest="command", required=True)
-    for function, names in ((logits, ("request", "out")), (run, ("prompt-tokens", "temperature", "trace"))):
-        command = commands.add_parser(function.__name__)
-        command.set_defaults(function=function)
-        command.add_argument("-m", dest="model")
-        for name in ("threads", "dtype", *names):
-            command.add_argument("--" + name)
-        if function is run:
-            for name in ("gen-length", "seed"):
-                command.add_argument("--" + name, type=int)
-            for name in ("ignore-eos", "json", "no-live"):
-                command.add_argument("--" + name, action="store_true")
-    args = parser.parse_args()
+    typed = {"gen-length": int, "seed": int, "ignore-eos": bool, "json": bool, "no-live": bool}
+    args = parse_command((logits, ("request", "out"), {}), (run, ("prompt-tokens", "temperature", "trace"), typed))
     args.function(args)
     return 0
 

@@ -6,7 +6,6 @@
 Everything passes, or is too close to call: logits are off by about as much as float32 may be. STAND_IN_BUG=NAME breaks
 one rule, to see that it is noticed; the names are those of BUGS.
 """
-import argparse
 import dataclasses
 import json
 import os
@@ -18,6 +17,7 @@ import numpy as np
 import levenshtein
 from levenshtein import Cell, Decoder, Options, decode
 from models import Model
+from stand_in_engine import parse_command
 
 NOISE = 1e-5
 
@@ -327,9 +327,10 @@ def trace(done, prompt, options, mask):
 
 def run(args):
     model = load(args.model)
-    options = Options(args.gen_length, args.block_length, args.steps)
-    options.tau = float(args.unmask.removeprefix("dynamic="))
-    for part in filter(None, args.edit.split(",")):
+    options = Options(args.gen_length, args.block_length or Options.block_length, args.steps)
+    if args.unmask:
+        options.tau = float(args.unmask.removeprefix("dynamic="))
+    for part in filter(None, (args.edit or "").split(",")):
         name, value = part.split("=")
         setattr(options, *(("tau_edit", float(value)) if name == "tau" else ("most", int(value))))
     prompt, config = [int(token) for token in args.prompt_tokens.split(",")], model.config
@@ -342,22 +343,8 @@ def run(args):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers(dest="command", required=True)
-    for function, names in ((logits, ("request", "out")), (run, ("prompt-tokens", "temperature", "trace"))):
-        command = commands.add_parser(function.__name__)
-        command.set_defaults(function=function)
-        command.add_argument("-m", dest="model")
-        for name in ("threads", "dtype", *names):
-            command.add_argument("--" + name)
-        if function is run:
-            for name, default in (("gen-length", None), ("block-length", Options.block_length), ("steps", None)):
-                command.add_argument("--" + name, type=int, default=default)
-            command.add_argument("--unmask", default=f"dynamic={Options.tau}")
-            command.add_argument("--edit", default="")
-            for name in ("ignore-eos", "json", "no-live"):
-                command.add_argument("--" + name, action="store_true")
-    args = parser.parse_args()
+    typed = {"gen-length": int, "block-length": int, "steps": int, "ignore-eos": bool, "json": bool, "no-live": bool}
+    args = parse_command((logits, ("request", "out"), {}), (run, ("prompt-tokens", "temperature", "trace", "unmask", "edit"), typed))
     args.function(args)
     return 0
 

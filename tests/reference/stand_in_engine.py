@@ -66,31 +66,31 @@ def tokenize(args):
         print(json.dumps(ids[::-1] if BUG == "encode" else ids))
 
 
-def main():
+def parse_command(*commands):
+    """Arguments of a stand-in for `lacuna`; `function` is the command that was given.
+
+    commands: for each its function, which has its name, and its flags besides -m, --threads and --dtype. A flag takes a
+    text; {flag: int} takes an integer, {flag: float} a number, {flag: bool} nothing.
+    """
     parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers(dest="command", required=True)
-    for function in (logits, run, tokenize):
-        command = commands.add_parser(function.__name__)
+    subparsers = parser.add_subparsers(dest="command", required=True)
+    for function, texts, typed in commands:
+        command = subparsers.add_parser(function.__name__)
         command.set_defaults(function=function)
         command.add_argument("-m", dest="model")
-        command.add_argument("--threads")
-        command.add_argument("--dtype")
-        if function is logits:
-            command.add_argument("--request")
-            command.add_argument("--out")
-        elif function is tokenize:
-            command.add_argument("--decode", action="store_true")
-        else:
-            command.add_argument("--prompt-tokens")
-            command.add_argument("--temperature")
-            command.add_argument("--unmask")
-            for name in ("gen-length", "steps", "block-length", "top-k"):
-                command.add_argument("--" + name, type=int)
-            for name in ("cfg-scale", "top-p", "eps"):
-                command.add_argument("--" + name, type=float)
-            for name in ("ignore-eos", "json", "logits-eos-inf", "confidence-eos-eot-inf"):
-                command.add_argument("--" + name, action="store_true")
-    args = parser.parse_args()
+        for name in ("threads", "dtype", *texts):
+            command.add_argument("--" + name)
+        for name, kind in typed.items():
+            command.add_argument("--" + name, **({"action": "store_true"} if kind is bool else {"type": kind}))
+    return parser.parse_args()
+
+
+def main():
+    typed = dict.fromkeys(("gen-length", "steps", "block-length", "top-k"), int)
+    typed |= dict.fromkeys(("cfg-scale", "top-p", "eps"), float)
+    typed |= dict.fromkeys(("ignore-eos", "json", "logits-eos-inf", "confidence-eos-eot-inf"), bool)
+    args = parse_command((logits, ("request", "out"), {}), (run, ("prompt-tokens", "temperature", "unmask"), typed),
+                         (tokenize, (), {"decode": bool}))
     if BUG == "refuse" and args.command == "run":
         print("no decoder here", file=sys.stderr)
         return 2
