@@ -47,7 +47,7 @@ class FeasibleSets {
   /// all others that are known. For a known position: what it may be replaced by.
   ClassSet allowed(size_t position) const;
   bool allows(size_t position, TokenId token) const;
-  /// The one token that is allowed; none if there are several, or none at all.
+  /// The token, if exactly one is allowed; empty otherwise.
   std::optional<TokenId> forced(size_t position) const;
 
   /// Gives a position a token, or opens it (-1), and updates all sets.

@@ -57,7 +57,7 @@ std::string unescaped(std::string_view part) {
   return key;
 }
 
-/// The member or item that one part of a pointer names; null if there is none.
+/// Resolves one reference token of a JSON pointer: the member or item; null if it does not exist.
 const ordered_json* child(const ordered_json& value, const std::string& key) {
   if (value.is_object()) {
     const auto found = value.find(key);

@@ -65,9 +65,9 @@ class Canvas {
   /// Puts masks before what the position holds; at length(), behind everything.
   void insert_masks(int32_t position, int32_t count);
   void drop(int32_t position);
-  /// Tokens that the answer is given at its end.
+  /// Appends `count` copies of a token to the answer.
   void append(TokenId token, int32_t count);
-  /// The first position whose cell an edit since the last pass has made void; length() if there is none.
+  /// First position whose K/V an edit since the last pass has invalidated; length() if all are valid.
   int32_t first_moved() const { return std::min(first_moved_, length()); }
 
   /// Tokens of the answer before its first mask.

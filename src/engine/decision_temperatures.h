@@ -16,9 +16,9 @@ inline constexpr double kMostTemperature = 100;
 /// decisions.json in a model's folder; FILE.gguf.decisions.json next to a GGUF file.
 std::filesystem::path decision_sidecar(const std::filesystem::path& model);
 
-/// Reads the file of a model. Temperatures are 1 where there is none, and for kinds that it does not name.
-/// InputError where it is damaged.
-///   model  folder or .gguf file; empty: a random model, which has none
+/// Reads the model's decisions.json. Temperatures default to 1 if the file or an entry is missing.
+/// InputError if the file is invalid.
+///   model  folder or .gguf file; empty: a random model, which has no file
 DecisionTemperatures load_decision_temperatures(const std::filesystem::path& model);
 
 /// Writes the file. InputError where it cannot be written.

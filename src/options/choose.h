@@ -14,8 +14,8 @@
 namespace lacuna {
 
 /// The strategy that the options ask for: theirs, then the preset's, then the model's, then the family's.
-/// SettingError names the setting, its value and what was expected, where a value is none or the model would
-/// ignore a setting that was given.
+/// SettingError names the setting, its value and what was expected: for an invalid value, and for a setting
+/// that the model would ignore.
 ///   has_guide  a guide confirms what is drafted
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 

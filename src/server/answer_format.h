@@ -14,13 +14,13 @@ bool has_answer_format(const nlohmann::json& body);
 
 struct AnswerFormat {
   Constraint constraint;
-  std::string_view key;  ///< that it came by
+  std::string_view key;  ///< of the request, such as "guided_json"
 };
 
 /// OpenAI's response_format; vLLM's structured_outputs and guided_json, guided_regex, guided_choice;
-/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format. Nothing where the text is free.
-/// InputError names the key where a value is none, where there are several, and for grammars.
-///   body  as it was sent: a schema's properties are written in the order of its text
+/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format. Empty for free text.
+/// InputError names the key: an invalid value, a second constraint, or a grammar, which is not supported.
+///   body  the request's JSON text; object properties are written in the order of this text
 std::optional<AnswerFormat> parse_answer_format(std::string_view body);
 
 }  // namespace lacuna
