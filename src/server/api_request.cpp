@@ -63,7 +63,7 @@ void refuse_unsupported(const json& body) {
   for (const char* key : {"logit_bias", "tools", "functions", "grammar"}) {
     const json* value = find(body, key);
     if (value != nullptr && !value->empty()) {
-      throw InputError("{} is not supported: no method here can be confined to it", key);
+      throw InputError("{} is not supported; response_format and regex constrain an answer", key);
     }
   }
 }
