@@ -15,7 +15,7 @@
 #include "options/assign.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::session_test {
 namespace {
 
 using ::testing::AllOf;
@@ -312,4 +312,4 @@ TEST(Session, RefusesModelsAndFormatsThatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::session_test

@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::backend_test {
 namespace {
 
 using testing::ElementsAre;
@@ -266,4 +266,4 @@ TEST_F(Backend, OfTestsPoisonsWhatNobodyMayRead) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::backend_test

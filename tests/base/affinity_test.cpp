@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::affinity_test {
 namespace {
 
 TEST(ThreadPool, HasAThreadForEachCoreThatTheProcessMayUse) {
@@ -49,4 +49,4 @@ TEST(PinWorkers, RefusesMoreThreadsThanCores) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::affinity_test

@@ -4,7 +4,7 @@
 
 #include <span>
 
-namespace lacuna {
+namespace lacuna::buffer_test {
 namespace {
 
 TEST(Buffer, StartsEmpty) {
@@ -59,4 +59,4 @@ TEST(Buffer, MovesItsMemory) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::buffer_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace lacuna {
+namespace lacuna::dtype_test {
 namespace {
 
 float from_bits(uint32_t bits) {
@@ -73,4 +73,4 @@ TEST(DType, HasASizeAndAName) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::dtype_test

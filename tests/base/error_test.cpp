@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace lacuna {
+namespace lacuna::error_test {
 namespace {
 
 TEST(InputError, FormatsItsArgumentsAndTakesATextWithoutThemLiterally) {
@@ -18,4 +18,4 @@ TEST(Expects, ThrowsOnlyWhereItsConditionFails) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::error_test

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "gguf_bytes.h"
 
-namespace lacuna {
+namespace lacuna::gguf_test {
 namespace {
 
 using test::GgufBytes;
@@ -181,4 +181,4 @@ TEST_F(GgufFiles, MayBeSplit) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::gguf_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace lacuna {
+namespace lacuna::hub_cache_test {
 namespace {
 
 TEST(HubModel, HasAnOwnerANameARevisionAndAQuant) {
@@ -35,4 +35,4 @@ TEST(RelativeFile, StaysBelowItsFolder) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::hub_cache_test

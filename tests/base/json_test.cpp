@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::json_test {
 namespace {
 
 using testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(JsonObject, ListsTheKeysThatNobodyAskedFor) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::json_test

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::mapped_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ TEST_F(MappedFileTest, RefusesAPipeInsteadOfWaitingForIt) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::mapped_file_test

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace lacuna {
+namespace lacuna::matrix_test {
 namespace {
 
 using testing::ElementsAre;
@@ -28,4 +28,4 @@ TEST(Matrix, IsContiguousWithoutAStride) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::matrix_test

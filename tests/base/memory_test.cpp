@@ -8,7 +8,7 @@
 
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::memory_test {
 namespace {
 
 class MemoryTest : public testing::Test {
@@ -53,4 +53,4 @@ TEST(Memory, IsKnownHere) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::memory_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::nearest_test {
 namespace {
 
 TEST(EditDistance, CountsChangesOfSingleCharacters) {
@@ -26,4 +26,4 @@ TEST(NearestName, IsEmptyWhereNothingIsNear) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::nearest_test

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::rng_test {
 namespace {
 
 TEST(RngStream, IsAFunctionOfSeedCoordinatesAndIndex) {
@@ -109,4 +109,4 @@ TEST(RngStream, SamplesIntegersBelowACount) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::rng_test

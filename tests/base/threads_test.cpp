@@ -5,7 +5,7 @@
 #include <atomic>
 #include <numeric>
 
-namespace lacuna {
+namespace lacuna::threads_test {
 namespace {
 
 TEST(ThreadPool, CountsTheCaller) {
@@ -60,4 +60,4 @@ TEST(ThreadPool, EndsWithoutEverHavingRunALoop) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::threads_test

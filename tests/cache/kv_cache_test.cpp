@@ -15,7 +15,7 @@
 #include "base/threads.h"
 #include "kernels/panels.h"
 
-namespace lacuna {
+namespace lacuna::kv_cache_test {
 namespace {
 
 /// The key or value that a test writes to one place.
@@ -342,4 +342,4 @@ TEST(KvCache, CopiesACellOfOneHead) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::kv_cache_test

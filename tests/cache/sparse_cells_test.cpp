@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 
-namespace lacuna {
+namespace lacuna::sparse_cells_test {
 namespace {
 
 using testing::ElementsAre;
@@ -95,4 +95,4 @@ TEST(KvCache, KeepsWhatSparseAttentionChose) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::sparse_cells_test

@@ -9,7 +9,7 @@
 
 #include "tokenizer/unicode.h"
 
-namespace lacuna {
+namespace lacuna::canvas_view_test {
 namespace {
 
 using testing::AllOf;
@@ -171,4 +171,4 @@ TEST(CanvasFollower, RemembersWhenEachPositionWasWritten) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::canvas_view_test

@@ -3,7 +3,7 @@
 
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::chat_test {
 namespace {
 
 using nlohmann::json;
@@ -245,4 +245,4 @@ TEST_F(Chat, DrawsNothingWhereItIsNotWanted) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::chat_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::cli_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -916,4 +916,4 @@ TEST_F(Cli, TimesAStep) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::cli_test

@@ -1,7 +1,7 @@
 // `lacuna decide`.
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::decide_test {
 namespace {
 
 using nlohmann::json;
@@ -87,4 +87,4 @@ TEST_F(Decide, KeepsFittedTemperaturesInTheModelsFolder) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decide_test

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::docs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -273,4 +273,4 @@ TEST(SlowDocumentation, HasCommandsThatRun) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::docs_test

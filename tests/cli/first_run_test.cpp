@@ -8,7 +8,7 @@
 
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::first_run_test {
 namespace {
 
 using nlohmann::json;
@@ -130,4 +130,4 @@ TEST_F(FirstRun, TellsTheSavingInItsLastLineOnATerminal) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::first_run_test

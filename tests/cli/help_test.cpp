@@ -7,7 +7,7 @@
 
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::help_test {
 namespace {
 
 using testing::AllOf;
@@ -177,4 +177,4 @@ TEST_F(Help, PrintsAManualWithoutWarnings) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::help_test

@@ -1,7 +1,7 @@
 // `lacuna infill`.
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::infill_test {
 namespace {
 
 using nlohmann::json;
@@ -86,4 +86,4 @@ TEST_F(Infill, SaysWhatItCannotFill) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::infill_test

@@ -10,7 +10,7 @@
 
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::list_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -154,4 +154,4 @@ TEST_F(ModelPlacesCli, RefusesAModelThatDoesNotFitIntoMemory) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::list_test

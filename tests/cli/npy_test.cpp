@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::npy_test {
 namespace {
 
 using testing::AllOf;
@@ -101,4 +101,4 @@ TEST_F(Npy, SaysWhatItExpectedInsteadOfAnotherFile) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::npy_test

@@ -20,7 +20,7 @@
 #include "hub/fake_hub.h"
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::pull_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -252,4 +252,4 @@ TEST_F(PullCli, ShowsProgressInOneLineOfTheTerminal) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::pull_test

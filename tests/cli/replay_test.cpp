@@ -1,7 +1,7 @@
 // `lacuna replay`.
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::replay_test {
 namespace {
 
 using testing::AllOf;
@@ -87,4 +87,4 @@ TEST_F(Replay, LetsNoTraceControlTheTerminal) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::replay_test

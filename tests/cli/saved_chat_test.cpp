@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::saved_chat_test {
 namespace {
 
 using testing::AllOf;
@@ -70,4 +70,4 @@ TEST(SavedChat, ReplacesNothingButChats) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::saved_chat_test

@@ -3,7 +3,7 @@
 
 #include "program.h"
 
-namespace lacuna {
+namespace lacuna::serve_test {
 namespace {
 
 using testing::AllOf;
@@ -90,4 +90,4 @@ TEST_F(Serve, NeedsAKeyToServeOtherMachines) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::serve_test

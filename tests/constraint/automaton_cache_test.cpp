@@ -9,7 +9,7 @@
 
 #include "toy.h"
 
-namespace lacuna {
+namespace lacuna::automaton_cache_test {
 namespace {
 
 std::shared_ptr<const TokenVocabulary> small_vocabulary() {
@@ -76,4 +76,4 @@ TEST(AutomatonCache, ServesManyThreads) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::automaton_cache_test

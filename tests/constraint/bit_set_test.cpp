@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::bit_set_test {
 namespace {
 
 TEST(BitSet, HoldsWhatASetHolds) {
@@ -44,4 +44,4 @@ TEST(BitSet, IntersectsWhereAnElementIsCommon) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::bit_set_test

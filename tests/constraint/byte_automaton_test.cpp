@@ -13,7 +13,7 @@
 #include "constraint/transition_table.h"
 #include "toy.h"
 
-namespace lacuna {
+namespace lacuna::byte_automaton_test {
 namespace {
 
 using testing::HasSubstr;
@@ -148,4 +148,4 @@ TEST(TransitionTable, MergesClassesWithEqualColumns) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::byte_automaton_test

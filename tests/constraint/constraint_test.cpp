@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::constraint_test {
 namespace {
 
 using testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(Constraint, EqualOnesHashAlikeAndOthersDoNot) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::constraint_test

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace lacuna {
+namespace lacuna::encoded_characters_test {
 namespace {
 
 std::string utf8(uint32_t code_point) {
@@ -84,4 +84,4 @@ TEST(EncodedCharacters, EscapeOnlyCharactersOfTheSet) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::encoded_characters_test

@@ -7,7 +7,7 @@
 
 #include "constraint/byte_automaton.h"
 
-namespace lacuna {
+namespace lacuna::expression_test {
 namespace {
 
 bool accepts(const Expression& expression, const std::string& text) {
@@ -70,4 +70,4 @@ TEST(Expression, KeepsSpecialTokensApartFromBytes) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::expression_test

@@ -10,7 +10,7 @@
 
 #include "toy.h"
 
-namespace lacuna {
+namespace lacuna::feasible_test {
 namespace {
 
 struct Case {
@@ -148,4 +148,4 @@ TEST(Feasible, AnEmptyCanvasIsCompletableIfTheEmptyTextIs) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::feasible_test

@@ -12,7 +12,7 @@
 #include "random_schemas.h"
 #include "random_texts.h"
 
-namespace lacuna {
+namespace lacuna::json_schema_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -359,4 +359,4 @@ TEST(JsonSchema, AnyObjectIsAnObjectWithinItsDepth) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::json_schema_test

@@ -13,7 +13,7 @@
 #include "constraint/regex.h"
 #include "random_texts.h"
 
-namespace lacuna {
+namespace lacuna::json_texts_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -155,4 +155,4 @@ TEST(JsonTexts, KnowFormats) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::json_texts_test

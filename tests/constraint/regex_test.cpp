@@ -8,7 +8,7 @@
 
 #include "constraint/byte_automaton.h"
 
-namespace lacuna {
+namespace lacuna::regex_test {
 namespace {
 
 using testing::HasSubstr;
@@ -142,4 +142,4 @@ TEST(Regex, RefusesWhatRepeatsTooOften) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::regex_test

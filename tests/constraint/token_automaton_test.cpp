@@ -11,7 +11,7 @@
 
 #include "toy.h"
 
-namespace lacuna {
+namespace lacuna::token_automaton_test {
 namespace {
 
 using testing::HasSubstr;
@@ -176,4 +176,4 @@ TEST(TokenAutomaton, RefusesMoreEdgesThanItWouldHold) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::token_automaton_test

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::token_vocabulary_test {
 namespace {
 
 using testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(TokenVocabulary, RefusesTablesThatCannotEndOrNameWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::token_vocabulary_test

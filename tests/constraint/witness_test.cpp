@@ -11,7 +11,7 @@
 
 #include "toy.h"
 
-namespace lacuna {
+namespace lacuna::witness_test {
 namespace {
 
 const Toy& toy() {
@@ -292,4 +292,4 @@ TEST(Witness, LeavesTheRestPossibleWhateverPartIsCommitted) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::witness_test

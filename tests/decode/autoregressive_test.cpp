@@ -6,7 +6,7 @@
 
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::autoregressive_test {
 namespace {
 
 using testing::ElementsAre;
@@ -128,4 +128,4 @@ TEST(Autoregressive, ReadsALongPromptInParts) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::autoregressive_test

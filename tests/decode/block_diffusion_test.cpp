@@ -13,7 +13,7 @@
 
 #include "fake_model.h"
 
-namespace lacuna {
+namespace lacuna::block_diffusion_test {
 namespace {
 
 using testing::Each;
@@ -968,4 +968,4 @@ TEST(BlockDiffusion, WritesTheSameWithThePrefixOfAnotherRequest) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::block_diffusion_test

@@ -11,7 +11,7 @@
 #include "base/overloaded.h"
 #include "base/rng.h"
 
-namespace lacuna {
+namespace lacuna::cache_policy_test {
 namespace {
 
 using testing::ElementsAre;
@@ -366,4 +366,4 @@ TEST(CachePolicies, ComputeEverythingThatAnEditHasMoved) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::cache_policy_test

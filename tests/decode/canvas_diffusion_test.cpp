@@ -14,7 +14,7 @@
 
 #include "fake_model.h"
 
-namespace lacuna {
+namespace lacuna::canvas_diffusion_test {
 namespace {
 
 using testing::Each;
@@ -591,4 +591,4 @@ TEST(CanvasDiffusion, CountsWhatThePassWouldComputeWithoutACache) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::canvas_diffusion_test

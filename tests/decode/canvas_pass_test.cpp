@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::canvas_pass_test {
 namespace {
 
 using testing::ElementsAre;
@@ -400,4 +400,4 @@ TEST(CanvasPass, RefusesAnotherNumberOfDriftsThanAskedFor) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::canvas_pass_test

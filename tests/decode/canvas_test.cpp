@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::canvas_test {
 namespace {
 
 using testing::ElementsAre;
@@ -166,4 +166,4 @@ TEST(Canvas, TokensAreAppendedAsGiven) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::canvas_test

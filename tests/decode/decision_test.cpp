@@ -10,7 +10,7 @@
 
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::decision_test {
 namespace {
 
 constexpr int32_t kPrefix = 8;  // whole blocks
@@ -164,4 +164,4 @@ TEST(Decision, RefusesASlotThatNoRowOfItsBranchPredicts) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decision_test

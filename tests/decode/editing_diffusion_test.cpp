@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::editing_diffusion_test {
 namespace {
 
 using testing::ElementsAre;
@@ -204,4 +204,4 @@ TEST(EditingDiffusion, ReadsALongPromptInSeveralPasses) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::editing_diffusion_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace lacuna {
+namespace lacuna::edits_test {
 namespace {
 
 using testing::ElementsAre;
@@ -20,4 +20,4 @@ TEST(ApplyEdits, CountFromTheListsFirstPositionAndIgnoreTheRest) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::edits_test

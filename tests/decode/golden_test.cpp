@@ -8,7 +8,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::golden_test {
 namespace {
 
 template <typename T>
@@ -70,4 +70,4 @@ INSTANTIATE_TEST_SUITE_P(Decode, GoldenDecode, testing::ValuesIn(golden_families
                          [](const auto& family) { return family.param; });
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::golden_test

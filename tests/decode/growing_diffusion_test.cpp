@@ -10,7 +10,7 @@
 #include "decode/edits.h"
 #include "fake_model.h"
 
-namespace lacuna {
+namespace lacuna::growing_diffusion_test {
 namespace {
 
 using testing::Contains;
@@ -283,4 +283,4 @@ TEST(GrowingDiffusion, APassComputesEveryCellThatAnEditMadeVoidWhateverTheCache)
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::growing_diffusion_test

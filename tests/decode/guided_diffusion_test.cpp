@@ -13,7 +13,7 @@
 
 #include "fake_model.h"
 
-namespace lacuna {
+namespace lacuna::guided_diffusion_test {
 namespace {
 
 using testing::ElementsAre;
@@ -638,4 +638,4 @@ TEST(GuidedDiffusion, TokensThatEndInOnePlaceStandOrFallTogether) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::guided_diffusion_test

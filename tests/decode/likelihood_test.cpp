@@ -11,7 +11,7 @@
 
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::likelihood_test {
 namespace {
 
 /// LLaDA, and Dream, whose logits are those of the row before.
@@ -132,4 +132,4 @@ TEST(MaskedLikelihood, NeedsATokenThatIsGivenAndOneThatIsNot) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::likelihood_test

@@ -9,7 +9,7 @@
 
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::make_decoder_test {
 namespace {
 
 using testing::ElementsAre;
@@ -239,4 +239,4 @@ TEST(MakeDecoder, ThrowsTheFirstProblem) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::make_decoder_test

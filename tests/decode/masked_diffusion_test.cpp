@@ -13,7 +13,7 @@
 
 #include "fake_model.h"
 
-namespace lacuna {
+namespace lacuna::masked_diffusion_test {
 namespace {
 
 using testing::Each;
@@ -486,4 +486,4 @@ TEST(MaskedDiffusion, RefusesAnotherNumberOfDrawsThanPlanned) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::masked_diffusion_test

@@ -11,7 +11,7 @@
 
 #include "kernels/dispatch.h"
 
-namespace lacuna {
+namespace lacuna::refusion_test {
 namespace {
 
 using testing::Each;
@@ -944,4 +944,4 @@ std::string name_of(const testing::TestParamInfo<RefusionRules>& info) {
 INSTANTIATE_TEST_SUITE_P(Rules, RefusionModes, testing::ValuesIn(kAllRules), name_of);
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::refusion_test

@@ -9,7 +9,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::seeded_diffusion_test {
 namespace {
 
 using testing::ElementsAre;
@@ -212,4 +212,4 @@ TEST(SeededDiffusion, SpeculatesExactlyTheTextOfTheCausalMode) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::seeded_diffusion_test

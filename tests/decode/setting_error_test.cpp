@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace lacuna {
+namespace lacuna::setting_error_test {
 namespace {
 
 TEST(Word, PutsASurfacesNamesInPlaceOfFields) {
@@ -41,4 +41,4 @@ TEST(Problems, KeepTheirOrderAndThrowTheFirst) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::setting_error_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace lacuna {
+namespace lacuna::sparse_policy_test {
 namespace {
 
 using Choice = SparseAttention::Choice;
@@ -82,4 +82,4 @@ TEST(SparseSchedule, TellsThePlanHowManyLayersAreDense) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::sparse_policy_test

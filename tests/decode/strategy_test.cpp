@@ -9,7 +9,7 @@
 
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::strategy_test {
 namespace {
 
 using testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(Strategy, OfACanvasIsPrintedWithWhatWasSet) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::strategy_test

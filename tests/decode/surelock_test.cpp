@@ -14,7 +14,7 @@
 
 #include "base/rng.h"
 
-namespace lacuna {
+namespace lacuna::surelock_test {
 namespace {
 
 using testing::DoubleNear;
@@ -745,4 +745,4 @@ TEST(SureLock, InfiniteDriftsGiveNoSamples) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::surelock_test

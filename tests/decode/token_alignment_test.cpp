@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::token_alignment_test {
 namespace {
 
 using testing::ElementsAre;
@@ -71,4 +71,4 @@ TEST(SharedVocabulary, AnEndTokenBeyondAGuideThatHasNoneIsUnreadable) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::token_alignment_test

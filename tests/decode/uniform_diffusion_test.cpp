@@ -14,7 +14,7 @@
 
 #include "fake_model.h"
 
-namespace lacuna {
+namespace lacuna::uniform_diffusion_test {
 namespace {
 
 using testing::Each;
@@ -1209,4 +1209,4 @@ TEST(UniformDiffusion, LeavingEarlyIsExact) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::uniform_diffusion_test

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::unmask_test {
 namespace {
 
 using testing::Each;
@@ -223,4 +223,4 @@ TEST(Unmask, FromLeftToRightLooksAtNoConfidence) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::unmask_test

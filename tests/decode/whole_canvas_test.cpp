@@ -10,7 +10,7 @@
 
 #include "decode/uniform_diffusion.h"
 
-namespace lacuna {
+namespace lacuna::whole_canvas_test {
 namespace {
 
 using testing::ElementsAre;
@@ -218,4 +218,4 @@ TEST(WholeCanvas, TheAncestralStepIsThePosteriorOfNoiseOverAllTokens) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::whole_canvas_test

@@ -14,7 +14,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::acceleration_test {
 namespace {
 
 using testing::IsEmpty;
@@ -331,4 +331,4 @@ INSTANTIATE_TEST_SUITE_P(Families, Acceleration,
                                           testing::Values(DType::kF32, DType::kBF16)));
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::acceleration_test

@@ -4,7 +4,7 @@
 
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::answer_labels_test {
 namespace {
 
 using testing::ElementsAre;
@@ -47,4 +47,4 @@ TEST(AnswerLabels, TakeWordsAndCodesThatAreOneToken) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::answer_labels_test

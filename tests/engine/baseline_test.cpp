@@ -12,7 +12,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::baseline_test {
 namespace {
 
 /// A model and the flags that make its uncached baseline of it.
@@ -163,4 +163,4 @@ TEST(Baseline, SaysHowManyTimesFewerOrMoreRowsWereComputed) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::baseline_test

@@ -15,7 +15,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::block_diffusion_test {
 namespace {
 
 constexpr int32_t kBlock = 4;
@@ -562,4 +562,4 @@ TEST(BlockDiffusion, RefusesWhatItWouldIgnore) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::block_diffusion_test

@@ -18,7 +18,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::canvas_diffusion_test {
 namespace {
 
 using testing::Each;
@@ -603,4 +603,4 @@ TEST(CanvasRequests, EndWithAnEndTokenUnlessItIsIgnored) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::canvas_diffusion_test

@@ -18,7 +18,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::constrained_test {
 namespace {
 
 using testing::HasSubstr;
@@ -297,4 +297,4 @@ TEST(ConstrainedAnswers, FillHolesThatTheirTextLeaves) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::constrained_test

@@ -16,7 +16,7 @@
 #include "decode/decision.h"
 #include "kernels/dispatch.h"
 
-namespace lacuna {
+namespace lacuna::decide_test {
 namespace {
 
 using testing::HasSubstr;
@@ -161,4 +161,4 @@ TEST(Decide, AveragesDrawsOfEachOrderWithTheirStandardError) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decide_test

@@ -10,7 +10,7 @@
 #include "model/tiny_models.h"
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::decision_canvas_test {
 namespace {
 
 using testing::HasSubstr;
@@ -235,4 +235,4 @@ TEST_F(DecisionCanvasTest, RefusesRequestsBeyondItsLimits) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decision_canvas_test

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::decision_json_test {
 namespace {
 
 using nlohmann::json;
@@ -183,4 +183,4 @@ TEST(DecisionJson, WarnsWhereTheModelWouldHaveWrittenSomethingElse) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decision_json_test

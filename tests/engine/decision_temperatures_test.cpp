@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::decision_temperatures_test {
 namespace {
 
 using testing::HasSubstr;
@@ -48,4 +48,4 @@ TEST(DecisionTemperatures, OfADamagedFileAreRefused) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decision_temperatures_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace lacuna {
+namespace lacuna::decision_test {
 namespace {
 
 using testing::DoubleNear;
@@ -49,4 +49,4 @@ TEST(Decision, OfEquallyProbableOptionsTheFirstIsTheBest) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decision_test

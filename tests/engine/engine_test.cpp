@@ -20,7 +20,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::engine_test {
 namespace {
 
 using testing::ElementsAre;
@@ -430,4 +430,4 @@ TEST(Likelihood, IsThatOfTheTokensThatTheModelWouldWrite) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::engine_test

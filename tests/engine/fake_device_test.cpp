@@ -13,7 +13,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::fake_device_test {
 namespace {
 
 using Canvases = std::vector<std::vector<TokenId>>;
@@ -80,4 +80,4 @@ TEST(FakeDeviceEngine, WritesWhatThisMachineWritesWithLocksGuidanceCachesAndSpar
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::fake_device_test

@@ -16,7 +16,7 @@
 #include "tokenizer/tokenizer.h"
 #include "weights/quantise.h"
 
-namespace lacuna {
+namespace lacuna::gguf_test {
 namespace {
 
 using test::GgufBytes;
@@ -396,4 +396,4 @@ TEST_F(GgufLlada2, WhoseLayersWouldBeComputedOtherwiseIsRefused) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::gguf_test

@@ -13,7 +13,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::golden_runs_test {
 namespace {
 
 class GoldenRuns : public testing::TestWithParam<std::string> {
@@ -69,4 +69,4 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenRuns, testing::Values("gidd", "sumi", "
                          [](const auto& family) { return family.param; });
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::golden_runs_test

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::guide_test {
 namespace {
 
 using testing::ElementsAre;
@@ -272,4 +272,4 @@ TEST(ByteAlignment, ASpecialTokenOfTheGuideHasNoText) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::guide_test

@@ -12,7 +12,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::inference_session_test {
 namespace {
 
 using testing::ElementsAre;
@@ -240,4 +240,4 @@ TEST(InferenceSession, LoadsRandomModelsAndTellsHowFarItIs) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::inference_session_test

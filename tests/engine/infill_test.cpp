@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::infill_test {
 namespace {
 
 using testing::ElementsAre;
@@ -80,4 +80,4 @@ TEST(InfillLayout, IsCutAtTheFirstHole) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::infill_test

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::opened_model_test {
 namespace {
 
 using testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(OpenedModel, HasAGuideOnceOneIsNamed) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::opened_model_test

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::pass_loop_test {
 namespace {
 
 using testing::ElementsAre;
@@ -280,4 +280,4 @@ TEST(PassLoop, StartsEachPassAnew) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::pass_loop_test

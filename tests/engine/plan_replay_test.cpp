@@ -13,7 +13,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::plan_replay_test {
 namespace {
 
 using Replay = std::function<StepPlan(const StepPlan&)>;
@@ -96,4 +96,4 @@ TEST(PlanReplay, GivesTheTextOfSparseAttention) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::plan_replay_test

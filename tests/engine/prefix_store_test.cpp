@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::prefix_store_test {
 namespace {
 
 constexpr int64_t kTileBytes = 32;
@@ -130,4 +130,4 @@ TEST(PrefixStore, KeepsNothingInNoBytes) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::prefix_store_test

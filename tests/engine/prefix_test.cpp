@@ -12,7 +12,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::prefix_test {
 namespace {
 
 constexpr int64_t kRoom = 1 << 26;
@@ -312,4 +312,4 @@ TEST(SharedPrefixes, AreNotOfModelsThatSeeTheWholeCanvas) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::prefix_test

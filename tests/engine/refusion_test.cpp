@@ -19,7 +19,7 @@
 #include "options/choose.h"
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::refusion_test {
 namespace {
 
 Refusion settings(const ModelConfig& config, RefusionRules rules, double threshold = 0.004) {
@@ -539,4 +539,4 @@ TEST(RefusionAcceptance, ExactlyDrawsFromTheLeftToRightDistribution) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::refusion_test

@@ -9,7 +9,7 @@
 #include "model/tiny_models.h"
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::result_test {
 namespace {
 
 using testing::AllOf;
@@ -179,4 +179,4 @@ TEST(Trace, HasOneLineForEachPass) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::result_test

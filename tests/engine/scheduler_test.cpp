@@ -18,7 +18,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::scheduler_test {
 namespace {
 
 using testing::HasSubstr;
@@ -270,4 +270,4 @@ TEST_F(SchedulerTest, FailsARequestThatTakesTooLong) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::scheduler_test

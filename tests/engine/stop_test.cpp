@@ -8,7 +8,7 @@
 
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::stop_test {
 namespace {
 
 using testing::Optional;
@@ -80,4 +80,4 @@ TEST(StopFinder, DoesNotSeeSpecialTokens) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::stop_test

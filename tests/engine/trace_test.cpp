@@ -11,7 +11,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::trace_test {
 namespace {
 
 using testing::AllOf;
@@ -170,4 +170,4 @@ TEST(TraceReplay, RefusesWhatIsNoTrace) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::trace_test

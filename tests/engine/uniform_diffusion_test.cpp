@@ -15,7 +15,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::uniform_diffusion_test {
 namespace {
 
 using testing::ElementsAre;
@@ -312,4 +312,4 @@ TEST(PublishedGidd, HasTheLogitsOfThePublishedNotebook) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::uniform_diffusion_test

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::benchmarks_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(PublishedFiles, CanBeRead) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::benchmarks_test

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::bound_test {
 namespace {
 
 using testing::HasSubstr;
@@ -279,4 +279,4 @@ TEST(BoundText, FillsTheCanvasOfDiffusionModelsAlone) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::bound_test

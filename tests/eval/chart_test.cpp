@@ -8,7 +8,7 @@
 
 #include "eval/svg.h"
 
-namespace lacuna {
+namespace lacuna::chart_test {
 namespace {
 
 using testing::AllOf;
@@ -97,4 +97,4 @@ TEST(HeatMap, ColoursAndWritesEachCell) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::chart_test

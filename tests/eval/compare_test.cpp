@@ -7,7 +7,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "kernels/dispatch.h"
 
-namespace lacuna {
+namespace lacuna::compare_test {
 namespace {
 
 class CompareMiniModels : public testing::Test {
@@ -88,4 +88,4 @@ TEST_F(CompareMiniModels, ChoosesTheSamplesThatEvaluateChooses) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::compare_test

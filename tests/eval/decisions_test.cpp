@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace lacuna {
+namespace lacuna::decisions_test {
 namespace {
 
 /// A predicate whose yes has this probability before any temperature.
@@ -90,4 +90,4 @@ TEST(Decisions, AreFittedToTheTemperatureOfLeastNll) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::decisions_test

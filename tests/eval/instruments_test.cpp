@@ -15,7 +15,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::instruments_test {
 namespace {
 
 using testing::ElementsAre;
@@ -305,4 +305,4 @@ TEST_F(Instruments, ReportRowsOfAKindWithTheSameKeys) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::instruments_test

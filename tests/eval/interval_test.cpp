@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lacuna {
+namespace lacuna::interval_test {
 namespace {
 
 TEST(WilsonInterval, MatchesPublishedValues) {
@@ -32,4 +32,4 @@ TEST(WilsonInterval, KnowsNothingWithoutTrials) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::interval_test

@@ -15,7 +15,7 @@
 #include "model/tiny_models.h"
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::perplexity_test {
 namespace {
 
 using testing::HasSubstr;
@@ -168,4 +168,4 @@ TEST(EvaluateWithAJudge, ReadsEachAnswerUpToItsFirstEndToken) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::perplexity_test

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::program_runner_test {
 namespace {
 
 using testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(CheckPython, RefusesWhatIsNoInterpreter) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::program_runner_test

@@ -19,7 +19,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::recall_test {
 namespace {
 
 using testing::ElementsAre;
@@ -491,4 +491,4 @@ TEST_F(RecallOfAModel, RefusesWhatItCannotLookAt) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::recall_test

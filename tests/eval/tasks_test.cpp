@@ -16,7 +16,7 @@
 #include "eval/toy_program.h"
 #include "tokenizer/tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::tasks_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -460,4 +460,4 @@ TEST(CheckOptions, RefusesWhatATaskDoesNotHaveAndWhatIsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::tasks_test

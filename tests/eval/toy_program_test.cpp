@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace lacuna {
+namespace lacuna::toy_program_test {
 namespace {
 
 using Numbers = ToyProgram::Numbers;
@@ -64,4 +64,4 @@ TEST(BehaveAlike, ComparesWhatProgramsDoAndNotHowTheyAreWritten) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::toy_program_test

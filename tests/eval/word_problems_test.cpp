@@ -9,7 +9,7 @@
 
 #include "eval/tasks.h"
 
-namespace lacuna {
+namespace lacuna::word_problems_test {
 namespace {
 
 using ::testing::Contains;
@@ -159,4 +159,4 @@ TEST(InfillStories, HaveBlanksThatTheirOwnWordsFill) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::word_problems_test

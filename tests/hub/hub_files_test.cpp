@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "hub/digest.h"
 
-namespace lacuna {
+namespace lacuna::hub_files_test {
 namespace {
 
 using testing::AllOf;
@@ -95,4 +95,4 @@ TEST(Digest, IsTheOneThatNamesBlobs) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::hub_files_test

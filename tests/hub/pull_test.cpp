@@ -19,7 +19,7 @@
 #include "hub/fake_hub.h"
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::pull_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -494,4 +494,4 @@ TEST(HubAccess, ReadsTheEnvironmentOfThePythonClient) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::pull_test

@@ -7,7 +7,7 @@
 
 #include "definitions.h"
 
-namespace lacuna {
+namespace lacuna::attention_test {
 namespace {
 
 using test::Expected;
@@ -641,4 +641,4 @@ TEST(VisibleCells, TellTheLowestRowThatSeesEachCell) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::attention_test

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "definitions.h"
 
-namespace lacuna {
+namespace lacuna::dispatch_test {
 namespace {
 
 using testing::AllOf;
@@ -81,4 +81,4 @@ TEST(DetectCpu, GivesWiderInstructionSetsOnlyWithTheNarrowerOnes) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::dispatch_test

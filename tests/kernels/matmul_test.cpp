@@ -5,7 +5,7 @@
 
 #include "definitions.h"
 
-namespace lacuna {
+namespace lacuna::matmul_test {
 namespace {
 
 using test::Expected;
@@ -207,4 +207,4 @@ TEST_P(Multiply, RefusesMismatchedShapes) {
 INSTANTIATE_TEST_SUITE_P(EveryTable, Multiply, testing::ValuesIn(supported_tables()), test::table_name);
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::matmul_test

@@ -1,7 +1,7 @@
 // The GEMM of every instruction set's table, called through the table.
 #include "definitions.h"
 
-namespace lacuna {
+namespace lacuna::product_test {
 namespace {
 
 using test::Expected;
@@ -240,4 +240,4 @@ TEST_P(PanelMatmul, OfManyRowsInTheTablesLayoutHaveTheBitsOfEachRowAlone) {
 INSTANTIATE_TEST_SUITE_P(EveryTable, PanelMatmul, testing::ValuesIn(supported_tables()), test::table_name);
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::product_test

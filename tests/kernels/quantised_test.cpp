@@ -7,7 +7,7 @@
 #include "definitions.h"
 #include "kernels/matmul.h"
 
-namespace lacuna {
+namespace lacuna::quantised_test {
 namespace {
 
 using test::Expected;
@@ -486,4 +486,4 @@ INSTANTIATE_TEST_SUITE_P(EveryTable, QuantisedMatmul, testing::ValuesIn(tables_a
                          name_of_table_and_rows);
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::quantised_test

@@ -3,7 +3,7 @@
 
 #include "definitions.h"
 
-namespace lacuna {
+namespace lacuna::rows_test {
 namespace {
 
 using test::Expected;
@@ -678,4 +678,4 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Int16Activations);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Int8Activations);
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::rows_test

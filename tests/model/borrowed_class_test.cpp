@@ -11,7 +11,7 @@
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::borrowed_class_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -44,4 +44,4 @@ TEST(BorrowedClass, OfQwen2ComputesWhatDreamDoesWhereTheUserSaysSo) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::borrowed_class_test

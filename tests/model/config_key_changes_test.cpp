@@ -16,7 +16,7 @@
 #include "model/families.h"
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::config_key_changes_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -136,4 +136,4 @@ INSTANTIATE_TEST_SUITE_P(Published, ConfigKeys, testing::ValuesIn(folders()), []
 });
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::config_key_changes_test

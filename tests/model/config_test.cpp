@@ -15,7 +15,7 @@
 #include "model/parameters.h"
 #include "model/random_spec.h"
 
-namespace lacuna {
+namespace lacuna::config_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -1243,4 +1243,4 @@ TEST(RopeFrequencies, SlowOnlyTheSlowPairsUnderYarn) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::config_test

@@ -6,7 +6,7 @@
 #include "model/random_spec.h"
 #include "tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::cost_test {
 namespace {
 
 TEST(Cost, OfARowIsTwiceTheWeightsItMeets) {
@@ -146,4 +146,4 @@ TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::cost_test

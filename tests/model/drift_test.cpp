@@ -11,7 +11,7 @@
 #include "cache/output_cache.h"
 #include "tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::drift_test {
 namespace {
 
 using testing::DoubleNear;
@@ -339,4 +339,4 @@ TEST(CosineDistance, IsNoneBetweenZerosAndWholeFromZero) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::drift_test

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-namespace lacuna {
+namespace lacuna::families_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -94,4 +94,4 @@ INSTANTIATE_TEST_SUITE_P(Hub, PublishedIndex, testing::Values("LLaDA-8B-Instruct
                          [](const auto& tested) { return tested.index == 0 ? "LLaDA" : "Dream"; });
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::families_test

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::locate_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -144,4 +144,4 @@ TEST_F(EnvironmentTest, DecidesWhereModelsAreLookedFor) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::locate_test

@@ -13,7 +13,7 @@
 #include "tiny_models.h"
 #include "weights/weight_format.h"
 
-namespace lacuna {
+namespace lacuna::model_test {
 namespace {
 
 using testing::TestWithParam;
@@ -561,4 +561,4 @@ TEST(ModelMemory, ALargeVocabularyIsCutIntoSmallerChunks) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::model_test

@@ -5,7 +5,7 @@
 #include "model/family_config.h"
 #include "model/parameters.h"
 
-namespace lacuna {
+namespace lacuna::nemotron_labs_test {
 namespace {
 
 using nlohmann::json;
@@ -69,4 +69,4 @@ TEST(NemotronLabs, RefusesWhatItWouldComputeWrongly) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::nemotron_labs_test

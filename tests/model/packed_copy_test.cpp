@@ -9,7 +9,7 @@
 #include "tiny_models.h"
 #include "weights/panel_tensors.h"
 
-namespace lacuna {
+namespace lacuna::packed_copy_test {
 namespace {
 
 using testing::AllOf;
@@ -136,4 +136,4 @@ TEST_F(PackedCopy, OfAnotherShapeThanTheConfigSaysIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::packed_copy_test

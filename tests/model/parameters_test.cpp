@@ -13,7 +13,7 @@
 #include "tiny_models.h"
 #include "weights/weight_format.h"
 
-namespace lacuna {
+namespace lacuna::parameters_test {
 namespace {
 
 using testing::AllOf;
@@ -213,4 +213,4 @@ TEST_P(SlowRandomParameters, OfAPublishedShapeKeepActivationsHealthy) {
 INSTANTIATE_TEST_SUITE_P(Parameters, SlowRandomParameters, testing::Values("qwen3-0.6b", "qwen2.5-0.5b"));
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::parameters_test

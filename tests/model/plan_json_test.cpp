@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::plan_json_test {
 namespace {
 
 using nlohmann::json;
@@ -122,4 +122,4 @@ TEST(PlanJson, RefusesOtherValuesAndKeys) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::plan_json_test

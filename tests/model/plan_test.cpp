@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace lacuna {
+namespace lacuna::plan_test {
 namespace {
 
 using testing::ElementsAre;
@@ -62,4 +62,4 @@ TEST(StepPlan, ClearLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::plan_test

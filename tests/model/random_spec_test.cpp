@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::random_spec_test {
 namespace {
 
 using testing::AllOf;
@@ -67,4 +67,4 @@ TEST(RandomSpec, RefusesOtherOptions) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::random_spec_test

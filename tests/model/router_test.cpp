@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace lacuna {
+namespace lacuna::router_test {
 namespace {
 
 using testing::ElementsAre;
@@ -156,4 +156,4 @@ TEST(Router, ChoosesWithinThePoolOfTheWindow) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::router_test

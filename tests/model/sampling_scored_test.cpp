@@ -10,7 +10,7 @@
 #include "model/sampling.h"
 #include "tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::sampling_scored_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -165,4 +165,4 @@ TEST(ListedTokens, HaveLogProbabilitiesOfTheDistributionThatTheConfidenceIsMeasu
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::sampling_scored_test

@@ -10,7 +10,7 @@
 
 #include "kernels/dispatch.h"
 
-namespace lacuna {
+namespace lacuna::sampling_test {
 namespace {
 
 using testing::DoubleNear;
@@ -364,4 +364,4 @@ TEST(Confidence, AtTheTemperatureOfTheDrawIsNotConcernedByFilters) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::sampling_test

@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "kernels/dispatch.h"
 
-namespace lacuna {
+namespace lacuna::soft_embedding_test {
 namespace {
 
 using testing::Each;
@@ -199,4 +199,4 @@ TEST(MeanEmbeddings, AreZerosWhereNoTokenHasAWeight) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::soft_embedding_test

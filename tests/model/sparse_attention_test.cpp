@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "model/plan.h"
 
-namespace lacuna {
+namespace lacuna::sparse_attention_test {
 namespace {
 
 using testing::ElementsAre;
@@ -65,4 +65,4 @@ TEST(SparseAttention, CountsTheCellsThatEachHeadAttendsTo) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::sparse_attention_test

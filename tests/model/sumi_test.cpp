@@ -3,7 +3,7 @@
 #include "model/family_config.h"
 #include "model/parameters.h"
 
-namespace lacuna {
+namespace lacuna::sumi_test {
 namespace {
 
 using nlohmann::json;
@@ -62,4 +62,4 @@ TEST(Sumi, HasTheParametersOfThePublishedShape) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::sumi_test

@@ -8,7 +8,7 @@
 
 #include "kernels/dispatch.h"
 
-namespace lacuna {
+namespace lacuna::token_classes_test {
 namespace {
 
 constexpr size_t kVocab = 40;
@@ -105,4 +105,4 @@ TEST(TokenClasses, AndTheirTokensAreASampleOfTheRow) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::token_classes_test

@@ -12,7 +12,7 @@
 #include "decode/fake_model.h"
 #include "model/tiny_models.h"
 
-namespace lacuna {
+namespace lacuna::choose_test {
 namespace {
 
 using testing::AllOf;
@@ -524,4 +524,4 @@ TEST(MakeDecoder, RefusesInfillWhereItCannotBe) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::choose_test

@@ -7,7 +7,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::default_length_test {
 namespace {
 
 using testing::AllOf;
@@ -120,4 +120,4 @@ TEST(CheckOptions, NeedsNoPrompt) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::default_length_test

@@ -8,7 +8,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::names_test {
 namespace {
 
 TEST(Names, FindASettingByItsNameOrAnyAlias) {
@@ -51,4 +51,4 @@ TEST(Names, OfOneErrorDifferBetweenSurfaces) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::names_test

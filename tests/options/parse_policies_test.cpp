@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::parse_policies_test {
 namespace {
 
 using testing::AllOf;
@@ -199,4 +199,4 @@ TEST(ParseEditing, KnowsItsTwoNumbers) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::parse_policies_test

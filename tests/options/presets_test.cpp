@@ -12,7 +12,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
-namespace lacuna {
+namespace lacuna::presets_test {
 namespace {
 
 using testing::AllOf;
@@ -237,4 +237,4 @@ TEST(Presets, RefuseUnknownNames) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::presets_test

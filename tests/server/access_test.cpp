@@ -9,7 +9,7 @@
 #include "server/api_error.h"
 #include "temporary_folder.h"
 
-namespace lacuna {
+namespace lacuna::access_test {
 namespace {
 
 using testing::ElementsAre;
@@ -122,4 +122,4 @@ TEST(AccessControl, KnowsLoopbackAddresses) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::access_test

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::answer_format_test {
 namespace {
 
 using testing::HasSubstr;
@@ -93,4 +93,4 @@ TEST(AnswerFormat, RefusesWhatIsNoneAndMoreThanOne) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::answer_format_test

@@ -10,7 +10,7 @@
 #include "engine/stop.h"
 #include "tokenizer/unicode.h"
 
-namespace lacuna {
+namespace lacuna::answer_text_test {
 namespace {
 
 const Tokenizer& tokenizer() {
@@ -123,4 +123,4 @@ TEST(AnswerText, CountsTokensThatHaveNoText) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::answer_text_test

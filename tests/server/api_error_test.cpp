@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace lacuna {
+namespace lacuna::api_error_test {
 namespace {
 
 TEST(ErrorJson, HasTheShapeThatOpenAiClientsRead) {
@@ -25,4 +25,4 @@ TEST(ErrorJson, CanBeWrittenWhateverBytesTheMessageHolds) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::api_error_test

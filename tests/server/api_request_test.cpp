@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "server/settings.h"
 
-namespace lacuna {
+namespace lacuna::api_request_test {
 namespace {
 
 using testing::ElementsAre;
@@ -235,4 +235,4 @@ TEST(Settings, AreDescribedWithTheirTypes) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::api_request_test

@@ -6,7 +6,7 @@
 
 #include "server/written_canvas.h"
 
-namespace lacuna {
+namespace lacuna::events_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -112,4 +112,4 @@ TEST(EventLog, WritesValidJsonForConfidencesThatAreNotFinite) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::events_test

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-namespace lacuna {
+namespace lacuna::http_server_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -443,4 +443,4 @@ TEST(HttpServer, SaysWhyItCannotListen) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::http_server_test

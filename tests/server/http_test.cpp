@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace lacuna {
+namespace lacuna::http_test {
 namespace {
 
 TEST(HttpReply, CountsWhatWaitsAndWhatIsWritten) {
@@ -71,4 +71,4 @@ TEST(HttpReply, NotifiesNobodyOnceItIsClosed) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::http_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace lacuna {
+namespace lacuna::metrics_test {
 namespace {
 
 using testing::HasSubstr;
@@ -72,4 +72,4 @@ TEST(Metrics, CountTokensAndObserveTimes) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::metrics_test

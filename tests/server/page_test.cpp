@@ -8,7 +8,7 @@
 
 #include "running_server.h"
 
-namespace lacuna {
+namespace lacuna::page_test {
 namespace {
 
 using nlohmann::json;
@@ -58,4 +58,4 @@ TEST(Page, CanNameTheTokensOfARecordedRun) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::page_test

@@ -16,7 +16,7 @@
 #include "server/api_request.h"
 #include "server/settings.h"
 
-namespace lacuna {
+namespace lacuna::service_test {
 namespace {
 
 using nlohmann::json;
@@ -714,4 +714,4 @@ TEST(Service, RefusesBodiesThatAreCompressed) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::service_test

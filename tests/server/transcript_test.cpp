@@ -7,7 +7,7 @@
 
 #include "server/written_canvas.h"
 
-namespace lacuna {
+namespace lacuna::transcript_test {
 namespace {
 
 using test::WrittenCanvas;
@@ -74,4 +74,4 @@ TEST(Transcript, IgnoresCommitsInsideThePrompt) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::transcript_test

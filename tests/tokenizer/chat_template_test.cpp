@@ -7,7 +7,7 @@
 #include "temporary_folder.h"
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::chat_template_test {
 namespace {
 
 using nlohmann::json;
@@ -169,4 +169,4 @@ TEST(ChatFormat, HasNamesForTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::chat_template_test

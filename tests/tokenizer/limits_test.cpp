@@ -11,7 +11,7 @@
 #include "tokenizer/tiny_tokenizer.h"
 #include "tokenizer/tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::limits_test {
 namespace {
 
 using nlohmann::json;
@@ -173,4 +173,4 @@ TEST(Limits, HoldForChatTemplatesOfManyTurns) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::limits_test

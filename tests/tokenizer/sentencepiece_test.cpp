@@ -10,7 +10,7 @@
 #include "tokenizer/tiny_tokenizer.h"
 #include "tokenizer/tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::sentencepiece_test {
 namespace {
 
 using nlohmann::json;
@@ -170,4 +170,4 @@ INSTANTIATE_TEST_SUITE_P(
                     "the token of byte 0x0a cannot be a special token"}));
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::sentencepiece_test

@@ -9,7 +9,7 @@
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::tokenizer_gguf_test {
 namespace {
 
 using test::GgufBytes;
@@ -180,4 +180,4 @@ TEST(GgufTokenizer, ThatIsAWholeTokenizerJsonStaysThat) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::tokenizer_gguf_test

@@ -11,7 +11,7 @@
 #include "temporary_folder.h"
 #include "tokenizer/tiny_tokenizer.h"
 
-namespace lacuna {
+namespace lacuna::tokenizer_test {
 namespace {
 
 using nlohmann::json;
@@ -393,4 +393,4 @@ TEST(DreamTokenizerSlow, GivesBackPublishedTexts) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::tokenizer_test

@@ -4,7 +4,7 @@
 
 #include "tokenizer/byte_characters.h"
 
-namespace lacuna {
+namespace lacuna::unicode_test {
 namespace {
 
 TEST(Unicode, ReplacesEachMaximalIllFormedPart) {
@@ -34,4 +34,4 @@ TEST(ByteCharacters, SpellEveryByteAndBack) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::unicode_test

@@ -8,7 +8,7 @@
 #include "tokenizer/tokenizer.h"
 #include "train/data.h"
 
-namespace lacuna::train {
+namespace lacuna::train::bpe_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(TokenizerJson, GivesAnyBytesBack) {
 }
 
 }  // namespace
-}  // namespace lacuna::train
+}  // namespace lacuna::train::bpe_test

@@ -12,7 +12,7 @@
 #include "train/objective.h"
 #include "train/predict.h"
 
-namespace lacuna::train {
+namespace lacuna::train::canvas_test {
 namespace {
 
 constexpr int64_t kVocabulary = 50, kEnd = 49, kCanvas = 6;
@@ -317,4 +317,4 @@ TEST_F(CanvasModel, DecodesAsManyTokensAsItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace lacuna::train
+}  // namespace lacuna::train::canvas_test

@@ -10,7 +10,7 @@
 
 #include "temporary_folder.h"
 
-namespace lacuna::train {
+namespace lacuna::train::curve_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -48,4 +48,4 @@ TEST_F(CurvesTest, AreNotPlottedWithoutALine) {
 }
 
 }  // namespace
-}  // namespace lacuna::train
+}  // namespace lacuna::train::curve_test

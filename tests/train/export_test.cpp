@@ -20,7 +20,7 @@
 #include "train/bpe.h"
 #include "weights/checkpoint.h"
 
-namespace lacuna::train {
+namespace lacuna::train::export_test {
 namespace {
 
 /// Logits of scale 10 in f32 (tests/reference/check_engine.py has the same bound).
@@ -385,4 +385,4 @@ TEST_F(ConfigTest, OfARefusionModelIsThatOfAQwen3ModelWithAMaskToken) {
 }
 
 }  // namespace
-}  // namespace lacuna::train
+}  // namespace lacuna::train::export_test

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace lacuna::train {
+namespace lacuna::train::memory_test {
 namespace {
 
 Examples examples_of(int64_t rows, int64_t length) {
@@ -71,4 +71,4 @@ TEST(Memory, IsAskedForBeforeItIsTaken) {
 }
 
 }  // namespace
-}  // namespace lacuna::train
+}  // namespace lacuna::train::memory_test

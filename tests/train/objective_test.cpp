@@ -12,7 +12,7 @@
 #include "train/model.h"
 #include "train/predict.h"
 
-namespace lacuna::train {
+namespace lacuna::train::objective_test {
 namespace {
 
 constexpr int64_t kMask = 9;
@@ -770,4 +770,4 @@ INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          });
 
 }  // namespace
-}  // namespace lacuna::train
+}  // namespace lacuna::train::objective_test

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "train/bpe.h"
 
-namespace lacuna::train {
+namespace lacuna::train::trainer_test {
 namespace {
 
 class TrainerTest : public ::testing::Test {
@@ -450,4 +450,4 @@ TEST(BatchSource, SpreadsRowsWithGapsOfWholeBlocksBetweenFacts) {
 }
 
 }  // namespace
-}  // namespace lacuna::train
+}  // namespace lacuna::train::trainer_test

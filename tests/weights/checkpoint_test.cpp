@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "weights/safetensors_bytes.h"
 
-namespace lacuna {
+namespace lacuna::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -211,4 +211,4 @@ TEST(Widen, CopiesAPartAtAnyAlignment) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::checkpoint_test

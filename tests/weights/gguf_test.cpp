@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "gguf_bytes.h"
 
-namespace lacuna {
+namespace lacuna::gguf_test {
 namespace {
 
 using test::GgufBytes;
@@ -31,7 +31,7 @@ class Draws {
  public:
   explicit Draws(uint64_t seed) : random_(seed) {}
   uint32_t below(uint32_t count) { return static_cast<uint32_t>(random_.bits(next_++) % count); }
-  Half half() { return lacuna::half(1 + below(400)); }
+  Half half() { return gguf_test::half(1 + below(400)); }
 
  private:
   RngStream random_;
@@ -255,4 +255,4 @@ TEST_F(GgufWeightsTest, NameWhatIsMissingOrDiffers) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::gguf_test

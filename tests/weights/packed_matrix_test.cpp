@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 
-namespace lacuna {
+namespace lacuna::packed_matrix_test {
 namespace {
 
 float content(int64_t n, int64_t k) {
@@ -84,4 +84,4 @@ TEST(PackedMatrix, RefusesF16) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::packed_matrix_test

@@ -12,7 +12,7 @@
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"
 
-namespace lacuna {
+namespace lacuna::panel_tensors_test {
 namespace {
 
 using testing::AllOf;
@@ -152,4 +152,4 @@ TEST_F(PackedCheckpoint, IsRefusedWhereItsFileIsCut) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::panel_tensors_test

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "weights/packed_matrix.h"
 
-namespace lacuna {
+namespace lacuna::quantise_test {
 namespace {
 
 std::vector<float> random_row(uint64_t seed, int64_t count) {
@@ -251,4 +251,4 @@ TEST(QuantisedMatrix, PacksQuantizedValuesWithoutLoss) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::quantise_test

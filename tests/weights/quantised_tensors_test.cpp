@@ -8,7 +8,7 @@
 #include "random_matrix.h"
 #include "weights/checkpoint.h"
 
-namespace lacuna {
+namespace lacuna::quantised_tensors_test {
 namespace {
 
 using testing::HasSubstr;
@@ -107,4 +107,4 @@ TEST_F(QuantisedCheckpoint, OfTwoLevelsIsRefusedWhereValuesLeaveTheirRange) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::quantised_tensors_test

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "weights/safetensors_bytes.h"
 
-namespace lacuna {
+namespace lacuna::safetensors_test {
 namespace {
 
 using testing::AllOf;
@@ -203,4 +203,4 @@ TEST(Safetensors, RefusesEveryTruncationOfAFile) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::safetensors_test

@@ -13,7 +13,7 @@
 #include "weights/safetensors.h"
 #include "weights/safetensors_bytes.h"
 
-namespace lacuna {
+namespace lacuna::safetensors_writer_test {
 namespace {
 
 std::filesystem::path temporary_file(const std::string& name) {
@@ -97,4 +97,4 @@ TEST(ToBf16, RoundsToNearestEven) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::safetensors_writer_test

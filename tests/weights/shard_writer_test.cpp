@@ -9,7 +9,7 @@
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"
 
-namespace lacuna {
+namespace lacuna::shard_writer_test {
 namespace {
 
 using testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(ShardWriter, SaysWhichFileItCannotWrite) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::shard_writer_test

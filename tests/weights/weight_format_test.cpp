@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lacuna {
+namespace lacuna::weight_format_test {
 namespace {
 
 TEST(WeightFormats, HaveNamesAndSizes) {
@@ -26,4 +26,4 @@ TEST(WeightFormats, AreEqualIfTheyStoreWeightsAlike) {
 }
 
 }  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::weight_format_test

@@ -9,7 +9,7 @@
 #include "model/tiny_models.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::composed_pass_test {
 namespace {
 
 constexpr uint64_t kSeed = 4;
@@ -115,4 +115,4 @@ TEST(ComposedPass, GivesARowTheSameBitsInAPassOfAnyLength) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::composed_pass_test

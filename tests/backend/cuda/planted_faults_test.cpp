@@ -11,7 +11,7 @@
 #include "backend/cuda/simt/simt.h"
 #include "orders.h"
 
-namespace lacuna::simt {
+namespace lacuna::simt::planted_faults_test {
 namespace {
 
 using ::testing::AllOf;
@@ -257,4 +257,4 @@ TEST(PlantedFaults, StopsAThreadThatLeavesItsStack) {
 }
 
 }  // namespace
-}  // namespace lacuna::simt
+}  // namespace lacuna::simt::planted_faults_test

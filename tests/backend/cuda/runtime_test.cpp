@@ -7,7 +7,7 @@
 
 #include "device_vectors.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::runtime_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -99,4 +99,4 @@ TEST(Graph, RepeatsWhatWasRecordedWithWhatThePointersShowThen) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::runtime_test

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "orders.h"
 
-namespace lacuna::simt {
+namespace lacuna::simt::simulator_test {
 namespace {
 
 using ::testing::Each;
@@ -220,4 +220,4 @@ TEST(Simulator, RefusesLaunchesThatADeviceWouldRefuse) {
 }
 
 }  // namespace
-}  // namespace lacuna::simt
+}  // namespace lacuna::simt::simulator_test

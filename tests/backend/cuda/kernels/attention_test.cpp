@@ -9,7 +9,7 @@
 #include "device_vectors.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::attention_test {
 namespace {
 
 using simt::in_every_order;
@@ -239,4 +239,4 @@ TEST(AttentionKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::attention_test

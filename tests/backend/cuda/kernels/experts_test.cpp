@@ -10,7 +10,7 @@
 #include "model/router.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::experts_test {
 namespace {
 
 using simt::in_every_order;
@@ -214,4 +214,4 @@ TEST(ExpertKernels, GiveARowTheSameBitsAloneAndInAnyCompany) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::experts_test

@@ -11,7 +11,7 @@
 #include "device_vectors.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::product_test {
 namespace {
 
 using simt::in_every_order;
@@ -253,4 +253,4 @@ TEST(ProductKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::product_test

@@ -9,7 +9,7 @@
 #include "device_vectors.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::qkv_test {
 namespace {
 
 using simt::in_every_order;
@@ -229,4 +229,4 @@ TEST(FinishQkvKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::qkv_test

@@ -11,7 +11,7 @@
 #include "device_vectors.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::quantised_product_test {
 namespace {
 
 using simt::in_every_order;
@@ -151,4 +151,4 @@ TEST(QuantisedProductKernel, MultipliesGateAndUp) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::quantised_product_test

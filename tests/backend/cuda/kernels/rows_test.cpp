@@ -8,7 +8,7 @@
 #include "device_vectors.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::rows_test {
 namespace {
 
 using simt::in_every_order;
@@ -87,4 +87,4 @@ TEST(NormKernel, AgreesWithTheDefinitionAndWithARowAlone) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::rows_test

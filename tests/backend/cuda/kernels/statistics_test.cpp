@@ -9,7 +9,7 @@
 #include "device_vectors.h"
 #include "orders.h"
 
-namespace lacuna::cuda {
+namespace lacuna::cuda::statistics_test {
 namespace {
 
 using simt::in_every_order;
@@ -207,4 +207,4 @@ TEST(DriftKernel, IsInfiniteWhereLogitsAreNotFinite) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda
+}  // namespace lacuna::cuda::statistics_test
