@@ -9,6 +9,7 @@ void add_run_command(CLI::App& program);
 void add_chat_command(CLI::App& program);
 void add_infill_command(CLI::App& program);
 void add_decide_command(CLI::App& program);
+void add_batch_command(CLI::App& program);
 void add_replay_command(CLI::App& program);
 void add_logits_command(CLI::App& program);
 void add_tokenize_command(CLI::App& program);

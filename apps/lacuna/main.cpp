@@ -74,6 +74,7 @@ int main(int argc, char** argv) {
   lacuna::add_chat_command(program);
   lacuna::add_infill_command(program);
   lacuna::add_decide_command(program);
+  lacuna::add_batch_command(program);
   lacuna::add_replay_command(program);
   lacuna::add_logits_command(program);
   lacuna::add_tokenize_command(program);

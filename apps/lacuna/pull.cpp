@@ -195,6 +195,7 @@ void add_pull_command(CLI::App& program) {
                    "Download the files that match this pattern (*, ?, [...]; may be repeated) instead of "
                    "config, tokenizer and safetensors")
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->footer(
       "The folder is printed at the end. An interrupted download is resumed by the same command. HF_TOKEN, "

@@ -133,35 +133,23 @@ HttpClient::HttpClient(const std::atomic<bool>& stop) : stop_(stop) {
 
 HttpClient::~HttpClient() = default;
 
-HttpHead HttpClient::get(const HttpGet& request, const Sink& sink) {
+void HttpClient::begin(const std::string& url, const std::string& token) {
   CURL* const handle = handle_.get();
-  Transfer transfer{.sink = sink, .stop = stop_, .handle = handle, .head = {}, .error = {}};
   curl_easy_reset(handle);  // keeps connections
-  curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(handle, CURLOPT_URL, url.c_str());
   curl_easy_setopt(handle, CURLOPT_USERAGENT, "lacuna");
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR,
-                   request.url.starts_with("https:") ? "https" : "http,https");
-  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(handle, CURLOPT_MAXREDIRS, kMaxRedirects);
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
-  if (!request.is_file) curl_easy_setopt(handle, CURLOPT_TIMEOUT, kMaxSeconds);
-  if (!request.token.empty()) {  // libcurl drops it where a redirect leaves the host or the port
+  if (!token.empty()) {  // libcurl drops it where a redirect leaves the host or the port
     curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-    curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
+    curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, token.c_str());
   }
-  const std::string range = fmt::format("{}-", request.first_byte);
-  std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(nullptr, curl_slist_free_all);
-  if (request.first_byte > 0) {
-    curl_easy_setopt(handle, CURLOPT_RANGE, range.c_str());
-    if (!request.if_range.empty()) {
-      headers.reset(curl_slist_append(nullptr, ("If-Range: " + request.if_range).c_str()));
-      curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
-    }
-  }
+}
+
+HttpHead HttpClient::perform(const std::string& url, const Sink& sink) {
+  CURL* const handle = handle_.get();
+  Transfer transfer{.sink = sink, .stop = stop_, .handle = handle, .head = {}, .error = {}};
   std::array<char, CURL_ERROR_SIZE> message{};
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, message.data());
   curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, &Transfer::header);
@@ -178,24 +166,63 @@ HttpHead HttpClient::get(const HttpGet& request, const Sink& sink) {
   if (stop_) throw TransferStopped();
   if (code != CURLE_OK && !transfer.ended_by_sink) {
     const char* const what = message[0] != '\0' ? message.data() : curl_easy_strerror(code);
-    throw TransferError(fmt::format("{}: {}", in_quotes(request.url), what), may_retry(code));
+    throw TransferError(fmt::format("{}: {}", in_quotes(url), what), may_retry(code));
   }
   return std::move(transfer.head);
 }
 
-HttpClient::Reply HttpClient::get_text(const HttpGet& request, size_t most) {
+HttpHead HttpClient::get(const HttpGet& request, const Sink& sink) {
+  CURL* const handle = handle_.get();
+  begin(request.url, request.token);
+  curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR,
+                   request.url.starts_with("https:") ? "https" : "http,https");
+  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(handle, CURLOPT_MAXREDIRS, kMaxRedirects);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
+  if (!request.is_file) curl_easy_setopt(handle, CURLOPT_TIMEOUT, kMaxSeconds);
+  const std::string range = fmt::format("{}-", request.first_byte);
+  std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(nullptr, curl_slist_free_all);
+  if (request.first_byte > 0) {
+    curl_easy_setopt(handle, CURLOPT_RANGE, range.c_str());
+    if (!request.if_range.empty()) {
+      headers.reset(curl_slist_append(nullptr, ("If-Range: " + request.if_range).c_str()));
+      curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
+    }
+  }
+  return perform(request.url, sink);
+}
+
+HttpClient::Reply HttpClient::read_text(const std::string& url, size_t most,
+                                        const std::function<HttpHead(const Sink&)>& transfer) {
   Reply reply;
   bool is_too_long = false;
-  reply.head = get(request, [&](const HttpHead& /*head*/, std::string_view bytes) {
+  reply.head = transfer([&](const HttpHead& /*head*/, std::string_view bytes) {
     is_too_long = bytes.size() > most - reply.body.size();
     if (!is_too_long) reply.body += bytes;
     return !is_too_long;
   });
   if (is_too_long) {
-    throw TransferError(fmt::format("{}: the reply is longer than {} bytes", in_quotes(request.url), most),
-                        false);
+    throw TransferError(fmt::format("{}: the reply is longer than {} bytes", in_quotes(url), most), false);
   }
   return reply;
+}
+
+HttpClient::Reply HttpClient::get_text(const HttpGet& request, size_t most) {
+  return read_text(request.url, most, [&](const Sink& sink) { return get(request, sink); });
+}
+
+HttpClient::Reply HttpClient::post(const HttpPost& request, size_t most) {
+  CURL* const handle = handle_.get();
+  begin(request.url, request.token);
+  curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+  curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.body.c_str());
+  curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(1000 * request.seconds));
+  std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(
+      curl_slist_append(nullptr, "Content-Type: application/json"), curl_slist_free_all);
+  headers.reset(curl_slist_append(headers.release(), "Expect:"));  // bodies are sent at once
+  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
+  return read_text(request.url, most, [&](const Sink& sink) { return perform(request.url, sink); });
 }
 
 bool have_same_origin(const std::string& a, const std::string& b) {

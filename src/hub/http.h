@@ -1,4 +1,4 @@
-// GET over HTTP and HTTPS, through libcurl.
+// GET and POST over HTTP and HTTPS, through libcurl.
 #pragma once
 
 #include <atomic>
@@ -18,6 +18,14 @@ struct HttpGet {
   int64_t first_byte = 0;     ///< asks for the rest of the body from here on
   std::string if_range = {};  ///< the ETag that the rest must belong to; may be empty
   bool is_file = false;       ///< as long as bytes arrive there is no time limit; else kMaxSeconds
+};
+
+/// A body of JSON. Its reply is waited for, however long no byte comes, until `seconds` are over.
+struct HttpPost {
+  std::string url;
+  std::string token = {};  ///< bearer token; may be empty
+  std::string body;
+  double seconds = 600;
 };
 
 /// Names of headers are in lower case.
@@ -64,12 +72,19 @@ class HttpClient {
     std::string body;
   };
   Reply get_text(const HttpGet& request, size_t most);
+  /// Sends a body and reads at most `most` bytes of the reply, whatever its status. Follows no redirects.
+  Reply post(const HttpPost& request, size_t most);
 
  private:
   struct Transfer;
   struct Free {
     void operator()(void* handle) const;
   };
+
+  /// Options that every request has.
+  void begin(const std::string& url, const std::string& token);
+  HttpHead perform(const std::string& url, const Sink& sink);
+  Reply read_text(const std::string& url, size_t most, const std::function<HttpHead(const Sink&)>& transfer);
 
   const std::atomic<bool>& stop_;
   std::unique_ptr<void, Free> handle_;

@@ -1,5 +1,6 @@
-// The twin of pull.cpp in a build without libcurl.
+// The twin of pull.cpp and http.cpp in a build without libcurl.
 #include "base/error.h"
+#include "hub/http.h"
 #include "hub/pull.h"
 
 namespace lacuna {
@@ -15,6 +16,18 @@ std::filesystem::path pull(const PullOptions& options, PullObserver& /*observer*
       "it with "
       "the Python client: hf download {}",
       options.model.text(), options.model.id());
+}
+
+HttpClient::HttpClient(const std::atomic<bool>& stop) : stop_(stop) {
+  throw InputError("This build has no libcurl and cannot ask servers; build with libcurl (-DLACUNA_CURL=ON)");
+}
+
+HttpClient::~HttpClient() = default;
+
+void HttpClient::Free::operator()(void* /*handle*/) const {}
+
+HttpClient::Reply HttpClient::post(const HttpPost& /*request*/, size_t /*most*/) {
+  return {};
 }
 
 }  // namespace lacuna

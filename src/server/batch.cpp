@@ -1,0 +1,194 @@
+#include "server/batch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <unordered_set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/api_request.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The lines of a text that are not empty. The last one need not end with a line break.
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) lines.push_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+BatchRequest parse_request(std::string_view line, const std::string& place) {
+  if (line.size() > kMostBatchLineBytes) {
+    throw InputError("{} has {} bytes; expected at most {}", place, line.size(), kMostBatchLineBytes);
+  }
+  const ordered_json parsed = parse_ordered_json(line, place, kMostBodyValues);
+  const auto text = [&](const char* key, size_t most) {
+    const auto found = parsed.is_object() ? parsed.find(key) : parsed.end();
+    if (found == parsed.end() || !found->is_string() || found->get_ref<const std::string&>().empty() ||
+        found->get_ref<const std::string&>().size() > most) {
+      throw InputError("{}: \"{}\" is {}; expected a text of 1 to {} bytes", place, key,
+                       found == parsed.end() ? "missing" : in_quotes(found->dump()), most);
+    }
+    return found->get<std::string>();
+  };
+  constexpr size_t kMostPathBytes = 256;
+  BatchRequest request{text("custom_id", kMostCustomIdBytes), text("url", kMostPathBytes), ""};
+  if (text("method", kMostPathBytes) != "POST") {
+    throw InputError("{}: \"method\" is {}; expected POST", place, in_quotes(parsed["method"].dump()));
+  }
+  if (!request.path.starts_with('/')) {
+    throw InputError("{}: \"url\" is {}; expected the path of an endpoint, such as /v1/chat/completions",
+                     place, in_quotes(request.path));
+  }
+  const auto body = parsed.find("body");
+  if (body == parsed.end() || !body->is_object()) {
+    throw InputError("{}: \"body\" is {}; expected an object", place,
+                     body == parsed.end() ? "missing" : in_quotes(body->dump()));
+  }
+  if (body->contains("stream") && (*body)["stream"] == true) {
+    throw InputError("{}: \"body.stream\" is true; expected false, since a batch has whole answers", place);
+  }
+  request.body = body->dump();
+  return request;
+}
+
+/// Sets what names an answer, and leaves out what depends on when it was given or on what else was running.
+void leave_out_times(ordered_json& body, const std::string& id) {
+  if (!body.is_object()) return;
+  if (body.contains("id")) body["id"] = id;
+  for (const char* key : {"created", "created_at"}) {
+    if (body.contains(key) && body[key].is_number()) body[key] = 0;
+  }
+  body.erase("timings");
+  if (const auto usage = body.find("usage"); usage != body.end() && usage->is_object()) {
+    usage->erase("prompt_tokens_details");
+  }
+  const auto choices = body.find("choices");
+  if (choices == body.end() || !choices->is_array()) return;
+  for (ordered_json& choice : *choices) {
+    if (choice.is_object() && choice.contains("lacuna") && choice["lacuna"].is_object()) {
+      choice["lacuna"].erase("stats");
+    }
+  }
+}
+
+std::string line_name(const std::filesystem::path& path, size_t index) {
+  return fmt::format("{}, request {}", path.string(), index + 1);
+}
+
+void write_all(int file, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw std::runtime_error(fmt::format("{}: {}", path, std::strerror(errno)));
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+/// How many bytes of a file of answers are whole lines that answer the first requests, and how many lines.
+std::pair<size_t, size_t> find_answers(const std::filesystem::path& path, std::string_view text,
+                                       const BatchInput& input) {
+  const size_t whole = text.rfind('\n') == text.npos ? 0 : text.rfind('\n') + 1;
+  size_t index = 0;
+  for (const std::string_view line : split_lines(text.substr(0, whole))) {
+    const std::string place = line_name(path, index);
+    const ordered_json parsed = parse_ordered_json(line, place);
+    const std::string id = parsed.is_object() ? parsed.value("custom_id", "") : "";
+    const std::string expected = index < input.size() ? input.at(index).custom_id : "";
+    if (expected.empty() || id != expected) {
+      throw InputError(
+          "{} answers {}; expected {}: the file has answers to other requests, give another one or delete it",
+          place, in_quotes(id), expected.empty() ? "no more lines" : in_quotes(expected));
+    }
+    ++index;
+  }
+  return {whole, index};
+}
+
+}  // namespace
+
+BatchInput::BatchInput(const std::filesystem::path& path)
+    : file_(MappedFile::open(path)), lines_(split_lines(file_.text())) {
+  if (lines_.empty()) throw InputError("{} has no requests; expected one a line", path.string());
+  std::unordered_set<std::string> ids;
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    const BatchRequest request = parse_request(lines_[i], line_name(path, i));
+    if (!ids.insert(request.custom_id).second) {
+      throw InputError("{}: \"custom_id\" is {}, as in an earlier line; expected an id of its own",
+                       line_name(path, i), in_quotes(request.custom_id));
+    }
+  }
+}
+
+BatchRequest BatchInput::at(size_t index) const {
+  return parse_request(lines_[index], fmt::format("request {}", index + 1));
+}
+
+std::string batch_answer_line(const BatchRequest& request, size_t index, const BatchAnswer& answer) {
+  const std::string id = fmt::format("batch_req_{}", index + 1);
+  ordered_json body;
+  try {
+    body = parse_ordered_json(answer.body, "the answer");
+    leave_out_times(body, id);
+  } catch (const std::exception&) {
+    body = answer.body;
+  }
+  const ordered_json line{
+      {"id", id},
+      {"custom_id", request.custom_id},
+      {"response", {{"status_code", answer.status}, {"request_id", id}, {"body", std::move(body)}}},
+      {"error", nullptr}};
+  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+BatchOutput::BatchOutput(const std::filesystem::path& path, const BatchInput& input) : path_(path.string()) {
+  constexpr mode_t kMode = 0666;
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
+  if (file_ < 0) throw InputError("{} cannot be written: {}", path_, std::strerror(errno));
+  try {
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      throw InputError("{} is being written by another process; wait for it, or give another file", path_);
+    }
+    if (std::filesystem::file_size(path) == 0) return;
+    const MappedFile written = MappedFile::open(path);
+    const auto [bytes, lines] = find_answers(path, written.text(), input);
+    size_ = lines;
+    if (bytes < written.text().size() && ::ftruncate(file_, static_cast<off_t>(bytes)) != 0) {
+      throw InputError("{} cannot be shortened: {}", path_, std::strerror(errno));
+    }
+  } catch (...) {
+    ::close(file_);
+    throw;
+  }
+}
+
+BatchOutput::~BatchOutput() {
+  ::close(file_);
+}
+
+void BatchOutput::append(std::string line) {
+  line += '\n';
+  write_all(file_, line, path_);
+  ++size_;
+}
+
+}  // namespace lacuna
