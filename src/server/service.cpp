@@ -452,8 +452,13 @@ class Service::Running {
   std::string describe_props() const {
     const ModelConfig& config = model_.config;
     const SchedulerLimits& limits = scheduler_.limits();
+    ordered_json presets = ordered_json::array();
+    for (const Preset& preset : presets_of(config)) {
+      presets.push_back({{"name", preset.name}, {"flags", describe(preset)}});
+    }
     const ordered_json props{{"model", settings_.name},
                              {"family", family_entry(config.family).name},
+                             {"paradigm", name_of(config.paradigm())},
                              {"version", settings_.fingerprint},
                              {"context", config.max_positions},
                              {"vocab_size", config.vocab_size},
@@ -468,6 +473,7 @@ class Service::Running {
                              {"kv_bytes", limits.memory},
                              {"pass_rows", limits.pass_rows},
                              {"event_version", kEventVersion},
+                             {"presets", std::move(presets)},
                              {"settings", describe_settings()}};
     return props.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   }

@@ -2,199 +2,317 @@
 
     python check_page.py LACUNA_BINARY [--models FOLDER] [--screenshots FOLDER] [--url URL]
 
-Needs chromium and chromium-driver (Debian's packages) and selenium. A generation, the slider, two settings, infill, an error and a
-recorded run on mini-llada; nothing may be loaded from anywhere else, nor be reported on the console. --screenshots keeps
-screenshots, light and dark, to look at. --url uses a page that is served already. Exit status 0 when nothing failed.
+Needs chromium and chromium-driver (Debian's packages) and selenium. Every tab, the player, two settings, exports, recorded runs,
+links, four widths and both colour schemes, on mini-llada; nothing may be loaded from anywhere else, nor be reported on the console.
+--screenshots keeps screenshots, light and dark, to look at. --url uses a page that is served already. Exit status 0 when nothing failed.
 """
 import argparse
-import base64
 import contextlib
+import json
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 from pathlib import Path
 
 from check_server import STORY, Report, Server, run
-from selenium import webdriver
-from selenium.webdriver.common.by import By
+from page_driver import SHOWN, Page
+from page_modules import check_modules
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
 
-SECONDS = 120
 LEFT, RIGHT, HOME = Keys.ARROW_LEFT, Keys.ARROW_RIGHT, Keys.HOME
-
-
-class Page:
-    """The page in a browser of its own, until the end of the with block."""
-
-    def __init__(self, url, screenshots):
-        options = webdriver.ChromeOptions()
-        for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1100"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.browser = webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
-        self.browser.set_script_timeout(SECONDS)
-        self.screenshots = screenshots
-        self.url = url
-        self.open()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.browser.quit()
-
-    def open(self):
-        self.browser.get(self.url)
-        self.wait(lambda: self.one("#run").is_enabled())
-
-    def wait(self, holds):
-        WebDriverWait(self.browser, SECONDS).until(lambda _: holds())
-
-    def one(self, selector):
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.browser.find_elements(By.CSS_SELECTOR, selector)
-
-    def count(self, selector):
-        return len(self.all(selector))
-
-    def texts(self, selector):
-        return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector)
-
-    def fill(self, selector, text):
-        self.one(selector).send_keys(Keys.CONTROL, "a")
-        self.one(selector).send_keys(text, Keys.TAB)  # a list of suggestions would take the next click
-
-    def choose_kind(self, kind):
-        self.one(f"input[value={kind}]").click()
-
-    def choose_method(self, title, setting=0):
-        Select(self.all(".method")[setting]).select_by_visible_text(title)
-
-    def run(self):
-        """Runs what is set, to the end."""
-        before = self.all(".run")
-        self.one("#run").click()
-        self.wait(lambda: self.all(".run") != before and self.one("#run").is_enabled())
-
-    def script(self, code, *arguments):
-        return self.browser.execute_script(code, *arguments)
-
-    def module(self, code):
-        """What an async function's body gives that may import the page's modules."""
-        return self.browser.execute_async_script(
-            f"const done = arguments[0]; (async () => {{ {code} }})().then(done, (error) => done(String(error)));")
-
-    def take_picture(self, name):
-        if self.screenshots is None:
-            return
-        for scheme in ("light", "dark"):
-            self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia",
-                                         {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-            # Not save_screenshot(), which gives a busy machine ten seconds.
-            screenshot = self.browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
-            (self.screenshots / f"{name}-{scheme}.png").write_bytes(base64.b64decode(screenshot))
+WIDTHS = [320, 768, 1400, 2560]
+#: Files that the page refuses, by a part of the sentence.
+NO_TRACES = {
+    "no JSON": "not a trace",
+    "canvas is -2": '{"canvas": [1, -2], "prompt_tokens": 0}',
+    "length is 99999999": '{"request": 0, "canvas": [1], "prompt_tokens": 0}\n{"request": 0, "committed": [], "length": 99999999}',
+    "positions together": f'{{"request": 0, "canvas": {[1] * 65000}, "prompt_tokens": 0}}\n' + '{"request": 0, "committed": []}\n' * 1100,
+}
+TABS = ["chat", "completion", "infill", "decisions", "schema"]
 
 
 def check_first_press(report, page):
-    """Run, pressed on a page that nobody has touched."""
+    """Send, pressed on a page that nobody has touched."""
     page.run()
-    report.check("first press of Run", page.one(".answer").text.strip().endswith("The answer is 14."),
-                 page.texts(".answer"))
+    report.check("first press of Send", page.shown(".answer").text.strip().endswith("The answer is 14."), page.texts(".answer"))
+    report.check("the answer is in the conversation", page.all(".message.assistant .text")[0].text == page.shown(".answer").text.strip(),
+                 page.one("#messages").text)
 
 
 def check_generation(report, page, expected):
+    """The text of `lacuna run`, without a preset."""
+    page.open_tab("chat")
+    page.one("#new-conversation").location_once_scrolled_into_view
+    new_conversation(page)
+    page.choose_preset("")
     page.fill("#length", "32")
+    page.fill("#prompt", STORY)
     page.run()
-    report.check("answer", page.one(".answer").text.strip() == expected["text"].strip(), page.texts(".answer"))
-    report.check("state", page.one(".state").text == "done", page.texts(".state"))
+    report.check("answer", page.shown(".answer").text.strip() == expected["text"].strip(), page.texts(".answer"))
+    report.check("state", page.shown(".state").text == "done", page.texts(".state"))
     report.check("all written", page.count(".canvas .masked") == 0 and page.count(".canvas .written") == 32)
     report.check("costs", page.texts(".costs th") == ["rows", "FLOPs", "time"] and "100.0%" in page.texts(".costs td"),
                  page.texts(".costs td"))
+    spoken = page.script("return document.querySelector(arguments[0]).textContent", SHOWN + ".summary")
+    report.check("final text is spoken", expected["text"].strip() in spoken, spoken)
     page.take_picture("generation")
 
 
-def check_slider(report, page):
-    """The pass that the slider shows is the one that the canvas shows; keys move both."""
-    slider = page.one(".slider")
+def new_conversation(page):
+    page.script("document.querySelector('.conversation-list').open = true")
+    page.one("#new-conversation").click()
+
+
+def check_grid(report, page):
+    """Tokens keep their places while others are written, and one pass back and forth changes what it should."""
+    slider = page.shown(".slider")
     passes = int(slider.get_attribute("max"))
+    places = lambda: page.script(
+        "return [...document.querySelectorAll(arguments[0])].map((one) => [one.offsetLeft, one.offsetTop, one.offsetWidth])",
+        SHOWN + ".canvas .token")
     slider.send_keys(HOME)
+    first = places()
     report.check("before the first pass", page.count(".canvas .masked") == 32, page.count(".canvas .masked"))
-    masked = []
+    report.check("one glyph for a mask", set(page.texts(".canvas .masked")) == {"░"}, page.texts(".canvas .masked"))
+    masked, moved = [], False
     for _ in range(passes):
         slider.send_keys(RIGHT)
         masked.append(page.count(".canvas .masked"))
+        moved = moved or places() != first
     report.check("masks vanish", masked == sorted(masked, reverse=True) and masked[-1] == 0, masked)
+    report.check("tokens keep their places", not moved)
+    report.check("one glyph for an end token", set(page.texts(".canvas .end")) == {"·"}, page.texts(".canvas .end"))
     for _ in range(passes // 2):
         slider.send_keys(LEFT)
     report.check("there and back", page.count(".canvas .masked") == masked[passes - passes // 2 - 1])
     report.check("slider speaks", slider.get_attribute("aria-valuetext").startswith(f"pass {passes - passes // 2} of"),
                  slider.get_attribute("aria-valuetext"))
-    canvas = page.one(".canvas")
-    canvas.send_keys(HOME, RIGHT)
-    report.check("token details", page.one(".details").text.startswith("position 1"), page.one(".details").text)
-    Select(page.one(".colour")).select_by_value("confidence")
+    prompt = page.module("return (await (await fetch('apply-template', {method: 'POST', body: JSON.stringify({messages: "
+                         f"[{{role: 'user', content: {json.dumps(STORY)}}}]}})}})).json()).tokens.length")
+    page.shown(".canvas").send_keys(HOME, RIGHT)
+    report.check("token details", page.shown(".details").text.startswith(f"position {prompt + 1} ·"), page.shown(".details").text)
+    page.shown(".show-prompt").click()
+    report.check("prompt", page.count(".canvas .given") == prompt, page.count(".canvas .given"))
+    page.shown(".show-prompt").click()
+
+
+def check_colours(report, page):
+    colours = lambda: page.script(
+        "return [...document.querySelectorAll(arguments[0])].map((one) => one.style.backgroundColor).join()", SHOWN + ".canvas .token")
+    by_age = colours()
+    page.shown("[data-ramp=confidence]").click()
+    report.check("colour by confidence", colours() != by_age and "unsure" in page.shown(".legend").text, page.shown(".legend").text)
     page.take_picture("replay")
+    page.one("body").send_keys("c")
+    report.check("key for the colour", colours() == by_age and "written first" in page.shown(".legend").text)
+
+
+def check_map(report, page):
+    """The map and the grid point at each other."""
+    where = page.shown(".map")
+    ActionChains(page.browser).move_to_element_with_offset(where, 10 - where.size["width"] // 2, 0).perform()
+    place = page.shown(".map-place").text
+    chosen = page.script("const all = [...document.querySelectorAll(arguments[0])];"
+                         "return all.findIndex((one) => one.classList.contains('chosen'))", SHOWN + ".canvas .token")
+    facts = page.shown(".details").text
+    position = facts.removeprefix("position ").split(" ")[0]
+    report.check("map to grid", chosen == 1 and place.endswith(f"position {position}"), [chosen, place, facts])
+    where.click()  # its middle
+    passes = int(page.shown(".slider").get_attribute("max"))
+    report.check("a click goes to the pass", int(page.shown(".slider").get_property("value")) - passes // 2 in (0, 1),
+                 page.shown(".where").text)
+
+
+def check_player(report, page):
+    """Keys play and pause, whatever has the focus but a field."""
+    page.script("document.activeElement.blur()")
+    page.one("body").send_keys("k")
+    report.check("K plays", page.shown(".play").text == "Pause", page.shown(".play").text)
+    page.one("body").send_keys(" ")
+    report.check("space pauses", page.shown(".play").text == "Play", page.shown(".play").text)
+    at = int(page.shown(".slider").get_property("value"))
+    page.one("body").send_keys(",")
+    report.check("comma goes back", int(page.shown(".slider").get_property("value")) == max(at - 1, 0), at)
+    page.one("#prompt").send_keys("k ")
+    report.check("keys in a field are text", page.shown(".play").text == "Play" and page.one("#prompt").get_property("value") == "k ")
+    page.script("document.querySelector(arguments[0]).value = '60'; "
+                "document.querySelector(arguments[0]).dispatchEvent(new Event('change'))", SHOWN + ".speed")
+    page.shown(".slider").send_keys(HOME)
+    page.shown(".play").click()
+    passes = page.shown(".slider").get_attribute("max")
+    page.wait(lambda: page.shown(".slider").get_property("value") == passes and page.shown(".play").text == "Play")
 
 
 def check_comparison(report, page):
     page.one("#compare").click()
-    page.choose_method("Dual cache")
+    page.choose_method("Dual cache", 1)
+    page.fill("#prompt", STORY)
     page.run()
     report.check("two runs", page.texts(".state") == ["done", "done"], page.texts(".state") + page.texts(".error"))
-    report.check("verdict", "the rows of the first" in page.one("#verdict").text, page.one("#verdict").text)
-    report.check("time of the uncached run", all("–" not in text for text in page.texts(".costs td")),
-                 page.texts(".costs td"))
-    page.all(".slider")[0].send_keys(LEFT)
+    verdict = page.shown(".verdict").text
+    report.check("verdict", "as fast as" in verdict and "tokens are the same" in verdict, verdict)
+    report.check("rows and time of both", len(page.texts(".bars dd")) == 4 and all(page.texts(".bars .number")), page.texts(".bars dd"))
+    report.check("time of the uncached run", all("–" not in text for text in page.texts(".costs td")), page.texts(".costs td"))
+    left = page.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.getBoundingClientRect().left)", SHOWN + ".run")
+    report.check("next to each other", left[0] < left[1], left)
+    page.all(SHOWN + ".slider")[0].send_keys(LEFT)
+    page.all(SHOWN + ".slider")[1].send_keys(LEFT)
     report.check("kept rows", page.count(".canvas .kept") > 0)
     page.take_picture("comparison")
+    page.shown(".race").click()
+    report.check("both play", page.texts(".play") == ["Pause", "Pause"], page.texts(".play"))
+    page.one("body").send_keys("k")
     page.one("#compare").click()
 
 
 def check_lock(report, page):
+    page.open_tab("completion")
     page.choose_method("SureLock")
     page.fill("input[name=lock]", "eps=0.5")
     page.run()
     report.check("locked tokens", page.count(".canvas .locked") > 0, page.texts(".error"))
+    page.all(".reset")[0].click()
+    page.choose_preset("")
+
+
+def check_advanced(report, page):
+    """Every setting of the server is there, with its help, and what is set is sent."""
+    page.open_details()
+    names = page.module("return (await (await fetch('props')).json()).settings.map(({name, help}) => [name, help])")
+    elsewhere = {"preset", "gen-length", "seed", "json-schema"}
+    fields = page.script("return [...document.querySelectorAll('.setting')][0].querySelectorAll('.field').length")
+    report.check("all settings", fields == len([name for name, _ in names if name not in elsewhere]), fields)
+    helps = page.script("return [...document.querySelectorAll('.setting .help')].map((one) => one.textContent)")
+    report.check("helps", all(text in helps for name, text in names if name not in elsewhere))
+    page.fill("input[name=steps]", "16")
+    page.script("document.getElementById('sent-part').open = true")
+    page.wait(lambda: '"steps": 16' in page.one("#sent").text)
+    page.all(".reset")[0].click()
+    report.check("cleared", '"steps"' not in page.one("#sent").text, page.one("#sent").text)
 
 
 def check_infill(report, page):
-    page.choose_method("Every row in every step")
-    page.choose_kind("infill")
+    page.open_tab("infill")
     story = "Mia has 12 shells. She finds 7 more."
-    page.fill("#prompt", story)
+    page.fill("#gapped", story)
     for word in ("12", "7"):
-        page.script("const [at, length] = arguments, prompt = document.getElementById('prompt');"
-                    "prompt.focus(); prompt.setSelectionRange(at, at + length)", story.index(word), len(word))
-        page.one("#prompt").send_keys(Keys.ALT, "h")
-    page.wait(lambda: page.count("#holes li") == 2)
-    page.one("#prompt").send_keys(Keys.CONTROL, HOME)
-    page.one("#prompt").send_keys("Once, ")  # the holes move with their words
-    report.check("holes", page.texts("#holes q") == ["12", "7"], page.texts("#holes q"))
+        page.select_text("#gapped", story.index(word), len(word))
+        page.one("#gapped").send_keys(Keys.ALT, "h")
+    quotes = lambda: [one.text for one in page.all("#holes q")]
+    page.wait(lambda: len(quotes()) == 2)
+    page.one("#gapped").send_keys(Keys.CONTROL, HOME)
+    page.one("#gapped").send_keys("Once, ")  # the holes move with their words
+    report.check("holes", quotes() == ["12", "7"], quotes())
+    report.check("holes are marked in the text", [one.text for one in page.all("#backdrop mark")] == ["12", "7"])
     page.run()
-    answer = page.one(".answer").text
+    answer = page.shown(".answer").text
     report.check("infill", answer.startswith("Once, Mia has ") and " shells. She finds " in answer, answer + str(page.texts(".error")))
     report.check("given around holes", page.count(".canvas .given") > 0 and page.count(".canvas .written") > 0)
+    filled = page.script("return document.getElementById('filled').textContent")
+    report.check("what was written is marked", filled == answer and len(page.all("#filled mark")) == 2, filled)
     page.take_picture("infill")
-    page.choose_kind("chat")
+    page.select_text("#gapped", len("Once, Mia has "), 2)
+    page.one("#make-open-hole").click()
+    page.run()
+    report.check("a hole of any length", page.shown(".answer").text.startswith("Once, Mia has ")
+                 and "every length was tried" in page.shown(".state").text, page.texts(".state") + page.texts(".error"))
+
+
+def check_decisions(report, page):
+    page.open_tab("decisions")
+    page.run(".decision")
+    report.check("a card for each question", page.count(".decision") == 3)
+    report.check("bars", page.count(".decision .shares li") == 2 + 3 + 3)
+    shares = [float(text.strip("<>%")) for text in page.texts(".decision:nth-child(2) .number")]
+    report.check("probabilities of a choice", abs(sum(shares) - 100) < 0.5, shares)
+    report.check("label mass", all("labels have" in text for text in page.texts(".decision")))
+    report.check("answers are spoken", "Where does Ben live?" in page.script("return document.getElementById('live').textContent"))
+    page.one("#add-question").click()
+    page.all("#questions .instructions")[3].send_keys("Is Ben a cow?")
+    page.all("#questions li button")[0].click()
+    page.run(".decision")
+    report.check("questions added and removed", page.texts(".decision h3")[-1] == "Is Ben a cow?" and page.count(".decision") == 3,
+                 page.texts(".decision h3"))
+    page.take_picture("decisions")
+
+
+def check_schema(report, page):
+    page.open_tab("schema")
+    page.choose_preset("")
+    page.run()
+    value = lambda: page.script("return document.querySelector('#values pre').textContent")
+    parsed = json.loads(value())
+    report.check("value", set(parsed) == {"shells", "owner"} and parsed["owner"] in ("Mia", "Sam"), value())
+    report.check("laid out", value().strip() == json.dumps(parsed, indent=2), value())
+    page.shown(".slider").send_keys(HOME)
+    report.check("nothing is filled in at first", set(value().strip()) == {"░"}, value())
+    page.take_picture("schema")
+    page.fill("#schema", "{")
+    report.check("a schema that is no JSON", "no JSON" in page.one("#schema-error").text, page.one("#schema-error").text)
+    page.one("#run").click()
+    page.wait(lambda: "no JSON" in page.one("#error").text)
+
+
+def check_conversations(report, page):
+    """Several turns; the list; and what a reload keeps."""
+    page.open_tab("chat")
+    page.one("body").send_keys("/")
+    new_conversation(page)
     page.fill("#prompt", STORY)
+    page.run()
+    page.one("#prompt").send_keys("Tom has 4 pens. He buys 3 more. How many pens does Tom have?", Keys.ENTER)
+    page.wait(lambda: len(page.all(".message")) == 4 and page.one("#run").is_enabled())
+    page.script("document.getElementById('sent-part').open = true")
+    page.wait(lambda: page.one("#sent").text.count('"role"') == 5)  # the next message would be the fifth
+    before = [one.text for one in page.all(".message .text")]
+    page.all("#conversations .open")[0].find_element("xpath", "../button[2]").click()
+    page.fill("#ask-text", "Shells and pens")
+    page.one("#ask-yes").click()
+    page.open()
+    report.check("conversation survives", [one.text for one in page.all(".message .text")] == before, before)
+    report.check("its name, too", page.one("#conversation-title").text == "Shells and pens", page.one("#conversation-title").text)
+    page.all(".message.assistant button")[-1].click()  # Regenerate
+    page.wait(lambda: page.one("#seed").get_property("value") == "1" and page.one("#run").is_enabled())
+    report.check("regenerated", len(page.all(".message")) == 4, len(page.all(".message")))
+    page.all(".message.user button")[1].click()  # Edit
+    page.one("#messages textarea").send_keys(Keys.CONTROL, "a")
+    page.one("#messages textarea").send_keys("Ann has 2 cups. She buys 2 more. How many cups does Ann have?")
+    page.one("#messages .tools button").click()
+    page.wait(lambda: len(page.all(".message.assistant .text")) == 1 and page.one("#run").is_enabled())
+    report.check("an edited message drops what came after it", page.all(".message .text")[0].text.startswith("Ann has 2 cups"))
+    count = len(page.storage("conversations"))
+    page.script("document.querySelector('.conversation-list').open = true")
+    page.all("#conversations .open")[0].find_element("xpath", "../button[3]").click()
+    page.one("#ask-yes").click()
+    page.wait(lambda: len(page.storage("conversations")) == max(count - 1, 1))
+    report.check("deleted", "Shells and pens" not in page.one("#conversations").text)
+    hostile = "<img src=x onerror=alert(1)>"
+    page.script("""localStorage.setItem("lacuna.conversations", JSON.stringify(
+        [{id: "1", title: arguments[0], isNamed: true, system: "", messages: [{role: "assistant", content: arguments[0]}]}, 5, {id: 3}]))""", hostile)
+    page.open()
+    report.check("texts are never markup", page.one(".message .text").text == hostile and page.all("#messages img") == [])
+    page.script("localStorage.clear()")
+    page.open()
 
 
 def check_error(report, page):
+    page.open_tab("completion")
+    page.open_details()
     page.fill("input[name=cache]", "nonsense")
     page.run()
     sentence = page.module("""
         const { ask } = await import("./stream.js");
-        const body = { messages: [{ role: "user", content: "Mia" }], lacuna: { cache: "nonsense" } };
-        try { await ask("v1/chat/completions", { body }); } catch (error) { return error.message; }""")
-    report.check("error", sentence and "nonsense" in sentence and page.one(".error").text == sentence, page.one(".error").text)
+        const body = { prompt: "Mia", lacuna: { cache: "nonsense" } };
+        try { await ask("v1/completions", { body }); } catch (error) { return error.message; }""")
+    report.check("error", sentence and "nonsense" in sentence and page.shown(".run-error").text == sentence, page.texts(".error"))
     page.take_picture("error")
-    page.fill("input[name=cache]", "")
+    page.all(".reset")[0].click()
 
 
 def check_stop(report, page):
+    page.choose_preset("")
     page.fill("#length", "512")
     # A short answer would be over before the browser is asked again: the page itself clicks, as soon as it can.
     page.script("""const stop = document.querySelector("#stop");
@@ -204,68 +322,138 @@ def check_stop(report, page):
           stop.click();
         }).observe(stop, {attributes: true});""")
     page.one("#run").click()
-    page.wait(lambda: page.one(".state").text == "stopped" and page.one("#run").is_enabled())
-    report.check("stopped", page.one(".state").text == "stopped", page.one(".state").text)
+    page.wait(lambda: page.shown(".state").text.startswith("stopped") and page.one("#run").is_enabled())
+    report.check("stopped", page.shown(".state").text == "stopped", page.shown(".state").text)
     page.fill("#length", "32")
 
 
-def check_trace(report, page, trace, expected):
-    # As the drop event brings it; a real drag would have to come from outside the browser.
-    page.script("""const data = new DataTransfer();
-        data.items.add(new File([arguments[0]], "run.jsonl"));
-        document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));""", trace)
+def check_exports(report, page, binary):
+    page.open_tab("completion")
+    page.choose_preset("balanced")
+    page.run()
+    text = page.shown(".answer").text
+    for kind, name in {"svg": "lacuna.svg", "animation": "lacuna-animated.svg"}.items():
+        root = xml.etree.ElementTree.fromstring(page.export(kind, name).read_text())
+        report.check(f"{name} is SVG", root.tag == "{http://www.w3.org/2000/svg}svg" and len(root) > 30, root.tag)
+        report.check(f"{name} plays", (root.find(".//{*}animate") is not None) == (kind == "animation"))
+    report.check("PNG", page.export("png", "lacuna.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n"))
+    trace = page.export("trace", "lacuna.jsonl")
+    replayed = subprocess.run([binary, "replay", str(trace)], capture_output=True, text=True, check=False)
+    report.check("lacuna replay reads the trace", replayed.stdout.strip() == text.strip(), replayed.stdout + replayed.stderr)
+    cost = page.texts(".costs td")
+    page.shown(".menu summary").click()
+    page.shown("[data-export=link]").click()
+    page.wait(lambda: page.one("#copy").is_displayed())
+    link = page.one("#copy-text").get_property("value")
+    page.open(link)
     page.wait(lambda: page.count(".canvas .written") > 0)
-    canvas = lambda: page.script("return document.querySelector('.canvas').textContent")
-    page.wait(lambda: expected["text"].strip() in canvas())
-    page.one(".slider").send_keys(HOME)
+    page.wait(lambda: page.shown(".answer").text.strip() == text.strip())
+    report.check("a link replays", page.texts(".costs td") == cost, [cost, page.texts(".costs td")])
+    page.open(link[:len(link) // 2])
+    page.wait(lambda: "was cut or changed" in page.shown(".run-error").text)
+    too_long = page.module("""
+        const { linkOf } = await import("./link.js");
+        const noise = Array.from({ length: 60000 }, () => String.fromCharCode(33 + Math.floor(90 * Math.random()))).join("");
+        try { return await linkOf(noise); } catch (error) { return error.message; }""")
+    report.check("a link that is too long", "export the run as a trace" in too_long, too_long[:200])
+    page.open()
+
+
+def check_trace(report, page, trace, expected):
+    page.drop(trace, "run.jsonl")
+    page.wait(lambda: page.count(".canvas .written") > 0)
+    page.wait(lambda: page.shown(".answer").text.strip() == expected["text"].strip())
+    page.shown(".slider").send_keys(HOME)
     report.check("trace", page.count(".canvas .masked") == 32, page.count(".canvas .masked"))
     page.take_picture("trace")
-    page.script("""const data = new DataTransfer();
-        data.items.add(new File(["not a trace"], "letter.txt"));
-        document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));""")
-    page.wait(lambda: "no JSON" in page.one(".error").text)
+    for says, text in NO_TRACES.items():
+        page.drop(text, "letter.txt")
+        page.wait(lambda: says in page.shown(".run-error").text)
 
 
-def check_modules(report, page):
-    """What no run of mini-llada shows: remasked, edited and growing canvases, and edits across holes."""
-    states = page.module("""
-        const { Run, Replay } = await import("./replay.js");
-        const run = new Run();
-        run.add({ type: "start", prompt: 1, mask: 9, canvas: [1, 9, 9] });
-        run.add({ type: "step", step: 0, kind: "denoise", set: [[1, 5, 0.5]], lock: [1] });
-        run.add({ type: "step", step: 1, kind: "verify", length: 4, set: [[3, 6, null]], edit: [[1, 4, 0.9]], unlock: [1],
-                  computed: [[1, 3]] });
-        run.add({ type: "step", step: 2, kind: "denoise", remask: [1] });
-        const replay = new Replay(run);
-        const show = () => replay.cells.map((cell) => [cell.masked ? "_" : cell.id, cell.edits, cell.locked, cell.kept, cell.guided].join());
-        return [1, 2, 3, 1].map((step) => (replay.goTo(step), show().join(" ")));""")
-    flags = lambda *cells: " ".join(cells)
-    first = flags("1,0,false,false,false", "5,0,true,false,false", "_,0,false,false,false")
-    report.check("replay", states == [
-        first,
-        flags("1,0,false,true,false", "4,1,false,false,true", "_,0,false,false,false", "6,0,false,true,true"),
-        flags("1,0,false,true,false", "_,0,false,false,false", "_,0,false,false,false", "6,0,false,true,true"),
-        first], states)
-    holes = page.module("""
-        const { addHole, inputOf, moveHoles } = await import("./holes.js");
-        const before = "one two three";
-        const holes = addHole(addHole([], { begin: 8, end: 13, tokens: 2 }), { begin: 4, end: 7, tokens: 1 });
-        const after = (text) => moveHoles(holes, before, text).map((hole) => text.slice(hole.begin, hole.end));
-        return [inputOf(before, holes), after("one twenty three"), after("0, one two three"), after("one three"), after("one two three!")];""")
-    report.check("holes move", holes == [["one ", {"hole": 1}, " ", {"hole": 2}], ["twenty", "three"], ["two", "three"],
-                                         ["three"], ["two", "three"]], holes)
+def check_tabs(report, page):
+    """Arrow keys go from tab to tab, and a reload keeps the tab."""
+    page.open_tab("chat")
+    for name in [*TABS[1:], TABS[0]]:
+        page.browser.switch_to.active_element.send_keys(RIGHT)
+        panels = [one.get_attribute("id") for one in page.all("[role=tabpanel]") if one.is_displayed()]
+        report.check(f"tab {name}", panels == [f"panel-{name}"] and page.browser.switch_to.active_element.get_attribute("id") == f"tab-{name}", panels)
+    page.open_tab("infill")
+    page.open()
+    report.check("the tab is kept", page.one("#panel-infill").is_displayed())
+
+
+def check_widths(report, page):
+    """Nothing scrolls sideways, with all that can be open open."""
+    page.open_tab("chat")
+    page.choose_preset("balanced")
+    if not page.one("#compare").is_selected():
+        page.open_details()
+        page.one("#compare").click()
+    page.open_tab("completion")
+    page.run()
+    for width in WIDTHS:
+        page.resize(width, 900)
+        for name in TABS:
+            page.open_tab(name)
+            page.script("for (const one of document.querySelectorAll('#request details')) one.open = true")
+            wide = page.script("""const most = document.documentElement.clientWidth;
+                return [...document.querySelectorAll("body *")].filter((one) => !one.closest(".unseen, dialog, pre, [hidden]") && one.offsetParent
+                  && !["backdrop", "gapped"].includes(one.id) && (one.getBoundingClientRect().right > most + 0.5 || one.getBoundingClientRect().left < -0.5))
+                  .map((one) => one.outerHTML.slice(0, 80)).slice(0, 3)""")
+            report.check(f"{name} at {width}", wide == [], wide)
+        page.open_tab("completion")
+        page.take_picture(f"width-{width}")
+    page.resize(1400, 1100)
+    page.one("#compare").click()
+
+
+def check_schemes(report, page):
+    background = lambda: page.script("return getComputedStyle(document.body).backgroundColor")
+    page.prefer(scheme="light")
+    light = background()
+    page.prefer(scheme="dark")
+    dark = background()
+    report.check("the system's scheme", light != dark, [light, dark])
+    page.script("const theme = document.getElementById('theme'); theme.value = 'light'; theme.dispatchEvent(new Event('change'))")
+    report.check("light by the switch", background() == light)
+    page.open()
+    report.check("the switch is kept", background() == light)
+    page.prefer(scheme="light")
+    page.script("const theme = document.getElementById('theme'); theme.value = 'dark'; theme.dispatchEvent(new Event('change'))")
+    report.check("dark by the switch", background() == dark)
+    page.script("const theme = document.getElementById('theme'); theme.value = 'auto'; theme.dispatchEvent(new Event('change'))")
+    least = page.module("""
+        const { colourOf, SHADES } = await import("./palette.js");
+        const light = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255)
+          .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+        const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+        const all = ["light", "dark"].flatMap((scheme) => ["age", "confidence"].flatMap((ramp) =>
+          Array.from({ length: 21 }, (_, i) => contrast(SHADES[scheme].ink, colourOf(scheme, ramp, i / 20)))));
+        return Math.min(...all);""")
+    report.check("contrast of tokens", least >= 4.5, least)
+    page.script("document.body.append(Object.assign(document.createElement('span'), {className: 'bar'}))")
+    duration = lambda: page.script("return getComputedStyle(document.querySelector('.bar'), '::before').transitionDuration")
+    page.prefer(reduced_motion="no-preference")
+    moving = duration()
+    page.prefer(reduced_motion="reduce")
+    report.check("reduced motion", moving != "0s" and duration() == "0s", [moving, duration()])
+    page.prefer(scheme="light")
+    page.script("document.getElementById('show-keys').focus({focusVisible: true})")
+    ring = page.script("return getComputedStyle(document.activeElement).outlineStyle")
+    report.check("focus rings", ring == "solid", ring)
 
 
 def check_surroundings(report, page):
     """Names for everything that is operated, and nothing loaded from elsewhere or complained of."""
     nameless = page.script("""return [...document.querySelectorAll("input, select, textarea, button, [tabindex]")]
-        .filter((element) => !(element.labels?.length || element.textContent.trim() || element.ariaLabel)).map((element) => element.outerHTML);""")
+        .filter((element) => !(element.labels?.length || element.textContent.trim() || element.ariaLabel || element.getAttribute("aria-labelledby")))
+        .map((element) => element.outerHTML);""")
     report.check("names", nameless == [], nameless)
-    hosts = page.script("return [...new Set(performance.getEntriesByType('resource').map((entry) => new URL(entry.name).host))]")
+    hosts = page.script("return [...new Set(performance.getEntriesByType('resource').filter((entry) => !entry.name.startsWith('data:'))"
+                        ".map((entry) => new URL(entry.name).host))]")
     report.check("one host", hosts == [page.script("return location.host")], hosts)
-    # A refused request is on the console too; it is what check_error() asks for.
-    complaints = [entry["message"] for entry in page.browser.get_log("browser")
-                  if entry["level"] != "DEBUG" and "status of 400" not in entry["message"]]
+    complaints = page.complaints()
     report.check("console", complaints == [], complaints)
 
 
@@ -306,15 +494,13 @@ def main():
         page = stack.enter_context(Page(url, arguments.screenshots))
         check_first_press(report, page)
         check_generation(report, page, answer)
-        check_slider(report, page)
-        check_comparison(report, page)
-        check_lock(report, page)
-        check_infill(report, page)
-        check_error(report, page)
-        check_stop(report, page)
+        for check in (check_grid, check_colours, check_map, check_player, check_comparison, check_lock, check_advanced, check_infill,
+                      check_decisions, check_schema, check_error, check_stop):
+            check(report, page)
+        check_exports(report, page, arguments.binary)
         check_trace(report, page, trace, answer)
-        check_modules(report, page)
-        check_surroundings(report, page)
+        for check in (check_conversations, check_tabs, check_widths, check_schemes, check_modules, check_surroundings):
+            check(report, page)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 

@@ -395,7 +395,10 @@ TEST(Service, TellsWhatItIs) {
   const json prompt =
       server.post("/apply-template", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}).json();
   EXPECT_THAT(prompt["prompt"].get<std::string>(), HasSubstr("Hi"));
-  EXPECT_EQ(server.get("/props").json()["family"], "llada");
+  const json props = server.get("/props").json();
+  EXPECT_EQ(props["family"], "llada");
+  EXPECT_EQ(props["paradigm"], "masked");
+  EXPECT_EQ(props["presets"][0], (json{{"name", "exact"}, {"flags", "--eos-exit"}}));
   EXPECT_TRUE(server.get("/slots").json().empty());
   server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 4}}).body();
   const std::string metrics = server.get("/metrics").body();

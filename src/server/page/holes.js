@@ -1,4 +1,5 @@
-// Holes in a text that is being edited: {begin, end, tokens}, by UTF-16 offsets, ascending, disjoint.
+// Holes in a text that is being edited: {begin, end, tokens}, by UTF-16 offsets, ascending, disjoint. `tokens` is null where
+// the length is not known.
 
 /// With a hole over [begin, end), which replaces those that it touches.
 export function addHole(holes, hole) {
@@ -25,14 +26,19 @@ export function moveHoles(holes, before, after) {
   });
 }
 
-/// What /v1/infill takes as its input: texts and {"hole": tokens}.
+/// What /v1/infill takes as its input: texts and {"hole": tokens}; {"hole": {}} where the length is not known.
 export function inputOf(text, holes) {
+  const parts = partsOf(text, holes).map((part) => (part.hole ? { hole: part.hole.tokens ?? {} } : part.text));
+  return parts.filter((part) => part !== "");
+}
+
+/// The text in pieces: {text, hole}, where `hole` is undefined for what is given.
+export function partsOf(text, holes) {
   const parts = [];
   let at = 0;
   for (const hole of holes) {
-    parts.push(text.slice(at, hole.begin), { hole: hole.tokens });
+    parts.push({ text: text.slice(at, hole.begin) }, { text: text.slice(hole.begin, hole.end), hole });
     at = hole.end;
   }
-  parts.push(text.slice(at));
-  return parts.filter((part) => part !== "");
+  return [...parts, { text: text.slice(at) }];
 }

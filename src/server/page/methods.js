@@ -1,5 +1,5 @@
 // What the page offers for a kind of model: settings by the names of `lacuna run`, with values to begin with.
-// The server has the last word: GET /props lists every setting, and what does not fit is refused with a sentence.
+// The server has the last word: GET /props lists presets and settings, and what does not fit is refused with a sentence.
 
 const COMMON = ["temperature"];
 
@@ -25,7 +25,7 @@ const KINDS = {
       "Self-correction": { "self-correct": "on" },
     },
   },
-  block: {
+  blocks: {
     fields: ["steps", "block-length", "unmask", "edit", "sparse", ...COMMON],
     methods: {
       "As trained": {},
@@ -44,10 +44,19 @@ const KINDS = {
       "Slots side by side": { fill: "side-by-side" },  // words: meant
     },
   },
+  canvases: { fields: ["steps", "unmask", "stop-entropy", "self-conditioning", ...COMMON], methods: { "As published": {} } },
   causal: { fields: ["top-p", "top-k", ...COMMON], methods: { "Left to right": {} } },
 };
 
 const GUIDED = { "Confirmed by the guide": { guide: true, "guide-match": "relative=0.5" } };
+
+/// What each preset promises (docs/results/README.md).
+const PROMISES = {
+  exact: "The text of the uncached baseline, with less work",
+  balanced: "Faster; lost at most a point of accuracy on the models that ship",
+  fast: "Fastest; lost at most ten points",
+};
+export const DEFAULT_PRESET = "balanced";
 
 /// Values that a field suggests; anything else may be typed.
 export const SUGGESTIONS = {
@@ -62,17 +71,31 @@ export const SUGGESTIONS = {
   temperature: ["0", "0.7", "1"],
 };
 
-/// {fields: [name], methods: {title: settings}} for the model that GET /props describes.
+/// Settings that have a place of their own on the page.
+const ELSEWHERE = ["preset", "gen-length", "seed", "json-schema"];
+
+/// For the model that GET /props describes:
+///   presets  [{value, title, note, flags}]; the value "" is the server's own settings
+///   methods  {title: settings}, to begin with
+///   fields   names of the settings that matter most to this kind of model
+///   others   names of all others
 export function offerOf(props) {
   const { fields, methods } = KINDS[kindOf(props)];
-  return { fields, methods: props.has_guide ? { ...methods, ...GUIDED } : methods };
+  const presets = (props.presets ?? Object.keys(PROMISES).map((name) => ({ name, flags: "" }))).map(({ name, flags }) => ({
+    value: name, title: name[0].toUpperCase() + name.slice(1), note: PROMISES[name] ?? "",
+    flags: flags === "" ? [] : flags.split(/ (?=--)/),
+  }));
+  const none = { value: "", title: "None", note: "Nothing but what the server was started with", flags: [] };
+  const known = props.settings.map(({ name }) => name).filter((name) => !ELSEWHERE.includes(name));
+  return {
+    presets: [...presets, none], methods: props.has_guide ? { ...methods, ...GUIDED } : methods,
+    fields: fields.filter((name) => known.includes(name)), others: known.filter((name) => !fields.includes(name)),
+  };
 }
 
 function kindOf(props) {
-  if (props.can_infill) return "masked";
-  if (props.family.startsWith("gidd")) return "uniform";
-  if (["sdar", "llada2", "fast-dllm"].includes(props.family)) return "block";
-  return props.mask_id >= 0 ? "slots" : "causal";
+  if (props.paradigm in KINDS) return props.paradigm;
+  return props.can_infill ? "masked" : "causal";
 }
 
 /// The `lacuna` object of a request, from the fields' texts; empty ones are the model's default.
@@ -87,6 +110,7 @@ export function settingsOf(texts, types) {
 
 /// A text that is not a number stays one, so that the server says what it expected.
 function valueOf(text, type) {
+  if (type === "boolean") return text === "true";
   const isNumber = (type === "integer" || type === "number") && !Number.isNaN(Number(text));
   return isNumber ? Number(text) : text;
 }

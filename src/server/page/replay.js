@@ -4,12 +4,32 @@
 export class Run {
   start = null;
   steps = [];
-  pieces = new Map();  // id: text
+  pieces = new Map();        // id: text
+  alternatives = new Map();  // position: {id, tops: [{text, probability}], entropy (nats, or null)}
+  ends = [];                 // ids that end an answer
+  numLogprobs = 0;
 
   add(event) {
     for (const [id, text] of Object.entries(event.pieces ?? {})) this.pieces.set(Number(id), text);
     if (event.type === "start") this.start = event;
     if (event.type === "step") this.steps.push(event);
+    for (const id of event.ends ?? []) this.ends.push(id);
+    for (const [position, known] of event.alternatives ?? []) this.alternatives.set(position, known);
+  }
+
+  /// What `logprobs` of a stream say about the next tokens of the answer.
+  addLogprobs(content) {
+    for (const token of content ?? []) {
+      const tops = (token.top_logprobs ?? []).map(({ token: text, logprob }) => ({ text, probability: Math.exp(logprob) }));
+      const known = { id: token.id, tops, entropy: token.entropy ?? null };
+      const position = (this.start?.prompt ?? 0) + this.numLogprobs;
+      if (tops.length > 1 || known.entropy !== null) this.alternatives.set(position, known);
+      this.numLogprobs += 1;
+    }
+  }
+
+  pieceOf(id) {
+    return this.pieces.get(id) ?? `⟨${id}⟩`;
   }
 
   /// Sums over the first `count` steps, and the baseline of the whole request: null where the steps tell none.
@@ -28,8 +48,8 @@ export class Run {
 
 /// The canvas of a run after `at` steps. Each cell has
 ///   id, given (in the prompt, or around holes), masked, noise (to be replaced, though no mask),
-///   order (0-based, of the writes), step, confidence (null: none is known), edits (how often it was rewritten),
-///   guided (a pass that verifies drafts accepted it),
+///   order (how many writes there were before the pass that wrote it), pass (0-based; null: not written), step,
+///   confidence (null: none is known), edits (how often it was rewritten), guided (a pass that verifies drafts accepted it),
 ///   locked (never computed again), kept (the last pass read its keys and values as they were),
 ///   changed (by the last step).
 export class Replay {
@@ -58,6 +78,7 @@ export class Replay {
   }
 
   apply(step) {
+    this.before = this.written;
     for (const cell of this.cells) cell.changed = false;
     for (const position of [...(step.drop ?? [])].reverse()) this.cells.splice(position, 1);
     for (const [position, count] of step.insert ?? []) {
@@ -84,8 +105,8 @@ export class Replay {
   write(position, id, confidence, step) {
     const cell = this.cells[position];
     const edits = cell.masked || cell.noise ? 0 : cell.edits + 1;
-    Object.assign(cell, { id, confidence, edits, step: step.step, order: this.written, masked: false, noise: false });
-    Object.assign(cell, { given: false, changed: true, guided: step.kind === "verify" });
+    Object.assign(cell, { id, confidence, edits, step: step.step, pass: this.at, order: this.before, masked: false });
+    Object.assign(cell, { noise: false, given: false, changed: true, guided: step.kind === "verify" });
     this.written += 1;
   }
 
@@ -99,7 +120,7 @@ export class Replay {
 
 function newCell(id, what) {
   return {
-    id, given: false, masked: false, noise: false, order: null, step: null, confidence: null, edits: 0,
+    id, given: false, masked: false, noise: false, order: null, pass: null, step: null, confidence: null, edits: 0,
     guided: false, locked: false, kept: false, changed: false, ...what,
   };
 }
@@ -107,4 +128,9 @@ function newCell(id, what) {
 /// Where a confidence lies between 0 and 1: rules that measure entropy give its negative.
 export function shareOf(confidence) {
   return confidence < 0 ? Math.exp(confidence) : Math.min(confidence, 1);
+}
+
+/// Whether a cell holds an end token that the model wrote.
+export function isEnd(cell, ends) {
+  return !cell.given && !cell.masked && ends.includes(cell.id);
 }

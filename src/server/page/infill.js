@@ -1,0 +1,120 @@
+// The tab that fills holes: select text, and it is written anew.
+import { by, make } from "./dom.js";
+import { addHole, inputOf, moveHoles, partsOf } from "./holes.js";
+import { Runs } from "./runs.js";
+import { ask } from "./stream.js";
+
+const NO_HOLE = "There is no hole yet: select the text that is to be written anew, then press “Hole of the same length”.";
+const ALL_LENGTHS = "done; every length was tried, and the canvas with the most confident tokens was taken. " +
+  "Only holes of fixed length show their canvas.";
+
+export class InfillTab {
+  name = "infill";
+  action = "Fill in";
+
+  constructor(app) {
+    this.app = app;
+    this.holes = [];
+    this.text = by("gapped").value;  // before the last edit
+    this.runs = new Runs(by("results-infill"), app);
+    by("gapped").addEventListener("input", () => this.noteEdit());
+    by("gapped").addEventListener("scroll", () => (by("backdrop").scrollTop = by("gapped").scrollTop));
+    by("gapped").addEventListener("keydown", (event) => {
+      if (!event.altKey || event.key.toLowerCase() !== "h") return;
+      event.preventDefault();
+      this.makeHole(event.shiftKey);
+    });
+    by("make-hole").addEventListener("click", () => this.makeHole(false));
+    by("make-open-hole").addEventListener("click", () => this.makeHole(true));
+    this.show();
+  }
+
+  obstacle(props) {
+    if (!props.can_infill) return `${props.model} cannot fill holes; masked models such as LLaDA and Dream can.`;
+    return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
+  }
+
+  /// Holes of unknown length are tried in every length, which events cannot show.
+  requests() {
+    const isOpen = this.holes.some(({ tokens }) => tokens === null);
+    return this.app.settings.chosen().map(({ title, lacuna }) => {
+      const common = this.app.common(lacuna);
+      if (isOpen && !lacuna.grow) delete common.lacuna.events;
+      return { title, path: "v1/infill", showsPrompt: true, body: { input: inputOf(by("gapped").value, this.holes), ...common } };
+    });
+  }
+
+  async run(signal) {
+    if (this.holes.length === 0) throw new Error(NO_HOLE);
+    by("filled").hidden = true;
+    const [first] = await this.runs.run(this.requests(), signal);
+    if (first.outcome === "done") this.showFilled(first.text);
+    if (first.view.run.start === null && first.outcome === "done") {
+      first.view.state = ALL_LENGTHS;
+    }
+  }
+
+  /// The text, with what was written marked. The given parts are found in their order.
+  showFilled(text) {
+    const given = partsOf(by("gapped").value, this.holes).filter(({ hole }) => !hole).map((part) => part.text);
+    const element = by("filled");
+    element.hidden = false;
+    element.replaceChildren();
+    let at = 0;
+    for (const [index, part] of given.entries()) {
+      const isLast = index === given.length - 1;
+      const begin = isLast ? Math.max(text.length - part.length, at) : text.indexOf(part, at);
+      if (begin < 0 || text.slice(begin, begin + part.length) !== part) return element.replaceChildren(text);
+      if (begin > at) element.append(make("mark", {}, text.slice(at, begin)));
+      element.append(part);
+      at = begin + part.length;
+    }
+  }
+
+  // Holes.
+
+  async makeHole(isOpen) {
+    const { selectionStart: begin, selectionEnd: end, value } = by("gapped");
+    if (begin === end) {
+      by("hole-hint").textContent = "Select some text in the box first.";
+      return;
+    }
+    const hole = { begin, end, tokens: isOpen ? null : 1 };
+    this.holes = addHole(this.holes, hole);
+    this.show();
+    if (isOpen) return;
+    const reply = await ask("tokenize", { body: { content: value.slice(begin, end) }, key: this.app.key() });
+    hole.tokens = (await reply.json()).tokens.length;
+    this.show();
+  }
+
+  noteEdit() {
+    const now = by("gapped").value;
+    this.holes = moveHoles(this.holes, this.text, now);
+    this.text = now;
+    this.show();
+  }
+
+  show() {
+    by("hole-hint").textContent = this.holes.length === 0 ? "Select the text that is to be written anew." : "";
+    const parts = partsOf(this.text, this.holes);
+    by("backdrop").replaceChildren(...parts.map(({ text, hole }) => (hole ? make("mark", {}, text) : text)), "\n");
+    by("holes").replaceChildren(...this.holes.map((hole) => this.elementOf(hole)));
+    this.app.showChoices();
+  }
+
+  elementOf(hole) {
+    const tokens = make("input", { type: "number", min: 1, value: hole.tokens ?? "", placeholder: "any" });
+    tokens.addEventListener("input", () => {
+      hole.tokens = Number.isNaN(tokens.valueAsNumber) ? null : tokens.valueAsNumber;
+      this.app.showChoices();
+    });
+    const remove = make("button", { type: "button", className: "tool", onclick: () => {
+      this.holes = this.holes.filter((other) => other !== hole);
+      this.show();
+      by("gapped").focus();
+    } }, "Keep the text");
+    const quote = make("q", {}, this.text.slice(hole.begin, hole.end));
+    return make("li", {}, make("label", {}, quote, " → ", tokens, " tokens "), remove);
+  }
+}

@@ -1,0 +1,54 @@
+// Keys that work wherever no field is being filled in.
+import { by } from "./dom.js";
+
+export function listenForKeys(app) {
+  by("show-keys").addEventListener("click", () => by("keys").showModal());
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") closeMenu();
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    if (actOn(event, app)) event.preventDefault();
+  });
+}
+
+function closeMenu() {
+  const menu = document.querySelector(".menu[open]");
+  if (!menu) return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+}
+
+function isTyping(element) {
+  return element.matches("input:not([type=range], [type=checkbox], [type=radio], [type=file]), textarea, select");
+}
+
+/// Whether the key means something here. Space keeps its meaning on whatever can be pressed.
+function actOn(event, app) {
+  const runs = app.tab.runs;
+  const views = runs?.views ?? [];
+  const isPressed = event.target.matches("button, summary, a, input");
+  switch (event.key) {
+    case "?":
+      by("keys").showModal();
+      return true;
+    case "/":
+      by(`panel-${app.tab.name}`).querySelector("textarea:not([hidden])").focus();
+      return true;
+    case "k":
+    case " ":
+      if (views.length === 0 || (event.key === " " && isPressed)) return false;
+      runs.togglePlay();
+      return true;
+    case ",":
+      views.forEach((view) => view.seek(view.at - 1));
+      return views.length > 0;
+    case ".":
+      views.forEach((view) => view.seek(view.at + 1));
+      return views.length > 0;
+    case "c":
+      views.forEach((view) => view.colourBy(view.ramp === "age" ? "confidence" : "age"));
+      return views.length > 0;
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,109 @@
+"""The modules of the page of `lacuna serve`, called from within the page: what no run of mini-llada shows. For check_page.py."""
+import json
+
+
+def check_modules(report, page):
+    check_replay(report, page)
+    check_holes(report, page)
+    check_layout(report, page)
+    check_round_trip(report, page)
+    check_alternatives(report, page)
+
+
+def check_replay(report, page):
+    """Remasked, edited and growing canvases."""
+    states = page.module("""
+        const { Run, Replay } = await import("./replay.js");
+        const run = new Run();
+        run.add({ type: "start", prompt: 1, mask: 9, canvas: [1, 9, 9] });
+        run.add({ type: "step", step: 0, kind: "denoise", set: [[1, 5, 0.5]], lock: [1] });
+        run.add({ type: "step", step: 1, kind: "verify", length: 4, set: [[3, 6, null]], edit: [[1, 4, 0.9]], unlock: [1],
+                  computed: [[1, 3]] });
+        run.add({ type: "step", step: 2, kind: "denoise", remask: [1] });
+        const replay = new Replay(run);
+        const show = () => replay.cells.map((cell) => [cell.masked ? "_" : cell.id, cell.edits, cell.locked, cell.kept, cell.guided].join());
+        return [1, 2, 3, 1].map((step) => (replay.goTo(step), show().join(" ")));""")
+    flags = lambda *cells: " ".join(cells)
+    first = flags("1,0,false,false,false", "5,0,true,false,false", "_,0,false,false,false")
+    report.check("replay", states == [
+        first,
+        flags("1,0,false,true,false", "4,1,false,false,true", "_,0,false,false,false", "6,0,false,true,true"),
+        flags("1,0,false,true,false", "_,0,false,false,false", "_,0,false,false,false", "6,0,false,true,true"),
+        first], states)
+
+
+def check_holes(report, page):
+    """Edits across holes, and holes of unknown length."""
+    holes = page.module("""
+        const { addHole, inputOf, moveHoles } = await import("./holes.js");
+        const before = "one two three";
+        const holes = addHole(addHole([], { begin: 8, end: 13, tokens: null }), { begin: 4, end: 7, tokens: 1 });
+        const after = (text) => moveHoles(holes, before, text).map((hole) => text.slice(hole.begin, hole.end));
+        return [inputOf(before, holes), after("one twenty three"), after("0, one two three"), after("one three"), after("one two three!")];""")
+    report.check("holes move", holes == [["one ", {"hole": 1}, " ", {"hole": {}}], ["twenty", "three"], ["two", "three"],
+                                         ["three"], ["two", "three"]], holes)
+
+
+def check_layout(report, page):
+    """JSON that is not finished, and JSON that is: the layout of the latter is that of a library."""
+    values = [{"a": [1, {"b": "x, {y}: \\\" z"}], "c": {}, "d": [], "e": None}, [], "text", [[True]]]
+    for value in values:
+        laid = page.module(f"""
+            const {{ layOut }} = await import("./pretty.js");
+            return layOut([...{json.dumps(json.dumps(value))}].map((text) => ({{ text, masked: false }}))).map(({{ text }}) => text).join("");""")
+        report.check("layout of JSON", laid == json.dumps(value, indent=2), laid)
+    laid = page.module("""
+        const { layOut } = await import("./pretty.js");
+        const parts = [{ text: '{"shells"', masked: false }, { masked: true }, { masked: true }, { text: ', "owner": "', masked: false }, { masked: true }];
+        return layOut(parts).map(({ text, masked }) => (masked ? "_" : text)).join("");""")
+    report.check("layout of JSON with holes", laid == '{\n  "shells"__,\n  "owner": "_', laid)
+
+
+def check_round_trip(report, page):
+    """Events become a trace and events again: dropped, inserted, remasked and guided ones, too."""
+    result = page.module("""
+        const { Run, Replay } = await import("./replay.js");
+        const { eventsOfTrace, traceOf } = await import("./trace.js");
+        const events = [
+          { type: "start", prompt: 1, mask: 9, canvas: [1, 9, 9, 9], pieces: { 1: "a", 5: "<b>" }, ends: [7] },
+          { type: "step", pass: 0, step: 0, kind: "denoise", set: [[1, 5, 0.5], [2, 6, null]], computed: [[0, 4]], rows: 4, flops: 10, ms: 2,
+            rows_baseline: 8, flops_baseline: 20, rows_uncached: 4, flops_uncached: 10, block: [1, 4] },
+          { type: "step", pass: 1, step: 1, kind: "denoise", drop: [1], insert: [[2, 2]], edit: [[1, 4, 0.25]], computed: [[0, 2], [4, 5]],
+            rows: 3, flops: 5, ms: 1, lock: [1] },
+          { type: "step", pass: 2, step: 2, kind: "verify", remask: [1], length: 6, rows: 2, flops: 5, ms: 1, unlock: [1] }];
+        const show = (list) => {
+          const run = new Run();
+          list.forEach((event) => run.add(event));
+          const replay = new Replay(run);
+          const states = run.steps.map((_, i) => {
+            replay.goTo(i + 1);
+            
+            return [replay.cells.map((cell) => [cell.masked ? "_" : cell.id, cell.confidence, cell.locked, cell.kept].join()), run.cost(i + 1)];
+          });
+          return [run, JSON.stringify([states, [...run.pieces], run.ends])];
+        };
+        const [run, before] = show(events);
+        const [, after] = show(eventsOfTrace(traceOf(run), -1));
+        return [before, after];""")
+    report.check("a trace of a run is the run", isinstance(result, list) and result[0] == result[1], result)
+
+
+def check_alternatives(report, page):
+    """What log probabilities of a stream list is told of the token that they are about, and of no other."""
+    texts = page.module("""
+        const { Run, Replay } = await import("./replay.js");
+        const { showDetails } = await import("./details.js");
+        const run = new Run();
+        run.add({ type: "start", prompt: 1, mask: 9, canvas: [1, 9, 9], pieces: { 5: "yes", 6: "no" } });
+        run.add({ type: "step", step: 0, kind: "denoise", set: [[1, 5, 0.75], [2, 6, 0.5]] });
+        run.addLogprobs([{ id: 5, entropy: 0.5, top_logprobs: [{ token: "yes", logprob: Math.log(0.75) }, { token: "<i>", logprob: Math.log(0.25) }] },
+                         { id: 7, top_logprobs: [{ token: "maybe", logprob: 0 }] }]);
+        const replay = new Replay(run);
+        replay.goTo(1);
+        return [1, 2].map((position) => {
+          const element = document.createElement("div");
+          showDetails(element, position, replay.cells[position], run);
+          return element.innerText ?? element.textContent;
+        });""")
+    report.check("alternatives", "yes75.0%<i>25.0%" in texts[0].replace("\n", "") and "entropy 0.500 nats" in texts[0]
+                 and "maybe" not in texts[1], texts)
