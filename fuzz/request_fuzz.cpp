@@ -1,5 +1,5 @@
 // The first byte names an endpoint, the rest is a body for it: refused with InputError, or a request within
-// the bounds that the rest of the server relies on.
+// the bounds that the rest of the server relies on. A chat's tools make a constraint.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "server/api_request.h"
+#include "server/tool_request.h"
 
 namespace {
 
@@ -30,6 +31,13 @@ void check(const lacuna::GenerationRequest& request) {
   }
 }
 
+void check(const lacuna::Tools& tools) {
+  check(!tools.functions.empty() && tools.functions.size() <= lacuna::kMaxFunctions);
+  const lacuna::ToolCallConstraint constraint = lacuna::tool_constraint(tools);
+  for (const lacuna::CallableFunction& each : constraint.functions)
+    check(lacuna::is_function_name(each.name));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -40,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     switch (data[0] % 3) {
       case 0:
         check(lacuna::parse_chat_request(json, {}));
+        if (const auto tools = lacuna::parse_tools(body)) check(*tools);
         break;
       case 1:
         check(lacuna::parse_completion_request(json, {}));

@@ -15,6 +15,10 @@ size_t text_bytes(const Constraint& constraint) {
   if (const auto* choice = std::get_if<ChoiceConstraint>(&constraint)) {
     for (const std::string& text : choice->choices) bytes += text.size() + sizeof(std::string);
   }
+  if (const auto* tools = std::get_if<ToolCallConstraint>(&constraint)) {
+    for (const CallableFunction& each : tools->functions)
+      bytes += each.name.size() + each.parameters.size() + each.place.size() + sizeof(CallableFunction);
+  }
   return bytes;
 }
 

@@ -33,7 +33,8 @@ std::string_view name_of(const Constraint& constraint) {
   return std::visit(Overloaded{[](const JsonSchemaConstraint&) { return "schema"; },
                                [](const JsonObjectConstraint&) { return "JSON object"; },
                                [](const RegexConstraint&) { return "regex"; },
-                               [](const ChoiceConstraint&) { return "choice"; }},
+                               [](const ChoiceConstraint&) { return "choice"; },
+                               [](const ToolCallConstraint&) { return "set of tools"; }},
                     constraint);
 }
 
@@ -53,7 +54,8 @@ Expression constraint_expression(const Constraint& constraint) {
                  [](const RegexConstraint& regex) {
                    return regex_expression(regex.pattern, RegexMatch::kWhole, TextEncoding::kUtf8, "regex");
                  },
-                 [](const ChoiceConstraint& choice) { return choice_expression(choice); }},
+                 [](const ChoiceConstraint& choice) { return choice_expression(choice); },
+                 [](const ToolCallConstraint& tools) { return tool_call_expression(tools); }},
       constraint);
 }
 
@@ -77,6 +79,14 @@ size_t hash_value(const Constraint& constraint) {
                         [&](const RegexConstraint& regex) { add(regex.pattern); },
                         [&](const ChoiceConstraint& choice) {
                           for (const std::string& text : choice.choices) add(text);
+                        },
+                        [&](const ToolCallConstraint& tools) {
+                          for (const CallableFunction& function : tools.functions) {
+                            add(function.name);
+                            add(function.parameters);
+                          }
+                          add(tools.is_required);
+                          add(tools.is_parallel);
                         }},
              constraint);
   return hash;

@@ -8,6 +8,7 @@
 
 #include "constraint/byte_automaton.h"
 #include "constraint/json_schema.h"
+#include "constraint/tool_calls.h"
 
 namespace lacuna {
 
@@ -37,8 +38,8 @@ struct ChoiceConstraint {
   bool operator==(const ChoiceConstraint&) const = default;
 };
 
-using Constraint =
-    std::variant<JsonSchemaConstraint, JsonObjectConstraint, RegexConstraint, ChoiceConstraint>;
+using Constraint = std::variant<JsonSchemaConstraint, JsonObjectConstraint, RegexConstraint, ChoiceConstraint,
+                                ToolCallConstraint>;
 
 inline constexpr size_t kMaxSchemaBytes = size_t{1} << 18;
 inline constexpr size_t kMaxSchemaValues = 50'000;
@@ -46,7 +47,8 @@ inline constexpr size_t kMaxChoices = 1'000;
 inline constexpr size_t kMaxChoiceBytes = 4'096;  ///< of one choice
 
 /// The texts that a constraint allows, as a part of a larger expression. Throws InputError, which names what
-/// of the constraint is wrong: "schema: ...", "regex: ...", "choice: ...".
+/// of the constraint is wrong: "schema: ...", "regex: ...", "choice: ...", "tools: ...",
+/// CallableFunction::place.
 Expression constraint_expression(const Constraint& constraint);
 
 /// Throws InputError as constraint_expression() does, and where no text is allowed.

@@ -33,8 +33,12 @@ struct Conjunction {
 /// Every member that returns an expression returns texts that are valid against all schemas that it is given.
 class SchemaCompiler {
  public:
-  SchemaCompiler(const ordered_json& document, const JsonSchemaOptions& options, int recursion_depth)
-      : root_(document, options.name), options_(options), recursion_depth_(recursion_depth) {}
+  SchemaCompiler(const ordered_json& document, const JsonSchemaOptions& options, int recursion_depth,
+                 AutomatonLimits& limits)
+      : root_(document, options.name),
+        options_(options),
+        recursion_depth_(recursion_depth),
+        limits_(limits) {}
 
   Expression compile() {
     if (options_.strict && (!root_.value().is_object() || root_.types() != kTypeObject))
@@ -49,6 +53,7 @@ class SchemaCompiler {
 
   /// Whether a reference within itself was cut.
   bool is_cut() const { return is_cut_; }
+  size_t num_visits() const { return num_visits_; }
 
  private:
   Expression value(Schemas schemas) {
@@ -472,7 +477,7 @@ class SchemaCompiler {
   const SchemaReader root_;
   const JsonSchemaOptions& options_;
   const int recursion_depth_;
-  AutomatonLimits limits_;                         // shared by all patterns and intersections
+  AutomatonLimits& limits_;                        // shared by all patterns and intersections
   std::map<const ordered_json*, int> times_open_;  // references to each schema that are being followed
   bool is_cut_ = false;
   int nesting_ = 0;
@@ -481,17 +486,46 @@ class SchemaCompiler {
   std::string empty_at_;  // path of the first schema for which no text can be written
 };
 
+/// What one attempt to compile a schema may take.
+struct WorkBudget {
+  AutomatonLimits patterns, whole;
+
+  explicit WorkBudget(const JsonSchemaOptions& options) : shared_(options.shared_work) {
+    if (shared_ == nullptr) return;
+    if (*shared_ <= 0)
+      throw AutomatonTooLarge("{}: it and the schemas before it are too large", options.name);
+    patterns.work = std::min(patterns.work, *shared_);
+    whole.work = std::min(whole.work, *shared_);
+    given_ = patterns.work + whole.work;
+  }
+
+  void subtract(size_t schema_visits) const {
+    constexpr int64_t kVisitWork = 1'000;  // a visited schema takes as long as so many visited states
+    if (shared_ == nullptr) return;
+    *shared_ -= given_ - patterns.work - whole.work + static_cast<int64_t>(schema_visits) * kVisitWork;
+  }
+
+ private:
+  int64_t* shared_;
+  int64_t given_ = 0;
+};
+
 }  // namespace
 
 Expression json_schema_expression(const ordered_json& schema, const JsonSchemaOptions& options) {
   for (int depth = kRecursionDepth;; --depth) {
-    SchemaCompiler compiler(schema, options, depth);
+    WorkBudget budget(options);
+    SchemaCompiler compiler(schema, options, depth, budget.patterns);
     try {
       Expression expression = compiler.compile();
-      if (!compiler.is_cut()) return expression;
-      return Expression::automaton(
-          std::make_shared<const ByteAutomaton>(ByteAutomaton::compile(expression, options.name)));
+      if (compiler.is_cut()) {
+        expression = Expression::automaton(std::make_shared<const ByteAutomaton>(
+            ByteAutomaton::compile(expression, options.name, budget.whole)));
+      }
+      budget.subtract(compiler.num_visits());
+      return expression;
     } catch (const AutomatonTooLarge&) {
+      budget.subtract(compiler.num_visits());
       if (!compiler.is_cut() || depth == 1) throw;
     }
   }

@@ -32,6 +32,9 @@ struct JsonSchemaOptions {
   /// of its properties; other schemas are refused.
   bool strict = false;
   std::string name = "schema";  ///< begins every message
+  /// Visits of states and transitions (AutomatonLimits::work) that are left to several schemas together; each
+  /// subtracts its own. Null: the schema has AutomatonLimits of its own.
+  int64_t* shared_work = nullptr;
 };
 
 /// JSON texts that are valid against `schema` (draft 2020-12; `items` as a list and `additionalItems` as

@@ -92,18 +92,42 @@ std::vector<TokenId> OpenedModel::tokens_of(const Prompt& prompt) const {
   return render(chat_template_, *tokenizer_, std::get<std::vector<Message>>(prompt));
 }
 
+TokenTable OpenedModel::token_table(std::vector<TokenId> specials) const {
+  TokenTable table;
+  for (TokenId token = 0; token < static_cast<TokenId>(config().vocab_size); ++token)
+    table.bytes.push_back(tokenizer_->decode(std::array{token}));
+  table.end_ids = config().end_ids;
+  if (config().mask_id >= 0) table.excluded.push_back(static_cast<TokenId>(config().mask_id));
+  table.specials = std::move(specials);
+  return table;
+}
+
+const std::shared_ptr<const TokenVocabulary>& OpenedModel::vocabulary() const {
+  std::call_once(vocabulary_made_,
+                 [&] { vocabulary_ = std::make_shared<const TokenVocabulary>(token_table()); });
+  return vocabulary_;
+}
+
+std::shared_ptr<const TokenAutomaton> OpenedModel::tool_automaton_of(ToolCallConstraint constraint) const {
+  std::call_once(tool_vocabulary_made_, [&] {
+    std::vector<TokenId> tags;
+    for (const std::string_view tag : {ToolCallForm::begin, ToolCallForm::end}) {
+      const std::optional<TokenId> id = tokenizer_->id_of(tag);
+      if (!id || *id >= config().vocab_size) return;
+      tags.push_back(*id);
+    }
+    tool_vocabulary_ = std::make_shared<const TokenVocabulary>(token_table(std::move(tags)));
+  });
+  constraint.has_tag_tokens = tool_vocabulary_ != nullptr;
+  return automata_.get(constraint, constraint.has_tag_tokens ? tool_vocabulary_ : vocabulary());
+}
+
 std::shared_ptr<const TokenAutomaton> OpenedModel::automaton_of(const Constraint& constraint) const {
   if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that could be constrained", name_);
-  std::call_once(vocabulary_made_, [&] {
-    TokenTable table;
-    for (TokenId token = 0; token < static_cast<TokenId>(config().vocab_size); ++token)
-      table.bytes.push_back(tokenizer_->decode(std::array{token}));
-    table.end_ids = config().end_ids;
-    if (config().mask_id >= 0) table.excluded.push_back(static_cast<TokenId>(config().mask_id));
-    vocabulary_ = std::make_shared<const TokenVocabulary>(table);
-  });
+  // Errors name the places of schemas in the request.
+  if (const auto* tools = std::get_if<ToolCallConstraint>(&constraint)) return tool_automaton_of(*tools);
   try {
-    return automata_.get(constraint, vocabulary_);
+    return automata_.get(constraint, vocabulary());
   } catch (const InputError& error) {
     const std::string field(setting_of(constraint));
     throw SettingError({field, "", "another one", fmt::format("`{}`: {}", field, error.what())});

@@ -117,6 +117,11 @@ class OpenedModel {
  private:
   /// The automaton of a constraint over the model's tokens. InputError.
   std::shared_ptr<const TokenAutomaton> automaton_of(const Constraint& constraint) const;
+  std::shared_ptr<const TokenAutomaton> tool_automaton_of(ToolCallConstraint constraint) const;
+  /// What the model's tokens write. `specials` are the tokens that a constraint names as such.
+  TokenTable token_table(std::vector<TokenId> specials = {}) const;
+  /// The vocabulary of plain constraints.
+  const std::shared_ptr<const TokenVocabulary>& vocabulary() const;
 
   std::string name_;
   ModelSource source_;
@@ -126,6 +131,8 @@ class OpenedModel {
 
   mutable std::once_flag vocabulary_made_;  // with the first constraint
   mutable std::shared_ptr<const TokenVocabulary> vocabulary_;
+  mutable std::once_flag tool_vocabulary_made_;                     // with the first constraint of tool calls
+  mutable std::shared_ptr<const TokenVocabulary> tool_vocabulary_;  // null: it is the other one
   mutable AutomatonCache automata_;
   // Found when they are first asked for:
   mutable std::once_flag labels_found_, temperatures_read_;

@@ -396,7 +396,7 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
 }
 
 std::string_view setting_of(const Constraint& constraint) {
-  constexpr std::string_view kSettings[] = {"json_schema", "json_object", "regex", "choice"};
+  constexpr std::string_view kSettings[] = {"json_schema", "json_object", "regex", "choice", "tools"};
   return kSettings[constraint.index()];
 }
 

@@ -19,7 +19,7 @@ namespace lacuna {
 ///   has_guide  a guide confirms what is drafted
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 
-/// The setting that asks for a constraint: json_schema, json_object, regex or choice.
+/// The setting or field that asks for a constraint: json_schema, json_object, regex, choice or tools.
 std::string_view setting_of(const Constraint& constraint);
 /// What the options ask of the answer's text. SettingError where they ask for more than one thing.
 std::optional<Constraint> choose_constraint(const GenerationOptions& options);

@@ -20,8 +20,11 @@ size_t whole_characters(std::string_view text) {
 }
 
 AnswerText::AnswerText(const Tokenizer* tokenizer, std::vector<TokenId> end_ids,
-                       std::vector<std::string> stop)
-    : tokenizer_(tokenizer), end_ids_(std::move(end_ids)), stop_(std::move(stop)) {}
+                       std::vector<std::string> stop, bool shows_special)
+    : tokenizer_(tokenizer),
+      end_ids_(std::move(end_ids)),
+      stop_(std::move(stop)),
+      shows_special_(shows_special) {}
 
 std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
   if (!has_ended_) {
@@ -29,7 +32,7 @@ std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
     const auto end = std::find_first_of(fresh.begin(), fresh.end(), end_ids_.begin(), end_ids_.end());
     const auto count = static_cast<size_t>(end - fresh.begin());
     const size_t known = bytes_.size();
-    if (tokenizer_ != nullptr) bytes_ += tokenizer_->decode(fresh.first(count));
+    if (tokenizer_ != nullptr) bytes_ += tokenizer_->decode(fresh.first(count), !shows_special_);
     num_tokens_ += static_cast<int32_t>(count);
     has_ended_ = end != fresh.end();
     find_stop(known);

@@ -19,8 +19,11 @@ size_t whole_characters(std::string_view text);
 /// less what might become a stop text. The pieces add up to the same text however the tokens arrive.
 class AnswerText {
  public:
-  ///   tokenizer  null: tokens have no text      stop  texts before which the answer ends, none empty
-  AnswerText(const Tokenizer* tokenizer, std::vector<TokenId> end_ids, std::vector<std::string> stop);
+  ///   tokenizer      null: tokens have no text      stop  texts before which the answer ends, none empty
+  ///   shows_special  whether special tokens are a part of the text: the tags of tool calls may be such
+  ///   tokens
+  AnswerText(const Tokenizer* tokenizer, std::vector<TokenId> end_ids, std::vector<std::string> stop,
+             bool shows_special = false);
 
   /// Takes the answer's tokens that are final so far (those of the last call, then further ones) and returns
   /// the text that became sure, as UTF-8: what is none becomes U+FFFD.
@@ -39,6 +42,7 @@ class AnswerText {
   const Tokenizer* tokenizer_;
   std::vector<TokenId> end_ids_;
   std::vector<std::string> stop_;
+  bool shows_special_;
   std::string bytes_;  // of the tokens so far
   size_t given_ = 0;   // bytes that were returned
   int32_t num_tokens_ = 0;

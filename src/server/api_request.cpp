@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "options/names.h"
 #include "server/settings.h"
+#include "server/tool_request.h"
 
 namespace lacuna {
 namespace {
@@ -60,11 +61,20 @@ void refuse_unsupported(const json& body) {
                        shown(*value));
     }
   }
-  for (const char* key : {"logit_bias", "tools", "functions", "grammar"}) {
+  for (const char* key : {"logit_bias", "grammar"}) {
     const json* value = find(body, key);
     if (value != nullptr && !value->empty()) {
       throw InputError("{} is not supported; response_format and regex constrain an answer", key);
     }
+  }
+  refuse_legacy_functions(body);
+}
+
+/// Where there is no conversation to describe them in.
+void refuse_tools(const json& body) {
+  const json* tools = body.is_object() ? find(body, "tools") : nullptr;
+  if (tools != nullptr && !tools->empty()) {
+    throw InputError("tools has no effect here; POST /v1/chat/completions takes tools");
   }
 }
 
@@ -356,12 +366,24 @@ std::vector<Message> parse_messages(const json& body) {
     throw InputError("messages is missing; expected a list of at least one message");
   }
   std::vector<Message> messages;
-  for (const json& message : *list) {
+  ToolHistory history;
+  for (size_t i = 0; i < list->size(); ++i) {
+    const json& message = (*list)[i];
     const json* role = message.is_object() ? find(message, "role") : nullptr;
     if (role == nullptr || !role->is_string()) {
       throw InputError("messages holds {}; expected \"role\" and \"content\"", shown(message));
     }
-    messages.push_back({role->get<std::string>(), read_content(message)});
+    const std::string place = fmt::format("messages.{}", i);
+    std::string content = read_content(message);
+    if (*role == "function") {
+      throw InputError("{}.role is \"function\", which is not supported; use \"tool\" and tools", place);
+    }
+    if (*role == "tool") {
+      history.add_result(message, place, content, messages);
+      continue;
+    }
+    if (*role == "assistant") content = history.with_calls(message, place, content);
+    messages.push_back({role->get<std::string>(), std::move(content)});
   }
   return messages;
 }
@@ -375,6 +397,7 @@ GenerationRequest parse_chat_request(const json& body, const GenerationOptions& 
 GenerationRequest parse_completion_request(const json& body, const GenerationOptions& defaults) {
   const json* most = body.is_object() ? find(body, "max_tokens") : nullptr;
   const bool scores_only = most != nullptr && *most == 0;
+  refuse_tools(body);
   GenerationRequest request = read_common(body, defaults, scores_only ? "max_tokens" : "");
   request.scores_only = scores_only;
   const json* prompt = find(body, "prompt");
@@ -398,6 +421,7 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
 }
 
 GenerationRequest parse_infill_request(const json& body, const GenerationOptions& defaults) {
+  refuse_tools(body);
   GenerationRequest request = read_common(body, defaults);
   request.canvas = read_canvas(body);
   if (const json* steps = find(body, "diffusion_max_steps")) {

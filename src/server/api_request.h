@@ -14,6 +14,7 @@
 #include "constraint/constraint.h"
 #include "engine/infill.h"
 #include "engine/opened_model.h"
+#include "engine/tools.h"
 #include "options/options.h"
 #include "tokenizer/chat_template.h"
 
@@ -26,6 +27,7 @@ struct GenerationRequest {
   GenerationOptions options;             ///< without `stop`
   std::vector<std::string> stop;         ///< none empty
   std::optional<Constraint> constraint;  ///< of the answer's text
+  std::optional<Tools> tools;            ///< that a chat's answer may call
   int32_t num_choices = 1;               ///< for each prompt
   bool stream = false;
   bool include_usage = false;  ///< a last chunk with usage and timings alone
@@ -72,7 +74,8 @@ GenerationRequest parse_completion_request(const nlohmann::json& body, const Gen
 /// diffusion_pinned instead), or {"input_prefix", "input_suffix", "n_predict"}.
 GenerationRequest parse_infill_request(const nlohmann::json& body, const GenerationOptions& defaults);
 
-/// {"messages": [{"role", "content"}, ...]}; contents are strings or lists of {"type": "text", "text"}.
+/// {"messages": [{"role", "content"}, ...]}; contents are strings or lists of {"type": "text", "text"}. Calls
+/// of tools and their results become text.
 std::vector<Message> parse_messages(const nlohmann::json& body);
 
 /// Token ids from a JSON list. InputErrors begin with `place`.

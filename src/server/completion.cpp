@@ -15,6 +15,7 @@
 #include "server/answer_text.h"
 #include "server/api_error.h"
 #include "server/events.h"
+#include "server/tool_reply.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -44,6 +45,7 @@ struct Completion::Choice {
   size_t index = 0;
   Start start;
   std::optional<EventLog> log;
+  std::optional<ToolReply> tools;  // where the answer may call tools
   ordered_json first_event;
   Piece answer;  // all of it so far; not kept of a stream
   ordered_json events = ordered_json::array();
@@ -104,7 +106,7 @@ class Completion::Listener : public RequestListener {
     // An infill continues after end tokens: those in it were given.
     const bool ends = owner_->style_ != AnswerStyle::kInfill;
     return Transcript(AnswerText(model.tokenizer, ends ? model.config.end_ids : std::vector<TokenId>(),
-                                 owner_->request_.stop));
+                                 owner_->request_.stop, owner_->request_.tools.has_value()));
   }
 
  private:
@@ -235,6 +237,7 @@ Completion::Completion(const ServedModel& model, AnswerStyle style, const Genera
       created_(std::time(nullptr)) {
   request_.prompts.clear();
   request_.canvas.clear();
+  if (request_.tools) request_.tools->functions.clear();  // what matters here is that there are some
 }
 
 Completion::~Completion() = default;
@@ -243,6 +246,7 @@ Completion::Choice& Completion::new_choice(Start start) {
   auto choice = std::make_unique<Choice>();
   choice->index = choices_.size();
   choice->start = std::move(start);
+  if (request_.tools) choice->tools.emplace(choice->start.tool_call_key);
   choices_.push_back(std::move(choice));
   return *choices_.back();
 }
@@ -345,14 +349,27 @@ ordered_json Completion::logprobs_json(const Piece& piece) const {
   return json;
 }
 
-ordered_json Completion::choice_json(const Choice& choice, const Piece& piece, bool is_chunk,
-                                     bool is_first) const {
+ordered_json Completion::message_json(const Choice& choice, const Piece& piece, bool is_chunk, bool is_first,
+                                      const ordered_json& delta) const {
+  ordered_json message = ordered_json::object();
+  if (!is_chunk || is_first) message["role"] = "assistant";
+  if (!choice.tools) {
+    if (!is_chunk || is_first || !piece.text.empty()) message["content"] = piece.text;
+  } else if (!is_chunk) {
+    choice.tools->add_to(message);
+  } else if (is_first) {
+    message["content"] = nullptr;  // whether there is any text is not known yet
+  } else if (!delta.is_null()) {
+    message.update(delta);
+  }
+  return message;
+}
+
+ordered_json Completion::choice_json(const Choice& choice, const Piece& piece, bool is_chunk, bool is_first,
+                                     const ordered_json& delta) const {
   ordered_json json{{"index", choice.index}};
   if (style_ == AnswerStyle::kChat) {
-    ordered_json message = ordered_json::object();
-    if (!is_chunk || is_first) message["role"] = "assistant";
-    if (!is_chunk || is_first || !piece.text.empty()) message["content"] = piece.text;
-    json[is_chunk ? "delta" : "message"] = std::move(message);
+    json[is_chunk ? "delta" : "message"] = message_json(choice, piece, is_chunk, is_first, delta);
   } else {
     json["text"] = piece.text;
   }
@@ -361,18 +378,37 @@ ordered_json Completion::choice_json(const Choice& choice, const Piece& piece, b
   return json;
 }
 
+std::vector<ordered_json> Completion::read_tools(Choice& choice, const Piece& piece) {
+  if (!choice.tools) return {};
+  const bool is_all = !choice.finish_reason.empty();
+  std::vector<ordered_json> deltas = choice.tools->advance(piece.text, is_all);
+  if (is_all && choice.tools->has_called()) choice.finish_reason = "tool_calls";
+  return deltas;
+}
+
+void Completion::send_delta(const Choice& choice, const ordered_json& delta) {
+  ordered_json chunk = envelope(true);
+  chunk["choices"].push_back(
+      {{"index", choice.index}, {"delta", delta}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
+  send(chunk);
+}
+
 void Completion::add_piece(Choice& choice, const Piece& piece, ordered_json event, bool is_first) {
+  const std::vector<ordered_json> deltas = read_tools(choice, piece);
   if (!request_.stream) {
     choice.answer.text += piece.text;
     choice.answer.tokens.insert(choice.answer.tokens.end(), piece.tokens.begin(), piece.tokens.end());
     if (!event.is_null()) choice.events.push_back(std::move(event));
     return;
   }
-  const bool says_something = !piece.text.empty() || !event.is_null() || !choice.finish_reason.empty() ||
-                              is_first || (request_.wants_logprobs && !piece.tokens.empty());
+  const bool has_text = choice.tools ? !deltas.empty() : !piece.text.empty();
+  const bool says_something = has_text || !event.is_null() || !choice.finish_reason.empty() || is_first ||
+                              (request_.wants_logprobs && !piece.tokens.empty());
   if (!says_something) return;
+  for (size_t i = 0; i + 1 < deltas.size(); ++i) send_delta(choice, deltas[i]);
   ordered_json chunk = envelope(true);
-  chunk["choices"] = {choice_json(choice, piece, true, is_first)};
+  chunk["choices"] = {
+      choice_json(choice, piece, true, is_first, deltas.empty() ? ordered_json() : deltas.back())};
   ordered_json own;
   if (!event.is_null()) own["event"] = std::move(event);
   if (!choice.finish_reason.empty()) own["stats"] = stats_json(choice);

@@ -47,6 +47,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     int32_t prompt_tokens = 0;    ///< for usage
     int32_t given_tokens = 0;     ///< of the answer's positions, for usage
     IndexRange inserted = {};     ///< where the hole is, if the answer is what was filled in alone
+    uint64_t tool_call_key = 0;   ///< of the ids of the answer's tool calls
   };
 
   /// A new choice, written by this decoder, which has not started.
@@ -72,13 +73,19 @@ class Completion : public std::enable_shared_from_this<Completion> {
 
   Choice& new_choice(Start start);
   nlohmann::ordered_json envelope(bool is_chunk) const;
-  nlohmann::ordered_json choice_json(const Choice& choice, const Piece& piece, bool is_chunk,
-                                     bool is_first) const;
+  ///   delta  what a chunk says of an answer that may call tools
+  nlohmann::ordered_json choice_json(const Choice& choice, const Piece& piece, bool is_chunk, bool is_first,
+                                     const nlohmann::ordered_json& delta = {}) const;
+  nlohmann::ordered_json message_json(const Choice& choice, const Piece& piece, bool is_chunk, bool is_first,
+                                      const nlohmann::ordered_json& delta) const;
+  /// What a piece says of an answer that may call tools, as deltas; sets the finish reason of calls.
+  static std::vector<nlohmann::ordered_json> read_tools(Choice& choice, const Piece& piece);
   nlohmann::ordered_json logprobs_json(const Piece& piece) const;
   static nlohmann::ordered_json stats_json(const Choice& choice);
   void add_usage(nlohmann::ordered_json& json) const;
   /// Sends what came to a choice, or keeps it for the reply.
   void add_piece(Choice& choice, const Piece& piece, nlohmann::ordered_json event, bool is_first = false);
+  void send_delta(const Choice& choice, const nlohmann::ordered_json& delta);
   void send(const nlohmann::ordered_json& chunk);
   void note_commit(bool has_committed);
   std::string text_of(std::span<const TokenId> tokens) const;

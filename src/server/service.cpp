@@ -22,6 +22,7 @@
 #include "server/events.h"
 #include "server/metrics.h"
 #include "server/settings.h"
+#include "server/tool_request.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -194,18 +195,33 @@ class Service::Running {
     const json body = parse_body(text);
     GenerationRequest request = parse(body, settings_.defaults);
     try {
-      request.constraint = choose_constraint(request.options);
-      if (has_answer_format(body)) {
-        if (const std::optional<AnswerFormat> format = parse_answer_format(text)) {
-          request.constraint = format->constraint;
-          request.keys[std::string(setting_of(format->constraint))] = format->key;
-        }
-      }
+      read_form(style, body, text, request);
       answer_request(style, request, asker);
     } catch (const SettingError& error) {  // in the names that the request has for them
-      throw ApiError(400, word(error.problem().sentence,
+      const bool is_of_tools = request.tools && error.problem().field == "constraint";
+      throw ApiError(400, word((is_of_tools ? "tools: " : "") + error.problem().sentence,
                                [&](std::string_view field) { return request.name_of(field); }));
     }
+  }
+
+  /// Sets what the answer has to be: a constraint, or calls of tools, which the prompt then describes.
+  void read_form(AnswerStyle style, const json& body, std::string_view text,
+                 GenerationRequest& request) const {
+    request.constraint = choose_constraint(request.options);
+    std::optional<AnswerFormat> format;
+    if (has_answer_format(body)) format = parse_answer_format(text);
+    if (format) {
+      request.constraint = format->constraint;
+      request.keys[std::string(setting_of(format->constraint))] = format->key;
+    }
+    if (style != AnswerStyle::kChat || !has_tools(body)) return;
+    std::optional<Tools> tools = parse_tools(text);
+    if (!tools) return;
+    if (format && tools->choice != ToolChoice::kNone) {
+      throw InputError("tools and {} are both given; expected one of them, or tool_choice \"none\"",
+                       format->key);
+    }
+    use_tools(std::move(*tools), opened_.chat_template().default_system, request);
   }
 
   /// Refuses to give logarithms of confidences that are no probabilities.
@@ -277,6 +293,7 @@ class Service::Running {
       } else {
         GenerateRequest asked = generate_request(request, i);
         asked.prompt = prompt;
+        if (request.tools) start.tool_call_key = tool_call_key(asked.seed, tokens);
         auto decoder = opened_.make_decoder(asked);
         auto listener = completion.add_choice(*decoder, std::move(start));
         jobs.push_back({std::move(decoder), std::move(listener)});
@@ -444,7 +461,13 @@ class Service::Running {
   }
 
   void apply_template(const HttpRequest& request, const Asker& asker) {
-    const std::vector<TokenId> tokens = render_chat(parse_messages(parse_body(request.body)));
+    const json body = parse_body(request.body);
+    std::vector<Message> messages = parse_messages(body);
+    if (has_tools(body)) {
+      const std::optional<Tools> tools = parse_tools(request.body);
+      if (tools) describe_tools(*tools, opened_.chat_template().default_system, messages);
+    }
+    const std::vector<TokenId> tokens = render_chat(messages);
     send_json(*asker.reply,
               {{"prompt", replace_ill_formed(tokenizer().decode(tokens, false))}, {"tokens", tokens}});
   }

@@ -55,7 +55,10 @@ TEST(Constraint, EqualOnesHashAlikeAndOthersDoNot) {
                                             ChoiceConstraint{{"a"}},
                                             ChoiceConstraint{{"a", "b"}},
                                             ChoiceConstraint{{"b", "a"}},
-                                            ChoiceConstraint{{"ab"}}};
+                                            ChoiceConstraint{{"ab"}},
+                                            ToolCallConstraint{{{.name = "f", .parameters = ""}}},
+                                            ToolCallConstraint{{{.name = "f", .parameters = "{}"}}},
+                                            ToolCallConstraint{{{.name = "f", .parameters = ""}}, true}};
   std::set<size_t> hashes;
   for (size_t i = 0; i < constraints.size(); ++i) {
     hashes.insert(hash_value(constraints[i]));

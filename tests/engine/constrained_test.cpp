@@ -219,6 +219,64 @@ TEST(ConstrainedAnswers, AreAcceptedOfCanvases) {
   }
 }
 
+/// Two functions; the tags are tokens, or are written by their characters.
+TokenTable tool_table(const ModelConfig& config, bool has_tags) {
+  TokenTable table = table_of(config);
+  TokenId id = 60;  // behind some 46 characters and a few longer texts, which these replace
+  for (const char* text : {"<", ">", "_", "/", "\n", "<tool_call>\n", "</tool"}) {
+    table.bytes[static_cast<size_t>(id++)] = text;
+  }
+  if (has_tags) {
+    for (const char* tag : {"<tool_call>", "</tool_call>"}) {
+      table.bytes[static_cast<size_t>(id)] = tag;
+      table.specials.push_back(id++);
+    }
+  }
+  return table;
+}
+
+ToolCallConstraint two_tools(bool has_tags, bool is_required, bool is_parallel) {
+  return {
+      .functions = {{.name = "add",
+                     .parameters = R"({"properties": {"a": {"type": "integer", "maximum": 99, "minimum": 0},
+                                       "b": {"enum": ["x", "y"]}}, "required": ["a"]})"},
+                    {.name = "now", .parameters = ""}},
+      .is_required = is_required,
+      .is_parallel = is_parallel,
+      .has_tag_tokens = has_tags};
+}
+
+TEST(ConstrainedAnswers, AreTextOrCallsOfTools) {
+  const std::string call =
+      "<tool_call>\n\\{\"name\": \"(now\", \"arguments\": \\{\\}|add\", \"arguments\": "
+      "\\{\"a\": [1-9]?[0-9](, \"b\": \"[xy]\")?\\})\\}\n</tool_call>";
+  const std::string calls = call + "(\n" + call + ")*";
+  int num_with_calls = 0;
+  for (const ModelConfig& config : {tiny_configs()[0], tiny_block_config(4), tiny_configs()[6],
+                                    tiny_gidd_config(1000, 192), tiny_canvas_config()}) {
+    for (const bool has_tags : {false, true}) {
+      const TokenTable table = tool_table(config, has_tags);
+      Constrained model(config, table);
+      for (const bool is_required : {true, false}) {
+        for (uint64_t seed = 1; seed <= 6; ++seed) {
+          const bool is_parallel = seed % 2 == 0;
+          GenerationOptions options = of_length(96);
+          options.temperature = seed % 3 == 0 ? 1 : 0;
+          const Constraint constraint = two_tools(has_tags, is_required, is_parallel);
+          const std::string text = text_of(table, model.answer(&constraint, options, seed));
+          const size_t begin = text.find("<tool_call>");
+          EXPECT_TRUE(begin == 0 || !is_required) << text;
+          if (begin == std::string::npos) continue;
+          ++num_with_calls;
+          EXPECT_TRUE(std::regex_match(text.substr(begin), std::regex(is_parallel ? calls : call)))
+              << config.family << ": " << text;
+        }
+      }
+    }
+  }
+  EXPECT_GE(num_with_calls, 60);
+}
+
 TEST(ConstrainedAnswers, ChangeNothingWhereTheConstraintAllowsEverything) {
   const Constraint anything = RegexConstraint{"[a-z]*"};
   for (const ModelConfig& config : {tiny_configs()[0], tiny_block_config(4), tiny_configs()[6],

@@ -3,7 +3,7 @@
     python check_server.py LACUNA_BINARY [--models FOLDER]
 
 Chats, completions, streams, errors, likelihoods, infill, cancelled streams and hostile bytes, on mini-llada and mini-qwen; default
-answers, and answers in a form that is asked for (jsonschema judges them), of all models. Texts must be those of `lacuna run`. Exit status 0 when nothing failed.
+answers, and answers in a form that is asked for (jsonschema judges them), of all models; calls of tools. Texts must be those of `lacuna run`. Exit status 0 when nothing failed.
 """
 import argparse
 import json
@@ -208,6 +208,73 @@ def check_forms(report, binary, models):
                 report.check(f"form {name} {body}", re.fullmatch(pattern, text), text)
 
 
+TOOLS = [
+    {"type": "function", "function": {"name": "add", "description": "Adds two integers.", "strict": True, "parameters": {
+        "type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99},
+                                         "b": {"type": "integer", "minimum": 0, "maximum": 99}},
+        "required": ["a", "b"], "additionalProperties": False}}},
+    {"type": "function", "function": {"name": "tell", "description": "Tells somebody.", "parameters": {
+        "type": "object", "properties": {"who": {"enum": ["Mia", "Sam"]}}, "required": ["who"]}}},
+]
+
+
+def conforms(calls):
+    """Whether each call is one of TOOLS with arguments for its schema."""
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+    try:
+        for call in calls:
+            jsonschema.validate(json.loads(call["arguments"]), schemas[call["name"]])
+    except (KeyError, ValueError, jsonschema.ValidationError):
+        return False
+    return bool(calls)
+
+
+def streamed_calls(chunks):
+    """The calls, the content and the reason to end that a stream of chunks adds up to."""
+    calls, content, reason = [], "", None
+    for chunk in chunks:
+        for choice in chunk.choices:
+            reason = choice.finish_reason or reason
+            content += choice.delta.content or ""
+            for part in choice.delta.tool_calls or []:
+                if part.index == len(calls):
+                    calls.append({"id": part.id, "name": part.function.name, "arguments": ""})
+                calls[part.index]["arguments"] += part.function.arguments
+    return calls, content, reason
+
+
+def check_tools(report, binary, models):
+    """Calls that are required or named, whole and streamed, and the turn behind their results."""
+    question = [{"role": "user", "content": STORY}]
+    # ReFusion takes no constraint, and the functions' descriptions fill the context of mini-gidd.
+    unfit = ("mini-refusion", "mini-gidd", "mini-gidd-mask")
+    for name in [model for model in DIFFUSION_MODELS if model not in unfit] + ["mini-qwen"]:
+        with Server(binary, models / name) as server:
+            client = server.client()
+            for choice in ("required", {"type": "function", "function": {"name": "tell"}}):
+                for temperature in (0, 0.8):
+                    arguments = {"model": "any", "messages": question, "tools": TOOLS, "tool_choice": choice, "max_tokens": 160,
+                                 "temperature": temperature, "seed": 3}
+                    reply = client.chat.completions.create(**arguments).choices[0]
+                    calls = [{"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
+                             for call in reply.message.tool_calls or []]
+                    label = f"tools {name} {choice} at temperature {temperature}"
+                    report.check(label, conforms(calls) and reply.finish_reason == "tool_calls" and
+                                 reply.message.content is None, reply)
+                    report.check(f"{label}: named", choice == "required" or [call["name"] for call in calls] == ["tell"], calls)
+                    streamed = streamed_calls(client.chat.completions.create(**arguments, stream=True))
+                    report.check(f"{label}: streamed", streamed == (calls, "", "tool_calls"), (streamed, calls))
+            results = [{"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in calls]
+            messages = [*question, reply.message.model_dump(exclude_none=True), *results]
+            arguments = {"model": "any", "messages": messages, "tools": TOOLS, "max_tokens": 64}
+            reply = client.chat.completions.create(**arguments).choices[0]
+            report.check(f"tools {name}: behind the results", reply.message.content or conforms(
+                [call.function.model_dump() for call in reply.message.tool_calls or []]), reply)
+            _, content, reason = streamed_calls(client.chat.completions.create(**arguments, stream=True))
+            report.check(f"tools {name}: behind the results, streamed",
+                         content == (reply.message.content or "") and reason == reply.finish_reason, (content, reply))
+
+
 def check_cancel(report, server):
     client = server.client()
     stream = client.completions.create(model="any", prompt=STORY, max_tokens=800, stream=True,
@@ -304,6 +371,7 @@ def main():
     check_key(report, arguments.binary, model)
     check_defaults(report, arguments.binary, arguments.models)
     check_forms(report, arguments.binary, arguments.models)
+    check_tools(report, arguments.binary, arguments.models)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 

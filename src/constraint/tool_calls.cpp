@@ -1,0 +1,123 @@
+#include "constraint/tool_calls.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "constraint/constraint.h"
+#include "constraint/json_schema.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The schema of an object: a schema that does not say its type gets it.
+ordered_json object_schema(const CallableFunction& function) {
+  if (function.parameters.size() > kMaxSchemaBytes)
+    throw InputError("{}: has {} bytes; expected at most {}", function.place, function.parameters.size(),
+                     kMaxSchemaBytes);
+  ordered_json schema = parse_ordered_json(function.parameters, function.place, kMaxSchemaValues);
+  if (schema == ordered_json(true)) schema = ordered_json::object();
+  if (!schema.is_object())
+    throw InputError("{} is {}; expected the JSON schema of an object", function.place,
+                     in_quotes(schema.dump()));
+  const auto type = schema.find("type");
+  const bool may_be_object =
+      type == schema.end() || *type == "object" ||
+      (type->is_array() && std::find(type->begin(), type->end(), "object") != type->end());
+  if (!may_be_object)
+    throw InputError("{}.type is {}; expected \"object\": arguments are given by name", function.place,
+                     in_quotes(type->dump()));
+  schema["type"] = "object";
+  return schema;
+}
+
+Expression call_expression(const CallableFunction& function, int64_t& work) {
+  Expression arguments = Expression::text("{}");
+  if (!function.parameters.empty()) {
+    arguments = json_schema_expression(object_schema(function), {.layout = JsonLayout::kSpaced,
+                                                                 .strict = function.strict,
+                                                                 .name = function.place,
+                                                                 .shared_work = &work});
+  }
+  return Expression::sequence(
+      {Expression::text(function.name), Expression::text(ToolCallForm::arguments_key), arguments});
+}
+
+void check_functions(const std::vector<CallableFunction>& functions) {
+  if (functions.empty() || functions.size() > kMaxFunctions)
+    throw InputError("tools: there are {} functions; expected 1 to {}", functions.size(), kMaxFunctions);
+  std::set<std::string_view> names;
+  for (const CallableFunction& function : functions) {
+    if (!is_function_name(function.name))
+      throw InputError("tools: the name {} is not 1 to {} letters, digits, underscores and hyphens",
+                       in_quotes(function.name), kMaxFunctionName);
+    if (!names.insert(function.name).second)
+      throw InputError("tools: two functions are named {}; expected unique names", in_quotes(function.name));
+  }
+}
+
+CodePointSet all_but(std::initializer_list<char> characters) {
+  std::vector<CodePointSet::Interval> intervals;
+  for (const char each : characters) {
+    const auto code_point = static_cast<unsigned char>(each);
+    intervals.push_back({code_point, code_point});
+  }
+  return CodePointSet(std::move(intervals)).complement();
+}
+
+}  // namespace
+
+bool is_function_name(std::string_view name) {
+  constexpr std::string_view kCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+  return !name.empty() && name.size() <= kMaxFunctionName &&
+         name.find_first_not_of(kCharacters) == std::string_view::npos;
+}
+
+// A text is cut before each of the tag's first characters. What follows such a character, up to the next one,
+// is not the rest of the tag: it ends within it, or differs from it at some place.
+Expression text_without(std::string_view tag) {
+  const std::string_view rest = tag.substr(1);
+  expects(!rest.empty() && rest.find(tag.front()) == std::string_view::npos,
+          "the tag's first character occurs in it once");
+  const auto one_of = [](const CodePointSet& set) {
+    return Expression::code_points(set, TextEncoding::kUtf8);
+  };
+  const Expression plain = Expression::repeat(one_of(all_but({tag.front()})), 0, std::nullopt);
+  std::vector<Expression> tails;
+  for (size_t shared = 0; shared < rest.size(); ++shared) {
+    const Expression differs = Expression::sequence({one_of(all_but({tag.front(), rest[shared]})), plain});
+    tails.push_back(
+        Expression::sequence({Expression::text(rest.substr(0, shared)), Expression::optional(differs)}));
+  }
+  const Expression part =
+      Expression::sequence({Expression::text(tag.substr(0, 1)), Expression::choice(std::move(tails))});
+  return Expression::sequence({plain, Expression::repeat(part, 0, std::nullopt)});
+}
+
+Expression tool_call_expression(const ToolCallConstraint& constraint) {
+  check_functions(constraint.functions);
+  int64_t work = kToolSchemaWork;
+  std::vector<Expression> calls;
+  for (const CallableFunction& function : constraint.functions)
+    calls.push_back(call_expression(function, work));
+  const auto tag = [&](int index, std::string_view text) {
+    return constraint.has_tag_tokens ? Expression::special(index) : Expression::text(text);
+  };
+  const Expression call =
+      Expression::sequence({tag(0, ToolCallForm::begin), Expression::text(ToolCallForm::head),
+                            Expression::choice(std::move(calls)), Expression::text(ToolCallForm::tail),
+                            tag(1, ToolCallForm::end)});
+  const std::optional<int> most = constraint.is_parallel ? std::nullopt : std::optional(1);
+  const Expression separator = Expression::text(ToolCallForm::separator);
+  if (constraint.is_required) return Expression::separated(call, separator, 1, most);
+  return Expression::sequence(
+      {text_without(ToolCallForm::begin), Expression::separated(call, separator, 0, most)});
+}
+
+}  // namespace lacuna

@@ -1,0 +1,56 @@
+// Reads calls from an answer while it grows.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+/// Splits a text in the form of constraint/tool_calls.h into free text and calls. Text arrives in pieces of
+/// any size; what the pieces add up to does not depend on their sizes. What is not in the form, a call
+/// without its name for example, is free text.
+class ToolCallReader {
+ public:
+  /// Something that the text says.
+  struct Piece {
+    std::optional<size_t> call = {};  ///< index of the call that it belongs to; none: free text
+    std::string name = {};            ///< of a call that begins; empty in its later pieces
+    std::string text = {};            ///< free text, or further bytes of the call's arguments
+  };
+
+  /// Takes the text that follows and returns what is certain now. White space before a call is left out.
+  ///   is_all  no text follows
+  std::vector<Piece> advance(std::string_view text, bool is_all);
+
+  /// Calls whose names have been read.
+  size_t num_calls() const { return num_calls_; }
+  /// Whether there are calls and the text of the last one is complete.
+  bool has_complete_calls() const { return num_calls_ > 0 && is_complete_; }
+
+ private:
+  enum class Part { kText, kHead, kArguments, kTail, kBetween, kMalformed };
+
+  /// Reads as far as the current part goes; false: more text is needed.
+  bool read_part(bool is_all, std::vector<Piece>& pieces);
+  bool read_text(bool is_all, std::vector<Piece>& pieces);
+  bool read_head(std::vector<Piece>& pieces);
+  bool read_arguments(std::vector<Piece>& pieces);
+  bool read_literal(std::string_view literal, Part next);
+  bool enter(Part part);
+  /// What has been read of a call that is none becomes free text again.
+  bool give_up(std::string_view read);
+
+  Part part_ = Part::kText;
+  std::string unread_;
+  size_t num_calls_ = 0;
+  bool is_complete_ = false;
+  // Within arguments:
+  int depth_ = 0;
+  bool is_in_string_ = false;
+  bool is_escaped_ = false;
+};
+
+}  // namespace lacuna

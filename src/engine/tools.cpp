@@ -1,0 +1,75 @@
+#include "engine/tools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace lacuna {
+namespace {
+
+std::string description_of(const Tools& tools) {
+  std::string text =
+      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with "
+      "function signatures within <tools></tools> XML tags:\n<tools>";
+  for (const ToolFunction& each : tools.functions) text += "\n" + each.definition;
+  return text +
+         "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
+         "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
+         "<args-json-object>}\n</tool_call>";
+}
+
+}  // namespace
+
+ToolCallConstraint tool_constraint(const Tools& tools) {
+  ToolCallConstraint constraint;
+  constraint.is_required = tools.choice == ToolChoice::kRequired || tools.choice == ToolChoice::kNamed;
+  constraint.is_parallel = tools.is_parallel && tools.choice != ToolChoice::kNamed;
+  for (const ToolFunction& each : tools.functions) {
+    if (tools.choice != ToolChoice::kNamed || each.function.name == tools.chosen)
+      constraint.functions.push_back(each.function);
+  }
+  expects(!constraint.functions.empty(), "the chosen function is one of the tools");
+  return constraint;
+}
+
+void describe_tools(const Tools& tools, std::string_view default_system, std::vector<Message>& messages) {
+  if (tools.functions.empty() || tools.choice == ToolChoice::kNone) return;
+  const bool brings_system = !messages.empty() && messages.front().role == "system";
+  if (!brings_system) messages.insert(messages.begin(), {"system", std::string(default_system)});
+  std::string& content = messages.front().content;
+  if (brings_system || !default_system.empty()) content += "\n\n";
+  content += description_of(tools);
+}
+
+std::string with_tool_calls(std::string_view content, std::span<const ToolCall> calls) {
+  std::string text(content);
+  for (const ToolCall& call : calls) {
+    if (!text.empty()) text += ToolCallForm::separator;
+    for (const std::string_view part :
+         {ToolCallForm::begin, ToolCallForm::head, std::string_view(call.name), ToolCallForm::arguments_key,
+          std::string_view(call.arguments), ToolCallForm::tail, ToolCallForm::end}) {
+      text += part;
+    }
+  }
+  return text;
+}
+
+std::string tool_response(std::string_view result) {
+  return fmt::format("<tool_response>\n{}\n</tool_response>", result);
+}
+
+uint64_t tool_call_key(uint64_t seed, std::span<const TokenId> prompt) {
+  uint64_t key = RngStream(seed, prompt.size()).key();
+  for (const TokenId token : prompt) key = RngStream(key, token).key();
+  return key;
+}
+
+std::string tool_call_id(uint64_t key, size_t index) {
+  const RngStream digits(key, index);
+  return fmt::format("call_{:016x}{:08x}", digits.bits(0), static_cast<uint32_t>(digits.bits(1)));
+}
+
+}  // namespace lacuna

@@ -1,0 +1,67 @@
+// Functions that an answer may call, and the text of functions, calls and results in a conversation.
+//
+// All models read and write the form of Qwen's chat templates (constraint/tool_calls.h): the functions stand
+// in the system turn, calls in the assistant's, results in the user's. For checkpoints with such a template
+// the text is the template's own, token for token; for all others it says what the model has to know.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/token.h"
+#include "constraint/constraint.h"
+#include "lacuna/types.h"
+
+namespace lacuna {
+
+/// A function as a request describes it.
+struct ToolFunction {
+  CallableFunction function;
+  std::string definition;  ///< JSON text that the prompt shows
+};
+
+enum class ToolChoice : uint8_t {
+  kNone,      ///< no calls: the functions are left out
+  kAuto,      ///< text, calls, or text and then calls
+  kRequired,  ///< one call or more
+  kNamed,     ///< one call of Tools::chosen
+};
+
+/// What a request says about tools.
+struct Tools {
+  std::vector<ToolFunction> functions;
+  ToolChoice choice = ToolChoice::kAuto;
+  std::string chosen;  ///< kNamed: the function's name
+  bool is_parallel = true;
+};
+
+/// A call that an answer has made.
+struct ToolCall {
+  std::string name;
+  std::string arguments;  ///< JSON text of an object
+};
+
+/// The answers that the request allows; with kNone there is no constraint to ask for. expects() that the
+/// chosen function exists.
+ToolCallConstraint tool_constraint(const Tools& tools);
+
+/// Adds the functions to the first system message; where there is none, a new one begins with
+/// `default_system` (ChatTemplate::default_system). Without functions or with kNone nothing changes.
+void describe_tools(const Tools& tools, std::string_view default_system, std::vector<Message>& messages);
+
+/// The content of an assistant's turn that made these calls, after its text, which may be empty.
+std::string with_tool_calls(std::string_view content, std::span<const ToolCall> calls);
+
+/// What a function returned, as a part of a user's turn; parts are separated by newlines.
+std::string tool_response(std::string_view result);
+
+/// A number for the ids of a request's calls: the same for the same request, another one for each turn of a
+/// conversation.
+uint64_t tool_call_key(uint64_t seed, std::span<const TokenId> prompt);
+/// "call_" and 24 hexadecimal digits.
+std::string tool_call_id(uint64_t key, size_t index);
+
+}  // namespace lacuna

@@ -1,0 +1,225 @@
+#include "server/tool_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "constraint/json_texts.h"
+#include "server/api_request.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+template <typename Json>
+std::string as_quoted(const Json& value) {
+  if (value.is_string()) return in_quotes(value.template get_ref<const std::string&>());
+  return in_quotes(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// A member that was given, and not as null.
+template <typename Json>
+const Json* member(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+template <typename Json>
+const Json& required_member(const Json& object, std::string_view place, std::string_view key,
+                            std::string_view expected) {
+  if (!object.is_object()) throw InputError("{} is {}; expected an object", place, as_quoted(object));
+  const Json* value = member(object, key);
+  if (value == nullptr) throw InputError("{}.{} is missing; expected {}", place, key, expected);
+  return *value;
+}
+
+template <typename Json>
+std::string required_string(const Json& object, std::string_view place, std::string_view key) {
+  const Json& value = required_member(object, place, key, "a string");
+  if (!value.is_string()) throw InputError("{}.{} is {}; expected a string", place, key, as_quoted(value));
+  return value.template get<std::string>();
+}
+
+bool flag_of(const ordered_json& object, std::string_view place, std::string_view key, bool fallback) {
+  const ordered_json* value = member(object, key);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean())
+    throw InputError("{}{} is {}; expected true or false", place, key, as_quoted(*value));
+  return value->get<bool>();
+}
+
+template <typename Json>
+void expect_function_type(const Json& object, std::string_view place) {
+  const Json* type = object.is_object() ? member(object, "type") : nullptr;
+  if (type != nullptr && *type != "function")
+    throw InputError("{}.type is {}; expected \"function\"", place, as_quoted(*type));
+}
+
+void read_tool(const ordered_json& tool, const std::string& place, Tools& tools) {
+  expect_function_type(tool, place);
+  const ordered_json& function =
+      required_member(tool, place, "function", "an object with \"name\" and \"parameters\"");
+  const std::string inner = place + ".function";
+  CallableFunction callable{.name = required_string(function, inner, "name"),
+                            .parameters = "",
+                            .strict = flag_of(function, inner + ".", "strict", false),
+                            .place = inner + ".parameters"};
+  const ordered_json* description = member(function, "description");
+  if (description != nullptr && !description->is_string())
+    throw InputError("{}.description is {}; expected a string", inner, as_quoted(*description));
+  if (const ordered_json* parameters = member(function, "parameters")) {
+    if (!parameters->is_object())
+      throw InputError("{} is {}; expected a JSON schema", callable.place, as_quoted(*parameters));
+    callable.parameters = parameters->dump();
+  }
+  add_function(tools, std::move(callable), tool, inner);
+}
+
+void read_choice(const ordered_json& choice, Tools& tools) {
+  if (choice == "none") {
+    tools.choice = ToolChoice::kNone;
+  } else if (choice == "auto") {
+    tools.choice = ToolChoice::kAuto;
+  } else if (choice == "required") {
+    tools.choice = ToolChoice::kRequired;
+  } else if (choice.is_object()) {
+    expect_function_type(choice, "tool_choice");
+    const ordered_json& function = required_member(choice, "tool_choice", "function", "{\"name\": ...}");
+    tools.choice = ToolChoice::kNamed;
+    tools.chosen = required_string(function, "tool_choice.function", "name");
+    const bool exists =
+        std::any_of(tools.functions.begin(), tools.functions.end(),
+                    [&](const ToolFunction& each) { return each.function.name == tools.chosen; });
+    if (!exists)
+      throw InputError("tool_choice.function.name is {}; expected the name of one of tools",
+                       in_quotes(tools.chosen));
+  } else {
+    throw InputError(
+        "tool_choice is {}; expected \"none\", \"auto\", \"required\" or {{\"type\": \"function\", "
+        "\"function\": "
+        "{{\"name\": ...}}}}",
+        as_quoted(choice));
+  }
+}
+
+void expect_no_choice(const ordered_json& body) {
+  const ordered_json* choice = member(body, "tool_choice");
+  if (choice != nullptr && *choice != "none" && *choice != "auto")
+    throw InputError("tool_choice is {} and there are no tools; expected \"none\", \"auto\", or tools",
+                     as_quoted(*choice));
+}
+
+/// An earlier call's arguments, in the layout in which models write them.
+std::string arguments_text(const std::string& arguments, const std::string& place) {
+  if (arguments.empty()) return "{}";  // as some clients send them for functions without parameters
+  const ordered_json value = parse_ordered_json(arguments, place, kMostBodyValues);
+  if (!value.is_object())
+    throw InputError("{} is {}; expected the JSON text of an object", place, in_quotes(arguments));
+  return json_text(value, JsonLayout::kSpaced);
+}
+
+}  // namespace
+
+void add_function(Tools& tools, CallableFunction function, const ordered_json& definition,
+                  std::string_view place) {
+  if (tools.functions.size() == kMaxFunctions)
+    throw InputError("tools has more than {} functions; expected at most that many", kMaxFunctions);
+  if (!is_function_name(function.name))
+    throw InputError("{}.name is {}; expected 1 to {} letters, digits, underscores and hyphens", place,
+                     in_quotes(function.name), kMaxFunctionName);
+  const bool is_known =
+      std::any_of(tools.functions.begin(), tools.functions.end(),
+                  [&](const ToolFunction& each) { return each.function.name == function.name; });
+  if (is_known)
+    throw InputError("{}.name is {}, the name of an earlier function; expected another one", place,
+                     in_quotes(function.name));
+  tools.functions.push_back({std::move(function), json_text(definition, JsonLayout::kSpaced)});
+}
+
+bool has_tools(const json& body) {
+  return body.is_object() && (member(body, "tools") != nullptr || member(body, "tool_choice") != nullptr);
+}
+
+std::optional<Tools> parse_tools(std::string_view text) {
+  const ordered_json body = parse_ordered_json(text, "the body", kMostBodyValues);
+  const ordered_json* list = member(body, "tools");
+  if (list != nullptr && !list->is_array())
+    throw InputError("tools is {}; expected a list of functions", as_quoted(*list));
+  if (list == nullptr || list->empty()) {
+    expect_no_choice(body);
+    return {};
+  }
+  Tools tools;
+  for (size_t i = 0; i < list->size(); ++i) read_tool((*list)[i], fmt::format("tools.{}", i), tools);
+  if (const ordered_json* choice = member(body, "tool_choice")) read_choice(*choice, tools);
+  tools.is_parallel = flag_of(body, "", "parallel_tool_calls", true);
+  return tools;
+}
+
+void use_tools(Tools tools, std::string_view default_system, GenerationRequest& request) {
+  if (tools.choice == ToolChoice::kNone) return;
+  request.constraint = tool_constraint(tools);
+  for (Prompt& prompt : request.prompts) {
+    if (auto* messages = std::get_if<std::vector<Message>>(&prompt))
+      describe_tools(tools, default_system, *messages);
+  }
+  request.tools = std::move(tools);
+}
+
+void refuse_legacy_functions(const json& body) {
+  for (const char* key : {"functions", "function_call"}) {
+    const json* value = member(body, key);
+    if (value != nullptr && !value->empty() && *value != "none")
+      throw InputError("{} is not supported; use tools and tool_choice", key);
+  }
+}
+
+std::string ToolHistory::with_calls(const json& message, std::string_view place, const std::string& content) {
+  if (member(message, "function_call") != nullptr)
+    throw InputError("{}.function_call is not supported; use tool_calls", place);
+  const json* list = member(message, "tool_calls");
+  if (list == nullptr) return content;
+  if (!list->is_array() || list->size() > kMostCalls)
+    throw InputError("{}.tool_calls is {}; expected a list of at most {} calls", place, as_quoted(*list),
+                     kMostCalls);
+  std::vector<ToolCall> calls;
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string own = fmt::format("{}.tool_calls.{}", place, i);
+    const std::string id = required_string((*list)[i], own, "id");
+    if (id.empty() || id.size() > kMostCallIdBytes)
+      throw InputError("{}.id is {}; expected 1 to {} bytes", own, in_quotes(id), kMostCallIdBytes);
+    expect_function_type((*list)[i], own);
+    const json& function =
+        required_member((*list)[i], own, "function", "an object with \"name\" and \"arguments\"");
+    const std::string name = required_string(function, own + ".function", "name");
+    if (!is_function_name(name))
+      throw InputError("{}.function.name is {}; expected 1 to {} letters, digits, underscores and hyphens",
+                       own, in_quotes(name), kMaxFunctionName);
+    const std::string arguments = required_string(function, own + ".function", "arguments");
+    calls.push_back({name, arguments_text(arguments, own + ".function.arguments")});
+    ids_.insert(id);
+  }
+  return with_tool_calls(content, calls);
+}
+
+void ToolHistory::add_result(const json& message, std::string_view place, const std::string& content,
+                             std::vector<Message>& messages) {
+  const std::string id = required_string(message, place, "tool_call_id");
+  if (!ids_.contains(id))
+    throw InputError("{}.tool_call_id is {}; expected the id of a call in an earlier message", place,
+                     in_quotes(id));
+  if (behind_results_ > 0 && behind_results_ == messages.size()) {
+    messages.back().content += "\n" + tool_response(content);
+    return;
+  }
+  messages.push_back({"user", tool_response(content)});
+  behind_results_ = messages.size();
+}
+
+}  // namespace lacuna

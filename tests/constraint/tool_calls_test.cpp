@@ -1,0 +1,177 @@
+#include "constraint/tool_calls.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "toy.h"
+
+namespace lacuna::tool_calls_test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kPoint =
+    R"({"type": "object", "properties": {"y": {"type": "integer"}, "x": {"type": "integer"}}, "required": ["y", "x"]})";
+
+ToolCallConstraint two_functions() {
+  return {.functions = {{.name = "move", .parameters = kPoint}, {.name = "now", .parameters = ""}}};
+}
+
+const std::string kMove =
+    "<tool_call>\n{\"name\": \"move\", \"arguments\": {\"y\": 1, \"x\": -2}}\n</tool_call>";
+const std::string kNow = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+
+bool accepts(const ToolCallConstraint& constraint, const std::string& text) {
+  return compile_constraint(constraint).accepts(text);
+}
+
+std::string error_of(const ToolCallConstraint& constraint) {
+  try {
+    compile_constraint(constraint);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ToolCalls, MayBeTextOrCallsOrTextAndThenCalls) {
+  const ToolCallConstraint constraint = two_functions();
+  for (const std::string& text : {std::string(), std::string("Hi <b> \xC3\xA9"), kMove, kMove + "\n" + kNow,
+                                  "Let me see.\n" + kNow, std::string("<tool_calls>")}) {
+    EXPECT_TRUE(accepts(constraint, text)) << text;
+  }
+  for (const std::string& text : {kMove + "\n", kMove + "x", kNow + kNow, std::string("<tool_call>"),
+                                  std::string("a <tool_call> b"), "<tool_call>" + kNow}) {
+    EXPECT_FALSE(accepts(constraint, text)) << text;
+  }
+}
+
+TEST(ToolCalls, AreOfTheGivenFunctionsWithArgumentsForTheirSchemas) {
+  const ToolCallConstraint constraint = two_functions();
+  const auto call = [](const std::string& name, const std::string& arguments) {
+    return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments + "}\n</tool_call>";
+  };
+  EXPECT_TRUE(accepts(constraint, call("move", R"({"y": 3, "x": 4})")));
+  EXPECT_FALSE(accepts(constraint, call("move", R"({"x": 3, "y": 4})"))) << "the order of the schema";
+  EXPECT_FALSE(accepts(constraint, call("move", R"({"y": 3})")));
+  EXPECT_FALSE(accepts(constraint, call("move", "{}")));
+  EXPECT_FALSE(accepts(constraint, call("now", R"({"a": 1})")));
+  EXPECT_FALSE(accepts(constraint, call("later", "{}")));
+}
+
+TEST(ToolCalls, AreThereWhereTheyAreRequiredAndOneWhereTheyAreNotParallel) {
+  ToolCallConstraint constraint = two_functions();
+  constraint.is_required = true;
+  EXPECT_TRUE(accepts(constraint, kNow + "\n" + kNow + "\n" + kMove));
+  EXPECT_FALSE(accepts(constraint, ""));
+  EXPECT_FALSE(accepts(constraint, "Hi\n" + kNow));
+  constraint.is_parallel = false;
+  EXPECT_TRUE(accepts(constraint, kNow));
+  EXPECT_FALSE(accepts(constraint, kNow + "\n" + kNow));
+  constraint.is_required = false;
+  EXPECT_TRUE(accepts(constraint, "Hi\n" + kNow));
+  EXPECT_FALSE(accepts(constraint, "Hi\n" + kNow + "\n" + kNow));
+}
+
+TEST(ToolCalls, TakeTheTagsAsTokensWhereTheVocabularyHasThem) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  tokens.emplace_back("<tool_call>");
+  tokens.emplace_back("</tool_call>");
+  Toy toy(tokens);
+  ToolCallConstraint constraint = two_functions();
+  constraint.is_required = true;
+  const auto written = [&](bool with_tags) {
+    std::vector<TokenId> ids;
+    const std::string inner = "\n{\"name\": \"now\", \"arguments\": {}}\n";
+    const std::string text = with_tags ? inner : "<tool_call>" + inner + "</tool_call>";
+    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+    if (with_tags) {
+      ids.insert(ids.begin(), 256);
+      ids.push_back(257);
+    }
+    return ids;
+  };
+  const auto accepted = [](const TokenAutomaton& automaton, const std::vector<TokenId>& ids) {
+    StateId state = TokenAutomaton::start();
+    for (const TokenId id : ids) {
+      state = automaton.next(state, id);
+      if (state == kNoState) return false;
+    }
+    return automaton.accepting().contains(state);
+  };
+  const TokenAutomaton as_text(compile_constraint(constraint), toy.vocabulary());
+  EXPECT_TRUE(accepted(as_text, written(true)));
+  EXPECT_TRUE(accepted(as_text, written(false)));
+  toy.table.specials = {256, 257};
+  constraint.has_tag_tokens = true;
+  const TokenAutomaton as_tokens(compile_constraint(constraint), toy.vocabulary());
+  EXPECT_TRUE(accepted(as_tokens, written(true)));
+  EXPECT_FALSE(accepted(as_tokens, written(false)));
+}
+
+TEST(ToolCalls, LeaveTheTypeOfArgumentsOut) {
+  ToolCallConstraint constraint{.functions = {{.name = "f", .parameters = "{}"}}, .is_required = true};
+  const std::string begin = "<tool_call>\n{\"name\": \"f\", \"arguments\": ", end = "}\n</tool_call>";
+  EXPECT_TRUE(accepts(constraint, begin + R"({"any": [1]})" + end));
+  EXPECT_FALSE(accepts(constraint, begin + "3" + end));
+  constraint.functions[0].parameters =
+      R"({"$ref": "#/$defs/p", "$defs": {"p": {"type": ["object", "null"], "properties": {"a": {"const": 1}}, "required": ["a"]}}})";
+  EXPECT_TRUE(accepts(constraint, begin + R"({"a": 1})" + end));
+  EXPECT_FALSE(accepts(constraint, begin + "null" + end));
+}
+
+TEST(ToolCalls, AreRefusedByThePlaceOfTheirSchema) {
+  const auto with = [](const std::string& parameters, bool strict = false) {
+    return error_of(
+        {.functions = {{.name = "f", .parameters = parameters, .strict = strict, .place = "here"}}});
+  };
+  EXPECT_THAT(with(R"({"properties": {"a": {"not": {}}}})"),
+              HasSubstr("here: \"#/properties/a/not\" is not"));
+  EXPECT_THAT(with(R"({"type": "string"})"), HasSubstr("here.type is"));
+  EXPECT_THAT(with("[1]"), HasSubstr("here is \"[1]\"; expected the JSON schema of an object"));
+  EXPECT_THAT(with("{"), HasSubstr("here"));
+  EXPECT_THAT(with(R"({"properties": {"a": {}}})", true), HasSubstr("here"));
+  EXPECT_THAT(with(std::string(kMaxSchemaBytes + 1, ' ')), HasSubstr("here: has 262145 bytes"));
+  EXPECT_THAT(error_of({}), HasSubstr("tools: there are 0 functions"));
+  EXPECT_THAT(error_of({.functions = {{.name = "a b", .parameters = ""}}}), HasSubstr("\"a b\""));
+  EXPECT_THAT(error_of({.functions = {{.name = "a", .parameters = ""}, {.name = "a", .parameters = ""}}}),
+              HasSubstr("two functions are named \"a\""));
+}
+
+TEST(ToolCalls, ShareTheWorkThatTheirSchemasMayTake) {
+  // Each alone is compiled, with a good part of what one schema may take.
+  const std::string many =
+      R"({"properties": {"a": {"type": "string", "allOf": [{"pattern": "^(a|b)*a(a|b){11}$"}, {"pattern": "^(a|b)*b(a|b){10}$"}]}}})";
+  ToolCallConstraint constraint;
+  constraint.functions.push_back({.name = "f0", .parameters = many});
+  EXPECT_EQ(error_of(constraint), "no error");
+  for (size_t i = 1; i < kMaxFunctions; ++i)
+    constraint.functions.push_back({.name = "f" + std::to_string(i), .parameters = many});
+  EXPECT_THAT(error_of(constraint), HasSubstr("too large"));
+}
+
+TEST(TextWithout, IsEveryTextInWhichTheTagDoesNotOccur) {
+  const std::string tag = "<ab>";
+  const ByteAutomaton automaton = ByteAutomaton::compile(text_without(tag), "text");
+  std::string text;
+  const std::function<void()> visit = [&] {
+    ASSERT_EQ(automaton.accepts(text), text.find(tag) == std::string::npos) << text;
+    if (text.size() == 7) return;
+    for (const char next : std::string("<ab>x")) {
+      text.push_back(next);
+      visit();
+      text.pop_back();
+    }
+  };
+  visit();
+  EXPECT_TRUE(automaton.accepts("\xC3\xA9<a\xE2\x82\xAC"));
+  EXPECT_FALSE(automaton.accepts("\xC3")) << "a character that is cut off";
+}
+
+}  // namespace
+}  // namespace lacuna::tool_calls_test

@@ -1,0 +1,251 @@
+// Requests with tools, from the body to the reply.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "running_server.h"
+#include "temporary_folder.h"
+
+namespace lacuna::tool_answers_test {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using testing::HasSubstr;
+
+const json kTools = json::parse(R"([
+    {"type": "function", "function": {"name": "add", "parameters": {"type": "object",
+     "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["x", "y"]}}, "required": ["a"]}}},
+    {"type": "function", "function": {"name": "now"}}])");
+
+json request(const json& settings) {
+  json body = {
+      {"messages", {{{"role", "user"}, {"content", "Mia has 12 shells. How many shells does Mia have?"}}}},
+      {"tools", kTools},
+      {"max_tokens", 80},
+      {"lacuna", {{"unmask", "threshold=0.7"}}}};
+  body.update(settings);
+  return body;
+}
+
+void expect_conforming(const json& call) {
+  EXPECT_EQ(call["type"], "function");
+  const json arguments = json::parse(call["function"]["arguments"].get<std::string>());
+  if (call["function"]["name"] == "now") {
+    EXPECT_EQ(arguments, json::object());
+    return;
+  }
+  EXPECT_EQ(call["function"]["name"], "add");
+  EXPECT_TRUE(arguments["a"].is_number_unsigned() && arguments["a"] <= 99) << arguments;
+  EXPECT_TRUE(!arguments.contains("b") || arguments["b"] == "x" || arguments["b"] == "y") << arguments;
+}
+
+/// The message that the deltas of a stream add up to, and what ended it.
+json message_of(const std::vector<json>& chunks) {
+  json message = {{"role", "assistant"}, {"content", nullptr}};
+  std::string reason;
+  for (const json& chunk : chunks) {
+    if (chunk["choices"].empty()) continue;
+    const json& choice = chunk["choices"][0];
+    EXPECT_TRUE(reason.empty());
+    if (choice["finish_reason"].is_string()) reason = choice["finish_reason"];
+    const json& delta = choice["delta"];
+    if (delta.contains("content") && delta["content"].is_string())
+      message["content"] = message.value("content", json()).is_null()
+                               ? delta["content"].get<std::string>()
+                               : message["content"].get<std::string>() + delta["content"].get<std::string>();
+    if (!delta.contains("tool_calls")) continue;
+    const json& part = delta["tool_calls"][0];
+    if (part.contains("id")) {
+      EXPECT_EQ(part["index"], message.value("tool_calls", json::array()).size());
+      message["tool_calls"].push_back(part);
+      message["tool_calls"].back().erase("index");
+    } else {
+      json& whole = message["tool_calls"].back()["function"]["arguments"];
+      whole = whole.get<std::string>() + part["function"]["arguments"].get<std::string>();
+    }
+  }
+  message["finish_reason"] = reason;
+  return message;
+}
+
+TEST(ToolAnswers, CallWhereACallIsRequiredStreamedAndNot) {
+  for (const char* model : {"mini-llada", "mini-sdar"}) {
+    RunningServer server(model);
+    for (const json& choice :
+         {json("required"), json{{"type", "function"}, {"function", {{"name", "now"}}}}, json("auto")}) {
+      const json body = request({{"tool_choice", choice}, {"temperature", 0.7}, {"seed", 5}});
+      const json reply = server.post("/v1/chat/completions", body).json();
+      ASSERT_TRUE(reply.contains("choices")) << reply;
+      json message = reply["choices"][0]["message"];
+      message["finish_reason"] = reply["choices"][0]["finish_reason"];
+      if (choice != "auto") {
+        EXPECT_TRUE(message["content"].is_null());
+        EXPECT_EQ(message["finish_reason"], "tool_calls");
+        ASSERT_TRUE(message.contains("tool_calls")) << message;
+      }
+      for (const json& call : message.value("tool_calls", json::array())) {
+        expect_conforming(call);
+        EXPECT_TRUE(!choice.is_object() || call["function"]["name"] == "now") << call;
+      }
+      EXPECT_TRUE(!choice.is_object() || message["tool_calls"].size() == 1) << message;
+      json streamed = body;
+      streamed["stream"] = true;
+      EXPECT_EQ(message_of(server.post("/v1/chat/completions", streamed).chunks()), message) << model;
+    }
+  }
+}
+
+TEST(ToolAnswers, CallOnceWhereCallsAreNotParallel) {
+  RunningServer server("mini-llada");
+  for (int seed = 1; seed <= 2; ++seed) {
+    const json reply = server
+                           .post("/v1/chat/completions", request({{"tool_choice", "required"},
+                                                                  {"parallel_tool_calls", false},
+                                                                  {"temperature", 1},
+                                                                  {"seed", seed}}))
+                           .json();
+    EXPECT_EQ(reply["choices"][0]["message"]["tool_calls"].size(), 1U);
+  }
+}
+
+TEST(ToolAnswers, AreTheFreeTextWhereTheModelCallsNothing) {
+  RunningServer server("mini-llada");
+  json body = request({{"max_tokens", 32}});
+  const json reply = server.post("/v1/chat/completions", body).json();
+  EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop");
+  EXPECT_FALSE(reply["choices"][0]["message"].contains("tool_calls"));
+  // The same prompt without a constraint.
+  const json prompt = server.post("/apply-template", body).json();
+  const json free = server
+                        .post("/v1/completions",
+                              {{"prompt", prompt["tokens"]}, {"max_tokens", 32}, {"lacuna", body["lacuna"]}})
+                        .json();
+  EXPECT_EQ(reply["choices"][0]["message"]["content"], free["choices"][0]["text"]);
+}
+
+TEST(ToolAnswers, HaveIdsThatDependOnTheRequestAlone) {
+  RunningServer server("mini-llada");
+  const auto ids = [&](const json& settings) {
+    const json body = request(settings);
+    const json reply = server.post("/v1/chat/completions", body).json();
+    std::vector<std::string> all;
+    for (const json& choice : reply.value("choices", json::array())) {
+      for (const json& call : choice["message"]["tool_calls"]) all.push_back(call["id"]);
+    }
+    return all;
+  };
+  const json now = {{"type", "function"}, {"function", {{"name", "now"}}}};
+  const json required = {{"tool_choice", now}, {"n", 2}};
+  const std::vector<std::string> once = ids(required);
+  ASSERT_EQ(once.size(), 2U);
+  EXPECT_NE(once[0], once[1]);
+  EXPECT_EQ(ids(required), once);
+  json longer = required;
+  longer["messages"] = {{{"role", "user"}, {"content", "Mia has 12 shells."}}};
+  EXPECT_NE(ids(longer)[0], once[0]);
+}
+
+TEST(ToolAnswers, LeaveFunctionsOutWhereThereIsNoChoice) {
+  RunningServer server("mini-llada");
+  const json plain = server.post("/apply-template", request({{"tools", nullptr}})).json();
+  EXPECT_EQ(server.post("/apply-template", request({{"tool_choice", "none"}})).json(), plain);
+  const json described = server.post("/apply-template", request(json::object())).json();
+  EXPECT_THAT(described["prompt"].get<std::string>(),
+              HasSubstr("<tools>\n{\"function\": {\"name\": \"add\", \"parameters\""));
+  const json reply =
+      server
+          .post("/v1/chat/completions",
+                request({{"tool_choice", "none"}, {"response_format", {{"type", "json_object"}}}}))
+          .json();
+  EXPECT_TRUE(json::accept(reply["choices"][0]["message"]["content"].get<std::string>()));
+}
+
+TEST(ToolAnswers, ContinueWithTheResults) {
+  RunningServer server("mini-llada");
+  json body = request({{"tool_choice", "required"}, {"parallel_tool_calls", false}});
+  const json message = server.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  body["messages"].push_back(message);
+  body["messages"].push_back(
+      {{"role", "tool"}, {"tool_call_id", message["tool_calls"][0]["id"]}, {"content", "19"}});
+  body["tool_choice"] = "auto";
+  EXPECT_THAT(
+      server.post("/apply-template", body).json()["prompt"].get<std::string>(),
+      HasSubstr("</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n19\n</tool_response><|im_end|>"));
+  EXPECT_EQ(server.post("/v1/chat/completions", body).json()["choices"][0]["message"]["role"], "assistant");
+}
+
+TEST(ToolAnswers, AreRefusedByTheFieldThatIsWrong) {
+  RunningServer server("mini-llada");
+  const auto refusal = [&](const json& settings) {
+    Call call = server.post("/v1/chat/completions", request(settings));
+    EXPECT_EQ(call.status(), 400);
+    return call.json()["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(refusal({{"max_tokens", 5}, {"tool_choice", "required"}}),
+              HasSubstr("max_tokens 5 is too short"));
+  EXPECT_THAT(refusal({{"response_format", {{"type", "json_object"}}}}),
+              HasSubstr("tools and response_format are both given"));
+  EXPECT_THAT(refusal({{"functions", kTools}}), HasSubstr("functions is not supported; use tools"));
+  json schema = kTools;
+  schema[1]["function"]["parameters"] = {{"properties", {{"x", {{"not", {{"type", "null"}}}}}}}};
+  EXPECT_THAT(refusal({{"tools", schema}}), HasSubstr("tools.1.function.parameters: \"#/properties/x/not\""));
+  Call completion = server.post("/v1/completions", {{"prompt", "a"}, {"tools", kTools}});
+  EXPECT_EQ(completion.status(), 400);
+  RunningServer slots("mini-refusion");
+  EXPECT_THAT(slots.post("/v1/chat/completions", request({{"lacuna", json::object()}}))
+                  .json()["error"]["message"]
+                  .get<std::string>(),
+              HasSubstr("tools: the answer cannot be constrained: ReFusion"));
+}
+
+/// mini-llada, whose last two tokens are tags.
+void write_model_with_tags(const TemporaryFolder& folder, bool are_special) {
+  for (const char* file :
+       {"config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json"}) {
+    std::filesystem::create_symlink(zoo_folder("mini-llada") / file, folder.path() / file);
+  }
+  std::ifstream file(zoo_folder("mini-llada") / "tokenizer.json");
+  ordered_json tokenizer = ordered_json::parse(file);
+  ordered_json& merges = tokenizer["model"]["merges"];
+  for (int i = 0; i < 2; ++i) {
+    const ordered_json& last = merges.back();
+    const std::string merged = last.is_string()
+                                   ? last.get<std::string>().erase(last.get<std::string>().find(' '), 1)
+                                   : last[0].get<std::string>() + last[1].get<std::string>();
+    ordered_json tag = tokenizer["added_tokens"][0];
+    tag["id"] = tokenizer["model"]["vocab"].at(merged);
+    tag["content"] = i == 0 ? "</tool_call>" : "<tool_call>";
+    tag["special"] = are_special;
+    tokenizer["added_tokens"].push_back(tag);
+    tokenizer["model"]["vocab"].erase(merged);
+    merges.erase(merges.size() - 1);
+  }
+  folder.write("tokenizer.json", tokenizer.dump());
+}
+
+TEST(ToolAnswers, TakeTheTagsAsTokensWhereTheModelHasThem) {
+  for (const bool are_special : {false, true}) {
+    const TemporaryFolder folder;
+    write_model_with_tags(folder, are_special);
+    RunningServer server(folder.path().string());
+    const TokenId begin = server.tokenizer().id_of("<tool_call>").value();
+    const TokenId end = server.tokenizer().id_of("</tool_call>").value();
+    const json reply = server
+                           .post("/v1/chat/completions",
+                                 request({{"tool_choice", "required"}, {"parallel_tool_calls", false}}))
+                           .json();
+    const json& choice = reply["choices"][0];
+    ASSERT_TRUE(choice["message"].contains("tool_calls")) << reply;
+    expect_conforming(choice["message"]["tool_calls"][0]);
+    const auto tokens = choice["lacuna"]["tokens"].get<std::vector<TokenId>>();
+    EXPECT_EQ(tokens.front(), begin);
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), end), 1);
+  }
+}
+
+}  // namespace
+}  // namespace lacuna::tool_answers_test

@@ -1,0 +1,179 @@
+#include "server/tool_request.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "server/api_request.h"
+
+namespace lacuna::tool_request_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string kAdd =
+    R"({"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": {"type": "object",
+    "properties": {"b": {"type": "integer"}, "a": {"type": "integer"}}, "required": ["b", "a"]}, "strict": true}})";
+const std::string kNow = R"({"type": "function", "function": {"name": "now"}})";
+
+template <typename Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string tools_error(const std::string& body) {
+  return error_of([&] { parse_tools(body); });
+}
+
+std::string messages_error(const std::string& messages) {
+  return error_of([&] { parse_messages(json::parse("{\"messages\": " + messages + "}")); });
+}
+
+TEST(ToolRequest, HasFunctionsInTheOrderOfTheirKeys) {
+  const std::optional<Tools> tools = parse_tools("{\"tools\": [" + kAdd + ", " + kNow + "]}");
+  ASSERT_TRUE(tools);
+  EXPECT_EQ(tools->choice, ToolChoice::kAuto);
+  EXPECT_TRUE(tools->is_parallel);
+  ASSERT_EQ(tools->functions.size(), 2U);
+  const CallableFunction& add = tools->functions[0].function;
+  EXPECT_EQ(add.name, "add");
+  EXPECT_EQ(
+      add.parameters,
+      R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"integer"}},"required":["b","a"]})");
+  EXPECT_TRUE(add.strict);
+  EXPECT_EQ(add.place, "tools.0.function.parameters");
+  EXPECT_EQ(tools->functions[1].function.parameters, "");
+  EXPECT_EQ(tools->functions[1].definition, R"({"type": "function", "function": {"name": "now"}})");
+}
+
+TEST(ToolRequest, HasEveryChoice) {
+  const auto tools = [](const std::string& choice) {
+    return parse_tools("{\"tools\": [" + kAdd + "], \"tool_choice\": " + choice + "}").value();
+  };
+  EXPECT_EQ(tools("\"none\"").choice, ToolChoice::kNone);
+  EXPECT_EQ(tools("\"auto\"").choice, ToolChoice::kAuto);
+  EXPECT_EQ(tools("null").choice, ToolChoice::kAuto);
+  EXPECT_EQ(tools("\"required\"").choice, ToolChoice::kRequired);
+  const Tools named = tools(R"({"type": "function", "function": {"name": "add"}})");
+  EXPECT_EQ(named.choice, ToolChoice::kNamed);
+  EXPECT_EQ(named.chosen, "add");
+  EXPECT_FALSE(parse_tools("{\"tools\": [" + kAdd + "], \"parallel_tool_calls\": false}")->is_parallel);
+}
+
+TEST(ToolRequest, MayBeWithoutTools) {
+  for (const char* body : {"{}", R"({"tools": null})", R"({"tools": []})", R"({"tool_choice": "auto"})",
+                           R"({"tools": [], "tool_choice": "none"})"}) {
+    EXPECT_FALSE(parse_tools(body)) << body;
+  }
+  EXPECT_FALSE(has_tools(json::parse(R"({"tools": null, "messages": []})")));
+  EXPECT_TRUE(has_tools(json::parse(R"({"tool_choice": "required"})")));
+}
+
+TEST(ToolRequest, NamesTheFieldThatIsWrong) {
+  const auto with = [](const std::string& tool) { return tools_error("{\"tools\": [" + tool + "]}"); };
+  const auto choose = [](const std::string& choice) {
+    return tools_error("{\"tools\": [" + kAdd + "], \"tool_choice\": " + choice + "}");
+  };
+  EXPECT_THAT(tools_error(R"({"tools": {}})"), HasSubstr("tools is \"{}\"; expected a list"));
+  EXPECT_THAT(with("3"), HasSubstr("tools.0 is \"3\"; expected an object"));
+  EXPECT_THAT(with(R"({"type": "web_search"})"),
+              HasSubstr("tools.0.type is \"web_search\"; expected \"function\""));
+  EXPECT_THAT(with(R"({"type": "function"})"), HasSubstr("tools.0.function is missing"));
+  EXPECT_THAT(with(R"({"function": {}})"), HasSubstr("tools.0.function.name is missing"));
+  EXPECT_THAT(with(R"({"function": {"name": 3}})"), HasSubstr("tools.0.function.name is \"3\""));
+  EXPECT_THAT(with(R"({"function": {"name": "a b"}})"), HasSubstr("tools.0.function.name is \"a b\""));
+  EXPECT_THAT(with(R"({"function": {"name": ")" + std::string(65, 'a') + "\"}}"),
+              HasSubstr("1 to 64 letters"));
+  EXPECT_THAT(with(kNow + "," + kNow), HasSubstr("tools.1.function.name is \"now\", the name of an earlier"));
+  EXPECT_THAT(with(R"({"function": {"name": "a", "parameters": []}})"),
+              HasSubstr("tools.0.function.parameters is \"[]\""));
+  EXPECT_THAT(with(R"({"function": {"name": "a", "strict": 1}})"),
+              HasSubstr("tools.0.function.strict is \"1\""));
+  EXPECT_THAT(with(R"({"function": {"name": "a", "description": 1}})"),
+              HasSubstr("tools.0.function.description"));
+  EXPECT_THAT(choose("\"any\""), HasSubstr("tool_choice is \"any\""));
+  EXPECT_THAT(choose("{}"), HasSubstr("tool_choice.function is missing"));
+  EXPECT_THAT(choose(R"({"type": "allowed_tools"})"), HasSubstr("tool_choice.type is \"allowed_tools\""));
+  EXPECT_THAT(choose(R"({"function": {"name": "sub"}})"), HasSubstr("tool_choice.function.name is \"sub\""));
+  EXPECT_THAT(tools_error(R"({"tool_choice": "required"})"), HasSubstr("there are no tools"));
+  EXPECT_THAT(tools_error("{\"tools\": [" + kAdd + "], \"parallel_tool_calls\": 1}"),
+              HasSubstr("parallel_tool_calls is \"1\""));
+}
+
+TEST(ToolRequest, HasABoundedNumberOfFunctions) {
+  std::string list;
+  for (size_t i = 0; i <= kMaxFunctions; ++i)
+    list += (i > 0 ? "," : "") + std::string(R"({"function": {"name": "f)") + std::to_string(i) + "\"}}";
+  EXPECT_THAT(tools_error("{\"tools\": [" + list + "]}"), HasSubstr("tools has more than 128 functions"));
+}
+
+TEST(ToolRequest, RefusesWhatToolsReplaced) {
+  EXPECT_THAT(error_of([] { refuse_legacy_functions(json::parse(R"({"functions": [{}]})")); }),
+              HasSubstr("functions is not supported; use tools"));
+  EXPECT_THAT(error_of([] { refuse_legacy_functions(json::parse(R"({"function_call": {"name": "a"}})")); }),
+              HasSubstr("function_call is not supported; use tools"));
+  refuse_legacy_functions(json::parse(R"({"functions": [], "function_call": "none"})"));
+}
+
+const std::string kCall =
+    R"({"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"b\":1,\"a\":[2]}"}})";
+
+TEST(ToolRequest, HasEarlierCallsAndTheirResultsAsText) {
+  const std::vector<Message> messages = parse_messages(json::parse(
+      R"({"messages": [{"role": "user", "content": "Hi"},
+      {"role": "assistant", "content": null, "tool_calls": [)" +
+      kCall + R"(, {"id": "c2", "function": {"name": "now", "arguments": ""}}]},
+      {"role": "tool", "tool_call_id": "c1", "content": "3"},
+      {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "noon"}]},
+      {"role": "assistant", "content": "Three.", "tool_calls": []},
+      {"role": "tool", "tool_call_id": "c1", "content": "4"}]})"));
+  ASSERT_EQ(messages.size(), 5U);
+  EXPECT_EQ(messages[1].role, "assistant");
+  EXPECT_EQ(messages[1].content,
+            "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"b\": 1, \"a\": [2]}}\n</tool_call>\n"
+            "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>");
+  EXPECT_EQ(messages[2].role, "user");
+  EXPECT_EQ(messages[2].content,
+            "<tool_response>\n3\n</tool_response>\n<tool_response>\nnoon\n</tool_response>");
+  EXPECT_EQ(messages[3].content, "Three.");
+  EXPECT_EQ(messages[4].content, "<tool_response>\n4\n</tool_response>");
+}
+
+TEST(ToolRequest, NamesTheMessageThatIsWrong) {
+  const auto calls = [](const std::string& list) {
+    return messages_error(R"([{"role": "assistant", "tool_calls": )" + list + "}]");
+  };
+  EXPECT_THAT(messages_error(R"([{"role": "tool", "content": "3"}])"),
+              HasSubstr("messages.0.tool_call_id is missing"));
+  EXPECT_THAT(messages_error(R"([{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "x"}])"),
+              HasSubstr("messages.1.tool_call_id is \"x\"; expected the id of a call"));
+  EXPECT_THAT(messages_error(R"([{"role": "function", "content": "3"}])"), HasSubstr("messages.0.role"));
+  EXPECT_THAT(messages_error(R"([{"role": "assistant", "function_call": {}}])"),
+              HasSubstr("messages.0.function_call is not supported"));
+  EXPECT_THAT(calls("{}"), HasSubstr("messages.0.tool_calls is"));
+  EXPECT_THAT(calls("[3]"), HasSubstr("messages.0.tool_calls.0 is \"3\""));
+  EXPECT_THAT(calls("[{}]"), HasSubstr("messages.0.tool_calls.0.id is missing"));
+  EXPECT_THAT(calls(R"([{"id": ""}])"), HasSubstr("messages.0.tool_calls.0.id is"));
+  EXPECT_THAT(calls(R"([{"id": "a", "type": "custom"}])"), HasSubstr("messages.0.tool_calls.0.type is"));
+  EXPECT_THAT(calls(R"([{"id": "a"}])"), HasSubstr("messages.0.tool_calls.0.function is missing"));
+  EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a\"", "arguments": "{}"}}])"),
+              HasSubstr("messages.0.tool_calls.0.function.name is"));
+  EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a", "arguments": {}}}])"),
+              HasSubstr("messages.0.tool_calls.0.function.arguments is"));
+  EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a", "arguments": "{"}}])"),
+              HasSubstr("messages.0.tool_calls.0.function.arguments"));
+  EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a", "arguments": "[1]"}}])"),
+              HasSubstr("expected the JSON text of an object"));
+}
+
+}  // namespace
+}  // namespace lacuna::tool_request_test
