@@ -81,6 +81,7 @@ ELSEWHERE = {
     "eval/evaluate": "tests/cli/cli_test.cpp",
     "eval/follow": "tests/eval/instruments_test.cpp",
     "eval/instruments_json": "tests/eval/instruments_test.cpp",
+    "eval/lock_json": "tests/eval/lock_test.cpp",
     "eval/recall_json": "tests/eval/recall_test.cpp",
     "eval/vocabulary": "tests/eval/word_problems_test.cpp",
 }

@@ -21,11 +21,14 @@
 #include "eval/chart.h"
 #include "eval/evaluate.h"
 #include "eval/instruments.h"
+#include "eval/locality.h"
+#include "eval/lock.h"
 #include "eval/recall.h"
 #include "generation_flags.h"
 #include "loading.h"
 #include "numbers.h"
 #include "options/choose.h"
+#include "options/parse_policies.h"
 #include "progress_bar.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -62,6 +65,8 @@ struct ChartSpec {
   bool logarithmic = false;  ///< zeros are left out
 };
 
+constexpr const char* kUsualLock = "eps=5e-4";
+
 struct InstrumentCommand {
   const char* name;
   const char* help;
@@ -70,6 +75,7 @@ struct InstrumentCommand {
   ChartSpec chart;
   bool compares_caches = false;         ///< of uniform diffusion
   bool tries_sparse_attention = false;  ///< of block diffusion
+  bool tries_lock = false;              ///< of masked diffusion
 };
 
 template <auto Analyze>
@@ -86,6 +92,17 @@ Json measure(const AnalyzeFlags& /*flags*/, const BackendModel& model, [[maybe_u
 Json measure_recall(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& threads,
                     Requests requests, const AnalysisProgress& progress) {
   return to_json(analyze_recall(model, threads, requests, flags.recall, progress));
+}
+
+Json measure_lock(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& threads,
+                  Requests requests, const AnalysisProgress& progress) {
+  const SureLock settings = parse_lock(flags.generation.lock.value_or(kUsualLock));
+  return to_json(analyze_lock(model, threads, requests, settings, kMostLogits, progress), flags.json);
+}
+
+Json measure_locality(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& /*threads*/,
+                      Requests requests, const AnalysisProgress& progress) {
+  return to_json(analyze_locality(model, requests, flags.generation.seed.value_or(0), progress));
 }
 
 const std::vector<InstrumentCommand>& instruments() {
@@ -121,6 +138,27 @@ const std::vector<InstrumentCommand>& instruments() {
        {"The first step's cells among the heaviest", "step", "recall", {"recall"}, "budget"},
        false,
        true},
+      {"lock",
+       "What SureLock's Theorem 1 assumes and bounds, for rows that --lock would take, on a run without a "
+       "lock",
+       measure_lock,
+       {"Step divergence of rows that may lock",
+        "step",
+        "nats",
+        {"divergence_q50", "divergence_q95"},
+        nullptr,
+        true},
+       false,
+       false,
+       true},
+      {"locality",
+       "How far the knowledge of one token of an answer reaches, by distance and by the share that is masked",
+       measure_locality,
+       {"Influence of a revealed token",
+        "distance",
+        "Jensen-Shannon divergence, nats",
+        {"divergence"},
+        "masked"}},
   };
   return all;
 }
@@ -421,12 +459,31 @@ class PlotFile {
   std::ofstream stream_;
 };
 
+/// The flags of the run that `analyze lock` follows: no row is locked, skipped or guided.
+AnalyzeFlags without_lock(const AnalyzeFlags& flags, const ModelSource& source) {
+  const std::string cache = flags.generation.cache.value_or("none");
+  if (cache != "none") {
+    throw InputError("--cache {}: Theorem 1 compares with a run that computes every row; expected none",
+                     cache);
+  }
+  if (flags.generation.cfg_scale.value_or(0) != 0) {
+    throw InputError("--cfg-scale {}: analyze lock reads logits without guidance; expected 0",
+                     *flags.generation.cfg_scale);
+  }
+  AnalyzeFlags changed = flags;
+  changed.generation.lock = flags.generation.lock.value_or(kUsualLock);
+  RequestMaker(changed, source).make();  // refuses families without a lock, and bad settings
+  changed.generation.lock.reset();
+  return changed;
+}
+
 /// The rows of the report; `before_loading` is called once the flags are known to be good.
 template <typename Prepare>
 Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& flags,
                     Prepare&& before_loading) {
   const ModelSource source = find_analyzed(instrument, flags);
-  const std::vector<std::unique_ptr<Decoder>> requests = RequestMaker(flags, source).make();
+  const AnalyzeFlags run = instrument.tries_lock ? without_lock(flags, source) : flags;
+  const std::vector<std::unique_ptr<Decoder>> requests = RequestMaker(run, source).make();
   expect_blocks(source.config);
   if (instrument.compares_caches) expect_uncached_plan(*requests.front());
   before_loading();

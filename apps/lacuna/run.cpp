@@ -192,6 +192,22 @@ class RunListener final : public SessionListener {
   std::optional<LiveRequest> live_;
 };
 
+/// Why `--lock delta=` locks no row; empty where it may, or has an eps to use instead.
+std::string explain_idle_lock(const GenerationResult& result) {
+  if (!result.drift_estimate || result.drift_estimate->eps > 0) return "";
+  const DriftEstimate& estimate = *result.drift_estimate;
+  if (estimate.samples < kLeastDriftSamples) {
+    return fmt::format(
+        "--lock delta: no row locked; {} rows were measured in two passes in a row, and an estimate needs {}",
+        estimate.samples, kLeastDriftSamples);
+  }
+  return fmt::format(
+      "--lock delta: no row locks where no error can be promised, and divergences do not contract here (95th "
+      "percentile "
+      "{:.3g} from pass to pass; Theorem 1 needs less than {}); eps=E locks without a promise",
+      estimate.contraction, kMostContraction);
+}
+
 void print_results(const RunFlags& flags, const OpenedModel& opened,
                    const std::vector<GenerateRequest>& requests,
                    const std::vector<GenerationResult>& results) {
@@ -201,6 +217,8 @@ void print_results(const RunFlags& flags, const OpenedModel& opened,
         explain_no_text(results[i], opened.config(), opened.tokenizer(), requests[i].stop);
     const bool is_told = flags.json && opened.tokenizer() == nullptr;  // "text" is empty, "tokens" are not
     if (!note.empty() && !is_told) fmt::print(stderr, "lacuna: {}\n", note);
+    const std::string lock_note = explain_idle_lock(results[i]);
+    if (!lock_note.empty()) fmt::print(stderr, "lacuna: {}\n", lock_note);
     if (!flags.json && isatty(STDERR_FILENO) != 0) print_summary(results[i]);
   }
 }

@@ -8,8 +8,6 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kLeastSamples = 64;
-constexpr double kMostContraction = 0.99;
 constexpr double kLeastEps = 1e-8;
 constexpr double kMostEps = 5e-2;
 constexpr double kLeastDrift = 1e-6;  // below, logits in f32 measure their own rounding
@@ -97,7 +95,7 @@ std::vector<int32_t> LockTable::close_gate(const Canvas& canvas, std::span<const
 
 double LockTable::current_eps() const {
   if (!settings_.delta) return settings_.eps;
-  if (contractions_.size() < kLeastSamples || !(estimate_.contraction < kMostContraction) ||
+  if (estimate_.samples < kLeastDriftSamples || !(estimate_.contraction < kMostContraction) ||
       !(estimate_.gain > 0)) {
     return settings_.eps;
   }

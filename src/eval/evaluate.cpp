@@ -289,6 +289,7 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
       {"rows", cost.rows},
       {"rows_baseline", baseline.rows},
       {"rows_uncached", uncached.rows},
+      {"sparse_rows", cost.sparse_rows},
       {"row_ratio", ratio(static_cast<double>(cost.rows), static_cast<double>(uncached.rows))},
       {"flops", cost.flops()},
       {"flops_baseline", baseline.flops()},

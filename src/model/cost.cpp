@@ -61,6 +61,7 @@ PassWork work_of(const StepPlan& plan) {
       const double unchosen = group.sparse.among.size() - group.sparse.num_chosen();
       work.unchosen_pairs += rows * unchosen;
       work.unchosen_cells += unchosen;
+      if (unchosen > 0) work.sparse_rows += group.rows.size();
       work.dense_layers = group.sparse.dense_layers;
     }
   }
@@ -81,6 +82,7 @@ StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork
   const auto rows = static_cast<double>(work.rows);
   StepCost cost;
   cost.rows = work.rows;
+  cost.sparse_rows = work.sparse_rows;
   cost.layer_flops = rows * flops_per_row(config) + work.pairs * flops_per_cell(config);
   const auto layers = static_cast<double>(config.num_layers);
   const int64_t last = config.num_layers - 1;

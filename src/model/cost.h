@@ -11,6 +11,7 @@ namespace lacuna {
 
 struct StepCost {
   int64_t rows = 0;
+  int64_t sparse_rows = 0;  ///< those to which sparse attention showed a part of the cells before the block
   /// 2 for each multiplication of a matrix product or of attention; nothing else counts (SureLock,
   /// section 2.4)
   double layer_flops = 0;
@@ -21,6 +22,7 @@ struct StepCost {
 
   StepCost& operator+=(const StepCost& other) {
     rows += other.rows;
+    sparse_rows += other.sparse_rows;
     layer_flops += other.layer_flops;
     head_flops += other.head_flops;
     bytes += other.bytes;
@@ -44,6 +46,7 @@ struct PassWork {
   // Included above, but left out by the last layer:
   int64_t only_kv_rows = 0;
   double only_kv_pairs = 0;
+  int64_t sparse_rows = 0;  ///< those that sparse attention leaves without some of their cells
   // Included above, but left out by sparse attention in layers from `dense_layers` on:
   double unchosen_pairs = 0;
   double unchosen_cells = 0;

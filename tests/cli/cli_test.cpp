@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -839,6 +840,39 @@ TEST_F(Cli, DrawsTheRecallOfAControl) {
   expect_refused(lacuna(command + "--as-blocks 4 --length 64"), "--length 64");
   expect_refused(lacuna("analyze recall -m " + golden("llada2") + " --prompt-length 40 --as-blocks 4"),
                  "no autoregressive model");
+}
+
+TEST_F(Cli, SaysWhyALockWithAPromiseLocksNothing) {
+  const std::string command =
+      "run -m " LACUNA_SOURCE_DIR
+      "/models/mini-llada -p \"Mia has 12 shells. She finds 7 more. How many shells does "
+      "Mia have now?\" --gen-length 32 --threads 1 --lock ";
+  EXPECT_THAT(lacuna(command + "delta=1,eps=0,gate=off").err, HasSubstr("divergences do not contract"));
+  EXPECT_THAT(lacuna(command + "delta=1,eps=0,gate=1").err,
+              AnyOf(HasSubstr("an estimate needs 64"), HasSubstr("do not contract")));
+  EXPECT_THAT(lacuna(command + "delta=1,eps=1e-3,gate=off").err, Not(HasSubstr("--lock delta")));
+  EXPECT_THAT(lacuna(command + "eps=1e-3").err, Not(HasSubstr("--lock delta")));
+}
+
+TEST_F(Cli, TriesALockOnARunWithoutOne) {
+  const std::string command =
+      "analyze lock -m " + golden("llada") + " --prompt-length 6 --gen-length 8 --samples 2 ";
+  const Outcome outcome = lacuna(command + "--lock eps=1e5,gate=off --threads 1 --json --plot lock.svg");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::vector<json> rows = parse_lines(outcome.out);
+  ASSERT_FALSE(rows.empty());
+  EXPECT_EQ(rows.front()["instrument"], "lock");
+  EXPECT_EQ(rows.front()["figure"], "divergence");
+  const auto is_lock = [](const json& row) { return row.contains("lock_step"); };
+  // The prompt's rows, and those of the answer but for the last token, which no pass reads.
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), is_lock), 2 * (6 + 8 - 1));
+  EXPECT_THAT(slurp(folder_ / "lock.svg"), StartsWith("<svg"));
+  EXPECT_THAT(lacuna(command).out, Not(HasSubstr("lock_step")));
+  expect_refused(lacuna(command + "--cache dual"), "--cache dual");
+  expect_refused(lacuna(command + "--cfg-scale 1"), "--cfg-scale 1");
+  expect_refused(lacuna(command + "--lock delta=1"), "expected eps=E");
+  expect_refused(lacuna(command + "--lock eps=1e-3,unlock-every=4"), "unlock-every=4");
+  expect_refused(lacuna("analyze lock -m " + golden("qwen2") + " --prompt-length 6"), "lock");
 }
 
 TEST_F(Cli, TimesADecodeOfBlockDiffusionAndOfAGuidedModel) {

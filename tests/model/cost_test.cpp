@@ -138,6 +138,8 @@ TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
   const double per_layer = flops_per_cell(config) / 5;
   EXPECT_DOUBLE_EQ(exact.layer_flops - sparse.layer_flops, 3 * 4 * 70 * per_layer);
   EXPECT_DOUBLE_EQ(exact.bytes - sparse.bytes, 70 * 50 * 3 / 5);
+  EXPECT_EQ(exact.sparse_rows, 0);
+  EXPECT_EQ(sparse.sparse_rows, 4);
   plan.groups[0].sparse.dense_layers = 1;
   EXPECT_DOUBLE_EQ(exact.layer_flops - cost(config, bytes, work_of(plan)).layer_flops,
                    4 * 4 * 70 * per_layer);

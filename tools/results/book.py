@@ -88,11 +88,13 @@ PAGES = {page.name: page for page in (
     Page("cpu_avx512", module="cpu", environment={"LACUNA_ISA": "avx512"}),
     Page("frontier", file="README.md"),
     Page("masked"),
+    Page("lock"),
     Page("refusion"),
+    Page("locality"),
     Page("mage"),
     Page("uniform"),
     Page("zoo"),
-    Page("claims", borrows=("masked", "refusion", "uniform", "mage", "frontier")),
+    Page("claims", borrows=("masked", "lock", "refusion", "uniform", "mage", "frontier")),
 )}
 
 

@@ -1,4 +1,15 @@
 """Figures of `lacuna eval`."""
+import math
+
+from errors import BookError
+
+
+def difference(found, base):
+    """Accuracy of `found` less that of `base`, and its 95% interval (Newcombe's, from the two Wilson intervals)."""
+    middle = found.accuracy - base.accuracy
+    low = math.hypot(found.accuracy - found.accuracy_low, base.accuracy_high - base.accuracy)
+    high = math.hypot(found.accuracy_high - found.accuracy, base.accuracy - base.accuracy_low)
+    return middle, middle - low, middle + high
 
 
 class Evaluation:
@@ -26,3 +37,12 @@ class Evaluation:
         self.perplexity, self.repetition = judge.get("perplexity"), judge.get("repetition")
         self.row_ratio_by_step = row["row_ratio_by_step"]
         self.texts = found.get("texts", "")  # fingerprint of all answers
+        self._sparse_rows, self._command = found.get("sparse_rows"), row.get("command", "")
+
+    @property
+    def sparse_share(self):
+        """Share of the rows to which sparse attention showed a part of the prefix. BookError where no row was: such
+        a run says nothing about a sparse method."""
+        if not self._sparse_rows:
+            raise BookError(f"`{self._command}` computed no sparse pass")
+        return self._sparse_rows / self.all_rows

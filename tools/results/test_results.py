@@ -11,13 +11,15 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import book
+    import claims
     import figures
+    import mage
 except ImportError as error:
     raise unittest.SkipTest(f"needs numpy and matplotlib: {error}") from error
 import measure  # noqa: E402
 import text  # noqa: E402
 from errors import BookError  # noqa: E402
-from evaluation import Evaluation  # noqa: E402
+from evaluation import Evaluation, difference  # noqa: E402
 from rows import MissingRow, Rows  # noqa: E402
 
 
@@ -169,8 +171,127 @@ class EvaluationTest(unittest.TestCase):
         self.assertEqual((found.flops_ratio, found.answer_tokens), (0.25, 6.0))
         self.assertEqual(text.accuracy(found), "50.0% (20.0 to 80.0)")
 
+    def test_a_sparse_method_without_a_sparse_row_is_an_error(self):
+        flops = {"layer_flops_uncached": 40.0}
+        self.assertEqual(self.evaluation(sparse_rows=10, **flops).sparse_share, 0.25)
+        for more in ({"sparse_rows": 0}, {}):
+            with self.assertRaisesRegex(BookError, "computed no sparse pass"):
+                mage.sparse_share("mage", self.evaluation(**more, **flops))
+        self.assertEqual(mage.sparse_share("exact", self.evaluation(**flops)), "-")
+
+    def test_difference_has_newcombes_interval(self):
+        # Newcombe (1998), Table II, method 10: 56/70 against 48/80.
+        def wilson(correct, samples):
+            z, share = 1.959964, correct / samples
+            middle, scale = share + z * z / (2 * samples), 1 + z * z / samples
+            half = z * (share * (1 - share) / samples + z * z / (4 * samples ** 2)) ** 0.5
+            return SimpleNamespace(accuracy=share, accuracy_low=(middle - half) / scale,
+                                   accuracy_high=(middle + half) / scale)
+
+        for found, expected in zip(difference(wilson(56, 70), wilson(48, 80)), (0.2, 0.0524, 0.3339)):
+            self.assertAlmostEqual(found, expected, places=4)
+
     def test_rows_of_older_versions(self):
         self.assertEqual(self.evaluation(layer_flops_baseline=20.0).flops_ratio, 0.5)
+
+
+class SyntheticRun:
+    """Rows of every command that claims.py asks for, alike but for planted faults: {command: {key: value}}."""
+
+    ACCURACY = {"accuracy": 0.9, "accuracy_low": 0.895, "accuracy_high": 0.905}
+    LOCK = {"lock_of_request": 0, "steps_after": 3, "largest_contraction": 0.5}
+    BENCH = {"time_ratio": 0.1, "flops_ratio": 0.05}
+    BLOCKS = {"mage": (10.0, 1.0), "quest": (20.0, 1.0), "sparsed": (20.0, 1.0)}  # seconds, first over exact step
+
+    def __init__(self, planted):
+        self.planted, self.asked = planted, []
+        self.grid = SimpleNamespace(**claims.FULL)
+
+    def evaluate(self, command):
+        """Figures of `lacuna eval`; the passes and rows of each command are its own."""
+        number = self._number(command)
+        found = EvaluationTest.RESULT | self.ACCURACY | {
+            "samples": 1000, "rows": 100000 + number, "passes_mean": 10.0, "layer_flops": 1e6 + number,
+            "layer_flops_uncached": 1e6, "sparse_rows": 10}
+        return Evaluation({"command": command, "result": found | self.planted.get(command, {}),
+                           "row_ratio_by_step": [1.0]})
+
+    def result(self, command):
+        """What a bench printed."""
+        self._number(command)
+        if command == claims.DECODE:
+            return self.BENCH | self._fault(command, self.BENCH)
+        blocks = self.BLOCKS | self._fault(command, self.BLOCKS)
+        return {"results": [{"sparse": f"{name}=512", "prefix": 65536, "block_seconds": seconds,
+                             "speedup": 40 / seconds, "flops_allow": 4.0, "first_step_ratio": first}
+                            for name, (seconds, first) in blocks.items()]}
+
+    def tables(self, command):
+        """What an instrument printed."""
+        self._number(command)
+        lock = self.LOCK | self._fault(command, self.LOCK)
+        return [{"head": list(lock), "rows": [list(lock.values())]}]
+
+    def _fault(self, command, known):
+        return {key: value for key, value in self.planted.get(command, {}).items() if key in known}
+
+    def _number(self, command):
+        if command not in self.asked:
+            self.asked.append(command)
+        return self.asked.index(command)
+
+
+class ClaimsTest(unittest.TestCase):
+    FAULTS = ({"accuracy": 0.2, "accuracy_low": 0.19, "accuracy_high": 0.21},
+              {"accuracy": 0.99, "accuracy_low": 0.985, "accuracy_high": 0.993},
+              {"rows": 1000}, {"layer_flops": 1e5}, {"layer_flops": 3e5}, {"passes_mean": 1.0}, {"passes_mean": 30.0},
+              {"largest_contraction": 2.0}, {"time_ratio": 0.01}, {"mage": (100.0, 1.0)}, {"mage": (1.0, 5.0)})
+
+    @staticmethod
+    def verdicts(planted):
+        """Claim -> verdict, and the commands that were asked for."""
+        run = SyntheticRun(planted)
+        return {claim.name: claim.verdict for claim in claims.judge(run)[0]}, run.asked
+
+    def test_every_claim_flips_with_a_planted_fault(self):
+        base, commands = self.verdicts({})
+        seen = {name: {verdict} for name, verdict in base.items()}
+        for command in commands:
+            for fault in self.FAULTS:
+                for name, verdict in self.verdicts({command: fault})[0].items():
+                    seen[name].add(verdict)
+        # Three FLOPs in order need two plants, and several tokens per pass fewer passes of one model.
+        never = {name for name, verdicts in seen.items() if not {"yes", "no"} <= verdicts}
+        self.assertEqual(never, set())
+
+    def test_planted_faults_flip_the_claims_that_they_concern(self):
+        base, commands = self.verdicts({})
+        self.assertEqual(base["SureLock: quality is kept"], "yes")
+        planted = {command: self.FAULTS[0] for command in commands if "--lock eps=5e-3" in command}
+        found, _ = self.verdicts(planted)
+        self.assertEqual(found["SureLock: quality is kept"], "no")
+        self.assertEqual({name for name in base if found[name] != base[name]}, {"SureLock: quality is kept"})
+        mage_rows = {command: self.FAULTS[0] for command in commands if "--sparse mage=8" in command}
+        changed = {name for name in base if self.verdicts(mage_rows)[0][name] != base[name]}
+        self.assertEqual(len(changed), 6)
+        self.assertTrue(all(name.startswith("MAGE: ") for name in changed))
+
+    def test_overlapping_accuracies_decide_nothing(self):
+        wide = {"accuracy": 0.89, "accuracy_low": 0.85, "accuracy_high": 0.92}
+        _, commands = self.verdicts({})
+        found, _ = self.verdicts({command: wide for command in commands if "--lock eps=5e-3" in command})
+        self.assertEqual(found["SureLock: quality is kept"], "undecided")
+
+    def test_caches_that_compute_the_same_rows_are_an_error(self):
+        _, commands = self.verdicts({})
+        same = {command: {"rows": 5} for command in commands if "free" in command or "prefix" in command}
+        with self.assertRaisesRegex(BookError, "compute the same rows"):
+            self.verdicts(same)
+
+    def test_a_sparse_method_without_a_sparse_pass_is_an_error(self):
+        _, commands = self.verdicts({})
+        with self.assertRaisesRegex(BookError, "computed no sparse pass"):
+            self.verdicts({command: {"sparse_rows": 0} for command in commands if "sparsed=8" in command})
 
 
 class FigureTest(unittest.TestCase):
