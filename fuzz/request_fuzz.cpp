@@ -1,6 +1,7 @@
 // The first byte names an endpoint, the rest is a body for it: refused with InputError, or a request within
-// the bounds that the rest of the server relies on. A chat's tools make a constraint.
+// the bounds that the rest of the server relies on.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +9,9 @@
 #include <variant>
 
 #include "base/error.h"
+#include "server/answer_format.h"
 #include "server/api_request.h"
+#include "server/dialect.h"
 #include "server/tool_request.h"
 
 namespace {
@@ -31,13 +34,6 @@ void check(const lacuna::GenerationRequest& request) {
   }
 }
 
-void check(const lacuna::Tools& tools) {
-  check(!tools.functions.empty() && tools.functions.size() <= lacuna::kMaxFunctions);
-  const lacuna::ToolCallConstraint constraint = lacuna::tool_constraint(tools);
-  for (const lacuna::CallableFunction& each : constraint.functions)
-    check(lacuna::is_function_name(each.name));
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -45,16 +41,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
     const nlohmann::json json = lacuna::parse_body(body);
-    switch (data[0] % 3) {
-      case 0:
-        check(lacuna::parse_chat_request(json, {}));
-        if (const auto tools = lacuna::parse_tools(body)) check(*tools);
-        break;
-      case 1:
-        check(lacuna::parse_completion_request(json, {}));
-        break;
-      default:
-        check(lacuna::parse_infill_request(json, {}));
+    constexpr std::array<const lacuna::Dialect*, 8> kDialects = {
+        &lacuna::kOpenAiChat,      &lacuna::kOpenAiCompletions, &lacuna::kLacunaInfill,
+        &lacuna::kOpenAiResponses, &lacuna::kAnthropicMessages, &lacuna::kOllamaChat,
+        &lacuna::kOllamaGenerate,  &lacuna::kLlamaCppCompletion};
+    const lacuna::Dialect& dialect = *kDialects[data[0] % kDialects.size()];
+    check(dialect.parse(json, {}));
+    if (dialect.takes_tools) {
+      if (const auto tools = lacuna::parse_tools(body)) check(*tools);
+    }
+    if (lacuna::has_answer_format(json, dialect.answer_formats)) {
+      (void)lacuna::parse_answer_format(body, dialect.answer_formats);
     }
   } catch (const lacuna::InputError&) {  // the one way to refuse
   }

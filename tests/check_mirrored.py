@@ -62,7 +62,9 @@ ELSEWHERE = {
     "engine/weight_options": "tests/cli/cli_test.cpp",
     "options/assign": "tests/api/session_test.cpp",
     "decode/baseline": "tests/engine/baseline_test.cpp",
+    "decode/alternatives": "tests/engine/alternatives_test.cpp",
     "decode/constrained": "tests/engine/constrained_test.cpp",
+    "decode/decoder_wrapper": "tests/engine/constrained_test.cpp",
     "decode/decoder": "tests/decode/fake_model.h",  # an interface
     "decode/noise_schedule": "tests/decode/uniform_diffusion_test.cpp",
     "decode/make_*": "tests/decode/make_decoder_test.cpp",
@@ -76,6 +78,12 @@ ELSEWHERE = {
     "hub/hub_api": "tests/hub/pull_test.cpp",
     "server/completion": "tests/server/service_test.cpp",
     "server/decision_reply": "tests/server/service_test.cpp",
+    "server/dialect": "tests/server/endpoints_test.cpp",  # values
+    "server/endpoint_list": "tests/server/endpoints_test.cpp",
+    "server/generation": "tests/server/service_test.cpp",
+    "server/openai_format": "tests/server/service_test.cpp",
+    "server/reply_format": "tests/server/service_test.cpp",
+    "server/service_settings": "tests/server/service_test.cpp",  # values
     "server/settings": "tests/server/api_request_test.cpp",
     "server/page/*": "tests/server/page_test.cpp",
     "eval/evaluate": "tests/cli/cli_test.cpp",

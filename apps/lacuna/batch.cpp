@@ -85,7 +85,7 @@ class Answerer {
 class LocalAnswerer final : public Answerer {
  public:
   explicit LocalAnswerer(const BatchFlags& flags)
-      : service_({flags.model, "lacuna-" LACUNA_VERSION, {}, flags.generation, {}}) {
+      : service_({flags.model, LACUNA_VERSION, {}, flags.generation, {}}) {
     const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
     const LoadedModel loaded = load_model(flags, opened->source());
     SchedulerLimits limits;

@@ -117,6 +117,10 @@ void add_activations_flag(CLI::App& command, std::string& activations) {
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   add_model_flag(command, flags.model);
+  add_loading_flags(command, flags);
+}
+
+void add_loading_flags(CLI::App& command, ModelFlags& flags) {
   add_format_flags(command, flags);
   add_kv_cache_flag(command, flags.kv_cache);
   add_activations_flag(command, flags.activations);

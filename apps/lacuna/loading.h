@@ -48,8 +48,10 @@ void add_activations_flag(CLI::App& command, std::string& activations);
 void add_config_flags(CLI::App& command, ModelFlags& flags);
 /// What they choose.
 ConfigChoices config_choices(const ModelFlags& flags);
-/// --model, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
+/// --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
 /// --ignore-memory, --ignore-config-keys, --paradigm.
+void add_loading_flags(CLI::App& command, ModelFlags& flags);
+/// --model and these.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// With RoPE scaled as --rope-scale says.

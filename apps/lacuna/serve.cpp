@@ -17,24 +17,22 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/dtype.h"
 #include "base/error.h"
-#include "base/memory.h"
 #include "commands.h"
 #include "engine/inference_session.h"
 #include "generation_flags.h"
 #include "lacuna/version.h"
-#include "loading.h"
-#include "options/choose.h"
+#include "served_models.h"
 #include "server/api_request.h"
 #include "server/http_server.h"
 #include "server/page/page.h"
+#include "server/request_log.h"
 #include "server/service.h"
 
 namespace lacuna {
 namespace {
 
-struct ServeFlags : GuidedModelFlags {
+struct ServeFlags : ServedModelFlags {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::vector<std::string> api_keys;
@@ -45,12 +43,7 @@ struct ServeFlags : GuidedModelFlags {
   int32_t requests_per_minute = 0;
   double drain_seconds = 10;
   HttpLimits http;
-  std::string name;
-  std::string chat_template;
-  int64_t kv_memory = 0;                 // MiB; 0: half of what is free
-  std::optional<int64_t> prefix_memory;  // MiB; none: a quarter of kv_memory
-  SchedulerLimits limits;
-  GenerationOptions generation;
+  std::string log_format = "text";
 };
 
 sem_t wants_to_stop;
@@ -93,18 +86,24 @@ bool wait_for_signal(std::chrono::milliseconds most) {
 }
 
 /// Lets requests that run finish for a while, then ends them with an error. A second signal ends the wait.
-void drain(Service& service, Scheduler& scheduler, HttpServer& server, double seconds) {
+void drain(Service& service, ModelPool& pool, HttpServer& server, double seconds) {
   service.begin_drain();
-  scheduler.drain();
+  pool.stop();
+  std::vector<ModelPool::Loaded> loaded = pool.loaded();
+  const auto is_idle = [&] {
+    return std::all_of(loaded.begin(), loaded.end(),
+                       [](const ModelPool::Loaded& each) { return each.lease->scheduler().is_idle(); });
+  };
+  for (const ModelPool::Loaded& each : loaded) each.lease->scheduler().drain();
   const Stopwatch clock;
   constexpr std::chrono::milliseconds kPoll{20};
-  if (!scheduler.is_idle() && seconds > 0) {
+  if (!is_idle() && seconds > 0) {
     fmt::print(stderr, "stopping: requests that run may finish for {} s; a second signal ends them\n",
                seconds);
   }
-  while (!scheduler.is_idle() && clock.seconds() < seconds && !wait_for_signal(kPoll)) {
+  while (!is_idle() && clock.seconds() < seconds && !wait_for_signal(kPoll)) {
   }
-  scheduler.stop();
+  for (const ModelPool::Loaded& each : loaded) each.lease->scheduler().stop();
   server.stop(std::chrono::seconds(1));
 }
 
@@ -117,20 +116,17 @@ void serve(const ServeFlags& flags) {
   // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   // Whatever may be wrong with the flags is said before the weights are read.
-  const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
-  if (opened->guide() == nullptr) {
-    GenerationOptions defaults = flags.generation;
-    defaults.stop.clear();  // texts end answers of every family here
-    check_options(opened->config(), defaults);
-  }
-
+  ServedModels served = open_served_models(flags);
   ServiceSettings settings;
-  settings.name = flags.name.empty() ? flags.model : flags.name;
-  settings.fingerprint = "lacuna-" LACUNA_VERSION;
+  settings.version = LACUNA_VERSION;
   settings.access = access_rules(flags);
   settings.defaults = flags.generation;
   settings.files = page_files();
   Service service(std::move(settings));
+  std::optional<RequestLog> log;
+  if (const std::optional<LogFormat> format = log_format_named(flags.log_format)) {
+    log.emplace(*format, STDERR_FILENO);
+  }
   sem_init(&wants_to_stop, 0, 0);
   std::signal(SIGINT, stop_serving);
   std::signal(SIGTERM, stop_serving);
@@ -140,18 +136,18 @@ void serve(const ServeFlags& flags) {
       [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
         service.handle(request, reply);
       },
-      flags.http, [&](const HttpRequest& head) { return service.find_refusal(head); });
+      flags.http, [&](const HttpRequest& head) { return service.find_refusal(head); },
+      [&](const RequestRecord& record) {
+        if (log) log->add(record);
+      });
 
-  const LoadedModel loaded = load_model(flags, opened->source());
-  SchedulerLimits limits = flags.limits;
-  limits.memory = flags.kv_memory > 0 ? flags.kv_memory << 20 : available_memory().bytes / 2;
-  limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
-  InferenceSession session(opened, {loaded.model, load_guide(flags, opened->guide(), loaded)}, limits);
-  service.start(session);
+  ModelPool pool(std::move(served.models), served.limits);
+  if (pool.size() == 1) pool.load(0);
+  service.start(pool);
   is_loaded = true;
-  fmt::print(stderr, "serving {} ({}, {} MiB, {}, {} threads, {} MiB for K/V) at http://{}:{}\n", flags.model,
-             name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20, loaded.model->device(),
-             loaded.device->threads().size(), limits.memory >> 20, flags.host, server->port());
+  const std::string what =
+      pool.size() == 1 ? flags.models.front() : fmt::format("{} models, loaded when asked for,", pool.size());
+  fmt::print(stderr, "serving {} at http://{}:{}\n", what, flags.host, server->port());
   fmt::print(
       stderr,
       "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",
@@ -159,7 +155,7 @@ void serve(const ServeFlags& flags) {
       flags.http.all_reply_bytes >> 20);
   while (sem_wait(&wants_to_stop) != 0) {
   }
-  drain(service, session.scheduler(), *server, flags.drain_seconds);
+  drain(service, pool, *server, flags.drain_seconds);
 }
 
 /// Every flag has a twin in the environment: --max-running is LACUNA_MAX_RUNNING. The flag wins.
@@ -179,7 +175,13 @@ void add_environment(CLI::App& command) {
 void add_serve_command(CLI::App& program) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = program.add_subcommand("serve", "Answer clients of OpenAI's protocol over HTTP");
-  add_model_flags(*command, *flags);
+  command
+      ->add_option(
+          "-m,--model", flags->models,
+          "Model as lacuna run takes it, or NAME=MODEL; repeatable: several are loaded when asked for")
+      ->required()
+      ->take_all();
+  add_loading_flags(*command, *flags);
   add_guide_flag(*command, flags->guide);
   const auto add = [&](const char* names, auto& field, const char* help) {
     return command->add_option(names, field, help)->group("Server");
@@ -215,15 +217,24 @@ void add_serve_command(CLI::App& program) {
   add("--drain", flags->drain_seconds,
       "Seconds that requests may continue after SIGTERM or Ctrl-C; then they end with an error (default 10)")
       ->check(CLI::Range(0.0, 86400.0));
+  add("--log-format", flags->log_format,
+      "The line that is written to standard error for each request: text, json or off (default text)")
+      ->check(CLI::IsMember({"text", "json", "off"}));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
   add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
+  add("--models-memory", flags->models_memory,
+      "MiB that several models may take when they are loaded, K/V included (default: what is free)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  add("--unload-after", flags->unload_seconds,
+      "Seconds without a request after which a model is unloaded until the next (default 0: never)")
+      ->check(CLI::Range(0.0, 1e9));
   add("--max-running,--max-num-seqs,--parallel", flags->limits.max_running,
       "Requests that share passes (default 32)")
       ->check(CLI::Range(1, 65536));
   add("--max-queue", flags->limits.max_queue, "Requests that wait; more get 503 (default 256)")
       ->check(CLI::Range(0, 65536));
   add("--kv-memory", flags->kv_memory,
-      "MiB for keys and values of requests that run (default: half of what is free)")
+      "MiB for keys and values of a model's requests (default: half of what is free; of n models 1/(2n))")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   add("--prefix-memory", flags->prefix_memory,
       "MiB of these for prompts and answers that later requests may begin with (default: a quarter)")

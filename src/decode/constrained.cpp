@@ -59,39 +59,39 @@ struct RowScores {
 
 }  // namespace
 
-ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> inner, AnswerConstraint constraint)
-    : inner_(std::move(inner)),
+ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> wrapped, AnswerConstraint constraint)
+    : DecoderWrapper(std::move(wrapped)),
       constraint_(std::move(constraint)),
       classes_(classes_of(*constraint_.automaton)),
-      end_(inner_->prompt_length() + constraint_.gen_length),
-      first_open_(inner_->prompt_length()) {
-  inner_->finish_blocks_with(
+      end_(prompt_length() + constraint_.gen_length),
+      first_open_(prompt_length()) {
+  inner().finish_blocks_with(
       [this](IndexRange positions, std::span<TokenId> tokens) { finish_block(positions, tokens); });
 }
 
 void ConstrainedDecoder::open_window(std::span<const int32_t> sampled) {
-  const std::span<const TokenId> canvas = inner_->canvas();
+  const std::span<const TokenId> canvas = inner().canvas();
   const TokenAutomaton& automaton = *constraint_.automaton;
-  for (; first_open_ < end_ && !inner_->is_open(first_open_); ++first_open_) {
+  for (; first_open_ < end_ && !inner().is_open(first_open_); ++first_open_) {
     state_ = automaton.next(state_, canvas[static_cast<size_t>(first_open_)]);
     expects(state_ != kNoState, "what is written can be completed");
   }
   int32_t last = first_open_;
   const auto known_end = std::min(end_, static_cast<int32_t>(canvas.size()));
   for (int32_t position = first_open_; position < known_end; ++position) {
-    if (!inner_->is_open(position)) last = position + 1;
+    if (!inner().is_open(position)) last = position + 1;
   }
   constrained_.clear();
   for (size_t i = 0; i < sampled.size(); ++i) {
     const int32_t position = sampled[i];
-    if (position < inner_->prompt_length() || position >= end_) continue;
-    const bool is_open = inner_->is_open(position);
+    if (position < inner().prompt_length() || position >= end_) continue;
+    const bool is_open = inner().is_open(position);
     if (is_open) last = std::max(last, position + 1);
     constrained_.push_back({i, position, is_open});
   }
   window_.assign(static_cast<size_t>(last - first_open_), -1);
   for (int32_t position = first_open_; position < std::min(last, known_end); ++position) {
-    if (!inner_->is_open(position)) window_[place_of(position)] = canvas[static_cast<size_t>(position)];
+    if (!inner().is_open(position)) window_[place_of(position)] = canvas[static_cast<size_t>(position)];
   }
 }
 
@@ -99,7 +99,7 @@ void ConstrainedDecoder::keep_written() {
   for (const Sample& sample : constrained_) {
     if (sample.is_open) continue;
     RowStatistics& row = samples_[sample.index];
-    row.token = row.best_token = inner_->canvas()[static_cast<size_t>(sample.position)];
+    row.token = row.best_token = inner().canvas()[static_cast<size_t>(sample.position)];
   }
 }
 
@@ -110,11 +110,11 @@ ConstrainedCanvas ConstrainedDecoder::canvas_of(std::span<const TokenId> tokens)
 
 TokenId ConstrainedDecoder::target_of(const Sample& sample) const {
   const RowStatistics& row = samples_[sample.index];
-  return inner_->commits_best_tokens() ? row.best_token : row.token;
+  return inner().commits_best_tokens() ? row.best_token : row.token;
 }
 
 StepReport ConstrainedDecoder::apply(const PassResult& result) {
-  const std::vector<int32_t> sampled = inner_->sampled_positions();
+  const std::vector<int32_t> sampled = inner().sampled_positions();
   samples_.assign(result.samples.begin(), result.samples.end());
   kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
   is_replaced_ = false;
@@ -134,20 +134,20 @@ StepReport ConstrainedDecoder::apply(const PassResult& result) {
 
 StepReport ConstrainedDecoder::apply_samples() {
   ++num_passes_;
-  return inner_->apply({samples_, kv_drift_});
+  return inner().apply({samples_, kv_drift_});
 }
 
 void ConstrainedDecoder::ask_for_classes() {
-  const StepPlan& plan = inner_->plan();
+  const StepPlan& plan = inner().plan();
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
-    class_rows_.push_back({plan.logits[sample.index], &classes_, !inner_->commits_best_tokens()});
+    class_rows_.push_back({plan.logits[sample.index], &classes_, !inner().commits_best_tokens()});
   }
 }
 
 FollowUp ConstrainedDecoder::follow_up() const {
   if (!class_rows_.empty()) return {.classes = class_rows_};
-  return inner_->follow_up();
+  return inner().follow_up();
 }
 
 void ConstrainedDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
@@ -158,17 +158,17 @@ void ConstrainedDecoder::apply_follow_up(const FollowUpResult& result, StepRepor
   take(find_witness(result.classes));
   class_rows_.clear();
   report = apply_samples();
-  if (inner_->remembers_outputs() && inner_->follow_up().empty()) inner_->apply_follow_up({}, report);
+  if (inner().remembers_outputs() && inner().follow_up().empty()) inner().apply_follow_up({}, report);
 }
 
 void ConstrainedDecoder::apply_own_follow_up(const FollowUpResult& result, StepReport& report) {
   if (!is_replaced_) {
-    inner_->apply_follow_up(result, report);
+    inner().apply_follow_up(result, report);
     return;
   }
   // Further samples of positions that the witness has decided.
   std::vector<RowStatistics> samples(result.samples.begin(), result.samples.end());
-  const std::span<const LogitRow> logits = inner_->follow_up().logits;
+  const std::span<const LogitRow> logits = inner().follow_up().logits;
   for (size_t i = 0; i < samples.size(); ++i) {
     for (size_t j = 0; j < constrained_.size(); ++j) {
       if (constrained_rows_[j] != logits[i].row) continue;
@@ -177,12 +177,12 @@ void ConstrainedDecoder::apply_own_follow_up(const FollowUpResult& result, StepR
   }
   FollowUpResult decided = result;
   decided.samples = samples;
-  inner_->apply_follow_up(decided, report);
+  inner().apply_follow_up(decided, report);
 }
 
 Witness ConstrainedDecoder::find_witness(std::span<const ClassStatistics> classes) const {
   const TokenAutomaton& automaton = *constraint_.automaton;
-  const StepPlan& plan = inner_->plan();
+  const StepPlan& plan = inner().plan();
   const auto num_classes = static_cast<size_t>(automaton.num_classes());
   std::vector<RowScores> rows;
   std::vector<size_t> places;
@@ -190,7 +190,7 @@ Witness ConstrainedDecoder::find_witness(std::span<const ClassStatistics> classe
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
     const SamplingRule& rule = plan.rules[static_cast<size_t>(plan.logits[sample.index].rule)];
-    samples = samples || (rule.temperature > 0 && rule.draws && !inner_->commits_best_tokens());
+    samples = samples || (rule.temperature > 0 && rule.draws && !inner().commits_best_tokens());
     rows.emplace_back(classes.first(num_classes + 1), num_classes, rule.temperature);
     classes = classes.subspan(num_classes + 1);
     places.push_back(place_of(sample.position));
@@ -204,7 +204,7 @@ Witness ConstrainedDecoder::find_witness(std::span<const ClassStatistics> classe
 
 void ConstrainedDecoder::take(const Witness& witness) {
   const TokenAutomaton& automaton = *constraint_.automaton;
-  const StepPlan& plan = inner_->plan();
+  const StepPlan& plan = inner().plan();
   is_replaced_ = true;
   targets_ = witness.tokens;
   size_t text_end = 0;     // places of the witness before its end token

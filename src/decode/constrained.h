@@ -20,7 +20,7 @@
 #include "constraint/feasible.h"
 #include "constraint/token_automaton.h"
 #include "constraint/witness.h"
-#include "decode/decoder.h"
+#include "decode/decoder_wrapper.h"
 #include "model/token_classes.h"
 
 namespace lacuna {
@@ -35,34 +35,14 @@ struct AnswerConstraint {
   bool writes_ends_last = false;
 };
 
-class ConstrainedDecoder final : public Decoder {
+class ConstrainedDecoder final : public DecoderWrapper {
  public:
   /// The decoder names its samples' positions (Decoder::sampled_positions), and its canvas can be completed.
   ConstrainedDecoder(std::unique_ptr<Decoder> inner, AnswerConstraint constraint);
 
-  int32_t num_sequences() const override { return inner_->num_sequences(); }
-  int32_t num_cells() const override { return inner_->num_cells(); }
-  int32_t num_guide_cells() const override { return inner_->num_guide_cells(); }
-  bool remembers_outputs() const override { return inner_->remembers_outputs(); }
-  bool done() const override { return inner_->done(); }
-  ModelRole role() const override { return inner_->role(); }
-  ExactPrefix exact_prefix() const override { return inner_->exact_prefix(); }
-  void skip_prefix(int32_t count) override { inner_->skip_prefix(count); }
-  const StepPlan& plan() override { return inner_->plan(); }
-  PassWork uncached_work() const override { return inner_->uncached_work(); }
-  std::optional<BaselineRequest> baseline_request() const override { return inner_->baseline_request(); }
-  std::optional<StepPlan> uncached_plan() const override { return inner_->uncached_plan(); }
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override;
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
-  std::span<const TokenId> canvas() const override { return inner_->canvas(); }
-  int32_t prompt_length() const override { return inner_->prompt_length(); }
-  int32_t num_final() const override { return inner_->num_final(); }
-  bool is_open(int32_t position) const override { return inner_->is_open(position); }
-  IndexRange block() const override { return inner_->block(); }
-  StopReason stop_reason() const override { return inner_->stop_reason(); }
-  int32_t planned_steps() const override { return inner_->planned_steps(); }
-  const DriftEstimate* drift_estimate() const override { return inner_->drift_estimate(); }
 
  private:
   /// A sample of a pass that the constraint has a say in.
@@ -90,7 +70,6 @@ class ConstrainedDecoder final : public Decoder {
   /// At the end of a block whose tokens could all change until now: an accepted answer's, unless they are.
   void finish_block(IndexRange positions, std::span<TokenId> tokens);
 
-  std::unique_ptr<Decoder> inner_;
   AnswerConstraint constraint_;
   TokenClasses classes_;  // of the automaton, and one more for tokens that are never written
   int32_t end_;           // one past the last position of the answer

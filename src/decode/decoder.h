@@ -48,6 +48,9 @@ struct CanvasEdits {
   bool empty() const { return dropped.empty() && inserted.empty(); }
 };
 
+/// Tokens that a position might have got instead, the likeliest first, with their logprobs.
+using Alternatives = std::vector<std::pair<TokenId, double>>;
+
 /// What one forward pass did for one request. Positions of a canvas that the step edits are those after it,
 /// except for what was dropped and for the rows of the plan.
 struct StepReport {
@@ -60,6 +63,8 @@ struct StepReport {
   std::vector<int32_t> unlocked;  ///< positions, ascending
   std::vector<TokenId> canvas_in = {};  ///< tokens that a pass over a canvas was fed (DiffusionGemma)
   CanvasEdits edits = {};
+  /// [committed.size()] where they were asked for (decode/alternatives.h), else empty.
+  std::vector<Alternatives> alternatives = {};
   // Slots (ReFusion):
   int32_t iteration = 0;          ///< 0-based; each begins with a plan
   int32_t round = 0;              ///< 0-based, of a completion

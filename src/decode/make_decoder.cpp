@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "constraint/feasible.h"
+#include "decode/alternatives.h"
 #include "decode/constrained.h"
 #include "decode/make_parts.h"
 #include "model/families.h"
@@ -58,16 +59,23 @@ void check_infill(const ModelConfig& config, const DecodeRequest& request, Probl
        fmt::format("canvas token {} is outside the model's vocabulary of {}", *unknown, config.vocab_size)});
 }
 
-/// Why answers by this strategy cannot be constrained; empty: they can.
-std::string_view why_no_constraint(const ModelConfig& config, const Strategy& strategy) {
-  constexpr std::string_view kContinues = "the answer would continue behind its end";
+/// Why decoders of this strategy do not say which positions a pass samples; empty: they do.
+std::string_view why_no_sampled_positions(const ModelConfig& config, const Strategy& strategy) {
   if (std::holds_alternative<SlotStrategy>(strategy)) return "ReFusion writes slots of tokens ahead";
   if (config.delete_id >= 0) return "the model inserts and deletes tokens";
   if (config.causal_context) return "the model reads what it wrote from left to right, and judges it";
   if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
     if (masked->growth) return "the canvas changes its length (`grow`)";
-    return std::holds_alternative<GuideRule>(masked->commit) ? "the guide decides what is committed" : "";
+    if (std::holds_alternative<GuideRule>(masked->commit)) return "the guide decides what is committed";
   }
+  return "";
+}
+
+/// Why answers by this strategy cannot be constrained; empty: they can.
+std::string_view why_no_constraint(const ModelConfig& config, const Strategy& strategy) {
+  constexpr std::string_view kContinues = "the answer would continue behind its end";
+  const std::string_view reason = why_no_sampled_positions(config, strategy);
+  if (!reason.empty() || std::holds_alternative<MaskedStrategy>(strategy)) return reason;
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";
     return uniform->ignore_eos || uniform->min_length > 0 ? kContinues : "";
@@ -122,6 +130,8 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   check_prompt(config, request.prompt, asked.gen_length, "the model", problems);
   if (is_infill) check_infill(config, request, problems);
   check_constraint(config, strategy, asked, problems);
+  const std::string_view no_positions = why_no_sampled_positions(config, strategy);
+  problems.refuse(context.num_alternatives > 0 && !no_positions.empty(), "alternatives", no_positions);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   problems.refuse(!context.holes.empty() && (masked == nullptr || !masked->growth), "holes",
@@ -297,10 +307,18 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
   AnswerConstraint constraint{asked.request.context.constraint, asked.gen_length, asked.request.seed};
   constraint.writes_ends_last =
       std::holds_alternative<MaskedStrategy>(strategy) || std::holds_alternative<BlockStrategy>(strategy);
+  const int32_t num_alternatives = asked.request.context.num_alternatives;
   std::unique_ptr<Decoder> decoder =
       std::visit([&](const auto& chosen) { return make(chosen, config, std::move(asked)); }, strategy);
-  if (!constraint.automaton) return decoder;
-  return std::make_unique<ConstrainedDecoder>(std::move(decoder), std::move(constraint));
+  if (constraint.automaton) {
+    decoder = std::make_unique<ConstrainedDecoder>(std::move(decoder), std::move(constraint));
+  }
+  if (num_alternatives == 0) return decoder;
+  return std::make_unique<AlternativesDecoder>(std::move(decoder), num_alternatives);
+}
+
+bool lists_alternatives(const ModelConfig& config, const Strategy& strategy) {
+  return why_no_sampled_positions(config, strategy).empty();
 }
 
 void expect_infill(const ModelConfig& config) {

@@ -42,6 +42,9 @@ struct DecoderContext {
   /// What the answer has to be; null: anything. Its end tokens are the model's. Not for ReFusion, LLaDA 2.2,
   /// a guide, or settings by which an answer continues behind its end.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;
+  /// Tokens that each commit might have been, StepReport::alternatives; 0: none are listed. Not for ReFusion,
+  /// LLaDA 2.2, Nemotron-Labs-Diffusion, a guide, or a canvas that changes its length.
+  int32_t num_alternatives = 0;
   /// Holes of an infill whose canvas changes its length: ascending and disjoint, positions of `answer`.
   std::vector<GrowingHole> holes = {};
 };
@@ -77,6 +80,10 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
 /// The same of an answer that ends where the model ends it: all that the prompt leaves of the context, of
 /// masked diffusion at most kMostGrownLength.
 int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length);
+
+/// Whether decoders of the strategy can say what else their positions might have got
+/// (DecoderContext::num_alternatives).
+bool lists_alternatives(const ModelConfig& config, const Strategy& strategy);
 
 /// InputError unless the model fills single positions, as an infill needs.
 void expect_infill(const ModelConfig& config);

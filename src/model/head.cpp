@@ -20,7 +20,7 @@ void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStat
       const size_t index = first + static_cast<size_t>(i);
       const LogitRow& logit = wanted[index];
       samples[index] = draw(kernels_, plan_.rules[static_cast<size_t>(logit.rule)], logit.noise,
-                            logits.row_span(i), logit.scored);
+                            logits.row_span(i), logit.scored, logit.num_likeliest);
     });
     keep_soft_embeddings(wanted.subspan(first, static_cast<size_t>(logits.rows)), logits);
   });

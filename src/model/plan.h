@@ -73,11 +73,12 @@ struct RowGroup {
 struct LogitRow {
   int32_t row = 0;  ///< index into StepPlan::tokens
   int32_t unconditional_row =
-      -1;               ///< classifier-free guidance: the same position without its prompt; -1: none
-  float guidance = 0;   ///< logits = u + (guidance + 1) * (l - u), LLaDA's cfg_scale
-  int32_t rule = 0;     ///< index into StepPlan::rules
-  RngStream noise{0};   ///< what the draw's random numbers come from
-  TokenId scored = -1;  ///< a token whose rank and logit are wanted as well; -1: none
+      -1;                     ///< classifier-free guidance: the same position without its prompt; -1: none
+  float guidance = 0;         ///< logits = u + (guidance + 1) * (l - u), LLaDA's cfg_scale
+  int32_t rule = 0;           ///< index into StepPlan::rules
+  RngStream noise{0};         ///< what the draw's random numbers come from
+  int32_t num_likeliest = 0;  ///< RowStatistics::likeliest is wanted of so many tokens
+  TokenId scored = -1;        ///< a token whose rank and logit are wanted as well; -1: none
   /// 0 to 1: the sequence keeps the mean embedding under the distribution that the confidence is measured in,
   /// less its least likely tokens, of this probability together at most; -1: it does not. The mean is then
   /// off by at most this times the norm of the longest embedding.

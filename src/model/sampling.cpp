@@ -236,10 +236,32 @@ void sample_token(const KernelTable& kernels, const SamplingRule& rule, const Rn
   undrawn.put_back(logits);
 }
 
+/// The `count` largest logits, ties to the lowest id, less those of -infinity and NaN.
+std::vector<TokenId> largest(std::span<const float> logits, size_t count) {
+  const auto larger = [&](TokenId a, TokenId b) {
+    const float x = logits[static_cast<size_t>(a)];
+    const float y = logits[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  };
+  std::vector<TokenId> found;  // a heap whose front is the least of them
+  for (TokenId token = 0; token < static_cast<TokenId>(logits.size()); ++token) {
+    if (!(logits[static_cast<size_t>(token)] > kNever)) continue;
+    if (found.size() == count) {
+      if (!larger(token, found.front())) continue;
+      std::pop_heap(found.begin(), found.end(), larger);
+      found.pop_back();
+    }
+    found.push_back(token);
+    std::push_heap(found.begin(), found.end(), larger);
+  }
+  std::sort_heap(found.begin(), found.end(), larger);
+  return found;
+}
+
 }  // namespace
 
 RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
-                   std::span<float> logits, TokenId scored) {
+                   std::span<float> logits, TokenId scored, int32_t num_likeliest) {
   RowStatistics result;
   result.is_finite = are_finite(logits);
   forbid(rule.forbidden, logits);
@@ -259,6 +281,11 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   }
   if (scored >= 0) result.scored_probability = posterior.probability(scored);
   for (const TokenId token : rule.listed) result.listed_logprobs.push_back(posterior.log_probability(token));
+  if (num_likeliest > 0) {
+    forbid(rule.undrawn, logits);
+    for (const TokenId token : largest(logits, static_cast<size_t>(num_likeliest)))
+      result.likeliest.emplace_back(token, posterior.log_probability(token));
+  }
   // Logits that overflowed must not break the order of candidates.
   if (std::isnan(result.confidence)) result.confidence = std::numeric_limits<double>::lowest();
   return result;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -61,6 +62,9 @@ struct RowStatistics {
   /// [SamplingRule::listed.size()] natural logarithms of their probabilities in that distribution; -infinity
   /// for a probability of 0.
   std::vector<double> listed_logprobs = {};
+  /// The likeliest tokens in that distribution that may be drawn, ties to the lowest id, with the natural
+  /// logarithms of their probabilities: LogitRow::num_likeliest, or as many as have a probability.
+  std::vector<std::pair<TokenId, double>> likeliest = {};
   bool is_finite = true;  ///< whether every logit of the model was a finite number
 
   bool operator==(const RowStatistics&) const = default;
@@ -69,8 +73,9 @@ struct RowStatistics {
 /// Samples a token and measures it. Sampling is Gumbel-max in double, argmax(l / T - ln(-ln u)): for LLaDA
 /// that is the published sampler, exp(l) / (-ln u)^T (arXiv 2409.02908 on why double), for the others an
 /// exact draw from softmax(l / T).
-///   logits  [vocab] f32, overwritten     noise  one number per token id     scored  as LogitRow
+///   logits  [vocab] f32, overwritten     noise  one number per token id
+///   scored, num_likeliest  as LogitRow
 RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
-                   std::span<float> logits, TokenId scored = -1);
+                   std::span<float> logits, TokenId scored = -1, int32_t num_likeliest = 0);
 
 }  // namespace lacuna

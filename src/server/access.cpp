@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -14,6 +15,14 @@
 
 namespace lacuna {
 namespace {
+
+// Headers that clients of OpenAI, Anthropic and Ollama send; a name that ends with "-" stands for all that
+// begin with it.
+constexpr std::string_view kUsualHeaders = "Authorization, Content-Type, X-Api-Key, X-Request-Id";
+constexpr std::array<std::string_view, 14> kAdmittedHeaders = {
+    "accept",           "accept-language", "anthropic-",   "authorization",   "cache-control",
+    "content-language", "content-type",    "http-referer", "idempotency-key", "openai-",
+    "user-agent",       "x-api-key",       "x-request-id", "x-stainless-"};
 
 constexpr size_t kMostClients = 65536;  // whose requests of a minute are counted
 
@@ -71,6 +80,27 @@ bool is_loopback(std::string_view host) {
   return inet_pton(AF_INET6, name.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
+std::string admit_headers(std::string_view wanted) {
+  std::string admitted;
+  while (!wanted.empty()) {
+    const size_t comma = wanted.find(',');
+    std::string_view name = wanted.substr(0, comma);
+    wanted = comma == std::string_view::npos ? "" : wanted.substr(comma + 1);
+    name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
+    name = name.substr(0, name.find_last_not_of(" \t") + 1);
+    const std::string lower = lower_case(name);
+    // What goes into a header of the reply is a header's name and nothing else.
+    constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-_";
+    if (lower.find_first_not_of(kNameCharacters) != std::string::npos) continue;
+    const bool is_known =
+        std::any_of(kAdmittedHeaders.begin(), kAdmittedHeaders.end(), [&](std::string_view known) {
+          return lower == known || (known.ends_with('-') && lower.starts_with(known));
+        });
+    if (is_known) admitted.append(admitted.empty() ? "" : ", ").append(name);
+  }
+  return admitted.empty() ? std::string(kUsualHeaders) : admitted;
+}
+
 std::vector<std::string> read_keys(const std::string& path) {
   constexpr size_t kMostBytes = 1 << 20, kLongestKey = 4096;
   std::ifstream file(path, std::ios::binary);
@@ -113,15 +143,16 @@ void AccessControl::check_site(const HttpRequest& request) const {
 std::string AccessControl::identify(const HttpRequest& request) const {
   if (rules_.keys.empty()) return request.address;
   constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view given = request.authorization;
+  std::string_view given = request.api_key;
+  if (std::string_view(request.authorization).starts_with(kBearer)) {
+    given = std::string_view(request.authorization).substr(kBearer.size());
+  }
   size_t found = rules_.keys.size();
-  if (given.starts_with(kBearer)) {
-    for (size_t i = 0; i < rules_.keys.size(); ++i) {
-      if (equal_in_constant_time(given.substr(kBearer.size()), rules_.keys[i])) found = i;
-    }
+  for (size_t i = 0; i < rules_.keys.size(); ++i) {
+    if (equal_in_constant_time(given, rules_.keys[i])) found = i;
   }
   if (found == rules_.keys.size()) {
-    throw ApiError(401, "the key is missing or wrong; expected Authorization: Bearer KEY");
+    throw ApiError(401, "the key is missing or wrong; expected Authorization: Bearer KEY, or X-Api-Key: KEY");
   }
   return fmt::format("key {}", found);
 }

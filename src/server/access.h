@@ -33,6 +33,11 @@ bool is_loopback(std::string_view host);
 /// file cannot be read or holds no key.
 std::vector<std::string> read_keys(const std::string& path);
 
+/// The value of Access-Control-Allow-Headers: of the headers that a page asks for, those that clients of the
+/// APIs here send (Authorization, X-Api-Key, X-Stainless-*, ...); where it asks for none, the usual ones.
+///   wanted  names, separated by commas
+std::string admit_headers(std::string_view wanted);
+
 class AccessControl {
  public:
   explicit AccessControl(AccessRules rules) : rules_(std::move(rules)) {}
@@ -43,8 +48,8 @@ class AccessControl {
   /// key.
   void check_site(const HttpRequest& request) const;
 
-  /// The client that limits count: its key, or its address where no key is required. Throws ApiError 401
-  /// where the key is missing or wrong.
+  /// The client that limits count: its key, or its address where no key is required. The key comes as
+  /// Authorization: Bearer KEY or as X-Api-Key: KEY. Throws ApiError 401 where it is missing or wrong.
   std::string identify(const HttpRequest& request) const;
 
   /// Counts a request of this client. Throws ApiError 429 where it has sent too many in this minute.

@@ -1,7 +1,6 @@
 #include "server/answer_format.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,11 +15,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 10> kKeys = {
-    "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",
-    "guided_grammar",  "json_schema",        "regex",       "ebnf",         "format"};
-
-std::string shown(const ordered_json& value) {
+std::string shown_form(const ordered_json& value) {
   return in_quotes(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
@@ -31,7 +26,7 @@ const ordered_json* find(const ordered_json& object, std::string_view key) {
 }
 
 std::string text_of(const ordered_json& value, std::string_view place) {
-  if (!value.is_string()) throw InputError("{} is {}; expected a string", place, shown(value));
+  if (!value.is_string()) throw InputError("{} is {}; expected a string", place, shown_form(value));
   return value.get<std::string>();
 }
 
@@ -39,12 +34,12 @@ std::string text_of(const ordered_json& value, std::string_view place) {
 JsonSchemaConstraint schema_of(const ordered_json& value, std::string_view place) {
   if (value.is_string()) return {value.get<std::string>()};
   if (!value.is_object() && !value.is_boolean())
-    throw InputError("{} is {}; expected a JSON schema", place, shown(value));
+    throw InputError("{} is {}; expected a JSON schema", place, shown_form(value));
   return {value.dump()};
 }
 
 ChoiceConstraint choices_of(const ordered_json& value, std::string_view place) {
-  if (!value.is_array()) throw InputError("{} is {}; expected a list of strings", place, shown(value));
+  if (!value.is_array()) throw InputError("{} is {}; expected a list of strings", place, shown_form(value));
   ChoiceConstraint choices;
   for (const ordered_json& choice : value) choices.choices.push_back(text_of(choice, place));
   return choices;
@@ -63,7 +58,8 @@ std::optional<Constraint> of_json_schema_format(const ordered_json& format) {
   JsonSchemaConstraint constraint = schema_of(*schema, "response_format.json_schema.schema");
   if (const ordered_json* strict = find(*wrapper, "strict")) {
     if (!strict->is_boolean())
-      throw InputError("response_format.json_schema.strict is {}; expected true or false", shown(*strict));
+      throw InputError("response_format.json_schema.strict is {}; expected true or false",
+                       shown_form(*strict));
     constraint.strict = strict->get<bool>();
   }
   return constraint;
@@ -79,11 +75,13 @@ std::optional<Constraint> of_response_format(const ordered_json& format) {
     if (schema != nullptr) return schema_of(*schema, "response_format.schema");
     return JsonObjectConstraint{};
   }
-  throw InputError("response_format is {}; expected type text, json_object or json_schema", shown(format));
+  throw InputError("response_format is {}; expected type text, json_object or json_schema",
+                   shown_form(format));
 }
 
 std::optional<Constraint> of_structured_outputs(const ordered_json& outputs) {
-  if (!outputs.is_object()) throw InputError("structured_outputs is {}; expected an object", shown(outputs));
+  if (!outputs.is_object())
+    throw InputError("structured_outputs is {}; expected an object", shown_form(outputs));
   std::vector<Constraint> found;
   for (const auto& [key, value] : outputs.items()) {
     const std::string place = "structured_outputs." + key;
@@ -95,7 +93,7 @@ std::optional<Constraint> of_structured_outputs(const ordered_json& outputs) {
     } else if (key == "choice") {
       found.emplace_back(choices_of(value, place));
     } else if (key == "json_object") {
-      if (!value.is_boolean()) throw InputError("{} is {}; expected true or false", place, shown(value));
+      if (!value.is_boolean()) throw InputError("{} is {}; expected true or false", place, shown_form(value));
       found.emplace_back(JsonObjectConstraint{});
     } else if (key == "grammar" || key == "structural_tag" || key == "whitespace_pattern") {
       refuse_grammar(place);
@@ -112,11 +110,40 @@ std::optional<Constraint> of_format(const ordered_json& format) {
   if (format == ordered_json("")) return {};
   if (format == ordered_json("json")) return JsonObjectConstraint{};
   if (!format.is_object())
-    throw InputError("format is {}; expected \"json\" or a JSON schema", shown(format));
+    throw InputError("format is {}; expected \"json\" or a JSON schema", shown_form(format));
   return schema_of(format, "format");
 }
 
+/// {"type": "json_schema", "schema": ...} as one object, as OpenAI's Responses
+/// ("text.format") and Anthropic ("output_format") have it.
+std::optional<Constraint> of_flat_format(const ordered_json& format, const std::string& place) {
+  const ordered_json* type = format.is_object() ? find(format, "type") : nullptr;
+  if (type != nullptr && *type == "text") return {};
+  if (type != nullptr && *type == "json_object") return JsonObjectConstraint{};
+  if (type == nullptr || *type != "json_schema") {
+    throw InputError("{} is {}; expected type text, json_object or json_schema", place, shown_form(format));
+  }
+  const ordered_json* schema = find(format, "schema");
+  if (schema == nullptr) throw InputError("{}.schema is missing", place);
+  JsonSchemaConstraint constraint = schema_of(*schema, place + ".schema");
+  if (const ordered_json* strict = find(format, "strict")) {
+    if (!strict->is_boolean())
+      throw InputError("{}.strict is {}; expected true or false", place, shown_form(*strict));
+    constraint.strict = strict->get<bool>();
+  }
+  return constraint;
+}
+
+/// The same as the member "format" of an object.
+std::optional<Constraint> of_format_within(const ordered_json& object, std::string_view place) {
+  if (!object.is_object()) throw InputError("{} is {}; expected an object", place, shown_form(object));
+  const ordered_json* format = find(object, "format");
+  return format == nullptr ? std::nullopt : of_flat_format(*format, std::string(place) + ".format");
+}
+
 std::optional<Constraint> of_key(std::string_view key, const ordered_json& value) {
+  if (key == "text" || key == "output_config") return of_format_within(value, key);
+  if (key == "output_format") return of_flat_format(value, std::string(key));
   if (key == "response_format") return of_response_format(value);
   if (key == "structured_outputs") return of_structured_outputs(value);
   if (key == "format") return of_format(value);
@@ -128,23 +155,25 @@ std::optional<Constraint> of_key(std::string_view key, const ordered_json& value
 
 }  // namespace
 
-bool has_answer_format(const json& body) {
-  return body.is_object() && std::any_of(kKeys.begin(), kKeys.end(), [&](std::string_view key) {
+bool has_answer_format(const json& body, std::span<const std::string_view> keys) {
+  return body.is_object() && std::any_of(keys.begin(), keys.end(), [&](std::string_view key) {
            const auto found = body.find(key);
            return found != body.end() && !found->is_null();
          });
 }
 
-std::optional<AnswerFormat> parse_answer_format(std::string_view text) {
+std::optional<AnswerFormat> parse_answer_format(std::string_view text,
+                                                std::span<const std::string_view> keys) {
   const ordered_json body = parse_ordered_json(text, "the body", kMostBodyValues);
   std::optional<AnswerFormat> format;
-  for (const std::string_view key : kKeys) {
+  for (const std::string_view key : keys) {
     const ordered_json* value = find(body, key);
     if (value == nullptr) continue;
     std::optional<Constraint> found = of_key(key, *value);
     if (!found) continue;
     if (format) throw InputError("{} and {} are both given; expected one of them", format->key, key);
-    format = AnswerFormat{std::move(*found), key};
+    const bool is_within = key == "text" || key == "output_config";
+    format = AnswerFormat{std::move(*found), is_within ? std::string(key) + ".format" : std::string(key)};
   }
   return format;
 }

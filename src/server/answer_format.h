@@ -1,26 +1,37 @@
 // What a request asks of the form of its answer, under the names that other servers have for it.
 #pragma once
 
+#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "constraint/constraint.h"
 
 namespace lacuna {
 
-/// Whether a body has a key that parse_answer_format() reads.
-bool has_answer_format(const nlohmann::json& body);
+/// OpenAI's response_format; vLLM's structured_outputs and guided_json, guided_regex, guided_choice;
+/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format.
+inline constexpr std::array<std::string_view, 10> kAnswerFormatKeys = {
+    "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",
+    "guided_grammar",  "json_schema",        "regex",       "ebnf",         "format"};
+
+/// Whether a body has one of the keys.
+bool has_answer_format(const nlohmann::json& body, std::span<const std::string_view> keys);
 
 struct AnswerFormat {
   Constraint constraint;
-  std::string_view key;  ///< of the request, such as "guided_json"
+  std::string key;  ///< of the request, such as "guided_json" or "text.format"
 };
 
-/// OpenAI's response_format; vLLM's structured_outputs and guided_json, guided_regex, guided_choice;
-/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format. Empty for free text.
-/// InputError names the key: an invalid value, a second constraint, or a grammar, which is not supported.
+/// What some of kAnswerFormatKeys say, or text (OpenAI's Responses), output_config or output_format
+/// (Anthropic). Empty for free text. InputError names the key: an invalid value, a second constraint, or a
+/// grammar, which is not supported.
 ///   body  the request's JSON text; object properties are written in the order of this text
-std::optional<AnswerFormat> parse_answer_format(std::string_view body);
+///   keys  that the API has
+std::optional<AnswerFormat> parse_answer_format(std::string_view body,
+                                                std::span<const std::string_view> keys);
 
 }  // namespace lacuna

@@ -59,6 +59,7 @@ void AnswerText::find_stop(size_t from) {
     if (end > first_end || (end == first_end && begin > cut)) continue;
     first_end = end;
     cut = begin;
+    stop_text_ = stop;
   }
   if (first_end == std::string::npos) return;
   bytes_.resize(cut);

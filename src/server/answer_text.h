@@ -32,6 +32,8 @@ class AnswerText {
 
   /// Whether an end token or a stop text was met: nothing that follows belongs to the answer.
   bool has_ended() const { return has_ended_; }
+  /// The stop text that ended it; empty: none did.
+  const std::string& stop_text() const { return stop_text_; }
   /// Tokens before an end token, those that a stop text cut off included.
   int32_t num_tokens() const { return num_tokens_; }
 
@@ -47,6 +49,7 @@ class AnswerText {
   size_t given_ = 0;   // bytes that were returned
   int32_t num_tokens_ = 0;
   bool has_ended_ = false;
+  std::string stop_text_;
 };
 
 }  // namespace lacuna

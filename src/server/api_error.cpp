@@ -22,11 +22,12 @@ std::string_view type_of(int status) {
 
 }  // namespace
 
-nlohmann::ordered_json error_json(int status, std::string_view sentence) {
+nlohmann::ordered_json error_json(int status, std::string_view sentence, std::string_view field) {
   return {{"error",
            {{"message", replace_ill_formed(sentence)},
             {"type", type_of(status)},
-            {"param", nullptr},
+            {"param",
+             field.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(replace_ill_formed(field))},
             {"code", status}}}};
 }
 

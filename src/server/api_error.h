@@ -5,21 +5,41 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "base/error.h"
 
 namespace lacuna {
 
 /// A request that cannot be answered. InputErrors, too, reach clients as such, with status 400.
 class ApiError : public std::runtime_error {
  public:
-  ApiError(int status, const std::string& sentence) : std::runtime_error(sentence), status_(status) {}
+  ///   field  of the request that is at fault, as the request calls it; empty: none
+  ApiError(int status, const std::string& sentence, std::string field = {})
+      : std::runtime_error(sentence), status_(status), field_(std::move(field)) {}
 
   int status() const { return status_; }
+  const std::string& field() const { return field_; }
 
  private:
   int status_;
+  std::string field_;
+};
+
+/// A field of a request whose value cannot be used. The sentence names the field as the request does.
+class FieldError : public InputError {
+ public:
+  FieldError(std::string field, const std::string& sentence)
+      : InputError(sentence), field_(std::move(field)) {}
+
+  const std::string& field() const { return field_; }
+
+ private:
+  std::string field_;
 };
 
 /// The object that OpenAI's clients read: {"error": {"message", "type", "param", "code"}}.
-nlohmann::ordered_json error_json(int status, std::string_view sentence);
+///   field  "param"; empty: null
+nlohmann::ordered_json error_json(int status, std::string_view sentence, std::string_view field = {});
 
 }  // namespace lacuna

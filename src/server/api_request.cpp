@@ -10,6 +10,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "options/names.h"
+#include "server/answer_format.h"
+#include "server/api_error.h"
+#include "server/dialect.h"
+#include "server/openai_format.h"
+#include "server/request_fields.h"
 #include "server/settings.h"
 #include "server/tool_request.h"
 
@@ -18,30 +23,13 @@ namespace {
 
 using nlohmann::json;
 
-std::string shown(const json& value) {
-  return in_quotes(value.dump(-1, ' ', false, json::error_handler_t::replace));
-}
-
-/// The value of a key that was given, and not as null.
-const json* find(const json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 bool read_flag(const json& object, std::string_view key) {
-  const json* value = find(object, key);
-  if (value == nullptr) return false;
-  if (!value->is_boolean()) throw InputError("{} is {}; expected true or false", key, shown(*value));
-  return value->get<bool>();
+  const json* value = find_value(object, key);
+  return value != nullptr && FieldValue{std::string(key), *value}.flag();
 }
 
 int64_t integer_in(const json& value, std::string_view place, int64_t least, int64_t most) {
-  const bool is_whole = value.is_number_integer() &&
-                        (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{1} << 62);
-  if (!is_whole || value.get<int64_t>() < least || value.get<int64_t>() > most) {
-    throw InputError("{} is {}; expected a whole number from {} to {}", place, shown(value), least, most);
-  }
-  return value.get<int64_t>();
+  return FieldValue{std::string(place), value}.integer(least, most);
 }
 
 /// Reads a setting and remembers the key that it came by.
@@ -52,173 +40,236 @@ void take_setting(std::string_view key, const json& value, std::string_view plac
   request.keys[with_underscores(setting_named(key))] = fmt::format("{}{}", place, key);
 }
 
-/// Fields that ask for what no method here does, unless they ask for nothing.
-void refuse_unsupported(const json& body) {
-  for (const char* key : {"presence_penalty", "frequency_penalty", "min_p", "typical_p"}) {
-    const json* value = find(body, key);
-    if (value != nullptr && *value != 0) {
-      throw InputError("{} is {}; this server draws by temperature, top_p and top_k alone", key,
-                       shown(*value));
-    }
-  }
-  for (const char* key : {"logit_bias", "grammar"}) {
-    const json* value = find(body, key);
-    if (value != nullptr && !value->empty()) {
-      throw InputError("{} is not supported; response_format and regex constrain an answer", key);
-    }
-  }
-  refuse_legacy_functions(body);
+/// Whether a setting was sent at the top level, not in the request's own object.
+bool is_sent_outside(const GenerationRequest& request, std::string_view setting) {
+  const auto key = request.keys.find(setting);
+  return key != request.keys.end() && !key->second.starts_with("lacuna.");
 }
 
-/// Where there is no conversation to describe them in.
-void refuse_tools(const json& body) {
-  const json* tools = body.is_object() ? find(body, "tools") : nullptr;
-  if (tools != nullptr && !tools->empty()) {
-    throw InputError("tools has no effect here; POST /v1/chat/completions takes tools");
-  }
+// Fields that ask for what no method here does, unless they ask for nothing.
+
+void read_penalty(const FieldValue& field, GenerationRequest& /*request*/) {
+  const bool is_off = field.value == 0 || (field.place == "typical_p" && field.value == 1);
+  if (!is_off) field.refuse("0; this server draws by temperature, top_p and top_k alone");
 }
 
-/// Values that every client sends and that change nothing where the best token is taken.
-void drop_idle_filters(const json& body, GenerationOptions& options) {
-  const bool draws = options.temperature.value_or(0) > 0;
-  if (draws) return;
-  if (find(body, "top_p") != nullptr) options.top_p.reset();
-  if (find(body, "top_k") != nullptr) options.top_k.reset();
+void read_grammar(const FieldValue& field, GenerationRequest& /*request*/) {
+  if (field.value.empty()) return;
+  throw FieldError(
+      field.place,
+      fmt::format("{} is not supported; response_format and regex constrain an answer", field.place));
+}
+
+void read_max_completion_tokens(const FieldValue& field, GenerationRequest& request) {
+  read_setting_field(setting::kGenLength, field, request);
 }
 
 /// `threshold` as lmdeploy, SGLang and mlx-vlm take it: every position that is surer is written.
-void read_threshold(const json& body, GenerationOptions& options) {
-  for (const char* key : {"threshold", "confidence_threshold", "dllm_confidence_threshold"}) {
-    const json* value = find(body, key);
-    if (value == nullptr) continue;
-    if (!value->is_number() || *value <= 0 || *value > 1) {
-      throw InputError("{} is {}; expected a number in (0, 1]", key, shown(*value));
-    }
-    options.unmask = "threshold=" + value->dump();
+void read_threshold(const FieldValue& field, GenerationRequest& request) {
+  const json& value = field.value;
+  if (!value.is_number() || value <= 0 || value > 1) field.refuse("a number in (0, 1]");
+  request.options.unmask = "threshold=" + value.dump();
+}
+
+/// logprobs as chats have it, true or false with top_logprobs, or as completions have it, a number.
+void read_logprobs(const FieldValue& field, GenerationRequest& request) {
+  if (field.value.is_boolean()) {
+    request.wants_logprobs = field.flag();
+    return;
+  }
+  request.wants_logprobs = true;
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  if (request.num_alternatives > 0) request.keys["alternatives"] = field.place;
+}
+
+void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  if (request.num_alternatives == 0) return;
+  if (!request.wants_logprobs) field.refuse("logprobs: true with it");
+  request.keys["alternatives"] = field.place;
+}
+
+void read_stream(const FieldValue& field, GenerationRequest& request) {
+  request.stream = field.flag();
+}
+
+void read_stream_options(const FieldValue& field, GenerationRequest& request) {
+  request.include_usage = read_flag(field.object(), "include_usage");
+}
+
+void read_num_choices(const FieldValue& field, GenerationRequest& request) {
+  request.num_choices = static_cast<int32_t>(field.integer(1, kMostChoices));
+}
+
+void read_echo(const FieldValue& field, GenerationRequest& request) {
+  request.echoes = field.flag();
+}
+
+// Members of "lacuna" that are no settings.
+
+void read_events(const FieldValue& field, GenerationRequest& request) {
+  request.events = field.flag();
+}
+
+void read_step_map(const FieldValue& field, GenerationRequest& request) {
+  request.wants_step_map = field.flag();
+}
+
+void read_guide(const FieldValue& field, GenerationRequest& request) {
+  request.uses_guide = field.flag();
+  if (request.uses_guide) return;
+  request.options.guide_match.reset();  // not even by default
+  request.options.guide_fallback.reset();
+  request.options.guide_block.reset();
+}
+
+void read_given_tokens(const FieldValue& field, GenerationRequest& request) {
+  request.given_tokens = static_cast<int32_t>(field.integer(1, std::numeric_limits<int32_t>::max()));
+}
+
+void read_likelihood_draws(const FieldValue& field, GenerationRequest& request) {
+  request.likelihood_draws = static_cast<int32_t>(field.integer(1, kMostLikelihoodDraws));
+}
+
+constexpr RequestField kOwnMembers[] = {
+    {"events", R"({"type": "boolean"})", "each step's changes (OpenAI's endpoints)", read_events},
+    {"step_map", R"({"type": "boolean"})", "the pass that committed each token", read_step_map},
+    {"guide", R"({"type": "boolean"})", "the server's guide verifies drafts", read_guide},
+    {"given_tokens", R"({"type": "integer", "minimum": 1})", "tokens of a scored prompt that are given",
+     read_given_tokens},
+    {"likelihood_draws", R"({"type": "integer", "minimum": 1})", "passes of a likelihood bound",
+     read_likelihood_draws},
+};
+
+void read_own_object(const FieldValue& field, GenerationRequest& request) {
+  if (!field.value.is_object()) field.refuse("an object of settings");
+  read_fields(field.value, "lacuna.", kOwnMembers, request);
+  for (const auto& [key, value] : field.value.items()) {
+    const bool is_read = std::any_of(std::begin(kOwnMembers), std::end(kOwnMembers),
+                                     [&](const RequestField& member) { return member.name == key; });
+    if (!is_read) take_setting(key, value, "lacuna.", request);
   }
 }
 
-void read_stop(const json& body, GenerationRequest& request) {
-  request.stop = std::move(request.options.stop);
-  request.options.stop.clear();
-  if (const json* stop = find(body, "stop")) {
-    GenerationOptions given;
-    read_setting("stop", *stop, "", given);
-    request.stop = given.stop;
+constexpr RequestField kOwnField[] = {
+    {"lacuna", R"({"type": "object"})",
+     "settings by the names of lacuna run, and what clients of this server ask for", read_own_object},
+};
+
+// Fields of chats, completions and infills.
+constexpr RequestField kCommonFields[] = {
+    {"model", R"({"type": "string"})", "a model of this server"},
+    {"presence_penalty", R"({"type": "number"})", "0", read_penalty},
+    {"frequency_penalty", R"({"type": "number"})", "0", read_penalty},
+    {"min_p", R"({"type": "number"})", "0", read_penalty},
+    {"typical_p", R"({"type": "number"})", "0 or 1", read_penalty},
+    {"logit_bias", R"({"type": "object"})", "empty", read_grammar},
+    {"functions", R"({"type": "array"})", "empty; tools replace it"},
+    {"function_call", R"({})", "empty; tool_choice replaces it"},
+    {"grammar", R"({"type": "string"})", "empty", read_grammar},
+    {"max_completion_tokens", R"({"type": "integer"})", "positions of the answer",
+     read_max_completion_tokens},
+    {"threshold", R"({"type": "number"})", "unmask every position that is surer", read_threshold},
+    {"confidence_threshold", R"({"type": "number"})", "the same", read_threshold},
+    {"dllm_confidence_threshold", R"({"type": "number"})", "the same", read_threshold},
+    {"stream", R"({"type": "boolean"})", "server-sent events in the place of one object", read_stream},
+    {"stream_options", R"({"type": "object"})", "include_usage: a last chunk with usage and timings",
+     read_stream_options},
+    {"n", R"({"type": "integer", "minimum": 1, "maximum": 128})", "choices", read_num_choices},
+    {"response_format", R"({"type": "object"})", "type text, json_object or json_schema"},
+    {"structured_outputs", R"({"type": "object"})", "json, regex, choice or json_object"},
+    {"guided_json", R"({})", "a JSON schema"},
+    {"guided_regex", R"({"type": "string"})", "a regular expression"},
+    {"guided_choice", R"({"type": "array", "items": {"type": "string"}})",
+     "texts, one of which is the answer"},
+    {"json_schema", R"({})", "a JSON schema"},
+    {"regex", R"({"type": "string"})", "a regular expression"},
+    {"format", R"({})", "json or a JSON schema"},
+};
+
+// Read after "lacuna", over which they have precedence.
+constexpr RequestField kLastFields[] = {
+    {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
+     "up to 16 texts that end the answer", read_stop_texts},
+    {"logprobs", R"({"type": ["boolean", "integer"]})",
+     "logarithms of confidences; a number lists alternatives", read_logprobs},
+    {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
+     "tokens that are listed for each position, with logprobs", read_top_logprobs},
+};
+
+/// What completes every request once its fields are read.
+void complete_request(GenerationRequest& request) {
+  GenerationOptions& options = request.options;
+  // Every client sends filters, which change nothing where the best token is taken.
+  if (!(options.temperature.value_or(0) > 0)) {
+    if (is_sent_outside(request, "top_p")) options.top_p.reset();
+    if (is_sent_outside(request, "top_k")) options.top_k.reset();
   }
+  if (options.guide_match || options.guide_fallback || options.guide_block) request.uses_guide = true;
+  if (!is_sent_outside(request, "stop")) request.stop = std::move(options.stop);
+  options.stop.clear();
   std::erase(request.stop, std::string());
   const auto is_long = [](const std::string& stop) { return stop.size() > kMostStopBytes; };
   if (request.stop.size() > kMostStops || std::any_of(request.stop.begin(), request.stop.end(), is_long)) {
-    throw InputError("stop holds too much; expected at most {} texts of at most {} bytes", kMostStops,
-                     kMostStopBytes);
-  }
-}
-
-void read_logprobs(const json& body, GenerationRequest& request) {
-  const json* logprobs = find(body, "logprobs");
-  if (logprobs == nullptr) return;
-  if (logprobs->is_boolean()) {
-    request.wants_logprobs = logprobs->get<bool>();
-    return;
-  }
-  integer_in(*logprobs, "logprobs", 0, 20);
-  request.wants_logprobs = true;
-}
-
-void read_own_settings(const json& own, GenerationRequest& request) {
-  request.events = read_flag(own, "events");
-  const json* guide = find(own, "guide");
-  if (guide != nullptr && !read_flag(own, "guide")) {  // not even by default
-    request.options.guide_match.reset();
-    request.options.guide_fallback.reset();
-    request.options.guide_block.reset();
-  }
-  request.uses_guide = guide != nullptr && guide->get<bool>();
-  const auto read = [&](const char* key, int64_t most) -> std::optional<int32_t> {
-    const json* value = find(own, key);
-    if (value == nullptr) return {};
-    return static_cast<int32_t>(integer_in(*value, fmt::format("lacuna.{}", key), 1, most));
-  };
-  request.given_tokens = read("given_tokens", std::numeric_limits<int32_t>::max());
-  request.likelihood_draws = read("likelihood_draws", kMostLikelihoodDraws);
-  constexpr std::array<std::string_view, 4> kRead = {"events", "guide", "given_tokens", "likelihood_draws"};
-  for (const auto& [key, value] : own.items()) {
-    if (std::find(kRead.begin(), kRead.end(), key) == kRead.end()) {
-      take_setting(key, value, "lacuna.", request);
-    }
+    const std::string key = request.name_of("stop").value_or("stop");
+    throw FieldError(key, fmt::format("{} holds too much; expected at most {} texts of at most {} bytes", key,
+                                      kMostStops, kMostStopBytes));
   }
 }
 
 ///   skipped  a key that the caller has read
-GenerationRequest read_common(const json& body, const GenerationOptions& defaults,
+GenerationRequest read_common(const json& body, const GenerationOptions& defaults, RequestFields fields,
                               std::string_view skipped = "") {
   if (!body.is_object()) throw InputError("the body is no JSON object");
   GenerationRequest request;
   request.options = defaults;
-  refuse_unsupported(body);
   for (const auto& [key, value] : body.items()) {
     // llama.cpp's clients ask for any seed, or for any length, with -1.
     const bool is_any = value.is_number_integer() && value == -1;
     if (!is_any && key != skipped && is_common_name(key)) take_setting(key, value, "", request);
   }
-  if (const json* most = find(body, "max_completion_tokens")) {
-    read_setting("gen-length", *most, "", request.options);
-    request.keys["gen_length"] = "max_completion_tokens";
-  }
-  read_threshold(body, request.options);
-  drop_idle_filters(body, request.options);
-  if (const json* own = find(body, "lacuna")) {
-    if (!own->is_object()) throw InputError("lacuna is {}; expected an object of settings", shown(*own));
-    read_own_settings(*own, request);
-  }
-  const GenerationOptions& options = request.options;
-  if (options.guide_match || options.guide_fallback || options.guide_block) request.uses_guide = true;
-  read_stop(body, request);
-  read_logprobs(body, request);
-  request.stream = read_flag(body, "stream");
-  if (const json* stream = find(body, "stream_options")) {
-    if (!stream->is_object()) throw InputError("stream_options is {}; expected an object", shown(*stream));
-    request.include_usage = read_flag(*stream, "include_usage");
-  }
-  if (const json* n = find(body, "n")) {
-    request.num_choices = static_cast<int32_t>(integer_in(*n, "n", 1, kMostChoices));
-  }
+  read_fields(body, "", fields, request);
+  complete_request(request);
+  refuse_legacy_functions(body);
   return request;
 }
 
-std::string read_content(const json& message) {
-  const json* content = find(message, "content");
-  if (content == nullptr) return {};
-  if (content->is_string()) return content->get<std::string>();
-  if (!content->is_array()) throw InputError("content is {}; expected text", shown(*content));
-  std::string text;
-  for (const json& part : *content) {
-    const json* piece =
-        part.is_object() && part.value("type", json()) == "text" ? find(part, "text") : nullptr;
-    if (piece == nullptr || !piece->is_string()) {
-      throw InputError("content holds {}; expected parts {{\"type\": \"text\", \"text\": ...}}", shown(part));
-    }
-    text += piece->get<std::string>();
+/// Where there is no conversation to describe them in.
+void refuse_tools(const json& body) {
+  const json* tools = body.is_object() ? find_value(body, "tools") : nullptr;
+  if (tools != nullptr && !tools->empty()) {
+    throw FieldError("tools", "tools has no effect here; POST /v1/chat/completions takes tools");
   }
-  return text;
 }
+
+constexpr std::array<std::string_view, 1> kTextPart = {"text"};
 
 Prompt read_prompt(const json& prompt) {
   if (prompt.is_string()) return prompt.get<std::string>();
   return parse_tokens(prompt, "prompt");
 }
 
+void read_prompts(const FieldValue& field, GenerationRequest& request) {
+  const json& prompt = field.value;
+  const bool is_list = prompt.is_array() && !prompt.empty() && !prompt.front().is_number();
+  if (!is_list) {
+    request.prompts.push_back(read_prompt(prompt));
+    return;
+  }
+  for (const json& each : prompt) request.prompts.push_back(read_prompt(each));
+}
+
 Hole read_hole(const json& hole) {
   if (hole.is_object()) {
     Hole result;
-    const json* most = find(hole, "max");
+    const json* most = find_value(hole, "max");
     if (most == nullptr) {
       if (hole.empty()) return {.most = kOpenHoleMost, .is_open = true};
       throw InputError("hole is {}; expected {{\"min\": A, \"max\": B}}, or {{}} for any length",
                        shown(hole));
     }
     result.most = static_cast<int32_t>(integer_in(*most, "hole.max", 1, kMostHoleTokens));
-    const json* least = find(hole, "min");
+    const json* least = find_value(hole, "min");
     if (least != nullptr) {
       result.least = static_cast<int32_t>(integer_in(*least, "hole.min", 1, result.most));
     }
@@ -246,8 +297,8 @@ void add_part(const json& part, std::vector<CanvasPart>& canvas) {
     canvas.emplace_back(part.get<std::string>());
     return;
   }
-  const json* hole = part.is_object() ? find(part, "hole") : nullptr;
-  const json* tokens = part.is_object() ? find(part, "tokens") : nullptr;
+  const json* hole = part.is_object() ? find_value(part, "hole") : nullptr;
+  const json* tokens = part.is_object() ? find_value(part, "tokens") : nullptr;
   if (hole != nullptr) {
     canvas.emplace_back(read_hole(*hole));
   } else if (tokens != nullptr) {
@@ -259,8 +310,8 @@ void add_part(const json& part, std::vector<CanvasPart>& canvas) {
 
 /// Makes holes of the places that are named, or of all but those that are pinned.
 void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
-  const json* mask = find(body, "mask");
-  const json* pinned = find(body, "diffusion_pinned");
+  const json* mask = find_value(body, "mask");
+  const json* pinned = find_value(body, "diffusion_pinned");
   if (mask == nullptr && pinned == nullptr) return;
   if (mask != nullptr && pinned != nullptr) throw InputError("mask and diffusion_pinned exclude each other");
   const json& list = mask != nullptr ? *mask : *pinned;
@@ -286,11 +337,11 @@ void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
 
 std::vector<CanvasPart> read_canvas(const json& body) {
   std::vector<CanvasPart> canvas;
-  const json* tokens = find(body, "tokens");
-  if (tokens == nullptr) tokens = find(body, "diffusion_seed_canvas");
-  const json* input = find(body, "input");
-  const json* prefix = find(body, "input_prefix");
-  const json* suffix = find(body, "input_suffix");
+  const json* tokens = find_value(body, "tokens");
+  if (tokens == nullptr) tokens = find_value(body, "diffusion_seed_canvas");
+  const json* input = find_value(body, "input");
+  const json* prefix = find_value(body, "input_prefix");
+  const json* suffix = find_value(body, "input_suffix");
   const int sources = (tokens != nullptr) + (input != nullptr) + (prefix != nullptr || suffix != nullptr);
   if (sources != 1) {
     throw InputError("expected one of input, tokens and input_prefix with input_suffix; found {}", sources);
@@ -316,7 +367,7 @@ std::vector<CanvasPart> read_canvas(const json& body) {
 
 /// Makes an infill of a prompt and what follows it: the hole between them has max_tokens at most.
 void read_suffix(const json& body, GenerationRequest& request) {
-  const json* suffix = find(body, "suffix");
+  const json* suffix = find_value(body, "suffix");
   if (suffix == nullptr || *suffix == json("")) return;
   if (!suffix->is_string()) throw InputError("suffix is {}; expected text", shown(*suffix));
   const auto* prompt =
@@ -336,6 +387,45 @@ void read_suffix(const json& body, GenerationRequest& request) {
   request.canvas.emplace_back(suffix->get<std::string>());
   request.prompts.clear();
   request.inserts = true;
+}
+
+constexpr RequestField kChatFields[] = {
+    {"messages", R"({"type": "array", "items": {"type": "object"}})", "a list of at least one message"},
+    {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
+    {"tool_choice", R"({"type": ["string", "object"]})", "none, auto, required or one function"},
+    {"parallel_tool_calls", R"({"type": "boolean"})", "whether an answer may have several calls"},
+};
+
+constexpr RequestField kPromptFields[] = {
+    {"prompt", R"({})", "text or token ids, or a list of prompts", read_prompts, true},
+    {"echo", R"({"type": "boolean"})", "the prompt before the answer", read_echo},
+    {"suffix", R"({"type": "string"})", "text that follows what is filled in"},
+};
+
+constexpr RequestField kInfillFields[] = {
+    {"input", R"({"type": "array"})", "texts, holes and tokens"},
+    {"tokens", R"({"type": "array"})", "token ids, null for a hole"},
+    {"mask", R"({"type": "array"})", "positions of tokens that are holes"},
+    {"input_prefix", R"({"type": "string"})", "text before the hole"},
+    {"input_suffix", R"({"type": "string"})", "text behind it"},
+    {"diffusion_seed_canvas", R"({"type": "array"})", "the same as tokens"},
+    {"diffusion_pinned", R"({"type": "array"})", "positions of tokens that are no holes"},
+    {"diffusion_max_steps", R"({"type": "integer"})", "steps"},
+};
+
+RequestFields chat_fields() {
+  static const std::vector<RequestField> all = join({kChatFields, kCommonFields, kOwnField, kLastFields});
+  return all;
+}
+
+RequestFields completion_fields() {
+  static const std::vector<RequestField> all = join({kPromptFields, kCommonFields, kOwnField, kLastFields});
+  return all;
+}
+
+RequestFields infill_fields() {
+  static const std::vector<RequestField> all = join({kInfillFields, kCommonFields, kOwnField, kLastFields});
+  return all;
 }
 
 }  // namespace
@@ -361,7 +451,7 @@ std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
 }
 
 std::vector<Message> parse_messages(const json& body) {
-  const json* list = body.is_object() ? find(body, "messages") : nullptr;
+  const json* list = body.is_object() ? find_value(body, "messages") : nullptr;
   if (list == nullptr || !list->is_array() || list->empty()) {
     throw InputError("messages is missing; expected a list of at least one message");
   }
@@ -369,12 +459,13 @@ std::vector<Message> parse_messages(const json& body) {
   ToolHistory history;
   for (size_t i = 0; i < list->size(); ++i) {
     const json& message = (*list)[i];
-    const json* role = message.is_object() ? find(message, "role") : nullptr;
+    const json* role = message.is_object() ? find_value(message, "role") : nullptr;
     if (role == nullptr || !role->is_string()) {
       throw InputError("messages holds {}; expected \"role\" and \"content\"", shown(message));
     }
     const std::string place = fmt::format("messages.{}", i);
-    std::string content = read_content(message);
+    const json* part = find_value(message, "content");
+    std::string content = part == nullptr ? "" : text_of_content({place + ".content", *part}, kTextPart);
     if (*role == "function") {
       throw InputError("{}.role is \"function\", which is not supported; use \"tool\" and tools", place);
     }
@@ -388,31 +479,66 @@ std::vector<Message> parse_messages(const json& body) {
   return messages;
 }
 
+RequestFields own_fields() {
+  return kOwnField;
+}
+
+RequestFields own_members() {
+  return kOwnMembers;
+}
+
+GenerationRequest read_request(const json& body, const GenerationOptions& defaults, RequestFields fields) {
+  GenerationRequest request;
+  request.options = defaults;
+  read_fields(body, "", fields, request);
+  complete_request(request);
+  if (request.events) {
+    throw FieldError("lacuna.events",
+                     "lacuna.events has no effect here; OpenAI's chats and completions have it");
+  }
+  return request;
+}
+
+void read_stop_texts(const FieldValue& field, GenerationRequest& request) {
+  GenerationOptions given;
+  read_setting_as("stop", field.value, "", field.place, given);
+  request.stop = std::move(given.stop);
+  request.keys["stop"] = field.place;
+}
+
+std::string text_of_content(const FieldValue& content, std::span<const std::string_view> types) {
+  if (content.value.is_string()) return content.text();
+  if (!content.value.is_array()) content.refuse("text");
+  std::string text;
+  for (size_t i = 0; i < content.value.size(); ++i) {
+    const FieldValue part{fmt::format("{}.{}", content.place, i), content.value[i]};
+    const json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
+    const json* piece = part.value.is_object() ? find_value(part.value, "text") : nullptr;
+    const bool is_text = type != nullptr && type->is_string() && piece != nullptr && piece->is_string() &&
+                         std::find(types.begin(), types.end(), type->get<std::string>()) != types.end();
+    if (!is_text) part.refuse(fmt::format("{{\"type\": \"{}\", \"text\": ...}}", types.front()));
+    text += piece->get<std::string>();
+  }
+  return text;
+}
+
 GenerationRequest parse_chat_request(const json& body, const GenerationOptions& defaults) {
-  GenerationRequest request = read_common(body, defaults);
+  GenerationRequest request = read_common(body, defaults, chat_fields());
   request.prompts.emplace_back(parse_messages(body));
   return request;
 }
 
 GenerationRequest parse_completion_request(const json& body, const GenerationOptions& defaults) {
-  const json* most = body.is_object() ? find(body, "max_tokens") : nullptr;
+  const json* most = body.is_object() ? find_value(body, "max_tokens") : nullptr;
   const bool scores_only = most != nullptr && *most == 0;
   refuse_tools(body);
-  GenerationRequest request = read_common(body, defaults, scores_only ? "max_tokens" : "");
+  GenerationRequest request =
+      read_common(body, defaults, completion_fields(), scores_only ? "max_tokens" : "");
   request.scores_only = scores_only;
-  const json* prompt = find(body, "prompt");
-  if (prompt == nullptr) throw InputError("prompt is missing; expected text or token ids");
-  const bool is_list = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();
-  if (is_list) {
-    for (const json& each : *prompt) request.prompts.push_back(read_prompt(each));
-  } else {
-    request.prompts.push_back(read_prompt(*prompt));
-  }
   if (request.prompts.size() * static_cast<size_t>(request.num_choices) > size_t{kMostChoices}) {
     throw InputError("{} prompts with n = {} make more than {} choices", request.prompts.size(),
                      request.num_choices, kMostChoices);
   }
-  request.echoes = read_flag(body, "echo");
   if (scores_only && !(request.echoes && request.wants_logprobs)) {
     throw InputError("max_tokens is 0; expected at least 1, or echo with logprobs");
   }
@@ -422,13 +548,13 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
 
 GenerationRequest parse_infill_request(const json& body, const GenerationOptions& defaults) {
   refuse_tools(body);
-  GenerationRequest request = read_common(body, defaults);
+  GenerationRequest request = read_common(body, defaults, infill_fields());
   request.canvas = read_canvas(body);
-  if (const json* steps = find(body, "diffusion_max_steps")) {
-    read_setting("steps", *steps, "", request.options);
+  if (const json* steps = find_value(body, "diffusion_max_steps")) {
+    read_setting_as("steps", *steps, "", "diffusion_max_steps", request.options);
     request.keys["steps"] = "diffusion_max_steps";
   }
-  if (find(body, "input_prefix") != nullptr || find(body, "input_suffix") != nullptr) {
+  if (find_value(body, "input_prefix") != nullptr || find_value(body, "input_suffix") != nullptr) {
     const int32_t size = request.options.gen_length.value_or(16);
     if (size < 1 || size > kMostHoleTokens) {
       throw InputError("n_predict is {}; expected 1 to {}", size, kMostHoleTokens);
@@ -448,5 +574,32 @@ GenerationRequest parse_infill_request(const json& body, const GenerationOptions
   if (!request.stop.empty()) throw InputError("stop has no effect here: an infill fills its holes");
   return request;
 }
+
+nlohmann::ordered_json openai_error(int status, std::string_view sentence, std::string_view field,
+                                    std::string_view /*request_id*/) {
+  return error_json(status, sentence, field);
+}
+
+namespace {
+
+template <AnswerStyle kStyle>
+std::unique_ptr<ReplyFormat> make_openai_format(AnswerHead head) {
+  return std::make_unique<OpenAiFormat>(kStyle, std::move(head));
+}
+
+}  // namespace
+
+const Dialect kOpenAiChat{
+    chat_fields,  true, kAnswerFormatKeys, parse_chat_request, make_openai_format<AnswerStyle::kChat>,
+    openai_error, true};
+const Dialect kOpenAiCompletions{completion_fields,
+                                 true,
+                                 kAnswerFormatKeys,
+                                 parse_completion_request,
+                                 make_openai_format<AnswerStyle::kText>,
+                                 openai_error};
+const Dialect kLacunaInfill{
+    infill_fields, true, kAnswerFormatKeys, parse_infill_request, make_openai_format<AnswerStyle::kInfill>,
+    openai_error};
 
 }  // namespace lacuna

@@ -32,9 +32,11 @@ struct GenerationRequest {
   bool stream = false;
   bool include_usage = false;  ///< a last chunk with usage and timings alone
   bool wants_logprobs = false;
-  bool echoes = false;       ///< the prompt before the answer
-  bool inserts = false;      ///< an infill whose answer is what was filled in alone (suffix)
-  bool scores_only = false;  ///< max_tokens 0: likelihoods of the prompt alone
+  int32_t num_alternatives = 0;  ///< tokens that are listed for each of the answer, 0 to kMostAlternatives
+  bool wants_step_map = false;   ///< the pass that committed each token
+  bool echoes = false;           ///< the prompt before the answer
+  bool inserts = false;          ///< an infill whose answer is what was filled in alone (suffix)
+  bool scores_only = false;      ///< max_tokens 0: likelihoods of the prompt alone
   /// Likelihoods of a masked model: tokens of the prompt that are given, and draws (0: left to right).
   std::optional<int32_t> given_tokens;
   std::optional<int32_t> likelihood_draws;
@@ -54,6 +56,9 @@ struct GenerationRequest {
 inline constexpr int32_t kMostChoices = 128;  ///< prompts times n
 inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kMostStopBytes = 512;
+inline constexpr int32_t kMostAlternatives = 20;
+/// Alternatives of all positions and choices of a request.
+inline constexpr int64_t kMostListedAlternatives = int64_t{1} << 18;
 inline constexpr int32_t kMostLikelihoodDraws = 4096;
 inline constexpr size_t kMostCanvasParts = 65536;
 inline constexpr size_t kMostBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON

@@ -3,56 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <ctime>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "decode/likelihood.h"
 #include "engine/infill.h"
-#include "engine/result.h"
 #include "server/answer_text.h"
-#include "server/api_error.h"
 #include "server/events.h"
-#include "server/tool_reply.h"
-#include "tokenizer/unicode.h"
 
 namespace lacuna {
-namespace {
-
 using nlohmann::ordered_json;
 
-std::string new_id(AnswerStyle style) {
-  static std::atomic<uint64_t> count{0};
-  const char* prefix = style == AnswerStyle::kChat   ? "chatcmpl"
-                       : style == AnswerStyle::kText ? "cmpl"
-                                                     : "infill";
-  return fmt::format("{}-{:x}{:08x}", prefix, std::time(nullptr), count++);
-}
-
-std::string dump(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
-double per_second(double count, double milliseconds) {
-  return milliseconds > 0 ? 1e3 * count / milliseconds : 0;
-}
-
-}  // namespace
-
-struct Completion::Choice {
-  size_t index = 0;
+struct Completion::Choice : AnswerChoice {
   Start start;
   std::optional<EventLog> log;
-  std::optional<ToolReply> tools;  // where the answer may call tools
   ordered_json first_event;
-  Piece answer;  // all of it so far; not kept of a stream
-  ordered_json events = ordered_json::array();
-  std::vector<TokenRecord> scores;  // of the echoed tokens
-  std::string finish_reason;        // empty: it continues
-  int32_t answer_tokens = 0;
-  RunStatistics statistics;
   double prefill_seconds = 0;
   // The best of several:
   size_t candidates_left = 0;
@@ -102,11 +71,11 @@ class Completion::Listener : public RequestListener {
   Completion& owner() { return *owner_; }
   Choice& choice() { return choice_; }
   Transcript new_transcript() {
-    const ServedModel& model = owner_->model_;
+    const ServedModel& model = owner_->head_.model;
     // An infill continues after end tokens: those in it were given.
-    const bool ends = owner_->style_ != AnswerStyle::kInfill;
-    return Transcript(AnswerText(model.tokenizer, ends ? model.config.end_ids : std::vector<TokenId>(),
-                                 owner_->request_.stop, owner_->request_.tools.has_value()));
+    return Transcript(AnswerText(model.tokenizer(),
+                                 owner_->is_infill_ ? std::vector<TokenId>() : model.config().end_ids,
+                                 owner_->head_.request.stop, owner_->head_.request.tools.has_value()));
   }
 
  private:
@@ -132,10 +101,11 @@ class Completion::Writer final : public Listener {
 
   void complete(const Decoder& decoder) override {
     const Piece piece = transcript_.advance(decoder, decoder.done());
-    const bool is_infill = owner().style_ == AnswerStyle::kInfill;
     // An answer on a canvas of its own length has no end token to meet.
     const bool ends_by_itself = decoder.done() && decoder.stop_reason() == StopReason::kEndToken;
-    choice().finish_reason = transcript_.has_ended() || is_infill || ends_by_itself ? "stop" : "length";
+    choice().finish_reason =
+        transcript_.has_ended() || owner().is_infill_ || ends_by_itself ? "stop" : "length";
+    choice().stop_text = transcript_.stop_text();
     choice().answer_tokens = transcript_.num_tokens() - choice().start.given_tokens;
     owner().add_piece(choice(), piece, {});
   }
@@ -171,7 +141,7 @@ class Completion::Candidate final : public Listener {
       choice.best_candidate = index_;
       choice.best_score = score;
       choice.start = start_;
-      if (owner().request_.inserts) {
+      if (owner().head_.request.inserts) {
         take_inserted(decoder);
       } else {
         choice.answer = transcript_.advance(decoder, true);
@@ -183,7 +153,7 @@ class Completion::Candidate final : public Listener {
     owner().note_commit(true);
     Piece piece = std::move(choice.answer);
     choice.answer = {};
-    if (owner().request_.echoes) piece.text.insert(0, owner().text_of(choice.start.echoed));
+    if (owner().head_.request.echoes) piece.text.insert(0, owner().head_.model.text_of(choice.start.echoed));
     owner().add_piece(choice, piece, {});
   }
 
@@ -193,7 +163,7 @@ class Completion::Candidate final : public Listener {
     const std::span<const TokenId> tokens =
         decoder.canvas().subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
     choice().answer = {};
-    choice().answer.text = owner().text_of(tokens);
+    choice().answer.text = owner().head_.model.text_of(tokens);
     for (const TokenId token : tokens) choice().answer.tokens.push_back({token, std::nullopt});
     choice().answer_tokens = range.size();
   }
@@ -220,24 +190,25 @@ class Completion::Likelihood final : public Listener {
       TokenRecord& record = scores.emplace_back();
       record.token = token;
       if (score.logprob && std::isfinite(*score.logprob)) record.logprob = score.logprob;
-      record.best = score.best;
+      if (score.best) record.likeliest = {*score.best};
     }
     if (choice().finish_reason.empty()) choice().finish_reason = "length";
   }
 };
 
-Completion::Completion(const ServedModel& model, AnswerStyle style, const GenerationRequest& request,
-                       std::shared_ptr<HttpReply> reply, Metrics& metrics)
-    : model_(model),
-      style_(style),
-      request_(request),
+Completion::Completion(const Dialect& dialect, ServedModel model, const GenerationRequest& request,
+                       std::shared_ptr<HttpReply> reply, std::string request_id, Metrics& metrics)
+    : dialect_(dialect),
+      head_{std::move(model), request, std::time(nullptr)},
+      is_infill_(request.is_infill() && !request.inserts),
       reply_(std::move(reply)),
-      metrics_(metrics),
-      id_(new_id(style)),
-      created_(std::time(nullptr)) {
-  request_.prompts.clear();
-  request_.canvas.clear();
-  if (request_.tools) request_.tools->functions.clear();  // what matters here is that there are some
+      request_id_(std::move(request_id)),
+      metrics_(metrics) {
+  head_.request.prompts.clear();
+  head_.request.canvas.clear();
+  if (head_.request.tools)
+    head_.request.tools->functions.clear();  // what matters here is that there are some
+  format_ = dialect.make_format(head_);
 }
 
 Completion::~Completion() = default;
@@ -246,15 +217,15 @@ Completion::Choice& Completion::new_choice(Start start) {
   auto choice = std::make_unique<Choice>();
   choice->index = choices_.size();
   choice->start = std::move(start);
-  if (request_.tools) choice->tools.emplace(choice->start.tool_call_key);
+  if (head_.request.tools) choice->tools.emplace(choice->start.tool_call_key);
   choices_.push_back(std::move(choice));
   return *choices_.back();
 }
 
 std::shared_ptr<RequestListener> Completion::add_choice(const Decoder& decoder, Start start) {
   Choice& choice = new_choice(std::move(start));
-  if (request_.events) {
-    choice.log.emplace(model_.tokenizer, model_.config.mask_id);
+  if (head_.request.events) {
+    choice.log.emplace(head_.model.tokenizer(), head_.model.config().mask_id);
     choice.first_event = choice.log->start(decoder);
   }
   return std::make_shared<Writer>(shared_from_this(), choice);
@@ -275,20 +246,17 @@ std::shared_ptr<RequestListener> Completion::add_likelihood() {
 
 void Completion::open() {
   std::call_once(opened_, [this] {
-    if (request_.stream) reply_->begin_stream("text/event-stream");
+    if (head_.request.stream) {
+      reply_->begin_stream(std::string(format_->stream_type()));
+      send(format_->begin_stream(usage()));
+    }
     for (const auto& choice : choices_) {
       Piece piece;
       // The tokens of several candidates are not known yet, and scored ones come with their scores.
-      if (request_.echoes) piece.text = text_of(choice->start.echoed);
-      if (style_ == AnswerStyle::kChat || !piece.text.empty() || choice->log) {
-        add_piece(*choice, piece, std::move(choice->first_event), true);
-      }
+      if (head_.request.echoes) piece.text = head_.model.text_of(choice->start.echoed);
+      add_piece(*choice, piece, std::move(choice->first_event), true);
     }
   });
-}
-
-std::string Completion::text_of(std::span<const TokenId> tokens) const {
-  return model_.tokenizer == nullptr ? std::string() : replace_ill_formed(model_.tokenizer->decode(tokens));
 }
 
 void Completion::note_commit(bool has_committed) {
@@ -297,163 +265,40 @@ void Completion::note_commit(bool has_committed) {
   metrics_.observe_first_commit(clock_.seconds());
 }
 
-ordered_json Completion::envelope(bool is_chunk) const {
-  const char* object = "text_completion";
-  if (style_ == AnswerStyle::kChat) object = is_chunk ? "chat.completion.chunk" : "chat.completion";
-  if (style_ == AnswerStyle::kInfill) object = is_chunk ? "infill.chunk" : "infill";
-  return {{"id", id_},
-          {"object", object},
-          {"created", created_},
-          {"model", model_.name},
-          {"system_fingerprint", model_.fingerprint}};
-}
-
-ordered_json Completion::logprobs_json(const Piece& piece) const {
-  const auto value = [](const std::optional<double>& logprob) {
-    return logprob ? ordered_json(*logprob) : ordered_json();
-  };
-  const auto text = [&](TokenId token) { return text_of(std::span(&token, 1)); };
-  if (style_ == AnswerStyle::kChat) {
-    ordered_json content = ordered_json::array();
-    for (const TokenRecord& record : piece.tokens) {
-      content.push_back({{"token", text(record.token)},
-                         {"logprob", value(record.logprob)},
-                         {"bytes", nullptr},
-                         {"top_logprobs", ordered_json::array()},
-                         {"id", record.token},
-                         {"step", record.step},
-                         {"order", record.order}});
-    }
-    return {{"content", std::move(content)}, {"refusal", nullptr}};
-  }
-  ordered_json json;
-  for (const char* key :
-       {"tokens", "token_logprobs", "top_logprobs", "text_offset", "ids", "steps", "orders"}) {
-    json[key] = ordered_json::array();
-  }
-  size_t offset = 0;
-  for (const TokenRecord& record : piece.tokens) {
-    const std::string token = text(record.token);
-    json["tokens"].push_back(token);
-    json["token_logprobs"].push_back(value(record.logprob));
-    ordered_json top;  // null for a token without one
-    if (record.logprob) top[token] = *record.logprob;
-    if (record.best) top[text(record.best->first)] = record.best->second;
-    json["top_logprobs"].push_back(std::move(top));
-    json["text_offset"].push_back(offset);
-    json["ids"].push_back(record.token);
-    json["steps"].push_back(record.step);
-    json["orders"].push_back(record.order);
-    offset += token.size();
-  }
-  return json;
-}
-
-ordered_json Completion::message_json(const Choice& choice, const Piece& piece, bool is_chunk, bool is_first,
-                                      const ordered_json& delta) const {
-  ordered_json message = ordered_json::object();
-  if (!is_chunk || is_first) message["role"] = "assistant";
-  if (!choice.tools) {
-    if (!is_chunk || is_first || !piece.text.empty()) message["content"] = piece.text;
-  } else if (!is_chunk) {
-    choice.tools->add_to(message);
-  } else if (is_first) {
-    message["content"] = nullptr;  // whether there is any text is not known yet
-  } else if (!delta.is_null()) {
-    message.update(delta);
-  }
-  return message;
-}
-
-ordered_json Completion::choice_json(const Choice& choice, const Piece& piece, bool is_chunk, bool is_first,
-                                     const ordered_json& delta) const {
-  ordered_json json{{"index", choice.index}};
-  if (style_ == AnswerStyle::kChat) {
-    json[is_chunk ? "delta" : "message"] = message_json(choice, piece, is_chunk, is_first, delta);
-  } else {
-    json["text"] = piece.text;
-  }
-  json["logprobs"] = request_.wants_logprobs ? logprobs_json(piece) : ordered_json();
-  json["finish_reason"] = choice.finish_reason.empty() ? ordered_json() : ordered_json(choice.finish_reason);
-  return json;
-}
-
-std::vector<ordered_json> Completion::read_tools(Choice& choice, const Piece& piece) {
-  if (!choice.tools) return {};
-  const bool is_all = !choice.finish_reason.empty();
-  std::vector<ordered_json> deltas = choice.tools->advance(piece.text, is_all);
-  if (is_all && choice.tools->has_called()) choice.finish_reason = "tool_calls";
-  return deltas;
-}
-
-void Completion::send_delta(const Choice& choice, const ordered_json& delta) {
-  ordered_json chunk = envelope(true);
-  chunk["choices"].push_back(
-      {{"index", choice.index}, {"delta", delta}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
-  send(chunk);
-}
-
 void Completion::add_piece(Choice& choice, const Piece& piece, ordered_json event, bool is_first) {
-  const std::vector<ordered_json> deltas = read_tools(choice, piece);
-  if (!request_.stream) {
+  std::vector<ordered_json> deltas;
+  if (choice.tools) {
+    const bool is_all = !choice.finish_reason.empty();
+    deltas = choice.tools->advance(piece.text, is_all);
+    if (is_all && choice.tools->has_called()) choice.finish_reason = "tool_calls";
+  }
+  if (!head_.request.stream) {
     choice.answer.text += piece.text;
     choice.answer.tokens.insert(choice.answer.tokens.end(), piece.tokens.begin(), piece.tokens.end());
     if (!event.is_null()) choice.events.push_back(std::move(event));
     return;
   }
-  const bool has_text = choice.tools ? !deltas.empty() : !piece.text.empty();
-  const bool says_something = has_text || !event.is_null() || !choice.finish_reason.empty() || is_first ||
-                              (request_.wants_logprobs && !piece.tokens.empty());
-  if (!says_something) return;
-  for (size_t i = 0; i + 1 < deltas.size(); ++i) send_delta(choice, deltas[i]);
-  ordered_json chunk = envelope(true);
-  chunk["choices"] = {
-      choice_json(choice, piece, true, is_first, deltas.empty() ? ordered_json() : deltas.back())};
-  ordered_json own;
-  if (!event.is_null()) own["event"] = std::move(event);
-  if (!choice.finish_reason.empty()) own["stats"] = stats_json(choice);
-  if (!own.is_null()) chunk["lacuna"] = std::move(own);
-  const bool is_last = !choice.finish_reason.empty() && parts_left_ == 1;
-  if (is_last && !request_.include_usage) add_usage(chunk);
-  send(chunk);
+  AnswerPart part{choice, piece, std::move(event), is_first};
+  part.deltas = std::move(deltas);
+  if (!choice.finish_reason.empty() && parts_left_ == 1) part.usage = usage();
+  send(format_->part(part));
 }
 
-ordered_json Completion::stats_json(const Choice& choice) {
-  ordered_json stats = to_json(choice.statistics);
-  stats["cached_tokens"] = choice.statistics.shared_tokens;
-  stats["seconds"] = choice.statistics.seconds;
-  return stats;
+void Completion::send(const std::string& text) {
+  if (!text.empty()) reply_->write(text);
 }
 
-void Completion::send(const ordered_json& chunk) {
-  reply_->write("data: " + dump(chunk) + "\n\n");
-}
-
-void Completion::add_usage(ordered_json& json) const {
-  int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;
-  int32_t answer_tokens = 0;
-  double prompt_ms = 0;
-  double answer_ms = 0;
+AnswerUsage Completion::usage() const {
+  AnswerUsage usage;
   for (const auto& choice : choices_) {
-    prompt_tokens += choice->start.prompt_tokens;
+    usage.prompt_tokens += choice->start.prompt_tokens;
     // A prompt counts once, with its first choice.
-    if (choice->start.prompt_tokens > 0) cached_tokens += choice->statistics.shared_tokens;
-    answer_tokens += choice->answer_tokens;
-    prompt_ms += 1e3 * choice->prefill_seconds;
-    answer_ms = std::max(answer_ms, 1e3 * (choice->statistics.seconds - choice->prefill_seconds));
+    if (choice->start.prompt_tokens > 0) usage.cached_tokens += choice->statistics.shared_tokens;
+    usage.answer_tokens += choice->answer_tokens;
+    usage.prompt_ms += 1e3 * choice->prefill_seconds;
+    usage.answer_ms = std::max(usage.answer_ms, 1e3 * (choice->statistics.seconds - choice->prefill_seconds));
   }
-  json["usage"] = {{"prompt_tokens", prompt_tokens},
-                   {"completion_tokens", answer_tokens},
-                   {"total_tokens", prompt_tokens + answer_tokens},
-                   {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
-  json["timings"] = {{"prompt_n", prompt_tokens - cached_tokens},
-                     {"prompt_ms", prompt_ms},
-                     {"prompt_per_second", per_second(prompt_tokens - cached_tokens, prompt_ms)},
-                     {"predicted_n", answer_tokens},
-                     {"predicted_ms", answer_ms},
-                     {"predicted_per_second", per_second(answer_tokens, answer_ms)},
-                     {"cache_n", cached_tokens}};
+  return usage;
 }
 
 void Completion::part_finished() {
@@ -468,46 +313,29 @@ void Completion::finish() {
     metrics_.count_tokens(choice->start.prompt_tokens, choice->statistics.shared_tokens,
                           choice->answer_tokens);
   }
+  const AnswerUsage all = usage();
+  reply_->record({head_.model.name, all.prompt_tokens, all.answer_tokens});
   metrics_.count_request(choices_.front()->finish_reason);
   metrics_.observe_request(clock_.seconds());
-  if (request_.stream) {
-    if (request_.include_usage) {
-      ordered_json chunk = envelope(true);
-      chunk["choices"] = ordered_json::array();
-      add_usage(chunk);
-      send(chunk);
-    }
-    reply_->write("data: [DONE]\n\n");
+  std::vector<const AnswerChoice*> choices;
+  for (const auto& choice : choices_) choices.push_back(choice.get());
+  if (head_.request.stream) {
+    send(format_->end_stream(choices, all));
     reply_->end();
-    return;
+  } else {
+    reply_->send({200, "application/json"}, dump_json(format_->whole(choices, all)));
   }
-  ordered_json json = envelope(false);
-  json["choices"] = ordered_json::array();
-  for (const auto& choice : choices_) {
-    Piece& piece = choice->answer;
-    ordered_json ids = ordered_json::array();
-    for (const TokenRecord& record : piece.tokens) ids.push_back(record.token);
-    piece.tokens.insert(piece.tokens.begin(), choice->scores.begin(), choice->scores.end());
-    ordered_json each = choice_json(*choice, piece, false, false);
-    ordered_json own{{"tokens", std::move(ids)}, {"stats", stats_json(*choice)}};
-    if (request_.events) own["events"] = std::move(choice->events);
-    each["lacuna"] = std::move(own);
-    json["choices"].push_back(std::move(each));
-  }
-  add_usage(json);
-  reply_->send({200, "application/json"}, dump(json));
 }
 
 void Completion::fail(const std::string& sentence) {
   if (std::exchange(has_failed_, true)) return;
   metrics_.count_request("failed");
-  if (request_.stream) {
+  if (head_.request.stream) {
     open();
-    send(error_json(500, sentence));
-    reply_->write("data: [DONE]\n\n");
+    send(format_->fail_stream(sentence));
     reply_->end();
   } else {
-    reply_->send({500, "application/json"}, dump(error_json(500, sentence)));
+    reply_->send({500, "application/json"}, dump_json(dialect_.error(500, sentence, "", request_id_)));
   }
 }
 

@@ -18,7 +18,7 @@ std::string reply_text(const nlohmann::ordered_json& value) {
 
 }  // namespace
 
-DecisionReply::DecisionReply(std::string model, DecisionBody body,
+DecisionReply::DecisionReply(ServedModel model, DecisionBody body,
                              std::shared_ptr<const PreparedDecision> prepared,
                              std::shared_ptr<HttpReply> reply, Metrics& metrics)
     : model_(std::move(model)),
@@ -45,8 +45,10 @@ void DecisionReply::finished(const Decoder& decoder, const RunStatistics& statis
   metrics_.count_tokens(static_cast<int32_t>(result.prompt_tokens), statistics.shared_tokens,
                         static_cast<int32_t>(result.answers.size()));
   metrics_.count_request("stop");
+  reply_->record(
+      {model_.name, static_cast<int32_t>(result.prompt_tokens), static_cast<int32_t>(result.answers.size())});
   metrics_.observe_request(clock_.seconds());
-  reply_->send({200, "application/json"}, reply_text(decision_reply(body_, result, model_)));
+  reply_->send({200, "application/json"}, reply_text(decision_reply(body_, result, model_.name)));
 }
 
 void DecisionReply::failed(const std::string& sentence) {

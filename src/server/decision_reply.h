@@ -10,14 +10,15 @@
 #include "engine/scheduler.h"
 #include "server/http.h"
 #include "server/metrics.h"
+#include "server/reply_format.h"
 
 namespace lacuna {
 
 /// Sends the reply when the request's decoder is done.
 class DecisionReply final : public RequestListener {
  public:
-  ///   model  as clients see it; `metrics` outlives the reply
-  DecisionReply(std::string model, DecisionBody body, std::shared_ptr<const PreparedDecision> prepared,
+  ///   model    is kept loaded until the reply is sent     metrics  outlive the reply
+  DecisionReply(ServedModel model, DecisionBody body, std::shared_ptr<const PreparedDecision> prepared,
                 std::shared_ptr<HttpReply> reply, Metrics& metrics);
 
   void started(const Decoder& decoder, double queue_seconds) override;
@@ -26,7 +27,7 @@ class DecisionReply final : public RequestListener {
   void failed(const std::string& sentence) override;
 
  private:
-  std::string model_;
+  ServedModel model_;
   DecisionBody body_;
   std::shared_ptr<const PreparedDecision> prepared_;
   std::shared_ptr<HttpReply> reply_;

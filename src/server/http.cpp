@@ -16,8 +16,20 @@ void HttpReply::allow_origin(std::string origin) {
   output_.allow_origin = std::move(origin);
 }
 
-void HttpReply::send(Head head, std::string body) {
+void HttpReply::record(AnswerRecord answer) {
   const std::lock_guard lock(mutex_);
+  answer_ = std::move(answer);
+}
+
+std::optional<AnswerRecord> HttpReply::answer_record() const {
+  const std::lock_guard lock(mutex_);
+  return answer_;
+}
+
+void HttpReply::send(Head head, std::string body) {
+  std::function<void()> closed;  // not needed any more; freed without the lock
+  const std::lock_guard lock(mutex_);
+  closed = std::exchange(closed_, {});
   if (is_closed_) return;
   if (budget_ && !budget_->reserve(body.size())) {
     head = {503, "application/json"};
@@ -55,7 +67,9 @@ void HttpReply::write(std::string_view data) {
 }
 
 void HttpReply::end() {
+  std::function<void()> closed;  // not needed any more; freed without the lock
   const std::lock_guard lock(mutex_);
+  closed = std::exchange(closed_, {});
   output_.has_ended = true;
   notify();
 }
@@ -64,7 +78,7 @@ void HttpReply::when_closed(std::function<void()> closed) {
   {
     const std::lock_guard lock(mutex_);
     if (!is_closed_) {
-      closed_ = std::move(closed);
+      if (!output_.has_ended) closed_ = std::move(closed);
       return;
     }
   }

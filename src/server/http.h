@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,27 @@ struct HttpRequest {
   std::string origin = {};            ///< header; empty: none
   std::string address = {};           ///< the client's IP address
   std::string content_encoding = {};  ///< header; empty: none
+  std::string api_key = {};           ///< X-Api-Key header; empty: none
+  std::string wanted_headers = {};    ///< Access-Control-Request-Headers header; empty: none
+  std::string query = {};             ///< of the path, without "?", as sent
+  std::string id = {};                ///< of the request: the X-Request-Id of its reply
+};
+
+/// What a generating endpoint says of its answer in the log.
+struct AnswerRecord {
+  std::string model;
+  int32_t prompt_tokens = 0;
+  int32_t answer_tokens = 0;
+};
+
+/// One request and how it ended, for the log.
+struct RequestRecord {
+  std::string id, address;
+  std::string method, path;  ///< empty: the head could not be read
+  int status = 0;            ///< of the reply; 499: the client went away before it began
+  double seconds = 0;        ///< from the whole request to the reply's last byte
+  bool is_whole = true;      ///< whether all of the reply was written
+  std::optional<AnswerRecord> answer = {};
 };
 
 /// A reply in the place of the handler's.
@@ -69,6 +91,7 @@ class HttpReply {
     std::string content_type;
     std::string allow = {};  ///< of 405: the method that is
     bool is_stream = false;
+    std::string allow_headers = {};  ///< of 204: the value of Access-Control-Allow-Headers
   };
   /// What the connection has to write next.
   struct Output {
@@ -82,6 +105,9 @@ class HttpReply {
 
   /// Sets the value of Access-Control-Allow-Origin. Before send() and begin_stream().
   void allow_origin(std::string origin);
+
+  /// What the log says of the answer. Before its last byte.
+  void record(AnswerRecord answer);
 
   void send(Head head, std::string body);
   void begin_stream(std::string content_type);
@@ -105,6 +131,7 @@ class HttpReply {
   /// The client has gone.
   void close();
   bool is_closed() const;
+  std::optional<AnswerRecord> answer_record() const;
 
  private:
   void release();  // under the lock
@@ -114,6 +141,7 @@ class HttpReply {
   Output output_;
   std::function<void()> notify_;
   std::function<void()> closed_;
+  std::optional<AnswerRecord> answer_;
   bool is_closed_ = false;
   std::shared_ptr<ReplyBudget> budget_;
   size_t stream_bytes_ = SIZE_MAX;

@@ -1,5 +1,6 @@
 #include "server/http_server.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 
@@ -22,11 +23,13 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/api_error.h"
 
@@ -50,13 +53,26 @@ std::string text_of(beast::string_view text) {
 using Parser = http::request_parser<http::string_body>;
 using Text = http::response<http::string_body>;
 
+/// Whether a client's name of its request may go into a header and a log.
+bool is_sane_id(beast::string_view id) {
+  constexpr size_t kLongest = 128;
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           std::string_view("-_.:/+=@").find(c) != std::string_view::npos;
+  };
+  return !id.empty() && id.size() <= kLongest && std::all_of(id.begin(), id.end(), is_plain);
+}
+
 /// What every reply carries.
 ///   allow_origin  pages that may read the reply; empty: those of this server alone
 template <typename Message>
-void set_common_headers(Message& message, const std::string& allow_origin = {}) {
+void set_common_headers(Message& message, const std::string& request_id,
+                        const std::string& allow_origin = {}) {
   message.set(http::field::server, "lacuna");
+  message.set("X-Request-Id", request_id);
   if (!allow_origin.empty()) {
     message.set(http::field::access_control_allow_origin, allow_origin);
+    message.set(http::field::access_control_expose_headers, "X-Request-Id, Retry-After");
     message.set(http::field::vary, "Origin");
   }
   message.set(http::field::cache_control, "no-store");
@@ -68,9 +84,9 @@ void set_common_headers(Message& message, const std::string& allow_origin = {}) 
 }
 
 Text make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive,
-               const std::string& allow_origin = {}) {
+               const std::string& request_id, const std::string& allow_origin = {}) {
   Text text(static_cast<http::status>(head.status), version);
-  set_common_headers(text, allow_origin);
+  set_common_headers(text, request_id, allow_origin);
   text.set(http::field::content_type, head.content_type);
   if (!head.allow.empty()) text.set(http::field::allow, head.allow);
   if (head.status == 503) text.set(http::field::retry_after, "1");
@@ -78,7 +94,7 @@ Text make_text(const HttpReply::Head& head, std::string body, unsigned version, 
   if (head.status == 401) text.set(http::field::www_authenticate, "Bearer");
   if (head.status == 204) {
     text.set(http::field::access_control_allow_methods, "GET, POST, OPTIONS");
-    text.set(http::field::access_control_allow_headers, "Authorization, Content-Type, X-Request-Id");
+    text.set(http::field::access_control_allow_headers, head.allow_headers);
     text.set(http::field::access_control_max_age, "600");
   }
   text.keep_alive(keep_alive);
@@ -117,11 +133,15 @@ size_t unread_bytes(tcp::socket& socket) {
 HttpRequest head_of(const http::request<http::string_body>& message, const std::string& address) {
   HttpRequest request;
   request.method = text_of(message.method_string());
-  request.path = text_of(message.target().substr(0, message.target().find('?')));
+  const size_t path_end = std::min(message.target().find('?'), message.target().size());
+  request.path = text_of(message.target().substr(0, path_end));
+  if (path_end < message.target().size()) request.query = text_of(message.target().substr(path_end + 1));
   request.authorization = text_of(message[http::field::authorization]);
   request.content_encoding = text_of(message[http::field::content_encoding]);
   request.host = text_of(message[http::field::host]);
   request.origin = text_of(message[http::field::origin]);
+  request.api_key = text_of(message["X-Api-Key"]);
+  request.wanted_headers = text_of(message[http::field::access_control_request_headers]);
   request.address = address;
   return request;
 }
@@ -144,8 +164,8 @@ std::optional<HttpRefusal> describe(const beast::error_code& error) {
 class HttpServer::Implementation {
  public:
   Implementation(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits,
-                 HttpGate gate)
-      : handler_(std::move(handler)), gate_(std::move(gate)), limits_(limits) {
+                 HttpGate gate, HttpLog log)
+      : handler_(std::move(handler)), gate_(std::move(gate)), log_(std::move(log)), limits_(limits) {
     listen(host, port);
     asio::co_spawn(io_, accept(), asio::detached);
     thread_ = std::thread([this] { io_.run(); });
@@ -299,7 +319,7 @@ class HttpServer::Implementation {
       const beast::error_code error = co_await read(*connection, buffer, parser, reserved, problem);
       waiting_.remove(connection.get());
       if (error && !problem) problem = describe(error);
-      if (problem) co_await refuse(stream, *problem);
+      if (problem) co_await refuse(*connection, parser.get(), *problem);
       if (error || problem) break;
       goes_on = co_await answer(connection->stream, parser.release(), connection->address);
     }
@@ -336,11 +356,18 @@ class HttpServer::Implementation {
     co_return error;
   }
 
-  asio::awaitable<void> refuse(beast::tcp_stream& stream, const HttpRefusal& refusal) {
+  /// Refuses what could be read of a request.
+  asio::awaitable<void> refuse(const Connection& connection, const http::request<http::string_body>& message,
+                               const HttpRefusal& refusal) {
+    beast::tcp_stream& stream = *connection.stream;
+    RequestRecord record = begin_record(message, connection.address);
+    record.status = refusal.status;
     stream.expires_after(limits_.write_seconds);
     Text text = make_text({refusal.status, "application/json"},
-                          error_json(refusal.status, refusal.sentence).dump(), 11, false);
-    co_await http::async_write(stream, text, kAwait);
+                          error_json(refusal.status, refusal.sentence).dump(), 11, false, record.id);
+    const auto [write_error, written] = co_await http::async_write(stream, text, kAwait);
+    record.is_whole = !write_error;
+    if (log_) log_(record);
     // A client that still sends would lose the reply to a reset: read what it has sent, for a moment.
     beast::error_code ignored;
     stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
@@ -352,16 +379,29 @@ class HttpServer::Implementation {
     }
   }
 
+  /// The client's name of the request, or one of our own.
+  std::string name_request(const http::request<http::string_body>& message) {
+    const beast::string_view id = message["X-Request-Id"];
+    return is_sane_id(id) ? text_of(id) : fmt::format("req_{:016x}{:016x}", random_(), random_());
+  }
+
+  RequestRecord begin_record(const http::request<http::string_body>& message, const std::string& address) {
+    const HttpRequest head = head_of(message, address);
+    return {name_request(message), address, head.method, head.path};
+  }
+
   /// Whether the connection may carry another request.
   asio::awaitable<bool> answer(std::shared_ptr<beast::tcp_stream> shared_stream,
                                http::request<http::string_body> message, const std::string& address) {
     beast::tcp_stream& stream = *shared_stream;
     const unsigned version = message.version();
     const bool keep_alive = message.keep_alive();
-    const std::string request_id = text_of(message["X-Request-Id"].substr(0, 128));
     const bool is_head = message.method() == http::verb::head;
+    RequestRecord record = begin_record(message, address);
+    const Stopwatch clock;
 
     HttpRequest request = head_of(message, address);
+    request.id = record.id;
     request.body = std::move(message.body());
     if (is_head) request.method = "GET";
 
@@ -395,8 +435,10 @@ class HttpServer::Implementation {
       asio::post(is_post ? handlers_ : quick_handlers_, std::move(handle));
     }
 
-    const bool went_well =
-        co_await write_reply(stream, *reply, *ready, version, keep_alive, is_head, request_id);
+    const bool went_well = co_await write_reply(stream, *reply, *ready, version, keep_alive, is_head, record);
+    record.answer = reply->answer_record();
+    record.seconds = clock.seconds();
+    if (log_) log_(record);
     reply->close();
     replies_.erase(reply.get());
     --num_answering_;
@@ -434,31 +476,42 @@ class HttpServer::Implementation {
     }
   }
 
+  /// Whether the connection may carry another request. Notes in the record how the reply went.
   asio::awaitable<bool> write_reply(beast::tcp_stream& stream, HttpReply& reply, asio::steady_timer& ready,
-                                    unsigned version, bool keep_alive, bool is_head,
-                                    const std::string& request_id) {
+                                    unsigned version, bool keep_alive, bool is_head, RequestRecord& record) {
+    constexpr int kClientWent = 499;  // as nginx logs it
+    record.status = kClientWent;
+    record.is_whole = false;
     HttpReply::Output output = reply.take();
     while (!output.has_head) {
       if (!co_await wait(ready, std::chrono::hours(24))) co_return false;
       output = reply.take();
     }
+    record.status = output.head.status;
     stream.expires_after(limits_.write_seconds);
-    if (!output.head.is_stream) {
-      Text text = make_text(output.head, std::move(output.data), version, keep_alive, output.allow_origin);
-      if (!request_id.empty()) text.set("X-Request-Id", request_id);
-      if (is_head) {
-        http::response_serializer<http::string_body> serializer(text);
-        auto [error, size] = co_await http::async_write_header(stream, serializer, kAwait);
-        co_return !error;
-      }
-      auto [error, size] = co_await http::async_write(stream, text, kAwait);
-      co_return !error;
+    if (output.head.is_stream) {
+      co_return co_await write_stream(stream, reply, ready, version, keep_alive, std::move(output), record);
     }
+    Text text =
+        make_text(output.head, std::move(output.data), version, keep_alive, record.id, output.allow_origin);
+    beast::error_code error;
+    if (is_head) {
+      http::response_serializer<http::string_body> serializer(text);
+      error = std::get<0>(co_await http::async_write_header(stream, serializer, kAwait));
+    } else {
+      error = std::get<0>(co_await http::async_write(stream, text, kAwait));
+    }
+    record.is_whole = !error;
+    co_return !error;
+  }
+
+  asio::awaitable<bool> write_stream(beast::tcp_stream& stream, HttpReply& reply, asio::steady_timer& ready,
+                                     unsigned version, bool keep_alive, HttpReply::Output output,
+                                     RequestRecord& record) {
     const bool is_chunked = version >= 11;
     http::response<http::empty_body> head(http::status::ok, version);
-    set_common_headers(head, output.allow_origin);
+    set_common_headers(head, record.id, output.allow_origin);
     head.set(http::field::content_type, output.head.content_type);
-    if (!request_id.empty()) head.set("X-Request-Id", request_id);
     head.keep_alive(is_chunked && keep_alive);
     if (is_chunked) head.chunked(true);
     http::response_serializer<http::empty_body> serializer(head);
@@ -476,6 +529,7 @@ class HttpServer::Implementation {
         if (is_chunked) {
           std::tie(error, size) = co_await asio::async_write(stream, http::make_chunk_last(), kAwait);
         }
+        record.is_whole = !error;
         co_return !error && is_chunked;
       } else {
         stream.expires_never();
@@ -504,7 +558,9 @@ class HttpServer::Implementation {
 
   HttpHandler handler_;
   HttpGate gate_;
+  HttpLog log_;
   HttpLimits limits_;
+  std::mt19937_64 random_{std::random_device{}()};  // of the connections' thread
   // Before io_, which ends conversations that count here:
   uint64_t all_body_bytes_ = 0;
   std::map<std::string, OfAddress> addresses_;
@@ -523,9 +579,9 @@ class HttpServer::Implementation {
 };
 
 HttpServer::HttpServer(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits,
-                       HttpGate gate)
-    : implementation_(
-          std::make_unique<Implementation>(host, port, std::move(handler), limits, std::move(gate))) {}
+                       HttpGate gate, HttpLog log)
+    : implementation_(std::make_unique<Implementation>(host, port, std::move(handler), limits,
+                                                       std::move(gate), std::move(log))) {}
 
 HttpServer::~HttpServer() = default;
 

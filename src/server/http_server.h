@@ -42,18 +42,23 @@ using HttpHandler = std::function<void(const HttpRequest&, const std::shared_ptr
 /// refused. On the connections' thread; must be quick.
 using HttpGate = std::function<std::optional<HttpRefusal>(const HttpRequest&)>;
 
-/// Serves from construction to stop(). A client that closes its side, even if only for writing, has gone.
-/// What is too long or no HTTP gets a reply with error_json(), and the connection is closed; so is that of a
-/// client that is too slow, or that sends much before it has its reply, without a word. A request needs one
-/// Host header (HTTP/1.1), and a Transfer-Encoding other than "chunked" is refused. Where there are too many
-/// connections, a new one takes the place of the one that has waited longest for a whole request; where all
-/// wait for replies, it is closed.
+/// Told of each request when its reply has been written or its client has gone. On the connections' thread;
+/// must be quick.
+using HttpLog = std::function<void(const RequestRecord&)>;
+
+/// Serves from construction to stop(). Every reply has an X-Request-Id: the request's, where that is 1 to 128
+/// letters, digits and -_.:/+=@, else a generated one. A client that closes its side, even if only for
+/// writing, has gone. What is too long or no HTTP gets a reply with error_json(), and the connection is
+/// closed; so is that of a client that is too slow, or that sends much before it has its reply, without a
+/// word. A request needs one Host header (HTTP/1.1), and a Transfer-Encoding other than "chunked" is refused.
+/// Where there are too many connections, a new one takes the place of the one that has waited longest for a
+/// whole request; where all wait for replies, it is closed.
 class HttpServer {
  public:
   ///   port  0: any that is free
   /// Throws InputError where the address cannot be listened on.
   HttpServer(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits = {},
-             HttpGate gate = {});
+             HttpGate gate = {}, HttpLog log = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

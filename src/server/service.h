@@ -1,46 +1,29 @@
-// The endpoints. docs/reference/server.md says what each takes and gives.
+// The service behind the connections: who may ask, and which endpoint answers.
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "engine/inference_session.h"
-#include "options/options.h"
 #include "server/access.h"
+#include "server/endpoints.h"
 #include "server/http.h"
+#include "server/model_pool.h"
+#include "server/service_settings.h"
 
 namespace lacuna {
-
-/// A file that the server gives to anyone, by its path: a part of the page at "/".
-struct StaticFile {
-  std::string_view content_type;
-  std::string_view bytes;
-};
-
-/// By path ("/", "/app.js"). Nothing else is ever read for a client, so there is no path to leave a folder
-/// by.
-using StaticFiles = std::map<std::string, StaticFile, std::less<>>;
-
-struct ServiceSettings {
-  std::string name;            ///< of the model, as clients see it
-  std::string fingerprint;     ///< of the program
-  AccessRules access;          ///< keys, allowed sites and rates
-  GenerationOptions defaults;  ///< of settings that a request does not give
-  StaticFiles files;
-};
 
 class Service {
  public:
   explicit Service(ServiceSettings settings);
   ~Service();
 
-  /// From now on requests are answered; before that, all but files get 503. Once; the session
-  /// ends before the service, which hears of its requests, and after the last call of handle().
+  /// From now on requests are answered; before that, all but files get 503. Once; the pool outlives the
+  /// service's last call of handle().
+  void start(ModelPool& pool);
+  /// The same with one model that is loaded, and stays so. The session ends before the service, which hears
+  /// of its requests, and after the last call of handle().
   void start(InferenceSession& session);
 
   /// From now on /health answers 503. Requests are still answered; the scheduler refuses new ones.
@@ -53,15 +36,17 @@ class Service {
   void handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
 
  private:
-  class Running;
-
-  void answer(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+  void answer(const HttpRequest& request, Asker& asker);
+  /// Whether it was a request that anyone may send at any time.
+  bool answer_open(const HttpRequest& request, HttpReply& reply) const;
 
   ServiceSettings settings_;
   AccessControl access_;
+  std::string description_;  // /openapi.json
   std::atomic<bool> is_draining_{false};
-  std::unique_ptr<Running> parts_;
-  std::atomic<Running*> running_{nullptr};
+  std::unique_ptr<ModelPool> own_pool_;  // of start(session)
+  std::unique_ptr<Endpoints> parts_;
+  std::atomic<Endpoints*> running_{nullptr};
 };
 
 }  // namespace lacuna

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "options/names.h"
+#include "server/api_error.h"
 
 namespace lacuna {
 namespace {
@@ -88,8 +89,10 @@ class Reader {
 
  private:
   [[noreturn]] void refuse(std::string_view expected) const {
-    throw InputError("{}{} is {}; expected {}", place_, name_,
-                     in_quotes(value_.dump(-1, ' ', false, json::error_handler_t::replace)), expected);
+    const std::string field = fmt::format("{}{}", place_, name_);
+    throw FieldError(
+        field, fmt::format("{} is {}; expected {}", field,
+                           in_quotes(value_.dump(-1, ' ', false, json::error_handler_t::replace)), expected));
   }
 
   const json& value_;
@@ -116,9 +119,14 @@ std::string_view type_of(const Field&) {
 
 bool read_setting(std::string_view name, const json& value, std::string_view place,
                   GenerationOptions& options) {
+  return read_setting_as(name, value, place, name, options);
+}
+
+bool read_setting_as(std::string_view name, const json& value, std::string_view place, std::string_view key,
+                     GenerationOptions& options) {
   const std::string_view wanted = setting_named(name);
   visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
-    if (own == wanted && !value.is_null()) Reader(value, place, name).read(field);
+    if (own == wanted && !value.is_null()) Reader(value, place, key).read(field);
   });
   return !wanted.empty();
 }

@@ -20,6 +20,10 @@ void expect_setting(std::string_view key, const nlohmann::json& value, std::stri
 bool read_setting(std::string_view name, const nlohmann::json& value, std::string_view place,
                   GenerationOptions& options);
 
+/// The same of a setting that the request has under another key, which errors name.
+bool read_setting_as(std::string_view name, const nlohmann::json& value, std::string_view place,
+                     std::string_view key, GenerationOptions& options);
+
 /// Whether other programs know this setting under this very name (n_predict, diffusion_steps, remasking,
 /// steps
 /// ...), so that it means the same at the top level of a request.

@@ -11,11 +11,14 @@ namespace lacuna {
 void Transcript::note(const StepEvent& event) {
   const int32_t prompt_length = event.decoder.prompt_length();
   apply_edits(event.report.edits, CommitRecord(), commits_, prompt_length);
-  for (const Commit& commit : event.report.committed) {
+  const StepReport& report = event.report;
+  for (size_t i = 0; i < report.committed.size(); ++i) {
+    const Commit& commit = report.committed[i];
     if (commit.position < prompt_length) continue;  // a gap in the prompt
     const auto index = static_cast<size_t>(commit.position - prompt_length);
     if (index >= commits_.size()) commits_.resize(index + 1);
     commits_[index] = {commit.confidence, event.statistics.forward_passes - 1, num_commits_++};
+    if (!report.alternatives.empty()) commits_[index].likeliest = report.alternatives[i];
   }
 }
 
@@ -34,6 +37,7 @@ Piece Transcript::advance(const Decoder& decoder, bool is_all) {
       if (commit.confidence > 0) record.logprob = std::log(commit.confidence);
       record.step = commit.step;
       record.order = commit.order;
+      record.likeliest = commit.likeliest;
     }
     piece.tokens.push_back(record);
   }

@@ -19,8 +19,9 @@ struct TokenRecord {
   std::optional<double> logprob;
   int32_t step = -1;   ///< pass that committed it, of its request; -1: given
   int32_t order = -1;  ///< among all commits of the answer; -1: given
-  std::optional<std::pair<TokenId, double>> best =
-      {};  ///< of a prompt: the likeliest token there, its logprob
+  /// The likeliest tokens there, with their logprobs: of a prompt, the first alone; of an answer, as many as
+  /// were asked for, at the pass that committed it.
+  Alternatives likeliest = {};
 };
 
 /// A part of an answer.
@@ -40,6 +41,7 @@ class Transcript {
   Piece advance(const Decoder& decoder, bool is_all);
 
   bool has_ended() const { return text_.has_ended(); }
+  const std::string& stop_text() const { return text_.stop_text(); }
   int32_t num_tokens() const { return text_.num_tokens(); }
 
  private:
@@ -47,6 +49,7 @@ class Transcript {
     double confidence = 0;
     int32_t step = -1;
     int32_t order = -1;
+    Alternatives likeliest = {};
   };
 
   AnswerText text_;

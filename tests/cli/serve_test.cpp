@@ -89,5 +89,29 @@ TEST_F(Serve, NeedsAKeyToServeOtherMachines) {
   EXPECT_EQ(shell("LACUNA_API_KEY= lacuna serve -m mini-llada --port 0").exit_code, 2);
 }
 
+TEST_F(Serve, LoadsTheModelsThatRequestsAskFor) {
+  const ProgramResult result = beside_server("-m mini-llada -m quick=mini-qwen --kv-memory 64", R"(
+get /v1/models | tail -1
+ask '{"model":"quick","prompt":"Mia","max_tokens":4}' | tail -1
+ask '{"model":"mini-llada","prompt":"Mia","max_tokens":4}' | tail -1
+ask '{"model":"other","prompt":"Mia","max_tokens":4}' | head -1
+ask '{"prompt":"Mia","max_tokens":4}' | tail -1
+kill -TERM $server; wait $server; echo "status $?"; cat log)");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\"loaded\":false"), HasSubstr("\"model\":\"quick\""),
+                                HasSubstr("\"model\":\"mini-llada\""), HasSubstr("404 Not Found"),
+                                HasSubstr("model is missing; expected one of"), HasSubstr("status 0"),
+                                HasSubstr("loaded mini-qwen in"), HasSubstr("POST /v1/completions 200")))
+      << result.err;
+}
+
+TEST_F(Serve, RefusesModelsThatCannotBeToldApartOrDoNotFit) {
+  const std::string serve = "serve --port 0 -m " LACUNA_SOURCE_DIR "/models/mini-llada -m ";
+  const std::string other = LACUNA_SOURCE_DIR "/models/mini-qwen";
+  expect_program_refuses(lacuna(serve + LACUNA_SOURCE_DIR "/models/mini-llada/"), "two models mini-llada");
+  expect_program_refuses(lacuna(serve + other + " --name both"), "--name has no effect here");
+  expect_program_refuses(lacuna(serve + other + " --guide " + other), "--guide has no effect here");
+  expect_program_refuses(lacuna(serve + other + " --models-memory 32"), "--models-memory is 32");
+}
+
 }  // namespace
 }  // namespace lacuna::serve_test

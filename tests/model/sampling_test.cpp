@@ -363,5 +363,35 @@ TEST(Confidence, AtTheTemperatureOfTheDrawIsNotConcernedByFilters) {
   EXPECT_EQ(drawn(sampled, logits, RngStream(9)).token, result.token) << "the draw is the same";
 }
 
+TEST(Draw, ListsTheLikeliestTokensOfTheMeasuredDistribution) {
+  const std::vector<float> logits = random_logits(11, 50);
+  const std::vector<double> p = softmax({logits.begin(), logits.end()});
+  const std::vector<size_t> order = descending(p);
+  SamplingRule rule;
+  std::vector<float> overwritten = logits;
+  const RowStatistics plain = draw(default_table(), rule, RngStream(1), overwritten);
+  EXPECT_TRUE(plain.likeliest.empty());
+  overwritten = logits;
+  const RowStatistics result = draw(default_table(), rule, RngStream(1), overwritten, -1, 20);
+  EXPECT_EQ(result.token, plain.token);
+  ASSERT_EQ(result.likeliest.size(), 20U);
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(result.likeliest[i].first, static_cast<TokenId>(order[i]));
+    EXPECT_THAT(result.likeliest[i].second, DoubleNear(std::log(p[order[i]]), 1e-5));
+  }
+}
+
+TEST(Draw, ListsNoTokenThatCannotBeDrawn) {
+  std::vector<float> logits = {1, 5, 3, 3, 4};
+  SamplingRule rule;
+  rule.forbidden = {1};
+  rule.undrawn = {4};
+  const RowStatistics result = draw(default_table(), rule, RngStream(1), logits, -1, 20);
+  ASSERT_EQ(result.likeliest.size(), 3U);
+  EXPECT_EQ(result.likeliest[0].first, 2) << "of equal ones the lowest id";
+  EXPECT_EQ(result.likeliest[1].first, 3);
+  EXPECT_EQ(result.likeliest[2].first, 0);
+}
+
 }  // namespace
 }  // namespace lacuna::sampling_test

@@ -1,4 +1,4 @@
-"""Asks `lacuna serve` with the official OpenAI client, and checks what it answers.
+"""Asks `lacuna serve` with the official clients of OpenAI, Anthropic and Ollama and with LangChain, and checks what it answers.
 
     python check_server.py LACUNA_BINARY [--models FOLDER]
 
@@ -18,7 +18,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import anthropic
 import jsonschema
+import langchain_openai
+import ollama
 import openai
 
 STORY = "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?"
@@ -275,6 +278,131 @@ def check_tools(report, binary, models):
                          content == (reply.message.content or "") and reason == reply.finish_reason, (content, reply))
 
 
+def expected_chat(server):
+    return server.client().chat.completions.create(model="any", messages=[{"role": "user", "content": STORY}],
+                                                   max_tokens=32).choices[0].message.content
+
+
+def check_responses(report, server, text):
+    client = server.client()
+    reply = client.responses.create(model="any", input=STORY, max_output_tokens=32, store=False)
+    report.check("responses text", reply.output_text == text, reply.output_text)
+    report.check("responses status", reply.status == "completed" and reply.usage.output_tokens > 0, reply.status)
+    events = list(client.responses.create(model="any", input=[{"role": "user", "content": STORY}], max_output_tokens=32,
+                                          stream=True))
+    report.check("responses stream", "".join(event.delta for event in events
+                                             if event.type == "response.output_text.delta") == text)
+    report.check("responses events", (events[0].type, events[-1].type) == ("response.created", "response.completed"))
+    report.check("responses last", events[-1].response.output_text == text)
+    form = {"format": {"type": "json_schema", "name": "form", "schema": SCHEMAS[0], "strict": True}}
+    answer = client.responses.create(model="any", input=STORY, max_output_tokens=96, text=form).output_text
+    jsonschema.validate(json.loads(answer), SCHEMAS[0])
+    try:
+        client.responses.create(model="any", input=STORY, previous_response_id="resp_1")
+        report.check("responses refuse", False)
+    except openai.BadRequestError as error:
+        report.check("responses refuse", error.body["param"] == "previous_response_id", error.body)
+
+
+def check_anthropic(report, server, text):
+    client = anthropic.Anthropic(base_url=f"http://127.0.0.1:{server.port}", api_key="none", max_retries=0)
+    arguments = {"model": "any", "max_tokens": 32, "messages": [{"role": "user", "content": STORY}]}
+    reply = client.messages.create(**arguments)
+    report.check("messages text", reply.content[0].text == text, reply.content)
+    report.check("messages stop", reply.stop_reason == "end_turn" and reply.usage.output_tokens > 0)
+    with client.messages.stream(**arguments) as stream:
+        streamed = "".join(stream.text_stream)
+        last = stream.get_final_message()
+    report.check("messages stream", streamed == text == last.content[0].text, streamed)
+    report.check("messages stream usage", last.usage.output_tokens == reply.usage.output_tokens)
+    stopped = client.messages.create(**arguments, stop_sequences=["answer"])
+    report.check("messages stop sequence", (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", "answer"))
+    try:
+        client.messages.create(**arguments, tools=[{"name": "f", "input_schema": {"type": "object"}}])
+        report.check("messages refuse", False)
+    except anthropic.BadRequestError as error:
+        report.check("messages refuse", error.body["error"]["message"].startswith("tools"), error.body)
+
+
+def check_ollama(report, server, text):
+    client = ollama.Client(host=f"http://127.0.0.1:{server.port}")
+    options = {"num_predict": 32, "temperature": 0}
+    messages = [{"role": "user", "content": STORY}]
+    reply = client.chat(model="any", messages=messages, options=options)
+    report.check("ollama chat", reply.message.content == text and reply.done, reply)
+    pieces = list(client.chat(model="any", messages=messages, options=options, stream=True))
+    report.check("ollama chat stream", "".join(piece.message.content for piece in pieces) == text)
+    report.check("ollama done", pieces[-1].done and pieces[-1].eval_count == reply.eval_count, pieces[-1])
+    report.check("ollama generate", client.generate(model="any", prompt=STORY, options=options).response == text)
+    streamed = "".join(piece.response for piece in client.generate(model="any", prompt=STORY, options=options, stream=True))
+    report.check("ollama generate stream", streamed == text, streamed)
+    formed = client.chat(model="any", messages=messages, options={"num_predict": 96}, format=SCHEMAS[0])
+    jsonschema.validate(json.loads(formed.message.content), SCHEMAS[0])
+    report.check("ollama list", client.list().models[0].size > 0)
+    report.check("ollama show", client.show("any").capabilities)
+    try:
+        client.chat(model="any", messages=messages, options={"num_predict": 10**6})
+        report.check("ollama refuse", False)
+    except ollama.ResponseError as error:
+        report.check("ollama refuse", error.status_code == 400 and "options.num_predict" in error.error, error.error)
+
+
+def check_langchain(report, server, text):
+    for uses_responses in (False, True):
+        model = langchain_openai.ChatOpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", model="any",
+                                            max_tokens=32, temperature=0, max_retries=0, use_responses_api=uses_responses)
+        name = f"langchain {'responses' if uses_responses else 'chat'}"
+        report.check(name, model.invoke(STORY).text == text, model.invoke(STORY))
+        streamed = "".join(chunk.text for chunk in model.stream(STORY))
+        report.check(f"{name} stream", streamed == text, streamed)
+
+
+def check_llama_cpp(report, server):
+    status, reply = server.post("/completion", {"prompt": STORY, "n_predict": 16})
+    report.check("completion", status == 200 and reply["stop"] and reply["content"], reply)
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/completion",
+                                     json.dumps({"prompt": STORY, "n_predict": 16, "stream": True}).encode())
+    with urllib.request.urlopen(request, timeout=60) as stream:
+        chunks = [json.loads(line[6:]) for line in stream.read().decode().split("\n") if line.startswith("data: ")]
+    report.check("completion stream", "".join(chunk["content"] for chunk in chunks) == reply["content"], chunks)
+    report.check("completion end", chunks[-1]["stop"] and chunks[-1]["stop_type"] == reply["stop_type"], chunks[-1])
+
+
+def check_manners(report, server):
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v1/models", headers={"X-Request-Id": "mine-1"})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        report.check("request id", reply.headers["X-Request-Id"] == "mine-1")
+    preflight = urllib.request.Request(f"http://127.0.0.1:{server.port}/v1/messages", method="OPTIONS", headers={
+        "Access-Control-Request-Headers": "x-api-key, anthropic-version, x-stainless-lang, cookie"})
+    with urllib.request.urlopen(preflight, timeout=60) as reply:
+        report.check("preflight", reply.headers["Access-Control-Allow-Headers"] == "x-api-key, anthropic-version, x-stainless-lang")
+    api = json.loads(server.get("/openapi.json")[1])
+    report.check("openapi", {"/v1/responses", "/v1/messages", "/api/chat", "/completion"} <= set(api["paths"]))
+    report.check("docs", "docs.js" in server.get("/docs")[1])
+    status, reply = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": STORY}], "max_tokens": 16,
+                                                         "logprobs": True, "top_logprobs": 4, "lacuna": {"step_map": True}})
+    content = reply["choices"][0]["logprobs"]["content"]
+    report.check("alternatives", all(len(token["top_logprobs"]) == 4 and token["top_logprobs"][0]["id"] == token["id"]
+                                     for token in content))
+    report.check("step map", reply["choices"][0]["lacuna"]["step_map"] == [token["step"] for token in content])
+
+
+def check_models(report, binary, models):
+    """Two models in one server, loaded when they are asked for."""
+    with Server(binary, models / "mini-llada", "-m", f"quick={models / 'mini-qwen'}", "--kv-memory", "64") as server:
+        client = server.client()
+        report.check("models", [model.id for model in client.models.list()] == ["mini-llada", "quick"])
+        for name in ("quick", "mini-llada", "quick"):
+            reply = client.chat.completions.create(model=name, messages=[{"role": "user", "content": STORY}], max_tokens=16)
+            report.check(f"model {name}", reply.model == name and reply.choices[0].message.content, reply)
+        try:
+            client.chat.completions.create(model="gpt", messages=[{"role": "user", "content": STORY}])
+            report.check("unknown model", False)
+        except openai.NotFoundError as error:
+            report.check("unknown model", "mini-llada" in error.body["message"] and "quick" in error.body["message"])
+    report.check("models stop cleanly", server.status == 0, server.status)
+
+
 def check_cancel(report, server):
     client = server.client()
     stream = client.completions.create(model="any", prompt=STORY, max_tokens=800, stream=True,
@@ -361,6 +489,13 @@ def main():
         check_completion(report, arguments.binary, model, server)
         check_errors(report, server)
         check_infill(report, server)
+        check_manners(report, server)
+        text = expected_chat(server)
+        check_responses(report, server, text)
+        check_anthropic(report, server, text)
+        check_ollama(report, server, text)
+        check_langchain(report, server, text)
+        check_llama_cpp(report, server)
         check_cancel(report, server)
         check_hostile(report, server)
         check_chat(report, arguments.binary, model, server)  # as if nothing had happened
@@ -369,6 +504,7 @@ def main():
         check_completion(report, arguments.binary, arguments.models / "mini-qwen", server)
         check_likelihood(report, server)
     check_key(report, arguments.binary, model)
+    check_models(report, arguments.binary, arguments.models)
     check_defaults(report, arguments.binary, arguments.models)
     check_forms(report, arguments.binary, arguments.models)
     check_tools(report, arguments.binary, arguments.models)

@@ -121,5 +121,31 @@ TEST(AccessControl, KnowsLoopbackAddresses) {
     EXPECT_FALSE(is_loopback(host)) << host;
 }
 
+TEST(AccessControl, TakesAKeyInEitherHeader) {
+  AccessRules rules;
+  rules.keys = {"secret"};
+  const AccessControl access(rules);
+  HttpRequest request = request_with("localhost");
+  const auto status = [&] { return status_of([&] { (void)access.identify(request); }); };
+  EXPECT_EQ(status(), 401);
+  request.api_key = "secret";
+  EXPECT_EQ(status(), 200);
+  request.authorization = "Bearer wrong";
+  EXPECT_EQ(status(), 401);
+}
+
+TEST(AdmitHeaders, AdmitsWhatClientsSend) {
+  const std::string wanted =
+      "authorization, content-type,X-Api-Key, anthropic-version , anthropic-dangerous-direct-browser-access, "
+      "x-stainless-retry-count, openai-organization, x-request-id";
+  const std::string admitted = admit_headers(wanted);
+  for (const char* name : {"authorization", "X-Api-Key", "anthropic-dangerous-direct-browser-access",
+                           "x-stainless-retry-count", "openai-organization"}) {
+    EXPECT_THAT(admitted, HasSubstr(name));
+  }
+  EXPECT_EQ(admit_headers("authorization, cookie, x-stainlessly, a\r\nb"), "authorization");
+  EXPECT_THAT(admit_headers(""), HasSubstr("Authorization"));
+}
+
 }  // namespace
 }  // namespace lacuna::access_test

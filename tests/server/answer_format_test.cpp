@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,12 +14,12 @@ namespace {
 using testing::HasSubstr;
 
 Constraint constraint_of(const std::string& body) {
-  return parse_answer_format(body).value().constraint;
+  return parse_answer_format(body, kAnswerFormatKeys).value().constraint;
 }
 
 std::string error_of(const std::string& body) {
   try {
-    parse_answer_format(body);
+    parse_answer_format(body, kAnswerFormatKeys);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -26,10 +27,12 @@ std::string error_of(const std::string& body) {
 }
 
 TEST(AnswerFormat, IsFreeWhereNothingIsAsked) {
-  EXPECT_FALSE(parse_answer_format("{}"));
-  EXPECT_FALSE(parse_answer_format(R"({"response_format": {"type": "text"}, "format": "", "regex": null})"));
-  EXPECT_FALSE(has_answer_format(nlohmann::json::parse(R"({"prompt": "a", "regex": null})")));
-  EXPECT_TRUE(has_answer_format(nlohmann::json::parse(R"({"guided_json": {}})")));
+  EXPECT_FALSE(parse_answer_format("{}", kAnswerFormatKeys));
+  EXPECT_FALSE(parse_answer_format(R"({"response_format": {"type": "text"}, "format": "", "regex": null})",
+                                   kAnswerFormatKeys));
+  EXPECT_FALSE(
+      has_answer_format(nlohmann::json::parse(R"({"prompt": "a", "regex": null})"), kAnswerFormatKeys));
+  EXPECT_TRUE(has_answer_format(nlohmann::json::parse(R"({"guided_json": {}})"), kAnswerFormatKeys));
 }
 
 TEST(AnswerFormat, KnowsASchemaByTheNamesOfEveryServerAndKeepsTheOrderOfItsKeys) {
@@ -90,6 +93,25 @@ TEST(AnswerFormat, RefusesWhatIsNoneAndMoreThanOne) {
               HasSubstr("names 2 constraints"));
   EXPECT_THAT(error_of(R"({"regex": "a", "guided_json": {}})"),
               HasSubstr("guided_json and regex are both given"));
+}
+
+TEST(AnswerFormat, KnowsTheFormsOfResponsesAndMessages) {
+  constexpr std::array<std::string_view, 3> kKeys = {"text", "output_config", "output_format"};
+  const auto format = [&](const std::string& body) { return parse_answer_format(body, kKeys); };
+  const auto responses = format(
+      R"({"text": {"format": {"type": "json_schema", "name": "a", "strict": true, "schema": {"type": "null"}}}})");
+  ASSERT_TRUE(responses);
+  EXPECT_EQ(responses->key, "text.format");
+  EXPECT_TRUE(std::get<JsonSchemaConstraint>(responses->constraint).strict);
+  EXPECT_FALSE(format(R"({"text": {"format": {"type": "text"}}})"));
+  EXPECT_FALSE(format(R"({"text": {"verbosity": "low"}})"));
+  const std::string anthropic = R"({"type": "json_schema", "schema": {"type": "null"}})";
+  EXPECT_EQ(format(R"({"output_format": )" + anthropic + "}")->key, "output_format");
+  EXPECT_EQ(format(R"({"output_config": {"format": )" + anthropic + "}}")->key, "output_config.format");
+  for (const char* wrong : {R"({"text": 3})", R"({"text": {"format": {"type": "grammar"}}})",
+                            R"({"output_format": {"type": "json_schema"}})", R"({"output_format": []})"}) {
+    EXPECT_THROW(format(wrong), InputError) << wrong;
+  }
 }
 
 }  // namespace

@@ -11,6 +11,11 @@ TEST(ErrorJson, HasTheShapeThatOpenAiClientsRead) {
                 R"({"error":{"message":"no such model","type":"not_found_error","param":null,"code":404}})"));
 }
 
+TEST(ErrorJson, NamesTheField) {
+  EXPECT_EQ(error_json(400, "n is 0", "n")["error"]["param"], "n");
+  EXPECT_EQ(FieldError("n", "n is 0").field(), "n");
+}
+
 TEST(ErrorJson, NamesTheTypeOfEachStatus) {
   const auto type = [](int status) { return error_json(status, "")["error"]["type"]; };
   EXPECT_EQ(type(400), "invalid_request_error");

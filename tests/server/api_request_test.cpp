@@ -154,7 +154,7 @@ TEST(ApiRequest, ReadsMessages) {
   EXPECT_REFUSED(chat(R"({"messages": []})"), "messages is missing");
   EXPECT_REFUSED(chat(R"({"messages": ["a"]})"), "messages holds");
   EXPECT_REFUSED(chat(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
-                 "content holds");
+                 "messages.0.content.0 is");
 }
 
 TEST(ApiRequest, ReadsCanvasesWithHoles) {

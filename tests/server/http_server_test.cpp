@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,6 +101,83 @@ TEST(HttpServer, CarriesRequestsAndReplies) {
   EXPECT_THAT(heard, Not(HasSubstr("Access-Control-Allow-Origin")));
   ASSERT_TRUE(client.say("GET /again HTTP/1.1\r\nHost: x\r\n\r\n"));  // the connection is kept
   EXPECT_THAT(client.hear("again"), HasSubstr("GET /again"));
+}
+
+/// The value of X-Request-Id in a reply.
+std::string id_in(const std::string& heard) {
+  const std::string name = "X-Request-Id: ";
+  const size_t begin = heard.find(name);
+  if (begin == std::string::npos) return "(none)";
+  return heard.substr(begin + name.size(), heard.find("\r\n", begin) - begin - name.size());
+}
+
+TEST(HttpServer, NamesEveryRequestInItsReply) {
+  const HttpServer server("127.0.0.1", 0, echo);
+  std::vector<std::string> generated;
+  for (const std::string id : {"", "two words", "\"quoted\"", "<script>"}) {
+    Client client(server.port());
+    ASSERT_TRUE(client.say(post("hello", id.empty() ? "" : "X-Request-Id: " + id + "\r\n")));
+    generated.push_back(id_in(client.hear("hello")));
+    EXPECT_THAT(generated.back(), StartsWith("req_"));
+  }
+  EXPECT_NE(generated[0], generated[1]);
+  Client long_id(server.port());
+  ASSERT_TRUE(long_id.say(post("hello", "X-Request-Id: " + std::string(129, 'a') + "\r\n")));
+  EXPECT_THAT(id_in(long_id.hear("hello")), StartsWith("req_"));
+  Client nonsense(server.port());
+  ASSERT_TRUE(nonsense.say("nonsense\r\n\r\n"));
+  EXPECT_THAT(id_in(nonsense.hear()), StartsWith("req_"));
+}
+
+/// Records of requests, as the log gets them.
+class Records {
+ public:
+  HttpLog log() {
+    return [this](const RequestRecord& record) {
+      const std::lock_guard lock(mutex_);
+      records_.push_back(record);
+      changed_.notify_all();
+    };
+  }
+  RequestRecord wait_for(size_t index) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return records_.size() > index; });
+    return records_[index];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<RequestRecord> records_;
+};
+
+TEST(HttpServer, RecordsEveryRequestOnce) {
+  Records records;
+  const auto handler = [](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+    if (request.path == "/never") return;
+    reply->record({"tiny", 3, 4});
+    reply->send({200, "text/plain"}, "ok");
+  };
+  const HttpServer server("127.0.0.1", 0, handler, short_limits(), {}, records.log());
+  Client client(server.port());
+  ASSERT_TRUE(client.say(post("hello", "X-Request-Id: mine\r\n")));
+  client.hear("ok");
+  const RequestRecord answered = records.wait_for(0);
+  EXPECT_EQ(answered.id, "mine");
+  EXPECT_EQ(answered.method + " " + answered.path, "POST /a");
+  EXPECT_EQ(answered.status, 200);
+  EXPECT_TRUE(answered.is_whole);
+  ASSERT_TRUE(answered.answer);
+  EXPECT_EQ(answered.answer->answer_tokens, 4);
+  ASSERT_TRUE(client.say("GET /never HTTP/1.1\r\nHost: x\r\n\r\n"));
+  client.hang_up();
+  const RequestRecord gone = records.wait_for(1);
+  EXPECT_EQ(gone.status, 499);
+  EXPECT_FALSE(gone.is_whole);
+  Client nonsense(server.port());
+  ASSERT_TRUE(nonsense.say("nonsense\r\n\r\n"));
+  nonsense.hear();
+  EXPECT_EQ(records.wait_for(2).status, 400);
 }
 
 TEST(HttpServer, StreamsAndPingsWhileSilent) {

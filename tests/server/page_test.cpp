@@ -21,13 +21,15 @@ std::string source_of(const std::string& name) {
 TEST(Page, IsThePartsOfItsFolderThatBrowsersRead) {
   const StaticFiles files = page_files();
   for (const auto& [path, file] : files) {
-    const std::string name = path == "/" ? "index.html" : path.substr(1);
+    std::string name = path == "/" ? "index.html" : path.substr(1);
+    if (name.find('.') == std::string::npos) name += ".html";  // "/docs"
     EXPECT_EQ(file.bytes, source_of(name)) << path;
     EXPECT_THAT(std::string(file.content_type), testing::EndsWith("; charset=utf-8")) << path;
   }
   EXPECT_EQ(files.at("/").content_type, "text/html; charset=utf-8");
   EXPECT_EQ(files.at("/page.css").content_type, "text/css; charset=utf-8");
   EXPECT_EQ(files.at("/page.js").content_type, "text/javascript; charset=utf-8");
+  EXPECT_EQ(files.at("/docs").content_type, "text/html; charset=utf-8");
   EXPECT_FALSE(files.contains("/page.h"));
   EXPECT_FALSE(files.contains("/index.html"));
 }

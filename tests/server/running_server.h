@@ -67,8 +67,9 @@ class Call {
     std::vector<nlohmann::json> result;
     for (size_t begin = 0; begin < all.size();) {
       const size_t end = all.find("\n\n", begin);
-      const std::string line = all.substr(begin, end - begin);
-      if (line.starts_with("data: {")) result.push_back(nlohmann::json::parse(line.substr(6)));
+      const std::string event = all.substr(begin, end - begin);
+      const size_t data = event.find("data: {");  // behind "event: NAME" in some APIs
+      if (data != std::string::npos) result.push_back(nlohmann::json::parse(event.substr(data + 6)));
       if (end == std::string::npos) break;
       begin = end + 2;
     }
@@ -93,7 +94,7 @@ class RunningServer {
   explicit RunningServer(const std::string& model, SchedulerLimits limits = {}, ServiceSettings settings = {})
       : service_([&] {
           settings.name = model;
-          settings.fingerprint = "lacuna-test";
+          settings.version = "test";
           return std::move(settings);
         }()),
         session_(load(model, limits)) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -386,6 +387,70 @@ TEST(Service, ScoresPromptsOfAMaskedModel) {
               HasSubstr("neither"));
 }
 
+TEST(Service, ListsWhatElseEachPositionMightHaveGot) {
+  for (const char* model : {"mini-llada", "mini-sdar", "mini-qwen"}) {
+    RunningServer server(model);
+    json body = {{"messages", {{{"role", "user"}, {"content", kStory}}}}, {"max_tokens", 16}};
+    const json plain = server.post("/v1/chat/completions", body).json();
+    body["logprobs"] = true;
+    body["top_logprobs"] = 3;
+    const json reply = server.post("/v1/chat/completions", body).json();
+    EXPECT_EQ(reply["choices"][0]["message"], plain["choices"][0]["message"]) << "they change no answer";
+    const json& content = reply["choices"][0]["logprobs"]["content"];
+    ASSERT_FALSE(content.empty()) << model;
+    for (const json& token : content) {
+      ASSERT_EQ(token["top_logprobs"].size(), 3U) << token;
+      EXPECT_EQ(token["top_logprobs"][0]["id"], token["id"]) << "the likeliest is what is written";
+      EXPECT_NEAR(token["top_logprobs"][0]["logprob"].get<double>(), token["logprob"].get<double>(), 1e-5);
+      EXPECT_GE(token["top_logprobs"][1]["logprob"], token["top_logprobs"][2]["logprob"]);
+      EXPECT_TRUE(token["bytes"].is_array());
+    }
+    const json completion =
+        server.post("/v1/completions", {{"prompt", kStory}, {"max_tokens", 8}, {"logprobs", 5}}).json();
+    for (const json& top : completion["choices"][0]["logprobs"]["top_logprobs"]) EXPECT_GE(top.size(), 4U);
+  }
+}
+
+TEST(Service, RefusesAlternativesByTheFieldThatAsksForThem) {
+  RunningServer server("mini-llada");
+  const auto message = [](RunningServer& asked, const json& fields) {
+    json body = fields;
+    body["messages"] = {{{"role", "user"}, {"content", "Hi"}}};
+    Call call = asked.post("/v1/chat/completions", body);
+    EXPECT_EQ(call.status(), 400);
+    return call.json()["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(message(server, {{"top_logprobs", 2}}), StartsWith("top_logprobs is \"2\"; expected logprobs"));
+  EXPECT_THAT(message(server, {{"logprobs", true}, {"top_logprobs", 21}}), HasSubstr("from 0 to 20"));
+  EXPECT_THAT(message(server, {{"logprobs", true}, {"top_logprobs", 20}, {"max_tokens", 900}, {"n", 100}}),
+              HasSubstr("expected 262144 alternatives at most"));
+  RunningServer slots("mini-refusion");
+  EXPECT_THAT(message(slots, {{"logprobs", true}, {"top_logprobs", 2}}),
+              StartsWith("top_logprobs has no effect here"));
+}
+
+TEST(Service, MapsTokensToThePassesThatCommittedThem) {
+  RunningServer server("mini-llada");
+  json body = {{"prompt", kStory},
+               {"max_tokens", 16},
+               {"logprobs", true},
+               {"lacuna", {{"step_map", true}, {"unmask", "threshold=0.9"}}}};
+  const json choice = server.post("/v1/completions", body).json()["choices"][0];
+  const json& map = choice["lacuna"]["step_map"];
+  EXPECT_EQ(map.size(), choice["lacuna"]["tokens"].size());
+  EXPECT_EQ(map, choice["logprobs"]["steps"]);
+  EXPECT_GT(*std::max_element(map.begin(), map.end()), 0);
+  body["stream"] = true;
+  body["logprobs"] = false;
+  json streamed = json::array();
+  for (const json& chunk : server.post("/v1/completions", body).chunks()) {
+    if (!chunk.contains("lacuna") || !chunk["lacuna"].contains("step_map")) continue;
+    EXPECT_EQ(chunk["lacuna"]["step_map"].size(), chunk["lacuna"]["tokens"].size());
+    for (const json& step : chunk["lacuna"]["step_map"]) streamed.push_back(step);
+  }
+  EXPECT_EQ(streamed, map);
+}
+
 TEST(Service, TellsWhatItIs) {
   RunningServer server("mini-llada");
   EXPECT_EQ(server.get("/health").json()["status"], "ok");
@@ -404,6 +469,30 @@ TEST(Service, TellsWhatItIs) {
   const std::string metrics = server.get("/metrics").body();
   EXPECT_THAT(metrics, HasSubstr("lacuna_requests_total{outcome="));
   EXPECT_THAT(metrics, HasSubstr("lacuna_steps_total "));
+}
+
+TEST(Service, TellsOfOneModel) {
+  RunningServer server("mini-llada");
+  const json listed = server.get("/v1/models").json()["data"][0];
+  EXPECT_EQ(server.get("/v1/models/mini-llada").json(), listed);
+  EXPECT_EQ(server.get("/models/mini%2Dllada").json(), listed);
+  EXPECT_GT(listed["created"], 1'600'000'000) << "when its files were written";
+  Call unknown = server.get("/v1/models/gpt%2f9");
+  EXPECT_EQ(unknown.status(), 404);
+  EXPECT_THAT(unknown.body(), testing::AllOf(HasSubstr("gpt/9"), HasSubstr("mini-llada")));
+  EXPECT_EQ(server.get("/v1/models/").status(), 404);
+  EXPECT_EQ(server.get("/version").json(), json({{"version", "test"}}));
+}
+
+TEST(Service, TellsBrowsersWhichHeadersTheyMaySend) {
+  ServiceSettings settings;
+  settings.access.keys = {"secret"};
+  RunningServer server("mini-llada", {}, std::move(settings));
+  HttpRequest preflight{"OPTIONS", "/v1/chat/completions", "", "", "localhost", "https://app.example"};
+  preflight.wanted_headers = "authorization,x-stainless-os";
+  Call call(server.service(), preflight);
+  EXPECT_EQ(call.status(), 204);
+  EXPECT_EQ(call.head().allow_headers, "authorization, x-stainless-os");
 }
 
 TEST(Service, AnswersErrorsInOpenAisShape) {
@@ -489,6 +578,11 @@ TEST(Service, CallsASettingThatWasNotSentByItsUsualKey) {
   EXPECT_EQ(message({{"prompt", "a"}, {"max_tokens", 8}, {"lacuna", {{"refresh", 4}}}}),
             "lacuna.refresh has no effect here: without lacuna.cache every pass computes everything");
   EXPECT_THAT(message({{"prompt", "a"}, {"threshold", 1.5}}), StartsWith("threshold is"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"max_completion_tokens", "x"}}),
+              StartsWith("max_completion_tokens is"));
+  const json error =
+      server.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 8}, {"block_length", 7}}).json();
+  EXPECT_EQ(error["error"]["param"], "block_length");
 }
 
 TEST(Service, AsksForItsKey) {

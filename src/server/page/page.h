@@ -2,11 +2,12 @@
 // page_files.cpp.
 #pragma once
 
-#include "server/service.h"
+#include "server/service_settings.h"
 
 namespace lacuna {
 
-/// index.html at "/", every other file of the page at its name ("/page.css").
+/// index.html at "/", other HTML files at their names without the suffix ("/docs"), every other file of the
+/// page at its name ("/page.css").
 StaticFiles page_files();
 
 }  // namespace lacuna

@@ -1,0 +1,125 @@
+#include "served_models.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "options/choose.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int64_t kLeastKvBytes = int64_t{64} << 20;
+
+/// The flags of one model.
+GuidedModelFlags flags_of(const ServedModelFlags& flags, const std::string& model) {
+  GuidedModelFlags own = flags;
+  own.model = model;
+  return own;
+}
+
+void set_prefix_memory(const ServedModelFlags& flags, SchedulerLimits& limits) {
+  limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
+}
+
+/// Loads a model and says so.
+std::shared_ptr<InferenceSession> load_served(const ServedModelFlags& flags, const std::string& model,
+                                              const std::shared_ptr<const OpenedModel>& opened,
+                                              SchedulerLimits limits) {
+  const GuidedModelFlags own = flags_of(flags, model);
+  const LoadedModel loaded = load_model(own, opened->source());
+  if (limits.memory == 0) {
+    limits.memory = available_memory().bytes / 2;
+    set_prefix_memory(flags, limits);
+  }
+  InferenceSession::Parts parts{loaded.model, load_guide(own, opened->guide(), loaded)};
+  fmt::print(stderr, "loaded {} in {:.1f} s ({}, {} MiB, {}, {} threads, {} MiB for K/V)\n", model,
+             loaded.load_seconds, name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20,
+             loaded.model->device(), loaded.device->threads().size(), limits.memory >> 20);
+  return std::make_shared<InferenceSession>(opened, std::move(parts), limits);
+}
+
+/// Sets the model's bytes and K/V, which take their part of the memory of all models.
+void share_memory(const ServedModelFlags& flags, int64_t budget, PoolModel& model) {
+  const GuidedModelFlags own = flags_of(flags, model.opened->name());
+  const RunMemory run =
+      predict_run_memory(model.opened->source(), weight_formats(own, model.opened->source()), 1024);
+  const int64_t rest = budget - run.weights - run.buffers;
+  const int64_t wanted =
+      flags.kv_memory > 0 ? flags.kv_memory << 20 : budget / (2 * static_cast<int64_t>(flags.models.size()));
+  const int64_t kv = flags.kv_memory > 0 ? wanted : std::min(wanted, rest);
+  if (rest < std::max(kv, kLeastKvBytes) && !flags.ignore_memory) {
+    throw InputError("{} needs {} without its K/V, and {} for them; --models-memory is {}", model.name,
+                     human_bytes(run.weights + run.buffers), human_bytes(std::max(kv, kLeastKvBytes)),
+                     human_bytes(budget));
+  }
+  model.limits.memory = std::max(kv, kLeastKvBytes);
+  set_prefix_memory(flags, model.limits);
+  model.bytes = std::min(budget, run.weights + run.buffers + model.limits.memory);
+}
+
+}  // namespace
+
+NamedModel split_model_name(const std::string& given) {
+  const size_t equals = given.find('=');
+  constexpr std::string_view kOfNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  // "random:llada-8b,layers=4" has no name before its "=".
+  if (equals != std::string::npos && equals > 0 && given.find_first_not_of(kOfNames) == equals) {
+    return {given.substr(0, equals), given.substr(equals + 1)};
+  }
+  std::filesystem::path path(given);
+  if (path.filename().empty()) path = path.parent_path();  // "models/mini-llada/"
+  const std::string name = path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+  return {name.empty() ? given : name, given};
+}
+
+ServedModels open_served_models(const ServedModelFlags& flags) {
+  const bool is_alone = flags.models.size() == 1;
+  if (!is_alone && !flags.guide.empty())
+    throw InputError("--guide has no effect here: it goes with one --model");
+  if (!is_alone && !flags.name.empty()) {
+    throw InputError("--name has no effect here: several models have theirs as --model NAME=MODEL");
+  }
+  ServedModels served;
+  std::set<std::string> names;
+  for (const std::string& given : flags.models) {
+    NamedModel named = split_model_name(given);
+    const bool has_own_name = named.model != given;
+    if (is_alone && !flags.name.empty()) named.name = flags.name;
+    if (is_alone && flags.name.empty() && !has_own_name) named.name = given;
+    if (!names.insert(named.name).second) {
+      throw InputError("--model names two models {}; expected NAME=MODEL with different names", named.name);
+    }
+    PoolModel model{named.name, open_model(flags_of(flags, named.model), flags.chat_template)};
+    if (model.opened->guide() == nullptr) {
+      GenerationOptions defaults = flags.generation;
+      defaults.stop.clear();  // texts end answers of every family here
+      check_options(model.opened->config(), defaults);
+    }
+    model.limits = flags.limits;
+    model.limits.memory = flags.kv_memory << 20;  // 0: known when it is loaded
+    if (is_alone && flags.kv_memory > 0) set_prefix_memory(flags, model.limits);
+    served.models.push_back(std::move(model));
+  }
+  served.limits.idle_seconds = flags.unload_seconds;
+  served.limits.max_waiting = static_cast<size_t>(flags.limits.max_queue);
+  if (!is_alone) {
+    served.limits.bytes = flags.models_memory ? *flags.models_memory << 20 : available_memory().bytes;
+    for (PoolModel& model : served.models) share_memory(flags, served.limits.bytes, model);
+  }
+  for (PoolModel& model : served.models) {
+    model.load = [flags, name = model.opened->name(), opened = model.opened, limits = model.limits] {
+      return load_served(flags, name, opened, limits);
+    };
+  }
+  return served;
+}
+
+}  // namespace lacuna

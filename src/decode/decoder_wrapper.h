@@ -1,0 +1,57 @@
+// A decoder that passes everything on to another one: the base of those that change a part of what it does.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "decode/decoder.h"
+
+namespace lacuna {
+
+class DecoderWrapper : public Decoder {
+ public:
+  explicit DecoderWrapper(std::unique_ptr<Decoder> inner) : inner_(std::move(inner)) {}
+
+  int32_t num_sequences() const override { return inner_->num_sequences(); }
+  int32_t num_cells() const override { return inner_->num_cells(); }
+  int32_t num_guide_cells() const override { return inner_->num_guide_cells(); }
+  bool remembers_outputs() const override { return inner_->remembers_outputs(); }
+  bool done() const override { return inner_->done(); }
+  ModelRole role() const override { return inner_->role(); }
+  ExactPrefix exact_prefix() const override { return inner_->exact_prefix(); }
+  void skip_prefix(int32_t count) override { inner_->skip_prefix(count); }
+  const StepPlan& plan() override { return inner_->plan(); }
+  PassWork uncached_work() const override { return inner_->uncached_work(); }
+  std::optional<BaselineRequest> baseline_request() const override { return inner_->baseline_request(); }
+  std::optional<StepPlan> uncached_plan() const override { return inner_->uncached_plan(); }
+  StepReport apply(const PassResult& result) override { return inner_->apply(result); }
+  FollowUp follow_up() const override { return inner_->follow_up(); }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
+    inner_->apply_follow_up(result, report);
+  }
+  std::vector<int32_t> sampled_positions() const override { return inner_->sampled_positions(); }
+  bool commits_best_tokens() const override { return inner_->commits_best_tokens(); }
+  void finish_blocks_with(FinishBlock finish) override { inner_->finish_blocks_with(std::move(finish)); }
+  std::span<const TokenId> canvas() const override { return inner_->canvas(); }
+  int32_t prompt_length() const override { return inner_->prompt_length(); }
+  int32_t num_final() const override { return inner_->num_final(); }
+  bool is_open(int32_t position) const override { return inner_->is_open(position); }
+  IndexRange block() const override { return inner_->block(); }
+  std::span<const IndexRange> holes() const override { return inner_->holes(); }
+  StopReason stop_reason() const override { return inner_->stop_reason(); }
+  int32_t planned_steps() const override { return inner_->planned_steps(); }
+  std::span<const TokenScore> scores() const override { return inner_->scores(); }
+  std::span<const SlotReading> readings() const override { return inner_->readings(); }
+  const DriftEstimate* drift_estimate() const override { return inner_->drift_estimate(); }
+
+ protected:
+  Decoder& inner() const { return *inner_; }
+
+ private:
+  std::unique_ptr<Decoder> inner_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,66 @@
+// The APIs by which answers are asked for: how each reads a request and writes a reply. All of them lead to
+// one GenerationRequest and from one answer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/api_request.h"
+#include "server/reply_format.h"
+#include "server/request_fields.h"
+
+namespace lacuna {
+
+/// A reply that is an error.
+using ErrorFormat = nlohmann::ordered_json (*)(int status, std::string_view sentence, std::string_view field,
+                                               std::string_view request_id);
+
+struct Dialect {
+  /// The fields of the body, without the settings that have their own names at its top level.
+  RequestFields (*fields)();
+  bool takes_common_settings = false;  ///< is_common_name() (server/settings.h)
+  /// Names of fields that say what the answer has to be (server/answer_format.h).
+  std::span<const std::string_view> answer_formats = {};
+  /// InputError.
+  GenerationRequest (*parse)(const nlohmann::json& body, const GenerationOptions& defaults);
+  std::unique_ptr<ReplyFormat> (*make_format)(AnswerHead head);
+  ErrorFormat error;
+  bool takes_tools = false;  ///< in OpenAI's format (server/tool_request.h)
+};
+
+extern const Dialect kOpenAiChat, kOpenAiCompletions, kLacunaInfill;
+extern const Dialect kOpenAiResponses;
+extern const Dialect kAnthropicMessages;
+extern const Dialect kOllamaChat, kOllamaGenerate;
+extern const Dialect kLlamaCppCompletion;
+
+/// OpenAI's error, which all endpoints have but those of APIs with another one.
+nlohmann::ordered_json openai_error(int status, std::string_view sentence, std::string_view field,
+                                    std::string_view request_id);
+nlohmann::ordered_json anthropic_error(int status, std::string_view sentence, std::string_view field,
+                                       std::string_view request_id);
+nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::string_view field,
+                                    std::string_view request_id);
+
+// For parse functions:
+
+/// "lacuna": settings by the names of the command line, and the members that are no settings.
+RequestFields own_fields();
+RequestFields own_members();
+
+/// Texts that end the answer.
+void read_stop_texts(const FieldValue& field, GenerationRequest& request);
+
+/// Reads a body by a list: defaults first, then its fields, then what completes every request.
+GenerationRequest read_request(const nlohmann::json& body, const GenerationOptions& defaults,
+                               RequestFields fields);
+
+/// The text of a content: a string, or parts whose "type" is one of `types`. FieldError, which names a part
+/// of another type.
+std::string text_of_content(const FieldValue& content, std::span<const std::string_view> types);
+
+}  // namespace lacuna

@@ -1,0 +1,467 @@
+#include "server/endpoints.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/families.h"
+#include "options/choose.h"
+#include "options/presets.h"
+#include "server/answer_format.h"
+#include "server/api_error.h"
+#include "server/events.h"
+#include "server/settings.h"
+#include "server/tool_request.h"
+#include "server/utc_time.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::string_view kOwner = "lacuna";
+constexpr std::string_view kRest = "{id}";
+constexpr size_t kMostPieces = 1 << 18;     // that /tokenize and /detokenize list
+constexpr size_t kMostTextBytes = 4 << 20;  // of /detokenize, as of a request's body
+
+void send_json(const Asker& asker, const ordered_json& body) {
+  asker.reply->send({200, "application/json"}, dump_json(body));
+}
+
+bool matches_path(std::string_view pattern, std::string_view path) {
+  if (pattern.empty()) return false;
+  if (!pattern.ends_with(kRest)) return pattern == path;
+  pattern.remove_suffix(kRest.size());
+  return path.size() > pattern.size() && path.starts_with(pattern);
+}
+
+/// Bytes of a folder's files, or of a file.
+int64_t bytes_of_files(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    const auto size = std::filesystem::file_size(path, ignored);
+    return ignored ? 0 : static_cast<int64_t>(size);
+  }
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+    const auto size = entry.is_regular_file(ignored) ? entry.file_size(ignored) : 0;
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+/// When the files of a model were last written, seconds since 1970; of a model without files: now.
+int64_t time_of_files(const std::filesystem::path& path) {
+  for (const std::filesystem::path& file : {path / "config.json", path}) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) == 0) return status.st_mtime;
+  }
+  return std::time(nullptr);
+}
+
+/// [{"id":5,"piece":" a"}, ...] as text: objects of a JSON library would take twenty times as much memory.
+std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
+  if (tokens.size() > kMostPieces) {
+    throw InputError("with_pieces lists at most {} tokens; there are {}", kMostPieces, tokens.size());
+  }
+  std::string list = "[";
+  for (const TokenId token : tokens) {
+    const std::string piece = replace_ill_formed(tokenizer.decode(std::span(&token, 1), false));
+    list +=
+        fmt::format("{}{{\"id\":{},\"piece\":{}}}", list.size() > 1 ? "," : "", token, json(piece).dump());
+  }
+  return list + "]";
+}
+
+bool is_true(const json& body, const char* key) {
+  const auto found = body.find(key);
+  return found != body.end() && *found == true;
+}
+
+}  // namespace
+
+std::string percent_decoded(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const end = text.data() + std::min(i + 3, text.size());
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, end, byte, 16).ptr == end) {
+      result += static_cast<char>(byte);
+      i += 2;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+std::optional<std::string> query_value(std::string_view query, std::string_view key) {
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(pair.size() + 1, query.size()));
+    const size_t equals = pair.find('=');
+    if (equals != std::string_view::npos && pair.substr(0, equals) == key) {
+      return percent_decoded(pair.substr(equals + 1));
+    }
+  }
+  return {};
+}
+
+Endpoints::Endpoints(const ServiceSettings& settings, ModelPool& pool) : settings_(settings), pool_(pool) {
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    const std::filesystem::path& path = pool_.model(i).opened->source().folder;
+    files_.push_back({time_of_files(path), path.empty() ? 0 : bytes_of_files(path)});
+  }
+}
+
+const Endpoint* Endpoints::find(std::string_view method, std::string_view path, std::string& allow) {
+  for (const Endpoint& endpoint : list()) {
+    if (!matches_path(endpoint.path, path) && !matches_path(endpoint.alias, path)) continue;
+    allow = endpoint.method;
+    if (endpoint.answer != nullptr && endpoint.method == method) return &endpoint;
+  }
+  return nullptr;
+}
+
+void Endpoints::refuse(ErrorFormat error, const Asker& asker, const Failure& failure) {
+  metrics_.count_request(failure.status < 500 || failure.status == 503 ? "refused" : "failed");
+  asker.reply->send({failure.status, "application/json"},
+                    dump_json(error(failure.status, failure.sentence, failure.field, asker.request_id)));
+}
+
+// Which model.
+
+std::string Endpoints::known_models() const {
+  std::string names;
+  for (size_t i = 0; i < pool_.size(); ++i) names += (i > 0 ? ", " : "") + in_quotes(pool_.model(i).name);
+  return names;
+}
+
+size_t Endpoints::model_named(const std::string& name) const {
+  constexpr std::string_view kTag = ":latest";  // which clients of Ollama add
+  const std::string_view plain =
+      name.ends_with(kTag) ? std::string_view(name).substr(0, name.size() - kTag.size()) : name;
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    if (pool_.model(i).name == name || pool_.model(i).name == plain) return i;
+  }
+  throw ApiError(
+      404, fmt::format("there is no model {}; this server has {}", in_quotes(name), known_models()), "model");
+}
+
+size_t Endpoints::model_of(const json& body) const {
+  if (pool_.size() == 1) return 0;
+  const json* name = body.is_object() ? find_value(body, "model") : nullptr;
+  if (name == nullptr) {
+    throw FieldError("model", fmt::format("model is missing; expected one of {}", known_models()));
+  }
+  return model_named(FieldValue{"model", *name}.text());
+}
+
+size_t Endpoints::model_of(const HttpRequest& request) const {
+  const std::optional<std::string> name = query_value(request.query, "model");
+  return name && pool_.size() > 1 ? model_named(*name) : 0;
+}
+
+void Endpoints::with_model(size_t index, ErrorFormat error, const Asker& asker, Action action) {
+  pool_.use(index, [this, index, error, asker, action = std::move(action)](ModelPool::Lease lease,
+                                                                           const std::string& failure) {
+    try {
+      if (asker.reply->is_closed()) return;  // while it waited
+      if (lease == nullptr) {
+        throw ApiError(503,
+                       fmt::format("{} cannot be used: {}", in_quotes(pool_.model(index).name), failure));
+      }
+      action({pool_.model(index).name, "lacuna-" + settings_.version, std::move(lease)});
+    } catch (...) {
+      refuse(error, asker, describe_failure(std::current_exception()));
+    }
+  });
+}
+
+bool Endpoints::is_loaded(size_t index) const {
+  const std::vector<ModelPool::Loaded> loaded = pool_.loaded();
+  return std::any_of(loaded.begin(), loaded.end(),
+                     [&](const ModelPool::Loaded& each) { return each.index == index; });
+}
+
+// Answers.
+
+/// Sets what the answer has to be: a constraint, or calls of tools, which the prompt then describes.
+void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_view text,
+                          const ChatTemplate& chat_template, GenerationRequest& request) {
+  request.constraint = choose_constraint(request.options);
+  std::optional<AnswerFormat> format;
+  if (has_answer_format(body, dialect.answer_formats)) {
+    format = parse_answer_format(text, dialect.answer_formats);
+  }
+  if (format) {
+    request.constraint = format->constraint;
+    request.keys[std::string(setting_of(format->constraint))] = format->key;
+  }
+  if (!dialect.takes_tools || !has_tools(body)) return;
+  std::optional<Tools> tools = parse_tools(text);
+  if (!tools) return;
+  if (format && tools->choice != ToolChoice::kNone) {
+    throw InputError("tools and {} are both given; expected one of them, or tool_choice \"none\"",
+                     format->key);
+  }
+  use_tools(std::move(*tools), chat_template.default_system, request);
+}
+
+void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
+  const Dialect& dialect = *endpoint.dialect;
+  const json body = parse_body(request.body);
+  const auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
+  const size_t index = model_of(body);
+  read_form(dialect, body, request.body, pool_.model(index).opened->chat_template(), *wanted);
+  with_model(index, endpoint.error, asker, [this, &dialect, wanted, asker](const ServedModel& model) {
+    try {
+      Generation(model, metrics_).answer(dialect, *wanted, asker);
+    } catch (const SettingError& error) {  // in the names that the request has for them
+      const auto names = [&](std::string_view field) { return wanted->name_of(field); };
+      const bool is_of_tools = wanted->tools && error.problem().field == "constraint";
+      throw ApiError(400, word((is_of_tools ? "tools: " : "") + error.problem().sentence, names),
+                     wanted->name_of(error.problem().field).value_or(""));
+    }
+  });
+}
+
+void Endpoints::decide(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  answer_decision(request, parse_decision_body(request.body, "the body", kMostBodyValues), asker);
+}
+
+void Endpoints::decide_system_one(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                                  const Asker& asker) {
+  answer_decision(request,
+                  parse_decision_body(request.body, "the body", kMostBodyValues, DecisionFormat::kSystemOne),
+                  asker);
+}
+
+void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, const Asker& asker) {
+  if (!body.has_text) {
+    throw InputError(body.format == DecisionFormat::kOpenAi
+                         ? "input is missing; expected text or a list of messages"
+                         : "state is missing; expected text, an object or a list");
+  }
+  const size_t index = pool_.size() == 1 ? 0 : model_of(parse_body(request.body));
+  const auto wanted = std::make_shared<DecisionBody>(std::move(body));
+  with_model(index, openai_error, asker, [this, wanted, asker](const ServedModel& model) {
+    Generation(model, metrics_).decide(std::move(*wanted), asker);
+  });
+}
+
+// What is not generated.
+
+ordered_json Endpoints::describe_model(size_t index) const {
+  const ModelConfig& config = pool_.model(index).opened->config();
+  return {{"id", pool_.model(index).name},
+          {"object", "model"},
+          {"created", files_[index].created},
+          {"owned_by", kOwner},
+          {"meta",
+           {{"family", family_entry(config.family).name},
+            {"vocab_size", config.vocab_size},
+            {"context", config.max_positions},
+            {"loaded", is_loaded(index)}}}};
+}
+
+void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+  ordered_json reply{{"object", "list"}, {"data", ordered_json::array()}, {"models", ordered_json::array()}};
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    reply["data"].push_back(describe_model(i));
+    // What clients of System One read.
+    reply["models"].push_back({{"name", pool_.model(i).name},
+                               {"description", family_entry(pool_.model(i).opened->config().family).name},
+                               {"release_date", utc_date(files_[i].created)}});
+  }
+  send_json(asker, reply);
+}
+
+void Endpoints::one_model(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  constexpr std::string_view kBefore = "models/";
+  const std::string_view path = request.path;
+  const std::string name = percent_decoded(path.substr(path.find(kBefore) + kBefore.size()));
+  send_json(asker, describe_model(model_named(name)));
+}
+
+void Endpoints::version(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+  send_json(asker, {{"version", settings_.version}});
+}
+
+void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  const json body = parse_body(request.body);
+  if (!body.is_object() || !body.contains("content") || !body["content"].is_string()) {
+    throw InputError("content is missing; expected the text to tokenize");
+  }
+  const PoolModel& model = pool_.model(model_of(body));
+  const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
+  const std::vector<TokenId> tokens =
+      tokenizer.encode(body["content"].get<std::string>(),
+                       is_true(body, "parse_special") ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
+  const std::string list =
+      is_true(body, "with_pieces") ? list_pieces(tokenizer, tokens) : json(tokens).dump();
+  asker.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
+}
+
+void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  const json body = parse_body(request.body);
+  if (!body.is_object() || !body.contains("tokens")) {
+    throw InputError("tokens is missing; expected a list of token ids");
+  }
+  const std::vector<TokenId> tokens = parse_tokens(body["tokens"], "tokens");
+  const PoolModel& model = pool_.model(model_of(body));
+  const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
+  if (const size_t bytes = tokenizer.decoded_bytes(tokens, false); bytes > kMostTextBytes) {
+    throw InputError("tokens are {} bytes of text; expected at most {}", bytes, kMostTextBytes);
+  }
+  std::string answer = "{\"content\":" + json(replace_ill_formed(tokenizer.decode(tokens, false))).dump();
+  if (is_true(body, "with_pieces")) answer += ",\"tokens\":" + list_pieces(tokenizer, tokens);
+  asker.reply->send({200, "application/json"}, answer + "}");
+}
+
+void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  const json body = parse_body(request.body);
+  std::vector<Message> messages = parse_messages(body);
+  const PoolModel& model = pool_.model(model_of(body));
+  const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
+  if (has_tools(body)) {
+    const std::optional<Tools> tools = parse_tools(request.body);
+    if (tools) describe_tools(*tools, model.opened->chat_template().default_system, messages);
+  }
+  const std::vector<TokenId> tokens = render(model.opened->chat_template(), tokenizer, messages);
+  send_json(asker, {{"prompt", replace_ill_formed(tokenizer.decode(tokens, false))}, {"tokens", tokens}});
+}
+
+void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  const size_t index = model_of(request);
+  const PoolModel& model = pool_.model(index);
+  const ModelConfig& config = model.opened->config();
+  SchedulerLimits limits = model.limits;
+  for (const ModelPool::Loaded& each : pool_.loaded()) {
+    if (each.index == index) limits = each.lease->scheduler().limits();
+  }
+  ordered_json presets = ordered_json::array();
+  for (const Preset& preset : presets_of(config)) {
+    presets.push_back({{"name", preset.name}, {"flags", describe(preset)}});
+  }
+  send_json(asker, {{"model", model.name},
+                    {"family", family_entry(config.family).name},
+                    {"paradigm", name_of(config.paradigm())},
+                    {"version", "lacuna-" + settings_.version},
+                    {"context", config.max_positions},
+                    {"vocab_size", config.vocab_size},
+                    {"mask_id", config.mask_id},
+                    {"end_ids", config.end_ids},
+                    {"chat_template", name_of(model.opened->chat_template().format)},
+                    {"has_tokenizer", model.opened->tokenizer() != nullptr},
+                    {"has_guide", model.opened->guide() != nullptr},
+                    {"can_infill", config.fills_canvas()},
+                    {"total_slots", limits.max_running},
+                    {"max_queue", limits.max_queue},
+                    {"kv_bytes", limits.memory},
+                    {"pass_rows", limits.pass_rows},
+                    {"event_version", kEventVersion},
+                    {"presets", std::move(presets)},
+                    {"settings", describe_settings()}});
+}
+
+void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+  ordered_json list = ordered_json::array();
+  for (const ModelPool::Loaded& each : pool_.loaded()) {
+    for (const RequestState& state : each.lease->scheduler().states()) {
+      list.push_back({{"id", state.id},
+                      {"model", pool_.model(each.index).name},
+                      {"is_processing", state.is_running},
+                      {"prompt_tokens", state.prompt_tokens},
+                      {"canvas_tokens", state.canvas_tokens},
+                      {"final_tokens", state.final_tokens},
+                      {"steps", state.statistics.steps},
+                      {"rows", state.statistics.cost.rows},
+                      {"rows_baseline", state.statistics.baseline.rows},
+                      {"flops", state.statistics.cost.flops()},
+                      {"seconds", state.seconds}});
+    }
+  }
+  send_json(asker, list);
+}
+
+void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+  Scheduler::Totals totals;
+  SchedulerLimits limits;
+  limits.memory = 0;
+  totals.waiting = pool_.num_waiting();
+  for (const ModelPool::Loaded& each : pool_.loaded()) {
+    const Scheduler& scheduler = each.lease->scheduler();
+    const Scheduler::Totals own = scheduler.totals();
+    totals.waiting += own.waiting;
+    totals.running += own.running;
+    totals.memory += own.memory;
+    totals.prefix_memory += own.prefix_memory;
+    limits.memory += scheduler.limits().memory;
+  }
+  asker.reply->send({200, "text/plain; version=0.0.4"}, metrics_.text(totals, limits));
+}
+
+// Ollama's.
+
+ordered_json Endpoints::ollama_details(size_t index) const {
+  const OpenedModel& opened = *pool_.model(index).opened;
+  const std::string family(family_entry(opened.config().family).name);
+  return {{"parent_model", ""},
+          {"format", opened.source().folder.extension() == ".gguf" ? "gguf" : "safetensors"},
+          {"family", family},
+          {"families", {family}}};
+}
+
+void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
+                            const Asker& asker) {
+  ordered_json list = ordered_json::array();
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    const std::string& name = pool_.model(i).name;
+    const auto time = std::chrono::system_clock::from_time_t(files_[i].created);
+    list.push_back({{"name", name},
+                    {"model", name},
+                    {"modified_at", utc_time(time)},
+                    {"size", files_[i].bytes},
+                    {"details", ollama_details(i)}});
+  }
+  send_json(asker, {{"models", std::move(list)}});
+}
+
+void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  const json body = parse_body(request.body);
+  const json* name = body.is_object() ? find_value(body, "model") : nullptr;
+  if (name == nullptr && body.is_object()) name = find_value(body, "name");
+  if (name == nullptr) throw FieldError("model", "model is missing; expected a model of this server");
+  const std::string text = FieldValue{"model", *name}.text();
+  const size_t index = pool_.size() == 1 ? 0 : model_named(text);
+  const OpenedModel& opened = *pool_.model(index).opened;
+  const ModelConfig& config = opened.config();
+  const std::string family(family_entry(config.family).name);
+  ordered_json capabilities = ordered_json::array({"completion"});
+  if (config.fills_canvas()) capabilities.push_back("insert");
+  send_json(asker,
+            {{"details", ollama_details(index)},
+             {"model_info",
+              {{"general.architecture", family},
+               {family + ".context_length", config.max_positions},
+               {family + ".vocab_size", config.vocab_size}}},
+             {"template", name_of(opened.chat_template().format)},
+             {"capabilities", std::move(capabilities)},
+             {"modified_at", utc_time(std::chrono::system_clock::from_time_t(files_[index].created))}});
+}
+
+}  // namespace lacuna

@@ -1,0 +1,106 @@
+// What the server answers, path by path. docs/reference/server.md says what each endpoint takes and gives.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/decision_json.h"
+#include "server/dialect.h"
+#include "server/failure.h"
+#include "server/generation.h"
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/model_pool.h"
+#include "server/service_settings.h"
+
+namespace lacuna {
+
+class Endpoints;
+
+struct Endpoint {
+  std::string_view method;
+  std::string_view path;   ///< "{id}" at its end stands for the rest of a path
+  std::string_view alias;  ///< another path of the same; empty: none
+  std::string_view summary;
+  /// Null: Service answers it, whoever asks and before the models are there.
+  void (Endpoints::*answer)(const Endpoint& endpoint, const HttpRequest& request,
+                            const Asker& asker) = nullptr;
+  const Dialect* dialect = nullptr;  ///< of an endpoint that generates
+  RequestFields fields = {};         ///< of other bodies
+  ErrorFormat error = openai_error;
+};
+
+class Endpoints {
+ public:
+  /// Both outlive it.
+  Endpoints(const ServiceSettings& settings, ModelPool& pool);
+
+  static std::span<const Endpoint> list();
+  /// Null: there is none. `allow` gets the method that there is for the path.
+  static const Endpoint* find(std::string_view method, std::string_view path, std::string& allow);
+
+  /// Answers, now or later. Throws as Generation does where nothing was sent yet.
+  void answer(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
+    (this->*endpoint.answer)(endpoint, request, asker);
+  }
+  /// Sends an error in the endpoint's form.
+  void refuse(ErrorFormat error, const Asker& asker, const Failure& failure);
+
+ private:
+  using Action = std::function<void(const ServedModel& model)>;
+
+  /// The model that a body, or a query, names. ApiError 404 for an unknown one; where there is one model
+  /// alone, it answers to any name.
+  size_t model_named(const std::string& name) const;
+  size_t model_of(const nlohmann::json& body) const;
+  size_t model_of(const HttpRequest& request) const;
+  std::string known_models() const;
+  /// Calls `action` when the model is loaded, and sends what it throws.
+  void with_model(size_t index, ErrorFormat error, const Asker& asker, Action action);
+
+  static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
+                        const ChatTemplate& chat_template, GenerationRequest& request);
+  void generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void decide(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void answer_decision(const HttpRequest& request, DecisionBody body, const Asker& asker);
+  void models(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void one_model(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void version(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void tokenize(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void detokenize(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void apply_template(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void props(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void slots(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void metrics(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void ollama_tags(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void ollama_show(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+
+  nlohmann::ordered_json describe_model(size_t index) const;
+  nlohmann::ordered_json ollama_details(size_t index) const;
+  bool is_loaded(size_t index) const;
+
+  /// What the files of a model say.
+  struct ModelFiles {
+    int64_t created = 0;  ///< when they were last written, seconds since 1970
+    int64_t bytes = 0;
+  };
+
+  const ServiceSettings& settings_;
+  ModelPool& pool_;
+  std::vector<ModelFiles> files_;  // [pool_.size()]
+  Metrics metrics_;
+};
+
+/// "org/name" of "org%2Fname". A "%" without two hexadecimal digits stays.
+std::string percent_decoded(std::string_view text);
+
+/// The value of a key in a query; none: it is not there.
+std::optional<std::string> query_value(std::string_view query, std::string_view key);
+
+}  // namespace lacuna

@@ -1,0 +1,43 @@
+#include "server/failure.h"
+
+#include "base/error.h"
+#include "engine/scheduler.h"
+#include "options/names.h"
+#include "server/api_error.h"
+#include "server/settings.h"
+
+namespace lacuna {
+namespace {
+
+int status_of(SchedulingError::Reason reason) {
+  switch (reason) {
+    case SchedulingError::Reason::kTooLarge:
+      return 400;
+    case SchedulingError::Reason::kTooManyFromClient:
+      return 429;
+    case SchedulingError::Reason::kQueueFull:
+    case SchedulingError::Reason::kStopping:
+      break;
+  }
+  return 503;
+}
+
+}  // namespace
+
+Failure describe_failure(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ApiError& api) {
+    return {api.status(), api.what(), api.field()};
+  } catch (const SchedulingError& refusal) {
+    return {status_of(refusal.reason()), refusal.what()};
+  } catch (const FieldError& field) {
+    return {400, field.what(), field.field()};
+  } catch (const InputError& input) {
+    return {400, sentence_of(input, request_name)};
+  } catch (const std::exception& other) {
+    return {500, other.what()};
+  }
+}
+
+}  // namespace lacuna

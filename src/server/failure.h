@@ -1,0 +1,18 @@
+// What a client is told of an exception.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace lacuna {
+
+struct Failure {
+  int status = 500;
+  std::string sentence;
+  std::string field = {};  ///< of the request that is at fault; empty: none is known
+};
+
+/// ApiError, SchedulingError, FieldError and InputError become what they say; anything else has status 500.
+Failure describe_failure(const std::exception_ptr& error);
+
+}  // namespace lacuna

@@ -1,0 +1,245 @@
+#include "server/generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "decode/make_decoder.h"
+#include "options/choose.h"
+#include "options/presets.h"
+#include "server/api_error.h"
+#include "server/decision_reply.h"
+
+namespace lacuna {
+namespace {
+
+/// Whether confidences are probabilities of tokens, so that their logarithms mean something.
+bool measures_probability(const Strategy& strategy) {
+  const UnmaskRule* rule = nullptr;
+  if (const auto* blocks = std::get_if<BlockStrategy>(&strategy)) rule = &blocks->unmask;
+  if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
+    rule = std::get_if<UnmaskRule>(&masked->commit);  // none with a guide, whose drafts have probabilities
+  }
+  if (std::holds_alternative<CanvasStrategy>(strategy)) return false;
+  return rule == nullptr || rule->measure == ConfidenceMeasure::kProbability;
+}
+
+/// Refuses lists of alternatives that would take much more memory than the answers.
+void check_alternatives(const GenerationRequest& request, const Decoder& decoder) {
+  const int64_t choices =
+      request.num_choices * std::max<int64_t>(1, static_cast<int64_t>(request.prompts.size()));
+  const int64_t positions = decoder.num_cells() - decoder.prompt_length();
+  if (choices * positions * request.num_alternatives <= kMostListedAlternatives) return;
+  const std::string key = request.name_of("alternatives").value_or("top_logprobs");
+  throw FieldError(
+      key, fmt::format("{} is {} of {} positions in {} choices; expected {} alternatives at most", key,
+                       request.num_alternatives, positions, choices, kMostListedAlternatives));
+}
+
+}  // namespace
+
+const Tokenizer& tokenizer_for_texts(const OpenedModel& opened, const std::string& name) {
+  if (opened.tokenizer() == nullptr) {
+    throw InputError("{} has no tokenizer; expected token ids as the prompt of /v1/completions", name);
+  }
+  return *opened.tokenizer();
+}
+
+void expect_unchanged_files() {
+  if (const std::optional<std::string> changed = find_changed_mapped_file()) {
+    throw ApiError(500, fmt::format("{} was changed while the server ran; restart the server", *changed));
+  }
+}
+
+/// Submits jobs that end with their client's connection.
+void Generation::submit(Jobs jobs, const Asker& asker) const {
+  const std::vector<uint64_t> ids = model_.session->scheduler().submit(std::move(jobs), asker.client);
+  asker.reply->when_closed([session = model_.session, &metrics = metrics_, ids] {
+    metrics.count_request("cancelled");
+    session->scheduler().cancel(ids);
+  });
+}
+
+void Generation::decide(DecisionBody body, const Asker& asker) const {
+  expect_unchanged_files();
+  auto prepared = std::make_shared<PreparedDecision>(opened(), body.request);
+  Jobs jobs;
+  auto decoder = prepared->take_decoder();
+  auto listener =
+      std::make_shared<DecisionReply>(model_, std::move(body), std::move(prepared), asker.reply, metrics_);
+  jobs.push_back({std::move(decoder), std::move(listener)});
+  submit(std::move(jobs), asker);
+}
+
+/// Refuses to give logarithms of confidences that are no probabilities.
+void Generation::check_logprobs(const GenerationRequest& request) const {
+  if (!request.wants_logprobs || request.scores_only) return;
+  if (measures_probability(choose_strategy(config(), request.options, request.uses_guide))) return;
+  if (config().canvas) {
+    throw SettingError(
+        {"logprobs", "", "",
+         "logprobs: the model measures entropies, not probabilities of its tokens; leave it out"});
+  }
+  const std::string rule = with_defaults(config(), request.options, false).unmask.value_or("");
+  constexpr std::string_view kExpected = "one that does, such as low-confidence or maskgit";
+  throw SettingError(
+      {"unmask", rule, std::string(kExpected),
+       fmt::format("logprobs: `unmask` {} measures no probability; expected {}", rule, kExpected)});
+}
+
+void Generation::answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const {
+  check_logprobs(request);
+  const bool scores_masks = request.echoes && request.wants_logprobs && config().fills_canvas();
+  if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
+    throw InputError(
+        "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of masked models, "
+        "of "
+        "echo with logprobs");
+  }
+  expect_unchanged_files();
+  if (request.is_infill()) request.echoes = !request.inserts;
+  const auto completion =
+      std::make_shared<Completion>(dialect, model_, request, asker.reply, asker.request_id, metrics_);
+  Jobs jobs;
+  if (request.is_infill()) {
+    add_infills(request, *completion, jobs);
+  } else {
+    for (const Prompt& prompt : request.prompts) add_prompt(prompt, request, *completion, jobs);
+  }
+  submit(std::move(jobs), asker);
+  if (request.stream) completion->open();
+}
+
+/// The request that generates, without its prompt.
+GenerateRequest Generation::generate_request(const GenerationRequest& request, int32_t choice) const {
+  GenerateRequest asked;
+  asked.strategy = choose_strategy(config(), request.options, request.uses_guide);
+  asked.gen_length = request.options.gen_length;
+  asked.ends_by_itself = request.options.gen_length.is_auto;
+  asked.seed = request.options.seed.value_or(0) + static_cast<uint64_t>(choice);
+  asked.constraint = request.constraint;
+  asked.num_alternatives = request.num_alternatives;
+  // One alternative is what clients ask for that want the written token's own.
+  if (asked.num_alternatives == 1 && !lists_alternatives(config(), *asked.strategy)) {
+    asked.num_alternatives = 0;
+  }
+  return asked;
+}
+
+void Generation::add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,
+                            Jobs& jobs) const {
+  if (!std::holds_alternative<std::vector<TokenId>>(prompt))
+    tokenizer_for_texts(opened(), model_.name);  // says where there is none
+  const std::vector<TokenId> tokens = opened().tokens_of(prompt);
+  if (request.uses_guide && opened().guide() == nullptr) {
+    const auto asks = std::find_if(request.keys.begin(), request.keys.end(),
+                                   [](const auto& key) { return key.first.starts_with("guide_"); });
+    throw InputError("{}: this server was started without --guide",
+                     asks != request.keys.end() ? asks->second : "lacuna.guide");
+  }
+  const bool scores = request.echoes && request.wants_logprobs;
+  for (int32_t i = 0; i < request.num_choices; ++i) {
+    Completion::Start start;
+    if (request.echoes) start.echoed = tokens;
+    if (i == 0) start.prompt_tokens = static_cast<int32_t>(tokens.size());
+    if (request.scores_only) {
+      completion.add_echo(std::move(start));
+    } else {
+      GenerateRequest asked = generate_request(request, i);
+      asked.prompt = prompt;
+      if (request.tools) start.tool_call_key = tool_call_key(asked.seed, tokens);
+      auto decoder = opened().make_decoder(asked);
+      check_alternatives(request, *decoder);
+      auto listener = completion.add_choice(*decoder, std::move(start));
+      jobs.push_back({std::move(decoder), std::move(listener)});
+    }
+    if (scores) {
+      auto likelihood = make_likelihood(request, tokens);
+      jobs.push_back({std::move(likelihood), completion.add_likelihood()});
+    }
+  }
+}
+
+/// What scores a prompt. InputError where the model or the prompt is not fit for it.
+std::unique_ptr<LikelihoodDecoder> Generation::make_likelihood(const GenerationRequest& request,
+                                                               const std::vector<TokenId>& tokens) const {
+  const ModelConfig& config = model_.config();
+  const bool is_causal = config.paradigm() == Paradigm::kCausal;
+  if (!is_causal && !config.fills_canvas()) {
+    throw InputError(
+        "echo with logprobs needs a model that is autoregressive (Qwen) or masked (LLaDA, Dream); {} is "
+        "neither",
+        model_.name);
+  }
+  if (request.stream) throw InputError("stream: likelihoods of a prompt come at once, not as a stream");
+  if (tokens.empty()) throw InputError("the prompt is empty; likelihoods need at least one token");
+  const bool is_long = static_cast<int64_t>(tokens.size()) > config.max_positions;
+  const auto is_unknown = [&](TokenId token) { return token < 0 || token >= config.vocab_size; };
+  if (is_long || std::any_of(tokens.begin(), tokens.end(), is_unknown)) {
+    throw InputError("the prompt has {} tokens; expected at most {}, each below {}", tokens.size(),
+                     config.max_positions, config.vocab_size);
+  }
+  if (is_causal) return std::make_unique<CausalLikelihood>(tokens);
+  MaskedLikelihood::Options options;
+  options.mask_id = config.mask_id;
+  options.shifted_logits = config.shifted_logits;
+  options.given = request.given_tokens.value_or(1);
+  options.draws = request.likelihood_draws.value_or(0);
+  options.seed = request.options.seed.value_or(0);
+  if (static_cast<size_t>(options.given) >= tokens.size()) {
+    throw InputError("the prompt has {} tokens and {} are given; expected more", tokens.size(),
+                     options.given);
+  }
+  return std::make_unique<MaskedLikelihood>(options, tokens);
+}
+
+void Generation::add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const {
+  if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
+  GenerateRequest asked = generate_request(request, 0);
+  const std::vector<InfillCanvas> all =
+      infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer());
+  if (request.inserts && request.events) {
+    throw InputError("lacuna.events has no effect with a suffix; POST /v1/infill shows the whole canvas");
+  }
+  if (all.size() > 1 && request.events) {
+    throw InputError("lacuna.events needs holes of fixed lengths; {} combinations would be tried",
+                     all.size());
+  }
+  if (all.size() * static_cast<size_t>(request.num_choices) > kMostCandidates) {
+    throw InputError("n = {} with {} combinations of lengths makes more than {} canvases",
+                     request.num_choices, all.size(), kMostCandidates);
+  }
+  for (int32_t i = 0; i < request.num_choices; ++i) {
+    std::vector<std::unique_ptr<Decoder>> decoders;
+    std::vector<Completion::Start> starts;
+    asked.seed = request.options.seed.value_or(0) + static_cast<uint64_t>(i);
+    for (const InfillCanvas& canvas : all) {
+      Completion::Start start;
+      start.echoed = canvas.prompt;
+      start.given_tokens = static_cast<int32_t>(canvas.answer.size()) - canvas.num_masked;
+      if (i == 0) start.prompt_tokens = static_cast<int32_t>(start.echoed.size()) + start.given_tokens;
+      start.inserted = canvas.holes.front().positions;
+      start.inserted.begin += static_cast<int32_t>(canvas.prompt.size());
+      start.inserted.end += static_cast<int32_t>(canvas.prompt.size());
+      take_canvas(canvas, asked);
+      decoders.push_back(opened().make_decoder(asked));
+      check_alternatives(request, *decoders.back());
+      starts.push_back(std::move(start));
+    }
+    std::vector<std::shared_ptr<RequestListener>> listeners;
+    if (all.size() == 1 && !request.inserts) {
+      listeners.push_back(completion.add_choice(*decoders.front(), std::move(starts.front())));
+    } else {
+      listeners = completion.add_best_of(std::move(starts));
+    }
+    for (size_t j = 0; j < decoders.size(); ++j) {
+      jobs.push_back({std::move(decoders[j]), std::move(listeners[j])});
+    }
+  }
+}
+
+}  // namespace lacuna

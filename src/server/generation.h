@@ -1,0 +1,63 @@
+// From a request to decoders and to those who listen to them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decode/likelihood.h"
+#include "engine/decision_json.h"
+#include "engine/scheduler.h"
+#include "server/api_request.h"
+#include "server/completion.h"
+#include "server/dialect.h"
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/reply_format.h"
+
+namespace lacuna {
+
+/// Who asked, and where the answer goes.
+struct Asker {
+  std::string client;  ///< for limits
+  std::string request_id;
+  std::shared_ptr<HttpReply> reply;
+};
+
+/// Answers requests with one model. Functions throw SettingError, InputError, ApiError or SchedulingError
+/// before anything was sent; afterwards the reply tells.
+class Generation {
+ public:
+  ///   metrics  outlive every reply
+  Generation(ServedModel model, Metrics& metrics) : model_(std::move(model)), metrics_(metrics) {}
+
+  void answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const;
+  void decide(DecisionBody body, const Asker& asker) const;
+
+ private:
+  /// Decoders and who listens to them, before they are submitted.
+  using Jobs = std::vector<Scheduler::Job>;
+
+  void submit(Jobs jobs, const Asker& asker) const;
+  void check_logprobs(const GenerationRequest& request) const;
+  GenerateRequest generate_request(const GenerationRequest& request, int32_t choice) const;
+  void add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,
+                  Jobs& jobs) const;
+  void add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const;
+  std::unique_ptr<LikelihoodDecoder> make_likelihood(const GenerationRequest& request,
+                                                     const std::vector<TokenId>& tokens) const;
+
+  const OpenedModel& opened() const { return model_.opened(); }
+  const ModelConfig& config() const { return model_.config(); }
+
+  ServedModel model_;
+  Metrics& metrics_;
+};
+
+/// InputError where a model has none.
+const Tokenizer& tokenizer_for_texts(const OpenedModel& opened, const std::string& name);
+
+/// Refuses to answer from weights that are no longer those that were loaded.
+void expect_unchanged_files();
+
+}  // namespace lacuna

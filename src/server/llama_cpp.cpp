@@ -1,0 +1,134 @@
+// llama.cpp's POST /completion.
+#include <array>
+#include <utility>
+
+#include "server/dialect.h"
+
+namespace lacuna {
+namespace llama_cpp {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+void read_prompt(const FieldValue& field, GenerationRequest& request) {
+  if (field.value.is_string()) {
+    request.prompts.emplace_back(field.text());
+  } else {
+    request.prompts.emplace_back(parse_tokens(field.value, field.place));
+  }
+}
+
+void read_stream(const FieldValue& field, GenerationRequest& request) {
+  request.stream = field.flag();
+}
+
+void read_num_probs(const FieldValue& field, GenerationRequest& request) {
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  if (request.num_alternatives == 0) return;
+  request.wants_logprobs = true;
+  request.keys["alternatives"] = field.place;
+}
+
+constexpr RequestField kFields[] = {
+    {"prompt", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]})",
+     "text or token ids", read_prompt, true},
+    {"n_predict", R"({"type": "integer"})", "positions of the answer; -1: the default",
+     as_open_setting<setting::kGenLength>},
+    {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
+    {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
+    {"top_k", R"({"type": "integer"})", "without effect at temperature 0", as_setting<setting::kTopK>},
+    {"seed", R"({"type": "integer"})", "of all sampling; -1: the default", as_open_setting<setting::kSeed>},
+    {"stop", R"({"type": "array", "items": {"type": "string"}})", "texts that end the answer",
+     read_stop_texts},
+    {"stream", R"({"type": "boolean"})", "server-sent events in the place of one object", read_stream},
+    {"n_probs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
+     "tokens that are listed for each position", read_num_probs},
+    {"json_schema", R"({})", "the answer is JSON that is valid against this schema"},
+    {"grammar", R"({"type": "string"})", "refused", refuse_field},
+};
+
+RequestFields fields() {
+  static const std::vector<RequestField> all = join({kFields, own_fields()});
+  return all;
+}
+
+GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
+  return read_request(body, defaults, fields());
+}
+
+class CompletionFormat final : public ReplyFormat {
+ public:
+  using ReplyFormat::ReplyFormat;
+
+  ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) override {
+    const AnswerChoice& choice = *choices.front();
+    ordered_json reply = end(choice, usage);
+    reply["content"] = choice.answer.text;
+    reply["tokens"] = ids_of(choice.answer.tokens);
+    add_probabilities(reply, choice.answer);
+    reply["lacuna"] = own_part(choice, request());
+    return reply;
+  }
+
+  std::string part(const AnswerPart& part) override {
+    if (part.piece.text.empty() && part.piece.tokens.empty()) return {};
+    ordered_json reply = begin(part.choice);
+    reply["content"] = part.piece.text;
+    reply["tokens"] = ids_of(part.piece.tokens);
+    reply["stop"] = false;
+    add_probabilities(reply, part.piece);
+    return sse(reply);
+  }
+
+  std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) override {
+    return sse(end(*choices.front(), usage));
+  }
+
+  std::string fail_stream(const std::string& sentence) override {
+    return sse(openai_error(500, sentence, "", ""));
+  }
+
+ private:
+  ordered_json begin(const AnswerChoice& choice) const {
+    return {{"index", choice.index},
+            {"content", ""},
+            {"tokens", ordered_json::array()},
+            {"stop", true},
+            {"model", model().name}};
+  }
+
+  ordered_json end(const AnswerChoice& choice, const AnswerUsage& usage) const {
+    ordered_json reply = begin(choice);
+    const char* reason = !choice.stop_text.empty()        ? "word"
+                         : choice.finish_reason == "stop" ? "eos"
+                                                          : "limit";
+    reply["stop_type"] = reason;
+    reply["stopping_word"] = choice.stop_text;
+    reply["tokens_predicted"] = usage.answer_tokens;
+    reply["tokens_evaluated"] = usage.prompt_tokens;
+    reply["tokens_cached"] = usage.cached_tokens;
+    reply["truncated"] = false;
+    reply["timings"] = timings_of(usage);
+    return reply;
+  }
+
+  void add_probabilities(ordered_json& reply, const Piece& piece) const {
+    if (request().wants_logprobs) reply["completion_probabilities"] = chat_logprobs(model(), piece.tokens);
+  }
+};
+
+std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
+  return std::make_unique<CompletionFormat>(std::move(head));
+}
+
+constexpr std::array<std::string_view, 1> kAnswerFormats = {"json_schema"};
+
+}  // namespace
+}  // namespace llama_cpp
+
+const Dialect kLlamaCppCompletion{llama_cpp::fields,         false,
+                                  llama_cpp::kAnswerFormats, llama_cpp::parse,
+                                  llama_cpp::make_format,    openai_error};
+
+}  // namespace lacuna

@@ -1,0 +1,258 @@
+#include "server/model_pool.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lacuna {
+namespace {
+
+using PoolClock = std::chrono::steady_clock;
+
+constexpr const char* kStopping = "the server is stopping";
+
+}  // namespace
+
+/// What the pool's thread, its callers and leases share.
+struct ModelPool::State : std::enable_shared_from_this<State> {
+  struct Slot {
+    Lease session;  // null: not loaded
+    size_t num_leases = 0;
+    bool is_leaving = false;  // no new leases: memory is needed for another
+    PoolClock::time_point last_used = {};
+  };
+  struct Waiting {
+    size_t index = 0;
+    Then then;
+  };
+
+  State(const std::vector<PoolModel>& all, const PoolLimits& its_limits)
+      : models(all), limits(its_limits), slots(all.size()) {}
+
+  /// Under the lock.
+  Lease lease(size_t index, bool counts_as_use) {
+    Slot& slot = slots[index];
+    ++slot.num_leases;
+    if (counts_as_use) slot.last_used = PoolClock::now();
+    return {slot.session.get(), [self = shared_from_this(), index, counts_as_use](InferenceSession*) {
+              const std::lock_guard lock(self->mutex);
+              Slot& released = self->slots[index];
+              --released.num_leases;
+              if (counts_as_use) released.last_used = PoolClock::now();
+              self->changed.notify_all();
+            }};
+  }
+
+  bool can_lease(size_t index) const { return slots[index].session != nullptr && !slots[index].is_leaving; }
+
+  int64_t loaded_bytes() const {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < slots.size(); ++i) bytes += slots[i].session != nullptr ? models[i].bytes : 0;
+    return bytes;
+  }
+
+  void work();
+  bool serve_first(std::unique_lock<std::mutex>& lock);
+  bool make_room(std::unique_lock<std::mutex>& lock, size_t index);
+  void unload(std::unique_lock<std::mutex>& lock, size_t index);
+  void unload_idle(std::unique_lock<std::mutex>& lock);
+  std::optional<PoolClock::time_point> next_idle_end() const;
+
+  const std::vector<PoolModel>& models;
+  const PoolLimits limits;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Slot> slots;
+  std::deque<Waiting> waiting;
+  bool is_stopping = false;
+  std::thread thread;
+};
+
+void ModelPool::State::work() {
+  std::unique_lock lock(mutex);
+  while (!is_stopping) {
+    if (!waiting.empty()) {
+      serve_first(lock);
+      continue;
+    }
+    unload_idle(lock);
+    if (is_stopping || !waiting.empty()) continue;
+    if (const std::optional<PoolClock::time_point> end = next_idle_end()) {
+      changed.wait_until(lock, *end);
+    } else {
+      changed.wait(lock);
+    }
+  }
+}
+
+/// Loads the model of the request that waits longest, and serves all that wait for it. False: the pool stops.
+bool ModelPool::State::serve_first(std::unique_lock<std::mutex>& lock) {
+  const size_t index = waiting.front().index;
+  std::string failure;
+  if (slots[index].session == nullptr) {
+    if (!make_room(lock, index)) return false;
+    lock.unlock();
+    Lease session;
+    try {
+      session = models[index].load();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    lock.lock();
+    slots[index].session = std::move(session);
+  }
+  slots[index].is_leaving = false;
+  std::vector<std::pair<Then, Lease>> served;
+  for (auto each = waiting.begin(); each != waiting.end();) {
+    if (each->index != index) {
+      ++each;
+      continue;
+    }
+    served.emplace_back(std::move(each->then), failure.empty() ? lease(index, true) : nullptr);
+    each = waiting.erase(each);
+  }
+  lock.unlock();
+  for (auto& [then, leased] : served) then(std::move(leased), failure);
+  served.clear();
+  lock.lock();
+  return true;
+}
+
+/// Unloads models, the least recently used first, until the model fits; waits for those that are in use.
+bool ModelPool::State::make_room(std::unique_lock<std::mutex>& lock, size_t index) {
+  while (!is_stopping && loaded_bytes() + models[index].bytes > limits.bytes) {
+    std::optional<size_t> oldest;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].session == nullptr) continue;
+      const bool is_free = slots[i].num_leases == 0;
+      const bool beats =
+          !oldest || (is_free && slots[*oldest].num_leases > 0) ||
+          (is_free == (slots[*oldest].num_leases == 0) && slots[i].last_used < slots[*oldest].last_used);
+      if (beats) oldest = i;
+    }
+    expects(oldest.has_value(), "make_room: a model fits where no other is loaded");
+    slots[*oldest].is_leaving = true;
+    if (slots[*oldest].num_leases == 0) {
+      unload(lock, *oldest);
+    } else {
+      changed.wait(lock);
+    }
+  }
+  // Models that were to leave, and need not, take requests again.
+  for (Slot& slot : slots) slot.is_leaving = false;
+  return !is_stopping;
+}
+
+void ModelPool::State::unload(std::unique_lock<std::mutex>& lock, size_t index) {
+  slots[index].is_leaving = true;
+  Lease session = std::move(slots[index].session);
+  slots[index].session = nullptr;
+  lock.unlock();
+  session.reset();
+  ::malloc_trim(0);
+  lock.lock();
+  slots[index].is_leaving = false;
+}
+
+void ModelPool::State::unload_idle(std::unique_lock<std::mutex>& lock) {
+  for (size_t i = 0; limits.idle_seconds > 0 && i < slots.size(); ++i) {
+    const bool is_free = slots[i].session != nullptr && slots[i].num_leases == 0;
+    const std::chrono::duration<double> idle = PoolClock::now() - slots[i].last_used;
+    if (is_free && idle.count() >= limits.idle_seconds) unload(lock, i);
+  }
+}
+
+std::optional<PoolClock::time_point> ModelPool::State::next_idle_end() const {
+  std::optional<PoolClock::time_point> next;
+  if (limits.idle_seconds <= 0) return next;
+  for (const Slot& slot : slots) {
+    if (slot.session == nullptr || slot.num_leases > 0) continue;
+    const PoolClock::time_point end =
+        slot.last_used +
+        std::chrono::duration_cast<PoolClock::duration>(std::chrono::duration<double>(limits.idle_seconds));
+    if (!next || end < *next) next = end;
+  }
+  return next;
+}
+
+ModelPool::ModelPool(std::vector<PoolModel> models, const PoolLimits& limits)
+    : models_(std::move(models)), state_(std::make_shared<State>(models_, limits)) {
+  state_->thread = std::thread([state = state_.get()] { state->work(); });
+}
+
+ModelPool::~ModelPool() {
+  stop();
+  state_->thread.join();
+  std::unique_lock lock(state_->mutex);
+  for (size_t i = 0; i < models_.size(); ++i) {
+    if (state_->slots[i].session == nullptr) continue;
+    // Requests that run would never end where their scheduler was stopped: it ends them first.
+    state_->changed.wait(lock, [&] { return state_->slots[i].num_leases == 0; });
+    state_->unload(lock, i);
+  }
+}
+
+void ModelPool::use(size_t index, Then then) {
+  Lease leased;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->is_stopping) throw SchedulingError(SchedulingError::Reason::kStopping, kStopping);
+    if (!state_->can_lease(index)) {
+      if (state_->waiting.size() >= state_->limits.max_waiting) {
+        throw SchedulingError(
+            SchedulingError::Reason::kQueueFull,
+            fmt::format("{} requests wait for their models; try again later", state_->waiting.size()));
+      }
+      state_->waiting.push_back({index, std::move(then)});
+      state_->changed.notify_all();
+      return;
+    }
+    leased = state_->lease(index, true);
+  }
+  then(std::move(leased), {});
+}
+
+void ModelPool::load(size_t index) {
+  auto done = std::make_shared<std::promise<std::string>>();
+  use(index, [done](const Lease& /*lease*/, const std::string& failure) { done->set_value(failure); });
+  if (const std::string failure = done->get_future().get(); !failure.empty()) throw InputError(failure);
+}
+
+size_t ModelPool::num_waiting() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->waiting.size();
+}
+
+std::vector<ModelPool::Loaded> ModelPool::loaded() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<Loaded> all;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const State::Slot& slot = state_->slots[i];
+    if (slot.session != nullptr) all.push_back({i, slot.is_leaving, state_->lease(i, false)});
+  }
+  return all;
+}
+
+void ModelPool::stop() {
+  std::deque<State::Waiting> waiting;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->is_stopping = true;
+    waiting = std::exchange(state_->waiting, {});
+  }
+  state_->changed.notify_all();
+  for (State::Waiting& each : waiting) each.then(nullptr, kStopping);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,78 @@
+// The models of a server: loaded when they are asked for, within an amount of memory, and unloaded when they
+// are idle. Whoever uses a model holds a lease, and a model with leases stays.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/inference_session.h"
+
+namespace lacuna {
+
+/// A model that may be loaded.
+struct PoolModel {
+  std::string name;  ///< as clients see it
+  std::shared_ptr<const OpenedModel> opened;
+  int64_t bytes = 0;  ///< that it takes when it is loaded, K/V included, as predicted
+  /// Loads it; an exception's sentence is what its requests get.
+  std::function<std::shared_ptr<InferenceSession>()> load = {};
+  SchedulerLimits limits = {};  ///< that it will have, to tell before it is loaded
+};
+
+struct PoolLimits {
+  int64_t bytes = INT64_MAX;  ///< of all models that are loaded
+  double idle_seconds = 0;   ///< after its last use a model is unloaded; 0: when memory is needed, not before
+  size_t max_waiting = 256;  ///< requests that wait for their models; more are refused
+};
+
+class ModelPool {
+ public:
+  /// Keeps the model loaded while it is held.
+  using Lease = std::shared_ptr<InferenceSession>;
+
+  /// Each model's bytes fit the limit alone.
+  ModelPool(std::vector<PoolModel> models, const PoolLimits& limits);
+  /// Unloads all models. Requests that wait for theirs get an error, and those that run are waited for.
+  ~ModelPool();
+  ModelPool(const ModelPool&) = delete;
+  ModelPool& operator=(const ModelPool&) = delete;
+
+  size_t size() const { return models_.size(); }
+  const PoolModel& model(size_t index) const { return models_[index]; }
+
+  /// Calls `then` with the model: at once where it is loaded, else from the pool's thread when it is, and
+  /// with null and a sentence where that failed. Requests are served in their order: a model that has to
+  /// leave for an earlier request's gets no new leases. SchedulingError where too many wait or the pool is
+  /// stopping.
+  using Then = std::function<void(Lease lease, const std::string& failure)>;
+  void use(size_t index, Then then);
+
+  /// Loads a model, where it is not, and waits for it. InputError with what went wrong.
+  void load(size_t index);
+
+  /// Requests that wait for a model that is not loaded.
+  size_t num_waiting() const;
+
+  struct Loaded {
+    size_t index = 0;
+    bool is_leaving = false;  ///< it gives no new leases: its memory is needed
+    Lease lease;
+  };
+  /// What is loaded. These leases do not count as use.
+  std::vector<Loaded> loaded() const;
+
+  /// Loads nothing more; requests that wait get an error.
+  void stop();
+
+ private:
+  struct State;
+
+  std::vector<PoolModel> models_;
+  std::shared_ptr<State> state_;  // leases may outlive the pool's last lines
+};
+
+}  // namespace lacuna

@@ -1,0 +1,214 @@
+// Ollama's POST /api/chat and /api/generate, which stream lines of JSON unless they are told not to.
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "server/dialect.h"
+#include "server/utc_time.h"
+#include "tokenizer/unicode.h"
+
+namespace lacuna {
+namespace ollama {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 1> kContentTypes = {"text"};
+
+// The members of "options". Others, such as num_ctx, are ignored.
+constexpr RequestField kOptions[] = {
+    {"num_predict", R"({"type": "integer"})", "positions of the answer; -1 or -2: the default",
+     [](const FieldValue& field, GenerationRequest& request) {
+       if (field.value == -2) return;
+       as_open_setting<setting::kGenLength>(field, request);
+     }},
+    {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
+    {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
+    {"top_k", R"({"type": "integer"})", "without effect at temperature 0", as_setting<setting::kTopK>},
+    {"seed", R"({"type": "integer"})", "of all sampling", as_open_setting<setting::kSeed>},
+    {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
+     "texts that end the answer", read_stop_texts},
+    {"presence_penalty", R"({"type": "number"})", "0", refuse_field},
+    {"frequency_penalty", R"({"type": "number"})", "0", refuse_field},
+    {"min_p", R"({"type": "number"})", "0", refuse_field},
+};
+
+void read_options(const FieldValue& field, GenerationRequest& request) {
+  read_fields(field.object(), field.place + ".", kOptions, request);
+}
+
+void read_stream(const FieldValue& field, GenerationRequest& request) {
+  request.stream = field.flag();
+}
+
+void read_messages(const FieldValue& field, GenerationRequest& request) {
+  if (!field.value.is_array() || field.value.empty()) field.refuse("a list of at least one message");
+  std::vector<Message> messages;
+  for (size_t i = 0; i < field.value.size(); ++i) {
+    const FieldValue item{fmt::format("{}.{}", field.place, i), field.value[i]};
+    for (const char* key : {"images", "tool_calls"}) {
+      if (find_value(item.object(), key) != nullptr) refuse_field(item.at(key), request);
+    }
+    if (find_value(item.value, "role") == nullptr) item.refuse("\"role\" and \"content\"");
+    const json* content = find_value(item.value, "content");
+    messages.push_back({item.at("role").text(),
+                        content == nullptr ? "" : text_of_content(item.at("content"), kContentTypes)});
+  }
+  request.prompts.emplace_back(std::move(messages));
+}
+
+void read_prompt(const FieldValue& field, GenerationRequest& request) {
+  request.prompts.emplace_back(std::vector<Message>{{"user", field.text()}});
+}
+
+/// Comes before the prompt, and is read after it.
+void read_system(const FieldValue& field, GenerationRequest& request) {
+  auto& messages = std::get<std::vector<Message>>(request.prompts.front());
+  if (const std::string text = field.text(); !text.empty())
+    messages.insert(messages.begin(), {"system", text});
+}
+
+/// The prompt as it is, without the chat template.
+void read_raw(const FieldValue& field, GenerationRequest& request) {
+  if (!field.flag()) return;
+  const auto& messages = std::get<std::vector<Message>>(request.prompts.front());
+  if (messages.size() > 1) field.refuse("false together with system");
+  request.prompts.front() = std::string(messages.front().content);
+}
+
+constexpr RequestField kShared[] = {
+    {"model", R"({"type": "string"})", "a model of this server"},
+    {"options", R"({"type": "object"})", "num_predict, temperature, top_p, top_k, seed, stop", read_options},
+    {"format", R"({})", "json, or a JSON schema that the answer is valid against"},
+    {"stream", R"({"type": "boolean"})", "lines of JSON (default true)", read_stream},
+    {"keep_alive", R"({})", "without effect; --unload-after says it"},
+    {"think", R"({})", "false", refuse_field},
+};
+
+constexpr RequestField kChat[] = {
+    {"messages", R"({"type": "array", "items": {"type": "object"}})", "messages with role and content",
+     read_messages, true},
+    {"tools", R"({"type": "array"})", "refused", refuse_field},
+};
+
+constexpr RequestField kGenerate[] = {
+    {"prompt", R"({"type": "string"})", "the user's text", read_prompt, true},
+    {"system", R"({"type": "string"})", "a system message before it", read_system},
+    {"raw", R"({"type": "boolean"})", "the prompt without the chat template", read_raw},
+    {"suffix", R"({"type": "string"})", "refused; POST /v1/completions takes it", refuse_field},
+    {"template", R"({"type": "string"})", "refused", refuse_field},
+    {"context", R"({"type": "array"})", "refused", refuse_field},
+    {"images", R"({"type": "array"})", "refused", refuse_field},
+};
+
+RequestFields chat_fields() {
+  static const std::vector<RequestField> all = join({kChat, kShared, own_fields()});
+  return all;
+}
+
+RequestFields generate_fields() {
+  static const std::vector<RequestField> all = join({kGenerate, kShared, own_fields()});
+  return all;
+}
+
+GenerationRequest parse(const json& body, const GenerationOptions& defaults, RequestFields fields) {
+  GenerationRequest request = read_request(body, defaults, fields);
+  if (find_value(body, "stream") == nullptr) request.stream = true;
+  return request;
+}
+
+GenerationRequest parse_chat(const json& body, const GenerationOptions& defaults) {
+  return parse(body, defaults, chat_fields());
+}
+
+GenerationRequest parse_generate(const json& body, const GenerationOptions& defaults) {
+  return parse(body, defaults, generate_fields());
+}
+
+int64_t nanoseconds(double milliseconds) {
+  return static_cast<int64_t>(milliseconds * 1e6);
+}
+
+class LinesFormat final : public ReplyFormat {
+ public:
+  LinesFormat(AnswerHead head, bool is_chat) : ReplyFormat(std::move(head)), is_chat_(is_chat) {}
+
+  std::string_view stream_type() const override { return "application/x-ndjson"; }
+
+  ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) override {
+    const AnswerChoice& choice = *choices.front();
+    ordered_json reply = end(choice, choice.answer.text, usage);
+    reply["lacuna"] = own_part(choice, request());
+    return reply;
+  }
+
+  std::string part(const AnswerPart& part) override {
+    if (part.piece.text.empty()) return {};
+    ordered_json reply = begin(part.piece.text);
+    reply["done"] = false;
+    return dump_json(reply) + "\n";
+  }
+
+  std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) override {
+    return dump_json(end(*choices.front(), "", usage)) + "\n";
+  }
+
+  std::string fail_stream(const std::string& sentence) override {
+    return dump_json(ollama_error(500, sentence, "", "")) + "\n";
+  }
+
+ private:
+  ordered_json begin(const std::string& text) const {
+    ordered_json reply{{"model", model().name}, {"created_at", utc_time(std::chrono::system_clock::now())}};
+    if (is_chat_) {
+      reply["message"] = {{"role", "assistant"}, {"content", text}};
+    } else {
+      reply["response"] = text;
+    }
+    return reply;
+  }
+
+  ordered_json end(const AnswerChoice& choice, const std::string& text, const AnswerUsage& usage) const {
+    ordered_json reply = begin(text);
+    reply["done"] = true;
+    reply["done_reason"] = choice.finish_reason;
+    reply["total_duration"] = nanoseconds(usage.prompt_ms + usage.answer_ms);
+    reply["load_duration"] = 0;
+    reply["prompt_eval_count"] = usage.prompt_tokens;
+    reply["prompt_eval_duration"] = nanoseconds(usage.prompt_ms);
+    reply["eval_count"] = usage.answer_tokens;
+    reply["eval_duration"] = nanoseconds(usage.answer_ms);
+    return reply;
+  }
+
+  bool is_chat_;
+};
+
+std::unique_ptr<ReplyFormat> make_chat(AnswerHead head) {
+  return std::make_unique<LinesFormat>(std::move(head), true);
+}
+
+std::unique_ptr<ReplyFormat> make_generate(AnswerHead head) {
+  return std::make_unique<LinesFormat>(std::move(head), false);
+}
+
+constexpr std::array<std::string_view, 1> kAnswerFormats = {"format"};
+
+}  // namespace
+}  // namespace ollama
+
+nlohmann::ordered_json ollama_error(int /*status*/, std::string_view sentence, std::string_view /*field*/,
+                                    std::string_view /*request_id*/) {
+  return {{"error", replace_ill_formed(sentence)}};
+}
+
+const Dialect kOllamaChat{ollama::chat_fields, false,       ollama::kAnswerFormats, ollama::parse_chat,
+                          ollama::make_chat,   ollama_error};
+const Dialect kOllamaGenerate{ollama::generate_fields, false,
+                              ollama::kAnswerFormats,  ollama::parse_generate,
+                              ollama::make_generate,   ollama_error};
+
+}  // namespace lacuna

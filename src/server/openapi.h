@@ -1,0 +1,16 @@
+// The description of the API that GET /openapi.json gives: from the lists that find endpoints and read
+// requests.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/endpoints.h"
+
+namespace lacuna {
+
+/// An OpenAPI 3.1 document, as JSON.
+std::string describe_api(std::span<const Endpoint> endpoints, std::string_view version);
+
+}  // namespace lacuna

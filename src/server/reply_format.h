@@ -1,0 +1,129 @@
+// How an answer looks in one API's replies: the part of an API that is written, as parse functions are the
+// part that is read. One object serves one request, called by the engine's thread alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/inference_session.h"
+#include "server/api_request.h"
+#include "server/tool_reply.h"
+#include "server/transcript.h"
+
+namespace lacuna {
+
+/// The model that answers. Holding it keeps the model loaded.
+struct ServedModel {
+  std::string name;         ///< as clients see it
+  std::string fingerprint;  ///< of the program: "lacuna-0.2.0"
+  std::shared_ptr<InferenceSession> session;
+
+  const OpenedModel& opened() const { return session->opened(); }
+  const ModelConfig& config() const { return opened().config(); }
+  const Tokenizer* tokenizer() const { return opened().tokenizer(); }  ///< null: answers have ids alone
+  /// What tokens write, as UTF-8; empty without a tokenizer.
+  std::string text_of(std::span<const TokenId> tokens) const;
+};
+
+/// One answer of a request.
+struct AnswerChoice {
+  size_t index = 0;
+  Piece answer;  ///< of a whole reply: all of it; of a stream it stays empty
+  std::vector<TokenRecord>
+      scores;                      ///< of the tokens before the answer, where their likelihoods are asked for
+  std::string finish_reason = {};  ///< "stop", "length" or "tool_calls"; empty: it continues
+  std::optional<ToolReply> tools = {};  ///< of an answer that may call tools: its text, as a message
+  std::string stop_text = {};           ///< the stop text that ended it; empty: none did
+  int32_t answer_tokens = 0;
+  RunStatistics statistics = {};
+  nlohmann::ordered_json events = nlohmann::ordered_json::array();
+};
+
+/// What all choices of a request took.
+struct AnswerUsage {
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;  ///< of these, those whose K/V were another request's
+  int32_t answer_tokens = 0;
+  double prompt_ms = 0;
+  double answer_ms = 0;
+};
+
+/// What became final of a choice, in a stream.
+struct AnswerPart {
+  const AnswerChoice& choice;
+  const Piece& piece;
+  nlohmann::ordered_json event = {};      ///< a step's changes; null: none
+  bool is_first = false;                  ///< of its choice
+  std::optional<AnswerUsage> usage = {};  ///< with the last part of all
+  /// Of an answer that may call tools: what the piece says of it (ToolReply::advance).
+  std::vector<nlohmann::ordered_json> deltas = {};
+};
+
+/// What formats need of a request.
+struct AnswerHead {
+  ServedModel model;
+  GenerationRequest request;  ///< without its prompts
+  int64_t created = 0;        ///< seconds since 1970
+};
+
+using AnswerChoices = std::span<const AnswerChoice* const>;
+
+class ReplyFormat {
+ public:
+  explicit ReplyFormat(AnswerHead head) : head_(std::move(head)) {}
+  virtual ~ReplyFormat() = default;
+  ReplyFormat(const ReplyFormat&) = delete;
+  ReplyFormat& operator=(const ReplyFormat&) = delete;
+
+  virtual nlohmann::ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) = 0;
+
+  virtual std::string_view stream_type() const { return "text/event-stream"; }
+  /// What a stream begins with. The usage has the prompt's tokens.
+  virtual std::string begin_stream(const AnswerUsage& /*usage*/) { return {}; }
+  /// Empty: the part says nothing that clients of this API are told.
+  virtual std::string part(const AnswerPart& part) = 0;
+  /// What a stream ends with, after the last part of every choice.
+  virtual std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) = 0;
+  /// The same where the answer fails.
+  virtual std::string fail_stream(const std::string& sentence) = 0;
+
+ protected:
+  const AnswerHead& head() const { return head_; }
+  const ServedModel& model() const { return head_.model; }
+  const GenerationRequest& request() const { return head_.request; }
+
+ private:
+  AnswerHead head_;
+};
+
+// Parts of several formats.
+
+/// "PREFIX" and a number that no other answer has.
+std::string new_answer_id(std::string_view prefix);
+
+/// The text of a JSON value; bytes that are not UTF-8 become U+FFFD.
+std::string dump_json(const nlohmann::ordered_json& value);
+
+/// "data: JSON" as a server-sent event, named where an event is given.
+std::string sse(const nlohmann::ordered_json& data, std::string_view event = {});
+
+/// {"token", "logprob", "bytes", "top_logprobs": [...], "id", "step", "order"} for each token.
+nlohmann::ordered_json chat_logprobs(const ServedModel& model, std::span<const TokenRecord> tokens);
+
+/// The ids of the tokens, and the passes that committed them.
+nlohmann::ordered_json ids_of(std::span<const TokenRecord> tokens);
+nlohmann::ordered_json steps_of(std::span<const TokenRecord> tokens);
+/// What the answer cost, as `lacuna run --json` prints it.
+nlohmann::ordered_json stats_of(const AnswerChoice& choice);
+/// The "lacuna" object of a choice in a whole reply: tokens, stats, and the step map where it is asked for.
+nlohmann::ordered_json own_part(const AnswerChoice& choice, const GenerationRequest& request);
+/// llama.cpp's names for times.
+nlohmann::ordered_json timings_of(const AnswerUsage& usage);
+
+}  // namespace lacuna

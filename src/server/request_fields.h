@@ -1,0 +1,89 @@
+// Fields of requests as lists: they say how a body is read, and /openapi.json describes them from the same
+// lists.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/api_error.h"
+
+namespace lacuna {
+
+struct GenerationRequest;
+
+/// A value as a request has it.
+struct FieldValue {
+  std::string place;  ///< its name, for errors: "stop", "options.stop"
+  const nlohmann::json& value;
+
+  /// FieldError: "stop is 3; expected a string".
+  [[noreturn]] void refuse(std::string_view expected) const;
+  /// FieldError where the value is of another type, or outside the range.
+  bool flag() const;
+  int64_t integer(int64_t least, int64_t most) const;
+  double number(double least, double most) const;
+  std::string text() const;
+  const nlohmann::json& object() const;
+  const nlohmann::json& list() const;
+  FieldValue at(std::string_view key) const;  ///< of an object that has it
+};
+
+struct RequestField {
+  std::string_view name;
+  std::string_view schema;  ///< JSON Schema of the value, as text
+  std::string_view help;
+  /// Reads a value that is not null. Null: the field is known, and what it says changes nothing here.
+  void (*read)(const FieldValue& field, GenerationRequest& request) = nullptr;
+  bool is_required = false;
+};
+using RequestFields = std::span<const RequestField>;
+
+/// The value of a key that was given, and not as null; null: it was not.
+const nlohmann::json* find_value(const nlohmann::json& object, std::string_view key);
+
+/// A value for an error.
+std::string shown(const nlohmann::json& value);
+
+/// Reads the fields that an object has, in the order of the list; keys that are not listed are ignored.
+/// FieldError, also where a required one is missing or `object` is none.
+///   place  before the names in errors: "" or "options."
+void read_fields(const nlohmann::json& object, std::string_view place, RequestFields fields,
+                 GenerationRequest& request);
+
+/// {"type": "object", "properties": {...}, "required": [...]}.
+nlohmann::ordered_json schema_of_fields(RequestFields fields);
+
+/// One list of several.
+std::vector<RequestField> join(std::initializer_list<RequestFields> lists);
+
+// What lists name in `read`:
+
+/// Reads a setting of options.h by the field's own name, which errors use from then on.
+void read_setting_field(std::string_view setting, const FieldValue& field, GenerationRequest& request);
+/// The same for a list, which holds plain functions.
+template <const char* kName>
+void as_setting(const FieldValue& field, GenerationRequest& request) {
+  read_setting_field(kName, field, request);
+}
+/// The same of lengths and seeds, which some clients leave open with -1.
+template <const char* kName>
+void as_open_setting(const FieldValue& field, GenerationRequest& request) {
+  if (field.value.is_number_integer() && field.value == -1) return;
+  read_setting_field(kName, field, request);
+}
+namespace setting {
+inline constexpr char kGenLength[] = "gen-length";
+inline constexpr char kTemperature[] = "temperature";
+inline constexpr char kTopP[] = "top-p";
+inline constexpr char kTopK[] = "top-k";
+inline constexpr char kSeed[] = "seed";
+}  // namespace setting
+
+/// Refuses a value that asks for something: all but false, 0, "", [] and {}.
+void refuse_field(const FieldValue& field, GenerationRequest& request);
+
+}  // namespace lacuna

@@ -1,0 +1,20 @@
+#include "server/utc_time.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+
+namespace lacuna {
+
+std::string utc_time(std::chrono::system_clock::time_point time) {
+  const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::time_t{milliseconds / 1000}),
+                     milliseconds % 1000);
+}
+
+std::string utc_date(int64_t seconds) {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+}  // namespace lacuna

@@ -1,0 +1,34 @@
+#include "server/failure.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+#include "engine/scheduler.h"
+#include "server/api_error.h"
+
+namespace lacuna::failure_test {
+namespace {
+
+template <typename Error>
+Failure describe(const Error& error) {
+  return describe_failure(std::make_exception_ptr(error));
+}
+
+TEST(DescribeFailure, GivesEachExceptionItsStatus) {
+  using Reason = SchedulingError::Reason;
+  EXPECT_EQ(describe(ApiError(404, "none", "model")).status, 404);
+  EXPECT_EQ(describe(ApiError(404, "none", "model")).field, "model");
+  EXPECT_EQ(describe(FieldError("n", "n is 0")).status, 400);
+  EXPECT_EQ(describe(FieldError("n", "n is 0")).field, "n");
+  EXPECT_EQ(describe(InputError("wrong")).status, 400);
+  EXPECT_EQ(describe(SchedulingError(Reason::kTooLarge, "")).status, 400);
+  EXPECT_EQ(describe(SchedulingError(Reason::kTooManyFromClient, "")).status, 429);
+  EXPECT_EQ(describe(SchedulingError(Reason::kQueueFull, "")).status, 503);
+  EXPECT_EQ(describe(SchedulingError(Reason::kStopping, "")).status, 503);
+  EXPECT_EQ(describe(std::logic_error("bug")).status, 500);
+  EXPECT_EQ(describe(std::logic_error("bug")).sentence, "bug");
+}
+
+}  // namespace
+}  // namespace lacuna::failure_test

@@ -1,0 +1,104 @@
+// Ollama's chats and prompts.
+#include <gmock/gmock.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "running_server.h"
+#include "server/dialect.h"
+
+namespace lacuna::ollama_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string kStory =
+    "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
+const json kOptions = {{"num_predict", 32}, {"temperature", 0}, {"num_ctx", 4096}, {"seed", 3}};
+
+std::vector<json> lines_of(const std::string& body) {
+  std::vector<json> lines;
+  std::istringstream stream(body);
+  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+TEST(Ollama, AnswersChatsAsLines) {
+  RunningServer server("mini-llada");
+  json body = {{"model", "any:latest"},
+               {"messages", {{{"role", "user"}, {"content", kStory}}}},
+               {"options", kOptions}};
+  Call call = server.post("/api/chat", body);
+  const std::vector<json> lines = lines_of(call.body());
+  EXPECT_EQ(call.head().content_type, "application/x-ndjson");
+  std::string text;
+  for (const json& line : lines) {
+    EXPECT_EQ(line["done"], &line == &lines.back());
+    text += line["message"]["content"].get<std::string>();
+  }
+  EXPECT_EQ(lines.back()["done_reason"], "stop");
+  body["stream"] = false;
+  const json whole = server.post("/api/chat", body).json();
+  EXPECT_EQ(whole["message"]["content"], text);
+  EXPECT_EQ(whole["eval_count"], lines.back()["eval_count"]);
+  EXPECT_GT(whole["prompt_eval_count"], 10);
+}
+
+TEST(Ollama, AnswersPromptsWithAndWithoutTheTemplate) {
+  RunningServer server("mini-llada");
+  json body = {{"prompt", kStory}, {"options", kOptions}, {"stream", false}};
+  const json chat =
+      server
+          .post("/v1/chat/completions",
+                {{"messages", {{{"role", "user"}, {"content", kStory}}}}, {"max_tokens", 32}, {"seed", 3}})
+          .json();
+  EXPECT_EQ(server.post("/api/generate", body).json()["response"], chat["choices"][0]["message"]["content"]);
+  body["raw"] = true;
+  const json raw =
+      server.post("/v1/completions", {{"prompt", kStory}, {"max_tokens", 32}, {"seed", 3}}).json();
+  EXPECT_EQ(server.post("/api/generate", body).json()["response"], raw["choices"][0]["text"]);
+}
+
+TEST(Ollama, TellsOfItsModels) {
+  RunningServer server("mini-llada");
+  const json tag = server.get("/api/tags").json()["models"][0];
+  EXPECT_EQ(tag["name"], "mini-llada");
+  EXPECT_GT(tag["size"], 1000);
+  EXPECT_EQ(tag["details"]["family"], "llada");
+  const json shown = server.post("/api/show", {{"model", "mini-llada"}}).json();
+  EXPECT_EQ(shown["model_info"]["general.architecture"], "llada");
+  EXPECT_EQ(shown["capabilities"][0], "completion");
+  EXPECT_EQ(server.get("/api/version").json()["version"], "test");
+}
+
+TEST(Ollama, HasErrorsOfItsOwnForm) {
+  RunningServer server("mini-llada");
+  const auto error = [&](const json& fields) {
+    json body = fields;
+    body["messages"] = {{{"role", "user"}, {"content", "Hi"}}};
+    Call call = server.post("/api/chat", body);
+    EXPECT_EQ(call.status(), 400);
+    return call.json()["error"].get<std::string>();
+  };
+  EXPECT_THAT(error({{"options", {{"num_predict", "x"}}}}), testing::StartsWith("options.num_predict is"));
+  EXPECT_THAT(error({{"options", {{"num_predict", 100000}}}}),
+              HasSubstr("expected options.num_predict 1015 at most"));
+  EXPECT_THAT(error({{"tools", {1}}}), testing::StartsWith("tools is not supported"));
+  EXPECT_THAT(error({{"options", 3}}), testing::StartsWith("options is"));
+  EXPECT_THAT(error({{"format", 3}}), testing::StartsWith("format is"));
+  EXPECT_EQ(server.post("/api/show", json::object()).status(), 400);
+}
+
+TEST(Ollama, LeavesLengthAndSeedOpen) {
+  const GenerationRequest request = kOllamaGenerate.parse(
+      {{"prompt", "a"}, {"options", {{"num_predict", -2}, {"seed", -1}, {"stop", {"x"}}}}}, {});
+  EXPECT_FALSE(request.options.gen_length);
+  EXPECT_FALSE(request.options.seed);
+  EXPECT_TRUE(request.stream);
+  EXPECT_THAT(request.stop, testing::ElementsAre("x"));
+}
+
+}  // namespace
+}  // namespace lacuna::ollama_test

@@ -1,0 +1,112 @@
+// OpenAI's Responses.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "running_server.h"
+#include "server/dialect.h"
+
+namespace lacuna::responses_test {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kStory =
+    "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
+
+TEST(Responses, AnswerAsChatsDo) {
+  RunningServer server("mini-llada");
+  const json chat = server
+                        .post("/v1/chat/completions",
+                              {{"messages", {{{"role", "user"}, {"content", kStory}}}}, {"max_tokens", 32}})
+                        .json();
+  const json expected = chat["choices"][0]["message"]["content"];
+  const json list = {{{"role", "user"}, {"content", {{{"type", "input_text"}, {"text", kStory}}}}}};
+  for (const json& input : {json(kStory), list}) {
+    const json reply =
+        server.post("/v1/responses", {{"input", input}, {"max_output_tokens", 32}, {"store", false}}).json();
+    EXPECT_EQ(reply["object"], "response");
+    EXPECT_EQ(reply["status"], "completed");
+    EXPECT_EQ(reply["output"][0]["content"][0]["text"], expected);
+    EXPECT_EQ(reply["usage"]["input_tokens"], chat["usage"]["prompt_tokens"]);
+    EXPECT_EQ(reply["usage"]["output_tokens"], chat["usage"]["completion_tokens"]);
+  }
+}
+
+TEST(Responses, StreamTypedEvents) {
+  RunningServer server("mini-llada");
+  json body = {{"input", kStory}, {"max_output_tokens", 32}, {"include", {"message.output_text.logprobs"}}};
+  const json whole = server.post("/v1/responses", body).json();
+  body["stream"] = true;
+  Call call = server.post("/v1/responses", body);
+  std::vector<std::string> types;
+  std::string text;
+  int64_t number = 0;
+  for (const json& event : call.chunks()) {
+    EXPECT_EQ(event["sequence_number"], number++);
+    if (types.empty() || types.back() != event["type"]) types.push_back(event["type"]);
+    if (event["type"] == "response.output_text.delta") text += event["delta"].get<std::string>();
+  }
+  EXPECT_THAT(types, ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                                 "response.content_part.added", "response.output_text.delta",
+                                 "response.output_text.done", "response.content_part.done",
+                                 "response.output_item.done", "response.completed"));
+  EXPECT_EQ(text, whole["output"][0]["content"][0]["text"]);
+  const json last = call.chunks().back()["response"];
+  EXPECT_EQ(last["output"][0]["content"], whole["output"][0]["content"]);
+  EXPECT_EQ(last["usage"], whole["usage"]);
+  EXPECT_THAT(call.body(), HasSubstr("event: response.completed\ndata: {"));
+}
+
+TEST(Responses, SayThatAnAnswerWasCutOff) {
+  RunningServer server("mini-qwen");
+  const json reply = server.post("/v1/responses", {{"input", kStory}, {"max_output_tokens", 2}}).json();
+  EXPECT_EQ(reply["status"], "incomplete");
+  EXPECT_EQ(reply["incomplete_details"]["reason"], "max_output_tokens");
+}
+
+TEST(Responses, AnswerInAForm) {
+  RunningServer server("mini-llada");
+  const json format = {
+      {"type", "json_schema"}, {"name", "n"}, {"schema", {{"type", "integer"}, {"maximum", 99}}}};
+  const json reply = server
+                         .post("/v1/responses",
+                               {{"input", kStory}, {"max_output_tokens", 16}, {"text", {{"format", format}}}})
+                         .json();
+  EXPECT_TRUE(json::parse(reply["output"][0]["content"][0]["text"].get<std::string>()).is_number_integer());
+}
+
+TEST(Responses, RefuseWhatIsStoredByName) {
+  for (const json& fields :
+       {json{{"store", true}}, json{{"previous_response_id", "resp_1"}}, json{{"conversation", "c"}},
+        json{{"background", true}}, json{{"prompt", {{"id", "p"}}}},
+        json{{"tools", {{{"type", "function"}}}}}, json{{"truncation", "auto"}},
+        json{{"tool_choice", "required"}}, json{{"top_logprobs", 21}}}) {
+    json body = fields;
+    body["input"] = "Hi";
+    try {
+      (void)kOpenAiResponses.parse(body, {});
+      ADD_FAILURE() << body;
+    } catch (const FieldError& error) {
+      EXPECT_EQ(error.field(), fields.begin().key());
+      EXPECT_THAT(error.what(), testing::StartsWith(fields.begin().key()));
+    }
+  }
+}
+
+TEST(Responses, PutInstructionsFirst) {
+  const GenerationRequest request = kOpenAiResponses.parse(
+      {{"input", {{{"role", "developer"}, {"content", "b"}}, {{"role", "user"}, {"content", "c"}}}},
+       {"instructions", "a"}},
+      {});
+  const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+  ASSERT_EQ(messages.size(), 3U);
+  EXPECT_EQ(messages[0].role + messages[0].content, "systema");
+  EXPECT_EQ(messages[1].role + messages[1].content, "systemb");
+}
+
+}  // namespace
+}  // namespace lacuna::responses_test
