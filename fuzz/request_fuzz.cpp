@@ -34,6 +34,13 @@ void check(const lacuna::GenerationRequest& request) {
   }
 }
 
+void check(const lacuna::Tools& tools) {
+  check(!tools.functions.empty() && tools.functions.size() <= lacuna::kMaxFunctions);
+  const lacuna::ToolCallConstraint constraint = lacuna::tool_constraint(tools);
+  for (const lacuna::CallableFunction& each : constraint.functions)
+    check(lacuna::is_function_name(each.name));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -84,18 +84,19 @@ class Answerer {
 /// The model of --model, in this process.
 class LocalAnswerer final : public Answerer {
  public:
-  explicit LocalAnswerer(const BatchFlags& flags)
-      : service_({flags.model, LACUNA_VERSION, {}, flags.generation, {}}) {
+  explicit LocalAnswerer(const BatchFlags& flags) {
     const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
+    const GenerationOptions defaults = with_saved_preset(flags, *opened, flags.generation);
     const LoadedModel loaded = load_model(flags, opened->source());
     SchedulerLimits limits;
     limits.max_running = flags.concurrency;
     limits.max_per_client = std::numeric_limits<int32_t>::max();
     limits.memory = available_memory().bytes / 2;
     limits.prefix_memory = limits.memory / 4;
+    service_ = std::make_unique<Service>(ServiceSettings{flags.model, LACUNA_VERSION, {}, defaults, {}});
     session_ = std::make_unique<InferenceSession>(
         opened, InferenceSession::Parts{loaded.model, load_guide(flags, opened->guide(), loaded)}, limits);
-    service_.start(*session_);
+    service_->start(*session_);
   }
 
   BatchAnswer answer(const BatchRequest& request, size_t /*worker*/) override {
@@ -110,7 +111,7 @@ class LocalAnswerer final : public Answerer {
     });
     HttpRequest asked{"POST", request.path, "", request.body};
     asked.host = "localhost";
-    service_.handle(asked, reply);
+    service_->handle(asked, reply);
     BatchAnswer answer;
     for (;;) {
       const HttpReply::Output output = reply->take();
@@ -132,8 +133,8 @@ class LocalAnswerer final : public Answerer {
   }
 
  private:
-  Service service_;
-  std::unique_ptr<InferenceSession> session_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<InferenceSession> session_;  // ends before the service, which hears of its requests
 };
 
 /// Servers of the same protocol. A request goes to the next one where a server is busy or cannot be reached.

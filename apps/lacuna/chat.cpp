@@ -93,6 +93,7 @@ class ChatSession {
         opened_(open_chat_model(flags)) {
     if (opened_->tokenizer() == nullptr)
       throw InputError("{} has no tokenizer; a chat needs one", flags_.model);
+    options_ = with_saved_preset(flags, *opened_, flags.generation);
     // Whatever may be wrong with the flags is said before the weights are read.
     opened_->make_decoder(make_chat_request({{"user", "?"}}));
     // One chat as long as the context; what is forgotten of another is only computed again.

@@ -21,6 +21,7 @@ void add_pack_command(CLI::App& program);
 void add_serve_command(CLI::App& program);
 void add_eval_command(CLI::App& program);
 void add_compare_command(CLI::App& program);
+void add_tune_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 void add_analyze_command(CLI::App& program);
 // The program itself:

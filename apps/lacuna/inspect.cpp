@@ -15,6 +15,7 @@
 #include "cache/kv_cache.h"
 #include "checkpoint_summary.h"
 #include "commands.h"
+#include "engine/preset_use.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "model/families.h"
@@ -42,6 +43,7 @@ struct Findings {
   std::optional<Json> checkpoint;  ///< what holds the weights
   std::optional<Json> memory;      ///< of a run with the same flags
   ChatTemplate chat_template{.reason = "there is no tokenizer"};
+  std::vector<SavedPreset> saved_presets;
   std::vector<std::string> warnings;
 };
 
@@ -111,6 +113,8 @@ Findings examine(const InspectFlags& flags) {
       if (!checkpoint.is_null()) findings.checkpoint = std::move(checkpoint);
     });
   }
+  attempt(findings.warnings,
+          [&] { findings.saved_presets = saved_presets_of(findings.source, flags.model); });
   check_special_tokens(findings);
   predict_memory(flags, findings);
   return findings;
@@ -255,6 +259,8 @@ Json report(const Findings& findings, int64_t canvas) {
   Json presets = Json::object();
   for (const Preset& preset : presets_of(config)) presets[std::string(preset.name)] = describe(preset);
   json["presets"] = std::move(presets);
+  json["saved_presets"] = Json::array();
+  for (const SavedPreset& preset : findings.saved_presets) json["saved_presets"].push_back(to_json(preset));
   const GenerationOptions defaults = with_defaults(config, {}, false);
   json["default_unmask"] = defaults.unmask ? Json(*defaults.unmask) : Json();
   json["default_tokens_per_step"] = defaults.tokens_per_step ? Json(*defaults.tokens_per_step) : Json();
@@ -419,6 +425,12 @@ void print_text_settings(const Findings& findings, const Json& json) {
   }
   for (const Preset& preset : presets_of(config)) {
     print_line(fmt::format("preset {}", preset.name), describe(preset));
+  }
+  for (const SavedPreset& preset : findings.saved_presets) {
+    const Certificate& of = preset.certificate;
+    print_line(fmt::format("preset {}", preset.name),
+               fmt::format("{} (tuned {}: {} at most {:.3g}, confidence {:.3g}, {} prompts)",
+                           describe(preset.settings), of.date, of.loss, of.risk, of.confidence, of.prompts));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "decode/setting_error.h"
+#include "engine/preset_use.h"
 #include "kernels/dispatch.h"
 #include "model/locate.h"
 #include "options/choose.h"
@@ -232,8 +233,20 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
   return std::make_unique<InferenceSession>(std::move(opened), std::move(parts), limits);
 }
 
-GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,
+GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
+                                    GenerationOptions options) {
+  if (!options.preset || is_family_preset(*options.preset)) return options;
+  const WeightFormats formats = weight_formats(flags, opened.source());
+  std::vector<std::string> warnings;
+  options = use_saved_preset(opened.source(), opened.name(), opened.guide(), &formats, std::move(options),
+                             &warnings);
+  for (const std::string& warning : warnings) fmt::print(stderr, "lacuna: {}\n", warning);
+  return options;
+}
+
+GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& given,
                                       Prompt prompt) {
+  const GenerationOptions options = use_saved_preset(opened, given);
   if (!options.stop.empty() && opened.tokenizer() == nullptr) {
     throw InputError("--stop: {} has no tokenizer", opened.name());
   }

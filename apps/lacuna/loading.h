@@ -98,6 +98,11 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                std::shared_ptr<const OpenedModel> opened,
                                                const SchedulerLimits& limits);
 
+/// The options with what a saved preset sets (engine/preset_use.h). Warnings go to standard error.
+///   flags  that load the model
+GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
+                                    GenerationOptions options);
+
 /// What `lacuna` asks a session for, by the options of its flags.
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,
                                       Prompt prompt);

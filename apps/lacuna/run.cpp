@@ -223,13 +223,14 @@ void print_results(const RunFlags& flags, const OpenedModel& opened,
   }
 }
 
-void run(const RunFlags& flags) {
+void run(RunFlags flags) {
   if (flags.starts_chat()) {
     chat(flags);
     return;
   }
   // Whatever may be wrong with the flags is said before the weights are read.
   const std::shared_ptr<const OpenedModel> opened = open_chat_model(flags);
+  flags.generation = with_saved_preset(flags, *opened, flags.generation);
   std::vector<GenerateRequest> requests;
   for (RunPrompt& prompt : PromptReader(flags, *opened).read()) {
     requests.push_back(make_generate_request(*opened, prompt.options, std::move(prompt.prompt)));

@@ -112,7 +112,7 @@ extern "C" void stop_serving(int /*signal*/) {
   sem_post(&wants_to_stop);
 }
 
-void serve(const ServeFlags& flags) {
+void serve(ServeFlags flags) {
   // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   // Whatever may be wrong with the flags is said before the weights are read.
@@ -120,7 +120,7 @@ void serve(const ServeFlags& flags) {
   ServiceSettings settings;
   settings.version = LACUNA_VERSION;
   settings.access = access_rules(flags);
-  settings.defaults = flags.generation;
+  settings.defaults = served.defaults;
   settings.files = page_files();
   Service service(std::move(settings));
   std::optional<RequestLog> log;

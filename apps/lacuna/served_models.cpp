@@ -88,6 +88,7 @@ ServedModels open_served_models(const ServedModelFlags& flags) {
     throw InputError("--name has no effect here: several models have theirs as --model NAME=MODEL");
   }
   ServedModels served;
+  served.defaults = flags.generation;
   std::set<std::string> names;
   for (const std::string& given : flags.models) {
     NamedModel named = split_model_name(given);
@@ -98,8 +99,11 @@ ServedModels open_served_models(const ServedModelFlags& flags) {
       throw InputError("--model names two models {}; expected NAME=MODEL with different names", named.name);
     }
     PoolModel model{named.name, open_model(flags_of(flags, named.model), flags.chat_template)};
+    if (is_alone) {
+      served.defaults = with_saved_preset(flags_of(flags, named.model), *model.opened, flags.generation);
+    }
     if (model.opened->guide() == nullptr) {
-      GenerationOptions defaults = flags.generation;
+      GenerationOptions defaults = served.defaults;
       defaults.stop.clear();  // texts end answers of every family here
       check_options(model.opened->config(), defaults);
     }

@@ -36,6 +36,7 @@ NamedModel split_model_name(const std::string& given);
 struct ServedModels {
   std::vector<PoolModel> models;
   PoolLimits limits;
+  GenerationOptions defaults;  ///< of requests: the flags', with what a saved preset sets
 };
 ServedModels open_served_models(const ServedModelFlags& flags);
 

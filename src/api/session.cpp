@@ -15,6 +15,7 @@
 #include "engine/decision_json.h"
 #include "engine/inference_session.h"
 #include "engine/logits.h"
+#include "engine/preset_use.h"
 #include "engine/weight_options.h"
 #include "options/assign.h"
 #include "options/choose.h"
@@ -127,7 +128,7 @@ class Session::Impl {
   const OpenedModel& opened() const { return session_->opened(); }
 
   GenerateRequest engine_request(const Request& request, const std::shared_ptr<GuardedUnmask>& unmask) const {
-    GenerationOptions options = generation_options(request.options);
+    GenerationOptions options = use_saved_preset(opened(), generation_options(request.options));
     options.stop.insert(options.stop.end(), request.stop.begin(), request.stop.end());
     if (unmask && options.unmask)
       throw InputError("unmask is given as an option and as a function; expected one");

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <limits>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
+#include "base/json.h"
 #include "base/overloaded.h"
 #include "decode/setting_error.h"
 #include "options/names.h"
@@ -73,16 +76,65 @@ struct Assignment {
   }
 };
 
+/// Puts a text into a field of GenerationOptions that has no value.
+struct TextAssignment {
+  const std::string_view name;
+  const std::string_view text;
+
+  void to(bool& option) const { option = true; }
+  void to(std::optional<std::string>& option) const {
+    if (!option) option = std::string(text);
+  }
+  void to(std::vector<std::string>& option) const {
+    if (option.empty()) option.emplace_back(text);
+  }
+  void to(AnswerLength& option) const {
+    if (option.is_auto) return;
+    if (text == "auto") {
+      option.is_auto = !option;
+    } else {
+      to(static_cast<std::optional<int32_t>&>(option));
+    }
+  }
+  template <typename Number>
+  requires std::is_arithmetic_v<Number>
+  void to(std::optional<Number>& option) const {
+    if (option) return;
+    Number number{};
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end) {
+      const std::string field = with_underscores(name);
+      const std::string value(text);
+      throw SettingError(
+          {field, value, "a number", fmt::format("`{}` is {}; expected a number", field, in_quotes(value))});
+    }
+    option = number;
+  }
+};
+
+SettingError unknown_setting(std::string_view name) {
+  const std::string field = with_underscores(name);
+  return SettingError(
+      {field, "", "",
+       fmt::format("`{}` is no setting; docs/reference/flags.md lists them under \"Generation\"", field)});
+}
+
 }  // namespace
+
+void set_if_unset(GenerationOptions& options, std::string_view name, std::string_view value) {
+  bool is_known = false;
+  visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
+    if (own != name) return;
+    TextAssignment{name, value}.to(field);
+    is_known = true;
+  });
+  if (!is_known) throw unknown_setting(name);
+}
 
 void assign_option(GenerationOptions& options, std::string_view name, const OptionValue& value) {
   const std::string_view wanted = setting_named(name);
-  if (wanted.empty()) {
-    const std::string field = with_underscores(name);
-    throw SettingError(
-        {field, "", "",
-         fmt::format("`{}` is no setting; docs/reference/flags.md lists them under \"Generation\"", field)});
-  }
+  if (wanted.empty()) throw unknown_setting(name);
   visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
     if (own == wanted) Assignment{with_underscores(own), value}.to(field);
   });

@@ -93,7 +93,7 @@ using Aliases = std::initializer_list<std::string_view>;
 template <typename Options, typename Visit>
 void visit_options(Options& options, Visit&& visit) {
   visit("preset", Aliases{}, options.preset,
-        "exact, balanced or fast: the family's settings, where no flag says otherwise (see inspect)");
+        "exact, balanced, fast or one that tune saved: settings where no flag says otherwise (see inspect)");
   visit(
       "gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens", "max-tokens"}, options.gen_length,
       "Positions to generate, or auto: as many as the answer needs (default: the model's files', else 128)");

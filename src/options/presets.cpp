@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "model/families.h"
+#include "options/assign.h"
 #include "options/choose.h"
 #include "options/names.h"
 #include "options/parse_policies.h"
@@ -20,28 +19,6 @@ using Settings = std::span<const PresetSetting>;
 
 constexpr std::array<Preset, 3> presets(Settings exact, Settings balanced, Settings fast) {
   return {{{"exact", exact}, {"balanced", balanced}, {"fast", fast}}};
-}
-
-void set(bool& field, std::string_view) {
-  field = true;
-}
-
-void set(std::optional<std::string>& field, std::string_view value) {
-  if (!field) field = std::string(value);
-}
-
-void set(std::vector<std::string>& field, std::string_view value) {
-  if (field.empty()) field.emplace_back(value);
-}
-
-template <typename Number>
-requires std::is_arithmetic_v<Number>
-void set(std::optional<Number>& field, std::string_view value) {
-  if (field) return;
-  Number number{};
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  expects(error == std::errc() && end == value.data() + value.size(), "a preset's number is one");
-  field = number;
 }
 
 /// Whether what was asked for rules out that a preset's setting is added.
@@ -120,17 +97,14 @@ GenerationOptions with_preset(const ModelConfig& config, GenerationOptions optio
   const auto preset =
       std::find_if(known.begin(), known.end(), [&](const Preset& each) { return each.name == name; });
   if (preset == known.end()) {
-    refuse_setting("preset", name, "`preset` is {}; expected exact, balanced or fast", in_quotes(name));
+    refuse_setting(
+        "preset", name,
+        "`preset` is {}; expected exact, balanced or fast, or the name of a preset that lacuna tune saved",
+        in_quotes(name));
   }
   for (const PresetSetting& setting : preset->settings) {
     if (gives_way(setting.name, config, asked)) continue;
-    bool is_known = false;
-    visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
-      if (own != setting.name) return;
-      set(field, setting.value);
-      is_known = true;
-    });
-    expects(is_known, "visit_options() lists what a preset sets");
+    set_if_unset(options, setting.name, setting.value);
   }
   return options;
 }

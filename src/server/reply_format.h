@@ -61,7 +61,7 @@ struct AnswerPart {
   nlohmann::ordered_json event = {};      ///< a step's changes; null: none
   bool is_first = false;                  ///< of its choice
   std::optional<AnswerUsage> usage = {};  ///< with the last part of all
-  /// Of an answer that may call tools: what the piece says of it (ToolReply::advance).
+  /// The piece as deltas, where the answer may call tools (ToolReply::advance).
   std::vector<nlohmann::ordered_json> deltas = {};
 };
 

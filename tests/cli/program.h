@@ -48,13 +48,16 @@ class ProgramTest : public testing::Test {
   /// Runs `lacuna ARGUMENTS` in the folder.
   ProgramResult lacuna(const std::string& arguments, const std::string& input = "") const {
     folder_.write("stdin", input);
-    return run_line("XDG_STATE_HOME=" + path("state") + " " LACUNA_BINARY " " + arguments + " <stdin",
-                    folder_.path(), folder_.path());
+    const std::string environment = "XDG_STATE_HOME=" + path("state") + " XDG_CACHE_HOME=" + path("cache") +
+                                    " XDG_CONFIG_HOME=" + path("config");
+    return run_line(environment + " " LACUNA_BINARY " " + arguments + " <stdin", folder_.path(),
+                    folder_.path());
   }
 
   /// Runs a line of bash in which `lacuna` is the program and the models of the repository have their names.
   ProgramResult shell(const std::string& line) const {
-    folder_.write("line.sh", "lacuna() { '" LACUNA_BINARY "' \"$@\"; }\n" + line);
+    folder_.write("line.sh", "export XDG_CACHE_HOME=" + path("cache") + " XDG_CONFIG_HOME=" + path("config") +
+                                 "\nlacuna() { '" LACUNA_BINARY "' \"$@\"; }\n" + line);
     return run_line("ln -sfn " LACUNA_SOURCE_DIR "/models models && bash line.sh </dev/null", folder_.path(),
                     folder_.path());
   }

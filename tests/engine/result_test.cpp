@@ -105,9 +105,9 @@ TEST(Result, PrintsTheObjectThatToolsRelyOn) {
   result.seed = 18446744073709551615U;
   result.statistics.steps = 6;
   result.statistics.forward_passes = 7;
-  result.statistics.cost = {80, 8e10, 1e10, 5};
-  result.statistics.baseline = {100, 9e10, 2e10, 6};
-  result.statistics.uncached = {90, 8.5e10, 1.5e10, 7};
+  result.statistics.cost = {80, 0, 8e10, 1e10, 5};
+  result.statistics.baseline = {100, 0, 9e10, 2e10, 6};
+  result.statistics.uncached = {90, 0, 8.5e10, 1.5e10, 7};
   result.statistics.seconds = 0.5;
   const nlohmann::ordered_json json = to_json(result);
   EXPECT_THAT(keys(json), ElementsAre("text", "tokens", "prompt_tokens", "stop_reason", "seed", "stats"));
@@ -157,7 +157,7 @@ TEST(Trace, HasOneLineForEachPass) {
   RunStatistics statistics;
   statistics.forward_passes = 3;
   const nlohmann::ordered_json line =
-      trace_step({4, decoder, plan, report, statistics, {5, 6, 7, 8}, nullptr, 0.125});
+      trace_step({4, decoder, plan, report, statistics, {5, 0, 6, 7, 8}, nullptr, 0.125});
   EXPECT_THAT(keys(line), ElementsAre("request", "pass", "step", "block", "kind", "rows", "committed",
                                       "locked", "unlocked", "layer_flops", "head_flops", "bytes", "seconds",
                                       "step_tokens_per_second"));

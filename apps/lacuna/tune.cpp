@@ -1,0 +1,365 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "commands.h"
+#include "engine/preset_use.h"
+#include "eval/tuning.h"
+#include "evaluation.h"
+#include "generation_flags.h"
+#include "input.h"
+#include "kernels/dispatch.h"
+#include "lacuna/version.h"
+#include "loading.h"
+#include "model/fingerprint.h"
+#include "numbers.h"
+#include "progress_bar.h"
+#include "tune_report.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int32_t kMostSamples = 1'000'000;
+
+struct TuneFlags : GuidedModelFlags {
+  std::string task;
+  TaskOptions task_options;
+  std::string prompts_file;
+  std::string system;
+  bool raw = false;
+  std::string loss = "changed-answer";
+  Promise promise;
+  std::vector<std::string> methods = {"all"};
+  std::string budget;
+  std::optional<int32_t> samples;
+  int32_t batch = 8;
+  std::string save;
+  bool json = false;
+  GenerationOptions generation;
+};
+
+/// "20m", "90s" or "1.5h" in seconds.
+double parse_duration(const std::string& text) {
+  const std::string number = text.empty() ? text : text.substr(0, text.size() - 1);
+  const char unit = text.empty() ? ' ' : text.back();
+  const double scale = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
+  const std::optional<double> value = parse_number<double>(number);
+  if (scale == 0 || !value || !(*value > 0) || !(*value * scale <= 1e9)) {
+    throw InputError("--budget is '{}'; expected a time such as 90s, 20m or 1.5h", text);
+  }
+  return *value * scale;
+}
+
+TuningLoss parse_loss(const TuneFlags& flags) {
+  const std::optional<TuningLoss> loss = tuning_loss_named(flags.loss);
+  expects(loss.has_value(), "the command line takes no other losses");
+  if (*loss == TuningLoss::kWrongAnswer && flags.task.empty()) {
+    throw InputError(
+        "--loss wrong-answer needs answers that are known to be correct; expected --task, or another --loss "
+        "for --prompts-file");
+  }
+  return *loss;
+}
+
+void check_flags(const TuneFlags& flags) {
+  if (flags.task.empty() == flags.prompts_file.empty()) {
+    throw InputError("expected one of --task and --prompts-file");
+  }
+  if (flags.generation.preset) {
+    throw InputError("--preset has no effect here: tune chooses the settings that it would set");
+  }
+  if (!flags.save.empty() && !is_preset_name(flags.save)) {
+    throw InputError(
+        "--save is '{}'; expected a name of up to 64 lower-case letters, digits, '.', '_' and '-', and not "
+        "exact, "
+        "balanced or fast",
+        flags.save);
+  }
+  if (!flags.task.empty()) check_options(find_task(flags.task), flags.task_options);
+  const bool has_task_options =
+      flags.task_options.length || flags.task_options.depth || flags.task_options.difficulty;
+  if (flags.task.empty() && has_task_options) {
+    throw InputError("--length, --depth and --difficulty have no effect here: they belong to --task");
+  }
+}
+
+/// The prompts in the order of their use, and what they are called.
+struct TuningPrompts {
+  std::string name;
+  std::vector<TuningPrompt> prompts;
+  std::string hash;  ///< of all of them, those that are not used included
+};
+
+std::vector<Message> with_system(const TuneFlags& flags, std::vector<Message> messages) {
+  if (!flags.system.empty()) messages.insert(messages.begin(), Message{"system", flags.system});
+  return messages;
+}
+
+std::vector<Message> messages_of_line(const nlohmann::json& json, const std::string& place) {
+  if (json.is_object() && json.contains("prompt") && json["prompt"].is_string()) {
+    return {{"user", json["prompt"].get<std::string>()}};
+  }
+  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array() ||
+      json["messages"].empty()) {
+    throw InputError("{}: expected \"prompt\" (text) or \"messages\" (a list of role and content)", place);
+  }
+  std::vector<Message> messages;
+  for (const nlohmann::json& message : json["messages"]) {
+    const JsonObject object(message, place);
+    messages.push_back({object.text("role"), object.text("content")});
+  }
+  return messages;
+}
+
+TuningPrompts read_prompts_file(const TuneFlags& flags) {
+  TuningPrompts prompts{flags.prompts_file, {}, {}};
+  const std::string text = read_file(flags.prompts_file);
+  std::istringstream stream(text);
+  std::string line;
+  for (int number = 1; std::getline(stream, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string place = fmt::format("{}, line {}", flags.prompts_file, number);
+    if (std::ssize(prompts.prompts) == kMostSamples)
+      throw InputError("{}: more than {} prompts", place, kMostSamples);
+    prompts.prompts.push_back({with_system(flags, messages_of_line(parse_json(line, place), place))});
+  }
+  if (prompts.prompts.empty()) throw InputError("{}: holds no prompt", flags.prompts_file);
+  // Files are often sorted by topic. The race and the certification have to see prompts of one kind.
+  std::vector<TuningPrompt>& all = prompts.prompts;
+  const RngStream random(flags.generation.seed.value_or(0), 0);
+  for (size_t i = all.size(); i > 1; --i) {
+    const auto other = static_cast<size_t>(random.uniform(i) * static_cast<double>(i));
+    std::swap(all[i - 1], all[std::min(other, i - 1)]);
+  }
+  Fnv1a hash;
+  hash.add_piece(text);
+  prompts.hash = hash.text();
+  return prompts;
+}
+
+TuningPrompts make_prompts(const TuneFlags& flags) {
+  if (flags.task.empty()) {
+    TuningPrompts prompts = read_prompts_file(flags);
+    if (flags.samples && *flags.samples < std::ssize(prompts.prompts)) {
+      prompts.prompts.resize(static_cast<size_t>(*flags.samples));
+    }
+    return prompts;
+  }
+  const Task& task = find_task(flags.task);
+  TuningPrompts prompts{"task " + flags.task, {}, {}};
+  const uint64_t seed = flags.generation.seed.value_or(0);
+  const int32_t samples = flags.samples.value_or(usual_prompts(flags.promise));
+  for (int32_t i = 0; i < samples; ++i) {
+    Sample sample = task.generate(Split::kTest, seed, static_cast<uint64_t>(i), flags.task_options);
+    if (sample.hole > 0)
+      throw InputError("--task {}: answers of this task fill holes; expected another task", task.name);
+    prompts.prompts.push_back({with_system(flags, messages_of(sample)), std::move(sample)});
+  }
+  nlohmann::ordered_json options = nlohmann::ordered_json::object();
+  add_options(flags.task_options, options);
+  Fnv1a hash;
+  hash.add_piece(fmt::format("{} {} {}", task.name, seed, options.dump()));
+  prompts.hash = hash.text();
+  return prompts;
+}
+
+std::vector<TuningPath> choose_paths(const TuneFlags& flags, const GenerationOptions& asked,
+                                     const ModelConfig& config, bool has_guide) {
+  std::vector<TuningPath> paths = tuning_paths(config, asked, has_guide);
+  if (paths.empty()) {
+    throw InputError(
+        "{}: there is no method to tune; expected a diffusion model, and flags that do not fix every method",
+        flags.model);
+  }
+  const std::vector<std::string> known = methods_of(paths);
+  const auto is_wanted = [&](const std::string& name) {
+    return std::find(flags.methods.begin(), flags.methods.end(), name) != flags.methods.end();
+  };
+  for (const std::string& method : flags.methods) {
+    if (method == "all" || std::find(known.begin(), known.end(), method) != known.end()) continue;
+    throw InputError("--methods '{}' is no method that is open here; expected all or some of {}", method,
+                     fmt::join(known, ", "));
+  }
+  if (!is_wanted("all")) {
+    std::erase_if(paths, [&](const TuningPath& path) { return !is_wanted(path.method); });
+  }
+  return paths;
+}
+
+/// Where runs are kept: a file for each model, set of prompts and flags.
+std::filesystem::path log_file(const std::string& key) {
+  const auto folder = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  std::filesystem::path cache = folder("XDG_CACHE_HOME");
+  if (!cache.is_absolute() && folder("HOME").is_absolute()) cache = folder("HOME") / ".cache";
+  return cache.is_absolute() ? cache / "lacuna" / "tune" / (key + ".jsonl") : std::filesystem::path();
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm date{};
+  gmtime_r(&now, &date);
+  return fmt::format("{:04}-{:02}-{:02}", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday);
+}
+
+/// All that a saved preset says of a chosen setting.
+SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const TuningPrompts& prompts,
+                        const TuningReport& report) {
+  const TuningPlan& plan = report.plan;
+  const TunedCandidate& chosen = report.result.tested[*report.result.chosen];
+  SavedPreset preset;
+  preset.name = flags.save;
+  GenerationOptions asked = plan.asked;
+  asked.seed.reset();
+  preset.tested_with = given_settings(asked);
+  const auto options = tuned_options(opened.config(), asked, plan.paths, chosen.levels);
+  for (const TuningSetting& setting : given_settings(*options)) {  // what the baseline sets included
+    const auto& given = preset.tested_with;
+    if (std::find(given.begin(), given.end(), setting) == given.end()) preset.settings.push_back(setting);
+  }
+  preset.model = flags.model;
+  preset.model_hash = model_hash(opened.source(), opened.name());
+  if (chosen.is_guided) {
+    preset.guide = flags.guide;
+    preset.guide_hash = model_hash(opened.guide()->source, opened.guide()->model);
+  }
+  preset.formats = preset_formats(weight_formats(flags, opened.source()));
+  Certificate& certificate = preset.certificate;
+  certificate.loss = name_of(plan.loss);
+  certificate.risk = plan.promise.risk;
+  certificate.confidence = plan.promise.confidence;
+  certificate.bound = chosen.bound;
+  certificate.prompts = chosen.sum.prompts;
+  certificate.losses = chosen.sum.losses;
+  certificate.prompts_name = prompts.name;
+  certificate.prompts_hash = prompts.hash;
+  certificate.flops_ratio = chosen.ratios.flops;
+  certificate.rows_ratio = chosen.ratios.rows;
+  certificate.seconds_ratio = chosen.ratios.seconds;
+  certificate.date = today();
+  certificate.version = LACUNA_VERSION;
+  return preset;
+}
+
+/// What runs of these flags share: the same text for the same answers.
+std::string log_key(const TuneFlags& flags, const OpenedModel& opened, const TuningPrompts& prompts,
+                    const GenerationOptions& asked) {
+  Fnv1a key;
+  key.add_piece(LACUNA_VERSION);
+  key.add_piece(default_table().name);  // instruction sets round differently
+  key.add_piece(model_hash(opened.source(), opened.name()) + std::to_string(flags.random_seed));
+  if (opened.guide() != nullptr) key.add_piece(model_hash(opened.guide()->source, opened.guide()->model));
+  const PresetFormats formats = preset_formats(weight_formats(flags, opened.source()));
+  for (const std::string& format :
+       {formats.dtype, formats.weights, formats.head_weights, formats.kv_cache, formats.activations}) {
+    key.add_piece(format);
+  }
+  key.add_piece(fmt::format("{} {} {}", prompts.hash, flags.raw, flags.rope_scale));
+  key.add_piece(flags.system);
+  key.add_piece(given_options(asked).dump());
+  return key.text();
+}
+
+void tune(const TuneFlags& flags) {
+  check_flags(flags);
+  TuningReport report;
+  report.plan.loss = parse_loss(flags);
+  report.plan.promise = flags.promise;
+  report.plan.promise.kind = kind_of(report.plan.loss);
+  if (!flags.budget.empty()) report.plan.budget_seconds = parse_duration(flags.budget);
+  const TuningPrompts prompts = make_prompts(flags);
+  report.plan.prompts = static_cast<int32_t>(prompts.prompts.size());
+  split_prompts(report.plan.promise, report.plan.prompts);  // too few is said before the weights are read
+
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, "", flags.raw);
+  if (opened->tokenizer() == nullptr) throw InputError("{} has no tokenizer; prompts are texts", flags.model);
+  report.plan.asked = flags.generation;
+  if (!flags.task.empty()) {
+    report.plan.asked = with_length(flags.generation, find_task(flags.task), flags.task_options);
+  }
+  report.plan.paths = choose_paths(flags, report.plan.asked, opened->config(), opened->guide() != nullptr);
+  const LoadedModel loaded = load_model(flags, opened->source());
+  const InferenceSession::Parts parts{loaded.model, load_guide(flags, opened->guide(), loaded)};
+  TuningLog log(log_file(log_key(flags, *opened, prompts, report.plan.asked)), report.plan.prompts);
+  const Checker check = flags.task.empty() ? Checker() : Checker(find_task(flags.task).check);
+  TuningRuns runs(*opened, parts, prompts.prompts, check, flags.batch, report.plan.loss, log);
+  ProgressBar bar("Tuning");
+  report.result = tune(report.plan, runs, log, [&](const char* phase, int64_t done, int64_t total) {
+    bar.update(total > 0 ? done : 0, std::max<int64_t>(total, 1),
+               total > 0 ? std::string(phase) : fmt::format("{}: {} runs", phase, done));
+  });
+  bar.clear();
+  report.model = flags.model;
+  report.prompts_name = prompts.name;
+  report.has_checker = !flags.task.empty();
+  if (!flags.save.empty() && report.result.chosen) {
+    report.saved_to = save_preset(make_preset(flags, *opened, prompts, report));
+    report.saved_as = flags.save;
+  }
+  if (flags.json) {
+    fmt::print("{}\n", to_json(report).dump());
+  } else {
+    print_report(report);
+  }
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& program) {
+  auto flags = std::make_shared<TuneFlags>();
+  CLI::App* command = program.add_subcommand(
+      "tune", "Find the fastest setting that changes at most a promised share of your answers");
+  add_model_flags(*command, *flags);
+  add_guide_flag(*command, flags->guide);
+  const auto add = [&](const char* name, auto& field, const char* help) {
+    return command->add_option(name, field, help)->group("Promise");
+  };
+  add("--risk", flags->promise.risk, "Mean loss that is allowed, above 0 and below 1 (default 0.02)")
+      ->check(number_in<double>(1e-6, 0.999));
+  add("--confidence", flags->promise.confidence,
+      "Probability that the promise holds, above 0 and below 1 (default 0.9)")
+      ->check(number_in<double>(0.001, 0.999999));
+  add("--loss", flags->loss, "What counts as harm: changed-answer (default), wrong-answer, token or kl")
+      ->check(CLI::IsMember({"changed-answer", "wrong-answer", "token", "kl"}));
+  add("--methods", flags->methods, "Methods to choose among, such as cache,lock (default: all of the family)")
+      ->delimiter(',');
+  add("--budget", flags->budget, "Time that the runs may take, as 90s, 20m or 1.5h (default: no limit)");
+  add("--save", flags->save, "Keep the chosen setting as a preset of this name");
+  command->add_option("--task", flags->task, task_names())->group("Task");
+  add_task_option_flags(*command, flags->task_options);
+  command
+      ->add_option("--prompts-file", flags->prompts_file,
+                   "JSON lines with \"prompt\" or \"messages\": prompts of the kind that you will ask")
+      ->group("Task");
+  command
+      ->add_option("--samples", flags->samples,
+                   "Prompts to use (default: all of the file; of a task, four times as many as needed)")
+      ->check(CLI::Range(1, kMostSamples))
+      ->group("Task");
+  command->add_option("--batch", flags->batch, "Prompts that share each forward pass (default 8)")
+      ->check(CLI::Range(1, 4096))
+      ->group("Task");
+  command->add_option("--system", flags->system, "System turn before each prompt")->group("Task");
+  command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Task");
+  add_generation_flags(*command, flags->generation);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->footer(
+      "Flags of generation are the same in the baseline and in every setting. docs/guide/tune.md.");
+  command->callback([flags] { tune(*flags); });
+}
+
+}  // namespace lacuna

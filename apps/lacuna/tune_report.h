@@ -1,0 +1,26 @@
+// What `lacuna tune` prints.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "eval/tuning.h"
+#include "options/saved_preset.h"
+
+namespace lacuna {
+
+/// What a report says besides the result.
+struct TuningReport {
+  std::string model;
+  std::string prompts_name;  ///< "task arithmetic", or a file
+  TuningPlan plan;
+  TuningResult result;
+  bool has_checker = false;  ///< whether answers of the baseline were judged
+  std::string saved_as;      ///< name of the preset that was written; empty: none
+  std::filesystem::path saved_to;
+};
+
+void print_report(const TuningReport& report);
+nlohmann::ordered_json to_json(const TuningReport& report);
+
+}  // namespace lacuna

@@ -1,0 +1,36 @@
+// Using a preset that `lacuna tune --save` wrote: is this the model it was made for?
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/opened_model.h"
+#include "model/parameters.h"
+#include "options/saved_preset.h"
+
+namespace lacuna {
+
+/// Fingerprint of the model's files (model/fingerprint.h); of a random: model, of its name.
+std::string model_hash(const ModelSource& source, const std::string& name);
+
+/// The formats as a preset's file names them.
+PresetFormats preset_formats(const WeightFormats& formats);
+
+/// What options.preset asks for, where it names a saved preset: the options with all that it sets and without
+/// `preset`. Options without a preset, or with one of the family's, stay as they are. SettingError, of
+/// `preset` or `guide`, where the model or the guide has other files than those that were tuned; InputError
+/// where the preset's file is damaged.
+///   name      of the model
+///   guide     null: none
+///   formats   how the model is loaded; null: unknown
+///   warnings  null, or gets a sentence for everything else that the promise was not made for
+GenerationOptions use_saved_preset(const ModelSource& source, const std::string& name,
+                                   const GuideSource* guide, const WeightFormats* formats,
+                                   GenerationOptions options, std::vector<std::string>* warnings);
+/// The same for a model that was opened, of formats that are not known here.
+GenerationOptions use_saved_preset(const OpenedModel& opened, GenerationOptions options);
+
+/// The saved presets of this model, by name.
+std::vector<SavedPreset> saved_presets_of(const ModelSource& source, const std::string& name);
+
+}  // namespace lacuna

@@ -1,0 +1,156 @@
+#include "eval/tuning_log.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lacuna {
+namespace {
+
+constexpr size_t kLongestLogLine = size_t{1} << 22;
+constexpr int64_t kMostLogBytes = int64_t{1} << 32;
+constexpr size_t kLongestSetting = 1000;
+
+double number_of(const nlohmann::json& json, const char* key, double first, double last) {
+  const auto value = json.find(key);
+  if (value == json.end() || !value->is_number()) throw InputError("{} is missing or of another type", key);
+  const double number = value->get<double>();
+  if (!(number >= first && number <= last)) throw InputError("{} is out of range", key);
+  return number;
+}
+
+RunWork work_from(const nlohmann::json& json) {
+  return {number_of(json, "flops", 0, 1e30), static_cast<int64_t>(number_of(json, "rows", 0, 9e15)),
+          number_of(json, "seconds", 0, 1e12)};
+}
+
+nlohmann::ordered_json with_work(nlohmann::ordered_json json, const RunWork& work) {
+  json["flops"] = work.flops;
+  json["rows"] = work.rows;
+  json["seconds"] = work.seconds;
+  return json;
+}
+
+}  // namespace
+
+TuningLog::TuningLog(const std::filesystem::path& path, int32_t prompts)
+    : path_(path.string()), num_prompts_(prompts) {
+  if (path.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (file_ < 0) throw InputError("{}: cannot be written; runs are kept there", path_);
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    close(file_);
+    throw InputError("{}: another lacuna tune with the same model and prompts is running", path_);
+  }
+  if (static_cast<int64_t>(std::filesystem::file_size(path, error)) > kMostLogBytes) {
+    close(file_);
+    throw InputError("{}: is larger than {} bytes; delete it to begin anew", path_, kMostLogBytes);
+  }
+  std::ifstream stream(path, std::ios::binary);
+  std::string line;
+  bool ends_line = true;
+  while (std::getline(stream, line)) {
+    ends_line = !stream.eof();
+    if (take_line(line)) ++num_found_;
+  }
+  if (!ends_line) write("");  // what follows begins a line of its own
+}
+
+TuningLog::~TuningLog() {
+  if (file_ >= 0) close(file_);
+}
+
+bool TuningLog::take_line(const std::string& line) {
+  if (line.empty() || line.size() > kLongestLogLine) return false;
+  try {
+    const nlohmann::json json = parse_json(line, "log");
+    if (!json.is_object()) return false;
+    if (json.contains("speed")) {
+      speed_ = number_of(json, "speed", 1, 1e30);
+      return false;
+    }
+    const auto prompt = static_cast<int32_t>(number_of(json, "prompt", 0, num_prompts_ - 1));
+    const std::string setting = json.value("setting", "");
+    if (setting.size() > kLongestSetting) return false;
+    if (json.contains("text")) {
+      BaselineRun run;
+      run.text_hash = json["text"].get<std::string>();
+      run.tokens = json.at("tokens").get<std::vector<TokenId>>();
+      run.correct = json.at("correct").get<bool>();
+      run.work = work_from(json);
+      baselines_[prompt] = std::move(run);
+    } else {
+      TunedRun run{number_of(json, "changed", 0, 1),
+                   number_of(json, "wrong", 0, 1),
+                   number_of(json, "token", 0, 1),
+                   {},
+                   work_from(json)};
+      if (json.contains("kl")) run.kl = number_of(json, "kl", 0, 1);
+      tuned_[{setting, prompt}] = run;
+    }
+    return true;
+  } catch (const InputError&) {
+    return false;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+void TuningLog::write(const std::string& line) {
+  if (file_ < 0) return;
+  const std::string bytes = line + '\n';
+  size_t written = 0;
+  while (written < bytes.size()) {
+    const ssize_t count = ::write(file_, bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) throw InputError("{}: cannot be written", path_);
+    written += static_cast<size_t>(count);
+  }
+}
+
+const BaselineRun* TuningLog::baseline(int32_t prompt) const {
+  const auto found = baselines_.find(prompt);
+  return found == baselines_.end() ? nullptr : &found->second;
+}
+
+const TunedRun* TuningLog::tuned(const std::string& setting, int32_t prompt) const {
+  const auto found = tuned_.find({setting, prompt});
+  return found == tuned_.end() ? nullptr : &found->second;
+}
+
+void TuningLog::add(int32_t prompt, const BaselineRun& run) {
+  baselines_[prompt] = run;
+  write(with_work(
+            {{"prompt", prompt}, {"text", run.text_hash}, {"tokens", run.tokens}, {"correct", run.correct}},
+            run.work)
+            .dump());
+}
+
+void TuningLog::add(const std::string& setting, int32_t prompt, const TunedRun& run) {
+  tuned_[{setting, prompt}] = run;
+  nlohmann::ordered_json json{{"setting", setting},
+                              {"prompt", prompt},
+                              {"changed", run.changed},
+                              {"wrong", run.wrong},
+                              {"token", run.token}};
+  if (run.kl) json["kl"] = *run.kl;
+  write(with_work(std::move(json), run.work).dump());
+}
+
+void TuningLog::set_speed(double flops_per_second) {
+  speed_ = flops_per_second;
+  write(nlohmann::ordered_json{{"speed", flops_per_second}}.dump());
+}
+
+}  // namespace lacuna

@@ -1,0 +1,79 @@
+// The runs of `lacuna tune` on disk, so that an interrupted tuning continues where it stopped and a changed
+// risk or confidence computes nothing again. JSON lines that are only ever appended; a line that cannot be
+// read, such as the last one of a process that was killed, counts as absent.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/token.h"
+
+namespace lacuna {
+
+/// What a run took. Everything but the time is the same on every machine.
+struct RunWork {
+  double flops = 0;
+  int64_t rows = 0;
+  double seconds = 0;  ///< wall time of the batch, shared equally by its prompts
+};
+
+/// The baseline's answer to a prompt.
+struct BaselineRun {
+  std::string text_hash;        ///< of the answer's text
+  std::vector<TokenId> tokens;  ///< of the answer, up to its first end token
+  bool correct = false;         ///< where a checker judges answers
+  RunWork work;
+};
+
+/// Losses of a setting on a prompt, relative to the baseline. Each lies in [0, 1].
+struct TunedRun {
+  double changed = 0;        ///< 1: the text differs
+  double wrong = 0;          ///< 1: the baseline is correct and the setting is not
+  double token = 0;          ///< share of tokens that differ
+  std::optional<double> kl;  ///< mean over positions of min(KL, 1 nat), where it was measured
+  RunWork work;
+};
+
+class TuningLog {
+ public:
+  /// Reads the log and keeps it open for this process alone. InputError where it cannot be read or written,
+  /// or another process has it.
+  ///   path  empty: nothing is kept
+  ///   prompts  indices of prompts lie below this
+  TuningLog(const std::filesystem::path& path, int32_t prompts);
+  ~TuningLog();
+  TuningLog(const TuningLog&) = delete;
+  TuningLog& operator=(const TuningLog&) = delete;
+
+  /// Null where the prompt has not been run.
+  const BaselineRun* baseline(int32_t prompt) const;
+  const TunedRun* tuned(const std::string& setting, int32_t prompt) const;
+  /// FLOPs per second of the baseline, which translate a time budget into work once and for all.
+  std::optional<double> speed() const { return speed_; }
+
+  void add(int32_t prompt, const BaselineRun& run);
+  void add(const std::string& setting, int32_t prompt, const TunedRun& run);
+  void set_speed(double flops_per_second);
+
+  /// Runs that were found on disk.
+  size_t num_found() const { return num_found_; }
+
+ private:
+  bool take_line(const std::string& line);
+  void write(const std::string& line);
+
+  std::string path_;
+  int file_ = -1;
+  int32_t num_prompts_;
+  std::map<int32_t, BaselineRun> baselines_;
+  std::map<std::pair<std::string, int32_t>, TunedRun> tuned_;
+  std::optional<double> speed_;
+  size_t num_found_ = 0;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,92 @@
+// Runs the baseline and settings of `lacuna tune` on prompts, and compares their answers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/inference_session.h"
+#include "eval/evaluate.h"
+#include "eval/tuning_log.h"
+#include "options/options.h"
+#include "tune/bounds.h"
+
+namespace lacuna {
+
+/// What counts as harm to an answer; each is a number in [0, 1] per prompt.
+enum class TuningLoss : uint8_t { kChangedAnswer, kWrongAnswer, kToken, kKl };
+
+/// "changed-answer", "wrong-answer", "token" or "kl".
+std::string_view name_of(TuningLoss loss);
+/// Empty for another name.
+std::optional<TuningLoss> tuning_loss_named(std::string_view name);
+LossKind kind_of(TuningLoss loss);
+/// The loss of a run.
+double loss_of(TuningLoss loss, const TunedRun& run);
+
+/// Share of positions at which two answers differ; those that only one of them has count as different.
+double token_difference(std::span<const TokenId> a, std::span<const TokenId> b);
+
+struct TuningPrompt {
+  std::vector<Message> messages;
+  Sample sample = {};  ///< of a task, for its checker
+};
+
+/// A setting ready to run.
+struct TunedSetting {
+  std::string name;  ///< of the log's lines; empty: the baseline
+  GenerationOptions options;
+  bool is_guided = false;
+};
+
+class TuningRuns {
+ public:
+  /// All must outlive it.
+  ///   check  judges answers of tasks; empty: none is correct
+  ///   batch  prompts that share passes; no result depends on it
+  TuningRuns(const OpenedModel& opened, const InferenceSession::Parts& parts,
+             std::span<const TuningPrompt> prompts, Checker check, int32_t batch, TuningLoss loss,
+             TuningLog& log);
+
+  /// A decoder for one prompt; SettingError or InputError where the setting cannot be decoded.
+  std::unique_ptr<Decoder> make_decoder(const TunedSetting& setting, int32_t prompt) const;
+
+  /// Runs the baseline on prompts [first, first + count) that the log lacks.
+  void run_baseline(const TunedSetting& baseline, int32_t first, int32_t count);
+  /// Runs a setting on prompts that the log lacks; the baseline has been run on them.
+  void run(const TunedSetting& setting, const TunedSetting& baseline, int32_t first, int32_t count);
+
+  int32_t batch() const { return batch_; }
+  const ModelConfig& config() const { return opened_.config(); }
+
+ private:
+  /// Hidden rows from which positions were committed.
+  using Outputs = std::map<int32_t, std::vector<float>>;
+  struct Answer {
+    GenerationResult result;
+    Outputs outputs;  ///< with the KL loss
+    RunWork work;
+  };
+
+  std::vector<Answer> answer(const TunedSetting& setting, std::span<const int32_t> prompts) const;
+  /// The baseline's outputs, computed again where memory does not hold them.
+  std::vector<Outputs> baseline_outputs(const TunedSetting& baseline, std::span<const int32_t> prompts);
+  void keep_outputs(int32_t prompt, const Outputs& outputs);
+  double divergence(const Outputs& baseline, const Outputs& tuned) const;
+
+  const OpenedModel& opened_;
+  const InferenceSession::Parts& parts_;
+  std::span<const TuningPrompt> prompts_;
+  Checker check_;
+  int32_t batch_;
+  TuningLoss loss_;
+  TuningLog& log_;
+  std::map<int32_t, Outputs> kept_outputs_;
+  size_t kept_floats_ = 0;
+};
+
+}  // namespace lacuna

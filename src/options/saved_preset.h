@@ -1,0 +1,94 @@
+// Presets that `lacuna tune --save` writes: settings for one model, with the certificate of what they
+// promise. docs/reference/files.md describes the file. Anybody may have written it: every value is checked.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options/options.h"
+#include "options/tuning_paths.h"
+
+namespace lacuna {
+
+/// How the numbers of a model are kept, under the names of flags: dtype, weights, head-weights, kv-cache,
+/// activations.
+struct PresetFormats {
+  std::string dtype, weights, head_weights, kv_cache, activations;
+
+  bool operator==(const PresetFormats&) const = default;
+};
+
+/// What was promised, and on what it rests.
+struct Certificate {
+  std::string loss;          ///< "changed-answer", "wrong-answer", "token" or "kl"
+  double risk = 0;           ///< mean loss that was asked for, (0, 1)
+  double confidence = 0;     ///< (0, 1)
+  double bound = 0;          ///< upper bound of the mean loss of this setting taken alone, (0, 1]
+  int64_t prompts = 0;       ///< of certification
+  double losses = 0;         ///< their sum over these prompts
+  std::string prompts_name;  ///< "task arithmetic" or the name of a file
+  std::string prompts_hash;  ///< 16 hexadecimal digits
+  double flops_ratio = 0;    ///< FLOPs relative to the uncached baseline, measured on these prompts
+  double rows_ratio = 0;
+  double seconds_ratio = 0;
+  std::string date;     ///< of the day, "2026-05-31"
+  std::string version;  ///< of Lacuna
+
+  bool operator==(const Certificate&) const = default;
+};
+
+struct SavedPreset {
+  std::string name;
+  std::vector<TuningSetting> settings;     ///< what was tuned
+  std::vector<TuningSetting> tested_with;  ///< what the user gave: lengths, for example
+  std::string model;                       ///< as --model named it
+  std::string model_hash;                  ///< fingerprint_of() (model/fingerprint.h)
+  std::string guide;                       ///< as --guide named it; empty: no guide
+  std::string guide_hash;                  ///< with `guide`
+  PresetFormats formats;
+  Certificate certificate;
+
+  bool operator==(const SavedPreset&) const = default;
+};
+
+/// Most bytes of a preset's file.
+inline constexpr size_t kMostPresetBytes = size_t{1} << 16;
+/// Most presets that saved_presets() reads.
+inline constexpr size_t kMostSavedPresets = 1000;
+
+/// Whether a preset may be saved under this name: 1 to 64 lower-case letters, digits, ".", "_" or "-", the
+/// first a letter or digit, and not exact, balanced or fast.
+bool is_preset_name(std::string_view name);
+/// Whether the name is that of a family's preset: exact, balanced or fast.
+bool is_family_preset(std::string_view name);
+
+/// $XDG_CONFIG_HOME/lacuna/presets, else ~/.config/lacuna/presets; empty where neither is set.
+std::filesystem::path presets_folder();
+
+nlohmann::ordered_json to_json(const SavedPreset& preset);
+/// InputError begins with `file` and says what is wrong.
+SavedPreset parse_saved_preset(std::string_view text, const std::string& file);
+
+/// The preset of this name; empty where there is no such file. InputError where it is damaged.
+std::optional<SavedPreset> load_saved_preset(std::string_view name);
+/// All that can be read, by name; the others are left out.
+std::vector<SavedPreset> saved_presets();
+/// Writes the preset's file as a whole or not at all, and returns its path. InputError.
+std::filesystem::path save_preset(const SavedPreset& preset);
+
+/// What the preset sets wherever nothing was given, both its settings and what it was tested with, and
+/// without options.preset. SettingError.
+GenerationOptions with_saved_preset(const SavedPreset& preset, GenerationOptions options);
+
+/// The settings of `given` that differ from those that the promise was made for, by name.
+std::vector<std::string> overridden_settings(const SavedPreset& preset, const GenerationOptions& given);
+
+/// The settings that were given, as texts.
+std::vector<TuningSetting> given_settings(const GenerationOptions& options);
+
+}  // namespace lacuna

@@ -1,0 +1,282 @@
+#include "options/tuning_paths.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+
+#include "base/error.h"
+#include "options/assign.h"
+
+namespace lacuna {
+namespace {
+
+using Level = std::vector<TuningSetting>;
+
+/// Levels that differ in one option.
+TuningPath path_over(std::string name, std::string method, const Level& common, std::string_view option,
+                     std::initializer_list<std::string_view> values) {
+  TuningPath path{std::move(name), std::move(method), {}};
+  for (const std::string_view value : values) {
+    Level level = common;
+    level.push_back({std::string(option), std::string(value)});
+    path.levels.push_back(std::move(level));
+  }
+  return path;
+}
+
+/// A cache whose full recomputations become rarer; the last level never recomputes.
+TuningPath refresh_path(const std::string& cache, std::initializer_list<std::string_view> intervals,
+                        std::string_view never) {
+  TuningPath path = path_over("cache " + cache, "cache", {{"cache", cache}}, "refresh", intervals);
+  path.levels.push_back({{"cache", cache}});
+  if (!never.empty()) path.levels.back().push_back({"refresh", std::string(never)});
+  return path;
+}
+
+/// Fractions of the baseline's steps.
+TuningPath steps_path(int32_t steps) {
+  TuningPath path{"steps", "steps", {}};
+  for (const int32_t divisor : {2, 4, 8}) {
+    if (steps % divisor == 0) path.levels.push_back({{"steps", std::to_string(steps / divisor)}});
+  }
+  return path;
+}
+
+void add_sparse_paths(std::vector<TuningPath>& paths) {
+  for (const char* const method : {"mage", "quest", "sparsed"}) {
+    TuningPath path{fmt::format("sparse {}", method), "sparse", {}};
+    for (const int32_t budget : {2048, 1024, 512, 256, 128, 64}) {
+      path.levels.push_back({{"sparse", fmt::format("{}={}", method, budget)}});
+    }
+    paths.push_back(std::move(path));
+  }
+}
+
+void add_guide_paths(std::vector<TuningPath>& paths) {
+  for (const char* const cache : {"none", "free"}) {
+    TuningPath path =
+        path_over(fmt::format("guide, cache {}", cache), "guide", {{"cache", cache}}, "guide-match",
+                  {"exact", "relative=0.9", "relative=0.7", "relative=0.5", "relative=0.3"});
+    path.uses_guide = true;
+    paths.push_back(std::move(path));
+  }
+}
+
+std::vector<TuningPath> masked_paths(const GenerationOptions& asked, bool has_guide) {
+  std::vector<TuningPath> paths;
+  paths.push_back({"eos-exit", "eos-exit", {{{"eos-exit", ""}}}});
+  paths.push_back(path_over("unmask threshold", "unmask", {}, "unmask",
+                            {"threshold=0.99", "threshold=0.95", "threshold=0.9", "threshold=0.8",
+                             "threshold=0.7", "threshold=0.5"}));
+  paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
+                            {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
+  if (asked.gen_length) paths.push_back(steps_path(*asked.gen_length));
+  paths.push_back(refresh_path("prefix", {"4", "8", "16"}, ""));
+  paths.push_back(refresh_path("dual", {"4", "8", "16"}, ""));
+  paths.push_back(
+      path_over("cache dkv", "cache", {{"cache", "dkv"}}, "refresh", {"2", "4", "8", "16", "32"}));
+  paths.push_back(
+      path_over("cache free", "cache", {{"cache", "free"}}, "cache-block", {"64", "32", "16", "8", "4"}));
+  paths.push_back(path_over(
+      "lock", "lock", {}, "lock",
+      {"eps=1e-4,gate=20", "eps=5e-4,gate=20", "eps=5e-3,gate=20", "eps=5e-2,gate=20", "eps=5e-2,gate=50"}));
+  if (has_guide) add_guide_paths(paths);
+  std::erase_if(paths, [](const TuningPath& path) { return path.levels.empty(); });
+  return paths;
+}
+
+std::vector<TuningPath> block_paths(const ModelConfig& config) {
+  std::vector<TuningPath> paths;
+  if (config.causal_context) {  // the baseline's text is that of the causal mode
+    paths.push_back(
+        path_over("unmask threshold", "unmask", {{"accept", "all"}}, "unmask",
+                  {"threshold=0.99", "threshold=0.95", "threshold=0.9", "threshold=0.8", "threshold=0.7"}));
+    return paths;
+  }
+  paths.push_back(path_over(
+      "unmask dynamic", "unmask", {}, "unmask",
+      {"dynamic=0.99", "dynamic=0.95", "dynamic=0.9", "dynamic=0.8", "dynamic=0.7", "dynamic=0.5"}));
+  if (config.delete_id >= 0) return paths;
+  paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
+                            {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
+  if (config.sub_block_length > 0) paths.push_back({"cache block", "cache", {{{"cache", "block"}}}});
+  add_sparse_paths(paths);
+  return paths;
+}
+
+std::vector<TuningPath> uniform_paths(const ModelConfig& config) {
+  std::vector<TuningPath> paths;
+  if (config.denoises_whole_canvas()) {
+    paths.push_back(steps_path(static_cast<int32_t>(config.noise->whole_canvas->steps)));
+    paths.push_back(refresh_path("uniform", {"2", "4", "8"}, "0"));
+    return paths;
+  }
+  TuningPath tokens{"tokens-per-step", "tokens-per-step", {}};
+  const int32_t usual = config.default_tokens_per_step > 0 ? config.default_tokens_per_step : 3;
+  for (const int32_t factor : {2, 3, 4, 6}) {
+    tokens.levels.push_back({{"tokens-per-step", std::to_string(usual * factor)}});
+  }
+  paths.push_back(std::move(tokens));
+  paths.push_back({"cache prefix", "cache", {{{"cache", "prefix"}}}});
+  paths.push_back(refresh_path("uniform", {"2", "4", "8"}, "0"));
+  paths.push_back(path_over(
+      "cache uniform, boundary", "cache", {{"cache", "uniform"}, {"refresh", "0"}}, "boundary",
+      {"blocks=4,full-every=2", "blocks=2,full-every=2", "blocks=2,full-every=4", "blocks=2,full-every=8"}));
+  paths.push_back(path_over("cache uniform, drift", "cache", {{"cache", "uniform"}}, "drift",
+                            {"tau=0.003", "tau=0.01", "tau=0.03", "tau=0.1"}));
+  return paths;
+}
+
+std::vector<TuningPath> slot_paths() {
+  std::vector<TuningPath> paths;
+  paths.push_back(path_over("token-threshold", "token-threshold", {}, "token-threshold",
+                            {"0.99", "0.95", "0.9", "0.8", "0.6"}));
+  paths.push_back(path_over("slot-threshold", "slot-threshold", {}, "slot-threshold",
+                            {"0.99", "0.95", "0.9", "0.8", "0.6"}));
+  paths.push_back({"fill", "fill", {{{"fill", "side-by-side"}}}});
+  return paths;
+}
+
+std::vector<TuningPath> canvas_paths(const ModelConfig& config) {
+  std::vector<TuningPath> paths = {steps_path(static_cast<int32_t>(config.canvas->steps))};
+  TuningPath bound{"unmask entropy-bounded", "unmask", {}};
+  TuningPath stop{"stop-entropy", "stop-entropy", {}};
+  for (const double factor : {1.5, 2.0, 4.0, 8.0}) {
+    const double accepted = static_cast<double>(config.canvas->entropy_bound) * factor;
+    const double stopped = static_cast<double>(config.canvas->stop_entropy) * factor;
+    bound.levels.push_back({{"unmask", fmt::format("entropy-bounded={:.4g}", accepted)}});
+    stop.levels.push_back({{"stop-entropy", fmt::format("{:.4g}", stopped)}});
+  }
+  paths.push_back(std::move(bound));
+  paths.push_back(std::move(stop));
+  return paths;
+}
+
+std::vector<TuningPath> family_paths(const ModelConfig& config, const GenerationOptions& asked,
+                                     bool has_guide) {
+  switch (config.paradigm()) {
+    case Paradigm::kCausal:
+      return {};
+    case Paradigm::kSlots:
+      return slot_paths();
+    case Paradigm::kMasked:
+      return masked_paths(asked, has_guide);
+    case Paradigm::kBlocks:
+      return block_paths(config);
+    case Paradigm::kCanvases:
+      return canvas_paths(config);
+    case Paradigm::kUniform:
+      break;
+  }
+  return uniform_paths(config);
+}
+
+bool is_given(const GenerationOptions& options, std::string_view name) {
+  bool given = false;
+  visit_options(options, [&](std::string_view own, const Aliases&, const auto& field, std::string_view) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if (own != name) return;
+    if constexpr (std::is_same_v<Field, bool>) {
+      given = field;
+    } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
+      given = !field.empty();
+    } else {
+      given = field.has_value();
+      if constexpr (std::is_same_v<Field, AnswerLength>) given = given || field.is_auto;
+    }
+  });
+  return given;
+}
+
+}  // namespace
+
+std::vector<TuningPath> tuning_paths(const ModelConfig& config, const GenerationOptions& asked,
+                                     bool has_guide) {
+  std::vector<TuningPath> paths = family_paths(config, asked, has_guide);
+  std::erase_if(paths, [&](const TuningPath& path) {
+    return std::any_of(path.levels.begin(), path.levels.end(), [&](const Level& level) {
+      return std::any_of(level.begin(), level.end(),
+                         [&](const TuningSetting& setting) { return is_given(asked, setting.name); });
+    });
+  });
+  return paths;
+}
+
+std::vector<std::string> methods_of(std::span<const TuningPath> paths) {
+  std::vector<std::string> methods;
+  for (const TuningPath& path : paths) {
+    if (std::find(methods.begin(), methods.end(), path.method) == methods.end())
+      methods.push_back(path.method);
+  }
+  return methods;
+}
+
+GenerationOptions baseline_options(const ModelConfig& config, const GenerationOptions& asked) {
+  GenerationOptions options = asked;
+  const auto set = [&](const char* name, const char* value) { set_if_unset(options, name, value); };
+  if (config.paradigm() == Paradigm::kBlocks) {
+    if (config.causal_context) {
+      set("accept", "exact");
+    } else if (config.delete_id < 0) {
+      set("unmask", "low-confidence");
+    }
+  } else if (config.paradigm() == Paradigm::kSlots) {
+    set("slot-threshold", "1");
+    if (options.accept.value_or("threshold") != "exact") set("token-threshold", "1");
+  }
+  return options;
+}
+
+std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const GenerationOptions& asked,
+                                               std::span<const TuningPath> paths,
+                                               std::span<const int32_t> levels) {
+  expects(paths.size() == levels.size(), "tuned_options: a level for each path");
+  std::vector<TuningSetting> chosen;
+  std::vector<std::string_view> methods;
+  bool is_guided = false;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (levels[i] == 0) continue;
+    const TuningPath& path = paths[i];
+    if (std::find(methods.begin(), methods.end(), path.method) != methods.end()) return {};
+    methods.push_back(path.method);
+    is_guided = is_guided || path.uses_guide;
+    for (const TuningSetting& setting : path.levels.at(static_cast<size_t>(levels[i]) - 1)) {
+      const auto same = std::find_if(chosen.begin(), chosen.end(),
+                                     [&](const TuningSetting& each) { return each.name == setting.name; });
+      if (same != chosen.end() && same->value != setting.value) return {};
+      chosen.push_back(setting);
+    }
+  }
+  const auto excludes_guide = [](std::string_view method) { return method == "unmask" || method == "steps"; };
+  if (is_guided && std::any_of(methods.begin(), methods.end(), excludes_guide)) return {};
+  GenerationOptions options = asked;
+  for (const TuningSetting& setting : chosen) set_if_unset(options, setting.name, setting.value);
+  return baseline_options(config, options);
+}
+
+std::vector<TuningSetting> settings_of(std::span<const TuningPath> paths, std::span<const int32_t> levels) {
+  expects(paths.size() == levels.size(), "settings_of: a level for each path");
+  std::vector<TuningSetting> settings;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (levels[i] == 0) continue;
+    for (const TuningSetting& setting : paths[i].levels.at(static_cast<size_t>(levels[i]) - 1)) {
+      if (std::find(settings.begin(), settings.end(), setting) == settings.end()) settings.push_back(setting);
+    }
+  }
+  return settings;
+}
+
+std::string describe(std::span<const TuningSetting> settings) {
+  std::string text;
+  for (const TuningSetting& setting : settings) {
+    if (!text.empty()) text += ' ';
+    text += "--" + setting.name;
+    if (!setting.value.empty()) text += ' ' + setting.value;
+  }
+  return text;
+}
+
+}  // namespace lacuna

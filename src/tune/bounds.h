@@ -1,0 +1,49 @@
+// What the losses of independent prompts say about the risk, the mean loss over all prompts of the same kind.
+// Losses lie in [0, 1]. A p-value is at most u with probability at most u, whatever the distribution of the
+// losses, where the risk is above the asked one; an upper bound is above the risk with the asked confidence.
+// Sources: Clopper and Pearson 1934 (binomial); Bates et al., arXiv 2101.02703, section 3.1
+// (Hoeffding-Bentkus).
+#pragma once
+
+#include <cstdint>
+
+namespace lacuna {
+
+/// Sum of the losses of some prompts.
+struct LossSum {
+  int64_t prompts = 0;
+  double losses = 0;  ///< in [0, prompts]
+
+  double mean() const { return prompts > 0 ? losses / static_cast<double>(prompts) : 0; }
+  bool operator==(const LossSum&) const = default;
+};
+
+enum class LossKind : uint8_t {
+  kBinary,   ///< each loss is 0 or 1: exact binomial test
+  kBounded,  ///< each loss lies in [0, 1]: Hoeffding-Bentkus
+};
+
+/// Most prompts that the functions below take.
+inline constexpr int64_t kMostPrompts = 10'000'000;
+
+/// P(X <= successes) of X ~ Binomial(trials, probability).
+///   trials  0 to kMostPrompts     probability  in [0, 1]
+double binomial_cdf(int64_t successes, int64_t trials, double probability);
+
+/// p-value of the hypothesis that the risk is at least `risk`. Small where the losses are too few for that.
+///   risk  in (0, 1)
+double p_value(LossKind kind, const LossSum& sum, double risk);
+
+/// p-value of the opposite hypothesis, that the risk is at most `risk`. Small where the losses are too many.
+double p_value_of_safety(LossKind kind, const LossSum& sum, double risk);
+
+/// The smallest risk that the losses rule out at this level: with probability 1 - level the true risk is
+/// below it. 1 without prompts.
+///   level  in (0, 1): 1 - confidence
+double upper_bound(LossKind kind, const LossSum& sum, double level);
+
+/// How many prompts without any loss have a p-value of `level` or less for this risk: fewer prompts cannot
+/// certify it. The same for both kinds.
+int64_t prompts_needed(double risk, double level);
+
+}  // namespace lacuna

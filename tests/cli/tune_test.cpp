@@ -1,0 +1,119 @@
+// `lacuna tune` and the presets that it saves, as people use them.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "program.h"
+
+namespace lacuna::tune_test {
+namespace {
+
+using testing::HasSubstr;
+
+class Tune : public ProgramTest {
+ protected:
+  const std::string tune_ =
+      "tune -m " LACUNA_SOURCE_DIR "/models/mini-llada --task arithmetic --risk 0.1 --samples 40 -t 1 ";
+  const std::string question_ =
+      "-p \"Mia has 12 shells. She finds 7 more. How many shells does Mia have now?\" ";
+  const std::string run_ = "run -m " LACUNA_SOURCE_DIR "/models/mini-llada --json " + question_;
+
+  /// A report without its times.
+  static nlohmann::json without_times(const std::string& text) {
+    nlohmann::json json = nlohmann::json::parse(text);
+    json.erase("baseline_seconds");
+    json.erase("saved_to");
+    for (nlohmann::json& tested : json["tested"]) tested["relative"].erase("seconds");
+    return json;
+  }
+};
+
+TEST_F(Tune, SavesASettingThatRunsUse) {
+  const ProgramResult tuned = lacuna(tune_ + "--save quick");
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_THAT(tuned.out, HasSubstr("At most 10% of answers change, with 90% confidence."));
+  EXPECT_THAT(tuned.out, HasSubstr("--preset quick"));
+  const ProgramResult answer = lacuna(run_ + "--preset quick");
+  ASSERT_EQ(answer.exit_code, 0) << answer.err;
+  EXPECT_EQ(answer.err, "");
+  const nlohmann::json json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json["tokens"].size(), 32U);  // the length that it was tuned with
+  EXPECT_LT(json["stats"]["rows"], json["stats"]["rows_baseline"]);
+  const ProgramResult inspected = lacuna("inspect -m " LACUNA_SOURCE_DIR "/models/mini-llada");
+  EXPECT_THAT(inspected.out, HasSubstr("preset quick"));
+  EXPECT_THAT(lacuna("inspect -m " LACUNA_SOURCE_DIR "/models/mini-dream").out,
+              testing::Not(HasSubstr("preset quick")));
+}
+
+TEST_F(Tune, PresetsAreRefusedForOtherModelsAndWarnAboutOtherFlags) {
+  ASSERT_EQ(lacuna(tune_ + "--methods unmask --save quick").exit_code, 0);
+  const ProgramResult other =
+      lacuna("run -m " LACUNA_SOURCE_DIR "/models/mini-dream " + question_ + "--preset quick");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("--preset quick was tuned for other files than those of"));
+  const ProgramResult warned = lacuna(run_ + "--preset quick --gen-length 64 --kv-cache int8");
+  EXPECT_EQ(warned.exit_code, 0) << warned.err;
+  EXPECT_THAT(warned.err, HasSubstr("--gen-length is given; its promise was made without that"));
+  EXPECT_THAT(warned.err, HasSubstr("other formats than the tuned"));
+}
+
+TEST_F(Tune, ContinuesAfterItWasKilled) {
+  // Killed when some runs are on disk, whenever that is.
+  const ProgramResult killed = shell(LACUNA_BINARY " " + tune_ + R"sh(--json >/dev/null & tuning=$!
+until [ "$(cat cache/lacuna/tune/*.jsonl 2>/dev/null | wc -l)" -ge 60 ]; do
+  kill -0 $tuning || break
+  sleep 0.01
+done
+kill -KILL $tuning
+wait $tuning
+printf '{"prompt": 3, "sett' >> cache/lacuna/tune/*.jsonl)sh");
+  const ProgramResult continued = lacuna(tune_ + "--json");
+  ASSERT_EQ(continued.exit_code, 0) << killed.err << continued.err;
+  const ProgramResult whole = shell("rm -r cache; lacuna " + tune_ + "--json");
+  EXPECT_EQ(without_times(continued.out), without_times(whole.out));
+}
+
+TEST_F(Tune, TakesPromptsOfTheUsers) {
+  std::string lines;
+  for (int i = 1; i <= 40; ++i) {
+    lines += R"({"prompt": "Mia has )" + std::to_string(i) + R"( shells. She finds 7 more. How many now?"})" +
+             "\n";
+  }
+  folder_.write("mine.jsonl",
+                lines + R"({"messages": [{"role": "user", "content": "Tom has 3 coins."}]})" + "\n");
+  const std::string command =
+      "tune -m " LACUNA_SOURCE_DIR
+      "/models/mini-llada --prompts-file mine.jsonl --gen-length 16 --methods unmask ";
+  const ProgramResult tuned = lacuna(command + "--risk 0.2 --json");
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  const nlohmann::json json = nlohmann::json::parse(tuned.out);
+  EXPECT_EQ(json["race_prompts"].get<int>() + json["certification_prompts"].get<int>(), 41);
+  EXPECT_TRUE(json["baseline_correct"].is_null());
+  const ProgramResult few = lacuna(command);
+  EXPECT_EQ(few.exit_code, 2);
+  EXPECT_THAT(few.err, HasSubstr("needs at least 122 prompts"));
+}
+
+TEST_F(Tune, RefusesWhatItCannotUse) {
+  const auto refused = [&](const std::string& arguments) {
+    const ProgramResult result = lacuna("tune -m " LACUNA_SOURCE_DIR "/models/" + arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments;
+    return result.err;
+  };
+  EXPECT_THAT(refused("mini-llada"), HasSubstr("one of --task and --prompts-file"));
+  EXPECT_THAT(refused("mini-llada --task arithmetic --risk 1"), HasSubstr("--risk"));
+  EXPECT_THAT(refused("mini-llada --task arithmetic --budget soon"), HasSubstr("90s, 20m or 1.5h"));
+  EXPECT_THAT(refused("mini-llada --task arithmetic --methods luck"),
+              HasSubstr("unmask, steps, cache, lock"));
+  EXPECT_THAT(refused("mini-llada --task arithmetic --save ../x"), HasSubstr("lower-case letters"));
+  EXPECT_THAT(refused("mini-llada --task arithmetic --preset fast"), HasSubstr("--preset"));
+  EXPECT_THAT(refused("mini-qwen --task arithmetic"), HasSubstr("no method to tune"));
+  folder_.write("mine.jsonl", "{\"text\": 1}\n");
+  EXPECT_THAT(refused("mini-llada --prompts-file mine.jsonl"),
+              HasSubstr("mine.jsonl, line 1: expected \"prompt\""));
+  EXPECT_THAT(refused("mini-llada --prompts-file mine.jsonl --loss wrong-answer"), HasSubstr("--task"));
+}
+
+}  // namespace
+}  // namespace lacuna::tune_test
