@@ -96,6 +96,8 @@ std::span<const Endpoint> Endpoints::list() {
       {"GET", "/slots", "", "Requests that run or wait", &E::slots},
       {"GET", "/metrics", "", "Metrics for Prometheus", &E::metrics},
       {"GET", "/health", "/v1/health", "Whether requests are answered; needs no key"},
+      {"GET", "/ready", "", "The same, by the name that load balancers ask for"},
+      {"GET", "/live", "", "Whether the process runs, loading and draining included; needs no key"},
       {"GET", "/openapi.json", "", "This description; needs no key"},
   };
   return kEndpoints;

@@ -24,7 +24,7 @@ struct HttpLimits {
   size_t all_body_bytes = 256 << 20;          ///< of all requests that are read or answered; more: 503
   size_t body_bytes_per_address = 128 << 20;  ///< of these, those of one IP address; more: 503
   /// GET of these is answered on the connections' thread, before all that waits for a handler. Must be quick.
-  std::vector<std::string> probes = {"/health", "/v1/health"};
+  std::vector<std::string> probes = {"/health", "/v1/health", "/ready", "/live"};
   size_t early_bytes = 64 << 10;       ///< that a client may send behind a request before it has the reply
   size_t stream_bytes = 4 << 20;       ///< of a stream that its client does not read; more: closed
   size_t all_reply_bytes = 256 << 20;  ///< of all replies that wait to be read; more: 503, streams are closed

@@ -25,6 +25,7 @@ Metrics::Metrics()
       waiting_(gauge("lacuna_requests_waiting", "Requests in the queue")),
       kv_bytes_(gauge("lacuna_kv_cache_bytes", "K/V and outputs of running requests")),
       kv_limit_(gauge("lacuna_kv_cache_limit_bytes", "What these may come to")),
+      kv_usage_(gauge("lacuna_kv_cache_usage_ratio", "The first of these by the second, 1: full")),
       prefix_bytes_(gauge("lacuna_prefix_cache_bytes", "K/V kept of requests that ran")),
       latency_(histogram("lacuna_request_latency_seconds", "From a request's arrival to its end")),
       first_commit_(histogram("lacuna_time_to_first_commit_seconds",
@@ -71,6 +72,8 @@ std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits
   waiting_.Set(static_cast<double>(totals.waiting));
   kv_bytes_.Set(static_cast<double>(totals.memory));
   kv_limit_.Set(static_cast<double>(limits.memory));
+  kv_usage_.Set(limits.memory > 0 ? static_cast<double>(totals.memory) / static_cast<double>(limits.memory)
+                                  : 0);
   prefix_bytes_.Set(static_cast<double>(totals.prefix_memory));
   return prometheus::TextSerializer().Serialize(registry_.Collect());
 }

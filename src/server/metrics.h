@@ -57,6 +57,7 @@ class Metrics {
   prometheus::Gauge& waiting_;
   prometheus::Gauge& kv_bytes_;
   prometheus::Gauge& kv_limit_;
+  prometheus::Gauge& kv_usage_;
   prometheus::Gauge& prefix_bytes_;
   prometheus::Histogram& latency_;
   prometheus::Histogram& first_commit_;

@@ -88,7 +88,11 @@ bool Service::answer_open(const HttpRequest& request, HttpReply& reply) const {
     reply.send({200, "application/json"}, description_);
     return true;
   }
-  if (request.path == "/health" || request.path == "/v1/health") {
+  if (request.path == "/live") {
+    reply.send({200, "application/json"}, R"({"status":"alive"})");
+    return true;
+  }
+  if (request.path == "/health" || request.path == "/v1/health" || request.path == "/ready") {
     if (is_draining_) throw ApiError(503, "the server is stopping");
     if (running_ == nullptr) throw ApiError(503, "the model is being loaded");
     reply.send({200, "application/json"}, R"({"status":"ok"})");

@@ -454,6 +454,8 @@ TEST(Service, MapsTokensToThePassesThatCommittedThem) {
 TEST(Service, TellsWhatItIs) {
   RunningServer server("mini-llada");
   EXPECT_EQ(server.get("/health").json()["status"], "ok");
+  EXPECT_EQ(server.get("/ready").json()["status"], "ok");
+  EXPECT_EQ(server.get("/live").json()["status"], "alive");
   EXPECT_EQ(server.get("/v1/models").json()["data"][0]["id"], "mini-llada");
   const json ids = server.post("/tokenize", {{"content", "Mia has"}}).json()["tokens"];
   EXPECT_EQ(server.post("/detokenize", {{"tokens", ids}}).json()["content"], "Mia has");
@@ -624,6 +626,8 @@ TEST(Service, EndsRunningRequestsWithAnEventWhenItStops) {
   server.service().begin_drain();
   server.scheduler().drain();
   EXPECT_EQ(server.get("/health").status(), 503);
+  EXPECT_EQ(server.get("/ready").status(), 503);
+  EXPECT_EQ(server.get("/live").status(), 200) << "a process that drains is alive";
   EXPECT_EQ(server.post("/v1/completions", body).status(), 503);
   server.scheduler().stop();
   const std::string text = running.body();
@@ -689,6 +693,8 @@ TEST(Service, ListsTheTextsOfAFewTokensAlone) {
 TEST(Service, IsNotThereBeforeItsModel) {
   Service service(ServiceSettings{});
   EXPECT_EQ(Call(service, {"GET", "/health", "", ""}).status(), 503);
+  EXPECT_EQ(Call(service, {"GET", "/ready", "", ""}).status(), 503);
+  EXPECT_EQ(Call(service, {"GET", "/live", "", ""}).status(), 200);
   EXPECT_EQ(Call(service, {"POST", "/v1/completions", "", "{}"}).status(), 503);
 }
 
