@@ -90,11 +90,11 @@ double token_difference(std::span<const TokenId> a, std::span<const TokenId> b) 
   return static_cast<double>(different) / static_cast<double>(longest);
 }
 
-TuningRuns::TuningRuns(const OpenedModel& opened, const InferenceSession::Parts& parts,
+TuningRuns::TuningRuns(const OpenedModel& opened, InferenceSession::Parts parts,
                        std::span<const TuningPrompt> prompts, Checker check, int32_t batch, TuningLoss loss,
                        TuningLog& log)
     : opened_(opened),
-      parts_(parts),
+      parts_(std::move(parts)),
       prompts_(prompts),
       check_(std::move(check)),
       batch_(batch),

@@ -45,12 +45,11 @@ struct TunedSetting {
 
 class TuningRuns {
  public:
-  /// All must outlive it.
+  /// `opened`, the prompts and the log must outlive it.
   ///   check  judges answers of tasks; empty: none is correct
   ///   batch  prompts that share passes; no result depends on it
-  TuningRuns(const OpenedModel& opened, const InferenceSession::Parts& parts,
-             std::span<const TuningPrompt> prompts, Checker check, int32_t batch, TuningLoss loss,
-             TuningLog& log);
+  TuningRuns(const OpenedModel& opened, InferenceSession::Parts parts, std::span<const TuningPrompt> prompts,
+             Checker check, int32_t batch, TuningLoss loss, TuningLog& log);
 
   /// A decoder for one prompt; SettingError or InputError where the setting cannot be decoded.
   std::unique_ptr<Decoder> make_decoder(const TunedSetting& setting, int32_t prompt) const;
@@ -79,7 +78,7 @@ class TuningRuns {
   double divergence(const Outputs& baseline, const Outputs& tuned) const;
 
   const OpenedModel& opened_;
-  const InferenceSession::Parts& parts_;
+  InferenceSession::Parts parts_;
   std::span<const TuningPrompt> prompts_;
   Checker check_;
   int32_t batch_;
