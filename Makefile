@@ -62,7 +62,7 @@ results: build/release/lacuna
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)
-	ctest --preset $@ -LE slow -j $(JOBS)
+	ctest --preset $@ -LE 'slow|program' -j $(JOBS)
 
 lint: build/dev/build.ninja
 	scripts/lint

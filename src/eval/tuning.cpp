@@ -155,7 +155,7 @@ class Tuner {
       rules.methods.push_back(static_cast<int32_t>(method - methods.begin()));
     }
     int64_t done = 0;
-    const RaceResult raced = race(
+    return race(
         rules, [this](const Levels& levels) { return is_valid(levels); },
         [&](const Levels& levels, int32_t prompts) {
           const TunedSetting setting = setting_of(levels);
@@ -166,7 +166,6 @@ class Tuner {
           return Measured{tally.sum, tally.work.flops, tally.baseline.flops};
         },
         [this] { return may_spend(kRaceShare); });
-    return raced;
   }
 
   bool may_spend(double share) {

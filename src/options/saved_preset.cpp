@@ -261,7 +261,7 @@ std::filesystem::path save_preset(const SavedPreset& preset) {
   }
   std::error_code error;
   std::filesystem::create_directories(presets_folder(), error);
-  const std::filesystem::path path = file_of(preset.name);
+  std::filesystem::path path = file_of(preset.name);
   const std::filesystem::path part = path.string() + fmt::format(".{}.part", getpid());
   std::ofstream stream(part, std::ios::binary);
   stream << to_json(preset).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';

@@ -145,8 +145,9 @@ void read_own_object(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_object()) field.refuse("an object of settings");
   read_fields(field.value, "lacuna.", kOwnMembers, request);
   for (const auto& [key, value] : field.value.items()) {
-    const bool is_read = std::any_of(std::begin(kOwnMembers), std::end(kOwnMembers),
-                                     [&](const RequestField& member) { return member.name == key; });
+    const bool is_read =
+        std::any_of(std::begin(kOwnMembers), std::end(kOwnMembers),
+                    [&name = key](const RequestField& member) { return member.name == name; });
     if (!is_read) take_setting(key, value, "lacuna.", request);
   }
 }
