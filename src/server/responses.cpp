@@ -175,14 +175,14 @@ class ResponsesFormat final : public ReplyFormat {
     return choice.finish_reason == "stop" ? "completed" : "incomplete";
   }
 
-  std::string event(std::string_view type, ordered_json data) {
+  std::string event(std::string_view type, const ordered_json& data) {
     ordered_json reply{{"type", type}, {"sequence_number", sequence_number_++}};
     reply.update(data);
     return sse(reply, type);
   }
 
   /// Data of an event that is about the answer's text.
-  ordered_json in_content(ordered_json data) const {
+  ordered_json in_content(const ordered_json& data) const {
     ordered_json reply{{"item_id", item_id_}, {"output_index", 0}, {"content_index", 0}};
     reply.update(data);
     return reply;
