@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -33,6 +32,7 @@
 #include "loading.h"
 #include "progress_bar.h"
 #include "server/service.h"
+#include "stop_signals.h"
 
 namespace lacuna {
 namespace {
@@ -52,21 +52,6 @@ struct BatchFlags : GuidedModelFlags {
 
 constexpr size_t kMostReplyBytes = size_t{64} << 20;
 
-std::atomic<bool> stop_batch{false};
-
-extern "C" void ask_to_stop_batch(int /*signal*/) {
-  stop_batch = true;
-}
-
-/// Ctrl-C lets the file of answers end with a whole line; a second one ends the program.
-void stop_batch_on_signals() {
-  struct sigaction action {};
-  action.sa_handler = ask_to_stop_batch;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 /// The batch was interrupted while an answer was waited for.
 struct BatchStopped : std::runtime_error {
   BatchStopped() : std::runtime_error("stopped") {}
@@ -84,7 +69,7 @@ class Answerer {
 /// The model of --model, in this process.
 class LocalAnswerer final : public Answerer {
  public:
-  explicit LocalAnswerer(const BatchFlags& flags) {
+  LocalAnswerer(const BatchFlags& flags, const std::atomic<bool>& stop) : stop_(stop) {
     const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
     const GenerationOptions defaults = with_saved_preset(flags, *opened, flags.generation);
     const LoadedModel loaded = load_model(flags, opened->source());
@@ -123,7 +108,7 @@ class LocalAnswerer final : public Answerer {
       changed.wait_for(lock, kPoll, [&] { return has_more; });
       has_more = false;
       lock.unlock();
-      if (stop_batch) {
+      if (stop_) {
         reply->close();
         throw BatchStopped();
       }
@@ -133,6 +118,7 @@ class LocalAnswerer final : public Answerer {
   }
 
  private:
+  const std::atomic<bool>& stop_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<InferenceSession> session_;  // ends before the service, which hears of its requests
 };
@@ -140,7 +126,7 @@ class LocalAnswerer final : public Answerer {
 /// Servers of the same protocol. A request goes to the next one where a server is busy or cannot be reached.
 class RemoteAnswerer final : public Answerer {
  public:
-  explicit RemoteAnswerer(const BatchFlags& flags) : flags_(flags) {
+  RemoteAnswerer(const BatchFlags& flags, const std::atomic<bool>& stop) : flags_(flags), stop_(stop) {
     for (std::string& endpoint : flags_.endpoints) {
       if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) {
         throw InputError("--endpoint is {}; expected a URL such as http://127.0.0.1:8080",
@@ -151,8 +137,7 @@ class RemoteAnswerer final : public Answerer {
     }
     if (const char* key = std::getenv("LACUNA_API_KEY"); flags_.api_key.empty() && key != nullptr)
       flags_.api_key = key;
-    for (int32_t i = 0; i < flags.concurrency; ++i)
-      clients_.push_back(std::make_unique<HttpClient>(stop_batch));
+    for (int32_t i = 0; i < flags.concurrency; ++i) clients_.push_back(std::make_unique<HttpClient>(stop_));
   }
 
   BatchAnswer answer(const BatchRequest& request, size_t worker) override {
@@ -183,18 +168,19 @@ class RemoteAnswerer final : public Answerer {
   static bool is_busy(int status) { return status == 408 || status == 429 || status >= 502; }
 
   /// Waits before another attempt, longer each time.
-  static void pause(int32_t attempt) {
+  void pause(int32_t attempt) const {
     constexpr int32_t kSteps = 6;
     constexpr std::chrono::milliseconds kShort{50};
     const auto end =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(100 << std::min(attempt, kSteps));
     while (std::chrono::steady_clock::now() < end) {
-      if (stop_batch) throw BatchStopped();
+      if (stop_) throw BatchStopped();
       std::this_thread::sleep_for(kShort);
     }
   }
 
   BatchFlags flags_;
+  const std::atomic<bool>& stop_;
   std::vector<std::unique_ptr<HttpClient>> clients_;
 };
 
@@ -206,9 +192,9 @@ class BatchReport {
   void update(size_t done) {
     const double seconds = clock_.seconds();
     const double rate = static_cast<double>(done - first_) / std::max(seconds, 1e-3);
-    const auto left = static_cast<int64_t>(static_cast<double>(total_ - done) / std::max(rate, 1e-6));
+    const double left = static_cast<double>(total_ - done) / std::max(rate, 1e-6);
     const std::string detail =
-        fmt::format("{} of {}, {:.1f}/s, {}:{:02} left", done, total_, rate, left / 60, left % 60);
+        fmt::format("{} of {}, {:.1f}/s, {} left", done, total_, rate, duration_text(left));
     if (bar_.shown()) {
       bar_.update(static_cast<int64_t>(done), static_cast<int64_t>(total_), detail);
     } else if (seconds - last_line_ >= 30) {
@@ -231,10 +217,12 @@ class BatchReport {
 /// Answers requests with several threads and writes the answers in the order of the requests.
 class BatchRun {
  public:
-  BatchRun(const BatchInput& input, BatchOutput& output, Answerer& answerer, int32_t concurrency)
+  BatchRun(const BatchInput& input, BatchOutput& output, Answerer& answerer, int32_t concurrency,
+           const std::atomic<bool>& stop)
       : input_(input),
         output_(output),
         answerer_(answerer),
+        stop_(stop),
         concurrency_(static_cast<size_t>(concurrency)),
         next_(output.size()),
         report_(output.size(), input.size()) {}
@@ -255,17 +243,17 @@ class BatchRun {
   double seconds() const { return report_.seconds(); }
 
  private:
-  /// The next request, once it is near enough to the first one that is not answered; none is left: empty.
+  /// The next request, as soon as it is near enough to the first unanswered one; empty after the last.
   std::optional<size_t> take_next() {
     std::unique_lock lock(mutex_);
     // Answers that wait for an earlier one are kept in memory.
     constexpr size_t kMostAhead = 8;
     constexpr std::chrono::milliseconds kPoll{100};
-    while (!stop_batch && !error_ && next_ < input_.size() &&
+    while (!stop_ && !error_ && next_ < input_.size() &&
            next_ >= output_.size() + kMostAhead * concurrency_) {
       written_.wait_for(lock, kPoll);
     }
-    if (stop_batch || error_ || next_ >= input_.size()) return {};
+    if (stop_ || error_ || next_ >= input_.size()) return {};
     return next_++;
   }
 
@@ -299,6 +287,7 @@ class BatchRun {
   const BatchInput& input_;
   BatchOutput& output_;
   Answerer& answerer_;
+  const std::atomic<bool>& stop_;
   size_t concurrency_;
   std::mutex mutex_;
   std::condition_variable written_;
@@ -319,17 +308,17 @@ void batch(const BatchFlags& flags) {
   if (found > 0) {
     fmt::print(stderr, "{} has {} of {} answers already\n", flags.output, found, input.size());
   }
-  stop_batch_on_signals();
+  const std::atomic<bool>& stop = stop_on_signals();
   size_t errors = 0;
   double seconds = 0;
   if (found < input.size()) {
     std::unique_ptr<Answerer> answerer;
     if (flags.endpoints.empty()) {
-      answerer = std::make_unique<LocalAnswerer>(flags);
+      answerer = std::make_unique<LocalAnswerer>(flags, stop);
     } else {
-      answerer = std::make_unique<RemoteAnswerer>(flags);
+      answerer = std::make_unique<RemoteAnswerer>(flags, stop);
     }
-    BatchRun run(input, output, *answerer, flags.concurrency);
+    BatchRun run(input, output, *answerer, flags.concurrency, stop);
     run.run();
     errors = run.errors();
     seconds = run.seconds();

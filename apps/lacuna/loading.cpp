@@ -250,14 +250,8 @@ GenerateRequest make_generate_request(const OpenedModel& opened, const Generatio
   if (!options.stop.empty() && opened.tokenizer() == nullptr) {
     throw InputError("--stop: {} has no tokenizer", opened.name());
   }
-  GenerateRequest request;
+  GenerateRequest request = request_of(opened, options, opened.guide() != nullptr);
   request.prompt = std::move(prompt);
-  request.strategy = choose_strategy(opened.config(), options, opened.guide() != nullptr);
-  request.gen_length = options.gen_length;
-  request.ends_by_itself = options.gen_length.is_auto;
-  request.seed = options.seed.value_or(0);
-  request.stop = options.stop;
-  request.constraint = choose_constraint(options);
   return request;
 }
 

@@ -60,6 +60,13 @@ std::string progress_line(std::string_view label, int percent, std::string_view 
   return fitted(whole_label + number, columns).first;
 }
 
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds);
+  if (whole >= 360'000) return "days";
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
 ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), shown_(can_draw_on(stderr)) {}
 
 void ProgressBar::update(int64_t done, int64_t total, std::string_view detail) {

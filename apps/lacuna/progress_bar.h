@@ -11,6 +11,9 @@ namespace lacuna {
 /// becomes shorter, then the detail is left out, then the bar, and last the label is cut.
 std::string progress_line(std::string_view label, int percent, std::string_view detail, int columns);
 
+/// "4:05", "2:04:05"; "days" from a hundred hours on.
+std::string duration_text(double seconds);
+
 /// A bar on standard error, if that is a terminal: one line, whatever the terminal's width, from half a
 /// second on; gone when destroyed.
 class ProgressBar {

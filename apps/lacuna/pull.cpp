@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -18,6 +17,7 @@
 #include "base/json.h"
 #include "commands.h"
 #include "progress_bar.h"
+#include "stop_signals.h"
 
 namespace lacuna {
 namespace {
@@ -28,21 +28,6 @@ struct PullFlags {
   std::vector<std::string> include;
 };
 
-std::atomic<bool> stop_pulling{false};
-
-extern "C" void ask_to_stop_pulling(int /*signal*/) {
-  stop_pulling = true;
-}
-
-/// Ctrl-C ends the download in order; a second one ends the program.
-void stop_on_signals() {
-  struct sigaction action {};
-  action.sa_handler = ask_to_stop_pulling;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 /// In the units in which the hub shows sizes.
 std::string file_size_text(int64_t bytes) {
   const auto value = static_cast<double>(bytes);
@@ -50,13 +35,6 @@ std::string file_size_text(int64_t bytes) {
   if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", value / 1e6);
   if (bytes >= 1'000) return fmt::format("{:.1f} kB", value / 1e3);
   return fmt::format("{} B", bytes);
-}
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds);
-  if (whole >= 360'000) return "days";
-  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
 /// How fast bytes arrived in the last seconds.
@@ -165,10 +143,10 @@ PullOptions pull_options(const PullFlags& flags) {
 
 void pull_command(const PullFlags& flags) {
   const PullOptions options = pull_options(flags);
-  stop_on_signals();
+  const std::atomic<bool>& stop = stop_on_signals();
   PullReport report(options.model.text());
   try {
-    const std::filesystem::path folder = pull(options, report, stop_pulling);
+    const std::filesystem::path folder = pull(options, report, stop);
     report.clear();
     fmt::print(stderr, "Ready: lacuna run -m {} -p \"...\"\n", options.model.text());
     fmt::print("{}\n", folder.string());

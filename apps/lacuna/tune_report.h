@@ -16,7 +16,7 @@ struct TuningReport {
   TuningPlan plan;
   TuningResult result;
   bool has_checker = false;  ///< whether answers of the baseline were judged
-  std::string saved_as;      ///< name of the preset that was written; empty: none
+  std::string saved_as;      ///< name of the preset that was written; empty if none was
   std::filesystem::path saved_to;
 };
 

@@ -132,19 +132,13 @@ class Session::Impl {
     options.stop.insert(options.stop.end(), request.stop.begin(), request.stop.end());
     if (unmask && options.unmask)
       throw InputError("unmask is given as an option and as a function; expected one");
-    GenerateRequest made;
+    GenerateRequest made = request_of(opened(), options, opened().guide() != nullptr);
     made.prompt = prompt_of(request);
-    made.strategy = choose_strategy(opened().config(), options, opened().guide() != nullptr);
     if (unmask) {
       const auto function = std::make_shared<const UnmaskFunction>(
           [unmask](const Candidates& candidates) { return unmask->choose(candidates); });
       use_rule(*made.strategy, {CustomRule{function}});
     }
-    made.gen_length = options.gen_length;
-    made.ends_by_itself = options.gen_length.is_auto;
-    made.seed = options.seed.value_or(0);
-    made.stop = options.stop;
-    made.constraint = choose_constraint(options);
     return made;
   }
 

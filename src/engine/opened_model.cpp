@@ -156,4 +156,15 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
   return lacuna::make_decoder(config(), strategy, std::move(asked));
 }
 
+GenerateRequest request_of(const OpenedModel& opened, const GenerationOptions& options, bool has_guide) {
+  GenerateRequest request;
+  request.strategy = choose_strategy(opened.config(), options, has_guide);
+  request.gen_length = options.gen_length;
+  request.ends_by_itself = options.gen_length.is_auto;
+  request.seed = options.seed.value_or(0);
+  request.stop = options.stop;
+  request.constraint = choose_constraint(options);
+  return request;
+}
+
 }  // namespace lacuna

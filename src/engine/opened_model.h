@@ -17,6 +17,7 @@
 #include "engine/answer_labels.h"
 #include "engine/guide.h"
 #include "model/config.h"
+#include "options/options.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -140,5 +141,9 @@ class OpenedModel {
   mutable AnswerLabels labels_;
   mutable DecisionTemperatures temperatures_;
 };
+
+/// What options ask for, without a prompt: strategy, length, seed, stop texts and constraint. SettingError.
+///   has_guide  whether a guide takes part
+GenerateRequest request_of(const OpenedModel& opened, const GenerationOptions& options, bool has_guide);
 
 }  // namespace lacuna

@@ -48,8 +48,9 @@ struct ToolCall {
 /// chosen function exists.
 ToolCallConstraint tool_constraint(const Tools& tools);
 
-/// Adds the functions to the first system message; where there is none, a new one begins with
-/// `default_system` (ChatTemplate::default_system). Without functions or with kNone nothing changes.
+/// Adds the functions to the system message that begins the conversation. A conversation without one gets one
+/// that begins with `default_system` (ChatTemplate::default_system). Without functions or with kNone nothing
+/// changes.
 void describe_tools(const Tools& tools, std::string_view default_system, std::vector<Message>& messages);
 
 /// The content of an assistant's turn that made these calls, after its text, which may be empty.

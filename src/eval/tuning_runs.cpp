@@ -102,15 +102,9 @@ TuningRuns::TuningRuns(const OpenedModel& opened, InferenceSession::Parts parts,
       log_(log) {}
 
 std::unique_ptr<Decoder> TuningRuns::make_decoder(const TunedSetting& setting, int32_t prompt) const {
-  const GenerationOptions& options = setting.options;
-  GenerateRequest request;
+  GenerateRequest request = request_of(opened_, setting.options, setting.is_guided);
   request.prompt = prompts_[static_cast<size_t>(prompt)].messages;
-  request.strategy = choose_strategy(opened_.config(), options, setting.is_guided);
-  request.gen_length = options.gen_length;
-  request.ends_by_itself = options.gen_length.is_auto;
-  request.seed = options.seed.value_or(0) + static_cast<uint64_t>(prompt);
-  request.stop = options.stop;
-  request.constraint = choose_constraint(options);
+  request.seed += static_cast<uint64_t>(prompt);
   return opened_.make_decoder(request);
 }
 

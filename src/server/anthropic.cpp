@@ -14,8 +14,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 1> kContentTypes = {"text"};
-
 void read_messages(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_array() || field.value.empty()) field.refuse("a list of at least one message");
   std::vector<Message> messages;
@@ -25,7 +23,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     const json* content = find_value(item.object(), "content");
     if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
     if (*role != "user" && *role != "assistant") item.at("role").refuse("\"user\" or \"assistant\"");
-    messages.push_back({role->get<std::string>(), text_of_content(item.at("content"), kContentTypes)});
+    messages.push_back({role->get<std::string>(), text_of_content(item.at("content"), kTextPart)});
   }
   if (messages.back().role == "assistant") {
     throw FieldError(field.place,
@@ -38,16 +36,12 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
 /// Comes before the messages, and is read after them.
 void read_system(const FieldValue& field, GenerationRequest& request) {
   auto& messages = std::get<std::vector<Message>>(request.prompts.front());
-  messages.insert(messages.begin(), {"system", text_of_content(field, kContentTypes)});
+  messages.insert(messages.begin(), {"system", text_of_content(field, kTextPart)});
 }
 
 void read_stop_sequences(const FieldValue& field, GenerationRequest& request) {
   (void)field.list();
   read_stop_texts(field, request);
-}
-
-void read_stream(const FieldValue& field, GenerationRequest& request) {
-  request.stream = field.flag();
 }
 
 void read_thinking(const FieldValue& field, GenerationRequest& /*request*/) {

@@ -89,10 +89,6 @@ void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
   request.keys["alternatives"] = field.place;
 }
 
-void read_stream(const FieldValue& field, GenerationRequest& request) {
-  request.stream = field.flag();
-}
-
 void read_stream_options(const FieldValue& field, GenerationRequest& request) {
   request.include_usage = read_flag(field.object(), "include_usage");
 }
@@ -242,8 +238,6 @@ void refuse_tools(const json& body) {
     throw FieldError("tools", "tools has no effect here; POST /v1/chat/completions takes tools");
   }
 }
-
-constexpr std::array<std::string_view, 1> kTextPart = {"text"};
 
 Prompt read_prompt(const json& prompt) {
   if (prompt.is_string()) return prompt.get<std::string>();
@@ -498,6 +492,10 @@ GenerationRequest read_request(const json& body, const GenerationOptions& defaul
                      "lacuna.events has no effect here; OpenAI's chats and completions have it");
   }
   return request;
+}
+
+void read_stream(const FieldValue& field, GenerationRequest& request) {
+  request.stream = field.flag();
 }
 
 void read_stop_texts(const FieldValue& field, GenerationRequest& request) {

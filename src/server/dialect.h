@@ -2,6 +2,7 @@
 // one GenerationRequest and from one answer.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -52,12 +53,18 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 RequestFields own_fields();
 RequestFields own_members();
 
+/// Whether the answer is a stream.
+void read_stream(const FieldValue& field, GenerationRequest& request);
+
 /// Texts that end the answer.
 void read_stop_texts(const FieldValue& field, GenerationRequest& request);
 
 /// Reads a body by a list: defaults first, then its fields, then what completes every request.
 GenerationRequest read_request(const nlohmann::json& body, const GenerationOptions& defaults,
                                RequestFields fields);
+
+/// Types of the parts of a message that are text, in APIs with one such type.
+inline constexpr std::array<std::string_view, 1> kTextPart = {"text"};
 
 /// The text of a content: a string, or parts whose "type" is one of `types`. FieldError, which names a part
 /// of another type.

@@ -41,7 +41,7 @@ class Endpoints {
   Endpoints(const ServiceSettings& settings, ModelPool& pool);
 
   static std::span<const Endpoint> list();
-  /// Null: there is none. `allow` gets the method that there is for the path.
+  /// The endpoint, or null if the path is unknown or takes another method, which `allow` gets.
   static const Endpoint* find(std::string_view method, std::string_view path, std::string& allow);
 
   /// Answers, now or later. Throws as Generation does where nothing was sent yet.
@@ -100,7 +100,7 @@ class Endpoints {
 /// "org/name" of "org%2Fname". A "%" without two hexadecimal digits stays.
 std::string percent_decoded(std::string_view text);
 
-/// The value of a key in a query; none: it is not there.
+/// The value of a key in a query; empty if the query does not have the key.
 std::optional<std::string> query_value(std::string_view query, std::string_view key);
 
 }  // namespace lacuna

@@ -116,11 +116,8 @@ void Generation::answer(const Dialect& dialect, GenerationRequest& request, cons
 
 /// The request that generates, without its prompt.
 GenerateRequest Generation::generate_request(const GenerationRequest& request, int32_t choice) const {
-  GenerateRequest asked;
-  asked.strategy = choose_strategy(config(), request.options, request.uses_guide);
-  asked.gen_length = request.options.gen_length;
-  asked.ends_by_itself = request.options.gen_length.is_auto;
-  asked.seed = request.options.seed.value_or(0) + static_cast<uint64_t>(choice);
+  GenerateRequest asked = request_of(opened(), request.options, request.uses_guide);
+  asked.seed += static_cast<uint64_t>(choice);
   asked.constraint = request.constraint;
   asked.num_alternatives = request.num_alternatives;
   // One alternative is what clients ask for that want the written token's own.

@@ -19,10 +19,6 @@ void read_prompt(const FieldValue& field, GenerationRequest& request) {
   }
 }
 
-void read_stream(const FieldValue& field, GenerationRequest& request) {
-  request.stream = field.flag();
-}
-
 void read_num_probs(const FieldValue& field, GenerationRequest& request) {
   request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
   if (request.num_alternatives == 0) return;

@@ -16,8 +16,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 1> kContentTypes = {"text"};
-
 // The members of "options". Others, such as num_ctx, are ignored.
 constexpr RequestField kOptions[] = {
     {"num_predict", R"({"type": "integer"})", "positions of the answer; -1 or -2: the default",
@@ -40,10 +38,6 @@ void read_options(const FieldValue& field, GenerationRequest& request) {
   read_fields(field.object(), field.place + ".", kOptions, request);
 }
 
-void read_stream(const FieldValue& field, GenerationRequest& request) {
-  request.stream = field.flag();
-}
-
 void read_messages(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_array() || field.value.empty()) field.refuse("a list of at least one message");
   std::vector<Message> messages;
@@ -54,8 +48,8 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     }
     if (find_value(item.value, "role") == nullptr) item.refuse("\"role\" and \"content\"");
     const json* content = find_value(item.value, "content");
-    messages.push_back({item.at("role").text(),
-                        content == nullptr ? "" : text_of_content(item.at("content"), kContentTypes)});
+    messages.push_back(
+        {item.at("role").text(), content == nullptr ? "" : text_of_content(item.at("content"), kTextPart)});
   }
   request.prompts.emplace_back(std::move(messages));
 }

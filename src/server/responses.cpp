@@ -77,10 +77,6 @@ void read_text(const FieldValue& field, GenerationRequest& /*request*/) {
   (void)field.object();  // its format is read in the order of its keys (server/answer_format.h)
 }
 
-void read_stream(const FieldValue& field, GenerationRequest& request) {
-  request.stream = field.flag();
-}
-
 constexpr RequestField kFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
     {"input", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})",

@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "eval/random_requests.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
@@ -23,7 +24,7 @@ using testing::ElementsAreArray;
 using testing::Pair;
 
 constexpr int32_t kContext = 60;
-constexpr int32_t kPrompt = 5;
+constexpr int32_t kPrompt = kRandomPrompt;
 constexpr int32_t kAnswer = 21;
 constexpr int32_t kBlock = 8;
 constexpr int32_t kSteps = 6;
@@ -53,17 +54,8 @@ GenerationOptions masked_options() {
 
 class Instruments : public testing::Test {
  protected:
-  std::vector<std::unique_ptr<Decoder>> requests(const BackendModel& model, const GenerationOptions& options,
-                                                 int32_t count = 1) const {
-    std::vector<std::unique_ptr<Decoder>> made;
-    for (int32_t i = 0; i < count; ++i) {
-      made.push_back(make_decoder(model.config(), options, random_tokens(11 + i, kPrompt, 80)));
-    }
-    return made;
-  }
-
   std::vector<std::unique_ptr<Decoder>> requests(const GenerationOptions& options, int32_t count = 1) const {
-    return requests(*gidd_, options, count);
+    return random_requests(*gidd_, options, count);
   }
 
   ThreadPool threads_{2};
@@ -116,10 +108,10 @@ TEST_F(Instruments, NeverChangeWhatIsWritten) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& tried = cases[i];
     Engine engine(tried.model, 1);
-    engine.add(std::move(requests(*tried.model, tried.options).front()));
+    engine.add(std::move(random_requests(*tried.model, tried.options).front()));
     engine.run();
     const auto expect_same = [&](auto analyze, const char* name) {
-      const auto watched = requests(*tried.model, tried.options);
+      const auto watched = random_requests(*tried.model, tried.options);
       analyze(*tried.model, watched, AnalysisProgress());
       EXPECT_THAT(watched.front()->canvas(), ElementsAreArray(engine.decoder(0).canvas())) << i << name;
     };
@@ -151,7 +143,7 @@ TEST_F(Instruments, GiveAllAttentionToOneRegionOrAnother) {
 }
 
 TEST_F(Instruments, FindNoSinkOrFillerInAMaskedModel) {
-  const AttentionFindings found = analyze_attention(*llada_, requests(*llada_, masked_options()));
+  const AttentionFindings found = analyze_attention(*llada_, random_requests(*llada_, masked_options()));
   double sum = 0;
   for (const Average& mass : found.mass) sum += mass.mean();
   EXPECT_NEAR(sum, 1, 1e-5);
@@ -196,7 +188,7 @@ TEST_F(Instruments, FindTheEntropyOfNoKnowledge) {
   config.logit_scale = 0;
   const std::shared_ptr<const BackendModel> blank = on_cpu(tiny_model(config), default_table(), threads_);
   const auto choices = static_cast<double>(config.vocab_size - 1);
-  const EntropyFindings found = analyze_entropy(*blank, requests(*blank, gidd_options("none")));
+  const EntropyFindings found = analyze_entropy(*blank, random_requests(*blank, gidd_options("none")));
   EXPECT_EQ(found.steps.size(), 3 * kSteps);
   for (const auto& [index, step] : found.steps) {
     EXPECT_NEAR(step.entropy.mean(), std::log(choices), 1e-5) << index;
@@ -207,7 +199,7 @@ TEST_F(Instruments, FindTheEntropyOfNoKnowledge) {
 TEST_F(Instruments, FindEntropiesWithinTheirRange) {
   GenerationOptions sharp = masked_options();
   sharp.temperature = 0.1;  // of the draws, not of the entropy
-  const EntropyFindings found = analyze_entropy(*llada_, requests(*llada_, sharp, 2));
+  const EntropyFindings found = analyze_entropy(*llada_, random_requests(*llada_, sharp, 2));
   EXPECT_EQ(found.steps.size(), 16);
   for (const auto& [index, step] : found.steps) {
     EXPECT_EQ(step.entropy.count, 2);
@@ -281,8 +273,8 @@ TEST_F(Instruments, RefuseDecodersWithoutBlocks) {
       on_cpu(tiny_model(tiny_configs()[5]), default_table(), threads_);
   GenerationOptions options;
   options.gen_length = 2;
-  EXPECT_THROW(analyze_entropy(*causal, requests(*causal, options)), InputError);
-  EXPECT_THROW(analyze_staleness(*llada_, threads_, requests(*llada_, masked_options())), InputError);
+  EXPECT_THROW(analyze_entropy(*causal, random_requests(*causal, options)), InputError);
+  EXPECT_THROW(analyze_staleness(*llada_, threads_, random_requests(*llada_, masked_options())), InputError);
 }
 
 TEST_F(Instruments, ReportRowsOfAKindWithTheSameKeys) {

@@ -14,6 +14,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "eval/random_requests.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
 
@@ -26,7 +27,7 @@ using testing::HasSubstr;
 using testing::Le;
 using testing::ThrowsMessage;
 
-constexpr int32_t kPrompt = 5;
+constexpr int32_t kPrompt = kRandomPrompt;
 constexpr int32_t kAnswer = 16;
 
 class LockTrial : public testing::Test {
@@ -37,17 +38,8 @@ class LockTrial : public testing::Test {
     return options;
   }
 
-  std::vector<std::unique_ptr<Decoder>> requests(const BackendModel& model, const GenerationOptions& options,
-                                                 int32_t count = 1) const {
-    std::vector<std::unique_ptr<Decoder>> made;
-    for (int32_t i = 0; i < count; ++i) {
-      made.push_back(make_decoder(model.config(), options, random_tokens(11 + i, kPrompt, 80)));
-    }
-    return made;
-  }
-
   LockFindings run(const BackendModel& model, const SureLock& settings, int32_t count = 1) {
-    return analyze_lock(model, threads_, requests(model, options(), count), settings, kMostLogits);
+    return analyze_lock(model, threads_, random_requests(model, options(), count), settings, kMostLogits);
   }
 
   /// Every row that may lock does so at once.
@@ -87,9 +79,9 @@ TEST(Quantile, IsTheNearestRank) {
 TEST_F(LockTrial, ChangesNothingThatIsWritten) {
   for (const auto& model : {llada_, dream_}) {
     Engine engine(model, 1);
-    engine.add(std::move(requests(*model, options()).front()));
+    engine.add(std::move(random_requests(*model, options()).front()));
     engine.run();
-    const auto followed = requests(*model, options());
+    const auto followed = random_requests(*model, options());
     analyze_lock(*model, threads_, followed, {}, kMostLogits);
     const auto expected = engine.decoder(0).canvas();
     EXPECT_TRUE(std::ranges::equal(followed.front()->canvas(), expected));
@@ -134,7 +126,7 @@ TEST_F(LockTrial, LocksWhatTheDecodersLockTakesFirst) {
       std::vector<int32_t> rows;
       int32_t step = -1;
     } found;
-    follow(*model, *requests(*model, locked).front(), found);
+    follow(*model, *random_requests(*model, locked).front(), found);
     EXPECT_EQ(found.step, first);
     EXPECT_EQ(found.rows, expected);
   }
@@ -175,11 +167,11 @@ TEST_F(LockTrial, RefusesWhatTheTheoremDoesNotCover) {
   SureLock unlocking;
   unlocking.unlock_every = 4;
   EXPECT_THAT([&] { run(*llada_, unlocking); }, ThrowsMessage<InputError>(HasSubstr("unlock-every=4")));
-  EXPECT_THAT([&] { analyze_lock(*llada_, threads_, requests(*llada_, options()), {}, 1000); },
+  EXPECT_THAT([&] { analyze_lock(*llada_, threads_, random_requests(*llada_, options()), {}, 1000); },
               ThrowsMessage<InputError>(HasSubstr("three distributions of 21 positions")));
   GenerationOptions dual = options();
   dual.cache = "dual";
-  EXPECT_THAT([&] { analyze_lock(*llada_, threads_, requests(*llada_, dual), {}, kMostLogits); },
+  EXPECT_THAT([&] { analyze_lock(*llada_, threads_, random_requests(*llada_, dual), {}, kMostLogits); },
               ThrowsMessage<InputError>(HasSubstr("expected --cache none")));
 }
 

@@ -262,8 +262,8 @@ def check_tools(report, binary, models):
                     calls = [{"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
                              for call in reply.message.tool_calls or []]
                     label = f"tools {name} {choice} at temperature {temperature}"
-                    report.check(label, conforms(calls) and reply.finish_reason == "tool_calls" and
-                                 reply.message.content is None, reply)
+                    has_text = reply.message.content is not None
+                    report.check(label, conforms(calls) and reply.finish_reason == "tool_calls" and not has_text, reply)
                     report.check(f"{label}: named", choice == "required" or [call["name"] for call in calls] == ["tell"], calls)
                     streamed = streamed_calls(client.chat.completions.create(**arguments, stream=True))
                     report.check(f"{label}: streamed", streamed == (calls, "", "tool_calls"), (streamed, calls))
