@@ -96,11 +96,14 @@ export class RunView {
     });
   }
 
-  /// Nothing more comes. Those who do not see the canvas hear the text that came of it.
+  /// Nothing more comes, so the last pass is drawn before anyone hears that the run has ended. Those who do not see the canvas hear
+  /// the text that came of it.
   finish(state) {
     this.state = state;
     this.isSettled = true;
-    this.update();
+    cancelAnimationFrame(this.frame);
+    this.frame = null;
+    this.draw();
     const words = this.text.trim();
     const says = `${this.title}: ${state} after ${this.count} passes.`;
     this.part(".summary").textContent = words === "" ? says : `${says} Text: ${words}`;
