@@ -163,10 +163,10 @@ void check_guide(const MaskedStrategy& strategy, const GuideRule& rule, Problems
   problems.refuse(strategy.steps.has_value(), "steps", kReason);
   problems.refuse(strategy.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
   problems.refuse(strategy.suppress_mask, "suppress_mask", "a draft is never the mask token");
-  constexpr std::string_view kBest = "with a guide, drafts are the best tokens";
-  problems.refuse(strategy.sampling.temperature > 0, "temperature", kBest);
-  problems.refuse(strategy.sampling.top_p < 1, "top_p", kBest);
-  problems.refuse(strategy.sampling.top_k > 0, "top_k", kBest);
+  constexpr std::string_view kDraftsAreBest = "with a guide, drafts are the best tokens";
+  problems.refuse(strategy.sampling.temperature > 0, "temperature", kDraftsAreBest);
+  problems.refuse(strategy.sampling.top_p < 1, "top_p", kDraftsAreBest);
+  problems.refuse(strategy.sampling.top_k > 0, "top_k", kDraftsAreBest);
   if (strategy.lock && strategy.lock->min_age < 1) {
     problems.add({"lock", "min-age=0", "min-age=1 or more",
                   "`lock` min-age=0 has no meaning with `guide`: draft passes commit nothing"});

@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-constexpr std::streamsize kHead = 64 << 10;
+constexpr std::streamsize kFirstBytes = 64 << 10;
 constexpr std::streamsize kPiece = 4 << 10;
 constexpr int64_t kPieces = 64;
 constexpr int64_t kMostWhole = int64_t{64} << 20;  // of a JSON file: larger ones are sampled as weights are
@@ -37,8 +37,8 @@ void add_file(const std::filesystem::path& path, bool is_whole, Fnv1a& hash) {
     add_range(stream, 0, static_cast<std::streamsize>(size), hash);
     return;
   }
-  add_range(stream, 0, static_cast<std::streamsize>(std::min<int64_t>(size, kHead)), hash);
-  for (int64_t piece = 1; piece <= kPieces && size > kHead; ++piece) {
+  add_range(stream, 0, static_cast<std::streamsize>(std::min<int64_t>(size, kFirstBytes)), hash);
+  for (int64_t piece = 1; piece <= kPieces && size > kFirstBytes; ++piece) {
     add_range(stream, (size - kPiece) / kPieces * piece, kPiece, hash);
   }
 }

@@ -14,10 +14,10 @@ namespace {
 
 /// Yarn's factor for cos and sin, from that of the context.
 float read_attention_scaling(const JsonObject& scaling, float factor) {
-  constexpr Range<double> kScale{0, 1e3};
+  constexpr Range<double> kMscale{0, 1e3};
   const auto growth = [&](float mscale) { return factor <= 1 ? 1 : 0.1F * mscale * std::log(factor) + 1; };
-  const float mscale = scaling.number("mscale", kScale, 0.0F);
-  const float of_all = scaling.number("mscale_all_dim", kScale, 0.0F);
+  const float mscale = scaling.number("mscale", kMscale, 0.0F);
+  const float of_all = scaling.number("mscale_all_dim", kMscale, 0.0F);
   const float usual = mscale > 0 && of_all > 0 ? growth(mscale) / growth(of_all) : growth(1);
   return scaling.number("attention_factor", {1e-3, 1e3}, usual);
 }

@@ -5,15 +5,15 @@ namespace lacuna {
 namespace {
 
 // config.json: what changes the computation is read or refused, and everything else is refused by its name.
-ModelConfig read_toy(const JsonObject& json) {
-  json.expect("hidden_act",
+ModelConfig read_toy(const JsonObject& object) {
+  object.expect("hidden_act",
               "silu");  // another activation is refused; a file that says nothing means this one
-  json.expect_absent("rope_scaling");
-  ModelConfig config = read_transformers_sizes(json);
-  config.ffn_dim = json.integer("intermediate_size", kWidth);
-  config.rope.theta = json.number("rope_theta", kRopeTheta);
-  config.head_dim = read_head_dim(json, config);
-  config.mask_id = read_token_id(json, "mask_token_id", config);
+  object.expect_absent("rope_scaling");
+  ModelConfig config = read_transformers_sizes(object);
+  config.ffn_dim = object.integer("intermediate_size", kWidth);
+  config.rope.theta = object.number("rope_theta", kRopeTheta);
+  config.head_dim = read_head_dim(object, config);
+  config.mask_id = read_token_id(object, "mask_token_id", config);
   return config;
 }
 
