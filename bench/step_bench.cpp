@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "bench/timing.h"
 #include "cache/kv_cache.h"
+#include "constraint/feasible.h"
+#include "constraint/witness.h"
+#include "decode/constrained.h"
 #include "model/cost.h"
 #include "model/plan.h"
 
@@ -36,6 +42,30 @@ double step_flops(const ModelConfig& config, int32_t canvas, int32_t rows) {
   return rows * (flops_per_row(config) + canvas * flops_per_cell(config) + flops_per_logits(config));
 }
 
+/// What follows a pass whose samples a constraint does not allow: the time to read its rows by classes, and
+/// that to find a witness.
+std::pair<double, double> time_constraint(const Model& model, const KernelContext& context,
+                                          const StepPlan& plan, const TokenAutomaton& automaton,
+                                          Workspace& workspace) {
+  const TokenClasses classes = classes_of(automaton);
+  std::vector<ClassRow> rows;
+  for (const LogitRow& logit : plan.logits) rows.push_back({logit, &classes, true});
+  const Stopwatch class_clock;
+  const FollowUpResult read = model.follow_up(context, plan, {.classes = rows}, {}, workspace);
+  const double class_seconds = class_clock.seconds();
+
+  const Stopwatch witness_clock;
+  const auto num_classes = static_cast<size_t>(automaton.num_classes());
+  std::vector<RowScores> scores;
+  for (size_t i = 0; i < rows.size(); ++i)
+    scores.emplace_back(read.classes.subspan(i * (num_classes + 1), num_classes + 1), num_classes, 0);
+  std::vector<ClassScores> views;
+  for (const RowScores& row : scores) views.push_back(row.view());
+  const std::vector<TokenId> open(rows.size(), -1);
+  best_witness(FeasibleSets(automaton, {.tokens = open}), views);
+  return {class_seconds, witness_clock.seconds()};
+}
+
 /// Median over passes of a value of their times.
 template <typename Get>
 double median_of(const StepTiming& timing, Get&& get) {
@@ -46,6 +76,34 @@ double median_of(const StepTiming& timing, Get&& get) {
 }
 
 }  // namespace
+
+TokenTable synthetic_tokens(const ModelConfig& config) {
+  constexpr std::string_view kLetters = "etaoinshrdlucmfwypvbgkqjxzETAOINSHRDLU0123456789";
+  constexpr std::string_view kMarks = "\"{}[]:, .-_'";
+  const RngStream random(0);
+  TokenTable table;
+  const auto pick = [&](int64_t id, uint64_t place, std::string_view from) {
+    const uint64_t index = static_cast<uint64_t>(id) * 16 + place;
+    return from[random.below(index, static_cast<uint32_t>(from.size()))];
+  };
+  for (int64_t id = 0; id < config.vocab_size; ++id) {
+    std::string text;
+    if (id < 256) {
+      text = static_cast<char>(id);
+    } else {
+      const uint32_t length = 2 + random.below(static_cast<uint64_t>(id) * 16, 7);
+      for (uint32_t i = 0; i < length; ++i) text += pick(id, i + 1, kLetters);
+      if (id % 8 == 0) text.front() = pick(id, 10, kMarks);
+      if (id % 16 == 0) text.back() = pick(id, 11, kMarks);
+    }
+    table.bytes.push_back(std::move(text));
+  }
+  table.end_ids = config.end_ids;
+  if (table.end_ids.empty()) table.end_ids.push_back(static_cast<TokenId>(config.vocab_size - 1));
+  for (const TokenId end : table.end_ids) table.bytes[static_cast<size_t>(end)].clear();
+  if (config.mask_id >= 0) table.excluded.push_back(static_cast<TokenId>(config.mask_id));
+  return table;
+}
 
 double StepTiming::median_seconds() const {
   return median(seconds);
@@ -75,7 +133,9 @@ std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& con
       throw InputError("--rows holds {}; expected 1 to {}, the cells of --canvas", rows, canvas);
     }
     plans.push_back(step_plan(config, canvas, rows));
-    timings.push_back({rows, step_flops(config, canvas, rows), {}, {}});
+    StepTiming& timing = timings.emplace_back();
+    timing.rows = rows;
+    timing.flops = step_flops(config, canvas, rows);
   }
 
   KvCache cache = model.make_cache(canvas);
@@ -92,6 +152,11 @@ std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& con
     for (size_t j = 0; j < plans.size(); ++j) {
       timings[j].seconds.push_back(run(plans[j]));
       timings[j].times.push_back(workspace.times);
+      if (!options.constraint) continue;
+      const auto [class_seconds, witness_seconds] =
+          time_constraint(model, context, plans[j], *options.constraint, workspace);
+      timings[j].class_seconds.push_back(class_seconds);
+      timings[j].witness_seconds.push_back(witness_seconds);
     }
   }
   return timings;
@@ -126,6 +191,11 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
                     {"share_of_fastest", timing.flops / seconds / fastest},
                     {"flops_ratio", timing.flops / most_rows->flops},
                     {"time_ratio", seconds / most_rows->median_seconds()}});
+    if (timing.class_seconds.empty()) continue;
+    const double constraint = median(timing.class_seconds) + median(timing.witness_seconds);
+    json.back()["constraint"] = {{"classes", median(timing.class_seconds)},
+                                 {"witness", median(timing.witness_seconds)},
+                                 {"share", constraint / seconds}};
   }
   return json;
 }

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "constraint/token_automaton.h"
+#include "constraint/token_vocabulary.h"
 #include "kernels/matmul.h"
 #include "model/model.h"
 
@@ -15,7 +18,14 @@ struct StepBenchOptions {
   std::vector<int32_t>
       rows;            ///< row counts to time, each in [1, canvas]; empty: canvas and its 2nd, 4th, 8th
   int32_t repeat = 5;  ///< timed passes per row count, after one to warm up
+  /// Where given, each pass is followed by what a constrained answer costs at worst: every row is read by the
+  /// automaton's classes, and the best accepted answer is found.
+  std::shared_ptr<const TokenAutomaton> constraint = nullptr;
 };
+
+/// Tokens for models without a tokenizer: all bytes, then words of 2 to 8 letters, some of which begin or end
+/// with the punctuation of JSON.
+TokenTable synthetic_tokens(const ModelConfig& config);
 
 /// Timed passes of one row count.
 struct StepTiming {
@@ -23,6 +33,7 @@ struct StepTiming {
   double flops = 0;  ///< of one pass
   std::vector<double> seconds;
   std::vector<PassTimes> times;
+  std::vector<double> class_seconds, witness_seconds;  ///< with a constraint
 
   double median_seconds() const;
   /// Share of a pass that is neither GEMM nor attention; the median over passes.

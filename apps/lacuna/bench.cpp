@@ -13,6 +13,9 @@
 #include "bench/step_bench.h"
 #include "block_timing.h"
 #include "commands.h"
+#include "constraint/constraint.h"
+#include "constraint/token_automaton.h"
+#include "constraint/token_vocabulary.h"
 #include "decode_timing.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
@@ -25,6 +28,7 @@ namespace {
 struct StepFlags : ModelFlags {
   StepBenchOptions options;
   std::vector<int> by_threads;
+  std::string schema;
   bool json = false;
 };
 
@@ -44,6 +48,14 @@ void print_step_table(const nlohmann::ordered_json& report) {
         1e3 * number("head"), 1e3 * number("draws"), 1e3 * number("other"), 100 * number("other_share"),
         number("rows_per_second"), number("gflops"), number("share_of_fastest"), number("flops_ratio"),
         number("time_ratio"));
+  }
+  for (const auto& result : report["results"]) {
+    if (!result.contains("constraint")) continue;
+    const auto number = [&](const char* key) { return result["constraint"][key].get<double>(); };
+    fmt::print(
+        "{:>6} rows with a constraint: {:.3f} ms for classes, {:.3f} ms for a witness, {:.1f}% of the pass\n",
+        result["rows"].get<int32_t>(), 1e3 * number("classes"), 1e3 * number("witness"),
+        100 * number("share"));
   }
 }
 
@@ -86,8 +98,13 @@ void bench_step(const StepFlags& flags) {
   const ModelSource source = find_model(flags);
   const LoadedModel loaded = load_model(flags, source);
   if (!flags.by_threads.empty()) return bench_scaling(flags, loaded);
-  const nlohmann::ordered_json results =
-      to_json(bench_steps(*loaded.weights, loaded.context(), flags.options));
+  StepBenchOptions options = flags.options;
+  if (!flags.schema.empty()) {
+    const TokenVocabulary vocabulary(synthetic_tokens(source.config));
+    options.constraint = std::make_shared<const TokenAutomaton>(
+        compile_constraint(JsonSchemaConstraint{flags.schema}), vocabulary);
+  }
+  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.weights, loaded.context(), options));
   const nlohmann::ordered_json report{{"bench", "step"},
                                       {"model", flags.model},
                                       {"isa", loaded.model->device()},
@@ -120,6 +137,8 @@ void add_step_bench(CLI::App& bench) {
       ->check(number_in<int>(1, 1024));
   command->add_option("--repeat", flags->options.repeat, "Timed passes per row count (default 5)")
       ->check(CLI::Range(1, 10'000));
+  command->add_option("--json-schema", flags->schema,
+                      "Also time what holding the step's tokens to this schema takes, with synthetic tokens");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { bench_step(*flags); });
 }

@@ -136,12 +136,40 @@ std::vector<int32_t> effects_of_tokens(const ByteAutomaton& automaton, const Tok
 
 }  // namespace
 
+void TokenAutomaton::find_forced_bytes(const ByteAutomaton& bytes) {
+  forced_bytes_.resize(static_cast<size_t>(num_states()));
+  for (int state = 0; state < bytes.num_states(); ++state) {
+    const auto from = static_cast<StateId>(state);
+    if (bytes.is_accepting(from)) continue;
+    ForcedByte forced;
+    int count = 0;
+    for (Symbol symbol = 0; symbol < kNumSymbols && count < 2; ++symbol) {
+      const StateId next = bytes.next(from, symbol);
+      if (next == kNoState) continue;
+      ++count;
+      forced = {static_cast<int16_t>(symbol < kFirstSpecial ? symbol : -1), next};
+    }
+    if (count == 1 && forced.byte >= 0) forced_bytes_[from] = forced;
+  }
+}
+
+std::string TokenAutomaton::literal(StateId state) const {
+  std::string text;
+  // No state comes twice: a text would have no end.
+  while (forced_bytes_[state].byte >= 0) {
+    text += static_cast<char>(forced_bytes_[state].byte);
+    state = forced_bytes_[state].next;
+  }
+  return text;
+}
+
 TokenAutomaton::TokenAutomaton(const ByteAutomaton& bytes, const TokenVocabulary& vocabulary)
     : accepting_(static_cast<size_t>(bytes.num_states()) + 1) {
   for (int state = 0; state < bytes.num_states(); ++state) {
     if (bytes.is_accepting(static_cast<StateId>(state))) accepting_.insert(static_cast<size_t>(state));
   }
   accepting_.insert(ended());
+  find_forced_bytes(bytes);
   Effects effects(bytes);
   const std::vector<int32_t> of_token = effects_of_tokens(bytes, vocabulary, effects);
   const std::vector<int32_t> of_class = number_classes(of_token);
@@ -258,7 +286,7 @@ StateSet TokenAutomaton::completable_within(int64_t tokens) const {
 size_t TokenAutomaton::memory_bytes() const {
   return sizeof *this + token_classes_.size() * sizeof(ClassId) +
          class_sizes_.size() * (sizeof(int32_t) + sizeof(TokenId)) + edges_.size() * sizeof(Edge) +
-         successors_.size() * sizeof(StateId) +
+         successors_.size() * sizeof(StateId) + forced_bytes_.size() * sizeof(ForcedByte) +
          (first_edge_.size() + first_successor_.size() + min_tokens_.size()) * sizeof(uint32_t) +
          accepting_.size() / 8;
 }

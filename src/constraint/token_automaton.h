@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/token.h"
@@ -78,9 +79,15 @@ class TokenAutomaton {
   /// States with min_tokens() <= tokens: those from which a text can be completed with so many more tokens.
   StateSet completable_within(int64_t tokens) const;
 
+  /// The bytes with which every accepted text continues behind a state, up to where there is a choice; empty
+  /// where a text may end, or a special token may follow.
+  std::string literal(StateId state) const;
+
   size_t memory_bytes() const;
 
  private:
+  /// Fills forced_bytes_.
+  void find_forced_bytes(const ByteAutomaton& bytes);
   /// Fills token_classes_, class_sizes_ and first_tokens_; returns the effect of each class.
   std::vector<int32_t> number_classes(std::span<const int32_t> effect_of_token);
   void set_min_tokens(const std::vector<std::vector<Edge>>& by_state);
@@ -95,6 +102,11 @@ class TokenAutomaton {
   std::vector<uint32_t> first_successor_;  // [num_states + 1]
   std::vector<StateId> successors_;
   std::vector<int32_t> min_tokens_;  // [num_states]
+  struct ForcedByte {
+    int16_t byte = -1;  // -1: there is a choice
+    StateId next = kNoState;
+  };
+  std::vector<ForcedByte> forced_bytes_;  // [num_states]
 };
 
 }  // namespace lacuna

@@ -6,34 +6,25 @@
 namespace lacuna {
 
 AlternativesDecoder::AlternativesDecoder(std::unique_ptr<Decoder> inner, int32_t count)
-    : DecoderWrapper(std::move(inner)), count_(count) {}
+    : AskingWrapper(std::move(inner)), count_(count) {}
 
 StepReport AlternativesDecoder::apply(const PassResult& result) {
   positions_ = inner().sampled_positions();
   const std::vector<LogitRow>& logits = inner().plan().logits;
   sampled_.assign(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(positions_.size()));
-  StepReport report = inner().apply(result);
-  if (inner().follow_up().empty()) {
-    if (inner().remembers_outputs()) inner().apply_follow_up({}, report);
-    ask_for_alternatives(report);
-  }
+  StepReport report = apply_inner(result);
+  if (inner().follow_up().empty()) ask_for_alternatives(report);
   return report;
 }
 
-FollowUp AlternativesDecoder::follow_up() const {
-  if (!wanted_.empty()) return {.logits = wanted_};
-  return inner().follow_up();
+void AlternativesDecoder::apply_own_follow_up(const FollowUpResult& result, StepReport& report) {
+  for (size_t i = 0; i < commits_.size(); ++i) {
+    report.alternatives[commits_[i]] = result.samples[i].likeliest;
+  }
+  wanted_.clear();
 }
 
-void AlternativesDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
-  if (!wanted_.empty()) {
-    for (size_t i = 0; i < commits_.size(); ++i) {
-      report.alternatives[commits_[i]] = result.samples[i].likeliest;
-    }
-    wanted_.clear();
-    return;
-  }
-  if (inner().follow_up().empty()) return;  // apply() has told it so
+void AlternativesDecoder::apply_inner_follow_up(const FollowUpResult& result, StepReport& report) {
   inner().apply_follow_up(result, report);
   if (inner().follow_up().empty()) ask_for_alternatives(report);
 }

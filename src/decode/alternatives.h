@@ -12,16 +12,19 @@
 
 namespace lacuna {
 
-class AlternativesDecoder final : public DecoderWrapper {
+class AlternativesDecoder final : public AskingWrapper {
  public:
   /// The decoder names its samples' positions (Decoder::sampled_positions).
   ///   count  tokens of each position, at least 1
   AlternativesDecoder(std::unique_ptr<Decoder> inner, int32_t count);
 
   StepReport apply(const PassResult& result) override;
-  FollowUp follow_up() const override;
+
+ protected:
+  FollowUp own_follow_up() const override { return {.logits = wanted_}; }
   /// Fills StepReport::alternatives.
-  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+  void apply_own_follow_up(const FollowUpResult& result, StepReport& report) override;
+  void apply_inner_follow_up(const FollowUpResult& result, StepReport& report) override;
 
  private:
   /// Once the wrapped decoder asks for nothing more: asks for the rows of what it committed.

@@ -43,13 +43,14 @@ PassWork AutoregressiveDecoder::uncached_work() const {
 
 StepReport AutoregressiveDecoder::apply(const PassResult& result) {
   const std::span<const RowStatistics> drawn = result.samples;
+  const bool reads_prompt = num_kept_ < prompt_length_;
   num_kept_ = pass_end();
   const int32_t position = length();
   const bool is_read = num_kept_ == position;
   expects(!done_ && drawn.size() == (is_read ? 1 : 0), "apply: one draw for the next token");
   StepReport report;
   report.step = position - prompt_length_;
-  report.kind = report.step == 0 ? "prefill" : "decode";
+  report.kind = reads_prompt ? "prefill" : "decode";
   if (!is_read) return report;
   report.committed.push_back({position, drawn[0].token, drawn[0].confidence});
   canvas_.push_back(drawn[0].token);

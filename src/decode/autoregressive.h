@@ -42,6 +42,13 @@ class AutoregressiveDecoder final : public Decoder {
   std::vector<int32_t> sampled_positions() const override {
     return plan_.logits.empty() ? std::vector<int32_t>() : std::vector{length()};
   }
+  bool write_given(std::span<const Commit> tokens) override {
+    for (const Commit& each : tokens) canvas_.push_back(each.token);
+    return true;
+  }
+  std::vector<TokenId> judged_drafts() const override {
+    return plan_.logits.empty() ? std::vector<TokenId>() : std::vector<TokenId>{-1};
+  }
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override { return length() - prompt_length_; }

@@ -73,7 +73,9 @@ class BlockDiffusionDecoder final : public Decoder {
   StopReason stop_reason() const override { return stop_reason_; }
 
   int32_t num_final() const override;
-  bool is_open(int32_t position) const override { return is_masked(position); }
+  TokenId held_token(int32_t position) const override {
+    return is_masked(position) ? -1 : tokens_[static_cast<size_t>(position)];
+  }
   /// That is denoised, or for which others are being kept.
   IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
   int32_t planned_steps() const override {

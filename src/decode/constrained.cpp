@@ -26,6 +26,8 @@ double confidence_by(ConfidenceMeasure measure, double probability) {
   return probability;
 }
 
+}  // namespace
+
 TokenClasses classes_of(const TokenAutomaton& automaton) {
   TokenClasses classes;
   const int never = automaton.num_classes();
@@ -35,71 +37,88 @@ TokenClasses classes_of(const TokenAutomaton& automaton) {
   return classes;
 }
 
-/// Scores of one row, in arrays that they view.
-struct RowScores {
-  std::vector<TokenId> tokens;
-  std::vector<float> logprobs, lse;
-
-  RowScores(std::span<const ClassStatistics> row, size_t num_classes, float temperature) {
-    const double inverse = temperature > 0 ? 1 / double{temperature} : 1;
-    double most = -std::numeric_limits<double>::infinity();
-    for (const ClassStatistics& each : row) most = std::max(most, each.log_sum);
-    double sum = 0;
-    for (const ClassStatistics& each : row) sum += std::exp(each.log_sum - most);
-    const double total = most + std::log(sum);
-    for (const ClassStatistics& each : row.first(num_classes)) {
-      tokens.push_back(each.token);
-      logprobs.push_back(static_cast<float>(each.logit * inverse - total));
-      lse.push_back(static_cast<float>(each.log_sum - total));
-    }
+RowScores::RowScores(std::span<const ClassStatistics> row, size_t num_classes, float temperature)
+    : scale_(temperature > 0 ? 1 / double{temperature} : 1) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (const ClassStatistics& each : row) most = std::max(most, each.log_sum);
+  double sum = 0;
+  for (const ClassStatistics& each : row) sum += std::exp(each.log_sum - most);
+  log_sum_ = most + std::log(sum);
+  for (const ClassStatistics& each : row.first(num_classes)) {
+    tokens_.push_back(each.token);
+    logprobs_.push_back(static_cast<float>(each.logit * scale_ - log_sum_));
+    lse_.push_back(static_cast<float>(each.log_sum - log_sum_));
   }
+}
 
-  ClassScores view() const { return {tokens, logprobs, lse, {}}; }
-};
-
-}  // namespace
+double RowScores::probability_among(const ClassSet& allowed, float logit) const {
+  double sum = 0;
+  allowed.for_each([&](size_t each) { sum += std::exp(double{lse_[each]}); });
+  return sum > 0 ? std::min(1.0, std::exp(logit * scale_ - log_sum_) / sum) : 1;
+}
 
 ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> wrapped, AnswerConstraint constraint)
-    : DecoderWrapper(std::move(wrapped)),
+    : AskingWrapper(std::move(wrapped)),
       constraint_(std::move(constraint)),
       classes_(classes_of(*constraint_.automaton)),
       end_(prompt_length() + constraint_.gen_length),
-      first_open_(prompt_length()) {
+      first_open_(prompt_length()),
+      start_(static_cast<size_t>(constraint_.automaton->num_states())) {
+  start_.insert(state_);
   inner().finish_blocks_with(
       [this](IndexRange positions, std::span<TokenId> tokens) { finish_block(positions, tokens); });
+  inner().write_only_with([this](int32_t position, TokenId token) { return allows(position, token); });
+  StepReport before;
+  write_literal(before);
 }
 
-void ConstrainedDecoder::open_window(std::span<const int32_t> sampled) {
+// What is known, and what the samples would make of it.
+
+void ConstrainedDecoder::begin_samples(std::span<const RowStatistics> samples, std::span<const LogitRow> rows,
+                                       std::span<const int32_t> positions, std::span<const TokenId> drafts) {
+  samples_.assign(samples.begin(), samples.end());
+  rows_.assign(rows.begin(), rows.end());
+  judges_ = !drafts.empty();
+  constrained_.clear();
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const int32_t position = positions[i];
+    if (position < prompt_length() || position >= end_) continue;
+    const bool is_known = position < static_cast<int32_t>(inner().canvas().size());
+    const bool is_open = !is_known || inner().held_token(position) < 0;
+    constrained_.push_back({i, position, is_open, judges_ ? drafts[i] : -1});
+  }
+  open_window();
+}
+
+void ConstrainedDecoder::open_window() {
   const std::span<const TokenId> canvas = inner().canvas();
   const TokenAutomaton& automaton = *constraint_.automaton;
-  for (; first_open_ < end_ && !inner().is_open(first_open_); ++first_open_) {
-    state_ = automaton.next(state_, canvas[static_cast<size_t>(first_open_)]);
-    expects(state_ != kNoState, "what is written can be completed");
+  const int32_t final_end = std::min(end_, prompt_length() + inner().num_final());
+  if (first_open_ < final_end) {
+    start_.erase(state_);
+    for (; first_open_ < final_end; ++first_open_) {
+      state_ = automaton.next(state_, canvas[static_cast<size_t>(first_open_)]);
+      expects(state_ != kNoState, "what is written can be completed");
+    }
+    start_.insert(state_);
   }
-  int32_t last = first_open_;
   const auto known_end = std::min(end_, static_cast<int32_t>(canvas.size()));
-  for (int32_t position = first_open_; position < known_end; ++position) {
-    if (!inner().is_open(position)) last = position + 1;
+  window_.clear();
+  for (int32_t position = first_open_; position < known_end; ++position)
+    window_.push_back(inner().held_token(position));
+  int32_t last = known_end;
+  while (last > first_open_ && window_[place_of(last - 1)] < 0) --last;
+  for (const Sample& sample : constrained_) {
+    if (sample.is_open) last = std::max(last, sample.position + 1);
   }
-  constrained_.clear();
-  for (size_t i = 0; i < sampled.size(); ++i) {
-    const int32_t position = sampled[i];
-    if (position < inner().prompt_length() || position >= end_) continue;
-    const bool is_open = inner().is_open(position);
-    if (is_open) last = std::max(last, position + 1);
-    constrained_.push_back({i, position, is_open});
-  }
-  window_.assign(static_cast<size_t>(last - first_open_), -1);
-  for (int32_t position = first_open_; position < std::min(last, known_end); ++position) {
-    if (!inner().is_open(position)) window_[place_of(position)] = canvas[static_cast<size_t>(position)];
-  }
+  window_.resize(static_cast<size_t>(last - first_open_), -1);
 }
 
-void ConstrainedDecoder::keep_written() {
+void ConstrainedDecoder::keep_held() {
   for (const Sample& sample : constrained_) {
     if (sample.is_open) continue;
     RowStatistics& row = samples_[sample.index];
-    row.token = row.best_token = inner().canvas()[static_cast<size_t>(sample.position)];
+    row.token = row.best_token = inner().held_token(sample.position);
   }
 }
 
@@ -113,62 +132,115 @@ TokenId ConstrainedDecoder::target_of(const Sample& sample) const {
   return inner().commits_best_tokens() ? row.best_token : row.token;
 }
 
-StepReport ConstrainedDecoder::apply(const PassResult& result) {
-  const std::vector<int32_t> sampled = inner().sampled_positions();
-  samples_.assign(result.samples.begin(), result.samples.end());
-  kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
-  is_replaced_ = false;
-  open_window(sampled);
-  if (constrained_.empty()) return apply_samples();
-  keep_written();
-  start_ = StateSet(static_cast<size_t>(constraint_.automaton->num_states()));
-  start_.insert(state_);
+void ConstrainedDecoder::set_targets() {
   targets_ = window_;
+  int32_t refused_before = -1;  // the position of a run behind a draft that was not accepted
   for (const Sample& sample : constrained_) {
-    if (sample.is_open) targets_[place_of(sample.position)] = target_of(sample);
+    if (!sample.is_open) continue;
+    if (judges_ && sample.position == refused_before) {
+      ++refused_before;
+      continue;
+    }
+    const bool is_accepted = sample.draft >= 0 && inner().accepts(samples_[sample.index], sample.draft);
+    targets_[place_of(sample.position)] = is_accepted ? sample.draft : target_of(sample);
+    if (!is_accepted) refused_before = sample.position + 1;
   }
-  if (is_completable(*constraint_.automaton, canvas_of(targets_))) return apply_samples();
-  ask_for_classes();
-  return {};
+}
+
+bool ConstrainedDecoder::are_possible() {
+  if (constrained_.empty()) return true;
+  keep_held();
+  set_targets();
+  if (is_completable(*constraint_.automaton, canvas_of(targets_))) return true;
+  for (const Sample& sample : constrained_) {
+    if (!sample.is_open) continue;
+    class_rows_.push_back({rows_[sample.index], &classes_, !inner().commits_best_tokens()});
+  }
+  return false;
+}
+
+bool ConstrainedDecoder::allows(int32_t position, TokenId token) {
+  constrained_ = {{0, position, true, -1}};
+  open_window();
+  window_[place_of(position)] = token;
+  return is_completable(*constraint_.automaton, canvas_of(window_));
+}
+
+// The course of a pass.
+
+StepReport ConstrainedDecoder::apply(const PassResult& result) {
+  plan_ = &inner().plan();
+  kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
+  is_replaced_ = in_follow_up_ = false;
+  begin_samples(result.samples, plan_->logits, inner().sampled_positions(), inner().judged_drafts());
+  if (!are_possible()) return {};
+  StepReport report = apply_samples();
+  write_literal(report);
+  return report;
+}
+
+void ConstrainedDecoder::write_literal(StepReport& report) {
+  if (!constraint_.encode_literal || inner().done() || !inner().follow_up().empty()) return;
+  constrained_.clear();
+  open_window();
+  std::vector<TokenId> tokens = constraint_.encode_literal(constraint_.automaton->literal(state_));
+  if (tokens.size() < 2) return;
+  tokens.pop_back();  // it may be a part of the token in which the value begins
+  size_t count = 0;
+  const auto room = static_cast<size_t>(end_ - first_open_);
+  while (count < std::min(tokens.size(), room) && (count >= window_.size() || window_[count] < 0)) ++count;
+  std::vector<TokenId> written;
+  for (; count > 0; --count) {
+    written = window_;
+    written.resize(std::max(written.size(), count), -1);
+    std::copy_n(tokens.begin(), count, written.begin());
+    if (is_completable(*constraint_.automaton, canvas_of(written))) break;
+  }
+  std::vector<Commit> commits;
+  for (size_t i = 0; i < count; ++i)
+    commits.push_back({first_open_ + static_cast<int32_t>(i), written[i], 1.0});
+  if (commits.empty() || !inner().write_given(commits)) return;
+  report.committed.insert(report.committed.end(), commits.begin(), commits.end());
+  std::sort(report.committed.begin(), report.committed.end(),
+            [](const Commit& a, const Commit& b) { return a.position < b.position; });
 }
 
 StepReport ConstrainedDecoder::apply_samples() {
   ++num_passes_;
-  return inner().apply({samples_, kv_drift_});
-}
-
-void ConstrainedDecoder::ask_for_classes() {
-  const StepPlan& plan = inner().plan();
-  for (const Sample& sample : constrained_) {
-    if (!sample.is_open) continue;
-    class_rows_.push_back({plan.logits[sample.index], &classes_, !inner().commits_best_tokens()});
-  }
-}
-
-FollowUp ConstrainedDecoder::follow_up() const {
-  if (!class_rows_.empty()) return {.classes = class_rows_};
-  return inner().follow_up();
-}
-
-void ConstrainedDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
-  if (class_rows_.empty()) {
-    apply_own_follow_up(result, report);
-    return;
-  }
-  take(find_witness(result.classes));
-  class_rows_.clear();
-  report = apply_samples();
-  if (inner().remembers_outputs() && inner().follow_up().empty()) inner().apply_follow_up({}, report);
+  return apply_inner({samples_, kv_drift_});
 }
 
 void ConstrainedDecoder::apply_own_follow_up(const FollowUpResult& result, StepReport& report) {
+  if (judges_) {
+    judge(result.classes);
+  } else {
+    take(find_witness(result.classes));
+  }
+  class_rows_.clear();
+  if (in_follow_up_) {
+    inner().apply_follow_up({.samples = samples_}, report);
+  } else {
+    report = apply_samples();
+  }
+  write_literal(report);
+}
+
+void ConstrainedDecoder::apply_inner_follow_up(const FollowUpResult& result, StepReport& report) {
+  const std::span<const LogitRow> logits = inner().follow_up().logits;
+  const std::vector<int32_t> positions = inner().follow_up_positions();
+  if (!positions.empty()) {
+    in_follow_up_ = true;
+    begin_samples(result.samples, logits, positions, {});
+    if (are_possible()) inner().apply_follow_up(result, report);
+    return;
+  }
   if (!is_replaced_) {
     inner().apply_follow_up(result, report);
+    write_literal(report);
     return;
   }
   // Further samples of positions that the witness has decided.
   std::vector<RowStatistics> samples(result.samples.begin(), result.samples.end());
-  const std::span<const LogitRow> logits = inner().follow_up().logits;
   for (size_t i = 0; i < samples.size(); ++i) {
     for (size_t j = 0; j < constrained_.size(); ++j) {
       if (constrained_rows_[j] != logits[i].row) continue;
@@ -178,20 +250,29 @@ void ConstrainedDecoder::apply_own_follow_up(const FollowUpResult& result, StepR
   FollowUpResult decided = result;
   decided.samples = samples;
   inner().apply_follow_up(decided, report);
+  write_literal(report);
+}
+
+// Samples that are not possible.
+
+const SamplingRule& ConstrainedDecoder::rule_of(const Sample& sample) const {
+  return plan_->rules[static_cast<size_t>(rows_[sample.index].rule)];
+}
+
+bool ConstrainedDecoder::is_random(const Sample& sample) const {
+  return rule_of(sample).temperature > 0 && rule_of(sample).draws && !inner().commits_best_tokens();
 }
 
 Witness ConstrainedDecoder::find_witness(std::span<const ClassStatistics> classes) const {
   const TokenAutomaton& automaton = *constraint_.automaton;
-  const StepPlan& plan = inner().plan();
   const auto num_classes = static_cast<size_t>(automaton.num_classes());
   std::vector<RowScores> rows;
   std::vector<size_t> places;
   bool samples = false;
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
-    const SamplingRule& rule = plan.rules[static_cast<size_t>(plan.logits[sample.index].rule)];
-    samples = samples || (rule.temperature > 0 && rule.draws && !inner().commits_best_tokens());
-    rows.emplace_back(classes.first(num_classes + 1), num_classes, rule.temperature);
+    samples = samples || is_random(sample);
+    rows.emplace_back(classes.first(num_classes + 1), num_classes, rule_of(sample).temperature);
     classes = classes.subspan(num_classes + 1);
     places.push_back(place_of(sample.position));
   }
@@ -204,7 +285,6 @@ Witness ConstrainedDecoder::find_witness(std::span<const ClassStatistics> classe
 
 void ConstrainedDecoder::take(const Witness& witness) {
   const TokenAutomaton& automaton = *constraint_.automaton;
-  const StepPlan& plan = inner().plan();
   is_replaced_ = true;
   targets_ = witness.tokens;
   size_t text_end = 0;     // places of the witness before its end token
@@ -216,7 +296,7 @@ void ConstrainedDecoder::take(const Witness& witness) {
   }
   constrained_rows_.clear();
   for (const Sample& sample : constrained_) {
-    constrained_rows_.push_back(plan.logits[sample.index].row);
+    constrained_rows_.push_back(rows_[sample.index].row);
     if (!sample.is_open) continue;
     const size_t place = place_of(sample.position);
     const TokenId token = targets_[place];
@@ -226,8 +306,53 @@ void ConstrainedDecoder::take(const Witness& witness) {
     // The answer ends before the position, or will: nothing depends on its token, or it has time.
     double probability = witness.probability[place];
     if (place >= text_end && constraint_.writes_ends_last) probability = is_written ? 1 : 0;
-    const SamplingRule& rule = plan.rules[static_cast<size_t>(plan.logits[sample.index].rule)];
-    row.confidence = confidence_by(rule.measure, probability);
+    row.confidence = confidence_by(rule_of(sample).measure, probability);
+  }
+}
+
+Witness ConstrainedDecoder::choose_token(const FeasibleSets& sets, const Sample& sample,
+                                         const ClassScores& scores) const {
+  const size_t place = place_of(sample.position);
+  const std::span<const TokenId> rest = std::span(targets_).subspan(place);
+  ConstrainedCanvas canvas = canvas_of(targets_);
+  canvas.tokens = rest;
+  canvas.start = &sets.forward(place);
+  std::vector<ClassScores> all(rest.size());
+  all[0] = scores;
+  const FeasibleSets behind(*constraint_.automaton, canvas);
+  if (!is_random(sample)) return best_witness(behind, all);
+  return sample_witness(behind, all, RngStream(constraint_.seed, kWitnessNoise, sample.position));
+}
+
+void ConstrainedDecoder::judge(std::span<const ClassStatistics> classes) {
+  const TokenAutomaton& automaton = *constraint_.automaton;
+  const auto num_classes = static_cast<size_t>(automaton.num_classes());
+  targets_ = window_;
+  FeasibleSets sets(automaton, canvas_of(window_));
+  int32_t refused_before = -1;
+  for (const Sample& sample : constrained_) {
+    if (!sample.is_open) continue;
+    const std::span<const ClassStatistics> own = classes.first(num_classes + 1);
+    classes = classes.subspan(num_classes + 1);
+    if (sample.position == refused_before) {
+      ++refused_before;
+      continue;
+    }
+    const size_t place = place_of(sample.position);
+    RowStatistics& row = samples_[sample.index];
+    const RowScores scores(own, num_classes, rule_of(sample).temperature);
+    const bool draft_is_possible = sample.draft >= 0 && sets.allows(place, sample.draft);
+    row.scored_probability =
+        draft_is_possible ? scores.probability_among(sets.allowed(place), row.scored_logit) : 0;
+    if (!sets.allows(place, row.token)) {
+      const Witness chosen = choose_token(sets, sample, scores.view());
+      row.token = row.best_token = chosen.tokens[0];
+      row.confidence = confidence_by(rule_of(sample).measure, chosen.probability[0]);
+    }
+    const bool is_accepted = draft_is_possible && inner().accepts(row, sample.draft);
+    if (!is_accepted) refused_before = sample.position + 1;
+    targets_[place] = is_accepted ? sample.draft : row.token;
+    sets.set(place, targets_[place]);
   }
 }
 

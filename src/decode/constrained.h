@@ -8,13 +8,19 @@
 // found, or at a temperature sampled. So whatever a step commits, the rest stays possible within the canvas,
 // and a finished answer is accepted.
 //
+// Where a pass judges drafts from left to right instead (autoregressive decoding without drafts, Nemotron's
+// self-speculation, ReFusion's slots), each judgement is the model's among the tokens that are possible
+// behind what was accepted before it.
+//
 // Source: a witness instead of tests on single tokens, as docs/methods/structured_output.md states it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "constraint/feasible.h"
@@ -30,45 +36,84 @@ struct AnswerConstraint {
   std::shared_ptr<const TokenAutomaton> automaton;
   int32_t gen_length = 0;  ///< positions of the answer
   uint64_t seed = 0;       ///< of the answers that are sampled at a temperature
-  /// Whether an end token is the last that is committed (masked and block diffusion): a model likes to write
-  /// them early, and each would shorten the answer.
+  /// Whether an end token is the last that is committed (masked and block diffusion, slots): a model likes to
+  /// write them early, and each would shorten the answer.
   bool writes_ends_last = false;
+  std::function<std::vector<TokenId>(std::string_view)> encode_literal = {};  ///< DecoderContext's
 };
 
-class ConstrainedDecoder final : public DecoderWrapper {
+/// The automaton's classes as a partition of the vocabulary: one more class, the last, has the tokens that
+/// are never written.
+TokenClasses classes_of(const TokenAutomaton& automaton);
+
+/// What a row of logits says of each class of an automaton, normalised over the whole vocabulary.
+class RowScores {
+ public:
+  ///   row  of classes_of(): num_classes and the one of tokens that are never written
+  RowScores(std::span<const ClassStatistics> row, size_t num_classes, float temperature);
+
+  ClassScores view() const { return {tokens_, logprobs_, lse_, {}}; }
+  /// Probability of a token with this logit among some classes, which hold the token.
+  double probability_among(const ClassSet& allowed, float logit) const;
+
+ private:
+  std::vector<TokenId> tokens_;
+  std::vector<float> logprobs_, lse_;
+  double scale_;        // of logits
+  double log_sum_ = 0;  // of all classes
+};
+
+class ConstrainedDecoder final : public AskingWrapper {
  public:
   /// The decoder names its samples' positions (Decoder::sampled_positions), and its canvas can be completed.
   ConstrainedDecoder(std::unique_ptr<Decoder> inner, AnswerConstraint constraint);
 
   StepReport apply(const PassResult& result) override;
-  FollowUp follow_up() const override;
-  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+
+ protected:
+  FollowUp own_follow_up() const override { return {.classes = class_rows_}; }
+  void apply_own_follow_up(const FollowUpResult& result, StepReport& report) override;
+  void apply_inner_follow_up(const FollowUpResult& result, StepReport& report) override;
 
  private:
-  /// A sample of a pass that the constraint has a say in.
+  /// A sample that the constraint has a say in.
   struct Sample {
-    size_t index = 0;      ///< among the pass's samples
+    size_t index = 0;      ///< among samples_
     int32_t position = 0;  ///< of the answer
     bool is_open = true;   ///< false: the position has its token, which stays
+    TokenId draft = -1;    ///< that the sample judges; -1: none
   };
 
   size_t place_of(int32_t position) const { return static_cast<size_t>(position - first_open_); }
-  /// Sets window_ and constrained_: the positions from the first that is open to the last that is known or
-  /// sampled.
-  void open_window(std::span<const int32_t> sampled);
+  /// Sets samples_, rows_, constrained_ and the window.
+  void begin_samples(std::span<const RowStatistics> samples, std::span<const LogitRow> rows,
+                     std::span<const int32_t> positions, std::span<const TokenId> drafts);
+  /// Sets window_: the positions from the first that is not final to the last that is held or sampled.
+  void open_window();
   /// Samples of positions that have their token become that token.
-  void keep_written();
+  void keep_held();
+  /// Sets targets_: the window with what the samples would have its positions hold.
+  void set_targets();
   /// What the sample would have its position hold.
   TokenId target_of(const Sample& sample) const;
   ConstrainedCanvas canvas_of(std::span<const TokenId> tokens) const;
-  void ask_for_classes();
+  /// Whether the samples are possible as they are; otherwise asks for classes.
+  bool are_possible();
   Witness find_witness(std::span<const ClassStatistics> classes) const;
   /// Replaces the samples by the witness's tokens.
   void take(const Witness& witness);
+  /// Replaces judgements by those of the same model held to the constraint, run by run from left to right.
+  void judge(std::span<const ClassStatistics> classes);
+  /// The best or a sampled token of one position, given the window before it.
+  Witness choose_token(const FeasibleSets& sets, const Sample& sample, const ClassScores& scores) const;
+  const SamplingRule& rule_of(const Sample& sample) const;
+  bool is_random(const Sample& sample) const;
   StepReport apply_samples();
-  void apply_own_follow_up(const FollowUpResult& result, StepReport& report);
+  /// Writes the tokens of a text that must come next, as many as fit, if the step is complete.
+  void write_literal(StepReport& report);
   /// At the end of a block whose tokens could all change until now: an accepted answer's, unless they are.
   void finish_block(IndexRange positions, std::span<TokenId> tokens);
+  bool allows(int32_t position, TokenId token);
 
   AnswerConstraint constraint_;
   TokenClasses classes_;  // of the automaton, and one more for tokens that are never written
@@ -78,10 +123,14 @@ class ConstrainedDecoder final : public DecoderWrapper {
   int32_t num_passes_ = 0;
 
   // The pass in hand:
-  std::vector<RowStatistics> samples_;
+  const StepPlan* plan_ = nullptr;  // the wrapped decoder's
   std::vector<float> kv_drift_;
-  StateSet start_;               // state_ alone
-  std::vector<TokenId> window_;  // from first_open_ on; -1 where open
+  bool in_follow_up_ = false;           // the samples are those of a follow-up of the wrapped decoder
+  bool judges_ = false;                 // the samples judge drafts
+  std::vector<RowStatistics> samples_;  // of the pass or the follow-up
+  std::vector<LogitRow> rows_;          // [samples_]
+  StateSet start_;                      // state_ alone
+  std::vector<TokenId> window_;         // from first_open_ on; -1 where open
   std::vector<Sample> constrained_;
   std::vector<ClassRow> class_rows_;       // not empty: the pass waits for them
   std::vector<TokenId> targets_;           // window_ with the samples or the witness

@@ -151,20 +151,38 @@ class Decoder {
   /// The positions for which the first of plan()'s logits sample a token, in their order; until apply().
   /// Empty where none is sampled, or the decoder's answers cannot be constrained.
   virtual std::vector<int32_t> sampled_positions() const { return {}; }
+  /// The positions for which follow_up().logits sample tokens; empty: the pass has sampled them before.
+  virtual std::vector<int32_t> follow_up_positions() const { return {}; }
+  /// Where the samples of the pass are judgements from left to right: for each of sampled_positions() the
+  /// draft that the sample judges, -1 where there is no draft. Consecutive positions are a run, of which the
+  /// tokens up to and with the first draft that is not accepted count. Empty: the pass judges nothing.
+  virtual std::vector<TokenId> judged_drafts() const { return {}; }
+  /// Whether a draft is accepted; otherwise the judge's own token replaces it.
+  virtual bool accepts(const RowStatistics& /*judge*/, TokenId /*draft*/) const { return false; }
   /// Whether the answer is made of RowStatistics::best_token; else of `token`.
   virtual bool commits_best_tokens() const { return false; }
   /// Decoders that may change every token of a block until its end call this with the tokens that it ends
   /// with, which may be replaced.
   using FinishBlock = std::function<void(IndexRange positions, std::span<TokenId> tokens)>;
   virtual void finish_blocks_with(FinishBlock /*finish*/) {}
+  /// Decoders that write tokens which no pass of the main model sampled for their position (a guide's) write
+  /// those alone for which this is true.
+  using AllowsToken = std::function<bool(int32_t position, TokenId token)>;
+  virtual void write_only_with(AllowsToken /*allows*/) {}
+  /// Writes tokens at the answer's first positions that are not final, between two passes. The answer does
+  /// not end with them. False: the method writes nothing without a pass.
+  virtual bool write_given(std::span<const Commit> /*tokens*/) { return false; }
 
   /// Prompt, then the positions to generate (for an autoregressive model: those generated so far).
   virtual std::span<const TokenId> canvas() const = 0;
   virtual int32_t prompt_length() const = 0;
   /// How many tokens of the answer, from its first on, nothing will change any more.
   virtual int32_t num_final() const = 0;
-  /// Whether a position of the answer may still get another token than it has.
-  virtual bool is_open(int32_t position) const { return position - prompt_length() >= num_final(); }
+  /// The token that a position of the answer has and that the pass in hand keeps; -1: the pass may give it
+  /// one.
+  virtual TokenId held_token(int32_t position) const {
+    return position - prompt_length() < num_final() ? canvas()[static_cast<size_t>(position)] : -1;
+  }
   /// Positions that are denoised now; the last ones that were, once done().
   virtual IndexRange block() const = 0;
   /// Where the holes of an infill are by now, on a canvas that changes its length; empty: they stay as they

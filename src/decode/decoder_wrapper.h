@@ -33,12 +33,19 @@ class DecoderWrapper : public Decoder {
     inner_->apply_follow_up(result, report);
   }
   std::vector<int32_t> sampled_positions() const override { return inner_->sampled_positions(); }
+  std::vector<int32_t> follow_up_positions() const override { return inner_->follow_up_positions(); }
+  std::vector<TokenId> judged_drafts() const override { return inner_->judged_drafts(); }
+  bool accepts(const RowStatistics& judge, TokenId draft) const override {
+    return inner_->accepts(judge, draft);
+  }
   bool commits_best_tokens() const override { return inner_->commits_best_tokens(); }
   void finish_blocks_with(FinishBlock finish) override { inner_->finish_blocks_with(std::move(finish)); }
+  bool write_given(std::span<const Commit> tokens) override { return inner_->write_given(tokens); }
+  void write_only_with(AllowsToken allows) override { inner_->write_only_with(std::move(allows)); }
   std::span<const TokenId> canvas() const override { return inner_->canvas(); }
   int32_t prompt_length() const override { return inner_->prompt_length(); }
   int32_t num_final() const override { return inner_->num_final(); }
-  bool is_open(int32_t position) const override { return inner_->is_open(position); }
+  TokenId held_token(int32_t position) const override { return inner_->held_token(position); }
   IndexRange block() const override { return inner_->block(); }
   std::span<const IndexRange> holes() const override { return inner_->holes(); }
   StopReason stop_reason() const override { return inner_->stop_reason(); }
@@ -52,6 +59,41 @@ class DecoderWrapper : public Decoder {
 
  private:
   std::unique_ptr<Decoder> inner_;
+};
+
+/// A wrapper that asks the rows of a pass for something of its own, before the wrapped decoder takes their
+/// samples or after that.
+class AskingWrapper : public DecoderWrapper {
+ public:
+  using DecoderWrapper::DecoderWrapper;
+
+  FollowUp follow_up() const final {
+    const FollowUp own = own_follow_up();
+    return own.empty() ? inner().follow_up() : own;
+  }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) final {
+    if (!own_follow_up().empty()) {
+      apply_own_follow_up(result, report);
+    } else if (!inner().follow_up().empty()) {  // else apply_inner() has told it that nothing more comes
+      apply_inner_follow_up(result, report);
+    }
+  }
+
+ protected:
+  /// What the wrapper waits for; empty: nothing.
+  virtual FollowUp own_follow_up() const = 0;
+  /// Takes the results of own_follow_up(), which is empty or another one behind this.
+  virtual void apply_own_follow_up(const FollowUpResult& result, StepReport& report) = 0;
+  /// Passes the results of the wrapped decoder's follow_up() on to it.
+  virtual void apply_inner_follow_up(const FollowUpResult& result, StepReport& report) {
+    inner().apply_follow_up(result, report);
+  }
+  StepReport apply_inner(const PassResult& result) {
+    const bool remembers = inner().remembers_outputs() && inner().role() == ModelRole::kMain;
+    StepReport report = inner().apply(result);
+    if (remembers && inner().follow_up().empty()) inner().apply_follow_up({}, report);
+    return report;
+  }
 };
 
 }  // namespace lacuna

@@ -184,19 +184,25 @@ bool GuidedDiffusionDecoder::judge(std::span<const RowStatistics> drawn) {
 
 void GuidedDiffusionDecoder::finish_round(StepReport& report) {
   const size_t num_standing = drafts_covered(num_accepted_);
-  for (size_t i = 0; i < num_standing; ++i) report.committed.push_back(drafts_[i].commit);
+  std::vector<TokenId> text(answer().begin(), answer().begin() + num_committed_);
+  const auto commit = [&](const Commit& next) {
+    report.committed.push_back(next);
+    canvas_.commit(next);
+    text.push_back(next.token);
+  };
+  for (size_t i = 0; i < num_standing; ++i) commit(drafts_[i].commit);
   std::optional<TokenId> own;
   if (options_.fallback == GuideFallback::kGuide && guide_choice_) {
-    std::vector<TokenId> text(answer().begin(), answer().begin() + num_committed_);
-    for (const Commit& commit : report.committed) text.push_back(commit.token);
     own = options_.alignment->write(text, reading_, num_accepted_, *guide_choice_);
   }
-  if (own && *own != options_.mask_id) {
-    report.committed.push_back({drafts_[num_standing].commit.position, *own, 0});
+  const auto may_write = [&](TokenId token) {
+    return token != options_.mask_id && (!allows_ || allows_(drafts_[num_standing].commit.position, token));
+  };
+  if (own && may_write(*own)) {
+    commit({drafts_[num_standing].commit.position, *own, 0});
   } else if (report.committed.empty()) {
-    report.committed.push_back(drafts_.front().commit);
+    commit(drafts_.front().commit);
   }
-  for (const Commit& commit : report.committed) canvas_.commit(commit);
   num_committed_ += static_cast<int32_t>(report.committed.size());
   ++round_;
   start_round();

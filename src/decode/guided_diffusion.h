@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -84,6 +85,10 @@ class GuidedDiffusionDecoder final : public Decoder {
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override;
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+  std::vector<int32_t> sampled_positions() const override {
+    return role_ == ModelRole::kMain ? drawn_positions_ : std::vector<int32_t>();
+  }
+  void write_only_with(AllowsToken allows) override { allows_ = std::move(allows); }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override { return canvas_.num_final(); }
@@ -131,6 +136,7 @@ class GuidedDiffusionDecoder final : public Decoder {
   std::vector<TokenId> kept_;  // the guide's sequence whose K/V are in its cells
   std::optional<TokenId> guide_choice_;  // the guide's own token where it refused a draft
   StepPlan guide_plan_;
+  AllowsToken allows_;  // empty: every token
 };
 
 }  // namespace lacuna

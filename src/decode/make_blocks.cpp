@@ -75,7 +75,7 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, Probl
        fmt::format("`steps` {} is not a multiple of the {} sub-blocks of a block", steps, num_sub_blocks)});
 }
 
-/// Whether the model edits by insertions and deletions, always.
+/// Whether the model edits by insertions and deletions.
 bool edits_blocks(const ModelConfig& config) {
   return config.delete_id >= 0;
 }
@@ -219,7 +219,9 @@ std::unique_ptr<Decoder> make_seeded(const BlockStrategy& strategy, const ModelC
 }  // namespace
 
 std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
-  if (edits_blocks(config)) return make_editing(strategy, config, std::move(asked));
+  // A constrained answer is not edited: what an insertion moves would have to fit elsewhere.
+  const bool edits = edits_blocks(config) && !asked.request.context.constraint;
+  if (edits) return make_editing(strategy, config, std::move(asked));
   if (config.causal_context) return make_seeded(strategy, config, std::move(asked));
   BlockDiffusion settings;
   settings.mask_id = config.mask_id;
@@ -234,6 +236,9 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   settings.sampling.measures_all = strategy.unmask.policy.is_custom();
   settings.sampling.source = ConfidenceSource::kTempered;
   settings.sampling.undrawn.push_back(config.mask_id);
+  for (const int64_t edit : {config.delete_id, config.split_id}) {
+    if (edit >= 0) settings.sampling.undrawn.push_back(static_cast<TokenId>(edit));
+  }
   settings.seed = asked.request.seed;
   settings.shifted_logits = config.shifted_logits;
   settings.caches_block = strategy.caches_block;

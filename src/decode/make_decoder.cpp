@@ -59,8 +59,9 @@ void check_infill(const ModelConfig& config, const DecodeRequest& request, Probl
        fmt::format("canvas token {} is outside the model's vocabulary of {}", *unknown, config.vocab_size)});
 }
 
-/// Why decoders of this strategy do not say which positions a pass samples; empty: they do.
-std::string_view why_no_sampled_positions(const ModelConfig& config, const Strategy& strategy) {
+/// Why no alternatives of a committed token can be listed: those of the row that it was sampled from, in the
+/// pass that committed it. Empty: they can.
+std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& strategy) {
   if (std::holds_alternative<SlotStrategy>(strategy)) return "ReFusion writes slots of tokens ahead";
   if (config.delete_id >= 0) return "the model inserts and deletes tokens";
   if (config.causal_context) return "the model reads what it wrote from left to right, and judges it";
@@ -72,10 +73,16 @@ std::string_view why_no_sampled_positions(const ModelConfig& config, const Strat
 }
 
 /// Why answers by this strategy cannot be constrained; empty: they can.
-std::string_view why_no_constraint(const ModelConfig& config, const Strategy& strategy) {
+std::string_view why_no_constraint(const Strategy& strategy) {
   constexpr std::string_view kContinues = "the answer would continue behind its end";
-  const std::string_view reason = why_no_sampled_positions(config, strategy);
-  if (!reason.empty() || std::holds_alternative<MaskedStrategy>(strategy)) return reason;
+  if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
+    return masked->growth ? "the canvas changes its length (`grow`)" : "";
+  }
+  if (const auto* slots = std::get_if<SlotStrategy>(&strategy)) {
+    return slots->rules == RefusionRules::kLacuna
+               ? ""
+               : "only `refusion` lacuna checks every token against those that were written before it";
+  }
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";
     return uniform->ignore_eos || uniform->min_length > 0 ? kContinues : "";
@@ -93,10 +100,14 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
                       Problems& problems) {
   const DecoderContext& context = asked.request.context;
   if (!context.constraint) return;
-  if (const std::string_view reason = why_no_constraint(config, strategy); !reason.empty()) {
+  if (const std::string_view reason = why_no_constraint(strategy); !reason.empty()) {
     problems.add({"constraint", "", "", fmt::format("the answer cannot be constrained: {}", reason)});
     return;
   }
+  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  const bool writes_ahead =
+      std::holds_alternative<CausalStrategy>(strategy) || (masked != nullptr && !context.guide);
+  problems.refuse(context.encode_literal && !writes_ahead, "literals", "the method writes no tokens ahead");
   const TokenAutomaton& automaton = *context.constraint;
   // A witness takes up to 14 bytes for each state and position.
   constexpr int64_t kMostStatePositions = int64_t{1} << 25;
@@ -130,8 +141,8 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   check_prompt(config, request.prompt, asked.gen_length, "the model", problems);
   if (is_infill) check_infill(config, request, problems);
   check_constraint(config, strategy, asked, problems);
-  const std::string_view no_positions = why_no_sampled_positions(config, strategy);
-  problems.refuse(context.num_alternatives > 0 && !no_positions.empty(), "alternatives", no_positions);
+  const std::string_view no_alternatives = why_no_alternatives(config, strategy);
+  problems.refuse(context.num_alternatives > 0 && !no_alternatives.empty(), "alternatives", no_alternatives);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   problems.refuse(!context.holes.empty() && (masked == nullptr || !masked->growth), "holes",
@@ -145,6 +156,18 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
     const bool asks = masked != nullptr && std::holds_alternative<GuideRule>(masked->commit);
     problems.refuse(!asks, "guide", "the strategy leaves nothing to one");
   }
+}
+
+/// The strategy for the request. Constrained answers of a model whose tokens grow its canvas (DreamOn) are
+/// written on one that keeps its length, unless the request leaves the length to the canvas.
+Strategy suited_to(const DecodeRequest& request, Strategy strategy) {
+  auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  const DecoderContext& context = request.context;
+  if (masked != nullptr && context.constraint && context.holes.empty() && !request.ends_by_itself &&
+      masked->growth && std::holds_alternative<TokenGrowth>(*masked->growth)) {
+    masked->growth.reset();
+  }
+  return strategy;
 }
 
 /// Positions of an infill behind its prompt, with every hole as long as it may become.
@@ -293,23 +316,27 @@ std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& confi
 std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& config,
                               const DecodeRequest& request) {
   try {
-    const Asked asked = with_length(config, strategy, request);
-    return find_problems(strategy, config, &asked).found();
+    const Strategy suited = suited_to(request, strategy);
+    const Asked asked = with_length(config, suited, request);
+    return find_problems(suited, config, &asked).found();
   } catch (const SettingError& error) {
     return {error.problem()};
   }
 }
 
-std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy& strategy,
+std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy& chosen,
                                       DecodeRequest request) {
+  const Strategy strategy = suited_to(request, chosen);
   Asked asked = with_length(config, strategy, std::move(request));
   find_problems(strategy, config, &asked).throw_first();
   AnswerConstraint constraint{asked.request.context.constraint, asked.gen_length, asked.request.seed};
-  constraint.writes_ends_last =
-      std::holds_alternative<MaskedStrategy>(strategy) || std::holds_alternative<BlockStrategy>(strategy);
+  constraint.writes_ends_last = std::holds_alternative<MaskedStrategy>(strategy) ||
+                                std::holds_alternative<BlockStrategy>(strategy) ||
+                                std::holds_alternative<SlotStrategy>(strategy);
+  constraint.encode_literal = asked.request.context.encode_literal;
   const int32_t num_alternatives = asked.request.context.num_alternatives;
   std::unique_ptr<Decoder> decoder =
-      std::visit([&](const auto& chosen) { return make(chosen, config, std::move(asked)); }, strategy);
+      std::visit([&](const auto& suited) { return make(suited, config, std::move(asked)); }, strategy);
   if (constraint.automaton) {
     decoder = std::make_unique<ConstrainedDecoder>(std::move(decoder), std::move(constraint));
   }
@@ -318,7 +345,7 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
 }
 
 bool lists_alternatives(const ModelConfig& config, const Strategy& strategy) {
-  return why_no_sampled_positions(config, strategy).empty();
+  return why_no_alternatives(config, strategy).empty();
 }
 
 void expect_infill(const ModelConfig& config) {

@@ -57,7 +57,14 @@ class MaskedDiffusionDecoder final : public Decoder {
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override { return canvas_.num_final(); }
-  bool is_open(int32_t position) const override { return canvas_.is_masked(position); }
+  bool write_given(std::span<const Commit> tokens) override {
+    for (const Commit& each : tokens) canvas_.commit(each);
+    find_next_step();
+    return true;
+  }
+  TokenId held_token(int32_t position) const override {
+    return canvas_.is_masked(position) ? -1 : canvas_.tokens()[static_cast<size_t>(position)];
+  }
   StopReason stop_reason() const override;
   IndexRange block() const override { return {block_.begin, block_.end}; }
   const DriftEstimate* drift_estimate() const override { return pass_.drift_estimate(); }

@@ -88,6 +88,7 @@ void RefusionDecoder::select_slots(std::span<const RowStatistics> drawn, StepRep
     slot.tokens.resize(static_cast<size_t>(open_[index].size()), options_.mask_id);
     slot.probabilities.resize(slot.tokens.size());
     const size_t count = is_lacuna() ? 1 : slot.tokens.size();
+    if (is_lacuna()) slot.known = 1;  // nothing judges a slot's first token from the left
     for (size_t offset = 0; offset < count; ++offset) {
       const RowStatistics& draft = drawn[first_draws[index] + offset];
       slot.tokens[offset] = draft.token;
@@ -162,9 +163,7 @@ const RowStatistics* RefusionDecoder::extend(Slot& slot, int32_t first,
   slot.known = first;
   for (const RowStatistics& draw : judged) {
     const auto offset = static_cast<size_t>(slot.known);
-    const bool stands = options_.accepts_exactly ? draw.token == slot.tokens[offset]
-                                                 : draw.scored_probability > options_.token_threshold;
-    if (!stands) return &draw;
+    if (!accepts(draw, slot.tokens[offset])) return &draw;
     slot.probabilities[offset] = draw.scored_probability;
     ++slot.known;
   }
@@ -463,6 +462,17 @@ int32_t RefusionDecoder::num_final() const {
   const auto answer = canvas_.begin() + prompt_length_;
   const auto gap = done_ ? canvas_.end() : std::find(answer, canvas_.end(), options_.mask_id);
   return static_cast<int32_t>(gap - answer);
+}
+
+/// What is clean, and what stands of the slots that are worked on.
+TokenId RefusionDecoder::held_token(int32_t position) const {
+  const TokenId token = canvas_[static_cast<size_t>(position)];
+  if (token != options_.mask_id) return token;
+  for (const Slot& slot : working_) {
+    const int32_t offset = position - slot.begin;
+    if (offset >= 0 && offset < slot.known) return slot.tokens[static_cast<size_t>(offset)];
+  }
+  return -1;
 }
 
 IndexRange RefusionDecoder::block() const {

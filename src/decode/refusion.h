@@ -63,6 +63,14 @@ class RefusionDecoder final : public Decoder {
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+  std::vector<int32_t> sampled_positions() const override;
+  std::vector<int32_t> follow_up_positions() const override;
+  std::vector<TokenId> judged_drafts() const override;
+  bool accepts(const RowStatistics& judge, TokenId draft) const override {
+    return options_.accepts_exactly ? judge.token == draft
+                                    : judge.scored_probability > options_.token_threshold;
+  }
+  TokenId held_token(int32_t position) const override;
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override;

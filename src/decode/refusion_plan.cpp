@@ -22,6 +22,29 @@ PassWork RefusionDecoder::uncached_work() const {
   return work_of(everything);
 }
 
+std::vector<int32_t> RefusionDecoder::sampled_positions() const {
+  std::vector<int32_t> positions;
+  for (const LogitRow& logit : plan_.logits) {
+    const bool is_judgement = logit.scored >= 0;  // of the token behind the row's
+    positions.push_back(plan_.positions[static_cast<size_t>(logit.row)] + (is_judgement ? 1 : 0));
+  }
+  return positions;
+}
+
+std::vector<int32_t> RefusionDecoder::follow_up_positions() const {
+  std::vector<int32_t> positions;
+  for (const LogitRow& logit : further_) positions.push_back(plan_.positions[static_cast<size_t>(logit.row)]);
+  return positions;
+}
+
+std::vector<TokenId> RefusionDecoder::judged_drafts() const {
+  std::vector<TokenId> drafts;
+  for (const LogitRow& logit : plan_.logits) {
+    if (logit.scored >= 0) drafts.push_back(logit.scored);
+  }
+  return drafts;
+}
+
 void RefusionDecoder::build_pass(std::span<const int32_t> pending, StepPlan& plan) const {
   plan.clear();
   plan.rules.push_back(options_.sampling);

@@ -132,6 +132,24 @@ PassWork SeededDiffusionDecoder::uncached_work() const {
   return work;
 }
 
+std::vector<int32_t> SeededDiffusionDecoder::sampled_positions() const {
+  if (denoises()) return masked_positions();
+  std::vector<int32_t> positions;
+  for (const LogitRow& logit : plan_.logits)
+    positions.push_back(plan_.positions[static_cast<size_t>(logit.row)] + 1);
+  return positions;
+}
+
+std::vector<TokenId> SeededDiffusionDecoder::judged_drafts() const {
+  std::vector<TokenId> drafts;
+  if (denoises()) return drafts;
+  for (const int32_t position : sampled_positions()) {
+    const bool is_draft = judges() && position < block_.end;
+    drafts.push_back(is_draft ? tokens_[static_cast<size_t>(position)] : -1);
+  }
+  return drafts;
+}
+
 // What becomes of the samples.
 
 StepReport SeededDiffusionDecoder::apply(const PassResult& result) {
@@ -212,7 +230,7 @@ void SeededDiffusionDecoder::verify(std::span<const RowStatistics> drawn, StepRe
   while (agrees && accepted < drawn.size()) {
     const int32_t position = block_.begin + static_cast<int32_t>(accepted) + 1;
     const RowStatistics& judge = drawn[accepted++];
-    agrees = position < block_.end && tokens_[static_cast<size_t>(position)] == judge.token;
+    agrees = position < block_.end && accepts(judge, tokens_[static_cast<size_t>(position)]);
     if (position < length_) write({position, judge.token, judge.confidence}, report);
   }
   const int32_t seed = block_.begin + static_cast<int32_t>(accepted);

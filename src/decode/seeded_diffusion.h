@@ -46,6 +46,13 @@ class SeededDiffusionDecoder final : public Decoder {
     return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
   }
   StepReport apply(const PassResult& result) override;
+  std::vector<int32_t> sampled_positions() const override;
+  std::vector<TokenId> judged_drafts() const override;
+  bool accepts(const RowStatistics& judge, TokenId draft) const override { return judge.token == draft; }
+  TokenId held_token(int32_t position) const override {
+    const bool is_held = denoises() ? !is_masked(position) : position < num_written_;
+    return is_held ? tokens_[static_cast<size_t>(position)] : -1;
+  }
   std::span<const TokenId> canvas() const override {
     return std::span(tokens_).first(static_cast<size_t>(length_));
   }

@@ -147,6 +147,12 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
     context.find_stop = make_stop_finder(*tokenizer_, request.stop);
   }
   if (request.constraint) context.constraint = automaton_of(*request.constraint);
+  if (request.gives_literals) {
+    if (!request.constraint)
+      throw SettingError(
+          {"literals", "", "", "`literals` has no effect here: the answer is not constrained"});
+    context.encode_literal = [this](std::string_view text) { return tokenizer_->encode(text); };
+  }
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   if (guide_ && masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
     const auto* messages = std::get_if<std::vector<Message>>(&request.prompt);
@@ -164,6 +170,7 @@ GenerateRequest request_of(const OpenedModel& opened, const GenerationOptions& o
   request.seed = options.seed.value_or(0);
   request.stop = options.stop;
   request.constraint = choose_constraint(options);
+  request.gives_literals = choose_literals(options);
   return request;
 }
 

@@ -71,6 +71,7 @@ struct GenerateRequest {
   /// empty: masks.
   std::vector<TokenId> answer = {};
   std::optional<Constraint> constraint = {};  ///< what the answer's text has to be; none: anything
+  bool gives_literals = false;                ///< texts that the constraint leaves no choice of take no pass
   int32_t num_alternatives = 0;               ///< the same as DecoderContext's
   /// Holes of an infill whose canvas changes its length, positions of `answer`.
   std::vector<GrowingHole> holes = {};

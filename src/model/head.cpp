@@ -1,5 +1,8 @@
 // The output head: logits, the tokens that are sampled from them, and how far they moved.
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <vector>
 
 #include "base/error.h"
 #include "model/drift.h"
@@ -26,6 +29,30 @@ void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStat
   });
 }
 
+void Model::Pass::keep_logits(std::span<const LogitRow> wanted) {
+  if (static_cast<int64_t>(wanted.size()) > head_chunk_rows(config_.vocab_size)) return;
+  ws_.kept_logits.assign(wanted.begin(), wanted.end());
+  for (LogitRow& logit : ws_.kept_logits) {
+    const SamplingRule& rule = plan_.rules[static_cast<size_t>(logit.rule)];
+    if (logit.soft_embedding_slack >= 0 || !keeps_logits(rule, logit.num_likeliest)) logit.row = -1;
+  }
+}
+
+/// Rows of ws_.logits that hold the logits of these; empty: not all of them are there.
+std::vector<int64_t> Model::Pass::kept_rows(std::span<const ClassRow> wanted) const {
+  std::vector<int64_t> rows;
+  for (const ClassRow& each : wanted) {
+    const auto found =
+        std::find_if(ws_.kept_logits.begin(), ws_.kept_logits.end(), [&](const LogitRow& kept) {
+          return kept.row == each.logit.row && kept.unconditional_row == each.logit.unconditional_row &&
+                 kept.guidance == each.logit.guidance;
+        });
+    if (found == ws_.kept_logits.end()) return {};
+    rows.push_back(found - ws_.kept_logits.begin());
+  }
+  return rows;
+}
+
 void Model::Pass::read_classes(std::span<const ClassRow> wanted, std::span<ClassStatistics> values) {
   std::vector<LogitRow> rows;
   std::vector<std::span<ClassStatistics>> of_row;
@@ -35,14 +62,24 @@ void Model::Pass::read_classes(std::span<const ClassRow> wanted, std::span<Class
     of_row.push_back(values.first(count));
     values = values.subspan(count);
   }
-  for_each_logits(rows, [&](size_t first, Matrix<float> logits) {
-    context_.threads.parallel_for(logits.rows, [&](int64_t i, int) {
-      const size_t index = first + static_cast<size_t>(i);
-      const ClassRow& row = wanted[index];
-      const SamplingRule& rule = plan_.rules[static_cast<size_t>(row.logit.rule)];
-      reduce_by_class(kernels_, rule, row.samples && rule.draws ? &row.logit.noise : nullptr, *row.classes,
-                      logits.row_span(i), of_row[index]);
+  const auto read = [&](size_t index, std::span<float> logits) {
+    const ClassRow& row = wanted[index];
+    const SamplingRule& rule = plan_.rules[static_cast<size_t>(row.logit.rule)];
+    reduce_by_class(kernels_, rule, row.samples && rule.draws ? &row.logit.noise : nullptr, *row.classes,
+                    logits, of_row[index]);
+  };
+  if (const std::vector<int64_t> kept = kept_rows(wanted); !kept.empty()) {
+    // The head has seen these rows in this pass: their logits are the same bits.
+    const Matrix<float> logits = sized(ws_.logits, std::ssize(ws_.kept_logits), config_.vocab_size);
+    context_.threads.parallel_for(std::ssize(kept), [&](int64_t i, int) {
+      read(static_cast<size_t>(i), logits.row_span(kept[static_cast<size_t>(i)]));
     });
+    ws_.kept_logits.clear();
+    return;
+  }
+  for_each_logits(rows, [&](size_t first, Matrix<float> logits) {
+    context_.threads.parallel_for(
+        logits.rows, [&](int64_t i, int) { read(first + static_cast<size_t>(i), logits.row_span(i)); });
   });
 }
 
@@ -176,6 +213,7 @@ void Model::Pass::final_norm(int64_t row, float* out) const {
 Matrix<float> Model::Pass::head() {
   const int64_t num_rows = ws_.packed.num_rows();
   const Matrix<float> logits = sized(ws_.logits, num_rows, config_.vocab_size);
+  ws_.kept_logits.clear();
   multiply(context_, ws_.packed, parameters_.head().view(), nullptr, logits);
   if (config_.logit_soft_cap > 0) {
     for_each_row(num_rows, [&](int64_t i) {

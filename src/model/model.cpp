@@ -124,6 +124,7 @@ PassResult Model::forward(const KernelContext& context, const StepPlan& plan,
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
   pass.sample_all(plan.logits, workspace.samples);
+  pass.keep_logits(plan.logits);
   PassResult result{workspace.samples};
   if (plan.measures_kv_drift) result.kv_drift = workspace.kv_drift;
   return result;
@@ -137,9 +138,9 @@ FollowUpResult Model::follow_up(const KernelContext& context, const StepPlan& pl
   workspace.drifts.resize(wanted.probes.size());
   workspace.classes.resize(count_classes(wanted.classes));
   Pass pass(*this, context, plan, {}, workspace);
+  pass.read_classes(wanted.classes, workspace.classes);  // first: it may read what the pass's samples left
   pass.sample_all(wanted.logits, workspace.further_samples);
   pass.compare(wanted.probes, outputs, workspace.drifts);
-  pass.read_classes(wanted.classes, workspace.classes);
   if (remembers && !outputs.empty()) pass.remember(outputs);
   return {workspace.further_samples, workspace.drifts, workspace.classes};
 }

@@ -43,6 +43,9 @@ struct Workspace {
   PackedRows packed;
   Buffer<float> residual, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
+  /// Whose logits `logits` still has, row by row, as the pass's samples left them; of a row that they changed
+  /// (keeps_logits) `row` is -1. Empty: nobody's.
+  std::vector<LogitRow> kept_logits;
   std::vector<int32_t> vocabulary;  // [padded vocab] 0, as columns that a softmax sees, but where padded
   // Layers of experts:
   Buffer<float> normed, router_logits, dense, expert_sum;

@@ -42,6 +42,9 @@ class Model::Pass {
   /// Samples each of `wanted`. Needs the residual stream that run_layers() left.
   void sample_all(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
 
+  /// After sample_all(): read_classes() may take these rows' logits from memory, if all of them are there.
+  void keep_logits(std::span<const LogitRow> wanted);
+
   /// Reads each of `wanted` by its classes. Needs the residual stream that run_layers() left.
   void read_classes(std::span<const ClassRow> wanted, std::span<ClassStatistics> values);
 
@@ -84,6 +87,8 @@ class Model::Pass {
 
   /// Rows of canvases: norms their embeddings, after adding what the last pass's distributions say.
   void enter_canvases();
+
+  std::vector<int64_t> kept_rows(std::span<const ClassRow> wanted) const;
 
   /// Replaces the logits of rows that ask for it, as their draws left them, and keeps their soft embeddings.
   void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);

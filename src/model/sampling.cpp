@@ -291,4 +291,10 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
   return result;
 }
 
+bool keeps_logits(const SamplingRule& rule, int32_t num_likeliest) {
+  const bool filters = rule.top_p < 1 || rule.top_k > 0;
+  const bool is_raw = rule.source == ConfidenceSource::kRawLogits;
+  return rule.unsure.empty() && num_likeliest == 0 && (is_raw || (rule.temperature <= 0 && !filters));
+}
+
 }  // namespace lacuna

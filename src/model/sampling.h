@@ -75,7 +75,10 @@ struct RowStatistics {
 /// exact draw from softmax(l / T).
 ///   logits  [vocab] f32, overwritten     noise  one number per token id
 ///   scored, num_likeliest  as LogitRow
+/// Where keeps_logits(rule, num_likeliest), only the forbidden tokens' logits are overwritten.
 RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
                    std::span<float> logits, TokenId scored = -1, int32_t num_likeliest = 0);
+
+bool keeps_logits(const SamplingRule& rule, int32_t num_likeliest);
 
 }  // namespace lacuna

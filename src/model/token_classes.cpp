@@ -8,6 +8,27 @@ namespace lacuna {
 namespace {
 
 constexpr float kNoLogit = -std::numeric_limits<float>::infinity();
+// Most tokens of a constraint are of one class: sums that follow each other must not wait for each other.
+constexpr size_t kNumSums = 4;
+constexpr size_t kKernelColumns = 16;  // of softmax_numerators: a multiple
+
+/// exp((logit - max) * scale) of each logit, in place; returns max.
+float replace_by_numerators(const KernelTable& kernels, float scale, std::span<float> logits) {
+  const size_t whole = logits.size() / kKernelColumns * kKernelColumns;
+  const std::span<float> rest = logits.subspan(whole);
+  const float max = kernels.max_index(logits.data(), static_cast<int64_t>(logits.size())).value;
+  const float kernel_max =
+      whole == 0 ? kNoLogit : kernels.max_index(logits.data(), static_cast<int64_t>(whole)).value;
+  if (kernel_max == max) {
+    thread_local std::vector<int32_t> all_visible;
+    all_visible.resize(std::max(all_visible.size(), whole));
+    kernels.softmax_numerators(logits.data(), all_visible.data(), static_cast<int64_t>(whole), 0, scale);
+  } else {
+    for (float& logit : logits.first(whole)) logit = std::exp((logit - max) * scale);
+  }
+  for (float& logit : rest) logit = std::exp((logit - max) * scale);
+  return max;
+}
 
 void find_best_tokens(const TokenClasses& classes, std::span<const float> logits,
                       std::span<ClassStatistics> values) {
@@ -47,15 +68,16 @@ void reduce_by_class(const KernelTable& kernels, const SamplingRule& rule, const
     find_best_tokens(classes, logits, values);
   }
 
-  const auto count = static_cast<int64_t>(logits.size());
-  const float max = kernels.max_index(logits.data(), count).value;
   const float inverse = rule.temperature > 0 ? 1 / rule.temperature : 1;
-  std::vector<double> sums(values.size());
+  const float max = replace_by_numerators(kernels, inverse, logits);
+  std::vector<double> sums(kNumSums * values.size());
   for (size_t token = 0; token < logits.size(); ++token) {
-    sums[classes.of_token[token]] += std::exp((logits[token] - max) * inverse);
+    sums[token % kNumSums * values.size() + classes.of_token[token]] += logits[token];
   }
   for (size_t each = 0; each < values.size(); ++each) {
-    values[each].log_sum = std::log(sums[each]) + double{max} * inverse;
+    double sum = 0;
+    for (size_t i = 0; i < kNumSums; ++i) sum += sums[i * values.size() + each];
+    values[each].log_sum = std::log(sum) + double{max} * inverse;
   }
 }
 

@@ -420,6 +420,13 @@ std::optional<Constraint> choose_constraint(const GenerationOptions& options) {
   return constraint;
 }
 
+bool choose_literals(const GenerationOptions& options) {
+  if (!options.literals || options.literals == "decoded") return false;
+  if (options.literals == "given") return true;
+  throw SettingError({"literals", *options.literals, "decoded or given",
+                      fmt::format("`literals` is '{}'; expected decoded or given", *options.literals)});
+}
+
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options) {
   const bool has_tokens = config.expand_id >= 0;
   std::optional<CanvasGrowth> growth;

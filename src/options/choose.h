@@ -28,6 +28,8 @@ std::optional<Constraint> choose_constraint(const GenerationOptions& options);
 /// that, else, where its answer ends by itself, by its end mass; none: it does not. SettingError.
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
 
+/// Whether literal texts of a constraint are given (DecoderContext::encode_literal). SettingError.
+bool choose_literals(const GenerationOptions& options);
 /// The request that the options make, apart from its strategy. SettingError where they constrain the answer
 /// and the context has no automaton for it.
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,

@@ -49,6 +49,7 @@ struct GenerationOptions {
   bool json_object = false;
   std::optional<std::string> regex;
   std::vector<std::string> choice;
+  std::optional<std::string> literals;
   std::optional<std::string> cache;
   std::optional<int32_t> refresh;
   std::optional<int32_t> cache_block;
@@ -136,6 +137,8 @@ void visit_options(Options& options, Visit&& visit) {
   visit("json-object", Aliases{}, options.json_object, "The answer is a JSON object");
   visit("regex", Aliases{}, options.regex, "The answer matches this regular expression, the whole of it");
   visit("choice", Aliases{}, options.choice, "The answer is this text, or another --choice; repeatable");
+  visit("literals", Aliases{}, options.literals,
+        "Text that the form leaves no choice of: decoded, or given without a pass (default decoded)");
   visit(
       "cache", Aliases{}, options.cache,
       "K/V cache: none (default), prefix, dual, free, free-literal, dkv; uniform (GIDD); block (Fast-dLLM)");

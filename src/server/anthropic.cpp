@@ -14,18 +14,59 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+FieldValue member(const FieldValue& block, std::string_view key) {
+  if (find_value(block.value, key) == nullptr)
+    throw FieldError(block.place, fmt::format("{}.{} is missing", block.place, key));
+  return block.at(key);
+}
+
+/// A message whose content is blocks: texts, calls (the assistant's) and results (the user's).
+void read_blocks(const std::string& role, const FieldValue& content, ToolHistory& history,
+                 std::vector<Message>& messages) {
+  std::string text;
+  std::vector<ToolCall> calls;
+  for (size_t i = 0; i < content.value.size(); ++i) {
+    const FieldValue block{fmt::format("{}.{}", content.place, i), content.value[i]};
+    const std::string type = member({block.place, block.object()}, "type").text();
+    if (type == "tool_use" && role == "assistant") {
+      if (calls.size() == kMostCalls) block.refuse(fmt::format("at most {} calls", kMostCalls));
+      const FieldValue id = member(block, "id"), name = member(block, "name"), input = member(block, "input");
+      calls.push_back(
+          history.call(id.text(), id.place, name.text(), name.place, input.object().dump(), input.place));
+    } else if (type == "tool_result" && role == "user") {
+      const FieldValue id = member(block, "tool_use_id");
+      const bool is_empty = find_value(block.value, "content") == nullptr;
+      const std::string result = is_empty ? "" : text_of_content(block.at("content"), kTextPart);
+      history.add_result(id.text(), id.place, result, messages);
+    } else {
+      if (type != "text")
+        block.at("type").refuse(role == "user" ? R"("text" or "tool_result")" : R"("text" or "tool_use")");
+      text += member(block, "text").text();
+    }
+  }
+  if (!calls.empty()) text = with_tool_calls(text, calls);
+  if (!text.empty() || content.value.empty()) messages.push_back({role, std::move(text)});
+}
+
 void read_messages(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_array() || field.value.empty()) field.refuse("a list of at least one message");
   std::vector<Message> messages;
+  ToolHistory history;
+  std::string last;
   for (size_t i = 0; i < field.value.size(); ++i) {
     const FieldValue item{fmt::format("{}.{}", field.place, i), field.value[i]};
     const json* role = find_value(item.object(), "role");
     const json* content = find_value(item.object(), "content");
     if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
     if (*role != "user" && *role != "assistant") item.at("role").refuse("\"user\" or \"assistant\"");
-    messages.push_back({role->get<std::string>(), text_of_content(item.at("content"), kTextPart)});
+    last = role->get<std::string>();
+    if (content->is_array()) {
+      read_blocks(last, item.at("content"), history, messages);
+    } else {
+      messages.push_back({last, text_of_content(item.at("content"), kTextPart)});
+    }
   }
-  if (messages.back().role == "assistant") {
+  if (last == "assistant") {
     throw FieldError(field.place,
                      "messages end with the assistant's; this server continues no message, "
                      "expected the user's at the end");
@@ -59,7 +100,7 @@ constexpr std::string_view kTexts =
 constexpr RequestField kFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
     {"messages", R"({"type": "array", "items": {"type": "object"}})",
-     "messages of user and assistant, with text or blocks of text", read_messages, true},
+     "messages of user and assistant, with text or blocks: text, tool_use, tool_result", read_messages, true},
     {"system", kTexts, "a system message before them", read_system},
     {"max_tokens", R"({"type": "integer", "minimum": 1})", "positions of the answer",
      as_setting<setting::kGenLength>, true},
@@ -73,7 +114,8 @@ constexpr RequestField kFields[] = {
     {"output_format", R"({"type": "object"})", "type json_schema with a schema", read_output},
     {"metadata", R"({"type": "object"})", "without effect"},
     {"thinking", R"({"type": "object"})", "type disabled", read_thinking},
-    {"tools", R"({"type": "array"})", "refused", refuse_field},
+    {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
+    {"tool_choice", R"({"type": "object"})", "type auto, any, tool (with name) or none"},
     {"mcp_servers", R"({"type": "array"})", "refused", refuse_field},
     {"container", R"({})", "refused", refuse_field},
 };
@@ -94,7 +136,14 @@ class MessagesFormat final : public ReplyFormat {
   ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) override {
     const AnswerChoice& choice = *choices.front();
     ordered_json reply = message(usage);
-    reply["content"].push_back({{"type", "text"}, {"text", choice.answer.text}});
+    const std::string& text = choice.tools ? choice.tools->content() : choice.answer.text;
+    const size_t num_calls = choice.tools ? choice.tools->calls().size() : 0;
+    if (!text.empty() || num_calls == 0) reply["content"].push_back({{"type", "text"}, {"text", text}});
+    for (size_t i = 0; i < num_calls; ++i) {
+      ordered_json block = call_block(*choice.tools, i);
+      block["input"] = choice.tools->arguments_of(i);
+      reply["content"].push_back(std::move(block));
+    }
     reply.update(stop_of(choice));
     reply["usage"]["output_tokens"] = usage.answer_tokens;
     reply["lacuna"] = own_part(choice, request());
@@ -102,24 +151,36 @@ class MessagesFormat final : public ReplyFormat {
   }
 
   std::string begin_stream(const AnswerUsage& usage) override {
-    return event({{"type", "message_start"}, {"message", message(usage)}}) +
-           event({{"type", "content_block_start"},
-                  {"index", 0},
-                  {"content_block", {{"type", "text"}, {"text", ""}}}});
+    std::string text = event({{"type", "message_start"}, {"message", message(usage)}});
+    if (!request().tools) text += begin_block(text_block());
+    return text;
   }
 
   std::string part(const AnswerPart& part) override {
-    if (part.piece.text.empty()) return {};
-    return event({{"type", "content_block_delta"},
-                  {"index", 0},
-                  {"delta", {{"type", "text_delta"}, {"text", part.piece.text}}}});
+    if (!part.choice.tools) return add_text(part.piece.text);
+    std::string text;
+    for (const ToolCallReader::Piece& piece : part.tool_pieces) {
+      if (!piece.call) {
+        if (!in_text_) {
+          text += end_block();
+          text += begin_block(text_block());
+        }
+        text += add_text(piece.text);
+      } else if (!piece.name.empty()) {
+        text += end_block();
+        text += begin_block(call_block(*part.choice.tools, *piece.call));
+      } else {
+        text += delta({{"type", "input_json_delta"}, {"partial_json", piece.text}});
+      }
+    }
+    return text;
   }
 
   std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) override {
     const AnswerChoice& choice = *choices.front();
     ordered_json counts = usage_of(usage);
     counts["output_tokens"] = usage.answer_tokens;
-    return event({{"type", "content_block_stop"}, {"index", 0}}) +
+    return end_block() +
            event({{"type", "message_delta"},
                   {"delta", stop_of(choice)},
                   {"usage", std::move(counts)},
@@ -140,8 +201,37 @@ class MessagesFormat final : public ReplyFormat {
     if (!choice.stop_text.empty()) {
       return {{"stop_reason", "stop_sequence"}, {"stop_sequence", choice.stop_text}};
     }
-    return {{"stop_reason", choice.finish_reason == "stop" ? "end_turn" : "max_tokens"},
-            {"stop_sequence", nullptr}};
+    const char* reason = "max_tokens";
+    if (choice.finish_reason == "stop") reason = "end_turn";
+    if (choice.finish_reason == "tool_calls") reason = "tool_use";
+    return {{"stop_reason", reason}, {"stop_sequence", nullptr}};
+  }
+
+  static ordered_json text_block() { return {{"type", "text"}, {"text", ""}}; }
+  static ordered_json call_block(const ToolReply& tools, size_t call) {
+    return {{"type", "tool_use"},
+            {"id", tools.id_of(call)},
+            {"name", tools.calls()[call].name},
+            {"input", ordered_json::object()}};
+  }
+
+  // The blocks of a stream, one after the other.
+
+  std::string begin_block(const ordered_json& block) {
+    is_open_ = true;
+    in_text_ = block["type"] == "text";
+    return event({{"type", "content_block_start"}, {"index", num_blocks_}, {"content_block", block}});
+  }
+  std::string add_text(const std::string& text) const {
+    return text.empty() ? std::string() : delta({{"type", "text_delta"}, {"text", text}});
+  }
+  std::string delta(const ordered_json& data) const {
+    return event({{"type", "content_block_delta"}, {"index", num_blocks_}, {"delta", data}});
+  }
+  std::string end_block() {
+    if (!is_open_) return {};
+    is_open_ = in_text_ = false;
+    return event({{"type", "content_block_stop"}, {"index", num_blocks_++}});
   }
 
   /// Tokens that were read are counted apart from those of the cache.
@@ -164,6 +254,10 @@ class MessagesFormat final : public ReplyFormat {
   }
 
   std::string id_;
+  // The state of a stream:
+  int64_t num_blocks_ = 0;  // that have ended
+  bool is_open_ = false;
+  bool in_text_ = false;
 };
 
 std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
@@ -203,8 +297,8 @@ nlohmann::ordered_json anthropic_error(int status, std::string_view sentence, st
   return reply;
 }
 
-const Dialect kAnthropicMessages{anthropic::fields,         false,
-                                 anthropic::kAnswerFormats, anthropic::parse,
-                                 anthropic::make_format,    anthropic_error};
+const Dialect kAnthropicMessages{
+    anthropic::fields,      false,           anthropic::kAnswerFormats, anthropic::parse,
+    anthropic::make_format, anthropic_error, ToolFormat::kAnthropic};
 
 }  // namespace lacuna

@@ -235,7 +235,8 @@ GenerationRequest read_common(const json& body, const GenerationOptions& default
 void refuse_tools(const json& body) {
   const json* tools = body.is_object() ? find_value(body, "tools") : nullptr;
   if (tools != nullptr && !tools->empty()) {
-    throw FieldError("tools", "tools has no effect here; POST /v1/chat/completions takes tools");
+    throw FieldError("tools",
+                     "tools has no effect here; chats take tools, such as POST /v1/chat/completions");
   }
 }
 
@@ -465,7 +466,7 @@ std::vector<Message> parse_messages(const json& body) {
       throw InputError("{}.role is \"function\", which is not supported; use \"tool\" and tools", place);
     }
     if (*role == "tool") {
-      history.add_result(message, place, content, messages);
+      history.add_message(message, place, content, messages);
       continue;
     }
     if (*role == "assistant") content = history.with_calls(message, place, content);
@@ -588,9 +589,13 @@ std::unique_ptr<ReplyFormat> make_openai_format(AnswerHead head) {
 
 }  // namespace
 
-const Dialect kOpenAiChat{
-    chat_fields,  true, kAnswerFormatKeys, parse_chat_request, make_openai_format<AnswerStyle::kChat>,
-    openai_error, true};
+const Dialect kOpenAiChat{chat_fields,
+                          true,
+                          kAnswerFormatKeys,
+                          parse_chat_request,
+                          make_openai_format<AnswerStyle::kChat>,
+                          openai_error,
+                          ToolFormat::kChat};
 const Dialect kOpenAiCompletions{completion_fields,
                                  true,
                                  kAnswerFormatKeys,

@@ -266,10 +266,10 @@ void Completion::note_commit(bool has_committed) {
 }
 
 void Completion::add_piece(Choice& choice, const Piece& piece, ordered_json event, bool is_first) {
-  std::vector<ordered_json> deltas;
+  std::vector<ToolCallReader::Piece> tool_pieces;
   if (choice.tools) {
     const bool is_all = !choice.finish_reason.empty();
-    deltas = choice.tools->advance(piece.text, is_all);
+    tool_pieces = choice.tools->advance(piece.text, is_all);
     if (is_all && choice.tools->has_called()) choice.finish_reason = "tool_calls";
   }
   if (!head_.request.stream) {
@@ -279,7 +279,7 @@ void Completion::add_piece(Choice& choice, const Piece& piece, ordered_json even
     return;
   }
   AnswerPart part{choice, piece, std::move(event), is_first};
-  part.deltas = std::move(deltas);
+  part.tool_pieces = std::move(tool_pieces);
   if (!choice.finish_reason.empty() && parts_left_ == 1) part.usage = usage();
   send(format_->part(part));
 }

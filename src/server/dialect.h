@@ -13,6 +13,7 @@
 #include "server/api_request.h"
 #include "server/reply_format.h"
 #include "server/request_fields.h"
+#include "server/tool_request.h"
 
 namespace lacuna {
 
@@ -30,7 +31,7 @@ struct Dialect {
   GenerationRequest (*parse)(const nlohmann::json& body, const GenerationOptions& defaults);
   std::unique_ptr<ReplyFormat> (*make_format)(AnswerHead head);
   ErrorFormat error;
-  bool takes_tools = false;  ///< in OpenAI's format (server/tool_request.h)
+  ToolFormat tools = ToolFormat::kNone;
 };
 
 extern const Dialect kOpenAiChat, kOpenAiCompletions, kLacunaInfill;

@@ -85,6 +85,7 @@ std::span<const Endpoint> Endpoints::list() {
       {"GET", "/v1/models", "/models", "All models", &E::models},
       {"GET", "/v1/models/{id}", "/models/{id}", "One model", &E::one_model},
       {"GET", "/api/tags", "", "All models (Ollama)", &E::ollama_tags, nullptr, {}, ollama_error},
+      {"GET", "/api/ps", "", "The models that are loaded (Ollama)", &E::ollama_ps, nullptr, {}, ollama_error},
       {"POST", "/api/show", "", "One model (Ollama)", &E::ollama_show, nullptr, kShowFields, ollama_error},
       {"GET", "/api/version", "", "The server's version (Ollama)", &E::version, nullptr, {}, ollama_error},
       {"GET", "/version", "", "The server's version", &E::version},

@@ -211,8 +211,8 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
     request.constraint = format->constraint;
     request.keys[std::string(setting_of(format->constraint))] = format->key;
   }
-  if (!dialect.takes_tools || !has_tools(body)) return;
-  std::optional<Tools> tools = parse_tools(text);
+  if (dialect.tools == ToolFormat::kNone || !has_tools(body)) return;
+  std::optional<Tools> tools = parse_tools(text, dialect.tools);
   if (!tools) return;
   if (format && tools->choice != ToolChoice::kNone) {
     throw InputError("tools and {} are both given; expected one of them, or tool_choice \"none\"",
@@ -338,7 +338,7 @@ void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& 
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
   if (has_tools(body)) {
-    const std::optional<Tools> tools = parse_tools(request.body);
+    const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat);
     if (tools) describe_tools(*tools, model.opened->chat_template().default_system, messages);
   }
   const std::vector<TokenId> tokens = render(model.opened->chat_template(), tokenizer, messages);
@@ -441,6 +441,21 @@ void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*r
   send_json(asker, {{"models", std::move(list)}});
 }
 
+void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+  ordered_json list = ordered_json::array();
+  for (const ModelPool::Loaded& loaded : pool_.loaded()) {
+    const PoolModel& model = pool_.model(loaded.index);
+    list.push_back({{"name", model.name},
+                    {"model", model.name},
+                    {"size", model.bytes > 0 ? model.bytes : files_[loaded.index].bytes},
+                    {"digest", ""},
+                    {"details", ollama_details(loaded.index)},
+                    {"size_vram", 0},
+                    {"context_length", model.opened->config().max_positions}});
+  }
+  send_json(asker, {{"models", std::move(list)}});
+}
+
 void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
   const json body = parse_body(request.body);
   const json* name = body.is_object() ? find_value(body, "model") : nullptr;
@@ -452,6 +467,7 @@ void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& req
   const ModelConfig& config = opened.config();
   const std::string family(family_entry(config.family).name);
   ordered_json capabilities = ordered_json::array({"completion"});
+  if (opened.tokenizer() != nullptr) capabilities.push_back("tools");
   if (config.fills_canvas()) capabilities.push_back("insert");
   send_json(asker,
             {{"details", ollama_details(index)},

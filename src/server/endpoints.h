@@ -79,6 +79,7 @@ class Endpoints {
   void slots(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void metrics(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void ollama_tags(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void ollama_ps(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void ollama_show(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
 
   nlohmann::ordered_json describe_model(size_t index) const;

@@ -38,20 +38,54 @@ void read_options(const FieldValue& field, GenerationRequest& request) {
   read_fields(field.object(), field.place + ".", kOptions, request);
 }
 
+/// An assistant's message with its calls, whose arguments are objects and which have no ids.
+std::string with_calls(const FieldValue& item, std::string content, ToolHistory& history) {
+  const FieldValue list = item.at("tool_calls");
+  if (list.list().size() > kMostCalls) list.refuse(fmt::format("at most {} calls", kMostCalls));
+  std::vector<ToolCall> calls;
+  for (size_t i = 0; i < list.value.size(); ++i) {
+    const FieldValue call{fmt::format("{}.{}", list.place, i), list.value[i]};
+    if (find_value(call.object(), "function") == nullptr) call.refuse("\"function\"");
+    const FieldValue function = call.at("function");
+    if (find_value(function.object(), "name") == nullptr) function.refuse("\"name\" and \"arguments\"");
+    const FieldValue name = function.at("name");
+    const bool is_empty = find_value(function.value, "arguments") == nullptr;
+    const std::string arguments = is_empty ? "" : function.at("arguments").object().dump();
+    calls.push_back(history.call(fmt::format("{}", i), call.place, name.text(), name.place, arguments,
+                                 function.place + ".arguments"));
+  }
+  return calls.empty() ? content : with_tool_calls(content, calls);
+}
+
 void read_messages(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_array() || field.value.empty()) field.refuse("a list of at least one message");
   std::vector<Message> messages;
+  ToolHistory history;
   for (size_t i = 0; i < field.value.size(); ++i) {
     const FieldValue item{fmt::format("{}.{}", field.place, i), field.value[i]};
-    for (const char* key : {"images", "tool_calls"}) {
-      if (find_value(item.object(), key) != nullptr) refuse_field(item.at(key), request);
-    }
+    if (find_value(item.object(), "images") != nullptr) refuse_field(item.at("images"), request);
     if (find_value(item.value, "role") == nullptr) item.refuse("\"role\" and \"content\"");
-    const json* content = find_value(item.value, "content");
-    messages.push_back(
-        {item.at("role").text(), content == nullptr ? "" : text_of_content(item.at("content"), kTextPart)});
+    std::string role = item.at("role").text();
+    const json* part = find_value(item.value, "content");
+    std::string content = part == nullptr ? "" : text_of_content(item.at("content"), kTextPart);
+    if (role == "tool") {
+      history.add_result(content, messages);
+      continue;
+    }
+    if (role == "assistant" && find_value(item.value, "tool_calls") != nullptr)
+      content = with_calls(item, std::move(content), history);
+    messages.push_back({std::move(role), std::move(content)});
   }
   request.prompts.emplace_back(std::move(messages));
+}
+
+void read_logprobs(const FieldValue& field, GenerationRequest& request) {
+  if (field.flag()) request.wants_logprobs = true;
+}
+
+void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  if (request.num_alternatives > 0) request.keys["alternatives"] = field.place;
 }
 
 void read_prompt(const FieldValue& field, GenerationRequest& request) {
@@ -80,12 +114,15 @@ constexpr RequestField kShared[] = {
     {"stream", R"({"type": "boolean"})", "lines of JSON (default true)", read_stream},
     {"keep_alive", R"({})", "without effect; --unload-after says it"},
     {"think", R"({})", "false", refuse_field},
+    {"logprobs", R"({"type": "boolean"})", "the logprob of every token", read_logprobs},
+    {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
+     "tokens that are listed for each position, together with logprobs", read_top_logprobs},
 };
 
 constexpr RequestField kChat[] = {
     {"messages", R"({"type": "array", "items": {"type": "object"}})", "messages with role and content",
      read_messages, true},
-    {"tools", R"({"type": "array"})", "refused", refuse_field},
+    {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
 };
 
 constexpr RequestField kGenerate[] = {
@@ -134,20 +171,35 @@ class LinesFormat final : public ReplyFormat {
 
   ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) override {
     const AnswerChoice& choice = *choices.front();
-    ordered_json reply = end(choice, choice.answer.text, usage);
+    ordered_json reply = end(choice, choice.tools ? choice.tools->content() : choice.answer.text, usage);
+    if (choice.tools && !choice.tools->calls().empty())
+      add_calls(*choice.tools, choice.tools->calls().size(), reply);
+    add_logprobs(choice.answer, reply);
     reply["lacuna"] = own_part(choice, request());
     return reply;
   }
 
   std::string part(const AnswerPart& part) override {
-    if (part.piece.text.empty()) return {};
-    ordered_json reply = begin(part.piece.text);
-    reply["done"] = false;
-    return dump_json(reply) + "\n";
+    if (!part.choice.tools) {
+      return part.piece.text.empty() && !has_logprobs(part.piece) ? std::string() : line(part.piece);
+    }
+    Piece shown{"", part.piece.tokens};
+    size_t num_begun = num_sent_calls_;
+    for (const ToolCallReader::Piece& piece : part.tool_pieces) {
+      if (!piece.call) shown.text += piece.text;
+      if (piece.call) num_begun = *piece.call;  // those before it are complete
+    }
+    std::string lines = shown.text.empty() && !has_logprobs(shown) ? std::string() : line(shown);
+    if (num_begun > num_sent_calls_) lines += call_line(*part.choice.tools, num_begun);
+    return lines;
   }
 
   std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) override {
-    return dump_json(end(*choices.front(), "", usage)) + "\n";
+    const AnswerChoice& choice = *choices.front();
+    std::string lines;
+    if (choice.tools && choice.tools->calls().size() > num_sent_calls_)
+      lines = call_line(*choice.tools, choice.tools->calls().size());
+    return lines + dump_json(end(choice, "", usage)) + "\n";
   }
 
   std::string fail_stream(const std::string& sentence) override {
@@ -168,7 +220,7 @@ class LinesFormat final : public ReplyFormat {
   ordered_json end(const AnswerChoice& choice, const std::string& text, const AnswerUsage& usage) const {
     ordered_json reply = begin(text);
     reply["done"] = true;
-    reply["done_reason"] = choice.finish_reason;
+    reply["done_reason"] = choice.finish_reason == "length" ? "length" : "stop";
     reply["total_duration"] = nanoseconds(usage.prompt_ms + usage.answer_ms);
     reply["load_duration"] = 0;
     reply["prompt_eval_count"] = usage.prompt_tokens;
@@ -178,7 +230,38 @@ class LinesFormat final : public ReplyFormat {
     return reply;
   }
 
+  bool has_logprobs(const Piece& piece) const { return request().wants_logprobs && !piece.tokens.empty(); }
+
+  void add_logprobs(const Piece& piece, ordered_json& reply) const {
+    if (request().wants_logprobs) reply["logprobs"] = chat_logprobs(model(), piece.tokens);
+  }
+
+  std::string line(const Piece& piece) const {
+    ordered_json reply = begin(piece.text);
+    reply["done"] = false;
+    add_logprobs(piece, reply);
+    return dump_json(reply) + "\n";
+  }
+
+  /// The calls that were not sent yet, up to `end`.
+  void add_calls(const ToolReply& tools, size_t end, ordered_json& reply) {
+    ordered_json& calls = reply["message"]["tool_calls"];
+    for (; num_sent_calls_ < end; ++num_sent_calls_) {
+      calls.push_back({{"function",
+                        {{"name", tools.calls()[num_sent_calls_].name},
+                         {"arguments", tools.arguments_of(num_sent_calls_)}}}});
+    }
+  }
+
+  std::string call_line(const ToolReply& tools, size_t end) {
+    ordered_json reply = begin("");
+    add_calls(tools, end, reply);
+    reply["done"] = false;
+    return dump_json(reply) + "\n";
+  }
+
   bool is_chat_;
+  size_t num_sent_calls_ = 0;
 };
 
 std::unique_ptr<ReplyFormat> make_chat(AnswerHead head) {
@@ -199,8 +282,8 @@ nlohmann::ordered_json ollama_error(int /*status*/, std::string_view sentence, s
   return {{"error", replace_ill_formed(sentence)}};
 }
 
-const Dialect kOllamaChat{ollama::chat_fields, false,       ollama::kAnswerFormats, ollama::parse_chat,
-                          ollama::make_chat,   ollama_error};
+const Dialect kOllamaChat{ollama::chat_fields, false,        ollama::kAnswerFormats, ollama::parse_chat,
+                          ollama::make_chat,   ollama_error, ToolFormat::kOllama};
 const Dialect kOllamaGenerate{ollama::generate_fields, false,
                               ollama::kAnswerFormats,  ollama::parse_generate,
                               ollama::make_generate,   ollama_error};

@@ -29,6 +29,37 @@ void add_usage(ordered_json& reply, const AnswerUsage& usage) {
   reply["timings"] = timings_of(usage);
 }
 
+/// The content and the calls of a whole message.
+void add_message(const ToolReply& tools, ordered_json& message) {
+  const std::span<const ToolCall> made = tools.calls();
+  message["content"] =
+      tools.content().empty() && !made.empty() ? ordered_json() : ordered_json(tools.content());
+  if (made.empty()) return;
+  ordered_json calls = ordered_json::array();
+  for (size_t i = 0; i < made.size(); ++i) {
+    const ordered_json function{{"name", made[i].name}, {"arguments", made[i].arguments}};
+    calls.push_back({{"id", tools.id_of(i)}, {"type", "function"}, {"function", function}});
+  }
+  message["tool_calls"] = std::move(calls);
+}
+
+/// A delta of one thing: {"content"}, {"tool_calls": [{"index", "id", "type", "function": {"name",
+/// "arguments": ""}}]} of a call that begins, {"tool_calls": [{"index", "function": {"arguments"}}]}.
+ordered_json delta_of(const ToolReply& tools, const ToolCallReader::Piece& piece) {
+  if (!piece.call) return {{"content", piece.text}};
+  ordered_json call{{"index", *piece.call}};
+  if (piece.name.empty()) {
+    call["function"]["arguments"] = piece.text;
+  } else {
+    call["id"] = tools.id_of(*piece.call);
+    call["type"] = "function";
+    call["function"] = {{"name", piece.name}, {"arguments", ""}};
+  }
+  ordered_json delta;
+  delta["tool_calls"].push_back(std::move(call));
+  return delta;
+}
+
 }  // namespace
 
 OpenAiFormat::OpenAiFormat(AnswerStyle style, AnswerHead head)
@@ -80,7 +111,7 @@ ordered_json OpenAiFormat::message_json(const AnswerChoice& choice, const Piece&
   if (!choice.tools) {
     if (!is_chunk || is_first || !piece.text.empty()) message["content"] = piece.text;
   } else if (!is_chunk) {
-    choice.tools->add_to(message);
+    add_message(*choice.tools, message);
   } else if (is_first) {
     message["content"] = nullptr;  // whether there is any text is not known yet
   } else if (!delta.is_null()) {
@@ -122,23 +153,23 @@ std::string OpenAiFormat::part(const AnswerPart& part) {
   const AnswerChoice& choice = part.choice;
   const Piece& piece = part.piece;
   const bool tells_tokens = request().wants_logprobs || request().wants_step_map;
-  const bool has_text = choice.tools ? !part.deltas.empty() : !piece.text.empty();
+  std::vector<ordered_json> deltas;
+  for (const ToolCallReader::Piece& each : part.tool_pieces) deltas.push_back(delta_of(*choice.tools, each));
+  const bool has_text = choice.tools ? !deltas.empty() : !piece.text.empty();
   const bool says_something = has_text || !part.event.is_null() || !choice.finish_reason.empty() ||
                               (part.is_first && style_ == AnswerStyle::kChat) ||
                               (tells_tokens && !piece.tokens.empty());
   if (!says_something) return {};
   std::string chunks;
-  for (size_t i = 0; i + 1 < part.deltas.size(); ++i) {
+  for (size_t i = 0; i + 1 < deltas.size(); ++i) {
     ordered_json chunk = envelope(true);
-    chunk["choices"].push_back({{"index", choice.index},
-                                {"delta", part.deltas[i]},
-                                {"logprobs", nullptr},
-                                {"finish_reason", nullptr}});
+    chunk["choices"].push_back(
+        {{"index", choice.index}, {"delta", deltas[i]}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
     chunks += sse(chunk);
   }
   ordered_json chunk = envelope(true);
-  chunk["choices"] = {choice_json(choice, piece, true, part.is_first,
-                                  part.deltas.empty() ? ordered_json() : part.deltas.back())};
+  chunk["choices"] = {
+      choice_json(choice, piece, true, part.is_first, deltas.empty() ? ordered_json() : deltas.back())};
   ordered_json own;
   if (!part.event.is_null()) own["event"] = part.event;
   if (request().wants_step_map && !piece.tokens.empty()) {

@@ -61,8 +61,8 @@ struct AnswerPart {
   nlohmann::ordered_json event = {};      ///< a step's changes; null: none
   bool is_first = false;                  ///< of its choice
   std::optional<AnswerUsage> usage = {};  ///< with the last part of all
-  /// The piece as deltas, where the answer may call tools (ToolReply::advance).
-  std::vector<nlohmann::ordered_json> deltas = {};
+  /// The piece as text and calls, where the answer may call tools (ToolReply::advance).
+  std::vector<ToolCallReader::Piece> tool_pieces = {};
 };
 
 /// What formats need of a request.

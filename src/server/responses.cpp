@@ -15,31 +15,81 @@ using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kContentTypes = {"input_text", "output_text", "text"};
 
-void add_message(const FieldValue& item, std::vector<Message>& messages) {
-  const json& object = item.object();
-  const json* type = find_value(object, "type");
-  if (type != nullptr && *type != "message") {
-    item.at("type").refuse("\"message\"; this endpoint takes no tools, files or stored items");
+/// The items of an input as the messages of a conversation.
+class InputReader {
+ public:
+  void add(const FieldValue& item) {
+    const json* type = find_value(item.object(), "type");
+    if (type != nullptr && *type == "function_call") return add_call(item);
+    flush_calls();
+    if (type != nullptr && *type == "function_call_output") return add_output(item);
+    if (type != nullptr && *type != "message") {
+      item.at("type").refuse(
+          R"("message", "function_call" or "function_call_output"; this endpoint takes no files or stored items)");
+    }
+    add_message(item);
   }
-  const json* role = find_value(object, "role");
-  const json* content = find_value(object, "content");
-  if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
-  std::string name = item.at("role").text();
-  if (name == "developer") name = "system";
-  messages.push_back({std::move(name), text_of_content(item.at("content"), kContentTypes)});
-}
+
+  std::vector<Message> take() {
+    flush_calls();
+    return std::move(messages_);
+  }
+
+ private:
+  static FieldValue member(const FieldValue& item, std::string_view key) {
+    if (find_value(item.value, key) == nullptr)
+      throw FieldError(item.place, fmt::format("{}.{} is missing", item.place, key));
+    return item.at(key);
+  }
+
+  void add_message(const FieldValue& item) {
+    const json* role = find_value(item.value, "role");
+    const json* content = find_value(item.value, "content");
+    if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
+    std::string name = item.at("role").text();
+    if (name == "developer") name = "system";
+    messages_.push_back({std::move(name), text_of_content(item.at("content"), kContentTypes)});
+  }
+
+  void add_call(const FieldValue& item) {
+    if (calls_.size() == kMostCalls)
+      throw FieldError(item.place, fmt::format("{} is call {} in a row; expected at most {}", item.place,
+                                               kMostCalls + 1, kMostCalls));
+    const FieldValue id = member(item, "call_id"), name = member(item, "name"),
+                     arguments = member(item, "arguments");
+    calls_.push_back(
+        history_.call(id.text(), id.place, name.text(), name.place, arguments.text(), arguments.place));
+  }
+
+  void add_output(const FieldValue& item) {
+    const FieldValue id = member(item, "call_id");
+    const std::string output = text_of_content(member(item, "output"), kContentTypes);
+    history_.add_result(id.text(), id.place, output, messages_);
+  }
+
+  /// Calls that follow each other, and the text before them, are one turn.
+  void flush_calls() {
+    if (calls_.empty()) return;
+    if (messages_.empty() || messages_.back().role != "assistant") messages_.push_back({"assistant", ""});
+    messages_.back().content = with_tool_calls(messages_.back().content, calls_);
+    calls_.clear();
+  }
+
+  std::vector<Message> messages_;
+  std::vector<ToolCall> calls_;  // of the turn in hand
+  ToolHistory history_;
+};
 
 void read_input(const FieldValue& field, GenerationRequest& request) {
-  std::vector<Message> messages;
+  InputReader input;
   if (field.value.is_string()) {
-    messages.push_back({"user", field.text()});
-  } else {
-    if (!field.value.is_array() || field.value.empty()) field.refuse("text or a list of messages");
-    for (size_t i = 0; i < field.value.size(); ++i) {
-      add_message({fmt::format("{}.{}", field.place, i), field.value[i]}, messages);
-    }
+    request.prompts.emplace_back(std::vector<Message>{{"user", field.text()}});
+    return;
   }
-  request.prompts.emplace_back(std::move(messages));
+  if (!field.value.is_array() || field.value.empty()) field.refuse("text or a list of items");
+  for (size_t i = 0; i < field.value.size(); ++i)
+    input.add({fmt::format("{}.{}", field.place, i), field.value[i]});
+  request.prompts.emplace_back(input.take());
 }
 
 /// Comes before the input's messages, and is read after them.
@@ -69,10 +119,6 @@ void read_truncation(const FieldValue& field, GenerationRequest& /*request*/) {
   if (field.text() != "disabled") field.refuse("\"disabled\"; this server cuts no conversation");
 }
 
-void read_tool_choice(const FieldValue& field, GenerationRequest& /*request*/) {
-  if (field.value != "auto" && field.value != "none") field.refuse("\"auto\" or \"none\", without tools");
-}
-
 void read_text(const FieldValue& field, GenerationRequest& /*request*/) {
   (void)field.object();  // its format is read in the order of its keys (server/answer_format.h)
 }
@@ -80,7 +126,7 @@ void read_text(const FieldValue& field, GenerationRequest& /*request*/) {
 constexpr RequestField kFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
     {"input", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})",
-     "text, or a list of messages with role and content", read_input, true},
+     "text, or a list of messages, function calls and their outputs", read_input, true},
     {"instructions", R"({"type": "string"})", "a system message before the input", read_instructions},
     {"max_output_tokens", R"({"type": "integer", "minimum": 1})", "positions of the answer",
      as_setting<setting::kGenLength>},
@@ -94,12 +140,13 @@ constexpr RequestField kFields[] = {
      "tokens that are listed for each position", read_top_logprobs},
     {"store", R"({"type": "boolean"})", "false: nothing is stored", read_store},
     {"truncation", R"({"type": "string"})", "disabled", read_truncation},
-    {"tool_choice", R"({"type": "string"})", "auto or none", read_tool_choice},
+    {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
+    {"tool_choice", R"({"type": ["string", "object"]})", "none, auto, required or one function"},
+    {"parallel_tool_calls", R"({"type": "boolean"})", "whether an answer may have several calls"},
     {"previous_response_id", R"({"type": "string"})", "refused", refuse_field},
     {"conversation", R"({})", "refused", refuse_field},
     {"background", R"({"type": "boolean"})", "refused", refuse_field},
     {"prompt", R"({"type": "object"})", "refused: a stored template", refuse_field},
-    {"tools", R"({"type": "array"})", "refused", refuse_field},
 };
 
 RequestFields fields() {
@@ -118,45 +165,59 @@ class ResponsesFormat final : public ReplyFormat {
 
   ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) override {
     const AnswerChoice& choice = *choices.front();
-    ordered_json reply =
-        response(choice.finish_reason, ordered_json::array({item(status_of(choice), choice.answer)}), usage);
+    ordered_json output = ordered_json::array();
+    if (!choice.tools) {
+      output.push_back(message_item(status_of(choice), choice.answer));
+    } else {
+      const std::string& text = choice.tools->content();
+      if (!text.empty() || choice.tools->calls().empty())
+        output.push_back(message_item(status_of(choice), {text, {}}));
+      for (size_t i = 0; i < choice.tools->calls().size(); ++i)
+        output.push_back(call_item(*choice.tools, i, status_of(choice)));
+    }
+    ordered_json reply = response(choice.finish_reason, std::move(output), usage);
     reply["lacuna"] = own_part(choice, request());
     return reply;
   }
 
   std::string begin_stream(const AnswerUsage& /*usage*/) override {
     const ordered_json begun = response("", ordered_json::array(), {});
-    ordered_json added = item("in_progress", {});
-    added["content"] = ordered_json::array();
     std::string text = event("response.created", {{"response", begun}});
     text += event("response.in_progress", {{"response", begun}});
-    text += event("response.output_item.added", {{"output_index", 0}, {"item", std::move(added)}});
-    text += event("response.content_part.added", in_content({{"part", text_part({})}}));
+    if (!request().tools) text += begin_message();  // else it is not known yet whether there is one
     return text;
   }
 
   std::string part(const AnswerPart& part) override {
-    streamed_.text += part.piece.text;
-    if (request().wants_logprobs) {
-      streamed_.tokens.insert(streamed_.tokens.end(), part.piece.tokens.begin(), part.piece.tokens.end());
+    if (!part.choice.tools) return add_text(part.piece);
+    std::string text;
+    for (const ToolCallReader::Piece& piece : part.tool_pieces) {
+      if (!piece.call) {
+        if (open_ != Open::kMessage) {
+          text += end_item(part.choice, "completed");
+          text += begin_message();
+        }
+        text += add_text({piece.text, {}});
+      } else if (!piece.name.empty()) {
+        text += end_item(part.choice, "completed");
+        text += begin_call(*part.choice.tools, *piece.call);
+      } else {
+        text += event("response.function_call_arguments.delta",
+                      in_item(call_item_id(*part.choice.tools, call_), {{"delta", piece.text}}));
+      }
     }
-    if (part.piece.text.empty()) return {};
-    return event("response.output_text.delta",
-                 in_content({{"delta", part.piece.text}, {"logprobs", logprobs(part.piece)}}));
+    return text;
   }
 
   std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) override {
     const AnswerChoice& choice = *choices.front();
-    const ordered_json done = item(status_of(choice), streamed_);
-    ordered_json reply = response(choice.finish_reason, ordered_json::array({done}), usage);
+    std::string text;
+    if (output_.empty() && open_ == Open::kNothing) text += begin_message();
+    text += end_item(choice, status_of(choice));
+    ordered_json reply = response(choice.finish_reason, output_, usage);
     reply["lacuna"] = {{"stats", stats_of(choice)}};
-    const char* last = choice.finish_reason == "stop" ? "response.completed" : "response.incomplete";
-    std::string text = event("response.output_text.done",
-                             in_content({{"text", streamed_.text}, {"logprobs", logprobs(streamed_)}}));
-    text += event("response.content_part.done", in_content({{"part", text_part(streamed_)}}));
-    text += event("response.output_item.done", {{"output_index", 0}, {"item", done}});
-    text += event(last, {{"response", std::move(reply)}});
-    return text;
+    const char* last = is_complete(choice.finish_reason) ? "response.completed" : "response.incomplete";
+    return text + event(last, {{"response", std::move(reply)}});
   }
 
   std::string fail_stream(const std::string& sentence) override {
@@ -167,8 +228,13 @@ class ResponsesFormat final : public ReplyFormat {
   }
 
  private:
+  enum class Open : uint8_t { kNothing, kMessage, kCall };
+
+  static bool is_complete(std::string_view finish_reason) {
+    return finish_reason == "stop" || finish_reason == "tool_calls";
+  }
   static const char* status_of(const AnswerChoice& choice) {
-    return choice.finish_reason == "stop" ? "completed" : "incomplete";
+    return is_complete(choice.finish_reason) ? "completed" : "incomplete";
   }
 
   std::string event(std::string_view type, const ordered_json& data) {
@@ -177,9 +243,70 @@ class ResponsesFormat final : public ReplyFormat {
     return sse(reply, type);
   }
 
-  /// Data of an event that is about the answer's text.
+  // The items of a stream, one after the other.
+
+  std::string begin_message() {
+    open_ = Open::kMessage;
+    streamed_ = {};
+    ordered_json added = message_item("in_progress", {});
+    added["content"] = ordered_json::array();
+    std::string text =
+        event("response.output_item.added", {{"output_index", output_.size()}, {"item", std::move(added)}});
+    text += event("response.content_part.added", in_content({{"part", text_part({})}}));
+    return text;
+  }
+
+  std::string add_text(const Piece& piece) {
+    streamed_.text += piece.text;
+    if (request().wants_logprobs) {
+      streamed_.tokens.insert(streamed_.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    }
+    if (piece.text.empty()) return {};
+    return event("response.output_text.delta",
+                 in_content({{"delta", piece.text}, {"logprobs", logprobs(piece)}}));
+  }
+
+  std::string begin_call(const ToolReply& tools, size_t call) {
+    open_ = Open::kCall;
+    call_ = call;
+    ordered_json added = call_item(tools, call, "in_progress");
+    added["arguments"] = "";
+    return event("response.output_item.added",
+                 {{"output_index", output_.size()}, {"item", std::move(added)}});
+  }
+
+  std::string end_item(const AnswerChoice& choice, const char* status) {
+    std::string text;
+    ordered_json done;
+    if (open_ == Open::kMessage) {
+      done = message_item(status, streamed_);
+      text += event("response.output_text.done",
+                    in_content({{"text", streamed_.text}, {"logprobs", logprobs(streamed_)}}));
+      text += event("response.content_part.done", in_content({{"part", text_part(streamed_)}}));
+    } else if (open_ == Open::kCall) {
+      done = call_item(*choice.tools, call_, status);
+      text += event("response.function_call_arguments.done",
+                    in_item(call_item_id(*choice.tools, call_),
+                            {{"name", done["name"]}, {"arguments", done["arguments"]}}));
+    } else {
+      return {};
+    }
+    open_ = Open::kNothing;
+    text += event("response.output_item.done", {{"output_index", output_.size()}, {"item", done}});
+    output_.push_back(std::move(done));
+    return text;
+  }
+
+  /// Data of an event that is about the item in hand.
+  ordered_json in_item(const std::string& item_id, const ordered_json& data) const {
+    ordered_json reply{{"item_id", item_id}, {"output_index", output_.size()}};
+    reply.update(data);
+    return reply;
+  }
+
+  /// The same about a message's text.
   ordered_json in_content(const ordered_json& data) const {
-    ordered_json reply{{"item_id", item_id_}, {"output_index", 0}, {"content_index", 0}};
+    ordered_json reply = in_item(item_id_, {{"content_index", 0}});
     reply.update(data);
     return reply;
   }
@@ -195,12 +322,30 @@ class ResponsesFormat final : public ReplyFormat {
             {"logprobs", logprobs(piece)}};
   }
 
-  ordered_json item(const char* status, const Piece& piece) const {
+  ordered_json message_item(const char* status, const Piece& piece) const {
     return {{"id", item_id_},
             {"type", "message"},
             {"status", status},
             {"role", "assistant"},
             {"content", ordered_json::array({text_part(piece)})}};
+  }
+
+  static std::string call_item_id(const ToolReply& tools, size_t call) {
+    return "fc_" + tools.id_of(call).substr(std::string_view("call_").size());
+  }
+
+  static ordered_json call_item(const ToolReply& tools, size_t call, const char* status) {
+    return {{"id", call_item_id(tools, call)},
+            {"type", "function_call"},
+            {"status", status},
+            {"call_id", tools.id_of(call)},
+            {"name", tools.calls()[call].name},
+            {"arguments", tools.calls()[call].arguments}};
+  }
+
+  const char* tool_choice() const {
+    if (!request().tools) return "none";
+    return request().tools->choice == ToolChoice::kAuto ? "auto" : "required";
   }
 
   /// The response as it is.
@@ -213,9 +358,9 @@ class ResponsesFormat final : public ReplyFormat {
     ordered_json reply{{"id", id_},
                        {"object", "response"},
                        {"created_at", head().created},
-                       {"status", !is_done                  ? "in_progress"
-                                  : finish_reason == "stop" ? "completed"
-                                                            : "incomplete"},
+                       {"status", !is_done                     ? "in_progress"
+                                  : is_complete(finish_reason) ? "completed"
+                                                               : "incomplete"},
                        {"error", nullptr},
                        {"incomplete_details", nullptr},
                        {"instructions", nullptr},
@@ -223,16 +368,17 @@ class ResponsesFormat final : public ReplyFormat {
                        {"metadata", ordered_json::object()},
                        {"model", model().name},
                        {"output", std::move(output)},
-                       {"parallel_tool_calls", false},
+                       {"parallel_tool_calls", request().tools && request().tools->is_parallel},
                        {"previous_response_id", nullptr},
                        {"store", false},
                        {"temperature", options.temperature.value_or(0)},
-                       {"tool_choice", "none"},
+                       {"tool_choice", tool_choice()},
                        {"tools", ordered_json::array()},
                        {"top_p", options.top_p.value_or(1)},
                        {"truncation", "disabled"},
                        {"usage", nullptr}};
-    if (is_done && finish_reason != "stop") reply["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    if (is_done && !is_complete(finish_reason))
+      reply["incomplete_details"] = {{"reason", "max_output_tokens"}};
     if (is_done) {
       reply["usage"] = {{"input_tokens", usage.prompt_tokens},
                         {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
@@ -245,7 +391,11 @@ class ResponsesFormat final : public ReplyFormat {
 
   std::string id_, item_id_;
   int64_t sequence_number_ = 0;
-  Piece streamed_;  // the answer so far, of a stream
+  // The state of a stream:
+  ordered_json output_ = ordered_json::array();  // the items that are done
+  Open open_ = Open::kNothing;                   // the kind of the item in hand
+  Piece streamed_;                               // a message's text so far
+  size_t call_ = 0;                              // the call in hand
 };
 
 constexpr std::array<std::string_view, 1> kAnswerFormats = {"text"};
@@ -257,8 +407,8 @@ std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
 }  // namespace
 }  // namespace responses
 
-const Dialect kOpenAiResponses{responses::fields,         false,
-                               responses::kAnswerFormats, responses::parse,
-                               responses::make_format,    openai_error};
+const Dialect kOpenAiResponses{
+    responses::fields,      false,        responses::kAnswerFormats, responses::parse,
+    responses::make_format, openai_error, ToolFormat::kResponses};
 
 }  // namespace lacuna

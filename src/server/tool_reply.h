@@ -1,8 +1,9 @@
-// An answer that may call tools, as the message of OpenAI's chat format.
+// An answer that may call tools: its free text and its calls.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +19,15 @@ class ToolReply {
   ///   key  of the calls' ids (tool_call_key)
   explicit ToolReply(uint64_t key) : key_(key) {}
 
-  /// Takes the text that became final and returns what a stream says of it, in deltas of one thing each:
-  /// {"content"}, {"tool_calls": [{"index", "id", "type", "function": {"name", "arguments": ""}}]} of a call
-  /// that begins, {"tool_calls": [{"index", "function": {"arguments"}}]} of its arguments.
+  /// Takes the text that became final and returns what it adds to the message.
   ///   is_all  no text follows
-  std::vector<nlohmann::ordered_json> advance(std::string_view text, bool is_all);
+  std::vector<ToolCallReader::Piece> advance(std::string_view text, bool is_all);
 
-  /// Adds "content" (null where there is no text next to calls) and, where there are any, "tool_calls".
-  void add_to(nlohmann::ordered_json& message) const;
+  const std::string& content() const { return content_; }  ///< free text so far
+  std::span<const ToolCall> calls() const { return calls_; }
+  std::string id_of(size_t call) const { return tool_call_id(key_, call); }
+  /// The arguments of a call as a value; an empty object of a call that a stop text has cut.
+  nlohmann::ordered_json arguments_of(size_t call) const;
 
   /// Whether the answer has calls and ends with a complete one.
   bool has_called() const { return reader_.has_complete_calls(); }

@@ -55,33 +55,66 @@ bool flag_of(const ordered_json& object, std::string_view place, std::string_vie
 }
 
 template <typename Json>
-void expect_function_type(const Json& object, std::string_view place) {
+void expect_type(const Json& object, std::string_view place, std::string_view expected) {
   const Json* type = object.is_object() ? member(object, "type") : nullptr;
-  if (type != nullptr && *type != "function")
-    throw InputError("{}.type is {}; expected \"function\"", place, as_quoted(*type));
+  if (type != nullptr && *type != expected)
+    throw InputError("{}.type is {}; expected \"{}\"", place, as_quoted(*type), expected);
 }
 
-void read_tool(const ordered_json& tool, const std::string& place, Tools& tools) {
-  expect_function_type(tool, place);
+/// Names that differ between the APIs.
+struct ToolNames {
+  bool is_nested = true;  // what a tool says of its function is in an object of its own
+  std::string_view type = "function";
+  std::string_view schema = "parameters";
+};
+
+ToolNames names_of(ToolFormat format) {
+  if (format == ToolFormat::kResponses) return {.is_nested = false};
+  if (format == ToolFormat::kAnthropic) return {false, "custom", "input_schema"};
+  return {};
+}
+
+/// A function as chat templates show it.
+ordered_json definition_of(const ordered_json& function, const ToolNames& names) {
+  ordered_json shown{{"name", function["name"]}};
+  if (const ordered_json* description = member(function, "description")) shown["description"] = *description;
+  if (const ordered_json* schema = member(function, names.schema)) shown["parameters"] = *schema;
+  return {{"type", "function"}, {"function", std::move(shown)}};
+}
+
+void read_tool(const ordered_json& tool, const std::string& place, const ToolNames& names, Tools& tools) {
+  expect_type(tool, place, names.type);
   const ordered_json& function =
-      required_member(tool, place, "function", "an object with \"name\" and \"parameters\"");
-  const std::string inner = place + ".function";
+      names.is_nested ? required_member(tool, place, "function", "an object with \"name\" and \"parameters\"")
+                      : tool;
+  const std::string inner = names.is_nested ? place + ".function" : place;
   CallableFunction callable{.name = required_string(function, inner, "name"),
                             .parameters = "",
                             .strict = flag_of(function, inner + ".", "strict", false),
-                            .place = inner + ".parameters"};
+                            .place = fmt::format("{}.{}", inner, names.schema)};
   const ordered_json* description = member(function, "description");
   if (description != nullptr && !description->is_string())
     throw InputError("{}.description is {}; expected a string", inner, as_quoted(*description));
-  if (const ordered_json* parameters = member(function, "parameters")) {
+  if (const ordered_json* parameters = member(function, names.schema)) {
     if (!parameters->is_object())
       throw InputError("{} is {}; expected a JSON schema", callable.place, as_quoted(*parameters));
     callable.parameters = parameters->dump();
   }
-  add_function(tools, std::move(callable), tool, inner);
+  const ordered_json definition = names.is_nested ? tool : definition_of(function, names);
+  add_function(tools, std::move(callable), definition, inner);
 }
 
-void read_choice(const ordered_json& choice, Tools& tools) {
+void choose_function(std::string name, std::string_view place, Tools& tools) {
+  tools.choice = ToolChoice::kNamed;
+  tools.chosen = std::move(name);
+  const bool exists =
+      std::any_of(tools.functions.begin(), tools.functions.end(),
+                  [&](const ToolFunction& each) { return each.function.name == tools.chosen; });
+  if (!exists)
+    throw InputError("{} is {}; expected the name of one of tools", place, in_quotes(tools.chosen));
+}
+
+void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
   if (choice == "none") {
     tools.choice = ToolChoice::kNone;
   } else if (choice == "auto") {
@@ -89,28 +122,41 @@ void read_choice(const ordered_json& choice, Tools& tools) {
   } else if (choice == "required") {
     tools.choice = ToolChoice::kRequired;
   } else if (choice.is_object()) {
-    expect_function_type(choice, "tool_choice");
-    const ordered_json& function = required_member(choice, "tool_choice", "function", "{\"name\": ...}");
-    tools.choice = ToolChoice::kNamed;
-    tools.chosen = required_string(function, "tool_choice.function", "name");
-    const bool exists =
-        std::any_of(tools.functions.begin(), tools.functions.end(),
-                    [&](const ToolFunction& each) { return each.function.name == tools.chosen; });
-    if (!exists)
-      throw InputError("tool_choice.function.name is {}; expected the name of one of tools",
-                       in_quotes(tools.chosen));
+    expect_type(choice, "tool_choice", "function");
+    const std::string place = is_nested ? "tool_choice.function" : "tool_choice";
+    const ordered_json& function =
+        is_nested ? required_member(choice, "tool_choice", "function", "{\"name\": ...}") : choice;
+    choose_function(required_string(function, place, "name"), place + ".name", tools);
   } else {
-    throw InputError(
-        "tool_choice is {}; expected \"none\", \"auto\", \"required\" or {{\"type\": \"function\", "
-        "\"function\": "
-        "{{\"name\": ...}}}}",
-        as_quoted(choice));
+    throw InputError("tool_choice is {}; expected \"none\", \"auto\", \"required\" or {}", as_quoted(choice),
+                     is_nested ? R"({"type": "function", "function": {"name": ...}})"
+                               : R"({"type": "function", "name": ...})");
   }
+}
+
+void read_anthropic_choice(const ordered_json& choice, Tools& tools) {
+  const std::string type = required_string(choice, "tool_choice", "type");
+  if (type == "none") {
+    tools.choice = ToolChoice::kNone;
+  } else if (type == "auto") {
+    tools.choice = ToolChoice::kAuto;
+  } else if (type == "any") {
+    tools.choice = ToolChoice::kRequired;
+  } else if (type == "tool") {
+    choose_function(required_string(choice, "tool_choice", "name"), "tool_choice.name", tools);
+  } else {
+    throw InputError("tool_choice.type is {}; expected \"none\", \"auto\", \"any\" or \"tool\"",
+                     in_quotes(type));
+  }
+  tools.is_parallel = !flag_of(choice, "tool_choice.", "disable_parallel_tool_use", false);
 }
 
 void expect_no_choice(const ordered_json& body) {
   const ordered_json* choice = member(body, "tool_choice");
-  if (choice != nullptr && *choice != "none" && *choice != "auto")
+  if (choice == nullptr) return;
+  const ordered_json* type = choice->is_object() ? member(*choice, "type") : choice;  // of Anthropic's
+  const bool asks_for_calls = type == nullptr || (*type != "none" && *type != "auto");
+  if (asks_for_calls)
     throw InputError("tool_choice is {} and there are no tools; expected \"none\", \"auto\", or tools",
                      as_quoted(*choice));
 }
@@ -146,7 +192,7 @@ bool has_tools(const json& body) {
   return body.is_object() && (member(body, "tools") != nullptr || member(body, "tool_choice") != nullptr);
 }
 
-std::optional<Tools> parse_tools(std::string_view text) {
+std::optional<Tools> parse_tools(std::string_view text, ToolFormat format) {
   const ordered_json body = parse_ordered_json(text, "the body", kMostBodyValues);
   const ordered_json* list = member(body, "tools");
   if (list != nullptr && !list->is_array())
@@ -156,8 +202,15 @@ std::optional<Tools> parse_tools(std::string_view text) {
     return {};
   }
   Tools tools;
-  for (size_t i = 0; i < list->size(); ++i) read_tool((*list)[i], fmt::format("tools.{}", i), tools);
-  if (const ordered_json* choice = member(body, "tool_choice")) read_choice(*choice, tools);
+  for (size_t i = 0; i < list->size(); ++i)
+    read_tool((*list)[i], fmt::format("tools.{}", i), names_of(format), tools);
+  if (format == ToolFormat::kOllama) return tools;
+  const ordered_json* choice = member(body, "tool_choice");
+  if (format == ToolFormat::kAnthropic) {
+    if (choice != nullptr) read_anthropic_choice(*choice, tools);
+    return tools;
+  }
+  if (choice != nullptr) read_choice(*choice, format == ToolFormat::kChat, tools);
   tools.is_parallel = flag_of(body, "", "parallel_tool_calls", true);
   return tools;
 }
@@ -180,6 +233,42 @@ void refuse_legacy_functions(const json& body) {
   }
 }
 
+namespace {
+
+void expect_call_id(const std::string& id, std::string_view place) {
+  if (id.empty() || id.size() > kMostCallIdBytes)
+    throw InputError("{} is {}; expected 1 to {} bytes", place, in_quotes(id), kMostCallIdBytes);
+}
+
+}  // namespace
+
+ToolCall ToolHistory::call(const std::string& id, std::string_view id_place, const std::string& name,
+                           std::string_view name_place, const std::string& arguments,
+                           std::string_view arguments_place) {
+  expect_call_id(id, id_place);
+  if (!is_function_name(name))
+    throw InputError("{} is {}; expected 1 to {} letters, digits, underscores and hyphens", name_place,
+                     in_quotes(name), kMaxFunctionName);
+  ids_.insert(id);
+  return {name, arguments_text(arguments, std::string(arguments_place))};
+}
+
+void ToolHistory::add_result(const std::string& id, std::string_view id_place, const std::string& content,
+                             std::vector<Message>& messages) {
+  if (!ids_.contains(id))
+    throw InputError("{} is {}; expected the id of a call in an earlier message", id_place, in_quotes(id));
+  add_result(content, messages);
+}
+
+void ToolHistory::add_result(const std::string& content, std::vector<Message>& messages) {
+  if (behind_results_ > 0 && behind_results_ == messages.size()) {
+    messages.back().content += "\n" + tool_response(content);
+    return;
+  }
+  messages.push_back({"user", tool_response(content)});
+  behind_results_ = messages.size();
+}
+
 std::string ToolHistory::with_calls(const json& message, std::string_view place, const std::string& content) {
   if (member(message, "function_call") != nullptr)
     throw InputError("{}.function_call is not supported; use tool_calls", place);
@@ -192,34 +281,22 @@ std::string ToolHistory::with_calls(const json& message, std::string_view place,
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string own = fmt::format("{}.tool_calls.{}", place, i);
     const std::string id = required_string((*list)[i], own, "id");
-    if (id.empty() || id.size() > kMostCallIdBytes)
-      throw InputError("{}.id is {}; expected 1 to {} bytes", own, in_quotes(id), kMostCallIdBytes);
-    expect_function_type((*list)[i], own);
+    expect_call_id(id, own + ".id");
+    expect_type((*list)[i], own, "function");
+    const std::string inner = own + ".function";
     const json& function =
         required_member((*list)[i], own, "function", "an object with \"name\" and \"arguments\"");
-    const std::string name = required_string(function, own + ".function", "name");
-    if (!is_function_name(name))
-      throw InputError("{}.function.name is {}; expected 1 to {} letters, digits, underscores and hyphens",
-                       own, in_quotes(name), kMaxFunctionName);
-    const std::string arguments = required_string(function, own + ".function", "arguments");
-    calls.push_back({name, arguments_text(arguments, own + ".function.arguments")});
-    ids_.insert(id);
+    const std::string name = required_string(function, inner, "name");
+    const std::string arguments = required_string(function, inner, "arguments");
+    calls.push_back(call(id, own + ".id", name, inner + ".name", arguments, inner + ".arguments"));
   }
   return with_tool_calls(content, calls);
 }
 
-void ToolHistory::add_result(const json& message, std::string_view place, const std::string& content,
-                             std::vector<Message>& messages) {
+void ToolHistory::add_message(const json& message, std::string_view place, const std::string& content,
+                              std::vector<Message>& messages) {
   const std::string id = required_string(message, place, "tool_call_id");
-  if (!ids_.contains(id))
-    throw InputError("{}.tool_call_id is {}; expected the id of a call in an earlier message", place,
-                     in_quotes(id));
-  if (behind_results_ > 0 && behind_results_ == messages.size()) {
-    messages.back().content += "\n" + tool_response(content);
-    return;
-  }
-  messages.push_back({"user", tool_response(content)});
-  behind_results_ = messages.size();
+  add_result(id, fmt::format("{}.tool_call_id", place), content, messages);
 }
 
 }  // namespace lacuna

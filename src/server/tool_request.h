@@ -1,6 +1,8 @@
-// What a chat request says of tools in OpenAI's format: functions, choices, earlier calls and their results.
+// What a request says of tools: functions, choices, earlier calls and their results, in the forms of the APIs
+// that have them.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -13,6 +15,15 @@
 namespace lacuna {
 
 struct GenerationRequest;
+
+/// How an API describes functions and the choice among them.
+enum class ToolFormat : uint8_t {
+  kNone,       ///< it has no tools
+  kChat,       ///< OpenAI's chats: {"type": "function", "function": {"name", "parameters", ...}}
+  kResponses,  ///< OpenAI's Responses: {"type": "function", "name", "parameters", ...}
+  kAnthropic,  ///< {"name", "input_schema", ...}; the choice is an object with a type
+  kOllama,     ///< as kChat; there is no choice
+};
 
 inline constexpr size_t kMostCalls = 128;  ///< of one message
 inline constexpr size_t kMostCallIdBytes = 256;
@@ -29,7 +40,8 @@ bool has_tools(const nlohmann::json& body);
 
 /// tools, tool_choice and parallel_tool_calls of a body's JSON text, whose order of keys matters. None
 /// without tools. InputError names the field: "tools.0.function.name is ...".
-std::optional<Tools> parse_tools(std::string_view body);
+///   format  not kNone
+std::optional<Tools> parse_tools(std::string_view body, ToolFormat format);
 
 /// Holds the answer of a chat to calls of its tools, and describes them in its prompt. With kNone nothing
 /// changes.
@@ -43,11 +55,22 @@ void refuse_legacy_functions(const nlohmann::json& body);
 /// `place`, the message's: "messages.2".
 class ToolHistory {
  public:
+  /// A call in an earlier message, whose id results may name from then on.
+  ///   arguments  JSON text of an object; empty: {}
+  ToolCall call(const std::string& id, std::string_view id_place, const std::string& name,
+                std::string_view name_place, const std::string& arguments, std::string_view arguments_place);
+  /// Adds the result of the call of this id.
+  void add_result(const std::string& id, std::string_view id_place, const std::string& content,
+                  std::vector<Message>& messages);
+  /// Adds the result of a call that an API leaves without an id.
+  void add_result(const std::string& content, std::vector<Message>& messages);
+
+  // The same of OpenAI's chats:
   /// The content of an assistant's message, followed by its tool_calls.
   std::string with_calls(const nlohmann::json& message, std::string_view place, const std::string& content);
   /// Adds a message of the role "tool". Results that follow each other share a user's turn.
-  void add_result(const nlohmann::json& message, std::string_view place, const std::string& content,
-                  std::vector<Message>& messages);
+  void add_message(const nlohmann::json& message, std::string_view place, const std::string& content,
+                   std::vector<Message>& messages);
 
  private:
   std::set<std::string, std::less<>> ids_;  // of the calls so far

@@ -45,6 +45,22 @@ TEST(TokenAutomaton, LeadsWhereTheBytesOfATokenLead) {
   }
 }
 
+TEST(TokenAutomaton, KnowsTheTextThatMustComeNext) {
+  const Toy toy({"a", "b", "c", "ab"});
+  const auto behind = [&](const std::string& regex, const std::string& text) {
+    const TokenAutomaton automaton = toy.automaton(regex);
+    StateId state = TokenAutomaton::start();
+    for (const char c : text) state = automaton.next(state, static_cast<TokenId>(c - 'a'));
+    return automaton.literal(state);
+  };
+  EXPECT_EQ(behind("abc(a|b)cc", ""), "abc");
+  EXPECT_EQ(behind("abc(a|b)cc", "ab"), "c");
+  EXPECT_EQ(behind("abc(a|b)cc", "abca"), "cc");
+  EXPECT_EQ(behind("ab(c|)", ""), "ab");
+  EXPECT_EQ(behind("ab(c|)", "ab"), "") << "the text may end there";
+  EXPECT_EQ(behind("[ab]", ""), "");
+}
+
 TEST(TokenAutomaton, StaysBehindAnEndTokenWithEveryTokenButTheMask) {
   const Toy toy({"a", "", "b"});
   const TokenAutomaton automaton = toy.automaton("a");

@@ -86,7 +86,7 @@ class Constrained {
       : table_(std::move(table)), model_(on_cpu(tiny_model(config), default_table(), threads_)) {}
 
   std::unique_ptr<Decoder> decoder(const Constraint* constraint, const GenerationOptions& options,
-                                   uint64_t seed) {
+                                   uint64_t seed, const ModelConfig* guide = nullptr) {
     DecodeRequest request;
     request.prompt = random_tokens(seed, 9, 60);
     request.gen_length = options.gen_length;
@@ -96,7 +96,24 @@ class Constrained {
       request.context.constraint =
           std::make_shared<const TokenAutomaton>(compile_constraint(*constraint), vocabulary);
     }
-    return make_decoder(model_->config(), choose_strategy(model_->config(), options), std::move(request));
+    if (gives_literals) {
+      // The longest token first, as a tokenizer without merges would cut.
+      request.context.encode_literal = [this](std::string_view text) { return cut(text); };
+    }
+    if (guide != nullptr) {
+      request.context.guide =
+          GuideContext{guide, request.prompt, shared_vocabulary(model_->config(), *guide)};
+    }
+    const Strategy strategy = choose_strategy(model_->config(), options, guide != nullptr);
+    return make_decoder(model_->config(), strategy, std::move(request));
+  }
+
+  std::vector<TokenId> guided_answer(const Constraint& constraint, const GenerationOptions& options,
+                                     uint64_t seed, const std::shared_ptr<const BackendModel>& guide) {
+    Engine engine(model_, 1, guide);
+    engine.add(decoder(&constraint, options, seed, &guide->config()));
+    engine.run();
+    return answer_of(engine.decoder(0));
   }
 
   std::vector<TokenId> answer(const Constraint* constraint, const GenerationOptions& options, uint64_t seed) {
@@ -120,6 +137,31 @@ class Constrained {
       }
     }
   }
+
+  std::vector<TokenId> cut(std::string_view text) const {
+    std::vector<TokenId> tokens;
+    while (!text.empty()) {
+      size_t best = 0;
+      for (size_t id = 1; id < table_.bytes.size(); ++id) {
+        if (text.starts_with(table_.bytes[id]) && table_.bytes[id].size() > table_.bytes[best].size())
+          best = id;
+      }
+      tokens.push_back(static_cast<TokenId>(best));
+      text.remove_prefix(std::max(table_.bytes[best].size(), size_t{1}));
+    }
+    return tokens;
+  }
+
+  /// Passes of an answer.
+  int num_passes(const Constraint& constraint, const GenerationOptions& options, uint64_t seed) {
+    Engine engine(model_);
+    engine.add(decoder(&constraint, options, seed));
+    int passes = 0;
+    engine.run([&](const StepEvent&) { ++passes; });
+    return passes;
+  }
+
+  bool gives_literals = false;
 
   const TokenTable& table() const { return table_; }
   const std::shared_ptr<const BackendModel>& model() const { return model_; }
@@ -192,6 +234,127 @@ TEST(ConstrainedAnswers, AreAcceptedFromLeftToRight) {
   }
 }
 
+TEST(ConstrainedAnswers, AreAcceptedOfSlots) {
+  Constrained model(tiny_refusion_config());
+  for (const double temperature : {0.0, 1.0}) {
+    for (const char* accept : {"exact", "threshold"}) {
+      for (const double threshold : {0.02, 0.3, 0.9}) {
+        GenerationOptions options = of_length(45);
+        options.temperature = temperature;
+        options.slot_threshold = threshold;
+        options.block_length = 20;
+        options.slot_size = 5;
+        if (accept == std::string("exact")) {
+          options.accept = accept;
+        } else {
+          options.token_threshold = threshold;
+        }
+        model.expect_accepted(options, fmt::format("{} {} at {}", accept, threshold, temperature));
+        options.fill = "side-by-side";
+        options.revoke = 0.3;
+        model.expect_accepted(options, fmt::format("{} {} at {}, revoked", accept, threshold, temperature));
+      }
+    }
+  }
+}
+
+/// A guide judges drafts in order; where it refuses one, its own token follows only if the form allows it.
+TEST(ConstrainedAnswers, AreAcceptedWhereAGuideDecides) {
+  Constrained model(tiny_configs()[4]);
+  const Constrained guide(tiny_configs()[6], model.table());
+  for (const char* fallback : {"dlm", "ar"}) {
+    for (const char* match : {"exact", "top-k=8", "relative=0.1"}) {
+      GenerationOptions options = of_length(48);
+      options.block_length = 24;
+      options.guide_match = match;
+      options.guide_fallback = fallback;
+      for (const Form& form : forms()) {
+        for (uint64_t seed = 1; seed <= 3; ++seed) {
+          const std::string text =
+              text_of(model.table(), model.guided_answer(form.constraint, options, seed, guide.model()));
+          EXPECT_TRUE(std::regex_match(text, std::regex(form.pattern)))
+              << fallback << ", " << match << ": '" << text << "' is no " << form.pattern;
+        }
+      }
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, AreAcceptedBehindACausalContext) {
+  Constrained model(tiny_nemotron_config());
+  for (const double temperature : {0.0, 1.0}) {
+    for (const char* rule : {"threshold=0.3", "low-confidence"}) {
+      model.expect_accepted(unmasked_by(rule, 45, temperature), rule);
+      GenerationOptions options = unmasked_by(rule, 45, temperature);
+      options.accept = "exact";
+      model.expect_accepted(options, fmt::format("{}, judged", rule));
+    }
+  }
+}
+
+/// Self-speculation gives the text of the left-to-right mode, with a constraint as without one.
+TEST(ConstrainedAnswers, AreThoseFromLeftToRightIfDraftsAreJudgedExactly) {
+  Constrained drafted(tiny_nemotron_config());
+  Constrained causal(tiny_nemotron_causal_config(), drafted.table());
+  for (const Form& form : forms()) {
+    for (const double temperature : {0.0, 1.0}) {
+      for (uint64_t seed = 1; seed <= 4; ++seed) {
+        GenerationOptions options = of_length(40);
+        options.temperature = temperature;
+        const std::string wanted = text_of(causal.table(), causal.answer(&form.constraint, options, seed));
+        options.accept = "exact";
+        EXPECT_EQ(text_of(drafted.table(), drafted.answer(&form.constraint, options, seed)), wanted);
+      }
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, TakeNoPassForLiteralTextsThatAreGiven) {
+  const Constraint form = RegexConstraint{R"(\{"name": "[a-c]{1,3}", "age": [1-9]\})"};
+  for (const ModelConfig& config : {tiny_configs()[0], tiny_configs()[6]}) {
+    for (const double temperature : {0.0, 1.0}) {
+      GenerationOptions options = unmasked_by("low-confidence", 48, temperature);
+      if (config.causal) options.unmask.reset();
+      Constrained model(config);
+      int decoded = 0, given = 0;
+      for (uint64_t seed = 1; seed <= 3; ++seed) decoded += model.num_passes(form, options, seed);
+      model.gives_literals = true;
+      model.expect_accepted(options, "literals");
+      for (uint64_t seed = 1; seed <= 3; ++seed) given += model.num_passes(form, options, seed);
+      EXPECT_LT(given, decoded) << config.family;
+    }
+  }
+  Constrained blocks(tiny_block_config(4));
+  blocks.gives_literals = true;
+  EXPECT_THROW(blocks.decoder(&form, of_length(48), 1), SettingError);
+}
+
+ModelConfig tiny_editing_config() {
+  ModelConfig config = tiny_block_config(8);
+  config.delete_id = 70;
+  config.split_id = 71;
+  return config;
+}
+
+ModelConfig tiny_growing_config() {
+  ModelConfig config = tiny_configs()[0];
+  config.shifted_logits = true;
+  config.delete_id = 70;
+  config.expand_id = 71;
+  return config;
+}
+
+TEST(ConstrainedAnswers, AreNeitherEditedNorGrownByInsertions) {
+  for (const ModelConfig& config : {tiny_editing_config(), tiny_growing_config()}) {
+    Constrained model(config);
+    for (const double temperature : {0.0, 1.0}) {
+      GenerationOptions options = of_length(48);
+      options.temperature = temperature;
+      model.expect_accepted(options, std::string(config.family));
+    }
+  }
+}
+
 TEST(ConstrainedAnswers, AreAcceptedOfUniformDiffusion) {
   for (const float shift : {0.0F, 1000.0F}) {
     Constrained model(tiny_gidd_config(shift, 128));
@@ -252,8 +415,9 @@ TEST(ConstrainedAnswers, AreTextOrCallsOfTools) {
       "\\{\"a\": [1-9]?[0-9](, \"b\": \"[xy]\")?\\})\\}\n</tool_call>";
   const std::string calls = call + "(\n" + call + ")*";
   int num_with_calls = 0;
-  for (const ModelConfig& config : {tiny_configs()[0], tiny_block_config(4), tiny_configs()[6],
-                                    tiny_gidd_config(1000, 192), tiny_canvas_config()}) {
+  for (const ModelConfig& config :
+       {tiny_configs()[0], tiny_block_config(4), tiny_configs()[6], tiny_gidd_config(1000, 192),
+        tiny_canvas_config(), tiny_refusion_config(), tiny_nemotron_config()}) {
     for (const bool has_tags : {false, true}) {
       const TokenTable table = tool_table(config, has_tags);
       Constrained model(config, table);
@@ -279,8 +443,9 @@ TEST(ConstrainedAnswers, AreTextOrCallsOfTools) {
 
 TEST(ConstrainedAnswers, ChangeNothingWhereTheConstraintAllowsEverything) {
   const Constraint anything = RegexConstraint{"[a-z]*"};
-  for (const ModelConfig& config : {tiny_configs()[0], tiny_block_config(4), tiny_configs()[6],
-                                    tiny_gidd_config(1000, 128), tiny_canvas_config()}) {
+  for (const ModelConfig& config :
+       {tiny_configs()[0], tiny_block_config(4), tiny_configs()[6], tiny_gidd_config(1000, 128),
+        tiny_canvas_config(), tiny_refusion_config(), tiny_nemotron_config()}) {
     Constrained model(config, letters_of(config));
     for (const double temperature : {0.0, 1.0}) {
       GenerationOptions options = of_length(16);
@@ -293,8 +458,8 @@ TEST(ConstrainedAnswers, ChangeNothingWhereTheConstraintAllowsEverything) {
 
 TEST(ConstrainedAnswers, AreTheSameInAnyCompanyAndOnAnyDevice) {
   const Form form = forms()[2];
-  for (const ModelConfig& config :
-       {tiny_configs()[0], tiny_block_config(4), tiny_gidd_config(1000, 128), tiny_canvas_config()}) {
+  for (const ModelConfig& config : {tiny_configs()[0], tiny_block_config(4), tiny_gidd_config(1000, 128),
+                                    tiny_canvas_config(), tiny_refusion_config(), tiny_nemotron_config()}) {
     Constrained alone(config);
     const auto device = std::make_shared<FakeDevice>(alone.model());
     Engine engine(device, 3);
@@ -326,11 +491,20 @@ TEST(ConstrainedAnswers, AreRefusedBeforeTheFirstPassWhereNoneIsShortEnough) {
 TEST(ConstrainedAnswers, AreRefusedWhereAMethodCannotGiveThem) {
   const Constraint digits = RegexConstraint{"[0-9]+"};
   Constrained slots(tiny_refusion_config());
-  EXPECT_THROW(slots.decoder(&digits, of_length(16), 1), SettingError);
+  for (const char* rules : {"paper", "released"}) {
+    GenerationOptions options = of_length(16);
+    options.refusion = rules;
+    EXPECT_THROW(slots.decoder(&digits, options, 1), SettingError) << rules;
+  }
   GenerationOptions options = of_length(16);
   options.ignore_eos = true;
   Constrained blocks(tiny_block_config(4));
   EXPECT_THROW(blocks.decoder(&digits, options, 1), SettingError);
+  GenerationOptions grown = of_length(16);
+  grown.grow = "end-mass";
+  grown.unmask = "threshold=0.9";
+  Constrained canvas(tiny_configs()[0]);
+  EXPECT_THROW(canvas.decoder(&digits, grown, 1), SettingError);
 }
 
 TEST(ConstrainedAnswers, FillHolesThatTheirTextLeaves) {

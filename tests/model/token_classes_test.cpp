@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
+#include "model/tiny_models.h"
 
 namespace lacuna::token_classes_test {
 namespace {
@@ -102,6 +103,39 @@ TEST(TokenClasses, AndTheirTokensAreASampleOfTheRow) {
     chi_square += (counts[token] - expected) * (counts[token] - expected) / expected;
   }
   EXPECT_LT(chi_square, 80);  // 39 degrees of freedom: 99.99% lie below 81
+}
+
+/// Rows whose logits a pass's samples left in memory are read from there, the others by the head once more.
+TEST(TokenClasses, AreTheSameFromLogitsThatWereKept) {
+  ThreadPool threads(1);
+  const KernelContext context{default_table(), threads};
+  for (const ConfidenceSource source : {ConfidenceSource::kRawLogits, ConfidenceSource::kTempered}) {
+    for (const float temperature : {0.0F, 0.7F}) {
+      const auto model = tiny_model(tiny_configs()[0]);
+      StepPlan plan = canvas_plan(random_tokens(3, 6, 60), OwnRows::kBidirectional);
+      plan.rules[0].temperature = temperature;
+      plan.rules[0].source = source;
+      plan.rules[0].undrawn = {5};
+      plan.rules[0].forbidden = {7, 8};
+      TokenClasses classes{{}, 3};
+      for (int64_t id = 0; id < model->config().vocab_size; ++id)
+        classes.of_token.push_back(static_cast<uint16_t>(id % 3));
+      KvCache cache = model->make_cache(6);
+      KvCache* caches[] = {&cache};
+      Workspace workspace;
+      std::vector<ClassRow> rows;
+      for (const size_t row : {4, 1}) rows.push_back({plan.logits[row], &classes});
+      const auto read = [&](bool keeps) {
+        model->forward(context, plan, caches, workspace);
+        const bool is_kept = !workspace.kept_logits.empty() && workspace.kept_logits[1].row == 1;
+        EXPECT_EQ(is_kept, source == ConfidenceSource::kRawLogits || temperature == 0);
+        if (!keeps) workspace.kept_logits.clear();
+        const auto found = model->follow_up(context, plan, {.classes = rows}, {}, workspace).classes;
+        return std::vector<ClassStatistics>(found.begin(), found.end());
+      };
+      EXPECT_EQ(read(true), read(false));
+    }
+  }
 }
 
 }  // namespace

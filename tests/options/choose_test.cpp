@@ -445,7 +445,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(help.empty());
   });
-  EXPECT_EQ(visits, 57);
+  EXPECT_EQ(visits, 58);
 }
 
 TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {
@@ -521,6 +521,17 @@ TEST(MakeDecoder, RefusesInfillWhereItCannotBe) {
         make_decoder(llada(), {}, {1, 2}, context);
       },
       ThrowsMessage<InputError>(HasSubstr("canvas token 97 is outside")));
+}
+
+TEST(ChooseLiterals, TakesDecodedOrGiven) {
+  GenerationOptions options;
+  EXPECT_FALSE(choose_literals(options));
+  options.literals = "given";
+  EXPECT_TRUE(choose_literals(options));
+  options.literals = "decoded";
+  EXPECT_FALSE(choose_literals(options));
+  options.literals = "pinned";
+  EXPECT_THROW(choose_literals(options), SettingError);
 }
 
 }  // namespace

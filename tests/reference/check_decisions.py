@@ -11,6 +11,7 @@ of OpenAI and, where it is installed, of System One ask `lacuna serve`. Exit sta
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -318,6 +319,24 @@ def check_openai(binary, model, report):
         report.run("OpenAI's client", asks)
 
 
+def check_cost(binary, model, report):
+    """Five questions on one text take one pass, and less than 1.3 times the work of one."""
+    state = "Ben lives in the barn by the lake. Ben has a red ball. " * 45
+    questions = ["Is Ben sad?", "Is Ben happy?", "Has Ben a ball?", "Is it red?", "Is Mia here?"]
+
+    def stats_of(asked):
+        flags = [flag for question in asked for flag in ("-q", question)]
+        reply = subprocess.run([binary, "decide", "-m", model, "--state", state, *flags, "--json"], capture_output=True, check=True)
+        return json.loads(reply.stdout)["lacuna"]["stats"]
+
+    def check():
+        one, five = stats_of(questions[:1]), stats_of(questions)
+        ratio = five["flops"] / one["flops"]
+        return five["forward_passes"] == 1 and ratio < 1.3, f"five questions take {ratio:.2f} times the FLOPs of one"
+
+    report.run("cost", check)
+
+
 def check_system_one(binary, model, report):
     try:
         from typesafe_sdk import Choice, Noul, Score, TypeSafeBadRequestError, TypeSafeClient
@@ -369,6 +388,7 @@ def main():
             check_uniform(engine, args.models, root, name, report)
     check_openai(args.binary, args.models / "mini-llada", report)
     check_system_one(args.binary, args.models / "mini-llada", report)
+    check_cost(args.binary, args.models / "mini-llada", report)
     print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
     return 1 if report.failed or not report.passed else 0
 

@@ -278,6 +278,71 @@ def check_tools(report, binary, models):
                          content == (reply.message.content or "") and reason == reply.finish_reason, (content, reply))
 
 
+FLAT = [tool["function"] for tool in TOOLS]
+
+
+def is_call(name, arguments):
+    return conforms([{"name": name, "arguments": json.dumps(arguments)}])
+
+
+def check_response_tools(report, server):
+    client = server.client()
+    tools = [{"type": "function", **function} for function in FLAT]
+    arguments = {"model": "any", "input": [{"role": "user", "content": STORY}], "tools": tools, "tool_choice": "required",
+                 "max_output_tokens": 160, "temperature": 0}
+    reply = client.responses.create(**arguments)
+    calls = [item for item in reply.output if item.type == "function_call"]
+    report.check("responses tools", len(calls) == len(reply.output) > 0 and reply.status == "completed", reply.output)
+    report.check("responses tools: valid", all(is_call(call.name, json.loads(call.arguments)) for call in calls), calls)
+    events = list(client.responses.create(**arguments, stream=True))
+    deltas = "".join(event.delta for event in events if event.type == "response.function_call_arguments.delta")
+    report.check("responses tools: streamed", deltas == "".join(call.arguments for call in calls), deltas)
+    report.check("responses tools: last", [item.model_dump() for item in events[-1].response.output]
+                 == [item.model_dump() for item in reply.output], events[-1])
+    results = [{"type": "function_call_output", "call_id": call.call_id, "output": "done"} for call in calls]
+    turns = [*arguments["input"], *[item.model_dump(exclude_none=True) for item in reply.output], *results]
+    final = client.responses.create(**{**arguments, "input": turns, "tool_choice": "auto"})
+    report.check("responses tools: behind the results", final.output, final)
+
+
+def check_message_tools(report, server):
+    client = anthropic.Anthropic(base_url=f"http://127.0.0.1:{server.port}", api_key="none", max_retries=0)
+    tools = [{"name": function["name"], "description": function.get("description", ""),
+              "input_schema": function.get("parameters", {"type": "object"})} for function in FLAT]
+    arguments = {"model": "any", "max_tokens": 160, "messages": [{"role": "user", "content": STORY}], "tools": tools,
+                 "tool_choice": {"type": "any"}}
+    reply = client.messages.create(**arguments)
+    report.check("messages tools", reply.stop_reason == "tool_use" and {block.type for block in reply.content} == {"tool_use"}, reply)
+    report.check("messages tools: valid", all(is_call(block.name, block.input) for block in reply.content), reply.content)
+    with client.messages.stream(**arguments) as stream:
+        last = stream.get_final_message()
+    report.check("messages tools: streamed", [(block.name, block.input) for block in last.content]
+                 == [(block.name, block.input) for block in reply.content], last)
+    results = [{"type": "tool_result", "tool_use_id": block.id, "content": "done"} for block in reply.content]
+    turns = [*arguments["messages"], {"role": "assistant", "content": reply.content}, {"role": "user", "content": results}]
+    final = client.messages.create(**{**arguments, "messages": turns, "tool_choice": {"type": "auto"}})
+    report.check("messages tools: behind the results", final.stop_reason in ("end_turn", "tool_use", "max_tokens"), final)
+
+
+def check_ollama_tools(report, server):
+    client = ollama.Client(host=f"http://127.0.0.1:{server.port}")
+    messages = [{"role": "user", "content": STORY}]
+    for seed in range(4):  # the choice is the model's
+        arguments = {"model": "any", "messages": messages, "tools": TOOLS,
+                     "options": {"num_predict": 160, "temperature": 1.5, "seed": seed}}
+        message = client.chat(**arguments).message
+        calls = message.tool_calls or []
+        report.check("ollama tools", all(is_call(call.function.name, dict(call.function.arguments)) for call in calls), calls)
+        pieces = [piece.message for piece in client.chat(**arguments, stream=True)]
+        streamed = [call for piece in pieces for call in piece.tool_calls or []]
+        report.check("ollama tools: streamed", streamed == list(calls) and "".join(piece.content or "" for piece in pieces)
+                     == message.content, (streamed, message))
+    called = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": FLAT[0]["name"], "arguments": {}}}]}
+    final = client.chat(model="any", messages=[*messages, called, {"role": "tool", "content": "done", "tool_name": FLAT[0]["name"]}],
+                        tools=TOOLS, options={"num_predict": 64})
+    report.check("ollama tools: behind the results", final.done, final)
+
+
 def expected_chat(server):
     return server.client().chat.completions.create(model="any", messages=[{"role": "user", "content": STORY}],
                                                    max_tokens=32).choices[0].message.content
@@ -318,7 +383,7 @@ def check_anthropic(report, server, text):
     stopped = client.messages.create(**arguments, stop_sequences=["answer"])
     report.check("messages stop sequence", (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", "answer"))
     try:
-        client.messages.create(**arguments, tools=[{"name": "f", "input_schema": {"type": "object"}}])
+        client.messages.create(**arguments, tools=[{"name": "", "input_schema": {"type": "object"}}])
         report.check("messages refuse", False)
     except anthropic.BadRequestError as error:
         report.check("messages refuse", error.body["error"]["message"].startswith("tools"), error.body)
@@ -339,6 +404,10 @@ def check_ollama(report, server, text):
     formed = client.chat(model="any", messages=messages, options={"num_predict": 96}, format=SCHEMAS[0])
     jsonschema.validate(json.loads(formed.message.content), SCHEMAS[0])
     report.check("ollama list", client.list().models[0].size > 0)
+    report.check("ollama ps", [model.size > 0 for model in client.ps().models] == [True], client.ps())
+    known = client.chat(model="any", messages=messages, options=options, logprobs=True, top_logprobs=2)
+    report.check("ollama logprobs", "".join(entry.token for entry in known.logprobs) == text
+                 and all(entry.logprob <= 0 and len(entry.top_logprobs) == 2 for entry in known.logprobs), known.logprobs)
     report.check("ollama show", client.show("any").capabilities)
     try:
         client.chat(model="any", messages=messages, options={"num_predict": 10**6})
@@ -494,6 +563,9 @@ def main():
         check_responses(report, server, text)
         check_anthropic(report, server, text)
         check_ollama(report, server, text)
+        check_response_tools(report, server)
+        check_message_tools(report, server)
+        check_ollama_tools(report, server)
         check_langchain(report, server, text)
         check_llama_cpp(report, server)
         check_cancel(report, server)

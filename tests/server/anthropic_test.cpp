@@ -92,7 +92,7 @@ TEST(AnthropicMessages, HaveErrorsOfTheirOwnForm) {
   body = body_of(100000);
   EXPECT_THAT(message(body), HasSubstr("at most"));
   for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{
-           {"tools", {{{"name", "f"}}}}, {"thinking", {{"type", "enabled"}}}, {"stop_sequences", "a"}}) {
+           {"tools", {{{"name", ""}}}}, {"thinking", {{"type", "enabled"}}}, {"stop_sequences", "a"}}) {
     body = body_of(32);
     body[key] = value;
     EXPECT_THAT(message(body), testing::StartsWith(key));

@@ -70,6 +70,10 @@ TEST(Ollama, TellsOfItsModels) {
   const json shown = server.post("/api/show", {{"model", "mini-llada"}}).json();
   EXPECT_EQ(shown["model_info"]["general.architecture"], "llada");
   EXPECT_EQ(shown["capabilities"][0], "completion");
+  const json loaded = server.get("/api/ps").json();
+  ASSERT_EQ(loaded["models"].size(), 1U);
+  EXPECT_EQ(loaded["models"][0]["name"], "mini-llada");
+  EXPECT_GT(loaded["models"][0]["size"], 0);
   EXPECT_EQ(server.get("/api/version").json()["version"], "test");
 }
 
@@ -85,7 +89,7 @@ TEST(Ollama, HasErrorsOfItsOwnForm) {
   EXPECT_THAT(error({{"options", {{"num_predict", "x"}}}}), testing::StartsWith("options.num_predict is"));
   EXPECT_THAT(error({{"options", {{"num_predict", 100000}}}}),
               HasSubstr("expected options.num_predict 1015 at most"));
-  EXPECT_THAT(error({{"tools", {1}}}), testing::StartsWith("tools is not supported"));
+  EXPECT_THAT(error({{"tools", {1}}}), testing::StartsWith("tools.0 is \"1\"; expected an object"));
   EXPECT_THAT(error({{"options", 3}}), testing::StartsWith("options is"));
   EXPECT_THAT(error({{"format", 3}}), testing::StartsWith("format is"));
   EXPECT_EQ(server.post("/api/show", json::object()).status(), 400);

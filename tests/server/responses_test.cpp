@@ -82,9 +82,8 @@ TEST(Responses, AnswerInAForm) {
 TEST(Responses, RefuseWhatIsStoredByName) {
   for (const json& fields :
        {json{{"store", true}}, json{{"previous_response_id", "resp_1"}}, json{{"conversation", "c"}},
-        json{{"background", true}}, json{{"prompt", {{"id", "p"}}}},
-        json{{"tools", {{{"type", "function"}}}}}, json{{"truncation", "auto"}},
-        json{{"tool_choice", "required"}}, json{{"top_logprobs", 21}}}) {
+        json{{"background", true}}, json{{"prompt", {{"id", "p"}}}}, json{{"truncation", "auto"}},
+        json{{"top_logprobs", 21}}}) {
     json body = fields;
     body["input"] = "Hi";
     try {

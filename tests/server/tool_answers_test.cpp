@@ -196,10 +196,187 @@ TEST(ToolAnswers, AreRefusedByTheFieldThatIsWrong) {
   Call completion = server.post("/v1/completions", {{"prompt", "a"}, {"tools", kTools}});
   EXPECT_EQ(completion.status(), 400);
   RunningServer slots("mini-refusion");
-  EXPECT_THAT(slots.post("/v1/chat/completions", request({{"lacuna", json::object()}}))
+  EXPECT_THAT(slots.post("/v1/chat/completions", request({{"lacuna", {{"refusion", "released"}}}}))
                   .json()["error"]["message"]
                   .get<std::string>(),
-              HasSubstr("tools: the answer cannot be constrained: ReFusion"));
+              HasSubstr("tools: the answer cannot be constrained: only lacuna.refusion"));
+}
+
+// The same tools in other APIs.
+
+json function_of(const json& tool, const char* schema) {
+  json function = {{"name", tool["function"]["name"]}};
+  if (tool["function"].contains("parameters")) function[schema] = tool["function"]["parameters"];
+  return function;
+}
+
+json flat_tools(const char* schema) {
+  json tools = json::array();
+  for (const json& tool : kTools) tools.push_back(function_of(tool, schema));
+  return tools;
+}
+
+void expect_conforming(const std::string& name, const json& arguments) {
+  expect_conforming({{"type", "function"}, {"function", {{"name", name}, {"arguments", arguments.dump()}}}});
+}
+
+TEST(ToolAnswers, AreItemsOfResponses) {
+  RunningServer server("mini-llada");
+  json tools = flat_tools("parameters");
+  for (json& tool : tools) tool["type"] = "function";
+  for (const json& choice : {json("required"), json{{"type", "function"}, {"name", "now"}}, json("auto")}) {
+    json body = {{"input", "Mia has 12 shells. How many shells does Mia have?"},
+                 {"tools", tools},
+                 {"tool_choice", choice},
+                 {"max_output_tokens", 80},
+                 {"lacuna", {{"unmask", "threshold=0.7"}}}};
+    const json reply = server.post("/v1/responses", body).json();
+    ASSERT_TRUE(reply.contains("output")) << reply;
+    EXPECT_EQ(reply["status"], "completed");
+    for (const json& item : reply["output"]) {
+      EXPECT_TRUE(choice == "auto" || item["type"] == "function_call") << item;
+      if (item["type"] != "function_call") continue;
+      expect_conforming(item["name"], json::parse(item["arguments"].get<std::string>()));
+    }
+    body["stream"] = true;
+    json streamed = json::array();
+    std::string arguments;
+    for (const json& event : server.post("/v1/responses", body).chunks()) {
+      if (event["type"] == "response.output_item.added") arguments.clear();
+      if (event["type"] == "response.function_call_arguments.delta") {
+        EXPECT_EQ(event["output_index"], streamed.size());
+        arguments += event["delta"].get<std::string>();
+      }
+      if (event["type"] == "response.function_call_arguments.done") {
+        EXPECT_EQ(event["arguments"], arguments);
+      }
+      if (event["type"] == "response.output_item.done") streamed.push_back(event["item"]);
+      if (event["type"] == "response.completed") {
+        EXPECT_EQ(event["response"]["output"], streamed);
+      }
+    }
+    json wanted = reply["output"];
+    for (json* items : {&streamed, &wanted}) {
+      for (json& item : *items) {
+        if (item["type"] == "message") item.erase("id");
+      }
+    }
+    EXPECT_EQ(streamed, wanted);
+  }
+}
+
+TEST(ToolAnswers, ContinueAResponseWithTheOutputs) {
+  RunningServer server("mini-llada");
+  json tools = flat_tools("parameters");
+  for (json& tool : tools) tool["type"] = "function";
+  json body = {{"input", {{{"role", "user"}, {"content", "Mia has 12 shells."}}}},
+               {"tools", tools},
+               {"tool_choice", "required"},
+               {"max_output_tokens", 80}};
+  const json reply = server.post("/v1/responses", body).json();
+  for (const json& item : reply["output"]) body["input"].push_back(item);
+  for (const json& item : reply["output"])
+    body["input"].push_back(
+        {{"type", "function_call_output"}, {"call_id", item["call_id"]}, {"output", "19"}});
+  body["tool_choice"] = "auto";
+  EXPECT_EQ(server.post("/v1/responses", body).status(), 200);
+  body["input"].back()["call_id"] = "call_of_nobody";
+  EXPECT_THAT(server.post("/v1/responses", body).json()["error"]["message"].get<std::string>(),
+              HasSubstr("call_id is \"call_of_nobody\"; expected the id of a call"));
+}
+
+TEST(ToolAnswers, AreBlocksOfMessages) {
+  RunningServer server("mini-llada");
+  for (const char* type : {"any", "auto", "tool"}) {
+    json body = {{"messages", {{{"role", "user"}, {"content", "Mia has 12 shells. How many shells?"}}}},
+                 {"tools", flat_tools("input_schema")},
+                 {"tool_choice", {{"type", type}}},
+                 {"max_tokens", 80},
+                 {"lacuna", {{"unmask", "threshold=0.7"}}}};
+    if (type == std::string("tool")) body["tool_choice"]["name"] = "now";
+    const json reply = server.post("/v1/messages", body).json();
+    ASSERT_TRUE(reply.contains("content")) << reply;
+    EXPECT_TRUE(type == std::string("auto") || reply["stop_reason"] == "tool_use") << reply;
+    for (const json& block : reply["content"]) {
+      EXPECT_TRUE(type == std::string("auto") || block["type"] == "tool_use") << block;
+      if (block["type"] == "tool_use") expect_conforming(block["name"], block["input"]);
+    }
+    body["stream"] = true;
+    json streamed = json::array();
+    std::string input;
+    for (const json& event : server.post("/v1/messages", body).chunks()) {
+      if (event["type"] == "content_block_start") {
+        EXPECT_EQ(event["index"], streamed.size());
+        streamed.push_back(event["content_block"]);
+        input.clear();
+      } else if (event["type"] == "content_block_delta") {
+        const json& delta = event["delta"];
+        if (delta["type"] == "text_delta") {
+          streamed.back()["text"] =
+              streamed.back()["text"].get<std::string>() + delta["text"].get<std::string>();
+        } else {
+          input += delta["partial_json"].get<std::string>();
+        }
+      } else if (event["type"] == "content_block_stop" && streamed.back()["type"] == "tool_use") {
+        streamed.back()["input"] = json::parse(input);
+      } else if (event["type"] == "message_delta") {
+        EXPECT_EQ(event["delta"]["stop_reason"], reply["stop_reason"]);
+      }
+    }
+    EXPECT_EQ(streamed, reply["content"]);
+  }
+}
+
+TEST(ToolAnswers, ContinueMessagesWithTheResults) {
+  RunningServer server("mini-llada");
+  json body = {{"messages", {{{"role", "user"}, {"content", "Mia has 12 shells."}}}},
+               {"tools", flat_tools("input_schema")},
+               {"tool_choice", {{"type", "any"}, {"disable_parallel_tool_use", true}}},
+               {"max_tokens", 80}};
+  const json reply = server.post("/v1/messages", body).json();
+  ASSERT_EQ(reply["content"].size(), 1U) << reply;
+  body["messages"].push_back({{"role", "assistant"}, {"content", reply["content"]}});
+  const json result = {
+      {"type", "tool_result"}, {"tool_use_id", reply["content"][0]["id"]}, {"content", "19"}};
+  body["messages"].push_back(
+      {{"role", "user"}, {"content", {result, {{"type", "text"}, {"text", "And now?"}}}}});
+  body["tool_choice"] = {{"type", "auto"}};
+  EXPECT_EQ(server.post("/v1/messages", body).status(), 200);
+  body["messages"].back()["content"][0]["tool_use_id"] = "toolu_1";
+  EXPECT_THAT(server.post("/v1/messages", body).json()["error"]["message"].get<std::string>(),
+              HasSubstr("messages.2.content.0.tool_use_id is \"toolu_1\""));
+}
+
+TEST(ToolAnswers, AreObjectsInOllamasChats) {
+  RunningServer server("mini-llada");
+  json body = {{"messages", {{{"role", "user"}, {"content", "Mia has 12 shells. How many shells?"}}}},
+               {"tools", kTools},
+               {"options", {{"num_predict", 80}}},
+               {"stream", false},
+               {"lacuna", {{"unmask", "threshold=0.7"}}}};
+  for (const int seed : {1, 2, 3, 4}) {
+    body["options"]["seed"] = seed;
+    body["options"]["temperature"] = 1.5;
+    body["stream"] = false;
+    const json message = server.post("/api/chat", body).json()["message"];
+    const json calls = message.value("tool_calls", json::array());
+    for (const json& call : calls) expect_conforming(call["function"]["name"], call["function"]["arguments"]);
+    body["stream"] = true;
+    json streamed = json::array();
+    std::string content;
+    const std::string lines = server.post("/api/chat", body).body();
+    for (size_t begin = 0; begin < lines.size(); begin = lines.find('\n', begin) + 1) {
+      const json line = json::parse(lines.substr(begin, lines.find('\n', begin) - begin));
+      content += line["message"]["content"].get<std::string>();
+      for (const json& call : line["message"].value("tool_calls", json::array())) streamed.push_back(call);
+    }
+    EXPECT_EQ(streamed, calls);
+    EXPECT_EQ(content, message["content"]);
+  }
+  const json call = {{"function", {{"name", "add"}, {"arguments", {{"a", 1}}}}}};
+  body["messages"].push_back({{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}});
+  body["messages"].push_back({{"role", "tool"}, {"tool_name", "add"}, {"content", "19"}});
+  EXPECT_EQ(server.post("/api/chat", body).status(), 200);
 }
 
 /// mini-llada, whose last two tokens are tags.

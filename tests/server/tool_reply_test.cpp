@@ -15,72 +15,54 @@ const std::string kText =
     "1}}\n</tool_call>\n<tool_call>\n{\"name\": "
     "\"now\", \"arguments\": {}}\n</tool_call>";
 
-TEST(ToolReply, StreamsNamesBeforeArguments) {
+TEST(ToolReply, TellsNamesBeforeArguments) {
   ToolReply reply(7);
-  std::vector<ordered_json> deltas;
+  std::vector<ToolCallReader::Piece> pieces;
   for (const char byte : kText) {
-    for (ordered_json& delta : reply.advance(std::string(1, byte), false)) deltas.push_back(std::move(delta));
+    for (const ToolCallReader::Piece& piece : reply.advance(std::string(1, byte), false))
+      pieces.push_back(piece);
   }
   EXPECT_TRUE(reply.advance("", true).empty());
   std::string content;
-  std::vector<std::string> names, arguments, ids;
-  for (const ordered_json& delta : deltas) {
-    ASSERT_EQ(delta.size(), 1U);
-    if (delta.contains("content")) {
-      content += delta["content"].get<std::string>();
-      continue;
-    }
-    ASSERT_EQ(delta["tool_calls"].size(), 1U);
-    const ordered_json& call = delta["tool_calls"][0];
-    if (call.contains("id")) {
-      EXPECT_EQ(call["index"], names.size());
-      EXPECT_EQ(call["type"], "function");
-      EXPECT_EQ(call["function"]["arguments"], "");
-      names.push_back(call["function"]["name"]);
-      ids.push_back(call["id"]);
+  std::vector<std::string> names, arguments;
+  for (const ToolCallReader::Piece& piece : pieces) {
+    if (!piece.call) {
+      content += piece.text;
+    } else if (!piece.name.empty()) {
+      EXPECT_EQ(*piece.call, names.size());
+      names.push_back(piece.name);
       arguments.emplace_back();
     } else {
-      EXPECT_EQ(call["index"], names.size() - 1);
-      EXPECT_FALSE(call["function"].contains("name"));
-      arguments.back() += call["function"]["arguments"].get<std::string>();
+      EXPECT_EQ(*piece.call, names.size() - 1);
+      arguments.back() += piece.text;
     }
   }
   EXPECT_EQ(content, "See.");
   EXPECT_EQ(names, (std::vector<std::string>{"add", "now"}));
   EXPECT_EQ(arguments, (std::vector<std::string>{"{\"a\": 1}", "{}"}));
-  EXPECT_EQ(ids, (std::vector<std::string>{tool_call_id(7, 0), tool_call_id(7, 1)}));
   EXPECT_TRUE(reply.has_called());
 }
 
-TEST(ToolReply, IsAMessageAsAWhole) {
+TEST(ToolReply, KeepsTextAndCalls) {
   ToolReply reply(7);
   reply.advance(kText, true);
-  ordered_json message;
-  reply.add_to(message);
-  EXPECT_EQ(message["content"], "See.");
-  ASSERT_EQ(message["tool_calls"].size(), 2U);
-  EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "add");
-  EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], "{\"a\": 1}");
-  EXPECT_EQ(message["tool_calls"][1]["id"], tool_call_id(7, 1));
-}
-
-TEST(ToolReply, HasContentOrNull) {
+  EXPECT_EQ(reply.content(), "See.");
+  ASSERT_EQ(reply.calls().size(), 2U);
+  EXPECT_EQ(reply.calls()[0].name, "add");
+  EXPECT_EQ(reply.calls()[0].arguments, "{\"a\": 1}");
+  EXPECT_EQ(reply.arguments_of(0), (ordered_json{{"a", 1}}));
+  EXPECT_EQ(reply.id_of(1), tool_call_id(7, 1));
   ToolReply text(7);
   text.advance("Hi", true);
-  ordered_json message;
-  text.add_to(message);
-  EXPECT_EQ(message, (ordered_json{{"content", "Hi"}}));
   EXPECT_FALSE(text.has_called());
-  ToolReply calls(7);
-  calls.advance(kText.substr(5), true);
-  message = {};
-  calls.add_to(message);
-  EXPECT_TRUE(message["content"].is_null());
-  ToolReply empty(7);
-  empty.advance("", true);
-  message = {};
-  empty.add_to(message);
-  EXPECT_EQ(message["content"], "");
+}
+
+TEST(ToolReply, HasNoArgumentsOfACallThatWasCut) {
+  ToolReply reply(7);
+  reply.advance(kText.substr(0, kText.find("1}}")), true);
+  ASSERT_EQ(reply.calls().size(), 1U);
+  EXPECT_EQ(reply.arguments_of(0), ordered_json::object());
+  EXPECT_FALSE(reply.has_called());
 }
 
 }  // namespace

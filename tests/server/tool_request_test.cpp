@@ -31,7 +31,7 @@ std::string error_of(const Call& call) {
 }
 
 std::string tools_error(const std::string& body) {
-  return error_of([&] { parse_tools(body); });
+  return error_of([&] { parse_tools(body, ToolFormat::kChat); });
 }
 
 std::string messages_error(const std::string& messages) {
@@ -39,7 +39,8 @@ std::string messages_error(const std::string& messages) {
 }
 
 TEST(ToolRequest, HasFunctionsInTheOrderOfTheirKeys) {
-  const std::optional<Tools> tools = parse_tools("{\"tools\": [" + kAdd + ", " + kNow + "]}");
+  const std::optional<Tools> tools =
+      parse_tools("{\"tools\": [" + kAdd + ", " + kNow + "]}", ToolFormat::kChat);
   ASSERT_TRUE(tools);
   EXPECT_EQ(tools->choice, ToolChoice::kAuto);
   EXPECT_TRUE(tools->is_parallel);
@@ -57,7 +58,8 @@ TEST(ToolRequest, HasFunctionsInTheOrderOfTheirKeys) {
 
 TEST(ToolRequest, HasEveryChoice) {
   const auto tools = [](const std::string& choice) {
-    return parse_tools("{\"tools\": [" + kAdd + "], \"tool_choice\": " + choice + "}").value();
+    return parse_tools("{\"tools\": [" + kAdd + "], \"tool_choice\": " + choice + "}", ToolFormat::kChat)
+        .value();
   };
   EXPECT_EQ(tools("\"none\"").choice, ToolChoice::kNone);
   EXPECT_EQ(tools("\"auto\"").choice, ToolChoice::kAuto);
@@ -66,13 +68,14 @@ TEST(ToolRequest, HasEveryChoice) {
   const Tools named = tools(R"({"type": "function", "function": {"name": "add"}})");
   EXPECT_EQ(named.choice, ToolChoice::kNamed);
   EXPECT_EQ(named.chosen, "add");
-  EXPECT_FALSE(parse_tools("{\"tools\": [" + kAdd + "], \"parallel_tool_calls\": false}")->is_parallel);
+  EXPECT_FALSE(parse_tools("{\"tools\": [" + kAdd + "], \"parallel_tool_calls\": false}", ToolFormat::kChat)
+                   ->is_parallel);
 }
 
 TEST(ToolRequest, MayBeWithoutTools) {
   for (const char* body : {"{}", R"({"tools": null})", R"({"tools": []})", R"({"tool_choice": "auto"})",
                            R"({"tools": [], "tool_choice": "none"})"}) {
-    EXPECT_FALSE(parse_tools(body)) << body;
+    EXPECT_FALSE(parse_tools(body, ToolFormat::kChat)) << body;
   }
   EXPECT_FALSE(has_tools(json::parse(R"({"tools": null, "messages": []})")));
   EXPECT_TRUE(has_tools(json::parse(R"({"tool_choice": "required"})")));
@@ -173,6 +176,51 @@ TEST(ToolRequest, NamesTheMessageThatIsWrong) {
               HasSubstr("messages.0.tool_calls.0.function.arguments"));
   EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a", "arguments": "[1]"}}])"),
               HasSubstr("expected the JSON text of an object"));
+}
+
+TEST(ToolRequest, ReadsTheFormsOfOtherApis) {
+  const std::optional<Tools> flat = parse_tools(
+      R"({"tools": [{"type": "function", "name": "add", "description": "Adds.", "parameters": {"type": "object"}}],
+          "tool_choice": {"type": "function", "name": "add"}, "parallel_tool_calls": false})",
+      ToolFormat::kResponses);
+  ASSERT_TRUE(flat);
+  EXPECT_EQ(flat->choice, ToolChoice::kNamed);
+  EXPECT_FALSE(flat->is_parallel);
+  EXPECT_EQ(flat->functions[0].function.parameters, R"({"type":"object"})");
+  EXPECT_EQ(flat->functions[0].definition,
+            R"({"type": "function", "function": {"name": "add", "description": "Adds.", )"
+            R"("parameters": {"type": "object"}}})");
+  const auto anthropic = [](const std::string& choice) {
+    return parse_tools(R"({"tools": [{"name": "add", "input_schema": {"type": "object"}}], "tool_choice": )" +
+                           choice + "}",
+                       ToolFormat::kAnthropic)
+        .value();
+  };
+  EXPECT_EQ(anthropic("null").choice, ToolChoice::kAuto);
+  EXPECT_EQ(anthropic(R"({"type": "any"})").choice, ToolChoice::kRequired);
+  EXPECT_EQ(anthropic(R"({"type": "none"})").choice, ToolChoice::kNone);
+  EXPECT_EQ(anthropic(R"({"type": "tool", "name": "add"})").chosen, "add");
+  EXPECT_FALSE(anthropic(R"({"type": "auto", "disable_parallel_tool_use": true})").is_parallel);
+  EXPECT_EQ(anthropic("null").functions[0].definition,
+            R"({"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}})");
+  EXPECT_EQ(anthropic("null").functions[0].function.place, "tools.0.input_schema");
+}
+
+TEST(ToolRequest, RefusesWhatOtherApisDoNotMean) {
+  const auto error = [](const char* body, ToolFormat format) {
+    return error_of([&] { parse_tools(body, format); });
+  };
+  EXPECT_THAT(error(R"({"tools": [{"type": "web_search"}]})", ToolFormat::kResponses),
+              HasSubstr("tools.0.type is \"web_search\"; expected \"function\""));
+  EXPECT_THAT(error(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})", ToolFormat::kAnthropic),
+              HasSubstr("expected \"custom\""));
+  EXPECT_THAT(error(R"({"tools": [{"name": "a"}], "tool_choice": {"type": "tool", "name": "b"}})",
+                    ToolFormat::kAnthropic),
+              HasSubstr("tool_choice.name is \"b\"; expected the name of one of tools"));
+  EXPECT_THAT(error(R"({"tools": [{"name": "a"}], "tool_choice": "auto"})", ToolFormat::kAnthropic),
+              HasSubstr("tool_choice is \"auto\"; expected an object"));
+  EXPECT_THAT(error(R"({"tools": [], "tool_choice": {"type": "any"}})", ToolFormat::kAnthropic),
+              HasSubstr("there are no tools"));
 }
 
 }  // namespace
