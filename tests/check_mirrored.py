@@ -58,6 +58,7 @@ ELSEWHERE = {
     "model/gidd": "tests/model/families_test.cpp",
     "model/llada*": "tests/model/families_test.cpp",
     "model/qwen": "tests/model/families_test.cpp",
+    "engine/load_options": "tests/api/session_test.cpp",
     "engine/logits": "tests/api/session_test.cpp",  # and tests/reference/check_engine.py
     "engine/weight_options": "tests/cli/cli_test.cpp",
     "options/assign": "tests/api/session_test.cpp",
@@ -81,6 +82,7 @@ ELSEWHERE = {
     "server/dialect": "tests/server/endpoints_test.cpp",  # values
     "server/endpoint_list": "tests/server/endpoints_test.cpp",
     "server/generation": "tests/server/service_test.cpp",
+    "server/model_server": "tests/server/server_test.cpp",
     "server/openai_format": "tests/server/service_test.cpp",
     "server/reply_format": "tests/server/service_test.cpp",
     "server/service_settings": "tests/server/service_test.cpp",  # values

@@ -10,10 +10,11 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["src", "apps", "bench", "train"]
+FOLDERS = ["include", "src", "apps", "bench", "train"]
 NAMESPACE = re.compile(r"(?:inline )?namespace(?: ([\w:]+))? \{")
 END = re.compile(r"\}  // namespace")
-TYPE = re.compile(r"(?:template <.*> )?(?:struct|class|enum class|enum|union) (\w+)(?: final)?(?: :.*|\s*\{.*)$")
+TYPE = re.compile(r"(?:template <.*> )?(?:struct|class|enum class|enum|union) (?:LACUNA_API )?(\w+)(?: final)?"
+                  r"(?: :.*|\s*\{.*)$")
 
 
 def definitions(path):

@@ -1,5 +1,6 @@
 """Hooks of mkdocs.yml: the site has the same pages and links as the repository.
 
+The pages of the interfaces (C++, C, Python) are generated from headers and docstrings.
 Pages outside docs/ that readers come to (README, CONTRIBUTING, model cards, ...) become pages of the site. Links are
 written as a code host needs them, relative to the file; those that leave docs/ are rewritten for the site, and a link
 to a file that is no page becomes its path. A link or an anchor that leads nowhere is a warning, which --strict refuses.
@@ -9,6 +10,7 @@ import logging
 import pathlib
 import posixpath
 import re
+import sys
 import urllib.parse
 
 from markdown.blockprocessors import build_block_parser
@@ -16,6 +18,10 @@ from markdown.extensions import Extension
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import api_pages  # noqa: E402
+
+API_PAGES = ROOT / "build/api_pages"
 OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "models/*/README.md",
            "bench/models/*/README.md", "tests/reference/README.md", "train/README.md"]
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -52,6 +58,8 @@ def on_files(files, config):
         for image in sorted((ROOT / path).parent.glob("*.svg")) if "/" in path else []:
             files.append(File(image.relative_to(ROOT).as_posix(), str(ROOT), config["site_dir"],
                               config["use_directory_urls"]))
+    for name in api_pages.write_pages(API_PAGES / "reference"):
+        files.append(File("reference/" + name, str(API_PAGES), config["site_dir"], config["use_directory_urls"]))
     return files
 
 

@@ -19,15 +19,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "commands.h"
-#include "engine/inference_session.h"
 #include "generation_flags.h"
 #include "lacuna/version.h"
 #include "served_models.h"
 #include "server/api_request.h"
-#include "server/http_server.h"
+#include "server/model_server.h"
 #include "server/page/page.h"
 #include "server/request_log.h"
-#include "server/service.h"
 
 namespace lacuna {
 namespace {
@@ -86,25 +84,17 @@ bool wait_for_signal(std::chrono::milliseconds most) {
 }
 
 /// Lets requests that run finish for a while, then ends them with an error. A second signal ends the wait.
-void drain(Service& service, ModelPool& pool, HttpServer& server, double seconds) {
-  service.begin_drain();
-  pool.stop();
-  std::vector<ModelPool::Loaded> loaded = pool.loaded();
-  const auto is_idle = [&] {
-    return std::all_of(loaded.begin(), loaded.end(),
-                       [](const ModelPool::Loaded& each) { return each.lease->scheduler().is_idle(); });
-  };
-  for (const ModelPool::Loaded& each : loaded) each.lease->scheduler().drain();
+void drain(ModelServer& server, double seconds) {
+  server.begin_drain();
   const Stopwatch clock;
   constexpr std::chrono::milliseconds kPoll{20};
-  if (!is_idle() && seconds > 0) {
+  if (!server.is_idle() && seconds > 0) {
     fmt::print(stderr, "stopping: requests that run may finish for {} s; a second signal ends them\n",
                seconds);
   }
-  while (!is_idle() && clock.seconds() < seconds && !wait_for_signal(kPoll)) {
+  while (!server.is_idle() && clock.seconds() < seconds && !wait_for_signal(kPoll)) {
   }
-  for (const ModelPool::Loaded& each : loaded) each.lease->scheduler().stop();
-  server.stop(std::chrono::seconds(1));
+  server.stop();
 }
 
 extern "C" void stop_serving(int /*signal*/) {
@@ -122,7 +112,6 @@ void serve(ServeFlags flags) {
   settings.access = access_rules(flags);
   settings.defaults = served.defaults;
   settings.files = page_files();
-  Service service(std::move(settings));
   std::optional<RequestLog> log;
   if (const std::optional<LogFormat> format = log_format_named(flags.log_format)) {
     log.emplace(*format, STDERR_FILENO);
@@ -131,23 +120,16 @@ void serve(ServeFlags flags) {
   std::signal(SIGINT, stop_serving);
   std::signal(SIGTERM, stop_serving);
   std::signal(SIGPIPE, SIG_IGN);
-  auto server = std::make_unique<HttpServer>(
-      flags.host, flags.port,
-      [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-        service.handle(request, reply);
-      },
-      flags.http, [&](const HttpRequest& head) { return service.find_refusal(head); },
-      [&](const RequestRecord& record) {
-        if (log) log->add(record);
-      });
-
-  ModelPool pool(std::move(served.models), served.limits);
-  if (pool.size() == 1) pool.load(0);
-  service.start(pool);
+  ModelServer server(flags.host, flags.port, std::move(settings), flags.http,
+                     [&](const RequestRecord& record) {
+                       if (log) log->add(record);
+                     });
+  const size_t num_models = served.models.size();
+  server.start(std::move(served.models), served.limits);
   is_loaded = true;
   const std::string what =
-      pool.size() == 1 ? flags.models.front() : fmt::format("{} models, loaded when asked for,", pool.size());
-  fmt::print(stderr, "serving {} at http://{}:{}\n", what, flags.host, server->port());
+      num_models == 1 ? flags.models.front() : fmt::format("{} models, loaded when asked for,", num_models);
+  fmt::print(stderr, "serving {} at http://{}:{}\n", what, flags.host, server.port());
   fmt::print(
       stderr,
       "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",
@@ -155,7 +137,7 @@ void serve(ServeFlags flags) {
       flags.http.all_reply_bytes >> 20);
   while (sem_wait(&wants_to_stop) != 0) {
   }
-  drain(service, pool, *server, flags.drain_seconds);
+  drain(server, flags.drain_seconds);
 }
 
 /// Every flag has a twin in the environment: --max-running is LACUNA_MAX_RUNNING. The flag wins.

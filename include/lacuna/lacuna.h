@@ -19,71 +19,75 @@
 extern "C" {
 #endif
 
-/* The version of the library that runs, as LACUNA_VERSION is that of the headers: "0.2.0". Never fails; the
+/** The version of the library that runs, as LACUNA_VERSION is that of the headers: "0.2.0". Never fails; the
  * text is static. */
 LACUNA_API const char* lacuna_version(void);
 
-/* What a function that can fail may return below zero. */
+/** What a function that can fail may return below zero. */
 enum {
-  LACUNA_INVALID_INPUT = -2, /* the model, the request or an argument; the sentence says what is accepted */
-  LACUNA_FAILED = -1         /* anything else, such as memory that is not there */
+  LACUNA_INVALID_INPUT = -2, /**< the model, the request or an argument; the sentence says what is accepted */
+  LACUNA_FAILED = -1         /**< anything else, such as memory that is not there */
 };
 
-/* The sentence of the calling thread's last failure: valid until its next one. "" where nothing has failed
+/** The sentence of the calling thread's last failure: valid until its next one. "" where nothing has failed
  * yet. */
 LACUNA_API const char* lacuna_error(void);
-/* LACUNA_INVALID_INPUT or LACUNA_FAILED of that failure, 0 where nothing has failed yet. */
+/** LACUNA_INVALID_INPUT or LACUNA_FAILED of that failure, 0 where nothing has failed yet. */
 LACUNA_API int lacuna_error_kind(void);
 
 /* ---- Sessions: a loaded model ---- */
 
+/** A loaded model with its tokenizer and scheduler. */
 typedef struct lacuna_session lacuna_session;
 
-/* Loads a model. NULL where it fails.
+/** Loads a model. NULL where it fails.
  *
  *   model         folder, .gguf file, name of a model that ships, ORG/NAME from the hub's cache, or
  *                 random:FAMILY-SIZE
  *   options_json  NULL, or an object with fields of lacuna::LoadOptions: {"weights": "int4", "threads": 8}
  */
 LACUNA_API lacuna_session* lacuna_load(const char* model, const char* options_json);
-/* Waits for nothing: requests that run are cancelled. NULL is allowed. */
+/** Waits for nothing: requests that run are cancelled. NULL is allowed. */
 LACUNA_API void lacuna_free(lacuna_session* session);
 
-/* {"family", "paradigm", "vocab_size", "context", "num_layers", "hidden_size", "weight_bytes", "mask_token",
+/** {"family", "paradigm", "vocab_size", "context", "num_layers", "hidden_size", "weight_bytes", "mask_token",
  * "end_tokens", "has_tokenizer", "can_infill"}, as JSON. */
 LACUNA_API const char* lacuna_info_json(const lacuna_session* session);
+/** Rows of the embedding table: token ids are below it. */
 LACUNA_API int64_t lacuna_vocab_size(const lacuna_session* session);
 
 /* ---- Answers ---- */
 
+/** What a model wrote; ended by lacuna_answer_free(). */
 typedef struct lacuna_answer lacuna_answer;
 
+/** A position got its token. */
 typedef struct {
-  int32_t position; /* in the canvas, 0-based */
-  int32_t token;
-  double confidence;
+  int32_t position;  /**< in the canvas, 0-based */
+  int32_t token;     /**< its id */
+  double confidence; /**< as the unmask rule ranks it */
 } lacuna_commit;
 
-/* What one forward pass did for one request. Valid during the callback alone. */
+/** What one forward pass did for one request. Valid during the callback alone. */
 typedef struct {
-  size_t size; /* of this struct, in the library that runs */
-  int32_t step;
-  int32_t prompt_tokens;
-  int32_t final_tokens; /* of the canvas: its longest prefix that will not change any more */
-  const char* kind;     /* "denoise", "draft", "verify", "prefill", "decode", ... */
-  const int32_t* canvas;
-  size_t canvas_length;
-  const lacuna_commit* committed; /* ascending positions */
-  size_t num_committed;
-  int64_t rows;   /* that the pass computed for this request */
-  double seconds; /* of the whole pass */
+  size_t size;           /**< of this struct, in the library that runs */
+  int32_t step;          /**< 0-based */
+  int32_t prompt_tokens; /**< of the canvas: its first ones */
+  int32_t final_tokens;  /**< of the canvas: its longest prefix that will not change any more */
+  const char* kind;      /**< "denoise", "draft", "verify", "prefill", "decode", ... */
+  const int32_t* canvas; /**< prompt and answer after the pass, with mask tokens where nothing is yet */
+  size_t canvas_length;  /**< tokens of the canvas */
+  const lacuna_commit* committed; /**< ascending positions */
+  size_t num_committed;           /**< elements of `committed` */
+  int64_t rows;                   /**< that the pass computed for this request */
+  double seconds;                 /**< of the whole pass */
 } lacuna_pass_event;
 
-/* Called after each pass, from a thread of the session. 0 stops the request: its answer is what the canvas
+/** Called after each pass, from a thread of the session. 0 stops the request: its answer is what the canvas
  * holds. */
 typedef int (*lacuna_pass_callback)(const lacuna_pass_event* event, void* user);
 
-/* Answers a request. NULL where it fails.
+/** Answers a request. NULL where it fails.
  *
  *   request_json  {"prompt": TEXT} or {"messages": [{"role", "content"}, ...]} or {"tokens": [...]}, and
  *                 settings by the names of docs/reference/flags.md: {"prompt": "Hi", "gen_length": 64}
@@ -91,32 +95,38 @@ typedef int (*lacuna_pass_callback)(const lacuna_pass_event* event, void* user);
  */
 LACUNA_API lacuna_answer* lacuna_generate(lacuna_session* session, const char* request_json,
                                           lacuna_pass_callback callback, void* user);
-/* Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3.
- *   options_json  NULL, or settings by their names */
+/** Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3. NULL where it fails.
+ *
+ *   options_json  NULL, or settings by their names
+ *   callback      NULL, or told of each pass
+ */
 LACUNA_API lacuna_answer* lacuna_infill(lacuna_session* session, const char* text, const char* options_json,
                                         lacuna_pass_callback callback, void* user);
+/** Frees an answer and every text of it. NULL is allowed. */
 LACUNA_API void lacuna_answer_free(lacuna_answer* answer);
 
-/* Up to the first end token or stop text; "" without a tokenizer. */
+/** Up to the first end token or stop text; "" without a tokenizer. */
 LACUNA_API const char* lacuna_answer_text(const lacuna_answer* answer);
-/* Every generated token, those after an end token included. */
+/** Every generated token, those after an end token included. */
 LACUNA_API const int32_t* lacuna_answer_tokens(const lacuna_answer* answer, size_t* count);
-/* {"text", "tokens", "prompt_tokens", "answer_tokens", "stop_reason", "seed", "stats": {...}}, as JSON. */
+/** {"text", "tokens", "prompt_tokens", "answer_tokens", "stop_reason", "seed", "stats": {...}}, as JSON. */
 LACUNA_API const char* lacuna_answer_json(const lacuna_answer* answer);
 
 /* ---- Tokens and logits ---- */
 
-/* Token ids of a text, special tokens in it taken as plain text. Writes at most `capacity` of them and
+/** Token ids of a text, special tokens in it taken as plain text. Writes at most `capacity` of them and
  * returns how many there are, or a negative number. */
 LACUNA_API int64_t lacuna_tokenize(const lacuna_session* session, const char* text, size_t length,
                                    int32_t* tokens, size_t capacity);
-/* The text of tokens. Writes at most `capacity` bytes, without a zero byte behind them, and returns how many
+/** The text of tokens. Writes at most `capacity` bytes, without a zero byte behind them, and returns how many
  * there are, or a negative number. */
 LACUNA_API int64_t lacuna_detokenize(const lacuna_session* session, const int32_t* tokens, size_t count,
                                      char* text, size_t capacity);
-/* One forward pass without a cache: the raw output of each row, nothing shifted or left out.
+/** One forward pass without a cache: the raw output of each row, nothing shifted or left out.
+ * Returns 0, or a negative number.
+ *
  *   logits  [count, lacuna_vocab_size()], row-major
- * 0, or a negative number. */
+ */
 LACUNA_API int lacuna_logits(lacuna_session* session, const int32_t* tokens, size_t count, float* logits);
 
 #ifdef __cplusplus

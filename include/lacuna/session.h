@@ -35,18 +35,18 @@ struct LoadOptions {
 
 /// What is known of a loaded model.
 struct ModelInfo {
-  std::string family;        ///< as `lacuna inspect` names it: "llada", "dream", "qwen3", ...
-  std::string architecture;  ///< as published: "LLaDAModelLM"
-  std::string paradigm;      ///< how it writes: "masked", "blocks", "uniform", "slots" or "causal"
-  int64_t vocab_size = 0;
-  int64_t context = 0;  ///< positions, prompt and answer together
-  int64_t num_layers = 0;
-  int64_t hidden_size = 0;
-  int64_t weight_bytes = 0;
-  TokenId mask_token = -1;  ///< -1: the model has none
-  std::vector<TokenId> end_tokens;
-  bool has_tokenizer = false;
-  bool can_infill = false;
+  std::string family;               ///< as `lacuna inspect` names it: "llada", "dream", "qwen3", ...
+  std::string architecture;         ///< as published: "LLaDAModelLM"
+  std::string paradigm;             ///< how it writes: "masked", "blocks", "uniform", "slots" or "causal"
+  int64_t vocab_size = 0;           ///< rows of the embedding table: token ids are below it
+  int64_t context = 0;              ///< positions, prompt and answer together
+  int64_t num_layers = 0;           ///< transformer layers
+  int64_t hidden_size = 0;          ///< elements of a hidden state
+  int64_t weight_bytes = 0;         ///< of the weights in memory, as they were loaded
+  TokenId mask_token = -1;          ///< -1: the model has none
+  std::vector<TokenId> end_tokens;  ///< each ends an answer
+  bool has_tokenizer = false;       ///< whether texts can be given, and not token ids alone
+  bool can_infill = false;          ///< whether it fills single positions, as Session::infill() needs
 };
 
 /// What one forward pass did for one request. Spans are valid during the callback alone.
@@ -69,7 +69,7 @@ struct Request {
   std::string prompt;  ///< text of a user's turn, rendered by the model's chat template where it has one
   std::vector<Message> messages;  ///< a conversation, rendered by the model's chat template
   std::vector<TokenId> tokens;    ///< the canvas begins with exactly these
-  Options options;
+  Options options;                ///< settings by their names; the others have the family's defaults
   std::vector<std::string> stop;  ///< texts before which the answer ends
   /// Replaces options' "unmask" in masked diffusion (LLaDA, Dream) and block diffusion (SDAR, LLaDA 2,
   /// Fast-dLLM v2). Called after each pass, from a thread of the session. May throw: the request ends with
@@ -79,9 +79,9 @@ struct Request {
 
 /// float32 [rows, vocab_size], row-major.
 struct Logits {
-  int64_t rows = 0;
-  int64_t vocab_size = 0;
-  std::vector<float> values;
+  int64_t rows = 0;           ///< one for each token that was given
+  int64_t vocab_size = 0;     ///< elements of a row
+  std::vector<float> values;  ///< [rows, vocab_size]
 };
 
 /// A request that runs. Dropping it cancels it.
@@ -117,6 +117,7 @@ class LACUNA_API Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
+  /// What is known of the model. Valid as long as the session.
   const ModelInfo& info() const;
 
   /// Answers, and calls `callback` after each pass, from a thread of the session. Throws Error for a request
@@ -136,6 +137,7 @@ class LACUNA_API Session {
 
   /// Token ids of a text, special tokens in it taken as plain text.
   std::vector<TokenId> tokenize(std::string_view text) const;
+  /// The text of tokens. Throws Error without a tokenizer.
   std::string detokenize(std::span<const TokenId> tokens) const;
   /// The prompt for an assistant's answer to a conversation.
   std::vector<TokenId> render(std::span<const Message> messages) const;

@@ -16,8 +16,8 @@ using TokenId = int32_t;
 
 /// A turn of a conversation.
 struct Message {
-  std::string role;  ///< "system", "user" or "assistant"; LLaDA's template takes any
-  std::string content;
+  std::string role;     ///< "system", "user" or "assistant"; LLaDA's template takes any
+  std::string content;  ///< its text
 };
 
 /// A setting of a generation by its name, with the value that the command line or a request over HTTP would
@@ -30,10 +30,11 @@ using Options = std::map<std::string, OptionValue, std::less<>>;
 
 /// A position got its token.
 struct Commit {
-  int32_t position = 0;  ///< in the canvas, 0-based
-  TokenId token = 0;
+  int32_t position = 0;   ///< in the canvas, 0-based
+  TokenId token = 0;      ///< that the position got
   double confidence = 0;  ///< as the unmask rule ranks it; a probability for most rules
 
+  /// Whether all fields are the same.
   bool operator==(const Commit&) const = default;
 };
 
@@ -63,20 +64,21 @@ struct Statistics {
   int32_t forward_passes = 0;  ///< of the model and its guide
   int64_t rows = 0;            ///< positions that forward passes computed, all passes together
   int64_t rows_baseline = 0;   ///< the same of the uncached decoder of the model's family
-  double flops = 0;
-  double flops_baseline = 0;
+  double flops = 0;            ///< of all passes, by the formulas of docs/reference/statistics.md
+  double flops_baseline = 0;   ///< the same of the uncached decoder of the model's family
   double seconds = 0;  ///< from the first pass to the last; requests that run at the same time share it
   double tokens_per_second = 0;  ///< answer tokens
 };
 
+/// What a model wrote.
 struct Answer {
   std::string text;             ///< up to the first end token or stop text; empty without a tokenizer
   std::vector<TokenId> tokens;  ///< every generated token, those after an end token included
-  int32_t prompt_tokens = 0;
-  int32_t answer_tokens = 0;  ///< up to and without the first end token
-  StopReason stop_reason = StopReason::kLength;
-  uint64_t seed = 0;
-  Statistics statistics;
+  int32_t prompt_tokens = 0;    ///< the chat template's included
+  int32_t answer_tokens = 0;    ///< up to and without the first end token
+  StopReason stop_reason = StopReason::kLength;  ///< why it ended
+  uint64_t seed = 0;                             ///< that it was sampled with
+  Statistics statistics;                         ///< what it cost
 };
 
 }  // namespace lacuna

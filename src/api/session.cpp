@@ -14,9 +14,9 @@
 #include "base/json.h"
 #include "engine/decision_json.h"
 #include "engine/inference_session.h"
+#include "engine/load_options.h"
 #include "engine/logits.h"
 #include "engine/preset_use.h"
-#include "engine/weight_options.h"
 #include "options/assign.h"
 #include "options/choose.h"
 #include "options/names.h"
@@ -24,18 +24,11 @@
 namespace lacuna {
 namespace {
 
-/// Names of fields as the interface has them.
-std::optional<std::string> plain_name(std::string_view field) {
-  return std::string(field);
-}
-
 /// What `action` refuses, in the interface's names and as the interface's exception.
 template <typename Action>
 auto translated(Action&& action) {
   try {
-    return action();
-  } catch (const SettingError& error) {
-    throw InputError("{}", sentence_of(error, plain_name));
+    return in_plain_names(action);
   } catch (const SchedulingError& error) {
     throw InputError("{}", error.what());
   }
@@ -93,10 +86,6 @@ ModelInfo info_of(const OpenedModel& opened, const BackendModel& model) {
   return info;
 }
 
-FormatNames format_names(const LoadOptions& options) {
-  return {options.dtype, options.weights, options.head_weights, options.kv_cache, options.activations};
-}
-
 SchedulerLimits limits_of(const LoadOptions& options) {
   SchedulerLimits limits;
   limits.max_running = options.max_running;
@@ -104,16 +93,6 @@ SchedulerLimits limits_of(const LoadOptions& options) {
   limits.memory = options.memory;
   limits.prefix_memory = std::min(limits.prefix_memory, options.memory / 4);
   return limits;
-}
-
-void check(const LoadOptions& options) {
-  const auto expect = [](bool holds, std::string_view field, int64_t value, std::string_view expected) {
-    if (!holds) throw InputError("{} is {}; expected {}", field, value, expected);
-  };
-  expect(options.threads >= 0 && options.threads <= 1024, "threads", options.threads, "0 to 1024");
-  expect(options.max_running >= 1 && options.max_running <= 4096, "max_running", options.max_running,
-         "1 to 4096");
-  expect(options.memory >= 1, "memory", options.memory, "at least 1");
 }
 
 }  // namespace
@@ -209,25 +188,8 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 Session Session::load(std::string_view model, const LoadOptions& options) {
   return translated([&] {
-    check(options);
-    const std::string name(model);
-    auto opened = std::make_shared<OpenedModel>(name, find_model(name));
-    if (!options.guide.empty()) opened->use_guide(options.guide);
-    SessionOptions chosen;
-    chosen.formats = weight_formats(format_names(options), opened->source());
-    if (opened->guide() != nullptr) {
-      chosen.guide_formats = weight_formats(format_names(options), opened->guide()->source);
-    }
-    if (!options.ignore_memory) check_memory(name, opened->source(), chosen.formats);
-    chosen.threads = options.threads;
-    chosen.random_seed = options.random_seed;
-    chosen.limits = limits_of(options);
-    if (options.progress) {
-      chosen.progress = [&](const std::string&, int64_t done, int64_t total) {
-        options.progress(done, total);
-      };
-    }
-    return Session(std::make_shared<Impl>(InferenceSession::load(std::move(opened), chosen)));
+    auto opened = open_model(std::string(model), options);
+    return Session(std::make_shared<Impl>(load_session(std::move(opened), options, limits_of(options))));
   });
 }
 

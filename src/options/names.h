@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "decode/setting_error.h"
 
@@ -26,6 +27,18 @@ std::optional<std::string> flag_name(std::string_view field);
 
 /// The sentence of an error in a surface's own names: of its problem, where it has one, else its own.
 std::string sentence_of(const std::exception& error, const FieldNames& names);
+
+/// Runs `action`. What it refuses has the fields' own names, without backticks, as InputError.
+template <typename Action>
+auto in_plain_names(Action&& action) {
+  try {
+    return action();
+  } catch (const SettingError& error) {
+    throw InputError("{}", sentence_of(error, [](std::string_view field) -> std::optional<std::string> {
+                       return std::string(field);
+                     }));
+  }
+}
 
 /// Throws SettingError in the command line's names. What is expected follows that word in the sentence.
 [[noreturn]] void throw_setting_error(std::string_view field, std::string_view value,

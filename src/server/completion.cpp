@@ -71,7 +71,7 @@ class Completion::Listener : public RequestListener {
   Completion& owner() { return *owner_; }
   Choice& choice() { return choice_; }
   Transcript new_transcript() {
-    const ServedModel& model = owner_->head_.model;
+    const ReplyModel& model = owner_->head_.model;
     // An infill continues after end tokens: those in it were given.
     return Transcript(AnswerText(model.tokenizer(),
                                  owner_->is_infill_ ? std::vector<TokenId>() : model.config().end_ids,
@@ -196,7 +196,7 @@ class Completion::Likelihood final : public Listener {
   }
 };
 
-Completion::Completion(const Dialect& dialect, ServedModel model, const GenerationRequest& request,
+Completion::Completion(const Dialect& dialect, ReplyModel model, const GenerationRequest& request,
                        std::shared_ptr<HttpReply> reply, std::string request_id, Metrics& metrics)
     : dialect_(dialect),
       head_{std::move(model), request, std::time(nullptr)},

@@ -25,7 +25,7 @@ namespace lacuna {
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
   ///   metrics  outlive it
-  Completion(const Dialect& dialect, ServedModel model, const GenerationRequest& request,
+  Completion(const Dialect& dialect, ReplyModel model, const GenerationRequest& request,
              std::shared_ptr<HttpReply> reply, std::string request_id, Metrics& metrics);
   ~Completion();
 

@@ -18,7 +18,7 @@ std::string reply_text(const nlohmann::ordered_json& value) {
 
 }  // namespace
 
-DecisionReply::DecisionReply(ServedModel model, DecisionBody body,
+DecisionReply::DecisionReply(ReplyModel model, DecisionBody body,
                              std::shared_ptr<const PreparedDecision> prepared,
                              std::shared_ptr<HttpReply> reply, Metrics& metrics)
     : model_(std::move(model)),

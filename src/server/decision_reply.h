@@ -18,7 +18,7 @@ namespace lacuna {
 class DecisionReply final : public RequestListener {
  public:
   ///   model    is kept loaded until the reply is sent     metrics  outlive the reply
-  DecisionReply(ServedModel model, DecisionBody body, std::shared_ptr<const PreparedDecision> prepared,
+  DecisionReply(ReplyModel model, DecisionBody body, std::shared_ptr<const PreparedDecision> prepared,
                 std::shared_ptr<HttpReply> reply, Metrics& metrics);
 
   void started(const Decoder& decoder, double queue_seconds) override;
@@ -27,7 +27,7 @@ class DecisionReply final : public RequestListener {
   void failed(const std::string& sentence) override;
 
  private:
-  ServedModel model_;
+  ReplyModel model_;
   DecisionBody body_;
   std::shared_ptr<const PreparedDecision> prepared_;
   std::shared_ptr<HttpReply> reply_;

@@ -227,9 +227,9 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
   const auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
   const size_t index = model_of(body);
   read_form(dialect, body, request.body, pool_.model(index).opened->chat_template(), *wanted);
-  with_model(index, endpoint.error, asker, [this, &dialect, wanted, asker](const ServedModel& model) {
+  with_model(index, endpoint.error, asker, [this, &dialect, wanted, asker](const ReplyModel& model) {
     try {
-      Generation(model, metrics_).answer(dialect, *wanted, asker);
+      RequestHandler(model, metrics_).answer(dialect, *wanted, asker);
     } catch (const SettingError& error) {  // in the names that the request has for them
       const auto names = [&](std::string_view field) { return wanted->name_of(field); };
       const bool is_of_tools = wanted->tools && error.problem().field == "constraint";
@@ -258,8 +258,8 @@ void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, c
   }
   const size_t index = pool_.size() == 1 ? 0 : model_of(parse_body(request.body));
   const auto wanted = std::make_shared<DecisionBody>(std::move(body));
-  with_model(index, openai_error, asker, [this, wanted, asker](const ServedModel& model) {
-    Generation(model, metrics_).decide(std::move(*wanted), asker);
+  with_model(index, openai_error, asker, [this, wanted, asker](const ReplyModel& model) {
+    RequestHandler(model, metrics_).decide(std::move(*wanted), asker);
   });
 }
 

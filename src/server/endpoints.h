@@ -52,7 +52,7 @@ class Endpoints {
   void refuse(ErrorFormat error, const Asker& asker, const Failure& failure);
 
  private:
-  using Action = std::function<void(const ServedModel& model)>;
+  using Action = std::function<void(const ReplyModel& model)>;
 
   /// The model that a body, or a query, names. ApiError 404 for an unknown one; where there is one model
   /// alone, it answers to any name.

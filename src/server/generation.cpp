@@ -56,7 +56,7 @@ void expect_unchanged_files() {
 }
 
 /// Submits jobs that end with their client's connection.
-void Generation::submit(Jobs jobs, const Asker& asker) const {
+void RequestHandler::submit(Jobs jobs, const Asker& asker) const {
   const std::vector<uint64_t> ids = model_.session->scheduler().submit(std::move(jobs), asker.client);
   asker.reply->when_closed([session = model_.session, &metrics = metrics_, ids] {
     metrics.count_request("cancelled");
@@ -64,7 +64,7 @@ void Generation::submit(Jobs jobs, const Asker& asker) const {
   });
 }
 
-void Generation::decide(DecisionBody body, const Asker& asker) const {
+void RequestHandler::decide(DecisionBody body, const Asker& asker) const {
   expect_unchanged_files();
   auto prepared = std::make_shared<PreparedDecision>(opened(), body.request);
   Jobs jobs;
@@ -76,7 +76,7 @@ void Generation::decide(DecisionBody body, const Asker& asker) const {
 }
 
 /// Refuses to give logarithms of confidences that are no probabilities.
-void Generation::check_logprobs(const GenerationRequest& request) const {
+void RequestHandler::check_logprobs(const GenerationRequest& request) const {
   if (!request.wants_logprobs || request.scores_only) return;
   if (measures_probability(choose_strategy(config(), request.options, request.uses_guide))) return;
   if (config().canvas) {
@@ -91,7 +91,7 @@ void Generation::check_logprobs(const GenerationRequest& request) const {
        fmt::format("logprobs: `unmask` {} measures no probability; expected {}", rule, kExpected)});
 }
 
-void Generation::answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const {
+void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const {
   check_logprobs(request);
   const bool scores_masks = request.echoes && request.wants_logprobs && config().fills_canvas();
   if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
@@ -115,7 +115,7 @@ void Generation::answer(const Dialect& dialect, GenerationRequest& request, cons
 }
 
 /// The request that generates, without its prompt.
-GenerateRequest Generation::generate_request(const GenerationRequest& request, int32_t choice) const {
+GenerateRequest RequestHandler::generate_request(const GenerationRequest& request, int32_t choice) const {
   GenerateRequest asked = request_of(opened(), request.options, request.uses_guide);
   asked.seed += static_cast<uint64_t>(choice);
   asked.constraint = request.constraint;
@@ -127,8 +127,8 @@ GenerateRequest Generation::generate_request(const GenerationRequest& request, i
   return asked;
 }
 
-void Generation::add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,
-                            Jobs& jobs) const {
+void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& request,
+                                Completion& completion, Jobs& jobs) const {
   if (!std::holds_alternative<std::vector<TokenId>>(prompt))
     tokenizer_for_texts(opened(), model_.name);  // says where there is none
   const std::vector<TokenId> tokens = opened().tokens_of(prompt);
@@ -162,8 +162,8 @@ void Generation::add_prompt(const Prompt& prompt, const GenerationRequest& reque
 }
 
 /// What scores a prompt. InputError where the model or the prompt is not fit for it.
-std::unique_ptr<LikelihoodDecoder> Generation::make_likelihood(const GenerationRequest& request,
-                                                               const std::vector<TokenId>& tokens) const {
+std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const GenerationRequest& request,
+                                                                   const std::vector<TokenId>& tokens) const {
   const ModelConfig& config = model_.config();
   const bool is_causal = config.paradigm() == Paradigm::kCausal;
   if (!is_causal && !config.fills_canvas()) {
@@ -194,7 +194,7 @@ std::unique_ptr<LikelihoodDecoder> Generation::make_likelihood(const GenerationR
   return std::make_unique<MaskedLikelihood>(options, tokens);
 }
 
-void Generation::add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const {
+void RequestHandler::add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const {
   if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
   GenerateRequest asked = generate_request(request, 0);
   const std::vector<InfillCanvas> all =

@@ -26,10 +26,10 @@ struct Asker {
 
 /// Answers requests with one model. Functions throw SettingError, InputError, ApiError or SchedulingError
 /// before anything was sent; afterwards the reply tells.
-class Generation {
+class RequestHandler {
  public:
   ///   metrics  outlive every reply
-  Generation(ServedModel model, Metrics& metrics) : model_(std::move(model)), metrics_(metrics) {}
+  RequestHandler(ReplyModel model, Metrics& metrics) : model_(std::move(model)), metrics_(metrics) {}
 
   void answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const;
   void decide(DecisionBody body, const Asker& asker) const;
@@ -50,7 +50,7 @@ class Generation {
   const OpenedModel& opened() const { return model_.opened(); }
   const ModelConfig& config() const { return model_.config(); }
 
-  ServedModel model_;
+  ReplyModel model_;
   Metrics& metrics_;
 };
 

@@ -18,7 +18,7 @@ double per_second(double count, double milliseconds) {
 }
 
 /// The bytes that a token writes, which may be a part of a character.
-ordered_json bytes_of(const ServedModel& model, TokenId token) {
+ordered_json bytes_of(const ReplyModel& model, TokenId token) {
   ordered_json list = ordered_json::array();
   if (model.tokenizer() == nullptr) return list;
   for (const char byte : model.tokenizer()->decode(std::span(&token, 1))) {
@@ -29,7 +29,7 @@ ordered_json bytes_of(const ServedModel& model, TokenId token) {
 
 }  // namespace
 
-std::string ServedModel::text_of(std::span<const TokenId> tokens) const {
+std::string ReplyModel::text_of(std::span<const TokenId> tokens) const {
   return tokenizer() == nullptr ? std::string() : replace_ill_formed(tokenizer()->decode(tokens));
 }
 
@@ -47,7 +47,7 @@ std::string sse(const ordered_json& data, std::string_view event) {
   return name + "data: " + dump_json(data) + "\n\n";
 }
 
-ordered_json chat_logprobs(const ServedModel& model, std::span<const TokenRecord> tokens) {
+ordered_json chat_logprobs(const ReplyModel& model, std::span<const TokenRecord> tokens) {
   const auto text = [&](TokenId token) { return model.text_of(std::span(&token, 1)); };
   ordered_json list = ordered_json::array();
   for (const TokenRecord& record : tokens) {

@@ -19,7 +19,7 @@
 namespace lacuna {
 
 /// The model that answers. Holding it keeps the model loaded.
-struct ServedModel {
+struct ReplyModel {
   std::string name;         ///< as clients see it
   std::string fingerprint;  ///< of the program: "lacuna-0.2.0"
   std::shared_ptr<InferenceSession> session;
@@ -67,7 +67,7 @@ struct AnswerPart {
 
 /// What formats need of a request.
 struct AnswerHead {
-  ServedModel model;
+  ReplyModel model;
   GenerationRequest request;  ///< without its prompts
   int64_t created = 0;        ///< seconds since 1970
 };
@@ -95,7 +95,7 @@ class ReplyFormat {
 
  protected:
   const AnswerHead& head() const { return head_; }
-  const ServedModel& model() const { return head_.model; }
+  const ReplyModel& model() const { return head_.model; }
   const GenerationRequest& request() const { return head_.request; }
 
  private:
@@ -114,7 +114,7 @@ std::string dump_json(const nlohmann::ordered_json& value);
 std::string sse(const nlohmann::ordered_json& data, std::string_view event = {});
 
 /// {"token", "logprob", "bytes", "top_logprobs": [...], "id", "step", "order"} for each token.
-nlohmann::ordered_json chat_logprobs(const ServedModel& model, std::span<const TokenRecord> tokens);
+nlohmann::ordered_json chat_logprobs(const ReplyModel& model, std::span<const TokenRecord> tokens);
 
 /// The ids of the tokens, and the passes that committed them.
 nlohmann::ordered_json ids_of(std::span<const TokenRecord> tokens);

@@ -1,4 +1,4 @@
-# cmake -DBUILD=build/dev -DSOURCES=. -DWORK=build/dev/install_test [-DFROM_SOURCES=ON] -P check_install.cmake
+# cmake -DBUILD=build/dev -DSOURCES=. -DWORK=build/dev/install_test [-DFROM_SOURCES=ON] [-DHARDENED=ON] -P check_install.cmake
 #
 # Builds and runs the programs of examples/ against an installed copy, by CMake and by pkg-config, after the copy has
 # moved; or, FROM_SOURCES, with the sources as a subdirectory.
@@ -24,6 +24,9 @@ function(run_examples folder models)
   expect_answer(${folder}/answer mini-llada ${prompt})
   expect_answer(${folder}/answer_c mini-sdar "{\"prompt\": \"${prompt}\"}")
   expect_answer(${folder}/own_rule mini-dream ${prompt})
+  if(EXISTS ${folder}/serve)
+    expect_answer(${SOURCES}/tests/install/check_server.sh ${folder}/serve mini-llada ${prompt})
+  endif()
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
@@ -46,12 +49,22 @@ run_examples(${WORK}/build ${models})
 file(GLOB_RECURSE pc ${prefix}/lacuna.pc)
 get_filename_component(pc_folder ${pc} DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} ${pc_folder})
-execute_process(COMMAND pkg-config --static --cflags --libs lacuna OUTPUT_VARIABLE flags
-                OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-separate_arguments(flags UNIX_COMMAND "${flags}")
+set(ENV{LD_LIBRARY_PATH} ${pc_folder}/..)  # of shared libraries
 file(MAKE_DIRECTORY ${WORK}/by_pkg_config)
-run(c++ -std=c++20 ${examples}/answer.cpp -o ${WORK}/by_pkg_config/answer ${flags})
-run(c++ -std=c++20 ${examples}/own_rule.cpp -o ${WORK}/by_pkg_config/own_rule ${flags})
-run(cc ${examples}/answer.c -o ${WORK}/by_pkg_config/answer_c ${flags})
+
+function(compile_by_pkg_config package program compiler)
+  execute_process(COMMAND pkg-config --static --cflags --libs ${package} OUTPUT_VARIABLE flags
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(${compiler} ${ARGN} -o ${WORK}/by_pkg_config/${program} ${flags})
+endfunction()
+compile_by_pkg_config(lacuna answer c++ -std=c++20 ${examples}/answer.cpp)
+compile_by_pkg_config(lacuna own_rule c++ -std=c++20 ${examples}/own_rule.cpp)
+compile_by_pkg_config(lacuna answer_c cc ${examples}/answer.c)
+compile_by_pkg_config(lacuna-server serve c++ -std=c++20 ${examples}/serve.cpp)
 run_examples(${WORK}/by_pkg_config ${models})
 run(${prefix}/bin/lacuna --version)
+if(HARDENED)
+  file(GLOB shared ${prefix}/lib*/liblacuna*.so ${prefix}/lib*/*/liblacuna*.so)
+  run(${SOURCES}/tests/install/check_hardening.sh c++ ${prefix}/bin/lacuna ${shared})
+endif()

@@ -139,6 +139,7 @@ class Stream:
         return self._answer
 
     def close(self) -> None:
+        """Ends the request after its next pass."""
         self._generation.cancel()
 
     def __enter__(self) -> Stream:
@@ -188,6 +189,7 @@ class Model:
 
     @property
     def info(self) -> _core.ModelInfo:
+        """What is known of the model: family, paradigm, sizes, special tokens."""
         return self._session.info
 
     def stream(self, prompt: Prompt, strategy: Optional[Strategy] = None, *, stop: Sequence[str] = (),
@@ -304,6 +306,7 @@ class Model:
         return self._session.tokenize(text)
 
     def detokenize(self, tokens: Union[Sequence[int], np.ndarray]) -> str:
+        """The text of token ids; bytes that are no UTF-8 become U+FFFD."""
         return self._session.detokenize(_ids(tokens)).decode("utf-8", "replace")
 
     def render(self, messages: Sequence[Union[Mapping[str, str], _core.Message]]) -> np.ndarray:

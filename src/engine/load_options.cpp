@@ -1,0 +1,62 @@
+#include "engine/load_options.h"
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/weight_options.h"
+
+namespace lacuna {
+namespace {
+
+void check(const LoadOptions& options) {
+  const auto expect = [](bool holds, std::string_view field, int64_t value, std::string_view expected) {
+    if (!holds) throw InputError("{} is {}; expected {}", field, value, expected);
+  };
+  expect(options.threads >= 0 && options.threads <= 1024, "threads", options.threads, "0 to 1024");
+  expect(options.max_running >= 1 && options.max_running <= 4096, "max_running", options.max_running,
+         "1 to 4096");
+  expect(options.memory >= 1, "memory", options.memory, "at least 1");
+}
+
+FormatNames format_names(const LoadOptions& options) {
+  return {options.dtype, options.weights, options.head_weights, options.kv_cache, options.activations};
+}
+
+}  // namespace
+
+std::shared_ptr<OpenedModel> open_model(const std::string& model, const LoadOptions& options) {
+  check(options);
+  auto opened = std::make_shared<OpenedModel>(model, find_model(model));
+  if (!options.guide.empty()) opened->use_guide(options.guide);
+  return opened;
+}
+
+SessionOptions session_options(const OpenedModel& opened, const LoadOptions& options) {
+  SessionOptions chosen;
+  chosen.formats = weight_formats(format_names(options), opened.source());
+  if (opened.guide() != nullptr) {
+    chosen.guide_formats = weight_formats(format_names(options), opened.guide()->source);
+  }
+  chosen.threads = options.threads;
+  chosen.random_seed = options.random_seed;
+  chosen.limits.max_running = options.max_running;
+  chosen.limits.memory = options.memory;
+  if (options.progress) {
+    chosen.progress = [told = options.progress](const std::string&, int64_t done, int64_t total) {
+      told(done, total);
+    };
+  }
+  return chosen;
+}
+
+std::unique_ptr<InferenceSession> load_session(std::shared_ptr<const OpenedModel> opened,
+                                               const LoadOptions& options, const SchedulerLimits& limits) {
+  SessionOptions chosen = session_options(*opened, options);
+  chosen.limits = limits;
+  if (!options.ignore_memory) check_memory(opened->name(), opened->source(), chosen.formats);
+  return InferenceSession::load(std::move(opened), chosen);
+}
+
+}  // namespace lacuna
