@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "bench/timing.h"
-#include "cache/kv_cache.h"
 #include "constraint/feasible.h"
 #include "constraint/witness.h"
 #include "decode/constrained.h"
@@ -44,14 +43,13 @@ double step_flops(const ModelConfig& config, int32_t canvas, int32_t rows) {
 
 /// What follows a pass whose samples a constraint does not allow: the time to read its rows by classes, and
 /// that to find a witness.
-std::pair<double, double> time_constraint(const Model& model, const KernelContext& context,
-                                          const StepPlan& plan, const TokenAutomaton& automaton,
-                                          Workspace& workspace) {
+std::pair<double, double> time_constraint(PassTicket& pass, const StepPlan& plan,
+                                          const TokenAutomaton& automaton) {
   const TokenClasses classes = classes_of(automaton);
   std::vector<ClassRow> rows;
   for (const LogitRow& logit : plan.logits) rows.push_back({logit, &classes, true});
   const Stopwatch class_clock;
-  const FollowUpResult read = model.follow_up(context, plan, {.classes = rows}, {}, workspace);
+  const FollowUpResult read = pass.follow_up({.classes = rows});
   const double class_seconds = class_clock.seconds();
 
   const Stopwatch witness_clock;
@@ -115,8 +113,7 @@ double StepTiming::other_share() const {
   });
 }
 
-std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& context,
-                                    const StepBenchOptions& options) {
+std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOptions& options) {
   const ModelConfig& config = model.config();
   const int32_t canvas = options.canvas;
   if (canvas > config.max_positions) {
@@ -138,12 +135,16 @@ std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& con
     timing.flops = step_flops(config, canvas, rows);
   }
 
-  KvCache cache = model.make_cache(canvas);
-  KvCache* caches[] = {&cache};
-  Workspace workspace;
+  const std::unique_ptr<KvPool> pool = model.make_pool();
+  const std::unique_ptr<KvSequence> sequence = pool->make_sequence({canvas});
+  KvSequence* sequences[] = {sequence.get()};
+  PassTimes times;
+  std::unique_ptr<PassTicket> ticket;
   const auto run = [&](const StepPlan& plan) {
     const Stopwatch clock;
-    model.forward(context, plan, caches, workspace);
+    ticket = model.submit(plan, sequences);
+    ticket->wait();
+    times = ticket->times();
     return clock.seconds();
   };
   run(step_plan(config, canvas, canvas));
@@ -151,10 +152,9 @@ std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& con
   for (int32_t i = 0; i < options.repeat; ++i) {
     for (size_t j = 0; j < plans.size(); ++j) {
       timings[j].seconds.push_back(run(plans[j]));
-      timings[j].times.push_back(workspace.times);
+      timings[j].times.push_back(times);
       if (!options.constraint) continue;
-      const auto [class_seconds, witness_seconds] =
-          time_constraint(model, context, plans[j], *options.constraint, workspace);
+      const auto [class_seconds, witness_seconds] = time_constraint(*ticket, plans[j], *options.constraint);
       timings[j].class_seconds.push_back(class_seconds);
       timings[j].witness_seconds.push_back(witness_seconds);
     }

@@ -6,10 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "backend/backend.h"
 #include "constraint/token_automaton.h"
 #include "constraint/token_vocabulary.h"
-#include "kernels/matmul.h"
-#include "model/model.h"
 
 namespace lacuna {
 
@@ -43,8 +42,7 @@ struct StepTiming {
 /// A full pass fills the cells. Row counts are then interleaved, so that a change of the machine's speed
 /// affects all of them. A pass computes rows spread evenly over the canvas, each attends to all of it, and a
 /// token is sampled for every row, as in a denoising step with these rows masked.
-std::vector<StepTiming> bench_steps(const Model& model, const KernelContext& context,
-                                    const StepBenchOptions& options);
+std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOptions& options);
 
 /// One object per row count: seconds and their parts, speed, speed relative to the fastest, and the ratios of
 /// FLOPs and time to those of the most rows.

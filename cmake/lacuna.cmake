@@ -105,6 +105,23 @@ function(lacuna_library component file)
   endif()
 endfunction()
 
+# Passes: over several machines with MPI, or with the twin that says that there is none.
+function(lacuna_backend_module)
+  set(left_out no_mpi)
+  set(libraries)
+  if(LACUNA_MPI)
+    find_package(MPI REQUIRED COMPONENTS CXX)
+    set(libraries MPI::MPI_CXX)
+  else()
+    set(left_out mpi)
+  endif()
+  lacuna_module(backend USES base kernels weights cache model EXCLUDE "/backend/cuda/|/shard/${left_out}\\.cpp$" LIBRARIES ${libraries})
+  if(LACUNA_MPI)
+    # The old C++ bindings of MPI's headers, which the linker would ask for.
+    target_compile_definitions(lacuna_backend PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  endif()
+endfunction()
+
 # Downloads: with libcurl, or the twin that says that there is none.
 function(lacuna_hub_module)
   file(GLOB left_out ${lacuna_SOURCE_DIR}/src/hub/*.cpp)

@@ -54,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         &lacuna::kOllamaGenerate,  &lacuna::kLlamaCppCompletion};
     const lacuna::Dialect& dialect = *kDialects[data[0] % kDialects.size()];
     check(dialect.parse(json, {}));
-    if (dialect.takes_tools) {
-      if (const auto tools = lacuna::parse_tools(body)) check(*tools);
+    if (dialect.tools != lacuna::ToolFormat::kNone) {
+      if (const auto tools = lacuna::parse_tools(body, dialect.tools)) check(*tools);
     }
     if (lacuna::has_answer_format(json, dialect.answer_formats)) {
       (void)lacuna::parse_answer_format(body, dialect.answer_formats);

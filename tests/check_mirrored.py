@@ -16,7 +16,11 @@ ELSEWHERE = {
     "backend/cuda/runtime_simulated": "tests/backend/cuda/runtime_test.cpp",
     "backend/cuda/simt/*": "tests/backend/cuda/simulator_test.cpp",  # and planted_faults_test.cpp
     "backend/cpu/cpu_backend": "tests/backend/backend_test.cpp",  # and the tests of a device that shares no memory
+    "backend/shard/launcher": "",  # reads the environment
+    "backend/shard/*mpi": "",  # needs a launcher
+    "backend/shard/follow": "tests/backend/shard/sharded_model_test.cpp",
     "base/clock": "",  # wraps std::chrono
+    "base/communicator": "tests/backend/shard/shared_memory_test.cpp",
     "base/overloaded": "",  # wraps std::visit
     "base/token": "",  # one alias
     "constraint/expression_node": "tests/constraint/byte_automaton_test.cpp",  # values
@@ -43,6 +47,7 @@ ELSEWHERE = {
     "model/llama": "tests/model/config_test.cpp",  # and the golden files
     "model/pass": "tests/model/model_test.cpp",  # and the golden files
     "model/layers": "tests/model/model_test.cpp",
+    "model/ranks": "tests/backend/shard/sharded_model_test.cpp",
     "model/layer_attention": "tests/model/model_test.cpp",
     "model/head": "tests/model/model_test.cpp",
     "model/pass_result": "tests/engine/pass_loop_test.cpp",  # a value

@@ -66,7 +66,7 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
   for (const int count : flags.by_threads) {
     const auto threads = make_threads(count, flags.pin);
     for (const StepTiming& timing :
-         bench_steps(*loaded.weights, {loaded.device->kernels(), *threads}, flags.options)) {
+         bench_steps(*on_cpu(loaded.weights, loaded.device->kernels(), *threads), flags.options)) {
       const double seconds = timing.median_seconds();
       results.push_back({{"threads", count},
                          {"rows", timing.rows},
@@ -95,6 +95,8 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
 }
 
 void bench_step(const StepFlags& flags) {
+  if (flags.is_sharded() && !flags.by_threads.empty())
+    throw InputError("--by-threads: expected no --shard, whose ranks keep their threads");
   const ModelSource source = find_model(flags);
   const LoadedModel loaded = load_model(flags, source);
   if (!flags.by_threads.empty()) return bench_scaling(flags, loaded);
@@ -104,7 +106,7 @@ void bench_step(const StepFlags& flags) {
     options.constraint = std::make_shared<const TokenAutomaton>(
         compile_constraint(JsonSchemaConstraint{flags.schema}), vocabulary);
   }
-  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.weights, loaded.context(), options));
+  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, options));
   const nlohmann::ordered_json report{{"bench", "step"},
                                       {"model", flags.model},
                                       {"isa", loaded.model->device()},

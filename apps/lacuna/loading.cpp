@@ -44,15 +44,22 @@ auto in_flags(Action&& action) {
 
 std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSource& source,
                                           ThreadPool& threads) {
-  if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
   const WeightFormats formats = weight_formats(flags, source);
-  if (!flags.ignore_memory) in_flags([&] { check_memory(flags.model, source, formats); });
   ProgressBar bar("Loading " + flags.model);
   const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
   if (source.folder.empty()) {
     return Model::random(source.config, flags.random_seed, formats, threads, progress);
   }
   return Model::load(source.folder, source.config, formats, threads, progress);
+}
+
+/// Whether the weights can be loaded: before ranks are started, which share the memory of this machine unless
+/// mpirun started them.
+void check_weights(const ModelFlags& flags, const ModelSource& source) {
+  if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
+  const bool is_elsewhere = flags.is_sharded() && flags.ranks == 0;
+  if (flags.ignore_memory || is_elsewhere) return;
+  in_flags([&] { check_memory(flags.model, source, weight_formats(flags, source)); });
 }
 
 }  // namespace
@@ -134,6 +141,7 @@ void add_loading_flags(CLI::App& command, ModelFlags& flags) {
   command.add_flag("--ignore-memory", flags.ignore_memory,
                    "Load a model that needs more memory than is available");
   add_config_flags(command, flags);
+  add_shard_flags(command, flags);
 }
 
 void add_config_flags(CLI::App& command, ModelFlags& flags) {
@@ -164,10 +172,17 @@ ModelSource find_model(const ModelFlags& flags) {
 
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   const Stopwatch clock;
+  if (flags.ranks > 0 && !flags.is_sharded())
+    throw InputError("--ranks is {}; expected --shard outputs with it", flags.ranks);
+  check_weights(flags, source);
   LoadedModel loaded;
-  loaded.device = std::make_shared<const CpuDevice>(flags.threads, flags.pin);
-  loaded.weights = load_weights(flags, source, loaded.device->threads());
-  loaded.model = on_cpu(loaded.weights, loaded.device);
+  if (flags.is_sharded()) {
+    loaded = load_on_ranks(flags, source);
+  } else {
+    loaded.device = std::make_shared<const CpuDevice>(flags.threads, flags.pin);
+    loaded.weights = load_weights(flags, source, loaded.device->threads());
+    loaded.model = on_cpu(loaded.weights, loaded.device);
+  }
   loaded.load_seconds = clock.seconds();
   return loaded;
 }
@@ -204,6 +219,7 @@ std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const Gu
   if (guide == nullptr) return nullptr;
   ModelFlags guide_flags = flags;
   guide_flags.model = guide->model;
+  check_weights(guide_flags, guide->source);
   return on_cpu(load_weights(guide_flags, guide->source, main.device->threads()), main.device);
 }
 

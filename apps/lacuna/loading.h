@@ -17,10 +17,11 @@
 #include "kernels/table.h"
 #include "model/model.h"
 #include "options/options.h"
+#include "sharding.h"
 
 namespace lacuna {
 
-struct ModelFlags : FormatNames {
+struct ModelFlags : FormatNames, ShardFlags {
   std::string model;
   int threads = 0;
   bool pin = false;
@@ -49,7 +50,7 @@ void add_config_flags(CLI::App& command, ModelFlags& flags);
 /// What they choose.
 ConfigChoices config_choices(const ModelFlags& flags);
 /// --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
-/// --ignore-memory, --ignore-config-keys, --paradigm.
+/// --ignore-memory, --ignore-config-keys, --paradigm, --shard, --ranks.
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.
 void add_model_flags(CLI::App& command, ModelFlags& flags);

@@ -87,6 +87,8 @@ ServedModels open_served_models(const ServedModelFlags& flags) {
   if (!is_alone && !flags.name.empty()) {
     throw InputError("--name has no effect here: several models have theirs as --model NAME=MODEL");
   }
+  if (!is_alone && flags.is_sharded())
+    throw InputError("--shard {}: expected one --model, which all ranks compute", flags.shard);
   ServedModels served;
   served.defaults = flags.generation;
   std::set<std::string> names;

@@ -80,12 +80,14 @@ class SlotFiller {
 
   void fill(DecisionBranch& branch, int32_t first_position, int32_t draw) const {
     for (const DecisionSlot& slot : branch.slots) {
+      const auto place = static_cast<size_t>(slot.position - first_position);
+      if (place >= branch.tokens.size()) continue;  // causal: the row before the last slot predicts it
       TokenId token = config_.mask_id;
       if (!allowed_.empty()) {
         const RngStream noise(seed_, kSlotNoise, draw, slot.position);
         token = allowed_[noise.below(0, static_cast<uint32_t>(allowed_.size()))];
       }
-      branch.tokens[static_cast<size_t>(slot.position - first_position)] = token;
+      branch.tokens[place] = token;
     }
   }
 

@@ -6,6 +6,8 @@
 #include <exception>
 #include <utility>
 
+#include "base/communicator.h"
+
 namespace lacuna {
 
 Scheduler::Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<const BackendModel> guide,
@@ -60,6 +62,11 @@ bool Scheduler::is_idle() const {
   return requests_.empty();
 }
 
+std::string Scheduler::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string& client) {
   using Reason = SchedulingError::Reason;
   for (const Job& job : jobs) {
@@ -72,6 +79,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
   std::vector<uint64_t> ids;
   {
     const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) throw SchedulingError(Reason::kBroken, failure_);
     if (is_draining_) throw SchedulingError(Reason::kStopping, "the server is stopping");
     const auto is_own = [&](const auto& entry) { return !client.empty() && entry.second.client == client; };
     const auto num_own = std::count_if(requests_.begin(), requests_.end(), is_own);
@@ -135,6 +143,8 @@ void Scheduler::work() {
   while (take_orders()) {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
+    } catch (const RankError& error) {
+      break_off(fmt::format("{}, so the model computes nothing more; restart the server", error.what()));
     } catch (const std::exception& error) {
       // Nobody knows whose fault it is: all who took part are told, and others continue.
       fail_all(error.what());
@@ -256,6 +266,14 @@ void Scheduler::fail_late() {
     listener->failed(fmt::format("the request took longer than the {} s that this server gives one",
                                  limits_.request_seconds));
   }
+}
+
+void Scheduler::break_off(const std::string& sentence) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = sentence;
+  }
+  fail_all(sentence);
 }
 
 void Scheduler::fail_all(const std::string& sentence) {

@@ -66,6 +66,7 @@ class SchedulingError : public std::runtime_error {
     kTooManyFromClient,  ///< the client has as many requests as it may
     kQueueFull,
     kStopping,  ///< drain() or stop() was called
+    kBroken,    ///< failure() says why
   };
   SchedulingError(Reason reason, const std::string& sentence)
       : std::runtime_error(sentence), reason_(reason) {}
@@ -110,6 +111,9 @@ class Scheduler {
   void stop();
   /// Whether no request runs or waits.
   bool is_idle() const;
+  /// Why no pass can be computed any more, as a sentence: a rank of the model has ended. Empty while passes
+  /// can.
+  std::string failure() const;
 
   const SchedulerLimits& limits() const { return limits_; }
   Totals totals() const;
@@ -137,6 +141,8 @@ class Scheduler {
   void fail_one(size_t number, const std::string& sentence);
   void fail_late();
   void fail_all(const std::string& sentence);
+  /// Fails all requests that run, and refuses new ones.
+  void break_off(const std::string& sentence);
 
   SchedulerLimits limits_;
   Engine engine_;  // the thread's own; memory_for() alone may be asked by others
@@ -151,6 +157,7 @@ class Scheduler {
   size_t num_running_ = 0;
   bool has_orders_ = false;
   bool is_draining_ = false;
+  std::string failure_;
   bool is_stopping_ = false;
   std::thread thread_;
 };

@@ -33,18 +33,24 @@ Drift measure_drift(std::span<const float> now, std::span<const float> before) {
   return drift;
 }
 
-double cosine_distance(std::span<const float> a, std::span<const float> b) {
-  double product = 0;
-  double squares_a = 0;
-  double squares_b = 0;
+CosineSums cosine_sums(std::span<const float> a, std::span<const float> b) {
+  CosineSums sums;
   for (size_t i = 0; i < a.size(); ++i) {
-    product += double{a[i]} * b[i];
-    squares_a += double{a[i]} * a[i];
-    squares_b += double{b[i]} * b[i];
+    sums.product += double{a[i]} * b[i];
+    sums.squares_a += double{a[i]} * a[i];
+    sums.squares_b += double{b[i]} * b[i];
   }
-  if (squares_a == 0 && squares_b == 0) return 0;
-  const double norms = std::sqrt(squares_a * squares_b);
-  return norms > 0 ? 1 - product / norms : 1;
+  return sums;
+}
+
+double cosine_distance(const CosineSums& sums) {
+  if (sums.squares_a == 0 && sums.squares_b == 0) return 0;
+  const double norms = std::sqrt(sums.squares_a * sums.squares_b);
+  return norms > 0 ? 1 - sums.product / norms : 1;
+}
+
+double cosine_distance(std::span<const float> a, std::span<const float> b) {
+  return cosine_distance(cosine_sums(a, b));
 }
 
 }  // namespace lacuna

@@ -26,7 +26,25 @@ struct Drift {
 /// finite.
 Drift measure_drift(std::span<const float> now, std::span<const float> before);
 
-/// 1 - cosine of two vectors of one length, sums in double: 0 where both are zero, 1 where one is.
+/// What the cosine of two vectors is made of. Sums of parts of the vectors add up to those of the whole.
+struct CosineSums {
+  double product = 0;    ///< sum of a[i] b[i]
+  double squares_a = 0;  ///< sum of a[i]^2
+  double squares_b = 0;
+
+  CosineSums& operator+=(const CosineSums& more) {
+    product += more.product;
+    squares_a += more.squares_a;
+    squares_b += more.squares_b;
+    return *this;
+  }
+};
+
+/// Sums over two vectors of one length.
+CosineSums cosine_sums(std::span<const float> a, std::span<const float> b);
+
+/// 1 - cosine: 0 where both vectors are zero, 1 where one is.
+double cosine_distance(const CosineSums& sums);
 double cosine_distance(std::span<const float> a, std::span<const float> b);
 
 }  // namespace lacuna

@@ -30,7 +30,8 @@ void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStat
 }
 
 void Model::Pass::keep_logits(std::span<const LogitRow> wanted) {
-  if (static_cast<int64_t>(wanted.size()) > head_chunk_rows(config_.vocab_size)) return;
+  // Another rank has some of the logits, or a later chunk took the place of earlier ones.
+  if (!part_.is_whole() || static_cast<int64_t>(wanted.size()) > head_chunk_rows(config_.vocab_size)) return;
   ws_.kept_logits.assign(wanted.begin(), wanted.end());
   for (LogitRow& logit : ws_.kept_logits) {
     const SamplingRule& rule = plan_.rules[static_cast<size_t>(logit.rule)];

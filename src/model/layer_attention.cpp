@@ -58,8 +58,10 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
   const int64_t head_dim = slides ? config_.sliding->head_dim : config_.head_dim;
   const float scale =
       config_.attn_scale > 0 ? config_.attn_scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
-  const AttentionShape shape{config_.num_heads, slides ? config_.sliding->num_kv_heads : config_.num_kv_heads,
-                             head_dim, scale, config_.attn_soft_cap};
+  const int64_t kv_heads = slides ? config_.sliding->num_kv_heads : config_.num_kv_heads;
+  const int64_t own_heads = part_.kv_heads(kv_heads).size();
+  const AttentionShape shape{own_heads * (config_.num_heads / kv_heads), own_heads, head_dim, scale,
+                             config_.attn_soft_cap};
   kind.attention.prepare(context_, shape, dtype_, kind.groups);
 }
 
@@ -95,7 +97,8 @@ void Model::Pass::list_cells_behind(size_t g) {
 void Model::Pass::attend(int64_t layer_index) {
   const LayerParameters& layer = parameters_.layers[static_cast<size_t>(layer_index)];
   ws_.layer = layer_index;
-  const int64_t kv_dim = config_.kv_dim_of(layer_index);
+  const int64_t kv_heads = own_kv_heads(layer_index);
+  const int64_t kv_dim = kv_heads * config_.head_dim_of(layer_index);
   const Matrix<float> k = sized(ws_.k, num_rows_, kv_dim);
   const Matrix<float> v = sized(ws_.v, num_rows_, kv_dim);
   const bool has_values = config_.has_value_projection(layer_index);
@@ -103,22 +106,27 @@ void Model::Pass::attend(int64_t layer_index) {
   pack_normed(layer.attn_norm);
   product(layer.k, k, ws_.times.qkv);
   if (has_values) product(layer.v, v, ws_.times.qkv);
+  if (config_.qk_norm_full) norm_full_rows(layer.k_norm, config_.kv_dim_of(layer_index), k);
   for_each_row([&](int64_t row) {
     if (!has_values) std::copy_n(k.row(row), kv_dim, v.row(row));
-    finish_heads(layer.k_norm, config_.num_kv_heads_of(layer_index), row, k.row(row));
+    finish_heads(layer.k_norm, kv_heads, row, k.row(row));
     finish_values(v, row);
     write_kv(layer_index, row, k.row(row), v.row(row));
   });
+  if (plan_.measures_kv_drift) measure_kv_drift(layer_index);
   ws_.times.other += watch_.restart();
   if (attention_changes_at(layer_index)) prepare_attention();
   if (layer_index + 1 == config_.num_layers) leave_rows_behind(layer);
   if (num_rows_ == 0) return;
 
-  const Matrix<float> q = sized(ws_.q, num_rows_, config_.q_dim_of(layer_index));
-  const Matrix<float> attended = sized(ws_.attended, num_rows_, config_.q_dim_of(layer_index));
+  const int64_t query_heads = own_query_heads(layer_index);
+  const int64_t own_q_dim = query_heads * config_.head_dim_of(layer_index);
+  const Matrix<float> q = sized(ws_.q, num_rows_, own_q_dim);
+  const Matrix<float> attended = sized(ws_.attended, num_rows_, own_q_dim);
   product(layer.q, q, ws_.times.qkv);
+  if (config_.qk_norm_full) norm_full_rows(layer.q_norm, config_.q_dim_of(layer_index), q);
   for_each_row([&](int64_t row) {
-    finish_heads(layer.q_norm, config_.num_heads, plan_row(row), q.row(row));
+    finish_heads(layer.q_norm, query_heads, plan_row(row), q.row(row));
     grow_query(plan_row(row), q.row_span(row));
   });
   ws_.times.other += watch_.restart();
@@ -140,8 +148,14 @@ void Model::Pass::attend(int64_t layer_index) {
   remember_heaviest();
   ws_.times.selection += watch_.restart();
 
-  pack(attended, ws_.times.output);
-  product(layer.o, projected_, ws_.times.output);
+  if (part_.is_whole()) {
+    pack(attended, ws_.times.output);
+  } else {
+    const Matrix<float> all = sized(ws_.gathered, num_rows_, config_.q_dim_of(layer_index));
+    gather_columns(sent_columns(all.cols), attended, all, dtype_);
+    pack(all, ws_.times.output);
+  }
+  whole_product(layer.o, projected_, ws_.times.output);
   add_projected(layer.post_attn_norm);
 }
 
@@ -160,7 +174,7 @@ void Model::Pass::bring_chosen(size_t i, ConstMatrix<float> q) {
   cells.chosen.reserve(ws_.everything.visible_ranges[g].front().end, cache);
   PageBounds* pages =
       sparse.choice == SparseAttention::Choice::kBestPages ? &cells.pages_of(sparse.page_size) : nullptr;
-  context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
+  context_.threads.parallel_for(own_kv_heads(ws_.layer), [&](int64_t kv_head, int) {
     if (pages != nullptr) {
       const std::vector<int32_t> best =
           best_page_cells(*pages, sparse, kv_head, ws_.everything.groups[i].rows, q, cache);
@@ -200,7 +214,7 @@ void Model::Pass::remember_heaviest() {
     const Attention& attention = ws_.everything.attention;
     ChosenCells& chosen = cache.sparse().chosen;
     chosen.reserve(sparse.num_chosen() + group.rows.size(), cache);
-    context_.threads.parallel_for(config_.num_kv_heads, [&](int64_t kv_head, int) {
+    context_.threads.parallel_for(own_kv_heads(ws_.layer), [&](int64_t kv_head, int) {
       const std::vector<int32_t> cells = heaviest_cells(
           attention.mass(i, kv_head), attention.visible(i).tile_runs(), sparse.among, sparse.num_chosen());
       chosen.choose(ws_.layer, kv_head, cells, cache);
@@ -217,19 +231,48 @@ void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const f
   read_kv(cache, layer, cell, before);
   cache.write(layer, cell, key, value);
   read_kv(cache, layer, cell, after);  // as rounded
-  const auto dim = static_cast<size_t>(config_.kv_dim_of(layer));
-  float* drift = ws_.kv_drift.data() + 2 * (row * config_.num_layers + layer);
-  drift[0] = static_cast<float>(cosine_distance(std::span(before).first(dim), std::span(after).first(dim)));
-  drift[1] =
-      static_cast<float>(cosine_distance(std::span(before).subspan(dim), std::span(after).subspan(dim)));
+  const auto head_dim = static_cast<size_t>(config_.head_dim_of(layer));
+  const int64_t pieces = 2 * own_kv_heads(layer);  // each head's key, then each head's value
+  CosineSums* sums = own_kv_sums(layer).row(row);
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const size_t begin = static_cast<size_t>(piece) * head_dim;
+    const bool is_value = 2 * piece >= pieces;
+    sums[2 * (piece % (pieces / 2)) + (is_value ? 1 : 0)] =
+        cosine_sums(std::span(before).subspan(begin, head_dim), std::span(after).subspan(begin, head_dim));
+  }
+}
+
+Matrix<CosineSums> Model::Pass::own_kv_sums(int64_t layer) {
+  return {ws_.own_kv_sums.data(), num_rows_, 2 * own_kv_heads(layer)};
+}
+
+void Model::Pass::measure_kv_drift(int64_t layer) {
+  const int64_t kv_heads = config_.num_kv_heads_of(layer);
+  Matrix<CosineSums> all = own_kv_sums(layer);
+  if (!part_.is_whole()) {
+    ws_.kv_sums.reserve(num_rows_ * 2 * kv_heads);
+    all = {ws_.kv_sums.data(), num_rows_, 2 * kv_heads};
+    gather_elements<CosineSums, CosineSums>(sent_columns(all.cols), own_kv_sums(layer), all);
+  }
+  for_each_row([&](int64_t row) {
+    CosineSums key, value;
+    for (int64_t head = 0; head < kv_heads; ++head) {
+      key += all.row(row)[2 * head];
+      value += all.row(row)[2 * head + 1];
+    }
+    float* drift = ws_.kv_drift.data() + 2 * (row * config_.num_layers + layer);
+    drift[0] = static_cast<float>(cosine_distance(key));
+    drift[1] = static_cast<float>(cosine_distance(value));
+  });
 }
 
 void Model::Pass::read_kv(const KvCache& cache, int64_t layer, int32_t cell, std::vector<float>& out) const {
-  const int64_t dim = config_.kv_dim_of(layer);
-  out.resize(static_cast<size_t>(2 * dim));
-  for (int64_t head = 0; head < config_.num_kv_heads_of(layer); ++head) {
-    float* key = out.data() + head * config_.head_dim_of(layer);
-    cache.read(layer, cell, head, key, key + dim);
+  const int64_t heads = own_kv_heads(layer);
+  const int64_t head_dim = config_.head_dim_of(layer);
+  out.resize(static_cast<size_t>(2 * heads * head_dim));
+  for (int64_t head = 0; head < heads; ++head) {
+    float* key = out.data() + head * head_dim;
+    cache.read(layer, cell, head, key, key + heads * head_dim);
   }
 }
 
@@ -261,7 +304,6 @@ void Model::Pass::leave_rows_behind(const LayerParameters& layer) {
 void Model::Pass::finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads) {
   const int64_t head_dim = config_.head_dim_of(ws_.layer);
   const int64_t dim = num_heads * head_dim;
-  if (config_.qk_norm_full) kernels_.rms_norm(heads, norm.data(), dim, config_.norm_eps, heads);
   for (int64_t d = 0; config_.qk_norm_per_head && d < dim; d += head_dim) {
     kernels_.rms_norm(heads + d, norm.data(), head_dim, config_.norm_eps, heads + d);
   }

@@ -16,6 +16,8 @@ Matrix<float> sized(Buffer<float>& buffer, int64_t rows, int64_t cols) {
 Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPlan& plan,
                   std::span<KvCache* const> caches, Workspace& workspace)
     : config_(model.config_),
+      part_(model.part_),
+      ranks_(model.ranks_.get()),
       parameters_(model.parameters_),
       frequencies_(model.rope_frequencies_),
       sliding_frequencies_(model.sliding_frequencies_),
@@ -79,6 +81,9 @@ void Model::Pass::prepare() {
 
   if (plan_.measures_kv_drift) {
     ws_.kv_drift.assign(static_cast<size_t>(2 * num_rows_ * config_.num_layers), 0);
+    int64_t heads = 0;
+    for (int64_t layer = 0; layer < config_.num_layers; ++layer) heads = std::max(heads, own_kv_heads(layer));
+    ws_.own_kv_sums.reserve(num_rows_ * 2 * heads);
   }
 }
 
@@ -179,6 +184,20 @@ void Model::Pass::norm_all(const std::vector<float>& weight) {
 }
 
 void Model::Pass::activated_product(const FeedForward& ffn, int64_t rows, int64_t dim) {
+  if (part_.is_whole()) {
+    activate_whole(ffn, rows, dim);
+  } else {
+    const Matrix<float> own = sized(ws_.own_outputs, rows, part_.outputs(dim).size());
+    const Matrix<float> all = sized(ws_.gathered, rows, dim);
+    activate_own(ffn, own);
+    gather_outputs(own, all, dtype_);
+    ws_.packed.pack(context_, all, {}, dtype_);
+  }
+  ws_.times.other += watch_.restart();
+  whole_product(ffn.down, projected_.first_rows(rows), ws_.times.ffn);
+}
+
+void Model::Pass::activate_whole(const FeedForward& ffn, int64_t rows, int64_t dim) {
   const Matrix<float> up = sized(ws_.up, rows, dim);
   product(ffn.up, up, ws_.times.ffn);
   if (config_.activation == Activation::kSquaredRelu) {
@@ -186,17 +205,28 @@ void Model::Pass::activated_product(const FeedForward& ffn, int64_t rows, int64_
       kernels_.squared_relu(up.row(row), dim);
       return up.row(row);
     });
-  } else {
-    const Matrix<float> gate = sized(ws_.gate, rows, dim);
-    product(ffn.gate, gate, ws_.times.ffn);
-    const auto activate = config_.activation == Activation::kGeluTanh ? kernels_.geglu : kernels_.swiglu;
-    ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* space) {
-      activate(gate.row(row), up.row(row), dim, space);
-      return space;
-    });
+    return;
   }
-  ws_.times.other += watch_.restart();
-  product(ffn.down, projected_, ws_.times.ffn);
+  const Matrix<float> gate = sized(ws_.gate, rows, dim);
+  product(ffn.gate, gate, ws_.times.ffn);
+  const auto activate = config_.activation == Activation::kGeluTanh ? kernels_.geglu : kernels_.swiglu;
+  ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* space) {
+    activate(gate.row(row), up.row(row), dim, space);
+    return space;
+  });
+}
+
+void Model::Pass::activate_own(const FeedForward& ffn, Matrix<float> out) {
+  if (config_.activation == Activation::kSquaredRelu) {
+    product(ffn.up, out, ws_.times.ffn);
+    return for_each_row(out.rows, [&](int64_t row) { kernels_.squared_relu(out.row(row), out.cols); });
+  }
+  const Matrix<float> up = sized(ws_.up, out.rows, out.cols);
+  const Matrix<float> gate = sized(ws_.gate, out.rows, out.cols);
+  product(ffn.up, up, ws_.times.ffn);
+  product(ffn.gate, gate, ws_.times.ffn);
+  const auto activate = config_.activation == Activation::kGeluTanh ? kernels_.geglu : kernels_.swiglu;
+  for_each_row(out.rows, [&](int64_t row) { activate(gate.row(row), up.row(row), out.cols, out.row(row)); });
 }
 
 void Model::Pass::route(const LayerParameters& layer) {
@@ -255,7 +285,16 @@ void Model::Pass::find_pools(const LayerParameters& layer, ConstMatrix<float> lo
   }
 }
 
+namespace {
+
+void add_weighted(float* sum, float weight, const float* values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += weight * values[i];
+}
+
+}  // namespace
+
 void Model::Pass::run_experts(const LayerParameters& layer, Matrix<float> sum) {
+  if (!part_.is_whole()) return run_experts_in_parts(layer, sum);
   for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e, sum);
 }
 
@@ -267,10 +306,44 @@ void Model::Pass::run_expert(const FeedForward& expert, size_t index, Matrix<flo
   activated_product(expert, count, config_.moe.expert_ffn_dim);
   for_each_row(count, [&](int64_t i) {
     const float weight = ws_.expert_weights[index][static_cast<size_t>(i)];
-    float* x = sum.row(rows[static_cast<size_t>(i)]);
-    const float* y = projected_.row(i);
-    for (int64_t d = 0; d < config_.hidden_dim; ++d) x[d] += weight * y[d];
+    add_weighted(sum.row(rows[static_cast<size_t>(i)]), weight, projected_.row(i), config_.hidden_dim);
   });
+  ws_.times.other += watch_.restart();
+}
+
+void Model::Pass::run_experts_in_parts(const LayerParameters& layer, Matrix<float> sum) {
+  int64_t total = 0;
+  for (const std::vector<int32_t>& rows : ws_.expert_rows) total += std::ssize(rows);
+  const int64_t dim = config_.moe.expert_ffn_dim;
+  const Matrix<float> own = sized(ws_.expert_activations, total, part_.outputs(dim).size());
+  const Matrix<float> all = sized(ws_.gathered, total, dim);
+  const auto for_each_expert = [&](auto&& compute) {
+    int64_t first = 0;
+    for (size_t e = 0; e < layer.experts.size(); ++e) {
+      const auto count = std::ssize(ws_.expert_rows[e]);
+      if (count > 0) compute(e, first, count);
+      first += count;
+    }
+  };
+  for_each_expert([&](size_t e, int64_t first, int64_t count) {
+    ws_.packed.pack(context_, normed_, ws_.expert_rows[e], dtype_);
+    activate_own(layer.experts[e], {own.row(first), count, own.cols, own.stride});
+  });
+  gather_outputs(own, all, dtype_);
+
+  const ModelPart::Range columns = part_.outputs(config_.hidden_dim);
+  const Matrix<float> own_sum = sum.columns(columns.begin, columns.size());
+  for_each_expert([&](size_t e, int64_t first, int64_t count) {
+    ws_.packed.pack(context_, {all.row(first), count, all.cols, all.stride}, {}, dtype_);
+    const Matrix<float> out = sized(ws_.own_outputs, count, columns.size());
+    product(layer.experts[e].down, out, ws_.times.ffn);
+    for_each_row(count, [&](int64_t i) {
+      const auto index = static_cast<size_t>(i);
+      add_weighted(own_sum.row(ws_.expert_rows[e][index]), ws_.expert_weights[e][index], out.row(i),
+                   out.cols);
+    });
+  });
+  gather_outputs(own_sum, sum.first_rows(num_rows_), DType::kF32);
   ws_.times.other += watch_.restart();
 }
 
@@ -296,6 +369,7 @@ void Model::Pass::pack(ConstMatrix<float> rows, double& seconds) {
 }
 
 void Model::Pass::product(const Linear& linear, Matrix<float> out, double& seconds) {
+  if (linear.weight.view().outputs == 0) return;  // other ranks have them all
   multiply(context_, ws_.packed, linear.weight.view(), linear.bias_or_null(), out);
   seconds += watch_.restart();
 }

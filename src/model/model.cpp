@@ -49,11 +49,14 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
   return (rows * row + logits) * static_cast<int64_t>(sizeof(float)) + packed;
 }
 
-Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parameters)
+Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parameters,
+             std::shared_ptr<Communicator> ranks)
     : config_(std::move(config)),
       dtype_(formats.dtype),
       kv_in_codes_(formats.kv_in_codes),
       int8_activations_(formats.int8_activations),
+      ranks_(std::move(ranks)),
+      part_(ranks_ ? ModelPart{ranks_->rank(), ranks_->size()} : ModelPart()),
       parameters_(std::move(parameters)),
       rope_frequencies_(lacuna::rope_frequencies(
           config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {
@@ -68,12 +71,16 @@ float Model::embedding_scale() const {
   return rounds ? static_cast<float>(bf16(config_.embedding_scale)) : config_.embedding_scale;
 }
 
-KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes) {
-  KvShape shape{
-      config.num_layers, config.num_kv_heads, config.head_dim, dtype, config.kv_sink || config.zero_sink,
-      in_codes};
+KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part) {
+  const auto heads = [&](int64_t count) { return part.kv_heads(count).size(); };
+  KvShape shape{config.num_layers,
+                heads(config.num_kv_heads),
+                config.head_dim,
+                dtype,
+                config.kv_sink || config.zero_sink,
+                in_codes};
   for (int64_t layer = 0; config.sliding && layer < config.num_layers; ++layer)
-    shape.heads_by_layer.push_back({config.num_kv_heads_of(layer), config.head_dim_of(layer)});
+    shape.heads_by_layer.push_back({heads(config.num_kv_heads_of(layer)), config.head_dim_of(layer)});
   if (config.canvas) shape.soft_embedding_dim = config.hidden_dim;
   return shape;
 }
@@ -98,6 +105,17 @@ std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t s
                                        random_parameters(config, seed, formats, threads, progress));
 }
 
+std::shared_ptr<const Model> Model::load_part(const std::filesystem::path& folder, const ModelConfig& config,
+                                              uint64_t seed, const WeightFormats& formats,
+                                              ThreadPool& threads, const LoadProgress& progress,
+                                              std::shared_ptr<Communicator> ranks) {
+  const ModelPart part{ranks->rank(), ranks->size()};
+  Parameters parameters = folder.empty() ? random_parameters(config, seed, formats, threads, progress, part)
+                                         : load_parameters(config, *open_weights(folder, config), formats,
+                                                           threads, progress, part);
+  return std::make_shared<const Model>(config, formats, std::move(parameters), std::move(ranks));
+}
+
 ModelBytes Model::bytes_of_passes() const {
   constexpr int64_t kCells = 1024;
   const int64_t ends = parameters_.embedding.bytes() + parameters_.own_head.bytes();
@@ -109,11 +127,12 @@ KvCache Model::make_cache(int64_t num_cells, std::shared_ptr<int64_t> count) con
   KvCache cache(kv_shape(), num_cells, std::move(count));
   if (cache.sink_cell() < 0) return cache;
   const std::vector<float> zeros(config_.zero_sink ? static_cast<size_t>(config_.kv_dim()) : 0);
+  const int64_t first = part_.kv_heads(config_.num_kv_heads).begin * config_.head_dim;
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
     const LayerParameters& parameters = parameters_.layers[static_cast<size_t>(layer)];
     const bool is_zero = config_.zero_sink;
-    cache.write(layer, cache.sink_cell(), is_zero ? zeros.data() : parameters.k_sink.data(),
-                is_zero ? zeros.data() : parameters.v_sink.data());
+    cache.write(layer, cache.sink_cell(), is_zero ? zeros.data() : parameters.k_sink.data() + first,
+                is_zero ? zeros.data() : parameters.v_sink.data() + first);
   }
   return cache;
 }
@@ -123,7 +142,7 @@ PassResult Model::forward(const KernelContext& context, const StepPlan& plan,
   workspace.samples.resize(plan.logits.size());
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
-  pass.sample_all(plan.logits, workspace.samples);
+  pass.sample_shared(plan.logits, workspace.samples);
   pass.keep_logits(plan.logits);
   PassResult result{workspace.samples};
   if (plan.measures_kv_drift) result.kv_drift = workspace.kv_drift;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/communicator.h"
 #include "base/matrix.h"
 #include "cache/kv_cache.h"
 #include "cache/output_cache.h"
@@ -64,6 +65,12 @@ struct Workspace {
   std::vector<Drift> drifts;
   std::vector<ClassStatistics> classes;
   std::vector<float> kv_drift;
+  Buffer<CosineSums> own_kv_sums, kv_sums;  // [rows, K/V heads: key, value], of the rank and of all
+
+  // For ranks that compute a model together:
+  Buffer<float> own_outputs, gathered;  // this rank's outputs of a matrix; all ranks' inputs of the next
+  Buffer<float> expert_activations;     // [chosen rows of all experts, the rank's part of their width]
+  Buffer<std::byte> sent, received;     // what an all-gather reads and writes
 
   /// Memory of rows and of logits. What attention keeps, which is little, is not counted.
   int64_t bytes() const;
@@ -79,10 +86,13 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
                                   const KernelTable& kernels, int64_t rows);
 
 /// What a sequence of the model keeps of each of its cells.
-KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes);
+///   part  whose K/V heads are kept
+KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part = {});
 
 /// Weights and config; immutable, so any number of passes may share it, each with its own Workspace, caches
-/// and threads.
+/// and threads. Passes of a model that several ranks compute together are made one after the other, the same
+/// on all ranks, and throw RankError; its caches hold the K/V heads of the rank alone. Everything that reads
+/// a pass that has been made, such as follow_up(), needs no other rank.
 class Model {
  public:
   /// A checkpoint folder or a GGUF file. Throws InputError.
@@ -95,8 +105,16 @@ class Model {
   static std::shared_ptr<const Model> random(const ModelConfig& config, uint64_t seed,
                                              const WeightFormats& formats, ThreadPool& threads,
                                              const LoadProgress& progress = {});
+  /// One rank's part: of random weights where `folder` is empty.
+  static std::shared_ptr<const Model> load_part(const std::filesystem::path& folder,
+                                                const ModelConfig& config, uint64_t seed,
+                                                const WeightFormats& formats, ThreadPool& threads,
+                                                const LoadProgress& progress,
+                                                std::shared_ptr<Communicator> ranks);
 
-  Model(ModelConfig config, const WeightFormats& formats, Parameters parameters);
+  /// ranks  null: the parameters are those of the whole model
+  Model(ModelConfig config, const WeightFormats& formats, Parameters parameters,
+        std::shared_ptr<Communicator> ranks = nullptr);
 
   const ModelConfig& config() const { return config_; }
   /// Type of activations, K/V, and weights that are not quantized.
@@ -106,7 +124,8 @@ class Model {
   ModelBytes bytes_of_passes() const;
   /// See Parameters.
   std::vector<std::span<const std::byte>> mapped_panels() const { return parameters_.mapped_panels(); }
-  KvShape kv_shape() const { return lacuna::kv_shape(config_, dtype_, kv_in_codes_); }
+  KvShape kv_shape() const { return lacuna::kv_shape(config_, dtype_, kv_in_codes_, part_); }
+  const ModelPart& part() const { return part_; }
   /// An empty store for one sequence; its sink cell, if the model has one, is filled.
   ///   count  as KvCache wants it
   KvCache make_cache(int64_t num_cells, std::shared_ptr<int64_t> count = nullptr) const;
@@ -135,7 +154,7 @@ class Model {
   void read_logits(const KernelContext& context, const StepPlan& plan, std::span<const LogitRow> wanted,
                    Workspace& workspace, Matrix<float> out) const;
 
-  /// Gives cells of a sequence soft embeddings, as a pass does.
+  /// Gives cells of a sequence soft embeddings, as a pass does. Of this rank's cache alone.
   ///   distributions  [cells, vocab] f32, each row a distribution
   void keep_soft_embeddings(const KernelContext& context, const KvCache& cache,
                             std::span<const int32_t> cells, ConstMatrix<float> distributions) const;
@@ -154,6 +173,8 @@ class Model {
   DType dtype_;
   bool kv_in_codes_;
   bool int8_activations_;
+  std::shared_ptr<Communicator> ranks_;  // null: this is all of the model
+  ModelPart part_;
   Parameters parameters_;
   std::vector<float> rope_frequencies_;     // of layers that see everything
   std::vector<float> sliding_frequencies_;  // of those that slide

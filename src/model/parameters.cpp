@@ -38,8 +38,9 @@ template <typename Source>
 class Builder {
  public:
   Builder(const ModelConfig& config, Source& source, const WeightFormats& formats,
-          const LoadProgress& progress)
+          const LoadProgress& progress, const ModelPart& part)
       : config_(config),
+        part_(part),
         names_(config.gguf_names ? gguf_tensor_names(config.family) : family_entry(config.family).tensors),
         source_(source),
         formats_(formats),
@@ -84,12 +85,20 @@ class Builder {
     };
     LayerParameters layer;
     layer.attn_norm = vector(names.attn_norm, hidden, Role::kNorm);
-    layer.q = linear(part(names.q, 0, q_dim), hidden, Role::kInward, config_.qkv_bias);
-    layer.k = linear(part(names.k, q_dim, kv_dim), hidden, Role::kInward, config_.qkv_bias);
+    const ModelPart::Range heads = part_.kv_heads(config_.num_kv_heads_of(index));
+    const auto rows_of_heads = [&](int64_t dim) {
+      const int64_t per_head = dim / config_.num_kv_heads_of(index);
+      return ModelPart::Range{heads.begin * per_head, heads.end * per_head};
+    };
+    layer.q = linear(part(names.q, 0, q_dim), rows_of_heads(q_dim), hidden, Role::kInward, config_.qkv_bias);
+    layer.k =
+        linear(part(names.k, q_dim, kv_dim), rows_of_heads(kv_dim), hidden, Role::kInward, config_.qkv_bias);
     if (config_.has_value_projection(index)) {
-      layer.v = linear(part(names.v, q_dim + kv_dim, kv_dim), hidden, Role::kInward, config_.qkv_bias);
+      layer.v = linear(part(names.v, q_dim + kv_dim, kv_dim), rows_of_heads(kv_dim), hidden, Role::kInward,
+                       config_.qkv_bias);
     }
-    layer.o = linear(all_rows(names.o, hidden), q_dim, Role::kOutward, config_.attn_output_bias);
+    layer.o = linear(all_rows(names.o, hidden), part_.outputs(hidden), q_dim, Role::kOutward,
+                     config_.attn_output_bias);
     if (config_.qk_norm_per_head || config_.qk_norm_full) {
       const int64_t head_dim = config_.head_dim_of(index);
       layer.q_norm = vector(names.q_norm, config_.qk_norm_full ? q_dim : head_dim, Role::kNorm);
@@ -152,20 +161,21 @@ class Builder {
       return ModuleRows{module, part * count, count, parts * count};
     };
     FeedForward ffn;
-    ffn.down = linear(rows(names.down, hidden), dim, Role::kOutward, config_.ffn_bias);
+    const ModelPart::Range own = part_.outputs(dim);
+    ffn.down = linear(rows(names.down, hidden), part_.outputs(hidden), dim, Role::kOutward, config_.ffn_bias);
     const bool is_one = names.gate.empty() || source_.contains(names.gate_up + ".weight");
     if (!names.gate_up.empty() && is_one) {
       const auto half = [&](int64_t index) {
         return ModuleRows{names.gate_up, (2 * part + index) * dim, dim, 2 * parts * dim};
       };
-      ffn.gate = linear(half(0), hidden, Role::kInward, false);
-      ffn.up = linear(half(1), hidden, Role::kInward, false);
+      ffn.gate = linear(half(0), own, hidden, Role::kInward, false);
+      ffn.up = linear(half(1), own, hidden, Role::kInward, false);
       return ffn;
     }
     if (config_.activation != Activation::kSquaredRelu) {
-      ffn.gate = linear(rows(names.gate, dim), hidden, Role::kInward, false);
+      ffn.gate = linear(rows(names.gate, dim), own, hidden, Role::kInward, false);
     }
-    ffn.up = linear(rows(names.up, dim), hidden, Role::kInward, config_.ffn_bias);
+    ffn.up = linear(rows(names.up, dim), own, hidden, Role::kInward, config_.ffn_bias);
     return ffn;
   }
 
@@ -174,12 +184,17 @@ class Builder {
     return source_.values(name, {config_.num_kv_heads, config_.head_dim}, Role::kBias);
   }
 
-  Linear linear(const ModuleRows& rows, int64_t inputs, Role role, bool has_bias) {
+  /// The rank's part of a matrix.
+  ///   own  which of `rows`
+  Linear linear(const ModuleRows& rows, const ModelPart::Range& own, int64_t inputs, Role role,
+                bool has_bias) {
+    const ModuleRows kept{rows.module, rows.first + own.begin, own.size(), rows.total};
     Linear result;
-    result.weight = matrix(rows, inputs, role, formats_.layers);
+    if (own.size() > 0) result.weight = source_.matrix(kept, inputs, role, formats_.layers);
+    report(rows.count * inputs);
     if (has_bias) {
       const std::vector<float> bias = source_.values(rows.module + ".bias", {rows.total}, Role::kBias);
-      result.bias.assign(bias.begin() + rows.first, bias.begin() + rows.first + rows.count);
+      result.bias.assign(bias.begin() + kept.first, bias.begin() + kept.first + kept.count);
       report(rows.count);
     }
     return result;
@@ -213,6 +228,7 @@ class Builder {
   }
 
   const ModelConfig& config_;
+  const ModelPart part_;
   const TensorNames names_;
   Source& source_;
   const WeightFormats& formats_;
@@ -462,9 +478,10 @@ int64_t count_parameters(const ModelConfig& config) {
   return count;
 }
 
-int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored) {
+int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored,
+                        const ModelPart& part) {
   MeasuringSource measuring(stored, formats.dtype);
-  Builder(config, measuring, formats, {}).build();
+  Builder(config, measuring, formats, {}, part).build();
   return measuring.bytes();
 }
 
@@ -481,22 +498,23 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
 }
 
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
-                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress) {
+                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress,
+                           const ModelPart& part) {
   CheckpointSource checkpoint(source, formats.dtype, threads);
-  return Builder(config, checkpoint, formats, progress).build();
+  return Builder(config, checkpoint, formats, progress, part).build();
 }
 
 void pack_parameters(const ModelConfig& config, const WeightSource& source, const WeightFormats& formats,
                      ThreadPool& threads, const LoadProgress& progress, const PackedTensorSink& write) {
   const CheckpointSource checkpoint(source, formats.dtype, threads);
   PackingSource packing(checkpoint, write);
-  Builder(config, packing, formats, progress).build();
+  Builder(config, packing, formats, progress, ModelPart()).build();
 }
 
 Parameters random_parameters(const ModelConfig& config, uint64_t seed, const WeightFormats& formats,
-                             ThreadPool& threads, const LoadProgress& progress) {
+                             ThreadPool& threads, const LoadProgress& progress, const ModelPart& part) {
   RandomSource random(config, seed, formats.dtype, threads);
-  return Builder(config, random, formats, progress).build();
+  return Builder(config, random, formats, progress, part).build();
 }
 
 }  // namespace lacuna

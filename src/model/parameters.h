@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "model/config.h"
 #include "model/families.h"
+#include "model/part.h"
 #include "weights/checkpoint.h"
 #include "weights/packed_matrix.h"
 #include "weights/shard_writer.h"
@@ -95,8 +96,9 @@ int64_t count_parameters(const ModelConfig& config);
 
 /// Bytes of the matrices once packed, as load_parameters() will have them.
 ///   stored  the checkpoint, whose formats stay where `formats` names no other; null: a dense one
+///   part    whose matrices are counted
 int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats,
-                        const WeightSource* stored = nullptr);
+                        const WeightSource* stored = nullptr, const ModelPart& part = {});
 
 /// The weights of a checkpoint folder or a GGUF file. Throws InputError.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config);
@@ -104,8 +106,10 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
 /// Packs a checkpoint's tensors one by one, each straight from its file; those that lie there in panels of
 /// the format that is wanted are mapped. Routers stay dense (and may ask for f32); norms and biases are f32.
 /// Throws InputError where a tensor is missing or has another shape than the config says.
+///   part  whose matrices are kept; of the others no row is read
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
-                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress);
+                           const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress,
+                           const ModelPart& part = {});
 
 /// Takes the tensors of a packed copy as they become ready.
 using PackedTensorSink = std::function<void(HeldTensors)>;
@@ -119,6 +123,6 @@ void pack_parameters(const ModelConfig& config, const WeightSource& source, cons
 /// activations keep their size from layer to layer and logits spread over several units. All values are bf16
 /// numbers, so both dtypes hold the same model.
 Parameters random_parameters(const ModelConfig& config, uint64_t seed, const WeightFormats& formats,
-                             ThreadPool& threads, const LoadProgress& progress);
+                             ThreadPool& threads, const LoadProgress& progress, const ModelPart& part = {});
 
 }  // namespace lacuna

@@ -1,5 +1,6 @@
 // One forward pass in flight. Its parts are in layers.cpp (embedding, norms, feed-forward),
-// layer_attention.cpp (K/V and attention) and head.cpp (logits and what is made of them).
+// layer_attention.cpp (K/V and attention), head.cpp (logits and what is made of them) and ranks.cpp (what
+// ranks that compute a model together exchange).
 #pragma once
 
 #include <algorithm>
@@ -42,7 +43,10 @@ class Model::Pass {
   /// Samples each of `wanted`. Needs the residual stream that run_layers() left.
   void sample_all(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
 
-  /// After sample_all(): read_classes() may take these rows' logits from memory, if all of them are there.
+  /// The same, where each rank samples some of `wanted` and gets the others' samples.
+  void sample_shared(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
+
+  /// After sample_shared(): read_classes() may take these rows' logits from memory, if all of them are there.
   void keep_logits(std::span<const LogitRow> wanted);
 
   /// Reads each of `wanted` by its classes. Needs the residual stream that run_layers() left.
@@ -109,10 +113,14 @@ class Model::Pass {
   /// After attention: each sequence that is to remember cells chooses those of most mass.
   void remember_heaviest();
 
-  /// Writes one row's K/V to its cell and, where that is wanted, measures how far they moved.
+  /// Writes one row's K/V to its cell and, where that is wanted, compares them with what it held.
   void write_kv(int64_t layer, int64_t row, const float* key, const float* value);
+  /// From all heads' comparisons to the layer's part of kv_drift. Heads are added up in their order.
+  void measure_kv_drift(int64_t layer);
+  /// [rows, each of the rank's K/V heads: key, value]
+  Matrix<CosineSums> own_kv_sums(int64_t layer);
 
-  /// All heads' keys, then all heads' values.
+  /// The rank's keys, then its values.
   void read_kv(const KvCache& cache, int64_t layer, int32_t cell, std::vector<float>& out) const;
 
   /// In the last layer, once all K/V are written: gathers the rows of which more is wanted, and continues
@@ -122,7 +130,11 @@ class Model::Pass {
   /// The row of the plan that is at this place of the residual stream.
   int64_t plan_row(int64_t row) const { return is_narrow_ ? ws_.whole_rows[static_cast<size_t>(row)] : row; }
 
-  /// Norm, clip and rotation of one row's heads, in the order in which the families apply them.
+  /// For families that norm all heads of q or k as one vector.
+  ///   heads  [rows, the rank's heads], of `dim` values on all ranks
+  void norm_full_rows(const std::vector<float>& weight, int64_t dim, Matrix<float> heads);
+
+  /// Norm of each head, clip and rotation of one row's heads, in the order in which the families apply them.
   void finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads);
 
   /// Norm and clip of one row's values.
@@ -139,6 +151,10 @@ class Model::Pass {
 
   /// projected = down(activation(gate, up)), for the rows that are packed.
   void activated_product(const FeedForward& ffn, int64_t rows, int64_t dim);
+  /// Packs activation(gate, up) of the rows that are packed, where the rank computes all of it.
+  void activate_whole(const FeedForward& ffn, int64_t rows, int64_t dim);
+  /// out = the rank's columns of activation(gate, up).
+  void activate_own(const FeedForward& ffn, Matrix<float> out);
 
   /// The feed-forward part of layers whose dense part and experts read the same rows.
   void feed_forward_in_parallel(const LayerParameters& layer);
@@ -156,6 +172,8 @@ class Model::Pass {
   void run_experts(const LayerParameters& layer, Matrix<float> sum);
 
   void run_expert(const FeedForward& expert, size_t index, Matrix<float> sum);
+  /// run_experts() of ranks: two exchanges for all experts together.
+  void run_experts_in_parts(const LayerParameters& layer, Matrix<float> sum);
 
   /// After a layer: multiplies the residual stream by the layer's numbers.
   void scale_rows(const LayerParameters& layer);
@@ -187,7 +205,29 @@ class Model::Pass {
   /// `seconds` is the part of the times that this counts for.
   void pack(ConstMatrix<float> rows, double& seconds);
 
+  /// The rank's outputs of the rows that are packed.
   void product(const Linear& linear, Matrix<float> out, double& seconds);
+  /// All outputs: those of the other ranks are gathered.
+  void whole_product(const Linear& linear, Matrix<float> out, double& seconds);
+
+  /// Puts the columns that the ranks have computed next to each other.
+  ///   sent      columns of `all` that each rank sends, ascending from rank to rank
+  ///   own       [rows, *] begins with the columns that this rank sends; may be a part of `all`
+  ///   rounding  what is sent is rounded to; kBF16 where that is what becomes of it next
+  void gather_columns(std::span<const ModelPart::Range> sent, ConstMatrix<float> own, Matrix<float> all,
+                      DType rounding);
+  template <typename Element, typename Value>
+  void gather_elements(std::span<const ModelPart::Range> sent, ConstMatrix<Value> own, Matrix<Value> all);
+  /// The same, for the outputs of one matrix.
+  void gather_outputs(ConstMatrix<float> own, Matrix<float> all, DType rounding);
+  /// The columns of `all` that each rank sends where they belong to this layer's K/V heads.
+  std::vector<ModelPart::Range> sent_columns(int64_t cols) const;
+  int64_t own_kv_heads(int64_t layer) const { return part_.kv_heads(config_.num_kv_heads_of(layer)).size(); }
+  int64_t own_query_heads(int64_t layer) const {
+    return own_kv_heads(layer) * (config_.num_heads / config_.num_kv_heads_of(layer));
+  }
+  /// Gives all ranks the soft embeddings that each has kept of its rows.
+  void share_soft_embeddings(std::span<const LogitRow> wanted);
 
   template <typename Body>
   void for_each_row(Body&& body) {
@@ -204,6 +244,8 @@ class Model::Pass {
   }
 
   const ModelConfig& config_;
+  const ModelPart part_;
+  Communicator* const ranks_;
   const Parameters& parameters_;
   const std::vector<float>& frequencies_;
   const std::vector<float>& sliding_frequencies_;

@@ -76,6 +76,7 @@ ordered_json logit_json(const LogitRow& logit) {
   put(object, "guidance", logit.guidance, usual.guidance);
   put(object, "rule", logit.rule, usual.rule);
   if (!(logit.noise == usual.noise)) object["noise"] = fmt::format("{:016x}", logit.noise.key());
+  put(object, "num_likeliest", logit.num_likeliest, usual.num_likeliest);
   put(object, "scored", logit.scored, usual.scored);
   put(object, "soft_embedding_slack", logit.soft_embedding_slack, usual.soft_embedding_slack);
   return object;
@@ -95,6 +96,7 @@ ordered_json rule_json(const SamplingRule& rule) {
   put(object, "unsure", rule.unsure, usual.unsure);
   put(object, "listed", rule.listed, usual.listed);
   put(object, "finds_second", rule.finds_second, usual.finds_second);
+  put(object, "measures_all", rule.measures_all, usual.measures_all);
   return object;
 }
 
@@ -185,13 +187,14 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
 }
 
 LogitRow read_logit(const JsonObject& object, int64_t num_rows, int64_t num_rules) {
-  expect_keys(object,
-              {"row", "unconditional_row", "guidance", "rule", "noise", "scored", "soft_embedding_slack"});
+  expect_keys(object, {"row", "unconditional_row", "guidance", "rule", "noise", "num_likeliest", "scored",
+                       "soft_embedding_slack"});
   LogitRow logit;
   logit.row = static_cast<int32_t>(object.integer("row", {0, num_rows - 1}));
   logit.unconditional_row = index_at(object, "unconditional_row", -1, {-1, num_rows - 1});
   logit.guidance = object.number("guidance", {-1e6, 1e6}, 0.0F);
   logit.rule = index_at(object, "rule", 0, {0, num_rules - 1});
+  logit.num_likeliest = static_cast<int32_t>(object.integer("num_likeliest", kIndex, 0));
   logit.scored = static_cast<TokenId>(object.integer("scored", kTokenOrNone, -1));
   logit.soft_embedding_slack = object.number("soft_embedding_slack", {-1, 1}, -1.0F);
   if (object.has("noise")) {
@@ -208,7 +211,7 @@ LogitRow read_logit(const JsonObject& object, int64_t num_rows, int64_t num_rule
 
 SamplingRule read_rule(const JsonObject& object) {
   expect_keys(object, {"temperature", "draws", "top_p", "top_k", "measure", "source", "forbidden", "undrawn",
-                       "unsure", "listed", "finds_second"});
+                       "unsure", "listed", "finds_second", "measures_all"});
   const SamplingRule usual;
   SamplingRule rule;
   rule.temperature = object.number("temperature", {0, 1e3}, usual.temperature);
@@ -222,6 +225,7 @@ SamplingRule read_rule(const JsonObject& object) {
   rule.unsure = integers(object, "unsure", kToken);
   rule.listed = integers(object, "listed", kToken);
   rule.finds_second = object.flag("finds_second", usual.finds_second);
+  rule.measures_all = object.flag("measures_all", usual.measures_all);
   return rule;
 }
 

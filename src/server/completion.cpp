@@ -335,7 +335,9 @@ void Completion::fail(const std::string& sentence) {
     send(format_->fail_stream(sentence));
     reply_->end();
   } else {
-    reply_->send({500, "application/json"}, dump_json(dialect_.error(500, sentence, "", request_id_)));
+    // Another replica may answer what a model that is broken off cannot.
+    const int status = head_.model.session->scheduler().failure().empty() ? 500 : 503;
+    reply_->send({status, "application/json"}, dump_json(dialect_.error(status, sentence, "", request_id_)));
   }
 }
 

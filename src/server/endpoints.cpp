@@ -398,6 +398,13 @@ void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request
   send_json(asker, list);
 }
 
+std::string Endpoints::failure() const {
+  for (const ModelPool::Loaded& each : pool_.loaded()) {
+    if (std::string failure = each.lease->scheduler().failure(); !failure.empty()) return failure;
+  }
+  return {};
+}
+
 void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
   Scheduler::Totals totals;
   SchedulerLimits limits;

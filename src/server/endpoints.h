@@ -44,10 +44,12 @@ class Endpoints {
   /// The endpoint, or null if the path is unknown or takes another method, which `allow` gets.
   static const Endpoint* find(std::string_view method, std::string_view path, std::string& allow);
 
-  /// Answers, now or later. Throws as Generation does where nothing was sent yet.
+  /// Answers, now or later. Throws as RequestHandler does where nothing was sent yet.
   void answer(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
     (this->*endpoint.answer)(endpoint, request, asker);
   }
+  /// Why a model that is loaded computes nothing more, as a sentence; empty where all compute.
+  std::string failure() const;
   /// Sends an error in the endpoint's form.
   void refuse(ErrorFormat error, const Asker& asker, const Failure& failure);
 

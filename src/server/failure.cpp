@@ -17,6 +17,7 @@ int status_of(SchedulingError::Reason reason) {
       return 429;
     case SchedulingError::Reason::kQueueFull:
     case SchedulingError::Reason::kStopping:
+    case SchedulingError::Reason::kBroken:
       break;
   }
   return 503;

@@ -88,13 +88,17 @@ bool Service::answer_open(const HttpRequest& request, HttpReply& reply) const {
     reply.send({200, "application/json"}, description_);
     return true;
   }
+  const Endpoints* running = running_;
+  const std::string failure = running == nullptr ? "" : running->failure();
   if (request.path == "/live") {
+    if (!failure.empty()) throw ApiError(503, failure);  // only a restart helps
     reply.send({200, "application/json"}, R"({"status":"alive"})");
     return true;
   }
   if (request.path == "/health" || request.path == "/v1/health" || request.path == "/ready") {
     if (is_draining_) throw ApiError(503, "the server is stopping");
-    if (running_ == nullptr) throw ApiError(503, "the model is being loaded");
+    if (running == nullptr) throw ApiError(503, "the model is being loaded");
+    if (!failure.empty()) throw ApiError(503, failure);
     reply.send({200, "application/json"}, R"({"status":"ok"})");
     return true;
   }

@@ -8,12 +8,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/communicator.h"
 #include "kernels/dispatch.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
@@ -83,6 +86,30 @@ class WaitingListener final : public RequestListener {
   bool has_ended_ = false;
   int32_t steps_ = 0;
   int32_t last_step_ = -1;
+};
+
+/// A model whose second rank has ended: it computes no pass.
+class BrokenModel final : public BackendModel {
+ public:
+  explicit BrokenModel(std::shared_ptr<const BackendModel> whole) : whole_(std::move(whole)) {}
+
+  const ModelConfig& config() const override { return whole_->config(); }
+  std::string_view device() const override { return whole_->device(); }
+  DType dtype() const override { return whole_->dtype(); }
+  int64_t weight_bytes() const override { return whole_->weight_bytes(); }
+  ModelBytes bytes_of_passes() const override { return whole_->bytes_of_passes(); }
+  std::unique_ptr<KvPool> make_pool(int64_t limit) const override { return whole_->make_pool(limit); }
+  std::unique_ptr<PassTicket> submit(const StepPlan& /*plan*/, std::span<KvSequence* const> /*sequences*/,
+                                     const PassOptions& /*options*/) const override {
+    throw RankError(1, "has ended");
+  }
+  void keep_soft_embeddings(KvSequence& /*sequence*/, std::span<const int32_t> /*cells*/,
+                            ConstMatrix<float> /*distributions*/) const override {}
+  void compare_outputs(ConstMatrix<float> /*now*/, ConstMatrix<float> /*before*/,
+                       std::span<Drift> /*drifts*/) const override {}
+
+ private:
+  std::shared_ptr<const BackendModel> whole_;
 };
 
 class SchedulerTest : public testing::Test {
@@ -267,6 +294,18 @@ TEST_F(SchedulerTest, FailsARequestThatTakesTooLong) {
   submit(listener);
   ASSERT_TRUE(listener->wait_for_end());
   EXPECT_THAT(listener->failure_, HasSubstr("took longer"));
+}
+
+TEST_F(SchedulerTest, FailsAllRequestsOfAModelThatLostARank) {
+  scheduler_.emplace(std::make_shared<BrokenModel>(on_cpu(model_, default_table(), threads_)), nullptr,
+                     SchedulerLimits());
+  EXPECT_EQ(scheduler_->failure(), "");
+  const auto listener = std::make_shared<WaitingListener>();
+  submit(listener);
+  ASSERT_TRUE(listener->wait_for_end());
+  EXPECT_THAT(listener->failure_, HasSubstr("rank 1 has ended"));
+  EXPECT_EQ(scheduler_->failure(), listener->failure_);
+  EXPECT_EQ(reason_of_refusal(), Reason::kBroken);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 // config.json: what changes the computation is read or refused, and everything else is refused by its name.
 ModelConfig read_toy(const JsonObject& object) {
   object.expect("hidden_act",
-              "silu");  // another activation is refused; a file that says nothing means this one
+                "silu");  // another activation is refused; a file that says nothing means this one
   object.expect_absent("rope_scaling");
   ModelConfig config = read_transformers_sizes(object);
   config.ffn_dim = object.integer("intermediate_size", kWidth);

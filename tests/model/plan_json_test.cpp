@@ -38,10 +38,12 @@ StepPlan full_plan() {
   rule.undrawn = {2, 3};
   rule.unsure = {4};
   rule.listed = {5, 2};
+  rule.measures_all = true;
   plan.rules = {SamplingRule(), rule};
   LogitRow logit{.row = 1, .unconditional_row = 2, .guidance = 1.5F, .rule = 1};
   logit.noise = RngStream(11, 22, 33);
   logit.scored = 8;
+  logit.num_likeliest = 4;
   plan.logits = {logit, LogitRow()};
   plan.measures_kv_drift = true;
   return plan;

@@ -1,0 +1,105 @@
+#include "sharding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "backend/shard/mpi.h"
+#include "backend/shard/sharded_model.h"
+#include "backend/shard/shared_memory.h"
+#include "base/affinity.h"
+#include "base/error.h"
+#include "lacuna/version.h"
+#include "loading.h"
+#include "model/fingerprint.h"
+#include "progress_bar.h"
+
+namespace lacuna {
+namespace {
+
+std::shared_ptr<Communicator> join_ranks(const ModelFlags& flags) {
+  const bool by_mpi = is_started_by_mpi();
+  if (by_mpi && flags.ranks > 0)
+    throw InputError("--ranks is {}; expected no --ranks under mpirun, which says how many there are",
+                     flags.ranks);
+  if (by_mpi) return ranks_of_mpi();
+  if (flags.ranks == 0) throw InputError("--shard {}: expected --ranks N, or a start by mpirun", flags.shard);
+  return fork_ranks(flags.ranks);
+}
+
+/// Processes of one machine share its cores.
+int threads_of_rank(const ModelFlags& flags) {
+  if (flags.threads > 0 || flags.ranks == 0) return flags.threads;
+  return std::max(1, num_usable_cores() / flags.ranks);
+}
+
+std::string identity_of(const ModelFlags& flags, const ModelSource& source, std::string_view kernels) {
+  const std::string model = source.folder.empty()
+                                ? fmt::format("{} of seed {}", flags.model, flags.random_seed)
+                                : fmt::format("model {}", fingerprint_of(source.folder));
+  return fmt::format(
+      "lacuna {}, {}, {}, dtype {}, weights {}, head {}, K/V {}, activations {}, RoPE scale {}",
+      LACUNA_VERSION, kernels, model, flags.dtype, flags.weights, flags.head_weights, flags.kv_cache,
+      flags.activations, flags.rope_scale);
+}
+
+LoadedModel load_part(const ModelFlags& flags, const ModelSource& source,
+                      const std::shared_ptr<Communicator>& ranks) {
+  LoadedModel loaded;
+  std::string error;
+  std::string identity;
+  try {
+    loaded.device = std::make_shared<const CpuDevice>(threads_of_rank(flags), flags.pin);
+    identity = identity_of(flags, source, loaded.device->kernels().name);
+    ProgressBar bar("Loading " + flags.model);
+    LoadProgress progress;
+    if (ranks->rank() == 0) progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
+    loaded.weights =
+        Model::load_part(source.folder, source.config, flags.random_seed, weight_formats(flags, source),
+                         loaded.device->threads(), progress, ranks);
+  } catch (const std::exception& caught) {
+    error = caught.what();
+  }
+  agree_on_model(*ranks, identity, error);
+  return loaded;
+}
+
+/// All that a process does that is not rank 0. Only rank 0 talks to people.
+[[noreturn]] void be_follower(const ModelFlags& flags, const ModelSource& source,
+                              std::shared_ptr<Communicator> ranks) {
+  int code = 0;
+  try {
+    const LoadedModel loaded = load_part(flags, source, ranks);
+    follow(*loaded.weights, *loaded.device, *ranks);
+  } catch (const std::exception&) {
+    code = 1;
+  }
+  ranks.reset();
+  std::_Exit(code);
+}
+
+}  // namespace
+
+void add_shard_flags(CLI::App& command, ShardFlags& flags) {
+  command
+      .add_option("--shard", flags.shard,
+                  "Cut the model over ranks, that --ranks or mpirun starts: none or outputs (default none)")
+      ->check(CLI::IsMember({"none", "outputs"}));
+  command
+      .add_option("--ranks", flags.ranks,
+                  "Processes on this machine for --shard, 2 to 64 (default 0: those that mpirun started)")
+      ->check(CLI::Range(2, kMostLocalRanks));
+}
+
+LoadedModel load_on_ranks(const ModelFlags& flags, const ModelSource& source) {
+  if (flags.pin) throw InputError("--pin: expected no --shard, whose ranks would share the same cores");
+  std::shared_ptr<Communicator> ranks = join_ranks(flags);
+  if (ranks->rank() != 0) be_follower(flags, source, std::move(ranks));
+  LoadedModel loaded = load_part(flags, source, ranks);
+  loaded.model = on_ranks(loaded.weights, loaded.device, std::move(ranks));
+  return loaded;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,148 @@
+#include "backend/shard/machine_plan.h"
+
+#include <algorithm>
+
+#include "cache/kv_cache.h"
+#include "model/cost.h"
+#include "model/model.h"
+
+namespace lacuna {
+namespace {
+
+class Planner {
+ public:
+  Planner(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored,
+          const MachineSpeeds& speeds, const PlannedPass& pass)
+      : config_(config),
+        formats_(formats),
+        stored_(stored),
+        speeds_(speeds),
+        pass_(pass),
+        machines_(pass.machines) {
+    const auto rows = static_cast<double>(pass.rows);
+    layer_flops_ = rows * (flops_per_row(config) + static_cast<double>(pass.cells) * flops_per_cell(config));
+    head_flops_ = rows * flops_per_logits(config);
+    const WeightFormat ends = formats.embedding.value_or(formats.dtype);
+    head_bytes_ = static_cast<double>(packed_bytes(ends, config.vocab_size, config.hidden_dim));
+    ends_bytes_ = (config.tied_embeddings ? 1 : 2) * head_bytes_;
+    layer_bytes_ = static_cast<double>(predicted_bytes(config, formats, stored)) - ends_bytes_;
+  }
+
+  std::vector<MachinePlan> plan() const { return {one(), replicas(), rows(), outputs(), layers()}; }
+
+ private:
+  double seconds(double flops, double bytes) const {
+    return std::max(flops / speeds_.flops, bytes / speeds_.bandwidth);
+  }
+  double head_seconds(double share) const { return seconds(head_flops_ * share, head_bytes_); }
+  double share_that_others_have() const { return (machines_ - 1) / machines_; }
+  int64_t kv_bytes(const ModelPart& part) const {
+    return KvCache::bytes_for(kv_shape(config_, formats_.dtype, formats_.kv_in_codes, part), pass_.cells);
+  }
+  void exchange(MachinePlan& plan, double bytes, int64_t exchanges) const {
+    plan.received_bytes = bytes;
+    plan.exchanges = exchanges;
+    plan.wire_seconds = bytes / speeds_.link + static_cast<double>(exchanges) * speeds_.latency;
+  }
+
+  MachinePlan one() const {
+    MachinePlan plan{.way = "one", .is_built = true};
+    plan.weight_bytes = static_cast<int64_t>(layer_bytes_ + ends_bytes_);
+    plan.kv_bytes = kv_bytes({});
+    plan.compute_seconds = seconds(layer_flops_, layer_bytes_) + head_seconds(1);
+    plan.passes_per_second = 1 / plan.seconds();
+    return plan;
+  }
+
+  MachinePlan replicas() const {
+    MachinePlan plan = one();
+    plan.way = "replicas";
+    plan.passes_per_second *= machines_;
+    return plan;
+  }
+
+  /// Every machine has all weights and computes its rows; K/V are gathered before attention.
+  MachinePlan rows() const {
+    MachinePlan plan = one();
+    plan.way = "rows";
+    plan.is_built = false;
+    plan.compute_seconds = seconds(layer_flops_ / machines_, layer_bytes_) + head_seconds(1 / machines_);
+    double kv = 0;
+    for (int64_t layer = 0; layer < config_.num_layers; ++layer)
+      kv += 2 * static_cast<double>(config_.kv_dim_of(layer)) * static_cast<double>(size_of(formats_.dtype));
+    exchange(plan, static_cast<double>(pass_.rows) * kv * share_that_others_have(), config_.num_layers);
+    plan.passes_per_second = 1 / plan.seconds();
+    return plan;
+  }
+
+  MachinePlan outputs() const {
+    MachinePlan plan{.way = "outputs", .is_built = true};
+    const ModelPart first{0, pass_.machines};
+    plan.weight_bytes = predicted_bytes(config_, formats_, stored_, first);
+    plan.kv_bytes = kv_bytes(first);
+    plan.compute_seconds =
+        seconds(layer_flops_ / machines_, layer_bytes_ / machines_) + head_seconds(1 / machines_);
+    const int64_t norms = config_.qk_norm_full ? 2 : 0;
+    exchange(plan,
+             static_cast<double>(pass_.rows) * gathered_bytes_per_row(config_, formats_.dtype) *
+                 share_that_others_have(),
+             config_.num_layers * (4 + norms));
+    plan.passes_per_second = 1 / plan.seconds();
+    return plan;
+  }
+
+  /// A machine computes whole layers and sends the residual on: one request takes as long as on one machine,
+  /// and as many passes are under way as there are machines.
+  MachinePlan layers() const {
+    MachinePlan plan = one();
+    plan.way = "layers";
+    plan.is_built = false;
+    plan.weight_bytes = static_cast<int64_t>(layer_bytes_ / machines_ + ends_bytes_);
+    plan.kv_bytes = static_cast<int64_t>(static_cast<double>(plan.kv_bytes) / machines_);
+    const double residual = static_cast<double>(pass_.rows * config_.hidden_dim) * sizeof(float);
+    exchange(plan, residual, pass_.machines);
+    plan.wire_seconds = machines_ * (residual / speeds_.link + speeds_.latency);
+    const double stage = plan.compute_seconds / machines_;
+    plan.passes_per_second = 1 / std::max(stage, plan.wire_seconds / machines_);
+    return plan;
+  }
+
+  const ModelConfig& config_;
+  const WeightFormats& formats_;
+  const WeightSource* stored_;
+  const MachineSpeeds& speeds_;
+  const PlannedPass& pass_;
+  double machines_;
+  double layer_flops_ = 0;
+  double head_flops_ = 0;
+  double layer_bytes_ = 0;
+  double head_bytes_ = 0;
+  double ends_bytes_ = 0;
+};
+
+}  // namespace
+
+double gathered_bytes_per_row(const ModelConfig& config, DType dtype) {
+  const auto rounded = static_cast<int64_t>(size_of(dtype));
+  constexpr int64_t kSum = sizeof(float);
+  const MoeConfig& moe = config.moe;
+  int64_t bytes = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    bytes += rounded * config.q_dim_of(layer) + kSum * config.hidden_dim;
+    if (config.qk_norm_full) bytes += kSum * (config.q_dim_of(layer) + config.kv_dim_of(layer));
+    const bool has_experts = config.layer_has_experts(layer);
+    if (has_experts) bytes += rounded * moe.experts_per_token * moe.expert_ffn_dim + kSum * config.hidden_dim;
+    if (has_experts && moe.shared_ffn_dim > 0)
+      bytes += rounded * moe.shared_ffn_dim + kSum * config.hidden_dim;
+    if (!has_experts || moe.parallel_dense) bytes += rounded * config.ffn_dim + kSum * config.hidden_dim;
+  }
+  return static_cast<double>(bytes);
+}
+
+std::vector<MachinePlan> plan_machines(const ModelConfig& config, const WeightFormats& formats,
+                                       const WeightSource* stored, const MachineSpeeds& speeds,
+                                       const PlannedPass& pass) {
+  return Planner(config, formats, stored, speeds, pass).plan();
+}
+
+}  // namespace lacuna

@@ -1,0 +1,55 @@
+// What a model over several machines would take and bring, by formulas: memory of a rank, bytes that travel,
+// and the time of a pass. Nothing is loaded or measured. Sizes are in bytes, times in seconds.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "model/parameters.h"
+#include "weights/stored_matrix.h"
+
+namespace lacuna {
+
+/// Machines that are alike, and the links between them.
+struct MachineSpeeds {
+  double flops = 0;      ///< FLOP/s of matrix products of one machine
+  double bandwidth = 0;  ///< bytes/s that one machine reads from memory
+  double link = 0;       ///< bytes/s that one machine receives
+  double latency = 0;    ///< of one exchange
+};
+
+struct PlannedPass {
+  int machines = 2;
+  int64_t rows = 256;    ///< of a pass, all of which are sampled
+  int64_t cells = 1024;  ///< that each row attends to
+};
+
+/// One way to use the machines.
+struct MachinePlan {
+  std::string_view way;  ///< "one", "replicas", "rows", "outputs" or "layers"
+  bool is_built = false;
+  int64_t weight_bytes = 0;    ///< of a rank, the one that keeps the most
+  int64_t kv_bytes = 0;        ///< likewise, of one sequence of PlannedPass::cells
+  double received_bytes = 0;   ///< by a rank in one pass
+  int64_t exchanges = 0;       ///< of one pass, one after the other
+  double compute_seconds = 0;  ///< of one pass
+  double wire_seconds = 0;     ///< of one pass, not overlapped with computing
+  double passes_per_second =
+      0;  ///< of all requests together, where there are as many as can be computed at once
+
+  double seconds() const { return compute_seconds + wire_seconds; }
+};
+
+/// Bytes per row that the gathers of all layers put together, K/V excluded: what a rank receives is
+/// (P - 1) / P of them. Attention's outputs and activations travel as `dtype`, sums for the residual as f32.
+double gathered_bytes_per_row(const ModelConfig& config, DType dtype);
+
+/// All ways, "one" machine first.
+///   stored  as predicted_bytes() takes it
+std::vector<MachinePlan> plan_machines(const ModelConfig& config, const WeightFormats& formats,
+                                       const WeightSource* stored, const MachineSpeeds& speeds,
+                                       const PlannedPass& pass);
+
+}  // namespace lacuna

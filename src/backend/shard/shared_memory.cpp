@@ -1,0 +1,260 @@
+#include "backend/shard/shared_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lacuna {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kSlotBytesOfProcesses = size_t{16} << 20;  // touched as far as exchanges need it
+
+/// What a rank says to the others. Lies in memory that all of them map.
+struct alignas(64) RankState {
+  std::atomic<uint64_t> handed_over{0};  ///< exchanges for which its bytes lie in its slot
+  std::atomic<bool> has_failed{false};
+  std::array<char, 512> cause{};  ///< set before has_failed
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "atomics are shared by processes");
+
+/// The states of all ranks, then two slots for each, which exchanges use in turn: a rank that writes the
+/// second-next exchange has seen everybody arrive at the next one, and so be done with this one.
+class SharedRegion {
+ public:
+  SharedRegion(int count, size_t slot_bytes) : count_(count), slot_bytes_(slot_bytes) {
+    const size_t states = sizeof(RankState) * static_cast<size_t>(count);
+    bytes_ = states + 2 * static_cast<size_t>(count) * slot_bytes;
+    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                        /*fd=*/-1, 0);
+    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "shared memory");
+    memory_ = static_cast<std::byte*>(memory);
+    for (int rank = 0; rank < count; ++rank) new (&state(rank)) RankState;
+  }
+  ~SharedRegion() { munmap(memory_, bytes_); }
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  int count() const { return count_; }
+  size_t slot_bytes() const { return slot_bytes_; }
+  RankState& state(int rank) const { return reinterpret_cast<RankState*>(memory_)[rank]; }
+  std::byte* slot(int rank, uint64_t exchange) const {
+    const size_t index = 2 * static_cast<size_t>(rank) + exchange % 2;
+    return memory_ + sizeof(RankState) * static_cast<size_t>(count_) + index * slot_bytes_;
+  }
+
+ private:
+  int count_;
+  size_t slot_bytes_;
+  size_t bytes_ = 0;
+  std::byte* memory_ = nullptr;
+};
+
+/// How a process notices that another has ended, however that happened: each keeps the end of a pipe open for
+/// writing, which the others watch.
+class LifeLines {
+ public:
+  explicit LifeLines(int count) {
+    for (int rank = 0; rank < count; ++rank) {
+      std::array<int, 2> ends{-1, -1};
+      if (pipe2(ends.data(), O_CLOEXEC) != 0)
+        throw std::system_error(errno, std::generic_category(), "a pipe between ranks");
+      pipes_.push_back(ends);
+    }
+  }
+  ~LifeLines() {
+    for (const auto& ends : pipes_) {
+      for (const int end : ends) {
+        if (end >= 0) close(end);
+      }
+    }
+  }
+  LifeLines(const LifeLines&) = delete;
+  LifeLines& operator=(const LifeLines&) = delete;
+
+  /// From now on this process is this rank, and no longer holds the other ranks' ends.
+  void become(int rank) {
+    for (size_t other = 0; other < pipes_.size(); ++other) {
+      if (static_cast<int>(other) != rank) close(std::exchange(pipes_[other][1], -1));
+    }
+  }
+  bool has_ended(int rank) const {
+    pollfd watched{pipes_[static_cast<size_t>(rank)][0], POLLIN, 0};
+    return poll(&watched, 1, 0) > 0 && (watched.revents & POLLHUP) != 0;
+  }
+
+ private:
+  std::vector<std::array<int, 2>> pipes_;
+};
+
+class SharedMemoryRank final : public Communicator {
+ public:
+  /// lives  null: the ranks are threads
+  SharedMemoryRank(std::shared_ptr<const SharedRegion> region, int rank, std::chrono::milliseconds timeout,
+                   std::unique_ptr<LifeLines> lives, std::vector<pid_t> children)
+      : region_(std::move(region)),
+        rank_(rank),
+        timeout_(timeout),
+        lives_(std::move(lives)),
+        children_(std::move(children)) {}
+
+  ~SharedMemoryRank() override {
+    lives_.reset();  // forks that still wait for this rank see that it has ended
+    const auto deadline = Clock::now() + std::chrono::seconds(5);
+    for (const pid_t child : children_) {
+      while (waitpid(child, nullptr, WNOHANG) == 0) {
+        if (Clock::now() >= deadline) kill(child, SIGKILL);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    }
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return region_->count(); }
+
+  void all_gather(std::span<const std::byte> own, std::span<const size_t> sizes, std::span<std::byte> all,
+                  Wait wait) override {
+    const size_t largest = *std::max_element(sizes.begin(), sizes.end());
+    for (size_t done = 0; done < largest; done += region_->slot_bytes())
+      exchange(own, sizes, all, done, wait);
+  }
+
+  void fail(const std::string& cause) noexcept override {
+    RankState& state = region_->state(rank_);
+    std::snprintf(state.cause.data(), state.cause.size(), "%s", cause.c_str());
+    state.has_failed.store(true, std::memory_order_release);
+  }
+
+ private:
+  /// Bytes [done, done + slot) of every rank.
+  void exchange(std::span<const std::byte> own, std::span<const size_t> sizes, std::span<std::byte> all,
+                size_t done, Wait wait) {
+    const auto part_of = [&](size_t size) {
+      return size > done ? std::min(size - done, region_->slot_bytes()) : 0;
+    };
+    if (part_of(own.size()) > 0) {
+      std::memcpy(region_->slot(rank_, exchanges_), own.data() + done, part_of(own.size()));
+    }
+    region_->state(rank_).handed_over.store(exchanges_ + 1, std::memory_order_release);
+    size_t begin = 0;
+    for (int rank = 0; rank < size(); ++rank) {
+      const size_t size = sizes[static_cast<size_t>(rank)];
+      if (rank != rank_) await(rank, wait);
+      if (part_of(size) > 0) {
+        std::memcpy(all.data() + begin + done,
+                    rank == rank_ ? own.data() + done : region_->slot(rank, exchanges_), part_of(size));
+      }
+      begin += size;
+    }
+    ++exchanges_;
+  }
+
+  void await(int rank, Wait wait) const {
+    const RankState& state = region_->state(rank);
+    const auto is_there = [&] { return state.handed_over.load(std::memory_order_acquire) > exchanges_; };
+    for (int spin = 0; spin < 200; ++spin) {
+      if (is_there()) return;
+    }
+    const auto start = Clock::now();
+    auto next_check = start + std::chrono::milliseconds(20);
+    while (!is_there()) {
+      const auto now = Clock::now();
+      if (now >= next_check) {
+        next_check = now + std::chrono::milliseconds(20);
+        const std::optional<RankError> error = error_of_others();
+        if (is_there())
+          return;  // or a rank that ended after this exchange would be taken for one that is missing
+        if (error) throw RankError(*error);
+        if (wait == Wait::kBounded && now - start >= timeout_) {
+          throw RankError(rank, fmt::format("has not answered for {} seconds",
+                                            std::chrono::duration<double>(timeout_).count()));
+        }
+      }
+      pause_after(now - start);
+    }
+  }
+
+  /// Ranks of one machine often share its cores, so a wait gives the core away soon.
+  static void pause_after(Clock::duration waited) {
+    if (waited < std::chrono::milliseconds(2)) {
+      std::this_thread::yield();
+    } else if (waited < std::chrono::milliseconds(500)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  std::optional<RankError> error_of_others() const {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank == rank_) continue;
+      const RankState& state = region_->state(rank);
+      if (state.has_failed.load(std::memory_order_acquire)) return RankError(rank, state.cause.data());
+      if (lives_ != nullptr && lives_->has_ended(rank)) return RankError(rank, "has ended");
+    }
+    return {};
+  }
+
+  std::shared_ptr<const SharedRegion> region_;
+  int rank_;
+  std::chrono::milliseconds timeout_;
+  std::unique_ptr<LifeLines> lives_;
+  std::vector<pid_t> children_;  // of rank 0
+  uint64_t exchanges_ = 0;       // that are over
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> ranks_of_threads(int count, std::chrono::milliseconds timeout,
+                                                            size_t slot_bytes) {
+  const auto region = std::make_shared<const SharedRegion>(count, slot_bytes);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (int rank = 0; rank < count; ++rank) {
+    ranks.push_back(std::make_unique<SharedMemoryRank>(region, rank, timeout, nullptr, std::vector<pid_t>()));
+  }
+  return ranks;
+}
+
+std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout) {
+  const auto region = std::make_shared<const SharedRegion>(count, kSlotBytesOfProcesses);
+  auto lives = std::make_unique<LifeLines>(count);
+  std::fflush(nullptr);  // or the forks would write what is buffered a second time
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < count; ++rank) {
+    const pid_t child = fork();
+    if (child < 0) {
+      const int error = errno;
+      for (const pid_t other : children) kill(other, SIGKILL);
+      for (const pid_t other : children) waitpid(other, nullptr, 0);
+      throw std::system_error(error, std::generic_category(), "a process for a rank");
+    }
+    if (child == 0) {
+      std::signal(SIGINT, SIG_IGN);
+      std::signal(SIGTERM, SIG_IGN);
+      lives->become(rank);
+      return std::make_unique<SharedMemoryRank>(region, rank, timeout, std::move(lives),
+                                                std::vector<pid_t>());
+    }
+    children.push_back(child);
+  }
+  lives->become(0);
+  return std::make_unique<SharedMemoryRank>(region, 0, timeout, std::move(lives), std::move(children));
+}
+
+}  // namespace lacuna
