@@ -83,6 +83,10 @@ void run_compare(const CompareFlags& flags) {
   std::unique_ptr<GuideSource> guides[2];
   for (int i = 0; i < 2; ++i) guides[i] = find_guide(sides[i], {source.config, &tokenizer, chat_template});
 
+  std::vector<GenerationOptions> options;
+  for (int i = 0; i < 2; ++i) {
+    options.push_back(with_saved_preset(sides[i], source, guides[i].get(), sides[i].generation));
+  }
   const LoadedModel loaded = load_model(flags, source);
   std::vector<ComparedSetting> settings;
   for (int i = 0; i < 2; ++i) {
@@ -91,7 +95,7 @@ void run_compare(const CompareFlags& flags) {
       model.guide = &guides[i]->guide;
       model.guide_model = load_guide(sides[i], guides[i].get(), loaded);
     }
-    settings.push_back({model, sides[i].generation});
+    settings.push_back({model, options[static_cast<size_t>(i)]});
   }
   ProgressBar bar("Comparing");
   const Comparison comparison = compare(settings[0], settings[1], flags.settings,

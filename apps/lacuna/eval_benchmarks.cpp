@@ -26,11 +26,11 @@ void keep_first(std::vector<Item>& items, const EvalCommandFlags& flags, bool al
   if (!all) items.resize(std::min(items.size(), static_cast<size_t>(flags.settings.samples)));
 }
 
-Evaluation ask(const EvalCommandFlags& flags, const EvaluationModels& models, std::vector<Question> questions,
-               const Checker& check, const char* what = "Answering") {
+Evaluation ask(const EvaluationModels& models, std::vector<Question> questions, const Checker& check,
+               const char* what = "Answering") {
   ProgressBar bar(what);
   const auto count = static_cast<int32_t>(questions.size());
-  return evaluate(models.evaluated(), flags.settings, std::move(questions), check,
+  return evaluate(models.evaluated(), models.settings(), std::move(questions), check,
                   [&](int32_t done) { bar.update(done, count); });
 }
 
@@ -69,7 +69,7 @@ void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
   const EvaluationModels models(flags);
   const auto answer = [](std::string_view text) { return before_stop(text, gsm8k_stops()); };
   const Evaluation evaluation =
-      ask(flags, models, std::move(questions), [&](const Sample& sample, std::string_view text) {
+      ask(models, std::move(questions), [&](const Sample& sample, std::string_view text) {
         return last_number(answer(text)) == sample.answer;
       });
   const auto is_strict = [&](const SampleRecord& record) {
@@ -117,7 +117,7 @@ void eval_humaneval(const EvalCommandFlags& flags, bool all) {
     const std::string prompt = is_chat ? humaneval_request(problem) : problem.prompt;
     questions.push_back({{prompt, ""}, {{"user", prompt}}});
   }
-  Evaluation evaluation = ask(flags, models, std::move(questions), [](const auto&, auto) { return false; });
+  Evaluation evaluation = ask(models, std::move(questions), [](const auto&, auto) { return false; });
   ProgressBar bar("Testing");
   for (size_t i = 0; i < problems.size(); ++i) {
     SampleRecord& record = evaluation.records[i];
@@ -178,7 +178,7 @@ void eval_mt_bench(const EvalCommandFlags& flags, bool all) {
     std::vector<size_t> who;
     std::vector<Question> questions = next_turn(asked, answers, turn, is_chat, who);
     if (questions.empty()) break;
-    last = ask(flags, models, std::move(questions), [](const auto&, auto) { return false; });
+    last = ask(models, std::move(questions), [](const auto&, auto) { return false; });
     for (size_t i = 0; i < who.size(); ++i) answers[who[i]].push_back(last.records[i].result.text);
     nlohmann::ordered_json json = to_json(last);
     remove_accuracy(json);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "generation_flags.h"
@@ -52,6 +53,12 @@ Tokenizer load_tokenizer(const std::string& model, const ModelSource& source) {
   return Tokenizer::load(source.folder);
 }
 
+EvaluationSettings settings_of(const EvalFlags& flags, const ModelSource& source, const GuideSource* guide) {
+  EvaluationSettings settings = flags.settings;
+  settings.generation = with_saved_preset(flags, source, guide, std::move(settings.generation));
+  return settings;
+}
+
 }  // namespace
 
 EvaluationModels::EvaluationModels(const EvalFlags& flags)
@@ -60,6 +67,7 @@ EvaluationModels::EvaluationModels(const EvalFlags& flags)
       chat_template_(flags.raw ? ChatTemplate{} : load_chat_template(source_.folder)),
       guide_(find_guide(flags, {source_.config, &tokenizer_, chat_template_})),
       judge_(find_judge(flags.judge, {source_.config, &tokenizer_, chat_template_})),
+      settings_(settings_of(flags, source_, guide_.get())),
       loaded_(load_model(flags, source_)) {
   if (guide_) guide_model_ = load_guide(flags, guide_.get(), loaded_);
   if (judge_) judge_model_ = load_guide(flags, judge_.get(), loaded_);
@@ -78,7 +86,7 @@ Evaluation run_evaluation(const EvalFlags& flags) {
   check_options(find_task(flags.settings.task), flags.settings.task_options);
   const EvaluationModels models(flags);
   ProgressBar bar("Answering");
-  return evaluate(models.evaluated(), flags.settings,
+  return evaluate(models.evaluated(), models.settings(),
                   [&](int32_t done) { bar.update(done, flags.settings.samples); });
 }
 

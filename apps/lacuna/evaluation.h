@@ -28,6 +28,8 @@ class EvaluationModels {
   EvaluationModels(const EvaluationModels&) = delete;
   EvaluationModels& operator=(const EvaluationModels&) = delete;
 
+  /// The flags' settings, with what a saved preset sets.
+  const EvaluationSettings& settings() const { return settings_; }
   /// Views of what this object holds.
   EvaluatedModel evaluated() const;
 
@@ -36,6 +38,7 @@ class EvaluationModels {
   Tokenizer tokenizer_;
   ChatTemplate chat_template_;
   std::unique_ptr<GuideSource> guide_, judge_;
+  EvaluationSettings settings_;
   LoadedModel loaded_;
   std::shared_ptr<const BackendModel> guide_model_, judge_model_;
 };

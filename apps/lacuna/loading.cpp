@@ -251,11 +251,15 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
 
 GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
                                     GenerationOptions options) {
+  return with_saved_preset(flags, opened.source(), opened.guide(), std::move(options));
+}
+
+GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& source,
+                                    const GuideSource* guide, GenerationOptions options) {
   if (!options.preset || is_family_preset(*options.preset)) return options;
-  const WeightFormats formats = weight_formats(flags, opened.source());
+  const WeightFormats formats = weight_formats(flags, source);
   std::vector<std::string> warnings;
-  options = use_saved_preset(opened.source(), opened.name(), opened.guide(), &formats, std::move(options),
-                             &warnings);
+  options = use_saved_preset(source, flags.model, guide, &formats, std::move(options), &warnings);
   for (const std::string& warning : warnings) fmt::print(stderr, "lacuna: {}\n", warning);
   return options;
 }

@@ -100,7 +100,9 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                const SchedulerLimits& limits);
 
 /// The options with what a saved preset sets (engine/preset_use.h). Warnings go to standard error.
-///   flags  that load the model
+///   flags  that load the model     guide  null: none
+GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& source,
+                                    const GuideSource* guide, GenerationOptions options);
 GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
                                     GenerationOptions options);
 

@@ -42,6 +42,7 @@ struct ServeFlags : ServedModelFlags {
   double drain_seconds = 10;
   HttpLimits http;
   std::string log_format = "text";
+  double audit = 0;
 };
 
 sem_t wants_to_stop;
@@ -70,6 +71,26 @@ AccessRules access_rules(const ServeFlags& flags) {
   rules.allowed_hosts.push_back(flags.host);
   rules.requests_per_minute = flags.requests_per_minute;
   return rules;
+}
+
+/// The audit that --audit asks for, and what it cannot say of the preset.
+AuditSettings audit_settings(const ServeFlags& flags, const ServedModels& served) {
+  AuditSettings audit{flags.audit, served.preset,
+                      [](const std::string& sentence) { fmt::print(stderr, "lacuna: {}\n", sentence); }};
+  if (flags.audit == 0) return audit;
+  if (served.models.size() > 1) {
+    throw InputError(
+        "--audit has no effect here: it goes with one --model, which alone decides what is idle");
+  }
+  const std::string loss = served.preset ? served.preset->certificate.loss : "changed-answer";
+  if (loss == "wrong-answer" || loss == "kl") {
+    fmt::print(
+        stderr,
+        "lacuna: --audit counts changed answers, and preset {} promises another loss, {}: there will be "
+        "no alert\n",
+        served.preset->name, loss);
+  }
+  return audit;
 }
 
 /// Waits for a signal; false where `most` passes first.
@@ -112,6 +133,7 @@ void serve(ServeFlags flags) {
   settings.access = access_rules(flags);
   settings.defaults = served.defaults;
   settings.files = page_files();
+  settings.audit = audit_settings(flags, served);
   std::optional<RequestLog> log;
   if (const std::optional<LogFormat> format = log_format_named(flags.log_format)) {
     log.emplace(*format, STDERR_FILENO);
@@ -202,6 +224,9 @@ void add_serve_command(CLI::App& program) {
   add("--log-format", flags->log_format,
       "The line that is written to standard error for each request: text, json or off (default text)")
       ->check(CLI::IsMember({"text", "json", "off"}));
+  add("--audit", flags->audit,
+      "Share of answers, 0 to 1, that the baseline repeats when the server is idle, to compare (default 0)")
+      ->check(CLI::Range(0.0, 1.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
   add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
   add("--models-memory", flags->models_memory,

@@ -102,6 +102,7 @@ ServedModels open_served_models(const ServedModelFlags& flags) {
     }
     PoolModel model{named.name, open_model(flags_of(flags, named.model), flags.chat_template)};
     if (is_alone) {
+      if (flags.generation.preset) served.preset = load_saved_preset(*flags.generation.preset);
       served.defaults = with_saved_preset(flags_of(flags, named.model), *model.opened, flags.generation);
     }
     if (model.opened->guide() == nullptr) {

@@ -9,6 +9,7 @@
 #include "engine/scheduler.h"
 #include "loading.h"
 #include "options/options.h"
+#include "options/saved_preset.h"
 #include "server/model_pool.h"
 
 namespace lacuna {
@@ -36,7 +37,8 @@ NamedModel split_model_name(const std::string& given);
 struct ServedModels {
   std::vector<PoolModel> models;
   PoolLimits limits;
-  GenerationOptions defaults;  ///< of requests: the flags', with what a saved preset sets
+  GenerationOptions defaults;              ///< of requests: the flags', with what a saved preset sets
+  std::optional<SavedPreset> preset = {};  ///< that the flags name
 };
 ServedModels open_served_models(const ServedModelFlags& flags);
 

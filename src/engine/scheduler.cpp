@@ -111,6 +111,16 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
   return ids;
 }
 
+bool Scheduler::submit_idle(IdleJob job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_draining_ || idle_jobs_.size() >= kMostIdleJobs) return false;
+    idle_jobs_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+  return true;
+}
+
 void Scheduler::cancel(const std::vector<uint64_t>& ids) {
   {
     const std::lock_guard lock(mutex_);
@@ -156,9 +166,16 @@ void Scheduler::work() {
 
 bool Scheduler::take_orders() {
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return is_stopping_ || has_orders_ || !requests_.empty(); });
+  const auto has_idle_work = [this] { return !is_draining_ && (idle_job_ || !idle_jobs_.empty()); };
+  wake_.wait(lock, [&] { return is_stopping_ || has_orders_ || !requests_.empty() || has_idle_work(); });
   if (is_stopping_) return false;
+  if (requests_.empty() && !has_orders_) {
+    lock.unlock();
+    start_idle_job();
+    return true;
+  }
   if (!has_orders_) return true;
+  if (idle_job_) put_idle_job_back();
   has_orders_ = false;
   for (auto it = requests_.begin(); it != requests_.end();) {
     Request& request = it->second;
@@ -180,7 +197,55 @@ bool Scheduler::take_orders() {
   return true;
 }
 
+void Scheduler::start_idle_job() {
+  if (idle_job_) return;
+  RunningIdleJob next;
+  {
+    const std::lock_guard lock(mutex_);
+    if (idle_jobs_.empty()) return;
+    next.job = std::move(idle_jobs_.front());
+    idle_jobs_.pop_front();
+  }
+  try {
+    std::unique_ptr<Decoder> decoder = next.job.make();
+    if (engine_.memory_for(*decoder) > limits_.memory) {
+      throw std::runtime_error("the canvas needs more keys and values than this server has room for");
+    }
+    next.number = engine_.add(std::move(decoder));
+  } catch (const std::exception& error) {
+    next.job.listener->failed(error.what());
+    return;
+  }
+  idle_job_ = std::move(next);
+}
+
+void Scheduler::put_idle_job_back() {
+  engine_.remove(idle_job_->number);
+  idle_jobs_.push_front(std::move(idle_job_->job));
+  idle_job_.reset();
+}
+
+void Scheduler::observe_idle_job(const StepEvent& event) {
+  if (!std::exchange(idle_job_->has_started, true)) idle_job_->job.listener->started(event.decoder, 0);
+  if (!idle_job_->job.listener->stepped(event)) idle_job_->has_ended = true;
+}
+
+void Scheduler::finish_idle_job() {
+  const size_t number = idle_job_->number;
+  if (!idle_job_->has_ended && !engine_.decoder(number).done()) return;
+  idle_job_->job.listener->finished(engine_.decoder(number), engine_.statistics(number));
+  engine_.remove(number);
+  idle_job_.reset();
+}
+
+void Scheduler::fail_idle_job(const std::string& sentence) {
+  engine_.remove(idle_job_->number);
+  idle_job_->job.listener->failed(sentence);
+  idle_job_.reset();
+}
+
 void Scheduler::observe(const StepEvent& event) {
+  if (idle_job_ && idle_job_->number == event.request) return observe_idle_job(event);
   const uint64_t id = ids_by_number_.at(event.request);
   std::shared_ptr<RequestListener> listener;
   bool is_first = false;
@@ -223,6 +288,7 @@ void Scheduler::finish_ended() {
     engine_.remove(number);
     ids_by_number_.erase(number);
   }
+  if (idle_job_) finish_idle_job();
   const std::lock_guard lock(mutex_);
   memory_ = engine_.memory_in_use();
   prefix_memory_ = engine_.prefix_bytes();
@@ -230,6 +296,7 @@ void Scheduler::finish_ended() {
 }
 
 void Scheduler::fail_one(size_t number, const std::string& sentence) {
+  if (idle_job_ && idle_job_->number == number) return fail_idle_job(sentence);
   const uint64_t id = ids_by_number_.at(number);
   ids_by_number_.erase(number);
   engine_.remove(number);
@@ -277,6 +344,7 @@ void Scheduler::break_off(const std::string& sentence) {
 }
 
 void Scheduler::fail_all(const std::string& sentence) {
+  if (idle_job_) fail_idle_job(sentence);
   std::vector<std::shared_ptr<RequestListener>> failed;
   {
     const std::lock_guard lock(mutex_);

@@ -3,9 +3,12 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -90,6 +93,12 @@ class Scheduler {
     int64_t prefix_memory = 0;  ///< bytes in use by prefixes of those that ran
   };
 
+  /// Work for when nothing else is to be done.
+  struct IdleJob {
+    std::function<std::unique_ptr<Decoder>()> make;  ///< called in the scheduler's thread; may throw
+    std::shared_ptr<RequestListener> listener;
+  };
+
   /// Nobody else uses what the models compute with.
   Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<const BackendModel> guide,
             const SchedulerLimits& limits);
@@ -104,6 +113,14 @@ class Scheduler {
   /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear
   /// what the pass in hand does, and nothing after it.
   void cancel(const std::vector<uint64_t>& ids);
+
+  /// Takes a job that runs alone and while no request runs or waits, after those that were taken before it. A
+  /// request that comes meanwhile gets the next pass; the job is made again and begins anew later, and its
+  /// listener is told `started` again. False where kMostIdleJobs wait or the scheduler is draining. Idle jobs
+  /// count neither as requests nor for is_idle(). A job that fails is told so; jobs that never ran are
+  /// forgotten, and their listeners hear nothing.
+  bool submit_idle(IdleJob job);
+  static constexpr size_t kMostIdleJobs = 64;
 
   /// Takes no more requests; those that it has continue.
   void drain();
@@ -132,8 +149,23 @@ class Scheduler {
     bool has_ended = false;
   };
 
+  /// The idle job that the engine has.
+  struct RunningIdleJob {
+    IdleJob job;
+    size_t number = 0;  // the engine's
+    bool has_started = false;
+    bool has_ended = false;
+  };
+
   void end_thread();
   void work();
+  /// Gives the engine the next idle job, where there is one and nothing else.
+  void start_idle_job();
+  /// Takes the idle job from the engine, to begin anew.
+  void put_idle_job_back();
+  void observe_idle_job(const StepEvent& event);
+  void finish_idle_job();
+  void fail_idle_job(const std::string& sentence);
   /// Brings the engine up to what was asked for since the last pass. False: nothing is left to do.
   bool take_orders();
   void observe(const StepEvent& event);
@@ -151,6 +183,8 @@ class Scheduler {
   std::condition_variable wake_;
   std::map<uint64_t, Request> requests_;      // in order of arrival
   std::map<size_t, uint64_t> ids_by_number_;  // the thread's own
+  std::deque<IdleJob> idle_jobs_;
+  std::optional<RunningIdleJob> idle_job_;  // the thread's own
   uint64_t num_submitted_ = 0;
   int64_t memory_ = 0;
   int64_t prefix_memory_ = 0;

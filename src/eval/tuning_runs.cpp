@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "model/fingerprint.h"
 #include "options/choose.h"
+#include "tune/losses.h"
 
 namespace lacuna {
 namespace {
@@ -79,15 +80,6 @@ double loss_of(TuningLoss loss, const TunedRun& run) {
       break;
   }
   return run.kl.value_or(1);
-}
-
-double token_difference(std::span<const TokenId> a, std::span<const TokenId> b) {
-  const size_t longest = std::max(a.size(), b.size());
-  const size_t shared = std::min(a.size(), b.size());
-  if (longest == 0) return 0;
-  size_t different = longest - shared;
-  for (size_t i = 0; i < shared; ++i) different += a[i] != b[i] ? 1 : 0;
-  return static_cast<double>(different) / static_cast<double>(longest);
 }
 
 TuningRuns::TuningRuns(const OpenedModel& opened, InferenceSession::Parts parts,

@@ -28,9 +28,6 @@ LossKind kind_of(TuningLoss loss);
 /// The loss of a run.
 double loss_of(TuningLoss loss, const TunedRun& run);
 
-/// Share of positions at which two answers differ; those that only one of them has count as different.
-double token_difference(std::span<const TokenId> a, std::span<const TokenId> b);
-
 struct TuningPrompt {
   std::vector<Message> messages;
   Sample sample = {};  ///< of a task, for its checker

@@ -230,6 +230,26 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
   return options;
 }
 
+GenerationOptions without_accelerations(GenerationOptions options) {
+  constexpr std::string_view kAccelerations[] = {
+      "preset",         "steps",           "eos-exit",        "cache",       "refresh", "cache-block",
+      "lock",           "guide-match",     "guide-fallback",  "guide-block", "fill",    "kv",
+      "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",   "stop-entropy",
+      "sparse",         "sparse-commit",   "sparse-after"};
+  // Other rules choose one token at a time: they are samplers.
+  constexpr std::string_view kFastRules[] = {"threshold", "factor", "dynamic", "entropy-bounded"};
+  const bool is_fast_rule =
+      options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
+                                    [&](std::string_view rule) { return options.unmask->starts_with(rule); });
+  if (is_fast_rule) options.unmask.reset();
+  if (options.accept != "exact") options.accept.reset();
+  visit_options(options, [&](std::string_view name, const Aliases&, auto& field, std::string_view) {
+    const auto found = std::find(std::begin(kAccelerations), std::end(kAccelerations), name);
+    if (found != std::end(kAccelerations)) field = {};
+  });
+  return options;
+}
+
 std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const GenerationOptions& asked,
                                                std::span<const TuningPath> paths,
                                                std::span<const int32_t> levels) {

@@ -42,6 +42,11 @@ std::vector<std::string> methods_of(std::span<const TuningPath> paths);
 /// rule with one token per step.
 GenerationOptions baseline_options(const ModelConfig& config, const GenerationOptions& asked);
 
+/// The options without the settings that compute less: presets, caches, locks, guides, sparse attention,
+/// fewer steps, and rules that commit several tokens at once. What is left (lengths, sampling, constraints)
+/// stays.
+GenerationOptions without_accelerations(GenerationOptions options);
+
 /// The options of a level for each path, 0 for the baseline, laid over the baseline. Empty where two paths
 /// set the same option to different values, or one has a guide and another excludes it.
 ///   levels  [paths.size()]

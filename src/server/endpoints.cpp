@@ -121,6 +121,7 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
 }
 
 Endpoints::Endpoints(const ServiceSettings& settings, ModelPool& pool) : settings_(settings), pool_(pool) {
+  if (settings_.audit.share > 0) audit_ = std::make_shared<Audit>(settings_.audit);
   for (size_t i = 0; i < pool_.size(); ++i) {
     const std::filesystem::path& path = pool_.model(i).opened->source().folder;
     files_.push_back({time_of_files(path), path.empty() ? 0 : bytes_of_files(path)});
@@ -229,7 +230,7 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
   read_form(dialect, body, request.body, pool_.model(index).opened->chat_template(), *wanted);
   with_model(index, endpoint.error, asker, [this, &dialect, wanted, asker](const ReplyModel& model) {
     try {
-      RequestHandler(model, metrics_).answer(dialect, *wanted, asker);
+      RequestHandler(model, metrics_, audit_).answer(dialect, *wanted, asker);
     } catch (const SettingError& error) {  // in the names that the request has for them
       const auto names = [&](std::string_view field) { return wanted->name_of(field); };
       const bool is_of_tools = wanted->tools && error.problem().field == "constraint";
@@ -375,7 +376,8 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"pass_rows", limits.pass_rows},
                     {"event_version", kEventVersion},
                     {"presets", std::move(presets)},
-                    {"settings", describe_settings()}});
+                    {"settings", describe_settings()},
+                    {"audit", audit_ ? audit_->describe() : ordered_json(nullptr)}});
 }
 
 void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
@@ -419,7 +421,9 @@ void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
     totals.prefix_memory += own.prefix_memory;
     limits.memory += scheduler.limits().memory;
   }
-  asker.reply->send({200, "text/plain; version=0.0.4"}, metrics_.text(totals, limits));
+  const std::optional<AuditState> audit = audit_ ? std::optional(audit_->state()) : std::nullopt;
+  asker.reply->send({200, "text/plain; version=0.0.4"},
+                    metrics_.text(totals, limits, audit ? &*audit : nullptr));
 }
 
 // Ollama's.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/decision_json.h"
+#include "server/audit.h"
 #include "server/dialect.h"
 #include "server/failure.h"
 #include "server/generation.h"
@@ -98,6 +99,7 @@ class Endpoints {
   ModelPool& pool_;
   std::vector<ModelFiles> files_;  // [pool_.size()]
   Metrics metrics_;
+  std::shared_ptr<Audit> audit_;  // null: nothing is audited
 };
 
 /// "org/name" of "org%2Fname". A "%" without two hexadecimal digits stays.

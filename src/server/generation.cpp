@@ -108,7 +108,8 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, 
   if (request.is_infill()) {
     add_infills(request, *completion, jobs);
   } else {
-    for (const Prompt& prompt : request.prompts) add_prompt(prompt, request, *completion, jobs);
+    for (const Prompt& prompt : request.prompts)
+      add_prompt(prompt, request, *completion, asker.request_id, jobs);
   }
   submit(std::move(jobs), asker);
   if (request.stream) completion->open();
@@ -127,8 +128,28 @@ GenerateRequest RequestHandler::generate_request(const GenerationRequest& reques
   return asked;
 }
 
+std::shared_ptr<RequestListener> RequestHandler::with_audit(const GenerationRequest& request,
+                                                            const GenerateRequest& asked,
+                                                            const std::vector<TokenId>& tokens,
+                                                            std::string_view request_id,
+                                                            std::shared_ptr<RequestListener> listener) const {
+  if (audit_ == nullptr || !audit_->chooses(request_id, asked.seed)) return listener;
+  try {
+    const GenerationOptions options = audited_options(config(), request.options, audit_->preset());
+    GenerateRequest baseline = request_of(opened(), options, false);
+    baseline.prompt = tokens;
+    baseline.seed = asked.seed;
+    baseline.constraint = request.constraint;
+    return audit_->follow(model_.session, {std::move(baseline), request.stop, request.tools.has_value()},
+                          std::move(listener));
+  } catch (const InputError&) {  // settings that the baseline cannot have
+    audit_->count_dropped();
+    return listener;
+  }
+}
+
 void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& request,
-                                Completion& completion, Jobs& jobs) const {
+                                Completion& completion, std::string_view request_id, Jobs& jobs) const {
   if (!std::holds_alternative<std::vector<TokenId>>(prompt))
     tokenizer_for_texts(opened(), model_.name);  // says where there is none
   const std::vector<TokenId> tokens = opened().tokens_of(prompt);
@@ -151,7 +172,8 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
       if (request.tools) start.tool_call_key = tool_call_key(asked.seed, tokens);
       auto decoder = opened().make_decoder(asked);
       check_alternatives(request, *decoder);
-      auto listener = completion.add_choice(*decoder, std::move(start));
+      auto listener =
+          with_audit(request, asked, tokens, request_id, completion.add_choice(*decoder, std::move(start)));
       jobs.push_back({std::move(decoder), std::move(listener)});
     }
     if (scores) {

@@ -3,12 +3,15 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "decode/likelihood.h"
 #include "engine/decision_json.h"
 #include "engine/scheduler.h"
 #include "server/api_request.h"
+#include "server/audit.h"
 #include "server/completion.h"
 #include "server/dialect.h"
 #include "server/http.h"
@@ -28,8 +31,9 @@ struct Asker {
 /// before anything was sent; afterwards the reply tells.
 class RequestHandler {
  public:
-  ///   metrics  outlive every reply
-  RequestHandler(ReplyModel model, Metrics& metrics) : model_(std::move(model)), metrics_(metrics) {}
+  ///   metrics  outlive every reply     audit  null: nothing is audited
+  RequestHandler(ReplyModel model, Metrics& metrics, std::shared_ptr<Audit> audit = nullptr)
+      : model_(std::move(model)), metrics_(metrics), audit_(std::move(audit)) {}
 
   void answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const;
   void decide(DecisionBody body, const Asker& asker) const;
@@ -42,7 +46,11 @@ class RequestHandler {
   void check_logprobs(const GenerationRequest& request) const;
   GenerateRequest generate_request(const GenerationRequest& request, int32_t choice) const;
   void add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,
-                  Jobs& jobs) const;
+                  std::string_view request_id, Jobs& jobs) const;
+  /// The listener, or one that also gives the answer to the audit where that chooses it.
+  std::shared_ptr<RequestListener> with_audit(const GenerationRequest& request, const GenerateRequest& asked,
+                                              const std::vector<TokenId>& tokens, std::string_view request_id,
+                                              std::shared_ptr<RequestListener> listener) const;
   void add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const;
   std::unique_ptr<LikelihoodDecoder> make_likelihood(const GenerationRequest& request,
                                                      const std::vector<TokenId>& tokens) const;
@@ -52,6 +60,7 @@ class RequestHandler {
 
   ReplyModel model_;
   Metrics& metrics_;
+  std::shared_ptr<Audit> audit_;
 };
 
 /// InputError where a model has none.

@@ -32,6 +32,40 @@ Metrics::Metrics()
                               "From arrival to the first text that will not change")),
       queue_(histogram("lacuna_queue_seconds", "From arrival to the first pass")) {}
 
+/// Registered with the first audit that is shown: a server without one has none of these names.
+struct Metrics::AuditFamilies {
+  prometheus::Counter& requests;
+  prometheus::Counter& changed;
+  prometheus::Counter& dropped;
+  prometheus::Gauge& risk;
+  prometheus::Gauge& low;
+  prometheus::Gauge& high;
+};
+
+Metrics::~Metrics() = default;
+
+void Metrics::show(const AuditState& audit) {
+  const std::lock_guard lock(audit_mutex_);
+  if (audit_ == nullptr) {
+    audit_ = std::make_unique<AuditFamilies>(AuditFamilies{
+        counter("lacuna_audit_requests_total", "Answers that were compared with the baseline's"),
+        counter("lacuna_audit_changed_total", "Of these, those whose text differs"),
+        counter("lacuna_audit_dropped_total", "Answers chosen for the audit that were not compared"),
+        gauge("lacuna_audit_risk", "Mean loss of the answers that were compared"),
+        gauge("lacuna_audit_risk_low", "Lower end of the 95% interval of the risk"),
+        gauge("lacuna_audit_risk_high", "Upper end of the 95% interval of the risk")});
+  }
+  const auto raise = [](prometheus::Counter& counter, int64_t total) {
+    counter.Increment(static_cast<double>(total) - counter.Value());
+  };
+  raise(audit_->requests, audit.observed);
+  raise(audit_->changed, audit.changed);
+  raise(audit_->dropped, audit.dropped);
+  audit_->risk.Set(audit.risk);
+  audit_->low.Set(audit.low);
+  audit_->high.Set(audit.high);
+}
+
 prometheus::Counter& Metrics::counter(const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add({});
 }
@@ -67,7 +101,9 @@ void Metrics::count_request(std::string_view outcome) {
   requests_.Add({{"outcome", std::string(outcome)}}).Increment();
 }
 
-std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits& limits) {
+std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits& limits,
+                          const AuditState* audit) {
+  if (audit != nullptr) show(*audit);
   running_.Set(static_cast<double>(totals.running));
   waiting_.Set(static_cast<double>(totals.waiting));
   kv_bytes_.Set(static_cast<double>(totals.memory));

@@ -8,11 +8,13 @@
 #include <prometheus/registry.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "engine/engine.h"
 #include "engine/scheduler.h"
+#include "server/audit.h"
 
 namespace lacuna {
 
@@ -20,6 +22,7 @@ namespace lacuna {
 class Metrics {
  public:
   Metrics();
+  ~Metrics();
 
   /// A pass of one request: what `statistics` has more than `before`, its statistics until then.
   void count_pass(const RunStatistics& statistics, const RunStatistics& before);
@@ -35,7 +38,9 @@ class Metrics {
   void observe_request(double seconds) { latency_.Observe(seconds); }
 
   /// In Prometheus' text format.
-  std::string text(const Scheduler::Totals& totals, const SchedulerLimits& limits);
+  ///   audit  null: there is none
+  std::string text(const Scheduler::Totals& totals, const SchedulerLimits& limits,
+                   const AuditState* audit = nullptr);
 
  private:
   prometheus::Counter& counter(const char* name, const char* help);
@@ -62,6 +67,11 @@ class Metrics {
   prometheus::Histogram& latency_;
   prometheus::Histogram& first_commit_;
   prometheus::Histogram& queue_;
+
+  struct AuditFamilies;
+  void show(const AuditState& audit);
+  std::unique_ptr<AuditFamilies> audit_;  // null: nothing was audited
+  std::mutex audit_mutex_;
 };
 
 }  // namespace lacuna

@@ -8,6 +8,7 @@
 
 #include "options/options.h"
 #include "server/access.h"
+#include "server/audit.h"
 
 namespace lacuna {
 
@@ -27,6 +28,7 @@ struct ServiceSettings {
   AccessRules access;          ///< keys, allowed sites and rates
   GenerationOptions defaults;  ///< of settings that a request does not give
   StaticFiles files;
+  AuditSettings audit = {};
 };
 
 }  // namespace lacuna

@@ -51,6 +51,12 @@ void check(const LossSum& sum) {
   expects(sum.losses >= 0 && sum.losses <= static_cast<double>(sum.prompts), "bounds: losses lie in [0, 1]");
 }
 
+/// What the losses leave of the prompts: 1 - loss for each.
+LossSum complement(const LossSum& sum) {
+  const auto prompts = static_cast<double>(sum.prompts);
+  return {sum.prompts, std::clamp(prompts - sum.losses, 0.0, prompts)};
+}
+
 }  // namespace
 
 double binomial_cdf(int64_t successes, int64_t trials, double probability) {
@@ -73,8 +79,7 @@ double p_value(LossKind kind, const LossSum& sum, double risk) {
 }
 
 double p_value_of_safety(LossKind kind, const LossSum& sum, double risk) {
-  const auto prompts = static_cast<double>(sum.prompts);
-  return p_value(kind, {sum.prompts, std::clamp(prompts - sum.losses, 0.0, prompts)}, 1 - risk);
+  return p_value(kind, complement(sum), 1 - risk);
 }
 
 double upper_bound(LossKind kind, const LossSum& sum, double level) {
@@ -90,6 +95,11 @@ double upper_bound(LossKind kind, const LossSum& sum, double level) {
     if (middle <= low || middle >= high) return high;
     (p_value(kind, sum, middle) <= level ? high : low) = middle;
   }
+}
+
+double lower_bound(LossKind kind, const LossSum& sum, double level) {
+  check(sum);
+  return 1 - upper_bound(kind, complement(sum), level);
 }
 
 int64_t prompts_needed(double risk, double level) {

@@ -42,6 +42,11 @@ double p_value_of_safety(LossKind kind, const LossSum& sum, double risk);
 ///   level  in (0, 1): 1 - confidence
 double upper_bound(LossKind kind, const LossSum& sum, double level);
 
+/// The largest risk that the losses rule out from below at this level: with probability 1 - level the true
+/// risk is above it. 0 without prompts.
+///   level  in (0, 1): 1 - confidence
+double lower_bound(LossKind kind, const LossSum& sum, double level);
+
 /// How many prompts without any loss have a p-value of `level` or less for this risk: fewer prompts cannot
 /// certify it. The same for both kinds.
 int64_t prompts_needed(double risk, double level);

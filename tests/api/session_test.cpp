@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -12,8 +13,11 @@
 
 #include "engine/inference_session.h"
 #include "lacuna/lacuna.hpp"
+#include "model/fingerprint.h"
 #include "options/assign.h"
 #include "options/choose.h"
+#include "options/saved_preset.h"
+#include "temporary_folder.h"
 
 namespace lacuna::session_test {
 namespace {
@@ -55,6 +59,51 @@ TEST(Session, AnswersAQuestion) {
   EXPECT_EQ(answer.stop_reason, StopReason::kEndToken);
   EXPECT_GT(answer.statistics.rows_baseline, 0);
   EXPECT_LT(answer.answer_tokens, static_cast<int32_t>(answer.tokens.size()));
+}
+
+/// A preset as `lacuna tune --save` writes it, for the files of this model.
+void save_preset_for(const char* model) {
+  SavedPreset preset;
+  preset.name = "quick";
+  preset.settings = {{"unmask", "threshold=0.9"}, {"cache", "dual"}};
+  preset.tested_with = {{"gen-length", "32"}, {"block-length", "8"}};
+  preset.model = model;
+  preset.model_hash = fingerprint_of(folder_of(model));
+  preset.formats = {"bf16", "as stored", "as stored", "bf16", "auto"};
+  preset.certificate = {"changed-answer",
+                        0.02,
+                        0.9,
+                        0.01,
+                        400,
+                        0,
+                        "task arithmetic",
+                        "fedcba9876543210",
+                        0.1,
+                        0.1,
+                        0.1,
+                        "2026-01-31",
+                        LACUNA_VERSION};
+  save_preset(preset);
+}
+
+TEST(Session, UsesASavedPresetOfItsModelAlone) {
+  const TemporaryFolder config;
+  setenv("XDG_CONFIG_HOME", config.path().c_str(), 1);
+  save_preset_for("mini-llada");
+  const Session session = load("mini-llada");
+  Request by_name, by_hand;
+  by_name.prompt = by_hand.prompt = kQuestion;
+  by_name.options = {{"preset", "quick"}};
+  by_hand.options = {{"unmask", "threshold=0.9"}, {"cache", "dual"}, {"gen_length", 32}, {"block_length", 8}};
+  const Answer answer = session.generate(by_name);
+  const Answer same = session.generate(by_hand);
+  EXPECT_EQ(answer.tokens, same.tokens);
+  EXPECT_EQ(answer.statistics.rows, same.statistics.rows);
+  EXPECT_LT(answer.statistics.rows, answer.statistics.rows_baseline / 2);
+  save_preset_for("mini-dream");
+  EXPECT_THAT([&] { session.generate(by_name); },
+              ThrowsMessage<Error>(HasSubstr("was tuned for other files than those of")));
+  unsetenv("XDG_CONFIG_HOME");
 }
 
 TEST(Session, AnswersInTheFormThatIsAskedFor) {

@@ -58,6 +58,27 @@ TEST_F(Tune, PresetsAreRefusedForOtherModelsAndWarnAboutOtherFlags) {
   EXPECT_THAT(warned.err, HasSubstr("other formats than the tuned"));
 }
 
+TEST_F(Tune, SavesASettingThatEvalAndCompareUse) {
+  ASSERT_EQ(lacuna(tune_ + "--methods unmask --save quick").exit_code, 0);
+  const std::string task = " --task arithmetic --samples 4 --json ";
+  const std::string model = " -m " LACUNA_SOURCE_DIR "/models/mini-llada";
+  const ProgramResult evaluated = lacuna("eval" + model + task + "--preset quick");
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  const nlohmann::json json = nlohmann::json::parse(evaluated.out);
+  EXPECT_TRUE(json["settings"].contains("unmask"));
+  EXPECT_LT(json["rows"], json["rows_baseline"]);
+  const ProgramResult compared = lacuna("compare" + model + task + "--b \"--preset quick\"");
+  ASSERT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_LT(nlohmann::json::parse(compared.out)["b_over_a"]["rows"], 0.5);
+  const std::string other = " -m " LACUNA_SOURCE_DIR "/models/mini-dream";
+  for (const std::string& command :
+       {"eval" + other + task + "--preset quick", "compare" + other + task + "--b \"--preset quick\""}) {
+    const ProgramResult refused = lacuna(command);
+    EXPECT_EQ(refused.exit_code, 2) << command;
+    EXPECT_THAT(refused.err, HasSubstr("was tuned for other files than those of"));
+  }
+}
+
 TEST_F(Tune, ContinuesAfterItWasKilled) {
   // Killed when some runs are on disk, whenever that is.
   const ProgramResult killed = shell(LACUNA_BINARY " " + tune_ + R"sh(--json >/dev/null & tuning=$!

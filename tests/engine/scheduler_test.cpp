@@ -308,5 +308,58 @@ TEST_F(SchedulerTest, FailsAllRequestsOfAModelThatLostARank) {
   EXPECT_EQ(reason_of_refusal(), Reason::kBroken);
 }
 
+TEST_F(SchedulerTest, RunsIdleJobsOnlyWhileNoRequestIsThere) {
+  start_one_at_a_time();
+  const auto request = std::make_shared<WaitingListener>(/*holds=*/true);
+  const auto idle = std::make_shared<WaitingListener>(/*holds=*/true);
+  const auto between = std::make_shared<WaitingListener>();
+  submit(request);
+  ASSERT_TRUE(request->wait_for_start());
+  int made = 0;
+  ASSERT_TRUE(scheduler_->submit_idle({[&] {
+                                         ++made;
+                                         return decoder();
+                                       },
+                                       idle}));
+  EXPECT_EQ(made, 0);
+  request->release();
+  ASSERT_TRUE(idle->wait_for_start());  // and is held up in its first pass
+  EXPECT_TRUE(scheduler_->is_idle());
+  EXPECT_THAT(scheduler_->states(), IsEmpty());
+  submit(between);
+  idle->release();
+  ASSERT_TRUE(between->wait_for_end());
+  ASSERT_TRUE(idle->wait_for_end());
+  EXPECT_EQ(made, 2);  // the request took its place
+  EXPECT_EQ(idle->tokens_, between->tokens_);
+}
+
+TEST_F(SchedulerTest, TellsAnIdleJobThatCannotBeMadeAndContinues) {
+  start({});
+  const auto broken = std::make_shared<WaitingListener>();
+  const auto next = std::make_shared<WaitingListener>();
+  scheduler_->submit_idle({[]() -> std::unique_ptr<Decoder> { throw std::runtime_error("no"); }, broken});
+  scheduler_->submit_idle({[&] { return decoder(); }, next});
+  ASSERT_TRUE(broken->wait_for_end());
+  EXPECT_EQ(broken->failure_, "no");
+  EXPECT_TRUE(next->wait_for_end());
+}
+
+TEST_F(SchedulerTest, TakesABoundedNumberOfIdleJobs) {
+  start_one_at_a_time();
+  const auto request = std::make_shared<WaitingListener>(/*holds=*/true);
+  submit(request);
+  ASSERT_TRUE(request->wait_for_start());
+  const auto offer = [&] {
+    return scheduler_->submit_idle({[&] { return decoder(); }, std::make_shared<WaitingListener>()});
+  };
+  for (size_t i = 0; i < Scheduler::kMostIdleJobs; ++i) EXPECT_TRUE(offer());
+  EXPECT_FALSE(offer());
+  scheduler_->drain();
+  EXPECT_FALSE(offer());
+  request->release();
+  EXPECT_TRUE(request->wait_for_end());
+}
+
 }  // namespace
 }  // namespace lacuna::scheduler_test

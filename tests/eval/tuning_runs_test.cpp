@@ -18,15 +18,6 @@ TEST(TuningLoss, HasNames) {
   EXPECT_FALSE(tuning_loss_named("perplexity"));
 }
 
-TEST(TokenDifference, IsTheShareOfPositionsThatDiffer) {
-  const std::vector<TokenId> a = {1, 2, 3, 4};
-  EXPECT_EQ(token_difference(a, a), 0);
-  EXPECT_EQ(token_difference(a, std::vector<TokenId>{1, 9, 3, 4}), 0.25);
-  EXPECT_EQ(token_difference(a, std::vector<TokenId>{1, 2}), 0.5);
-  EXPECT_EQ(token_difference(a, {}), 1);
-  EXPECT_EQ(token_difference({}, {}), 0);
-}
-
 TEST(TuningRuns, CompareASettingWithTheBaseline) {
   const std::string folder = LACUNA_SOURCE_DIR "/models/mini-llada";
   ThreadPool threads(2);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
+#include "options/saved_preset.h"
 
 namespace lacuna::tuning_paths_test {
 namespace {
@@ -110,6 +111,26 @@ TEST(BaselineOptions, KeepWhatTheUserChose) {
   EXPECT_EQ(options.unmask, "entropy");
   EXPECT_EQ(options.gen_length, 12);
   EXPECT_EQ(baseline_options(tiny_block_config(4), {}).unmask, "low-confidence");
+}
+
+TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {
+  GenerationOptions options;
+  options.gen_length = 64;
+  options.block_length = 16;
+  options.temperature = 0.7;
+  options.unmask = "entropy";
+  const std::string kept = describe(given_settings(options));
+  options.preset = "fast";
+  options.steps = 8;
+  options.eos_exit = true;
+  options.cache = "dual";
+  options.lock = "eps=5e-3";
+  options.sparse = "mage=64";
+  EXPECT_EQ(describe(given_settings(without_accelerations(options))), kept);
+  for (const char* const rule : {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35"}) {
+    options.unmask = rule;
+    EXPECT_FALSE(without_accelerations(options).unmask) << rule;
+  }
 }
 
 }  // namespace

@@ -10,10 +10,12 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -48,6 +50,20 @@ class ModelTest(unittest.TestCase):
     def test_answers_at_defaults(self):
         for name in ("mini-llada", "mini-dream", "mini-sdar", "mini-gidd", "mini-refusion", "mini-qwen"):
             self.assertEqual(model(name).generate(STORY).text, ANSWER, name)
+
+    def test_uses_a_saved_preset_of_its_model_alone(self):
+        program = os.environ.get("LACUNA_PROGRAM")
+        if not program:
+            self.skipTest("needs LACUNA_PROGRAM, which saves the preset")
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.dict(os.environ, XDG_CONFIG_HOME=folder, XDG_CACHE_HOME=folder):
+            subprocess.run([program, "tune", "-m", str(ROOT / "models/mini-llada"), "--task", "arithmetic", "--risk", "0.2",
+                            "--samples", "40", "--methods", "unmask", "--save", "quick"], check=True, capture_output=True)
+            answer = model().generate(STORY, preset="quick")
+            self.assertEqual(answer.text, ANSWER)
+            self.assertLess(answer.stats.rows, answer.stats.rows_baseline / 2)
+            with self.assertRaisesRegex(lacuna.Error, "was tuned for other files than those of"):
+                model("mini-dream").generate(STORY, preset="quick")
 
     def test_tells_what_an_answer_took(self):
         answer = model().generate(STORY, lacuna.Masked(unmask=lacuna.Threshold(0.9), cache="dkv"))

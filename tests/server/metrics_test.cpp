@@ -71,5 +71,20 @@ TEST(Metrics, CountTokensAndObserveTimes) {
   EXPECT_THAT(text, HasSubstr("\nlacuna_request_latency_seconds_sum 2\n"));
 }
 
+TEST(Metrics, ShowAnAuditWhereThereIsOne) {
+  Metrics metrics;
+  EXPECT_THAT(text_of(metrics), Not(HasSubstr("lacuna_audit")));
+  AuditState audit{10, 2, 1, 0.2, 0.025, 0.556};
+  metrics.text({}, {}, &audit);
+  audit.observed = 20;
+  const std::string text = metrics.text({}, {}, &audit);
+  EXPECT_THAT(text, HasSubstr("\nlacuna_audit_requests_total 20\n"));
+  EXPECT_THAT(text, HasSubstr("\nlacuna_audit_changed_total 2\n"));
+  EXPECT_THAT(text, HasSubstr("\nlacuna_audit_dropped_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nlacuna_audit_risk 0.2\n"));
+  EXPECT_THAT(text, HasSubstr("\nlacuna_audit_risk_low 0.025\n"));
+  EXPECT_THAT(text, HasSubstr("\nlacuna_audit_risk_high 0.556\n"));
+}
+
 }  // namespace
 }  // namespace lacuna::metrics_test

@@ -97,6 +97,18 @@ TEST(UpperBound, IsOneWhereNothingIsKnown) {
   EXPECT_EQ(upper_bound(LossKind::kBinary, {20, 20}, 0.1), 1);
 }
 
+TEST(LowerBound, IsTheLargestRiskThatIsRuledOutFromBelow) {
+  // Clopper-Pearson, two-sided 95%: 3 of 20 is 0.0321 to 0.3789.
+  EXPECT_NEAR(lower_bound(LossKind::kBinary, {20, 3}, 0.025), 0.03207, 1e-5);
+  EXPECT_NEAR(upper_bound(LossKind::kBinary, {20, 3}, 0.025), 0.37893, 1e-5);
+  for (const LossKind kind : {LossKind::kBinary, LossKind::kBounded}) {
+    EXPECT_NEAR(lower_bound(kind, {20, 0}, 0.025), 0, 1e-12);
+    EXPECT_EQ(lower_bound(kind, {0, 0}, 0.025), 0);
+    EXPECT_LT(lower_bound(kind, {20, 3}, 0.025), 0.15);
+  }
+  EXPECT_NEAR(lower_bound(LossKind::kBinary, {8, 8}, 0.1), std::pow(0.1, 1.0 / 8), 1e-12);
+}
+
 TEST(PromptsNeeded, IsTheFirstNumberThatCertifies) {
   for (const double risk : {0.001, 0.02, 0.05, 0.5}) {
     for (const double level : {0.1, 0.05, 0.001}) {

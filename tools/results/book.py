@@ -94,6 +94,7 @@ PAGES = {page.name: page for page in (
     Page("mage"),
     Page("uniform"),
     Page("zoo"),
+    Page("tune"),
     Page("claims", borrows=("masked", "lock", "refusion", "uniform", "mage", "frontier")),
 )}
 

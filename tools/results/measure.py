@@ -11,7 +11,8 @@ from errors import BookError
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = (":!docs/results",)  # what measuring itself changes
-JSON_COMMANDS = ("lacuna eval ", "lacuna bench ", "lacuna analyze ", "lacuna compare ")  # --json may be left out
+# --json may be left out
+JSON_COMMANDS = ("lacuna eval ", "lacuna bench ", "lacuna analyze ", "lacuna compare ", "lacuna tune ")
 
 
 def printed(words, **more):

@@ -159,7 +159,7 @@ class Strategy:
 
     paradigm: ClassVar[str] = ""
 
-    preset: Optional[str] = None  #: "exact", "balanced" or "fast"
+    preset: Optional[str] = None  #: "exact", "balanced", "fast" or one that `lacuna tune --save` wrote
     gen_length: Optional[int] = None  #: positions to generate
     temperature: Optional[float] = None  #: 0: the most likely token
     top_p: Optional[float] = None
