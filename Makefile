@@ -64,7 +64,7 @@ results: build/release/lacuna
 
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS)
-	ctest --preset $@ -LE 'slow|program' -j $(JOBS)
+	ctest --preset $@ -LE 'slow|long' -j $(JOBS)
 
 lint: build/dev/build.ninja
 	scripts/lint

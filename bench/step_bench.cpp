@@ -58,6 +58,7 @@ std::pair<double, double> time_constraint(PassTicket& pass, const StepPlan& plan
   for (size_t i = 0; i < rows.size(); ++i)
     scores.emplace_back(read.classes.subspan(i * (num_classes + 1), num_classes + 1), num_classes, 0);
   std::vector<ClassScores> views;
+  views.reserve(scores.size());
   for (const RowScores& row : scores) views.push_back(row.view());
   const std::vector<TokenId> open(rows.size(), -1);
   best_witness(FeasibleSets(automaton, {.tokens = open}), views);

@@ -71,6 +71,11 @@ constexpr CommandEntry kEntries[] = {
      kMeasure,
      {"lacuna bench step -m mini-llada",
       "lacuna bench decode -m random:llada-8b,layers=1 --gen-length 32 --steps 4"}},
+    {"plan",
+     kMeasure,
+     {"lacuna plan -m random:llada-8b --machines 4 --link 10Gb",
+      "lacuna plan -m random:llada2-mini --weights int4 --machines 4 --cores 64 --link 100Gb --rows 256 "
+      "--json"}},
     {"quantize",
      kConvert,
      {"lacuna quantize -m mini-llada --to int8-group -o my-int8",

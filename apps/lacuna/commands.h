@@ -23,6 +23,7 @@ void add_eval_command(CLI::App& program);
 void add_compare_command(CLI::App& program);
 void add_tune_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
+void add_plan_command(CLI::App& program);
 void add_analyze_command(CLI::App& program);
 // The program itself:
 void add_help_command(CLI::App& program);

@@ -88,6 +88,7 @@ int main(int argc, char** argv) {
   lacuna::add_compare_command(program);
   lacuna::add_tune_command(program);
   lacuna::add_bench_command(program);
+  lacuna::add_plan_command(program);
   lacuna::add_analyze_command(program);
   lacuna::add_help_command(program);
   lacuna::add_completion_command(program);

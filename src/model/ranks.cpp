@@ -59,6 +59,7 @@ void Model::Pass::gather_columns(std::span<const ModelPart::Range> sent, ConstMa
 
 void Model::Pass::gather_outputs(ConstMatrix<float> own, Matrix<float> all, DType rounding) {
   std::vector<ModelPart::Range> sent;
+  sent.reserve(static_cast<size_t>(part_.size));
   for (int rank = 0; rank < part_.size; ++rank) sent.push_back(part_.of(rank).outputs(all.cols));
   gather_columns(sent, own, all, rounding);
 }

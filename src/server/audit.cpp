@@ -68,7 +68,7 @@ class Audit::Follower final : public RequestListener {
   void finished(const Decoder& decoder, const RunStatistics& statistics) override {
     listener_->finished(decoder, statistics);
     case_->accelerated = case_->answer_of(decoder);
-    audit_->offer(std::move(session_), std::move(case_));
+    audit_->offer(*session_, std::move(case_));
   }
   void failed(const std::string& sentence) override { listener_->failed(sentence); }
 
@@ -117,10 +117,10 @@ std::shared_ptr<RequestListener> Audit::follow(std::shared_ptr<InferenceSession>
                                     std::move(listener));
 }
 
-void Audit::offer(std::shared_ptr<InferenceSession> session, std::shared_ptr<const Case> audited) {
+void Audit::offer(InferenceSession& session, std::shared_ptr<const Case> audited) {
   const auto make = [audited] { return audited->opened->make_decoder(audited->request.baseline); };
   // Refused where too many wait: then the listener goes, and counts itself as dropped.
-  session->scheduler().submit_idle({make, std::make_shared<Rerun>(shared_from_this(), std::move(audited))});
+  session.scheduler().submit_idle({make, std::make_shared<Rerun>(shared_from_this(), std::move(audited))});
 }
 
 bool Audit::observes_promise() const {

@@ -80,7 +80,7 @@ class Audit : public std::enable_shared_from_this<Audit> {
 
   /// Whether the promise is about what can be observed here.
   bool observes_promise() const;
-  void offer(std::shared_ptr<InferenceSession> session, std::shared_ptr<const Case> audited);
+  void offer(InferenceSession& session, std::shared_ptr<const Case> audited);
   void observe(const Answer& accelerated, const Answer& baseline);
 
   AuditSettings settings_;

@@ -39,7 +39,7 @@ void read_options(const FieldValue& field, GenerationRequest& request) {
 }
 
 /// An assistant's message with its calls, whose arguments are objects and which have no ids.
-std::string with_calls(const FieldValue& item, std::string content, ToolHistory& history) {
+std::string with_calls(const FieldValue& item, const std::string& content, ToolHistory& history) {
   const FieldValue list = item.at("tool_calls");
   if (list.list().size() > kMostCalls) list.refuse(fmt::format("at most {} calls", kMostCalls));
   std::vector<ToolCall> calls;
@@ -73,7 +73,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
       continue;
     }
     if (role == "assistant" && find_value(item.value, "tool_calls") != nullptr)
-      content = with_calls(item, std::move(content), history);
+      content = with_calls(item, content, history);
     messages.push_back({std::move(role), std::move(content)});
   }
   request.prompts.emplace_back(std::move(messages));

@@ -179,6 +179,7 @@ TEST_F(Cli, ExplainsEverySubcommand) {
       {"logits", {"--model", "--request", "--out", "--dtype", "--threads"}},
       {"tokenize", {"--model", "--decode", "--special", "--skip-special"}},
       {"inspect", {"--model", "--canvas", "--json"}},
+      {"plan", {"--model", "--machines", "--cores", "--link", "--rows", "--json"}},
       {"eval", {"--model",    "--guide", "--judge",     "--task",      "--samples", "--batch",
                 "--raw",      "--json",  "--show",      "--out",       "--steps",   "--seed",
                 "arithmetic", "stories", "programs",    "perplexity",  "gsm8k",     "--difficulty",

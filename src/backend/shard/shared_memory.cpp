@@ -225,6 +225,7 @@ std::vector<std::unique_ptr<Communicator>> ranks_of_threads(int count, std::chro
                                                             size_t slot_bytes) {
   const auto region = std::make_shared<const SharedRegion>(count, slot_bytes);
   std::vector<std::unique_ptr<Communicator>> ranks;
+  ranks.reserve(static_cast<size_t>(count));
   for (int rank = 0; rank < count; ++rank) {
     ranks.push_back(std::make_unique<SharedMemoryRank>(region, rank, timeout, nullptr, std::vector<pid_t>()));
   }
