@@ -83,10 +83,9 @@ void run_compare(const CompareFlags& flags) {
   std::unique_ptr<GuideSource> guides[2];
   for (int i = 0; i < 2; ++i) guides[i] = find_guide(sides[i], {source.config, &tokenizer, chat_template});
 
-  std::vector<GenerationOptions> options;
-  for (int i = 0; i < 2; ++i) {
-    options.push_back(with_saved_preset(sides[i], source, guides[i].get(), sides[i].generation));
-  }
+  GenerationOptions options[2];
+  for (int i = 0; i < 2; ++i)
+    options[i] = with_saved_preset(sides[i], source, guides[i].get(), sides[i].generation);
   const LoadedModel loaded = load_model(flags, source);
   std::vector<ComparedSetting> settings;
   for (int i = 0; i < 2; ++i) {
