@@ -16,6 +16,7 @@
 #include "model/fingerprint.h"
 #include "options/assign.h"
 #include "options/choose.h"
+#include "options/sample_preset.h"
 #include "options/saved_preset.h"
 #include "temporary_folder.h"
 
@@ -63,26 +64,11 @@ TEST(Session, AnswersAQuestion) {
 
 /// A preset as `lacuna tune --save` writes it, for the files of this model.
 void save_preset_for(const char* model) {
-  SavedPreset preset;
-  preset.name = "quick";
+  SavedPreset preset = sample_preset();
   preset.settings = {{"unmask", "threshold=0.9"}, {"cache", "dual"}};
   preset.tested_with = {{"gen-length", "32"}, {"block-length", "8"}};
   preset.model = model;
   preset.model_hash = fingerprint_of(folder_of(model));
-  preset.formats = {"bf16", "as stored", "as stored", "bf16", "auto"};
-  preset.certificate = {"changed-answer",
-                        0.02,
-                        0.9,
-                        0.01,
-                        400,
-                        0,
-                        "task arithmetic",
-                        "fedcba9876543210",
-                        0.1,
-                        0.1,
-                        0.1,
-                        "2026-01-31",
-                        LACUNA_VERSION};
   save_preset(preset);
 }
 

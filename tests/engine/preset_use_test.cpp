@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "lacuna/version.h"
+#include "options/sample_preset.h"
 #include "temporary_folder.h"
 
 namespace lacuna::preset_use_test {
@@ -21,25 +21,9 @@ class PresetUse : public testing::Test {
  protected:
   PresetUse() {
     setenv("XDG_CONFIG_HOME", folder_.path().c_str(), 1);
-    preset_.name = "quick";
-    preset_.settings = {{"unmask", "threshold=0.9"}};
-    preset_.tested_with = {{"gen-length", "32"}};
     preset_.model = "mini-llada";
     preset_.model_hash = model_hash(opened_.source(), opened_.name());
     preset_.formats = preset_formats(DType::kBF16);
-    preset_.certificate = {"changed-answer",
-                           0.02,
-                           0.9,
-                           0.01,
-                           400,
-                           0,
-                           "task arithmetic",
-                           "fedcba9876543210",
-                           0.1,
-                           0.1,
-                           0.1,
-                           "2026-01-31",
-                           LACUNA_VERSION};
     save_preset(preset_);
     options_.preset = "quick";
   }
@@ -52,7 +36,7 @@ class PresetUse : public testing::Test {
 
   TemporaryFolder folder_;
   OpenedModel opened_{"mini-llada", find_model(LACUNA_SOURCE_DIR "/models/mini-llada")};
-  SavedPreset preset_;
+  SavedPreset preset_ = sample_preset();
   GenerationOptions options_;
   std::vector<std::string> warnings_;
 };
