@@ -70,7 +70,7 @@ kill -TERM $server; wait $server; echo "status $?")");
 TEST_F(Serve, NoticesThatItsModelWasWrittenToWhileItAnswered) {
   ASSERT_EQ(shell("lacuna pack -m mini-llada -o packed --threads 1").exit_code, 0);
   const ProgramResult result = beside_server("-m packed", R"(
-ask '{"prompt":"Mia","max_tokens":100,"steps":100,"stream":true,"lacuna":{"events":true}}' >answer &
+ask '{"prompt":"Mia","max_tokens":400,"steps":400,"stream":true,"lacuna":{"events":true}}' >answer &
 for i in $(seq 600); do grep -q step answer && break; sleep 0.05; done
 printf x | dd of=packed/$(ls packed | grep -m1 safetensors) bs=1 seek=100000 conv=notrunc 2>dd_log
 wait $!; cat answer
