@@ -481,6 +481,7 @@ AnalyzeFlags without_lock(const AnalyzeFlags& flags, const ModelSource& source) 
 template <typename Prepare>
 Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& flags,
                     Prepare&& before_loading) {
+  refuse_shard(flags, "analyze");
   const ModelSource source = find_analyzed(instrument, flags);
   const AnalyzeFlags run = instrument.tries_lock ? without_lock(flags, source) : flags;
   const std::vector<std::unique_ptr<Decoder>> requests = RequestMaker(run, source).make();

@@ -389,6 +389,7 @@ struct LoadFlags : ModelFlags {
 };
 
 void run_load_bench(const LoadFlags& flags) {
+  refuse_shard(flags, "bench load");
   const ModelSource source = find_model(flags);
   const auto threads = make_threads(flags.threads, flags.pin);
   nlohmann::ordered_json report{{"bench", "load"}, {"model", flags.model}, {"threads", threads->size()}};

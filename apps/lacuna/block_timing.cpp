@@ -35,7 +35,7 @@ nlohmann::ordered_json time_blocks(const BlockTimingFlags& flags) {
   if (!source.config.block_causal || source.config.causal_context) {
     throw InputError("{}: is not a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2)", flags.model);
   }
-  if (flags.is_sharded()) throw InputError("--shard: expected none, as bench block times one process");
+  refuse_shard(flags, "bench block");
   const LoadedModel loaded = load_model(flags, source);
   return {{"bench", "block"},
           {"model", flags.model},

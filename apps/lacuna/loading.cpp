@@ -53,12 +53,14 @@ std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSo
   return Model::load(source.folder, source.config, formats, threads, progress);
 }
 
-/// Whether the weights can be loaded: before ranks are started, which share the memory of this machine unless
-/// mpirun started them.
-void check_weights(const ModelFlags& flags, const ModelSource& source) {
+void check_download(const ModelSource& source) {
   if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
-  const bool is_elsewhere = flags.is_sharded() && flags.ranks == 0;
-  if (flags.ignore_memory || is_elsewhere) return;
+}
+
+/// Whether the weights can be loaded by this process alone.
+void check_weights(const ModelFlags& flags, const ModelSource& source) {
+  check_download(source);
+  if (flags.ignore_memory) return;
   in_flags([&] { check_memory(flags.model, source, weight_formats(flags, source)); });
 }
 
@@ -172,13 +174,13 @@ ModelSource find_model(const ModelFlags& flags) {
 
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   const Stopwatch clock;
-  if (flags.ranks > 0 && !flags.is_sharded())
-    throw InputError("--ranks is {}; expected --shard outputs with it", flags.ranks);
-  check_weights(flags, source);
+  check_shard_flags(flags);
   LoadedModel loaded;
   if (flags.is_sharded()) {
+    check_download(source);  // before ranks are started, which find out together whether their parts fit
     loaded = load_on_ranks(flags, source);
   } else {
+    check_weights(flags, source);
     loaded.device = std::make_shared<const CpuDevice>(flags.threads, flags.pin);
     loaded.weights = load_weights(flags, source, loaded.device->threads());
     loaded.model = on_cpu(loaded.weights, loaded.device);

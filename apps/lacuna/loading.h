@@ -50,7 +50,7 @@ void add_config_flags(CLI::App& command, ModelFlags& flags);
 /// What they choose.
 ConfigChoices config_choices(const ModelFlags& flags);
 /// --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
-/// --ignore-memory, --ignore-config-keys, --paradigm, --shard, --ranks.
+/// --ignore-memory, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.
 void add_model_flags(CLI::App& command, ModelFlags& flags);

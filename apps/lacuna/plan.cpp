@@ -2,13 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +18,7 @@
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "model/parameters.h"
+#include "shard_choice.h"
 
 namespace lacuna {
 namespace {
@@ -30,27 +28,11 @@ using Json = nlohmann::ordered_json;
 struct PlanFlags : ModelFlags {
   PlannedPass pass;
   int cores = 0;
-  std::string link = "10Gb";
   double latency_us = 50;
   double gflops = 0;
   double gigabytes = 0;
   bool json = false;
 };
-
-constexpr double kMostBitsPerSecond = 1e15;
-
-/// Bytes per second of "10Gb", "100Mb" or "2.5Gb". InputError.
-double link_speed(const std::string& text) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [unit, error] = std::from_chars(text.data(), end, value);
-  const std::string_view name(unit, static_cast<size_t>(end - unit));
-  const double scale = name == "Gb" ? 1e9 : name == "Mb" ? 1e6 : 0;
-  const double bits = value * scale;
-  if (error != std::errc() || !(bits >= 1e6 && bits <= kMostBitsPerSecond))
-    throw InputError("--link {}: expected bits per second, such as 10Gb, 2.5Gb or 100Mb", text);
-  return bits / 8;
-}
 
 /// What the flags say, and what was measured here where they do not. A core there is taken to be as fast as
 /// one here, and a machine's memory as fast as this one's.
@@ -72,7 +54,7 @@ MachineSpeeds machine_speeds(const PlanFlags& flags, const WeightFormats& format
 
 Json to_json(const MachinePlan& plan) {
   return {{"way", plan.way},
-          {"available", plan.is_built},
+          {"possible", plan.is_possible},
           {"weight_bytes", plan.weight_bytes},
           {"kv_bytes", plan.kv_bytes},
           {"received_bytes", plan.received_bytes},
@@ -92,14 +74,17 @@ void print_plans(const PlanFlags& flags, const MachineSpeeds& speeds, const std:
              "compute ms", "link ms", "pass ms", "passes/s");
   for (const MachinePlan& plan : plans) {
     fmt::print("{:<10} {:>12} {:>12} {:>12} {:>11.1f} {:>9.1f} {:>9.1f} {:>9.2f}\n",
-               fmt::format("{}{}", plan.way, plan.is_built ? "" : "*"), human_bytes(plan.weight_bytes),
+               fmt::format("{}{}", plan.way, plan.is_possible ? "" : "*"), human_bytes(plan.weight_bytes),
                human_bytes(plan.kv_bytes), human_bytes(static_cast<int64_t>(plan.received_bytes)),
                1e3 * plan.compute_seconds, 1e3 * plan.wire_seconds, 1e3 * plan.seconds(),
                plan.passes_per_second);
   }
   fmt::print(
-      "\nWeights and K/V of one sequence are those of one machine, received is by one machine in a pass.\n"
-      "* Not built yet: for comparison.\n");
+      "\nWeights and K/V of one sequence are those of the machine that keeps the most, received is by one "
+      "machine "
+      "in a pass.\n");
+  if (std::any_of(plans.begin(), plans.end(), [](const MachinePlan& plan) { return !plan.is_possible; }))
+    fmt::print("* Not possible: the model has fewer layers than there are machines.\n");
 }
 
 void plan(const PlanFlags& flags) {
@@ -133,6 +118,7 @@ void plan(const PlanFlags& flags) {
 
 void add_plan_command(CLI::App& program) {
   auto flags = std::make_shared<PlanFlags>();
+  flags->link = "10Gb";
   CLI::App* command =
       program.add_subcommand("plan", "Predict memory and time of a model over several machines");
   add_model_flag(*command, flags->model);

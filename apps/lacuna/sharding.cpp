@@ -15,6 +15,7 @@
 #include "loading.h"
 #include "model/fingerprint.h"
 #include "progress_bar.h"
+#include "shard_choice.h"
 
 namespace lacuna {
 namespace {
@@ -35,30 +36,32 @@ int threads_of_rank(const ModelFlags& flags) {
   return std::max(1, num_usable_cores() / flags.ranks);
 }
 
-std::string identity_of(const ModelFlags& flags, const ModelSource& source, std::string_view kernels) {
+std::string identity_of(const ModelFlags& flags, const ModelSource& source, ShardBy by,
+                        std::string_view kernels) {
   const std::string model = source.folder.empty()
                                 ? fmt::format("{} of seed {}", flags.model, flags.random_seed)
                                 : fmt::format("model {}", fingerprint_of(source.folder));
   return fmt::format(
-      "lacuna {}, {}, {}, dtype {}, weights {}, head {}, K/V {}, activations {}, RoPE scale {}",
-      LACUNA_VERSION, kernels, model, flags.dtype, flags.weights, flags.head_weights, flags.kv_cache,
-      flags.activations, flags.rope_scale);
+      "lacuna {}, {}, {}, --shard {}, dtype {}, weights {}, head {}, K/V {}, activations {}, RoPE scale {}",
+      LACUNA_VERSION, kernels, model, name_of(by), flags.dtype, flags.weights, flags.head_weights,
+      flags.kv_cache, flags.activations, flags.rope_scale);
 }
 
 LoadedModel load_part(const ModelFlags& flags, const ModelSource& source,
                       const std::shared_ptr<Communicator>& ranks) {
   LoadedModel loaded;
+  loaded.device = std::make_shared<const CpuDevice>(threads_of_rank(flags), flags.pin);
+  const ModelPart part = choose_part(flags, source, *loaded.device, *ranks);
   std::string error;
   std::string identity;
   try {
-    loaded.device = std::make_shared<const CpuDevice>(threads_of_rank(flags), flags.pin);
-    identity = identity_of(flags, source, loaded.device->kernels().name);
+    identity = identity_of(flags, source, part.by, loaded.device->kernels().name);
     ProgressBar bar("Loading " + flags.model);
     LoadProgress progress;
     if (ranks->rank() == 0) progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
     loaded.weights =
         Model::load_part(source.folder, source.config, flags.random_seed, weight_formats(flags, source),
-                         loaded.device->threads(), progress, ranks);
+                         loaded.device->threads(), progress, ranks, part.by);
   } catch (const std::exception& caught) {
     error = caught.what();
   }
@@ -84,13 +87,32 @@ LoadedModel load_part(const ModelFlags& flags, const ModelSource& source,
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
-      .add_option("--shard", flags.shard,
-                  "Cut the model over ranks, that --ranks or mpirun starts: none or outputs (default none)")
-      ->check(CLI::IsMember({"none", "outputs"}));
+      .add_option(
+          "--shard", flags.shard,
+          "Divide the model among ranks, that --ranks or mpirun starts: none, outputs, rows, layers or auto, "
+          "the fastest that fits (default none)")
+      ->check(CLI::IsMember({"none", "outputs", "rows", "layers", "auto"}));
   command
       .add_option("--ranks", flags.ranks,
                   "Processes on this machine for --shard, 2 to 64 (default 0: those that mpirun started)")
       ->check(CLI::Range(2, kMostLocalRanks));
+  command.add_option(
+      "--link", flags.link,
+      "Bits per second that a rank receives, for --shard auto: 10Gb, 100Mb (default: measured)");
+}
+
+void check_shard_flags(const ShardFlags& flags) {
+  if (flags.ranks > 0 && !flags.is_sharded())
+    throw InputError("--ranks is {}; expected --shard with it", flags.ranks);
+  if (flags.link.empty()) return;
+  if (flags.shard != "auto") throw InputError("--link {}: expected --shard auto with it", flags.link);
+  link_speed(flags.link);
+}
+
+void refuse_shard(const ShardFlags& flags, const std::string& what) {
+  if (flags.is_sharded())
+    throw InputError("--shard {}: expected none, as {} needs one process", flags.shard, what);
+  check_shard_flags(flags);
 }
 
 LoadedModel load_on_ranks(const ModelFlags& flags, const ModelSource& source) {

@@ -15,13 +15,18 @@ struct ModelSource;
 
 struct ShardFlags {
   std::string shard = "none";
-  int ranks = 0;  ///< processes of this machine; 0: those that mpirun started
+  std::string link;  ///< bits per second, as link_speed() takes them; empty: measured
+  int ranks = 0;     ///< processes of this machine; 0: those that mpirun started
 
   bool is_sharded() const { return shard != "none"; }
 };
 
-/// --shard, --ranks.
+/// --shard, --ranks, --link.
 void add_shard_flags(CLI::App& command, ShardFlags& flags);
+/// InputError where one of them has no effect.
+void check_shard_flags(const ShardFlags& flags);
+/// InputError with --shard: `what` needs a process of its own.
+void refuse_shard(const ShardFlags& flags, const std::string& what);
 
 /// Loads each rank's part. Returns on rank 0 alone: the processes of the other ranks end here when rank 0's
 /// model is gone. InputError.

@@ -51,12 +51,29 @@ class Communicator {
     all_gather(own, sizes, all, Wait::kBounded);
   }
 
+  /// Gives the next rank this rank's bytes, and the first rank those of the last one. Throws RankError.
+  ///   own       [sizes[rank()]]
+  ///   sizes     [size()], the same on all ranks
+  ///   received  [sizes of the rank before]; no part of `own`
+  virtual void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
+                       std::span<std::byte> received) = 0;
+
+  /// From now on a bounded wait takes up to this many time-outs of the group: for ranks that compute for long
+  /// between exchanges. At least 1.
+  void set_patience(int64_t times) { patience_ = times; }
+
+  int previous() const { return (rank() + size() - 1) % size(); }
+
   /// Tells the others, as far as that is possible, that this rank cannot continue: their calls throw a
   /// RankError with this cause.
   virtual void fail(const std::string& cause) noexcept = 0;
 
  protected:
   Communicator() = default;
+  int64_t patience() const { return patience_; }
+
+ private:
+  int64_t patience_ = 1;
 };
 
 /// Every rank's bytes, of sizes that the others do not know.

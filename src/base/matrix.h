@@ -21,6 +21,8 @@ struct Matrix {
   T* row(int64_t index) const { return data + index * stride; }
   std::span<T> row_span(int64_t index) const { return {row(index), static_cast<size_t>(cols)}; }
   Matrix first_rows(int64_t count) const { return {data, count, cols, stride}; }
+  /// Rows [begin, begin + count).
+  Matrix rows_from(int64_t begin, int64_t count) const { return {row(begin), count, cols, stride}; }
   /// Columns [begin, begin + count).
   Matrix columns(int64_t begin, int64_t count) const { return {data + begin, rows, count, stride}; }
 

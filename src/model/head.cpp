@@ -208,7 +208,7 @@ void Model::Pass::compare_chunk(std::span<const DriftProbe> probes, std::span<Ou
 void Model::Pass::final_norm(int64_t row, float* out) const {
   if (!ws_.residual_row.empty()) row = ws_.residual_row[static_cast<size_t>(row)];
   expects(row >= 0, "logits are asked of rows that the last layer computes whole");
-  norm(x_.row(row), parameters_.final_norm, out);
+  norm(residual_.row(row), parameters_.final_norm, out);
 }
 
 Matrix<float> Model::Pass::head() {

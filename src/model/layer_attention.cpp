@@ -1,4 +1,5 @@
 // The attention of a layer: keys and values to their cells, what a group attends to, dense and sparse.
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -24,12 +25,11 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
   for (size_t g = 0; g < num_groups; ++g) {
     const RowGroup& group = plan_.groups[g];
     if (is_narrow_ && group.only_kv) continue;
+    const IndexRange taken{std::max(group.rows.begin, rows_.begin), std::min(group.rows.end, rows_.end)};
+    if (taken.begin >= taken.end) continue;
     ws_.attended_groups.push_back(g);
-    IndexRange rows = group.rows;
-    if (is_narrow_) {
-      rows.begin = ws_.residual_row[static_cast<size_t>(rows.begin)];
-      rows.end = rows.begin + group.rows.size();
-    }
+    IndexRange rows = is_narrow_ ? places(taken) : taken;
+    rows = {rows.begin - place_.begin, rows.end - place_.begin};
     if (is_confined(group)) {
       list_cells_behind(g);
       const int32_t count = group.sparse.num_chosen() + static_cast<int32_t>(ws_.cells_behind[g].size());
@@ -37,19 +37,25 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
       kind.groups.push_back({rows, kind.visible_ranges[g], {}, false});
       continue;
     }
+    const auto cells_of = [&](IndexRange range) {
+      return std::span<const int32_t>(plan_.cells)
+          .subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+    };
     std::span<const int32_t> own_cells;
-    if (group.own_rows != OwnRows::kNone) {
-      own_cells = std::span<const int32_t>(plan_.cells)
-                      .subspan(static_cast<size_t>(group.rows.begin), static_cast<size_t>(group.rows.size()));
-    }
+    if (group.own_rows != OwnRows::kNone)
+      own_cells = cells_of(group.own_rows == OwnRows::kCausal ? taken : group.rows);
     std::vector<IndexRange>& visible = kind.visible_ranges[g];
     visible = group.visible;
+    if (group.own_rows == OwnRows::kCausal) {
+      for (const int32_t cell : cells_of({group.rows.begin, taken.begin}))
+        visible.push_back({cell, cell + 1});
+    }
     Attention::Group attended{rows,
                               {},
                               own_cells,
                               group.own_rows == OwnRows::kCausal,
                               ws_.layer >= group.sparse.dense_layers && remembers_cells(group)};
-    if (slides) narrow_to_window(group, visible, attended);
+    if (slides) narrow_to_window(group, taken, visible, attended);
     const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
     if (sink >= 0) visible.push_back({sink, sink + 1});
     attended.ranges = visible;
@@ -65,7 +71,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
   kind.attention.prepare(context_, shape, dtype_, kind.groups);
 }
 
-void Model::Pass::narrow_to_window(const RowGroup& group, std::vector<IndexRange>& visible,
+void Model::Pass::narrow_to_window(const RowGroup& group, IndexRange taken, std::vector<IndexRange>& visible,
                                    Attention::Group& attended) {
   std::vector<int32_t>& begins = ws_.sliding.begins;
   const auto window = static_cast<int32_t>(std::min<int64_t>(config_.sliding->window, 1 << 30));
@@ -75,10 +81,9 @@ void Model::Pass::narrow_to_window(const RowGroup& group, std::vector<IndexRange
   const int32_t begin = begin_of(group.rows.begin);
   for (IndexRange& range : visible) range.begin = std::min(std::max(range.begin, begin), range.end);
   if (group.own_rows != OwnRows::kCausal || begin_of(group.rows.end - 1) == 0) return;
-  for (int32_t row = group.rows.begin; row < group.rows.end; ++row)
-    begins[static_cast<size_t>(row)] = begin_of(row);
-  attended.begins = std::span<const int32_t>(begins).subspan(static_cast<size_t>(group.rows.begin),
-                                                             static_cast<size_t>(group.rows.size()));
+  for (int32_t row = taken.begin; row < taken.end; ++row) begins[static_cast<size_t>(row)] = begin_of(row);
+  attended.begins = std::span<const int32_t>(begins).subspan(static_cast<size_t>(taken.begin),
+                                                             static_cast<size_t>(taken.size()));
 }
 
 void Model::Pass::list_cells_behind(size_t g) {
@@ -97,28 +102,46 @@ void Model::Pass::list_cells_behind(size_t g) {
 void Model::Pass::attend(int64_t layer_index) {
   const LayerParameters& layer = parameters_.layers[static_cast<size_t>(layer_index)];
   ws_.layer = layer_index;
-  const int64_t kv_heads = own_kv_heads(layer_index);
-  const int64_t kv_dim = kv_heads * config_.head_dim_of(layer_index);
-  const Matrix<float> k = sized(ws_.k, num_rows_, kv_dim);
-  const Matrix<float> v = sized(ws_.v, num_rows_, kv_dim);
-  const bool has_values = config_.has_value_projection(layer_index);
-
-  pack_normed(layer.attn_norm);
-  product(layer.k, k, ws_.times.qkv);
-  if (has_values) product(layer.v, v, ws_.times.qkv);
-  if (config_.qk_norm_full) norm_full_rows(layer.k_norm, config_.kv_dim_of(layer_index), k);
-  for_each_row([&](int64_t row) {
-    if (!has_values) std::copy_n(k.row(row), kv_dim, v.row(row));
-    finish_heads(layer.k_norm, kv_heads, row, k.row(row));
-    finish_values(v, row);
-    write_kv(layer_index, row, k.row(row), v.row(row));
-  });
+  store_kv(layer);
   if (plan_.measures_kv_drift) measure_kv_drift(layer_index);
   ws_.times.other += watch_.restart();
   if (attention_changes_at(layer_index)) prepare_attention();
   if (layer_index + 1 == config_.num_layers) leave_rows_behind(layer);
-  if (num_rows_ == 0) return;
+  if (num_rows_ > 0) attend_rows(layer);
+  share_chosen();
+}
 
+void Model::Pass::store_kv(const LayerParameters& layer) {
+  const int64_t kv_dim = own_kv_heads(ws_.layer) * config_.head_dim_of(ws_.layer);
+  const IndexRange written = written_rows();
+  const Matrix<float> k = sized(ws_.k, written.size(), kv_dim);
+  const Matrix<float> v = sized(ws_.v, written.size(), kv_dim);
+  const int64_t first = rows_.begin - written.begin;
+  if (num_rows_ > 0) compute_kv(layer, k.rows_from(first, num_rows_), v.rows_from(first, num_rows_));
+  if (part_.cuts(ShardBy::kRows)) {
+    // Codes are made of f32, everything else is rounded to the dtype as it is written.
+    const bool is_coded = !caches_.empty() && caches_.front()->shape().in_codes;
+    gather_rows(rank_rows_, std::array{k, v}, is_coded ? DType::kF32 : dtype_);
+  }
+  for_each_row(written.size(),
+               [&](int64_t i) { write_kv(ws_.layer, written.begin + i, k.row(i), v.row(i)); });
+}
+
+void Model::Pass::compute_kv(const LayerParameters& layer, Matrix<float> k, Matrix<float> v) {
+  const bool has_values = config_.has_value_projection(ws_.layer);
+  pack_normed(layer.attn_norm);
+  product(layer.k, k, ws_.times.qkv);
+  if (has_values) product(layer.v, v, ws_.times.qkv);
+  if (config_.qk_norm_full) norm_full_rows(layer.k_norm, config_.kv_dim_of(ws_.layer), k);
+  for_each_row([&](int64_t row) {
+    if (!has_values) std::copy_n(k.row(row), k.cols, v.row(row));
+    finish_heads(layer.k_norm, own_kv_heads(ws_.layer), plan_row(row), k.row(row));
+    finish_values(v, row);
+  });
+}
+
+void Model::Pass::attend_rows(const LayerParameters& layer) {
+  const int64_t layer_index = ws_.layer;
   const int64_t query_heads = own_query_heads(layer_index);
   const int64_t own_q_dim = query_heads * config_.head_dim_of(layer_index);
   const Matrix<float> q = sized(ws_.q, num_rows_, own_q_dim);
@@ -137,9 +160,9 @@ void Model::Pass::attend(int64_t layer_index) {
     KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
     if (is_confined(group)) {
       bring_chosen(i, q);
-      ws_.layer_views.push_back(cache.sparse().chosen.layer(layer_index));
+      ws_.layer_views.push_back(cache.sparse().chosen.layer(kv_layer()));
     } else {
-      ws_.layer_views.push_back(cache.layer(layer_index));
+      ws_.layer_views.push_back(cache.layer(kv_layer()));
     }
   }
   ws_.times.selection += watch_.restart();
@@ -148,7 +171,7 @@ void Model::Pass::attend(int64_t layer_index) {
   remember_heaviest();
   ws_.times.selection += watch_.restart();
 
-  if (part_.is_whole()) {
+  if (!part_.cuts(ShardBy::kOutputs)) {
     pack(attended, ws_.times.output);
   } else {
     const Matrix<float> all = sized(ws_.gathered, num_rows_, config_.q_dim_of(layer_index));
@@ -178,20 +201,20 @@ void Model::Pass::bring_chosen(size_t i, ConstMatrix<float> q) {
     if (pages != nullptr) {
       const std::vector<int32_t> best =
           best_page_cells(*pages, sparse, kv_head, ws_.everything.groups[i].rows, q, cache);
-      cells.chosen.choose(ws_.layer, kv_head, best, cache);
+      cells.chosen.choose(kv_layer(), kv_head, best, cache);
     }
     int64_t place = sparse.num_chosen();
-    expects(static_cast<int64_t>(cells.chosen.cells(ws_.layer, kv_head).size()) == place,
+    expects(static_cast<int64_t>(cells.chosen.cells(kv_layer(), kv_head).size()) == place,
             "a group is confined to cells that were chosen");
     for (const int32_t cell : ws_.cells_behind[g])
-      cells.chosen.place(ws_.layer, kv_head, cell, place++, cache);
+      cells.chosen.place(kv_layer(), kv_head, cell, place++, cache);
   });
 }
 
 std::vector<int32_t> Model::Pass::best_page_cells(PageBounds& pages, const SparseAttention& sparse,
                                                   int64_t kv_head, IndexRange rows, ConstMatrix<float> q,
                                                   const KvCache& cache) const {
-  pages.extend(ws_.layer, kv_head, sparse.among.end, cache);
+  pages.extend(kv_layer(), kv_head, sparse.among.end, cache);
   const int64_t heads = config_.num_heads / config_.num_kv_heads;
   thread_local std::vector<float> queries;
   queries.clear();
@@ -201,7 +224,7 @@ std::vector<int32_t> Model::Pass::best_page_cells(PageBounds& pages, const Spars
   }
   const std::vector<float> means = split_mean({queries.data(), rows.size() * heads, config_.head_dim});
   return cells_of_best_pages(
-      page_scores(means, pages.largest(ws_.layer, kv_head), pages.smallest(ws_.layer, kv_head)),
+      page_scores(means, pages.largest(kv_layer(), kv_head), pages.smallest(kv_layer(), kv_head)),
       sparse.budget / sparse.page_size, sparse.page_size, sparse.among.end);
 }
 
@@ -217,7 +240,7 @@ void Model::Pass::remember_heaviest() {
     context_.threads.parallel_for(own_kv_heads(ws_.layer), [&](int64_t kv_head, int) {
       const std::vector<int32_t> cells = heaviest_cells(
           attention.mass(i, kv_head), attention.visible(i).tile_runs(), sparse.among, sparse.num_chosen());
-      chosen.choose(ws_.layer, kv_head, cells, cache);
+      chosen.choose(kv_layer(), kv_head, cells, cache);
     });
   }
 }
@@ -226,10 +249,10 @@ void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const f
   const auto index = static_cast<size_t>(row);
   KvCache& cache = *caches_[static_cast<size_t>(row_sequence_[index])];
   const int32_t cell = plan_.cells[index];
-  if (!plan_.measures_kv_drift) return cache.write(layer, cell, key, value);
+  if (!plan_.measures_kv_drift) return cache.write(kv_layer(), cell, key, value);
   thread_local std::vector<float> before, after;
   read_kv(cache, layer, cell, before);
-  cache.write(layer, cell, key, value);
+  cache.write(kv_layer(), cell, key, value);
   read_kv(cache, layer, cell, after);  // as rounded
   const auto head_dim = static_cast<size_t>(config_.head_dim_of(layer));
   const int64_t pieces = 2 * own_kv_heads(layer);  // each head's key, then each head's value
@@ -243,18 +266,20 @@ void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const f
 }
 
 Matrix<CosineSums> Model::Pass::own_kv_sums(int64_t layer) {
-  return {ws_.own_kv_sums.data(), num_rows_, 2 * own_kv_heads(layer)};
+  return {ws_.own_kv_sums.data(), plan_.num_rows(), 2 * own_kv_heads(layer)};
 }
 
 void Model::Pass::measure_kv_drift(int64_t layer) {
   const int64_t kv_heads = config_.num_kv_heads_of(layer);
   Matrix<CosineSums> all = own_kv_sums(layer);
-  if (!part_.is_whole()) {
-    ws_.kv_sums.reserve(num_rows_ * 2 * kv_heads);
-    all = {ws_.kv_sums.data(), num_rows_, 2 * kv_heads};
+  if (part_.cuts(ShardBy::kOutputs)) {
+    ws_.kv_sums.reserve(plan_.num_rows() * 2 * kv_heads);
+    all = {ws_.kv_sums.data(), plan_.num_rows(), 2 * kv_heads};
     gather_elements<CosineSums, CosineSums>(sent_columns(all.cols), own_kv_sums(layer), all);
   }
-  for_each_row([&](int64_t row) {
+  const IndexRange written = written_rows();
+  for_each_row(written.size(), [&](int64_t i) {
+    const int64_t row = written.begin + i;
     CosineSums key, value;
     for (int64_t head = 0; head < kv_heads; ++head) {
       key += all.row(row)[2 * head];
@@ -272,30 +297,45 @@ void Model::Pass::read_kv(const KvCache& cache, int64_t layer, int32_t cell, std
   out.resize(static_cast<size_t>(2 * heads * head_dim));
   for (int64_t head = 0; head < heads; ++head) {
     float* key = out.data() + head * head_dim;
-    cache.read(layer, cell, head, key, key + heads * head_dim);
+    cache.read(kv_layer(), cell, head, key, key + heads * head_dim);
   }
 }
 
-void Model::Pass::leave_rows_behind(const LayerParameters& layer) {
+void Model::Pass::list_whole_rows() {
   ws_.residual_row.clear();
-  is_narrow_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
-                           [](const RowGroup& group) { return group.only_kv; });
-  if (!is_narrow_) return;
   ws_.whole_rows.clear();
-  ws_.residual_row.assign(static_cast<size_t>(num_rows_), -1);
+  if (std::none_of(plan_.groups.begin(), plan_.groups.end(),
+                   [](const RowGroup& group) { return group.only_kv; }))
+    return;
+  ws_.residual_row.assign(plan_.tokens.size(), -1);
   for (const RowGroup& group : plan_.groups) {
     if (group.only_kv) continue;
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
-      const auto place = static_cast<int32_t>(ws_.whole_rows.size());
-      ws_.residual_row[static_cast<size_t>(row)] = place;
+      ws_.residual_row[static_cast<size_t>(row)] = static_cast<int32_t>(ws_.whole_rows.size());
       ws_.whole_rows.push_back(row);
-      std::copy_n(x_.row(row), config_.hidden_dim, x_.row(place));
     }
   }
-  num_rows_ = static_cast<int64_t>(ws_.whole_rows.size());
+}
+
+IndexRange Model::Pass::places(IndexRange rows) const {
+  if (ws_.residual_row.empty()) return rows;
+  const auto place_of = [&](int32_t row) {
+    const auto whole = std::lower_bound(ws_.whole_rows.begin(), ws_.whole_rows.end(), row);
+    return static_cast<int32_t>(whole - ws_.whole_rows.begin());
+  };
+  return {place_of(rows.begin), place_of(rows.end)};
+}
+
+void Model::Pass::leave_rows_behind(const LayerParameters& layer) {
+  if (ws_.residual_row.empty()) return;
+  const IndexRange place = places(rows_);
+  for (int32_t i = place.begin; i < place.end; ++i) {  // none moves past a row that has yet to move
+    const int32_t row = ws_.whole_rows[static_cast<size_t>(i)];
+    std::copy_n(residual_.row(row), config_.hidden_dim, residual_.row(i));
+  }
+  is_narrow_ = true;
+  set_place(place);
   if (num_rows_ == 0) return;
-  x_ = x_.first_rows(num_rows_);
-  projected_ = projected_.first_rows(num_rows_);
   pack_normed(layer.attn_norm);
   prepare_attention();
   ws_.times.other += watch_.restart();

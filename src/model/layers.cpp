@@ -29,11 +29,9 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
       plan_(plan),
       caches_(caches),
       ws_(workspace),
-      num_rows_(plan.num_rows()),
-      x_(sized(ws_.residual, num_rows_, config_.hidden_dim)),
-      projected_(sized(ws_.projected, num_rows_, config_.hidden_dim)),
-      row_sequence_(static_cast<size_t>(num_rows_)),
-      row_canvas_(config_.layer_scalars ? static_cast<size_t>(num_rows_) : 0) {
+      residual_(sized(ws_.residual, plan.num_rows(), config_.hidden_dim)),
+      row_sequence_(plan.tokens.size()),
+      row_canvas_(config_.layer_scalars ? plan.tokens.size() : 0) {
   ws_.times = {};
   for (const RowGroup& group : plan_.groups) {
     std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,
@@ -63,34 +61,57 @@ void extend_rotations(const std::vector<float>& frequencies, const RopeConfig& r
 
 void Model::Pass::run_layers() {
   prepare();
-  ws_.layer = 0;
+  if (part_.cuts(ShardBy::kLayers)) return run_stages();
+  if (part_.cuts(ShardBy::kRows)) return compute_own_rows();
+  compute(all_rows());
+}
+
+void Model::Pass::compute(IndexRange rows) {
+  take(rows);
+  const ModelPart::Range layers = part_.layers(config_.num_layers);
+  ws_.layer = layers.begin;
   prepare_attention();
-  embed();
-  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+  if (part_.embeds()) embed();
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     attend(layer);
-    if (num_rows_ == 0) return;  // the last layer; nobody asked for more than K/V
+    if (num_rows_ == 0)
+      continue;  // other ranks have them all, or nobody asks more of the last layer than K/V
     feed_forward(parameters_.layers[static_cast<size_t>(layer)]);
     if (config_.layer_scalars) scale_rows(parameters_.layers[static_cast<size_t>(layer)]);
   }
 }
 
+void Model::Pass::take(IndexRange rows) {
+  rows_ = rows;
+  is_narrow_ = false;
+  set_place(rows);
+}
+
+void Model::Pass::set_place(IndexRange place) {
+  place_ = place;
+  num_rows_ = place.size();
+  x_ = residual_.rows_from(place.begin, num_rows_);
+  projected_ = sized(ws_.projected, num_rows_, config_.hidden_dim);
+}
+
 void Model::Pass::prepare() {
+  list_whole_rows();
   const int32_t last = *std::max_element(plan_.positions.begin(), plan_.positions.end());
   extend_rotations(frequencies_, config_.rope, last, ws_.everything);
   if (config_.sliding) extend_rotations(sliding_frequencies_, config_.sliding->rope, last, ws_.sliding);
 
   if (plan_.measures_kv_drift) {
-    ws_.kv_drift.assign(static_cast<size_t>(2 * num_rows_ * config_.num_layers), 0);
+    ws_.kv_drift.assign(2 * plan_.tokens.size() * static_cast<size_t>(config_.num_layers), 0);
     int64_t heads = 0;
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) heads = std::max(heads, own_kv_heads(layer));
-    ws_.own_kv_sums.reserve(num_rows_ * 2 * heads);
+    ws_.own_kv_sums.reserve(plan_.num_rows() * 2 * heads);
   }
 }
 
 void Model::Pass::embed() {
   const float scale = embedding_scale_;
   for_each_row([&](int64_t row) {
-    parameters_.embedding.read_row(plan_.tokens[static_cast<size_t>(row)], x_.row(row));
+    parameters_.embedding.read_row(plan_.tokens[static_cast<size_t>(plan_row(row))], x_.row(row));
     if (scale == 1) return;
     for (float& value : x_.row_span(row)) value *= scale;
   });
@@ -102,7 +123,8 @@ void Model::Pass::enter_canvases() {
   ws_.canvas_rows.clear();
   ws_.conditioned_rows.clear();
   for (const RowGroup& group : plan_.groups) {
-    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+    const int32_t end = std::min(group.rows.end, rows_.end);
+    for (int32_t row = std::max(group.rows.begin, rows_.begin); row < end; ++row) {
       if (group.canvas != CanvasRows::kNone) ws_.canvas_rows.push_back(row);
       if (group.canvas == CanvasRows::kConditioned) ws_.conditioned_rows.push_back(row);
     }
@@ -118,12 +140,12 @@ void Model::Pass::enter_canvases() {
     });
     activated_product(conditioning.ffn, num_conditioned, config_.canvas->conditioning_dim);
     for_each_row(num_conditioned, [&](int64_t i) {
-      float* x = x_.row(ws_.conditioned_rows[static_cast<size_t>(i)]);
+      float* x = residual_.row(ws_.conditioned_rows[static_cast<size_t>(i)]);
       kernels_.add_scaled(x, projected_.row(i), 1, config_.hidden_dim);
     });
   }
   for_each_row(static_cast<int64_t>(ws_.canvas_rows.size()), [&](int64_t i) {
-    float* x = x_.row(ws_.canvas_rows[static_cast<size_t>(i)]);
+    float* x = residual_.row(ws_.canvas_rows[static_cast<size_t>(i)]);
     norm(x, ones_, x);
   });
   ws_.times.other += watch_.restart();
@@ -184,7 +206,7 @@ void Model::Pass::norm_all(const std::vector<float>& weight) {
 }
 
 void Model::Pass::activated_product(const FeedForward& ffn, int64_t rows, int64_t dim) {
-  if (part_.is_whole()) {
+  if (!part_.cuts(ShardBy::kOutputs)) {
     activate_whole(ffn, rows, dim);
   } else {
     const Matrix<float> own = sized(ws_.own_outputs, rows, part_.outputs(dim).size());
@@ -294,7 +316,7 @@ void add_weighted(float* sum, float weight, const float* values, int64_t count) 
 }  // namespace
 
 void Model::Pass::run_experts(const LayerParameters& layer, Matrix<float> sum) {
-  if (!part_.is_whole()) return run_experts_in_parts(layer, sum);
+  if (part_.cuts(ShardBy::kOutputs)) return run_experts_in_parts(layer, sum);
   for (size_t e = 0; e < layer.experts.size(); ++e) run_expert(layer.experts[e], e, sum);
 }
 
@@ -369,7 +391,7 @@ void Model::Pass::pack(ConstMatrix<float> rows, double& seconds) {
 }
 
 void Model::Pass::product(const Linear& linear, Matrix<float> out, double& seconds) {
-  if (linear.weight.view().outputs == 0) return;  // other ranks have them all
+  if (linear.weight.view().outputs == 0 || out.rows == 0) return;  // other ranks have them all
   multiply(context_, ws_.packed, linear.weight.view(), linear.bias_or_null(), out);
   seconds += watch_.restart();
 }

@@ -50,16 +50,18 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
 }
 
 Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parameters,
-             std::shared_ptr<Communicator> ranks)
+             std::shared_ptr<Communicator> ranks, ShardBy by)
     : config_(std::move(config)),
       dtype_(formats.dtype),
       kv_in_codes_(formats.kv_in_codes),
       int8_activations_(formats.int8_activations),
       ranks_(std::move(ranks)),
-      part_(ranks_ ? ModelPart{ranks_->rank(), ranks_->size()} : ModelPart()),
+      part_(ranks_ ? ModelPart{ranks_->rank(), ranks_->size(), by} : ModelPart()),
       parameters_(std::move(parameters)),
       rope_frequencies_(lacuna::rope_frequencies(
           config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {
+  // A rank waits for the layers that another computes.
+  if (part_.cuts(ShardBy::kLayers)) ranks_->set_patience(part_.of(0).layers(config_.num_layers).size());
   if (!config_.sliding) return;
   sliding_frequencies_ = lacuna::rope_frequencies(config_.sliding->rope, config_.sliding->head_dim);
   const int64_t widest = std::max({config_.hidden_dim, config_.head_dim, config_.sliding->head_dim});
@@ -73,13 +75,10 @@ float Model::embedding_scale() const {
 
 KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part) {
   const auto heads = [&](int64_t count) { return part.kv_heads(count).size(); };
-  KvShape shape{config.num_layers,
-                heads(config.num_kv_heads),
-                config.head_dim,
-                dtype,
-                config.kv_sink || config.zero_sink,
-                in_codes};
-  for (int64_t layer = 0; config.sliding && layer < config.num_layers; ++layer)
+  const ModelPart::Range layers = part.layers(config.num_layers);
+  KvShape shape{layers.size(), heads(config.num_kv_heads),         config.head_dim,
+                dtype,         config.kv_sink || config.zero_sink, in_codes};
+  for (int64_t layer = layers.begin; config.sliding && layer < layers.end; ++layer)
     shape.heads_by_layer.push_back({heads(config.num_kv_heads_of(layer)), config.head_dim_of(layer)});
   if (config.canvas) shape.soft_embedding_dim = config.hidden_dim;
   return shape;
@@ -108,12 +107,16 @@ std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t s
 std::shared_ptr<const Model> Model::load_part(const std::filesystem::path& folder, const ModelConfig& config,
                                               uint64_t seed, const WeightFormats& formats,
                                               ThreadPool& threads, const LoadProgress& progress,
-                                              std::shared_ptr<Communicator> ranks) {
-  const ModelPart part{ranks->rank(), ranks->size()};
+                                              std::shared_ptr<Communicator> ranks, ShardBy by) {
+  const ModelPart part{ranks->rank(), ranks->size(), by};
+  if (part.cuts(ShardBy::kLayers) && config.num_layers < part.size) {
+    throw InputError("--shard layers: the model has {} layers and there are {} ranks; expected at most {}",
+                     config.num_layers, part.size, config.num_layers);
+  }
   Parameters parameters = folder.empty() ? random_parameters(config, seed, formats, threads, progress, part)
                                          : load_parameters(config, *open_weights(folder, config), formats,
                                                            threads, progress, part);
-  return std::make_shared<const Model>(config, formats, std::move(parameters), std::move(ranks));
+  return std::make_shared<const Model>(config, formats, std::move(parameters), std::move(ranks), by);
 }
 
 ModelBytes Model::bytes_of_passes() const {
@@ -128,10 +131,12 @@ KvCache Model::make_cache(int64_t num_cells, std::shared_ptr<int64_t> count) con
   if (cache.sink_cell() < 0) return cache;
   const std::vector<float> zeros(config_.zero_sink ? static_cast<size_t>(config_.kv_dim()) : 0);
   const int64_t first = part_.kv_heads(config_.num_kv_heads).begin * config_.head_dim;
-  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+  const ModelPart::Range layers = part_.layers(config_.num_layers);
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     const LayerParameters& parameters = parameters_.layers[static_cast<size_t>(layer)];
     const bool is_zero = config_.zero_sink;
-    cache.write(layer, cache.sink_cell(), is_zero ? zeros.data() : parameters.k_sink.data() + first,
+    cache.write(layer - layers.begin, cache.sink_cell(),
+                is_zero ? zeros.data() : parameters.k_sink.data() + first,
                 is_zero ? zeros.data() : parameters.v_sink.data() + first);
   }
   return cache;
@@ -192,6 +197,7 @@ void Model::keep_soft_embeddings(const KernelContext& context, const KvCache& ca
                                  std::span<const int32_t> cells, ConstMatrix<float> distributions) const {
   expects(distributions.rows == std::ssize(cells) && distributions.cols == config_.vocab_size,
           "keep_soft_embeddings: cells by vocabulary");
+  if (!part_.embeds()) return;  // nobody will read them
   const Matrix<float> soft_embeddings = cache.soft_embeddings();
   std::vector<float*> kept;
   for (const int32_t cell : cells) kept.push_back(soft_embeddings.row(cell));

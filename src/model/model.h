@@ -86,13 +86,13 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
                                   const KernelTable& kernels, int64_t rows);
 
 /// What a sequence of the model keeps of each of its cells.
-///   part  whose K/V heads are kept
+///   part  whose K/V are kept
 KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part = {});
 
 /// Weights and config; immutable, so any number of passes may share it, each with its own Workspace, caches
 /// and threads. Passes of a model that several ranks compute together are made one after the other, the same
-/// on all ranks, and throw RankError; its caches hold the K/V heads of the rank alone. Everything that reads
-/// a pass that has been made, such as follow_up(), needs no other rank.
+/// on all ranks, and throw RankError; its caches hold the K/V of the rank's heads or layers alone. What reads
+/// a pass that has been made, such as follow_up(), needs no other rank, and rank 0 can do it.
 class Model {
  public:
   /// A checkpoint folder or a GGUF file. Throws InputError.
@@ -110,16 +110,20 @@ class Model {
                                                 const ModelConfig& config, uint64_t seed,
                                                 const WeightFormats& formats, ThreadPool& threads,
                                                 const LoadProgress& progress,
-                                                std::shared_ptr<Communicator> ranks);
+                                                std::shared_ptr<Communicator> ranks,
+                                                ShardBy by = ShardBy::kOutputs);
 
   /// ranks  null: the parameters are those of the whole model
   Model(ModelConfig config, const WeightFormats& formats, Parameters parameters,
-        std::shared_ptr<Communicator> ranks = nullptr);
+        std::shared_ptr<Communicator> ranks = nullptr, ShardBy by = ShardBy::kOutputs);
 
   const ModelConfig& config() const { return config_; }
   /// Type of activations, K/V, and weights that are not quantized.
   DType dtype() const { return dtype_; }
-  WeightFormat layer_format() const { return parameters_.layers.front().q.weight.format(); }
+  WeightFormat layer_format() const {
+    const auto first = static_cast<size_t>(part_.layers(config_.num_layers).begin);
+    return parameters_.layers[first].q.weight.format();
+  }
   int64_t weight_bytes() const { return parameters_.bytes(); }
   ModelBytes bytes_of_passes() const;
   /// See Parameters.

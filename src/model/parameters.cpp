@@ -51,16 +51,20 @@ class Builder {
     const int64_t vocab = config_.vocab_size;
     const int64_t hidden = config_.hidden_dim;
     Parameters parameters;
-    parameters.embedding =
-        matrix(all_rows(std::string(names_.embedding), vocab), hidden, Role::kEmbedding, formats_.embedding);
-    for (int64_t layer = 0; layer < config_.num_layers; ++layer)
-      parameters.layers.push_back(build_layer(layer));
+    if (keeps_embedding()) {
+      parameters.embedding = matrix(all_rows(std::string(names_.embedding), vocab), hidden, Role::kEmbedding,
+                                    formats_.embedding);
+    }
+    parameters.layers.resize(static_cast<size_t>(config_.num_layers));
+    const ModelPart::Range own_layers = part_.layers(config_.num_layers);
+    for (int64_t layer = own_layers.begin; layer < own_layers.end; ++layer)
+      parameters.layers[static_cast<size_t>(layer)] = build_layer(layer);
     parameters.final_norm = vector(std::string(names_.final_norm), hidden, Role::kNorm);
-    if (!config_.tied_embeddings) {
+    if (!config_.tied_embeddings && part_.samples()) {
       parameters.own_head =
           matrix(all_rows(std::string(names_.head), vocab), hidden, Role::kHead, formats_.embedding);
     }
-    if (config_.canvas) {
+    if (config_.canvas && part_.embeds()) {
       const ExpertTensorNames names{std::string(names_.conditioning_gate),
                                     std::string(names_.conditioning_up),
                                     std::string(names_.conditioning_down)};
@@ -68,10 +72,15 @@ class Builder {
           Conditioning{vector(std::string(names_.conditioning_norm), hidden, Role::kNorm),
                        feed_forward(names, config_.canvas->conditioning_dim)};
     }
+    if (done_ < total_) report(total_ - done_);  // what other ranks keep
     return parameters;
   }
 
  private:
+  bool keeps_embedding() const {
+    return part_.embeds() || (part_.samples() && (config_.tied_embeddings || config_.canvas));
+  }
+
   static ModuleRows all_rows(const std::string& module, int64_t count) { return {module, 0, count, count}; }
 
   LayerParameters build_layer(int64_t index) {

@@ -63,10 +63,11 @@ struct Conditioning {
 };
 
 struct Parameters {
-  PackedMatrix embedding;  ///< [vocab, hidden]; a pass copies rows out of it
-  std::vector<LayerParameters> layers;
-  std::vector<float> final_norm;  ///< [hidden]
-  PackedMatrix own_head;          ///< [vocab, hidden]; empty where the head is the embedding
+  // What other ranks keep is empty.
+  PackedMatrix embedding;               ///< [vocab, hidden]; a pass copies rows out of it
+  std::vector<LayerParameters> layers;  ///< of the whole model
+  std::vector<float> final_norm;        ///< [hidden]
+  PackedMatrix own_head;                ///< [vocab, hidden]; empty where the head is the embedding
   std::optional<Conditioning> conditioning;
 
   const PackedMatrix& head() const { return own_head.bytes() > 0 ? own_head : embedding; }

@@ -1,14 +1,25 @@
-// Which part of a model one of several ranks keeps and computes: some outputs of every matrix of the layers,
-// and the K/V heads that belong to them. Every number is computed whole, by one rank, as it is where the
-// model is not cut; ranks only exchange finished numbers.
+// Which part of a model, and of its passes, one of several ranks keeps and computes. Every number is computed
+// whole, by one rank, as it is where the model is not cut; ranks only exchange finished numbers.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/panels.h"
 
 namespace lacuna {
+
+/// What is divided among the ranks.
+enum class ShardBy : uint8_t {
+  kOutputs,  ///< the outputs of every matrix of the layers, with the K/V heads that belong to them
+  kRows,     ///< the rows of a pass; every rank keeps the whole model and all K/V
+  kLayers,   ///< the layers, with their K/V; the first and the last rank sample
+};
+
+constexpr std::string_view name_of(ShardBy by) {
+  return by == ShardBy::kOutputs ? "outputs" : by == ShardBy::kRows ? "rows" : "layers";
+}
 
 struct ModelPart {
   /// A part of consecutive things, which may be empty.
@@ -21,9 +32,17 @@ struct ModelPart {
 
   int rank = 0;
   int size = 1;  ///< ranks; 1: the part is the model
+  ShardBy by = ShardBy::kOutputs;
 
-  bool is_whole() const { return size == 1; }
-  ModelPart of(int other_rank) const { return {other_rank, size}; }
+  constexpr bool is_whole() const { return size == 1; }
+  constexpr bool cuts(ShardBy what) const { return size > 1 && by == what; }
+  constexpr ModelPart of(int other_rank) const { return {other_rank, size, by}; }
+  constexpr bool is_last() const { return rank + 1 == size; }
+
+  /// Whether the rank turns tokens into rows, for which it keeps the embedding.
+  constexpr bool embeds() const { return !cuts(ShardBy::kLayers) || rank == 0; }
+  /// Whether it has the rows that leave the last layer, and so keeps the head.
+  constexpr bool samples() const { return embeds() || is_last(); }
 
   /// One of `size` parts of `count` things: as equal as they can be, the larger ones first.
   constexpr Range cut(int64_t count) const {
@@ -33,8 +52,22 @@ struct ModelPart {
     return {begin_of(rank), begin_of(rank + 1)};
   }
 
+  /// Those of the model's layers that the rank computes.
+  constexpr Range layers(int64_t count) const {
+    return cuts(ShardBy::kLayers) ? cut(count) : Range{0, count};
+  }
+
+  /// Those of `count` sampled rows whose logits the rank computes.
+  constexpr Range sampled(int64_t count) const {
+    if (!cuts(ShardBy::kLayers)) return cut(count);
+    const int64_t of_first = ModelPart{0, 2}.cut(count).end;
+    if (rank == 0) return {0, of_first};
+    return {of_first, is_last() ? count : of_first};
+  }
+
   /// Outputs of a matrix, in whole panels, so that no kernel sees another end of a row than before.
   constexpr Range outputs(int64_t count) const {
+    if (!cuts(ShardBy::kOutputs)) return {0, count};
     const Range panels = cut(num_panels(count));
     return {std::min(count, panels.begin * kPanelWidth), std::min(count, panels.end * kPanelWidth)};
   }
@@ -42,6 +75,7 @@ struct ModelPart {
   /// K/V heads that the rank keeps, each with all query heads that read it; at least one. Where there are
   /// fewer heads than ranks, several ranks keep and compute the same one.
   constexpr Range kv_heads(int64_t count) const {
+    if (!cuts(ShardBy::kOutputs)) return {0, count};
     if (size <= count) return cut(count);
     const int64_t head = rank * count / size;
     return {head, head + 1};
@@ -50,7 +84,7 @@ struct ModelPart {
   /// Those of kv_heads() whose results the rank sends: each head is sent by the first rank that has it.
   constexpr Range sent_heads(int64_t count) const {
     const Range own = kv_heads(count);
-    const bool is_sent_before = rank > 0 && ModelPart{rank - 1, size}.kv_heads(count).end == own.end;
+    const bool is_sent_before = rank > 0 && of(rank - 1).kv_heads(count).end == own.end;
     return is_sent_before ? Range{own.end, own.end} : own;
   }
 };

@@ -1,6 +1,9 @@
 // One forward pass in flight. Its parts are in layers.cpp (embedding, norms, feed-forward),
 // layer_attention.cpp (K/V and attention), head.cpp (logits and what is made of them) and ranks.cpp (what
 // ranks that compute a model together exchange).
+//
+// Some rows of the plan go through some layers: all rows through all layers, but where ranks divide either.
+// The residual stream has a place for every row of the plan; while rows are computed, x_ views theirs.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +29,8 @@ class Model::Pass {
   Pass(const Model& model, const KernelContext& context, const StepPlan& plan,
        std::span<KvCache* const> caches, Workspace& workspace);
 
-  /// Runs all layers; the residual stream is then ready for the head.
+  /// Runs all layers, with the other ranks; the residual stream is then ready for the head, on ranks that
+  /// sample.
   void run_layers();
 
   /// Calls use(first, logits) for one chunk of `wanted` after the other; logits row i belongs to
@@ -64,6 +68,26 @@ class Model::Pass {
  private:
   void prepare();
 
+  /// Finds the rows that the last layer computes whole.
+  void list_whole_rows();
+
+  /// From now on x_, and what is made of it, are those of these rows.
+  void take(IndexRange rows);
+  /// x_ and what is made of it lie there from now on.
+  void set_place(IndexRange place);
+  /// Takes rows through the rank's layers.
+  void compute(IndexRange rows);
+  /// The rank's rows, then the other ranks' rows of the residual stream.
+  void compute_own_rows();
+  /// The plan piece by piece, where ranks compute layers: each rank takes a piece through its own and passes
+  /// it on; the last one returns it to the first.
+  void run_stages();
+  /// The rows of the residual stream that a rank passes on after a step of run_stages(); may be none.
+  IndexRange passed_on(std::span<const IndexRange> pieces, int64_t step, int rank) const;
+
+  /// Where rows of the plan lie in the residual stream behind the last layer.
+  IndexRange places(IndexRange rows) const;
+
   static bool remembers_cells(const RowGroup& group) {
     return group.sparse.choice == SparseAttention::Choice::kAllAndRemember;
   }
@@ -79,7 +103,9 @@ class Model::Pass {
   void prepare_attention(LayerKind& kind);
 
   /// Hides from a group what lies before the window of layers that slide.
-  void narrow_to_window(const RowGroup& group, std::vector<IndexRange>& visible, Attention::Group& attended);
+  ///   taken  those of its rows that are computed
+  void narrow_to_window(const RowGroup& group, IndexRange taken, std::vector<IndexRange>& visible,
+                        Attention::Group& attended);
 
   LayerKind& kind_of(int64_t layer) { return config_.slides(layer) ? ws_.sliding : ws_.everything; }
 
@@ -98,6 +124,11 @@ class Model::Pass {
   void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
 
   void attend(int64_t layer_index);
+  /// Computes keys and values of x_, gets the other ranks', and writes all to their cells.
+  void store_kv(const LayerParameters& layer);
+  void compute_kv(const LayerParameters& layer, Matrix<float> k, Matrix<float> v);
+  /// Adds what x_ attends to; its normed rows are packed.
+  void attend_rows(const LayerParameters& layer);
 
   /// Whether some group's attention is dense before this layer and sparse from it on.
   bool attention_changes_at(int64_t layer) const;
@@ -113,6 +144,9 @@ class Model::Pass {
   /// After attention: each sequence that is to remember cells chooses those of most mass.
   void remember_heaviest();
 
+  /// Gives all ranks the cells that groups have chosen to remember, where the ranks divide the rows.
+  void share_chosen();
+
   /// Writes one row's K/V to its cell and, where that is wanted, compares them with what it held.
   void write_kv(int64_t layer, int64_t row, const float* key, const float* value);
   /// From all heads' comparisons to the layer's part of kv_drift. Heads are added up in their order.
@@ -127,8 +161,16 @@ class Model::Pass {
   /// with them.
   void leave_rows_behind(const LayerParameters& layer);
 
-  /// The row of the plan that is at this place of the residual stream.
-  int64_t plan_row(int64_t row) const { return is_narrow_ ? ws_.whole_rows[static_cast<size_t>(row)] : row; }
+  /// The row of the plan that is row `row` of x_.
+  int64_t plan_row(int64_t row) const {
+    const int64_t place = place_.begin + row;
+    return is_narrow_ ? ws_.whole_rows[static_cast<size_t>(place)] : place;
+  }
+  IndexRange all_rows() const { return {0, plan_.num_rows()}; }
+  /// Rows of the plan whose K/V the rank writes.
+  IndexRange written_rows() const { return part_.cuts(ShardBy::kRows) ? all_rows() : rows_; }
+  /// This layer among those whose K/V the rank keeps.
+  int64_t kv_layer() const { return ws_.layer - part_.layers(config_.num_layers).begin; }
 
   /// For families that norm all heads of q or k as one vector.
   ///   heads  [rows, the rank's heads], of `dim` values on all ranks
@@ -220,6 +262,16 @@ class Model::Pass {
   void gather_elements(std::span<const ModelPart::Range> sent, ConstMatrix<Value> own, Matrix<Value> all);
   /// The same, for the outputs of one matrix.
   void gather_outputs(ConstMatrix<float> own, Matrix<float> all, DType rounding);
+  /// Puts the rows that the ranks have computed below each other, of several matrices at once.
+  ///   sent  rows that each rank sends, ascending from rank to rank; this rank's are there
+  ///   all   with as many rows
+  void gather_rows(std::span<const IndexRange> sent, std::span<const Matrix<float>> all, DType rounding);
+  template <typename Element>
+  void gather_row_elements(std::span<const IndexRange> sent, std::span<const Matrix<float>> all);
+  /// Sends what fill(Element*) writes; returns what all ranks have sent.
+  ///   counts  elements of each rank
+  template <typename Element, typename Fill>
+  const Element* exchange(std::span<const int64_t> counts, Fill&& fill);
   /// The columns of `all` that each rank sends where they belong to this layer's K/V heads.
   std::vector<ModelPart::Range> sent_columns(int64_t cols) const;
   int64_t own_kv_heads(int64_t layer) const { return part_.kv_heads(config_.num_kv_heads_of(layer)).size(); }
@@ -257,9 +309,13 @@ class Model::Pass {
   const StepPlan& plan_;
   std::span<KvCache* const> caches_;
   Workspace& ws_;
-  int64_t num_rows_;
+  const Matrix<float> residual_;       // [rows of the plan, hidden]
+  std::vector<IndexRange> rank_rows_;  // that each rank computes, where they divide the rows
+  IndexRange rows_;                    // of the plan, that are computed
+  IndexRange place_;                   // of x_ in the residual stream
+  int64_t num_rows_ = 0;               // of x_
   Matrix<float> x_, normed_, projected_;
-  bool is_narrow_ = false;  // the last layer continued with some rows alone; num_rows_ counts them
+  bool is_narrow_ = false;  // the last layer continued with some rows alone: x_ has only these
   std::vector<int32_t> row_sequence_;
   std::vector<CanvasRows> row_canvas_;
   Stopwatch watch_;

@@ -1,6 +1,7 @@
 // A model over several ranks that are threads of the test.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <exception>
@@ -26,9 +27,9 @@ class ShardedOverThreads {
   using Wrap = std::function<std::shared_ptr<Communicator>(std::shared_ptr<Communicator>)>;
 
   /// A random model, as tiny_model() makes it, where `folder` is empty.
-  explicit ShardedOverThreads(const ModelConfig& config, int ranks,
-                              const WeightFormats& formats = DType::kF32, const Wrap& wrap = {},
-                              const std::filesystem::path& folder = {}) {
+  ShardedOverThreads(const ModelConfig& config, ShardBy by, int ranks,
+                     const WeightFormats& formats = DType::kF32, const Wrap& wrap = {},
+                     const std::filesystem::path& folder = {}) {
     constexpr size_t kSlotBytes = 4096;  // so few that exchanges take several turns
     constexpr uint64_t kSeed = 5;
     for (std::unique_ptr<Communicator>& end :
@@ -38,7 +39,7 @@ class ShardedOverThreads {
       if (wrap) rank.end = wrap(rank.end);
       rank.threads = std::make_unique<ThreadPool>(1);
       rank.device = std::make_shared<const CpuDevice>(default_table(), *rank.threads);
-      rank.part = Model::load_part(folder, config, kSeed, formats, *rank.threads, {}, rank.end);
+      rank.part = Model::load_part(folder, config, kSeed, formats, *rank.threads, {}, rank.end, by);
     }
     model_ = on_ranks(ranks_[0].part, ranks_[0].device, ranks_[0].end);
     for (size_t i = 1; i < ranks_.size(); ++i) {
@@ -80,6 +81,15 @@ class ShardedOverThreads {
   std::shared_ptr<const BackendModel> model_;
   std::vector<std::thread> followers_;
 };
+
+inline constexpr ShardBy kAllWaysToShard[] = {ShardBy::kOutputs, ShardBy::kRows, ShardBy::kLayers};
+
+/// The config with layers enough for ranks that divide them, if its layers are alike.
+inline ModelConfig with_layers_for(ModelConfig config, ShardBy by, int ranks) {
+  if (by == ShardBy::kLayers && !config.sliding)
+    config.num_layers = std::max<int64_t>(config.num_layers, ranks);
+  return config;
+}
 
 /// Every kind of layer that a family may have.
 inline std::vector<ModelConfig> tiny_configs_of_all_kinds() {

@@ -24,7 +24,7 @@ TEST(Plan, PrintsARowForEachWayToUseTheMachines) {
   const ProgramResult result = plan("--machines 4");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, StartsWith("4 machines of 1000 GFLOP/s and 100 GB/s"));
-  for (const char* way : {"one ", "replicas ", "rows* ", "outputs ", "layers* "})
+  for (const char* way : {"one ", "replicas ", "rows ", "outputs ", "layers "})
     EXPECT_THAT(result.out, HasSubstr(std::string("\n") + way));
 }
 
@@ -38,6 +38,35 @@ TEST(Plan, PredictsLessMemoryAndMoreTrafficOfAModelThatIsCut) {
   EXPECT_LT(outputs["compute_seconds"], one["compute_seconds"]);
   EXPECT_EQ(one["received_bytes"], 0);
   EXPECT_GT(outputs["received_bytes"], 0);
+}
+
+TEST(Plan, PredictsMemoryAndTimeOfAllThreeWaysToShard) {
+  const json report = json::parse(plan("--machines 4 --link 10Gb --json").out);
+  const auto way = [&](const char* name) {
+    for (const json& each : report["ways"]) {
+      if (each["way"] == name) return each;
+    }
+    return json();
+  };
+  for (const char* cut : {"outputs", "layers"}) {
+    EXPECT_LT(way(cut)["weight_bytes"], 0.4 * way("one")["weight_bytes"].get<double>()) << cut;
+    EXPECT_LT(way(cut)["kv_bytes"], 0.3 * way("one")["kv_bytes"].get<double>()) << cut;
+  }
+  EXPECT_EQ(way("rows")["weight_bytes"], way("one")["weight_bytes"]);
+  EXPECT_LT(way("layers")["received_bytes"], way("rows")["received_bytes"]);
+  EXPECT_LT(way("rows")["received_bytes"], way("outputs")["received_bytes"]);
+  for (const char* name : {"rows", "outputs", "layers"}) {
+    EXPECT_GT(way(name)["seconds"], 0) << name;
+    EXPECT_TRUE(way(name)["possible"]) << name;
+  }
+}
+
+TEST(Plan, MarksAWayThatIsNotPossible) {
+  const ProgramResult result =
+      run_line(LACUNA_BINARY " plan -m random:llada-8b,layers=2 --gflops 1000 --bandwidth 100 --machines 4",
+               testing::TempDir(), testing::TempDir());
+  EXPECT_THAT(result.out, HasSubstr("\nlayers* "));
+  EXPECT_THAT(result.out, HasSubstr("fewer layers than there are machines"));
 }
 
 TEST(Plan, TakesTheSpeedOfLinksInBitsPerSecond) {

@@ -7,8 +7,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "backend/sharded.h"
 #include "base/error.h"
 #include "gguf_bytes.h"
+#include "model/counting_source.h"
 #include "model/gguf_model.h"
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
@@ -279,6 +281,29 @@ TEST_P(GgufModels, HaveTheSameBitsInAPackedCopy) {
       {"quant_method", "lacuna-packed"}, {"version", 2}, {"dtype", "bf16"}, {"names", "gguf"}};
   copy.write("config.json", written.dump());
   EXPECT_EQ(logits(copy.path(), DType::kBF16), logits(path_, DType::kBF16));
+}
+
+TEST_P(GgufModels, AreReadByEachRankAsFarAsTheRankNeedsThem) {
+  for (const uint32_t type : {kGgmlBf16, kGgmlQ8_0}) {
+    write(type);
+    const ModelConfig config = read_config(path_);
+    if (!config.has_experts()) expect_fair_shares(path_, config, DType::kBF16);  // whose panels divide evenly
+    for (const ShardBy by : kAllWaysToShard) {
+      ThreadPool threads(1);
+      const auto plan = canvas_plan(random_tokens(1, 24, config.vocab_size), own_rows_of(config));
+      const auto samples_of = [&](const BackendModel& model) {
+        const auto pool = model.make_pool();
+        const auto sequence = pool->make_sequence({24});
+        KvSequence* sequences[] = {sequence.get()};
+        const auto ticket = model.submit(plan, sequences);
+        return std::vector(ticket->wait().samples.begin(), ticket->wait().samples.end());
+      };
+      const auto whole = on_cpu(Model::load(path_, DType::kBF16, threads), default_table(), threads);
+      ShardedOverThreads sharded(config, by, 3, DType::kBF16, {}, path_);
+      EXPECT_TRUE(samples_of(*sharded.model()) == samples_of(*whole)) << name_of(by);
+      EXPECT_EQ(sharded.stop(), "");
+    }
+  }
 }
 
 TEST_P(GgufModels, BringTheirTokenizer) {

@@ -44,11 +44,15 @@ Canvases run(const std::shared_ptr<const BackendModel>& model, GenerationOptions
 void expect_same(const ModelConfig& config, const GenerationOptions& options, const std::string& name,
                  const std::vector<int>& rank_counts) {
   ThreadPool threads(1);
-  const Canvases expected = run(on_cpu(tiny_model(config), default_table(), threads), options);
-  for (const int ranks : rank_counts) {
-    ShardedOverThreads sharded(config, ranks);
-    EXPECT_EQ(run(sharded.model(), options), expected) << name << ", " << ranks << " ranks";
-    EXPECT_EQ(sharded.stop(), "") << name;
+  for (const ShardBy by : kAllWaysToShard) {
+    for (const int ranks : rank_counts) {
+      const ModelConfig wanted = with_layers_for(config, by, ranks);
+      const Canvases expected = run(on_cpu(tiny_model(wanted), default_table(), threads), options);
+      ShardedOverThreads sharded(wanted, by, ranks);
+      EXPECT_EQ(run(sharded.model(), options), expected)
+          << name << " by " << static_cast<int>(by) << ", " << ranks << " ranks";
+      EXPECT_EQ(sharded.stop(), "") << name;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "counting_source.h"
 #include "model/parameters.h"
 #include "temporary_folder.h"
 #include "tiny_models.h"
@@ -99,6 +100,16 @@ TEST_F(PackedCopy, CopiesNoMatrixWhenItLoads) {
       for (const auto& [format, bytes] : panel_formats(Checkpoint::open(copy_))) panel_bytes += bytes;
       EXPECT_EQ(mapped_bytes(*model), panel_bytes) << name;
       EXPECT_GT(mapped_bytes(*model), 0);
+    }
+  }
+}
+
+TEST_F(PackedCopy, IsMappedByEachRankAsFarAsTheRankNeedsIt) {
+  for (const char* name : {"mini-llada", "mini-sdar", "mini-gidd"}) {
+    const ModelConfig config = read_config(zoo_folder(name));
+    for (const WeightFormats& formats : some_formats()) {
+      write(zoo_folder(name), config, formats);
+      expect_fair_shares(copy_, config, formats.dtype);
     }
   }
 }

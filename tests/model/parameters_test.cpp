@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "counting_source.h"
 #include "kernels/panels.h"
 #include "model/config.h"
 #include "model/families.h"
@@ -195,6 +196,34 @@ TEST(Parameters, OfAnotherShapeThanTheConfigSaysAreRefusedByName) {
                 ThrowsMessage<InputError>(AllOf(HasSubstr("98"), HasSubstr("97"))))
         << family;
   }
+}
+
+TEST(Parameters, OfARankAreItsShareOfTheLayersAndNothingElseIsRead) {
+  const std::filesystem::path models = std::filesystem::path(LACUNA_SOURCE_DIR) / "models";
+  WeightFormats int8(DType::kBF16);
+  int8.layers = *weight_format("int8");
+  for (const char* name : {"mini-llada", "mini-sdar", "mini-gidd"}) {
+    const ModelConfig config = read_config(models / name);
+    for (const WeightFormats& formats : {WeightFormats(DType::kBF16), int8})
+      expect_fair_shares(models / name, config, formats);
+  }
+}
+
+TEST(Parameters, OfRanksThatDivideLayersLeaveOutEmbeddingAndHeadWhereTheyAreNotNeeded) {
+  ModelConfig config = tiny_configs()[0];
+  config.num_layers = 3;
+  ThreadPool threads(1);
+  const auto part = [&](int rank) {
+    return random_parameters(config, 5, DType::kF32, threads, {}, {rank, 3, ShardBy::kLayers});
+  };
+  EXPECT_GT(part(0).embedding.bytes(), 0);
+  EXPECT_GT(part(0).own_head.bytes(), 0);
+  EXPECT_EQ(part(1).embedding.bytes() + part(1).own_head.bytes(), 0);
+  EXPECT_EQ(part(2).embedding.bytes(), 0);
+  EXPECT_GT(part(2).own_head.bytes(), 0);
+  config.tied_embeddings = true;
+  EXPECT_GT(part(2).embedding.bytes(), 0);
+  EXPECT_EQ(part(1).embedding.bytes(), 0);
 }
 
 class SlowRandomParameters : public testing::TestWithParam<const char*> {};

@@ -40,5 +40,26 @@ TEST(ModelPart, GivesOneHeadToSeveralRanksWhereThereAreFewerHeadsThanRanks) {
             (Ranges{{0, 1}, {1, 1}, {1, 1}, {1, 2}, {2, 2}}));
 }
 
+TEST(ModelPart, DividesWhatItCutsAndNothingElse) {
+  const ModelPart rows{1, 3, ShardBy::kRows};
+  EXPECT_EQ(rows.outputs(100), (ModelPart::Range{0, 100}));
+  EXPECT_EQ(rows.kv_heads(4), (ModelPart::Range{0, 4}));
+  EXPECT_EQ(rows.layers(7), (ModelPart::Range{0, 7}));
+  EXPECT_TRUE(rows.embeds() && rows.samples());
+  const ModelPart layers{1, 3, ShardBy::kLayers};
+  EXPECT_EQ(layers.outputs(100), (ModelPart::Range{0, 100}));
+  EXPECT_EQ(layers.kv_heads(4), (ModelPart::Range{0, 4}));
+  EXPECT_EQ(layers.layers(7), (ModelPart::Range{3, 5}));
+  EXPECT_FALSE(layers.embeds() || layers.samples());
+}
+
+TEST(ModelPart, SamplesOnTheFirstAndTheLastRankWhereLayersAreDivided) {
+  const auto sampled = [](ShardBy by) {
+    return of_all(4, [by](const ModelPart& part) { return ModelPart{part.rank, part.size, by}.sampled(9); });
+  };
+  EXPECT_EQ(sampled(ShardBy::kLayers), (Ranges{{0, 5}, {5, 5}, {5, 5}, {5, 9}}));
+  EXPECT_EQ(sampled(ShardBy::kRows), (Ranges{{0, 3}, {3, 5}, {5, 7}, {7, 9}}));
+}
+
 }  // namespace
 }  // namespace lacuna::part_test

@@ -46,7 +46,7 @@ class Planner {
   }
 
   MachinePlan one() const {
-    MachinePlan plan{.way = "one", .is_built = true};
+    MachinePlan plan{.way = "one"};
     plan.weight_bytes = static_cast<int64_t>(layer_bytes_ + ends_bytes_);
     plan.kv_bytes = kv_bytes({});
     plan.compute_seconds = seconds(layer_flops_, layer_bytes_) + head_seconds(1);
@@ -61,25 +61,33 @@ class Planner {
     return plan;
   }
 
-  /// Every machine has all weights and computes its rows; K/V are gathered before attention.
+  /// The machine that keeps the most of the model: the first.
+  MachinePlan sharded(std::string_view way, ShardBy by) const {
+    MachinePlan plan{.way = way, .shard = by};
+    const ModelPart first{0, pass_.machines, by};
+    plan.weight_bytes = predicted_bytes(config_, formats_, stored_, first);
+    plan.kv_bytes = kv_bytes(first);
+    return plan;
+  }
+
+  /// Every machine has all weights and computes its rows; K/V are gathered before attention, and the residual
+  /// stream before the head.
   MachinePlan rows() const {
-    MachinePlan plan = one();
-    plan.way = "rows";
-    plan.is_built = false;
+    MachinePlan plan = sharded("rows", ShardBy::kRows);
     plan.compute_seconds = seconds(layer_flops_ / machines_, layer_bytes_) + head_seconds(1 / machines_);
-    double kv = 0;
+    const DType kv_dtype = formats_.kv_in_codes ? DType::kF32 : formats_.dtype;
+    double bytes_of_row = residual_bytes_of_row();
     for (int64_t layer = 0; layer < config_.num_layers; ++layer)
-      kv += 2 * static_cast<double>(config_.kv_dim_of(layer)) * static_cast<double>(size_of(formats_.dtype));
-    exchange(plan, static_cast<double>(pass_.rows) * kv * share_that_others_have(), config_.num_layers);
+      bytes_of_row +=
+          2 * static_cast<double>(config_.kv_dim_of(layer)) * static_cast<double>(size_of(kv_dtype));
+    exchange(plan, static_cast<double>(pass_.rows) * bytes_of_row * share_that_others_have(),
+             config_.num_layers + 1);
     plan.passes_per_second = 1 / plan.seconds();
     return plan;
   }
 
   MachinePlan outputs() const {
-    MachinePlan plan{.way = "outputs", .is_built = true};
-    const ModelPart first{0, pass_.machines};
-    plan.weight_bytes = predicted_bytes(config_, formats_, stored_, first);
-    plan.kv_bytes = kv_bytes(first);
+    MachinePlan plan = sharded("outputs", ShardBy::kOutputs);
     plan.compute_seconds =
         seconds(layer_flops_ / machines_, layer_bytes_ / machines_) + head_seconds(1 / machines_);
     const int64_t norms = config_.qk_norm_full ? 2 : 0;
@@ -91,21 +99,28 @@ class Planner {
     return plan;
   }
 
-  /// A machine computes whole layers and sends the residual on: one request takes as long as on one machine,
-  /// and as many passes are under way as there are machines.
+  /// A machine computes whole layers and passes the residual stream on, the last one to the first, and these
+  /// two share the head. A single request takes as long as on one machine; with many, a pass goes through the
+  /// machines in four pieces for each.
   MachinePlan layers() const {
-    MachinePlan plan = one();
+    const bool is_possible = config_.num_layers >= pass_.machines;
+    MachinePlan plan = is_possible ? sharded("layers", ShardBy::kLayers) : one();
     plan.way = "layers";
-    plan.is_built = false;
-    plan.weight_bytes = static_cast<int64_t>(layer_bytes_ / machines_ + ends_bytes_);
-    plan.kv_bytes = static_cast<int64_t>(static_cast<double>(plan.kv_bytes) / machines_);
-    const double residual = static_cast<double>(pass_.rows * config_.hidden_dim) * sizeof(float);
-    exchange(plan, residual, pass_.machines);
-    plan.wire_seconds = machines_ * (residual / speeds_.link + speeds_.latency);
-    const double stage = plan.compute_seconds / machines_;
-    plan.passes_per_second = 1 / std::max(stage, plan.wire_seconds / machines_);
+    plan.shard = ShardBy::kLayers;
+    plan.is_possible = is_possible;
+    plan.compute_seconds = seconds(layer_flops_, layer_bytes_) + head_seconds(0.5);
+    const double residual = static_cast<double>(pass_.rows) * residual_bytes_of_row();
+    const double hop = residual / speeds_.link + speeds_.latency;
+    plan.received_bytes = residual;
+    plan.exchanges = pass_.machines;
+    plan.wire_seconds = machines_ * hop;
+    const double stage = seconds(layer_flops_, layer_bytes_) / machines_ + hop;
+    const double steps = 1 + (machines_ - 1) / (4 * machines_);  // of a piece, with filling and draining
+    plan.passes_per_second = 1 / (steps * stage + head_seconds(0.5));
     return plan;
   }
+
+  double residual_bytes_of_row() const { return static_cast<double>(config_.hidden_dim) * sizeof(float); }
 
   const ModelConfig& config_;
   const WeightFormats& formats_;
@@ -121,6 +136,15 @@ class Planner {
 };
 
 }  // namespace
+
+const MachinePlan* fastest_that_fits(const std::vector<MachinePlan>& plans, int64_t memory) {
+  const MachinePlan* fastest = nullptr;
+  for (const MachinePlan& plan : plans) {
+    if (!plan.shard || !plan.is_possible || plan.weight_bytes + plan.kv_bytes > memory) continue;
+    if (fastest == nullptr || plan.seconds() < fastest->seconds()) fastest = &plan;
+  }
+  return fastest;
+}
 
 double gathered_bytes_per_row(const ModelConfig& config, DType dtype) {
   const auto rounded = static_cast<int64_t>(size_of(dtype));

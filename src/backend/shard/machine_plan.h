@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -28,22 +29,28 @@ struct PlannedPass {
 
 /// One way to use the machines.
 struct MachinePlan {
-  std::string_view way;  ///< "one", "replicas", "rows", "outputs" or "layers"
-  bool is_built = false;
-  int64_t weight_bytes = 0;    ///< of a rank, the one that keeps the most
-  int64_t kv_bytes = 0;        ///< likewise, of one sequence of PlannedPass::cells
-  double received_bytes = 0;   ///< by a rank in one pass
-  int64_t exchanges = 0;       ///< of one pass, one after the other
-  double compute_seconds = 0;  ///< of one pass
-  double wire_seconds = 0;     ///< of one pass, not overlapped with computing
+  std::string_view way;               ///< "one", "replicas", "rows", "outputs" or "layers"
+  std::optional<ShardBy> shard = {};  ///< of the last three
+  bool is_possible = true;            ///< layers: there are as many layers as machines, at least
+  int64_t weight_bytes = 0;           ///< of a rank, the one that keeps the most
+  int64_t kv_bytes = 0;               ///< likewise, of one sequence of PlannedPass::cells
+  double received_bytes = 0;          ///< by a rank in one pass
+  int64_t exchanges = 0;              ///< of one pass, one after the other
+  double compute_seconds = 0;         ///< of one pass
+  double wire_seconds = 0;            ///< of one pass, not overlapped with computing
   double passes_per_second =
       0;  ///< of all requests together, where there are as many as can be computed at once
 
   double seconds() const { return compute_seconds + wire_seconds; }
 };
 
-/// Bytes per row that the gathers of all layers put together, K/V excluded: what a rank receives is
-/// (P - 1) / P of them. Attention's outputs and activations travel as `dtype`, sums for the residual as f32.
+/// `--shard auto`: of the ways to shard that are possible and whose weights and K/V fit into this many bytes
+/// of each machine, the one whose pass takes the least time. Null: none fits.
+const MachinePlan* fastest_that_fits(const std::vector<MachinePlan>& plans, int64_t memory);
+
+/// Bytes per row that the gathers of all layers put together where outputs are divided: what a rank receives
+/// is (P - 1) / P of them. Attention's outputs and activations travel as `dtype`, sums for the residual as
+/// f32.
 double gathered_bytes_per_row(const ModelConfig& config, DType dtype);
 
 /// All ways, "one" machine first.

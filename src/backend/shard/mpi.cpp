@@ -43,31 +43,28 @@ class MpiRank final : public Communicator {
 
   void all_gather(std::span<const std::byte> own, std::span<const size_t> sizes, std::span<std::byte> all,
                   Wait wait) override {
-    std::vector<MPI_Request> requests;
-    std::vector<int> peers;  // of the requests
+    Messages messages;
     size_t begin = 0;
     for (int peer = 0; peer < size_; ++peer) {
       const size_t size = sizes[static_cast<size_t>(peer)];
-      if (peer == rank_) {
-        if (size > 0) std::memcpy(all.data() + begin, own.data(), size);
-      } else {
-        for_each_message(size, [&](size_t first, int count) {
-          peers.push_back(peer);
-          MPI_Irecv(all.data() + begin + first, count, MPI_BYTE, peer, kBytesTag, MPI_COMM_WORLD,
-                    &requests.emplace_back());
-        });
+      if (peer != rank_) {
+        receive(peer, all.subspan(begin, size), messages);
+      } else if (size > 0) {
+        std::memcpy(all.data() + begin, own.data(), size);
       }
       begin += size;
     }
-    for (int step = 1; step < size_; ++step) {
-      const int peer = (rank_ + step) % size_;  // not all to the same rank first
-      for_each_message(own.size(), [&](size_t first, int count) {
-        peers.push_back(peer);
-        MPI_Isend(own.data() + first, count, MPI_BYTE, peer, kBytesTag, MPI_COMM_WORLD,
-                  &requests.emplace_back());
-      });
-    }
-    await(requests, peers, wait);
+    for (int step = 1; step < size_; ++step)
+      send((rank_ + step) % size_, own, messages);  // not all to the same rank first
+    await(messages, wait);
+  }
+
+  void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
+               std::span<std::byte> received) override {
+    Messages messages;
+    receive(previous(), received.first(sizes[static_cast<size_t>(previous())]), messages);
+    send((rank_ + 1) % size_, own, messages);
+    await(messages, Wait::kBounded);
   }
 
   void fail(const std::string& cause) noexcept override {
@@ -82,13 +79,35 @@ class MpiRank final : public Communicator {
   }
 
  private:
+  struct Messages {
+    std::vector<MPI_Request> requests;
+    std::vector<int> peers;  // of the requests
+  };
+
+  static void receive(int peer, std::span<std::byte> bytes, Messages& messages) {
+    for_each_message(bytes.size(), [&](size_t first, int count) {
+      messages.peers.push_back(peer);
+      MPI_Irecv(bytes.data() + first, count, MPI_BYTE, peer, kBytesTag, MPI_COMM_WORLD,
+                &messages.requests.emplace_back());
+    });
+  }
+
+  static void send(int peer, std::span<const std::byte> bytes, Messages& messages) {
+    for_each_message(bytes.size(), [&](size_t first, int count) {
+      messages.peers.push_back(peer);
+      MPI_Isend(bytes.data() + first, count, MPI_BYTE, peer, kBytesTag, MPI_COMM_WORLD,
+                &messages.requests.emplace_back());
+    });
+  }
+
   template <typename Use>
   static void for_each_message(size_t size, Use&& use) {
     for (size_t first = 0; first < size; first += kMostBytes)
       use(first, static_cast<int>(std::min(kMostBytes, size - first)));
   }
 
-  void await(std::vector<MPI_Request>& requests, const std::vector<int>& peers, Wait wait) {
+  void await(Messages& messages, Wait wait) {
+    std::vector<MPI_Request>& requests = messages.requests;
     const auto start = Clock::now();
     auto next_check = start + std::chrono::milliseconds(20);
     for (;;) {
@@ -99,7 +118,7 @@ class MpiRank final : public Communicator {
       if (now >= next_check) {
         next_check = now + std::chrono::milliseconds(20);
         check_for_failures();
-        if (wait == Wait::kBounded && now - start >= timeout_) give_up(requests, peers);
+        if (wait == Wait::kBounded && now - start >= timeout_ * patience()) give_up(messages);
       }
       if (now - start < std::chrono::milliseconds(50)) {
         std::this_thread::yield();
@@ -123,13 +142,14 @@ class MpiRank final : public Communicator {
     throw RankError(status.MPI_SOURCE, cause);
   }
 
-  [[noreturn]] void give_up(const std::vector<MPI_Request>& requests, const std::vector<int>& peers) {
+  [[noreturn]] void give_up(const Messages& messages) {
     has_failed_ = true;
-    const auto open = std::find_if(requests.begin(), requests.end(),
+    const auto open = std::find_if(messages.requests.begin(), messages.requests.end(),
                                    [](MPI_Request request) { return request != MPI_REQUEST_NULL; });
-    const auto index = static_cast<size_t>(open - requests.begin());
-    throw RankError(peers[index], fmt::format("has not answered for {} seconds",
-                                              std::chrono::duration<double>(timeout_).count()));
+    const auto index = static_cast<size_t>(open - messages.requests.begin());
+    throw RankError(messages.peers[index],
+                    fmt::format("has not answered for {} seconds",
+                                std::chrono::duration<double>(timeout_ * patience()).count()));
   }
 
   std::chrono::milliseconds timeout_;

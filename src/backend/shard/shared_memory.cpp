@@ -130,9 +130,20 @@ class SharedMemoryRank final : public Communicator {
 
   void all_gather(std::span<const std::byte> own, std::span<const size_t> sizes, std::span<std::byte> all,
                   Wait wait) override {
-    const size_t largest = *std::max_element(sizes.begin(), sizes.end());
-    for (size_t done = 0; done < largest; done += region_->slot_bytes())
-      exchange(own, sizes, all, done, wait);
+    std::vector<std::byte*> places;  // of each rank's bytes
+    size_t begin = 0;
+    for (const size_t size : sizes) {
+      places.push_back(all.data() + begin);
+      begin += size;
+    }
+    exchange_all(own, sizes, places, wait);
+  }
+
+  void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
+               std::span<std::byte> received) override {
+    std::vector<std::byte*> places(sizes.size(), nullptr);
+    places[static_cast<size_t>(previous())] = received.data();
+    exchange_all(own, sizes, places, Wait::kBounded);
   }
 
   void fail(const std::string& cause) noexcept override {
@@ -142,9 +153,17 @@ class SharedMemoryRank final : public Communicator {
   }
 
  private:
+  /// places  [size()] where each rank's bytes go; null: nowhere
+  void exchange_all(std::span<const std::byte> own, std::span<const size_t> sizes,
+                    std::span<std::byte* const> places, Wait wait) {
+    const size_t largest = *std::max_element(sizes.begin(), sizes.end());
+    for (size_t done = 0; done < largest; done += region_->slot_bytes())
+      exchange(own, sizes, places, done, wait);
+  }
+
   /// Bytes [done, done + slot) of every rank.
-  void exchange(std::span<const std::byte> own, std::span<const size_t> sizes, std::span<std::byte> all,
-                size_t done, Wait wait) {
+  void exchange(std::span<const std::byte> own, std::span<const size_t> sizes,
+                std::span<std::byte* const> places, size_t done, Wait wait) {
     const auto part_of = [&](size_t size) {
       return size > done ? std::min(size - done, region_->slot_bytes()) : 0;
     };
@@ -152,15 +171,12 @@ class SharedMemoryRank final : public Communicator {
       std::memcpy(region_->slot(rank_, exchanges_), own.data() + done, part_of(own.size()));
     }
     region_->state(rank_).handed_over.store(exchanges_ + 1, std::memory_order_release);
-    size_t begin = 0;
     for (int rank = 0; rank < size(); ++rank) {
-      const size_t size = sizes[static_cast<size_t>(rank)];
+      std::byte* const place = places[static_cast<size_t>(rank)];
+      const size_t count = part_of(sizes[static_cast<size_t>(rank)]);
       if (rank != rank_) await(rank, wait);
-      if (part_of(size) > 0) {
-        std::memcpy(all.data() + begin + done,
-                    rank == rank_ ? own.data() + done : region_->slot(rank, exchanges_), part_of(size));
-      }
-      begin += size;
+      if (place == nullptr || count == 0) continue;
+      std::memcpy(place + done, rank == rank_ ? own.data() + done : region_->slot(rank, exchanges_), count);
     }
     ++exchanges_;
   }
@@ -181,9 +197,9 @@ class SharedMemoryRank final : public Communicator {
         if (is_there())
           return;  // or a rank that ended after this exchange would be taken for one that is missing
         if (error) throw RankError(*error);
-        if (wait == Wait::kBounded && now - start >= timeout_) {
+        if (wait == Wait::kBounded && now - start >= timeout_ * patience()) {
           throw RankError(rank, fmt::format("has not answered for {} seconds",
-                                            std::chrono::duration<double>(timeout_).count()));
+                                            std::chrono::duration<double>(timeout_ * patience()).count()));
         }
       }
       pause_after(now - start);

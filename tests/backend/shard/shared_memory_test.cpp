@@ -61,6 +61,32 @@ TEST(SharedMemory, BroadcastsWhatRank0Sends) {
   EXPECT_THAT(seen, testing::Each("111"));
 }
 
+TEST(SharedMemory, PassesBytesOnToTheNextRank) {
+  const auto ranks = ranks_of_threads(3, milliseconds(20'000), /*slot_bytes=*/3);
+  std::vector<std::string> seen(3);
+  const std::vector<size_t> sizes{0, 4, 10};
+  on_each(ranks, [&](Communicator& end) {
+    const auto rank = static_cast<size_t>(end.rank());
+    for (int round = 0; round < 20; ++round) {
+      const std::string own(sizes[rank], static_cast<char>('a' + rank));
+      std::string received(sizes[static_cast<size_t>(end.previous())], ' ');
+      end.pass_on(bytes_of(own), sizes, std::as_writable_bytes(std::span(received)));
+      seen[rank] = received;
+    }
+  });
+  EXPECT_THAT(seen, testing::ElementsAre("cccccccccc", "", "bbbb"));
+}
+
+TEST(SharedMemory, IsAsPatientAsRanksNeed) {
+  const auto ranks = ranks_of_threads(2, milliseconds(50));
+  on_each(ranks, [](Communicator& end) {
+    if (end.rank() == 1) return;
+    end.set_patience(3);
+    EXPECT_THAT([&] { gather_all(end, {}); },
+                ThrowsMessage<RankError>("rank 1 has not answered for 0.15 seconds"));
+  });
+}
+
 TEST(SharedMemory, NamesTheRankThatDoesNotAnswer) {
   const auto ranks = ranks_of_threads(3, milliseconds(50));
   on_each(ranks, [](Communicator& end) {
