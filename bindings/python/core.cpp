@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,8 @@
 #include <vector>
 
 #include "api/session_access.h"
+#include "api/tools.h"
+#include "base/json.h"
 #include "engine/result.h"
 #include "eval/bound.h"
 #include "eval/evaluate.h"
@@ -142,7 +145,8 @@ lacuna::UnmaskFunction unmask_function(const nb::object& function) {
 }
 
 lacuna::Request make_request(const nb::object& prompt, const lacuna::Options& options,
-                             std::vector<std::string> stop, const nb::object& unmask) {
+                             std::vector<std::string> stop, const nb::object& unmask,
+                             const std::string& tools) {
   lacuna::Request request;
   if (nb::isinstance<nb::str>(prompt)) {
     request.prompt = nb::cast<std::string>(prompt);
@@ -155,6 +159,9 @@ lacuna::Request make_request(const nb::object& prompt, const lacuna::Options& op
   request.options = options;
   request.stop = std::move(stop);
   request.unmask = unmask_function(unmask);
+  if (tools.empty()) return request;
+  const auto given = lacuna::parse_ordered_json(tools, "the request");
+  for (const auto& [key, value] : given.items()) lacuna::read_tool_key("the request", key, value, request);
   return request;
 }
 
@@ -198,6 +205,13 @@ void bind_values(nb::module_& m) {
                      return nb::steal<nb::str>(PyUnicode_DecodeUTF8(
                          answer.text.data(), static_cast<Py_ssize_t>(answer.text.size()), "replace"));
                    })
+      .def_prop_ro(
+          "message_json",
+          [](const lacuna::Answer& answer) {
+            return lacuna::to_json(lacuna::read_tool_answer(answer))
+                .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+          },
+          "The answer as the next message of its conversation, with its tool_calls.")
       .def_prop_ro(
           "tokens",
           [](const lacuna::Answer& answer) { return array_of(std::span<const int32_t>(answer.tokens)); },
@@ -279,11 +293,12 @@ void bind_session(nb::module_& m) {
       .def(
           "start",
           [](Session& session, const nb::object& prompt, const lacuna::Options& options,
-             std::vector<std::string> stop, const nb::object& callback, const nb::object& unmask) {
-            return start(session, make_request(prompt, options, std::move(stop), unmask),
+             std::vector<std::string> stop, const nb::object& callback, const nb::object& unmask,
+             const std::string& tools) {
+            return start(session, make_request(prompt, options, std::move(stop), unmask, tools),
                          pass_callback(callback));
           },
-          "prompt"_a, "options"_a, "stop"_a, "callback"_a.none(), "unmask"_a.none())
+          "prompt"_a, "options"_a, "stop"_a, "callback"_a.none(), "unmask"_a.none(), "tools"_a)
       .def(
           "infill",
           [](Session& session, const std::string& text, const lacuna::Options& options,
@@ -360,7 +375,7 @@ void bind_tasks(nb::module_& m) {
       .def_ro("prompt", &lacuna::Sample::prompt)
       .def_ro("answer", &lacuna::Sample::answer)
       .def_ro("hole", &lacuna::Sample::hole)
-      .def_prop_ro("messages", &lacuna::messages_of);
+      .def_prop_ro("messages", [](const lacuna::Sample& sample) { return lacuna::messages_of(sample); });
   m.def(
       "task_samples",
       [](const std::string& name, uint64_t seed, int32_t count) {
@@ -402,6 +417,12 @@ NB_MODULE(_core, m) {
   m.def("negative_log_likelihoods", &negative_log_likelihoods, "session"_a, "texts"_a, "draws"_a, "seed"_a,
         nb::call_guard<nb::gil_scoped_release>());
   bind_tasks(m);
+  m.def(
+      "conversation",
+      [](const std::string& messages) {
+        return lacuna::messages_of("the prompt", lacuna::parse_ordered_json(messages, "the prompt"));
+      },
+      "messages"_a, "Messages from their JSON, with calls of functions and results.");
   m.def("end_visits", &end_visits,
         "Before the interpreter ends: no thread of the engine calls Python any more.");
 }

@@ -90,7 +90,9 @@ typedef int (*lacuna_pass_callback)(const lacuna_pass_event* event, void* user);
 /** Answers a request. NULL where it fails.
  *
  *   request_json  {"prompt": TEXT} or {"messages": [{"role", "content"}, ...]} or {"tokens": [...]}, and
- *                 settings by the names of docs/reference/flags.md: {"prompt": "Hi", "gen_length": 64}
+ *                 settings by the names of docs/reference/flags.md: {"prompt": "Hi", "gen_length": 64}.
+ *                 "tools", "tool_choice", "parallel_tool_calls" and messages with calls and results have
+ *                 the form of OpenAI's chats
  *   callback      NULL, or told of each pass
  */
 LACUNA_API lacuna_answer* lacuna_generate(lacuna_session* session, const char* request_json,
@@ -109,7 +111,8 @@ LACUNA_API void lacuna_answer_free(lacuna_answer* answer);
 LACUNA_API const char* lacuna_answer_text(const lacuna_answer* answer);
 /** Every generated token, those after an end token included. */
 LACUNA_API const int32_t* lacuna_answer_tokens(const lacuna_answer* answer, size_t* count);
-/** {"text", "tokens", "prompt_tokens", "answer_tokens", "stop_reason", "seed", "stats": {...}}, as JSON. */
+/** {"text", "tokens", "prompt_tokens", "answer_tokens", "stop_reason", "seed", "stats": {...}}, as JSON. With
+ * tools also "message": the answer as the next of the request's messages, with "tool_calls". */
 LACUNA_API const char* lacuna_answer_json(const lacuna_answer* answer);
 
 /* ---- Tokens and logits ---- */

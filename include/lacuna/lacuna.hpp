@@ -3,5 +3,6 @@
 
 #include "lacuna/error.h"
 #include "lacuna/session.h"
+#include "lacuna/tools.h"
 #include "lacuna/types.h"
 #include "lacuna/version.h"

@@ -12,6 +12,7 @@
 
 #include "lacuna/error.h"
 #include "lacuna/export.h"
+#include "lacuna/tools.h"
 #include "lacuna/types.h"
 
 namespace lacuna {
@@ -71,6 +72,10 @@ struct Request {
   std::vector<TokenId> tokens;    ///< the canvas begins with exactly these
   Options options;                ///< settings by their names; the others have the family's defaults
   std::vector<std::string> stop;  ///< texts before which the answer ends
+  std::vector<Tool> tools;        ///< functions that the answer may call; read_tool_answer() tells its calls
+  std::string tool_choice =
+      "auto";  ///< "auto": text or calls; "required": calls; "none"; or the name of the function to call
+  bool parallel_tool_calls = true;  ///< whether an answer may have several calls
   /// Replaces options' "unmask" in masked diffusion (LLaDA, Dream) and block diffusion (SDAR, LLaDA 2,
   /// Fast-dLLM v2). Called after each pass, from a thread of the session. May throw: the request ends with
   /// that exception.

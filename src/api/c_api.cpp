@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/request_json.h"
+#include "api/tools.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "lacuna/lacuna.h"
@@ -114,8 +115,10 @@ std::string dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-lacuna_answer with_json(Answer answer) {
-  std::string json = dump(lacuna::to_json(answer));
+lacuna_answer with_json(Answer answer, bool has_tools = false) {
+  nlohmann::ordered_json shown = lacuna::to_json(answer);
+  if (has_tools) shown["message"] = lacuna::to_json(lacuna::read_tool_answer(answer));
+  std::string json = dump(shown);
   return {std::move(answer), std::move(json)};
 }
 
@@ -162,7 +165,7 @@ lacuna_answer* lacuna_generate(lacuna_session* session, const char* request_json
     expect_given(request_json, "request_json");
     const lacuna::Request request =
         lacuna::request_of(parse_object(request_json, "request_json"), "request_json");
-    return with_json(session->session.generate(request, wrapped(callback, user)));
+    return with_json(session->session.generate(request, wrapped(callback, user)), !request.tools.empty());
   });
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/tools.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/result.h"
@@ -50,18 +51,6 @@ OptionValue option_of(const std::string& place, const std::string& key, const Js
     return texts;
   }
   refuse(place, key, value, "a number, a text, a list of texts, an object, true or false");
-}
-
-std::vector<Message> messages_of(const std::string& place, const Json& value) {
-  if (!value.is_array() || value.empty()) refuse(place, "messages", value, "a list of {role, content}");
-  std::vector<Message> messages;
-  for (const Json& turn : value) {
-    if (!turn.is_object() || !turn.contains("role") || !turn.contains("content")) {
-      refuse(place, "messages", turn, "an object with \"role\" and \"content\"");
-    }
-    messages.push_back({text_of(place, "role", turn["role"]), text_of(place, "content", turn["content"])});
-  }
-  return messages;
 }
 
 std::vector<TokenId> tokens_of(const std::string& place, const Json& value) {
@@ -136,6 +125,8 @@ Request request_of(const Json& object, const std::string& place) {
         continue;
       }
       for (const Json& text : value) request.stop.push_back(text_of(place, key, text));
+    } else if (read_tool_key(place, key, value, request)) {
+      continue;
     } else {
       request.options.emplace(key, option_of(place, key, value));
     }

@@ -15,7 +15,8 @@ namespace lacuna {
 LoadOptions load_options(const nlohmann::ordered_json& object, const std::string& place);
 /// Settings of a generation by their names.
 Options options_of(const nlohmann::ordered_json& object, const std::string& place);
-/// One of "prompt", "messages" and "tokens"; every other key is a setting.
+/// One of "prompt", "messages" and "tokens", "stop", and what a chat says of tools (api/tools.h); every other
+/// key is a setting.
 Request request_of(const nlohmann::ordered_json& object, const std::string& place);
 
 nlohmann::ordered_json to_json(const ModelInfo& info);

@@ -10,6 +10,7 @@
 
 #include "api/running.h"
 #include "api/session_access.h"
+#include "api/tools.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/decision_json.h"
@@ -113,6 +114,13 @@ class Session::Impl {
       throw InputError("unmask is given as an option and as a function; expected one");
     GenerateRequest made = request_of(opened(), options, opened().guide() != nullptr);
     made.prompt = prompt_of(request);
+    if (const std::optional<Tools> tools = tools_of(request)) {
+      if (made.constraint)
+        throw InputError("tools and {} are both given; expected one of them", setting_of(*made.constraint));
+      made.constraint = tool_constraint(*tools);
+      if (auto* messages = std::get_if<std::vector<Message>>(&made.prompt))
+        describe_tools(*tools, opened().chat_template().default_system, *messages);
+    }
     if (unmask) {
       const auto function = std::make_shared<const UnmaskFunction>(
           [unmask](const Candidates& candidates) { return unmask->choose(candidates); });
@@ -229,6 +237,8 @@ Answer Session::infill(std::string_view text, const Options& options, const Pass
     request.canvas = parse_marked_text(text);
     request.strategy = choose_strategy(impl_->opened().config(), chosen);
     request.seed = chosen.seed.value_or(0);
+    request.constraint = choose_constraint(chosen);
+    request.gives_literals = choose_literals(chosen);
     InfillListener listener(callback);
     InfillResult filled = impl_->engine().infill(request, &listener);
     GenerationResult result;

@@ -47,6 +47,11 @@ class BitSet {
     return *this;
   }
 
+  BitSet& operator|=(const BitSet& other) {
+    for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+    return *this;
+  }
+
   /// Calls `visit(element)` in ascending order.
   template <typename Visit>
   void for_each(Visit visit) const {

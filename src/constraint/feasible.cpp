@@ -8,8 +8,18 @@
 namespace lacuna {
 namespace {
 
-/// The states that one position leads to; `token` is -1 where it is open.
-StateSet states_after(const TokenAutomaton& automaton, const StateSet& before, TokenId token) {
+StateSet start_of(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas) {
+  return canvas.start ? *canvas.start : only(automaton, TokenAutomaton::start());
+}
+
+TokenId token_of(const ConstrainedCanvas& canvas, size_t position) {
+  return canvas.is_open(position) ? -1 : canvas.tokens[position];
+}
+
+}  // namespace
+
+StateSet states_after(const TokenAutomaton& automaton, const StateSet& before, TokenId token,
+                      bool only_text) {
   StateSet after(before.size());
   before.for_each([&](size_t i) {
     const auto state = static_cast<StateId>(i);
@@ -19,18 +29,20 @@ StateSet states_after(const TokenAutomaton& automaton, const StateSet& before, T
       after.insert(next);
     }
   });
+  if (token < 0 && only_text) after.erase(automaton.ended());
   return after;
 }
 
-/// The states from which one position leads into `after`.
-StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, TokenId token) {
+StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, TokenId token,
+                       bool only_text) {
   StateSet before(after.size());
+  const bool may_end = token >= 0 || !only_text;
   for (size_t i = 0; i < before.size(); ++i) {
     const auto state = static_cast<StateId>(i);
     bool leads_there = false;
     if (token < 0) {
       for (const StateId next : automaton.successors(state)) {
-        leads_there = after.contains(next);
+        leads_there = after.contains(next) && (may_end || next != automaton.ended());
         if (leads_there) break;
       }
     } else {
@@ -42,34 +54,44 @@ StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, T
   return before;
 }
 
-StateSet start_of(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas) {
-  if (canvas.start) return *canvas.start;
-  StateSet start(static_cast<size_t>(automaton.num_states()));
-  start.insert(TokenAutomaton::start());
-  return start;
+StateSet only(const TokenAutomaton& automaton, StateId state) {
+  StateSet states(static_cast<size_t>(automaton.num_states()));
+  states.insert(state);
+  return states;
 }
 
-TokenId token_of(const ConstrainedCanvas& canvas, size_t position) {
-  return canvas.is_open(position) ? -1 : canvas.tokens[position];
+StateId state_behind(const TokenAutomaton& automaton, std::span<const TokenId> tokens) {
+  StateId state = TokenAutomaton::start();
+  for (const TokenId token : tokens) {
+    if (state == kNoState) break;
+    state = automaton.next(state, token);
+  }
+  return state;
 }
-
-}  // namespace
 
 FeasibleSets::FeasibleSets(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas)
-    : automaton_(&automaton) {
+    : automaton_(&automaton),
+      only_text_(canvas.only_text),
+      behind_all_(automaton.completable_within(canvas.tokens_after)) {
   expects(canvas.tokens_after >= 0, "there are no less than 0 tokens behind a canvas");
+  expects(canvas.tokens_after == 0 || !only_text_, "text fills a canvas exactly");
   for (size_t i = 0; i < canvas.tokens.size(); ++i) tokens_.push_back(token_of(canvas, i));
   forward_.resize(length() + 1);
   backward_.resize(length() + 1);
   forward_[0] = start_of(automaton, canvas);
-  backward_[length()] = automaton.completable_within(canvas.tokens_after);
   update_forward(0, false);
+  backward_[length()] = behind_all_;
+  keep_text(length());
   if (length() > 0) update_backward(length() - 1, false);
+}
+
+void FeasibleSets::keep_text(size_t i) {
+  if (only_text_ && i > 0 && is_open(i - 1)) backward_[i].erase(automaton_->ended());
 }
 
 void FeasibleSets::update_forward(size_t first, bool until_unchanged) {
   for (size_t i = first; i < length(); ++i) {
-    StateSet after = states_after(*automaton_, forward_[i], tokens_[i]);
+    StateSet after = states_after(*automaton_, forward_[i], tokens_[i], only_text_);
     if (until_unchanged && after == forward_[i + 1]) return;
     forward_[i + 1] = std::move(after);
   }
@@ -77,16 +99,24 @@ void FeasibleSets::update_forward(size_t first, bool until_unchanged) {
 
 void FeasibleSets::update_backward(size_t last, bool until_unchanged) {
   for (size_t i = last + 1; i-- > 0;) {
-    StateSet before = states_before(*automaton_, backward_[i + 1], tokens_[i]);
+    StateSet before = states_before(*automaton_, backward_[i + 1], tokens_[i], only_text_);
     if (until_unchanged && before == backward_[i]) return;
     backward_[i] = std::move(before);
+    keep_text(i);
   }
 }
 
 void FeasibleSets::set(size_t position, TokenId token) {
   tokens_[position] = token < 0 ? -1 : token;
   update_forward(position, true);
-  update_backward(position, true);
+  if (!only_text_) {
+    update_backward(position, true);
+    return;
+  }
+  // Whether a text may end behind the position depends on whether it is open.
+  backward_[length()] = behind_all_;
+  keep_text(length());
+  update_backward(length() - 1, false);
 }
 
 bool FeasibleSets::may_be_behind_end(size_t position) const {
@@ -111,7 +141,7 @@ ClassSet FeasibleSets::allowed(size_t position) const {
 }
 
 bool FeasibleSets::allows(size_t position, TokenId token) const {
-  return states_after(*automaton_, forward_[position], token < 0 ? automaton_->vocab_size() : token)
+  return states_after(*automaton_, forward_[position], token < 0 ? automaton_->vocab_size() : token, false)
       .intersects(backward_[position + 1]);
 }
 
@@ -135,7 +165,7 @@ std::optional<TokenId> FeasibleSets::forced(size_t position) const {
 bool is_completable(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas) {
   StateSet states = start_of(automaton, canvas);
   for (size_t i = 0; i < canvas.tokens.size(); ++i) {
-    states = states_after(automaton, states, token_of(canvas, i));
+    states = states_after(automaton, states, token_of(canvas, i), canvas.only_text);
   }
   return states.intersects(automaton.completable_within(canvas.tokens_after));
 }

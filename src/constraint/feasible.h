@@ -19,9 +19,22 @@ struct ConstrainedCanvas {
   TokenId mask = -1;
   int64_t tokens_after = 0;         ///< further open positions behind these (blocks to come); >= 0
   const StateSet* start = nullptr;  ///< states before the first position; null: the automaton's start
+  /// Open positions take no end token, so that all of them write text. Not together with tokens_after.
+  bool only_text = false;
 
   bool is_open(size_t position) const { return tokens[position] == mask || tokens[position] < 0; }
 };
+
+/// The states to which one position leads from some state of `before`.
+///   token      negative: the position is open
+///   only_text  as ConstrainedCanvas's
+StateSet states_after(const TokenAutomaton& automaton, const StateSet& before, TokenId token, bool only_text);
+/// The states from which one position leads into `after`.
+StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, TokenId token, bool only_text);
+/// {state}, as a set of the automaton's states.
+StateSet only(const TokenAutomaton& automaton, StateId state);
+/// The state behind known tokens; kNoState where no text begins like this.
+StateId state_behind(const TokenAutomaton& automaton, std::span<const TokenId> tokens);
 
 /// F_0 = start, F_{i+1} = the states that position i leads to from F_i; B_length = the states from which
 /// `tokens_after` more tokens complete a text, B_i = the states from which position i leads into B_{i+1}. The
@@ -57,8 +70,12 @@ class FeasibleSets {
   bool may_be_behind_end(size_t position) const;
   void update_forward(size_t first, bool until_unchanged);
   void update_backward(size_t last, bool until_unchanged);
+  /// Removes from B_i what an open position before it cannot lead to.
+  void keep_text(size_t i);
 
   const TokenAutomaton* automaton_;
+  bool only_text_;
+  StateSet behind_all_;             // B_length, whatever the last position is
   std::vector<TokenId> tokens_;     // [length] -1: open
   std::vector<StateSet> forward_;   // [length + 1]
   std::vector<StateSet> backward_;  // [length + 1]

@@ -63,11 +63,13 @@ ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> wrapped, AnswerC
       classes_(classes_of(*constraint_.automaton)),
       end_(prompt_length() + constraint_.gen_length),
       first_open_(prompt_length()),
+      state_(constraint_.start),
       start_(static_cast<size_t>(constraint_.automaton->num_states())) {
   start_.insert(state_);
   inner().finish_blocks_with(
       [this](IndexRange positions, std::span<TokenId> tokens) { finish_block(positions, tokens); });
   inner().write_only_with([this](int32_t position, TokenId token) { return allows(position, token); });
+  inner().edit_only_with([this](const CanvasEdit& edit) { return allows(edit); });
   StepReport before;
   write_literal(before);
 }
@@ -85,7 +87,8 @@ void ConstrainedDecoder::begin_samples(std::span<const RowStatistics> samples, s
     if (position < prompt_length() || position >= end_) continue;
     const bool is_known = position < static_cast<int32_t>(inner().canvas().size());
     const bool is_open = !is_known || inner().held_token(position) < 0;
-    constrained_.push_back({i, position, is_open, judges_ ? drafts[i] : -1});
+    constrained_.push_back(
+        {.index = i, .position = position, .is_open = is_open, .draft = judges_ ? drafts[i] : -1});
   }
   open_window();
 }
@@ -93,6 +96,7 @@ void ConstrainedDecoder::begin_samples(std::span<const RowStatistics> samples, s
 void ConstrainedDecoder::open_window() {
   const std::span<const TokenId> canvas = inner().canvas();
   const TokenAutomaton& automaton = *constraint_.automaton;
+  if (constraint_.changes_length) end_ = static_cast<int32_t>(canvas.size());
   const int32_t final_end = std::min(end_, prompt_length() + inner().num_final());
   if (first_open_ < final_end) {
     start_.erase(state_);
@@ -107,7 +111,7 @@ void ConstrainedDecoder::open_window() {
   for (int32_t position = first_open_; position < known_end; ++position)
     window_.push_back(inner().held_token(position));
   int32_t last = known_end;
-  while (last > first_open_ && window_[place_of(last - 1)] < 0) --last;
+  while (!constraint_.only_text && last > first_open_ && window_[place_of(last - 1)] < 0) --last;
   for (const Sample& sample : constrained_) {
     if (sample.is_open) last = std::max(last, sample.position + 1);
   }
@@ -124,7 +128,10 @@ void ConstrainedDecoder::keep_held() {
 
 ConstrainedCanvas ConstrainedDecoder::canvas_of(std::span<const TokenId> tokens) const {
   const auto written = static_cast<int64_t>(tokens.size());
-  return {.tokens = tokens, .tokens_after = end_ - first_open_ - written, .start = &start_};
+  return {.tokens = tokens,
+          .tokens_after = end_ - first_open_ - written,
+          .start = &start_,
+          .only_text = constraint_.only_text};
 }
 
 TokenId ConstrainedDecoder::target_of(const Sample& sample) const {
@@ -141,6 +148,7 @@ void ConstrainedDecoder::set_targets() {
       ++refused_before;
       continue;
     }
+    if (sample.is_edit) continue;
     const bool is_accepted = sample.draft >= 0 && inner().accepts(samples_[sample.index], sample.draft);
     targets_[place_of(sample.position)] = is_accepted ? sample.draft : target_of(sample);
     if (!is_accepted) refused_before = sample.position + 1;
@@ -150,8 +158,9 @@ void ConstrainedDecoder::set_targets() {
 bool ConstrainedDecoder::are_possible() {
   if (constrained_.empty()) return true;
   keep_held();
+  const bool has_edits = find_edits();
   set_targets();
-  if (is_completable(*constraint_.automaton, canvas_of(targets_))) return true;
+  if (has_edits && is_completable(*constraint_.automaton, canvas_of(targets_))) return true;
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
     class_rows_.push_back({rows_[sample.index], &classes_, !inner().commits_best_tokens()});
@@ -160,10 +169,51 @@ bool ConstrainedDecoder::are_possible() {
 }
 
 bool ConstrainedDecoder::allows(int32_t position, TokenId token) {
-  constrained_ = {{0, position, true, -1}};
+  constrained_ = {{.position = position}};
   open_window();
   window_[place_of(position)] = token;
   return is_completable(*constraint_.automaton, canvas_of(window_));
+}
+
+// Canvases that change their length.
+
+const FeasibleSets& ConstrainedDecoder::sets_of_window() {
+  if (!window_sets_ || edit_state_ != state_ || edit_window_ != window_) {
+    edit_window_ = window_;
+    edit_state_ = state_;
+    window_sets_.emplace(*constraint_.automaton, canvas_of(edit_window_));
+  }
+  return *window_sets_;
+}
+
+bool ConstrainedDecoder::allows(const CanvasEdit& edit) {
+  // Behind the end of the witness's text nothing is unsure: its end tokens are held back.
+  if (is_replaced_ && edit.positions.begin >= replaced_end_) return false;
+  constrained_.clear();
+  open_window();
+  // An edit may be anywhere on the canvas.
+  window_.resize(static_cast<size_t>(end_ - first_open_), -1);
+  const FeasibleSets& sets = sets_of_window();
+  StateSet states = sets.forward(place_of(edit.positions.begin));
+  for (const TokenId token : edit.tokens)
+    states = states_after(*constraint_.automaton, states, token, constraint_.only_text);
+  return states.intersects(sets.backward(place_of(edit.positions.end)));
+}
+
+bool ConstrainedDecoder::find_edits() {
+  if (!constraint_.changes_length) return true;
+  bool are_possible = true;
+  std::vector<Sample> samples = std::move(constrained_);
+  for (Sample& sample : samples) {
+    if (!sample.is_open) continue;
+    const std::optional<CanvasEdit> edit = inner().edit_of(sample.position, target_of(sample));
+    if (!edit) continue;
+    sample.is_edit = allows(*edit);
+    are_possible = are_possible && sample.is_edit;
+  }
+  constrained_ = std::move(samples);
+  open_window();
+  return are_possible;
 }
 
 // The course of a pass.
@@ -294,10 +344,11 @@ void ConstrainedDecoder::take(const Witness& witness) {
     if (state == automaton.ended()) break;
     is_written = is_written && window_[text_end] >= 0;
   }
+  replaced_end_ = first_open_ + static_cast<int32_t>(text_end);
   constrained_rows_.clear();
   for (const Sample& sample : constrained_) {
     constrained_rows_.push_back(rows_[sample.index].row);
-    if (!sample.is_open) continue;
+    if (!sample.is_open || sample.is_edit) continue;
     const size_t place = place_of(sample.position);
     const TokenId token = targets_[place];
     RowStatistics& row = samples_[sample.index];

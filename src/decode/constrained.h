@@ -8,6 +8,9 @@
 // found, or at a temperature sampled. So whatever a step commits, the rest stays possible within the canvas,
 // and a finished answer is accepted.
 //
+// Where the canvas changes its length, what has to be possible is an answer of its present length, and of
+// the edits that a decoder would make those alone are made that leave one possible.
+//
 // Where a pass judges drafts from left to right instead (autoregressive decoding without drafts, Nemotron's
 // self-speculation, ReFusion's slots), each judgement is the model's among the tokens that are possible
 // behind what was accepted before it.
@@ -34,8 +37,11 @@ namespace lacuna {
 /// What a decoder's answer is held to.
 struct AnswerConstraint {
   std::shared_ptr<const TokenAutomaton> automaton;
-  int32_t gen_length = 0;  ///< positions of the answer
-  uint64_t seed = 0;       ///< of the answers that are sampled at a temperature
+  int32_t gen_length = 0;       ///< positions of the answer, where the canvas keeps its length
+  bool changes_length = false;  ///< the canvas does, and what it has at a pass is what an answer has to fit
+  StateId start = TokenAutomaton::start();  ///< before the answer; an infill's text begins before it
+  bool only_text = false;                   ///< no position ends the answer, as ConstrainedCanvas::only_text
+  uint64_t seed = 0;                        ///< of the answers that are sampled at a temperature
   /// Whether an end token is the last that is committed (masked and block diffusion, slots): a model likes to
   /// write them early, and each would shorten the answer.
   bool writes_ends_last = false;
@@ -82,6 +88,7 @@ class ConstrainedDecoder final : public AskingWrapper {
     int32_t position = 0;  ///< of the answer
     bool is_open = true;   ///< false: the position has its token, which stays
     TokenId draft = -1;    ///< that the sample judges; -1: none
+    bool is_edit = false;  ///< the sample changes the canvas's length, and may
   };
 
   size_t place_of(int32_t position) const { return static_cast<size_t>(position - first_open_); }
@@ -114,27 +121,36 @@ class ConstrainedDecoder final : public AskingWrapper {
   /// At the end of a block whose tokens could all change until now: an accepted answer's, unless they are.
   void finish_block(IndexRange positions, std::span<TokenId> tokens);
   bool allows(int32_t position, TokenId token);
+  bool allows(const CanvasEdit& edit);
+  /// Sets is_edit of the samples. False: one asks for an edit that is not possible.
+  bool find_edits();
+  /// The sets of the window as it is.
+  const FeasibleSets& sets_of_window();
 
   AnswerConstraint constraint_;
   TokenClasses classes_;  // of the automaton, and one more for tokens that are never written
   int32_t end_;           // one past the last position of the answer
   int32_t first_open_;    // the answer before it is final
-  StateId state_ = TokenAutomaton::start();  // behind it
+  StateId state_;         // behind it
   int32_t num_passes_ = 0;
 
   // The pass in hand:
   const StepPlan* plan_ = nullptr;  // the wrapped decoder's
   std::vector<float> kv_drift_;
-  bool in_follow_up_ = false;           // the samples are those of a follow-up of the wrapped decoder
-  bool judges_ = false;                 // the samples judge drafts
-  std::vector<RowStatistics> samples_;  // of the pass or the follow-up
-  std::vector<LogitRow> rows_;          // [samples_]
-  StateSet start_;                      // state_ alone
-  std::vector<TokenId> window_;         // from first_open_ on; -1 where open
+  bool in_follow_up_ = false;                // the samples are those of a follow-up of the wrapped decoder
+  bool judges_ = false;                      // the samples judge drafts
+  std::vector<RowStatistics> samples_;       // of the pass or the follow-up
+  std::vector<LogitRow> rows_;               // [samples_]
+  StateSet start_;                           // state_ alone
+  std::vector<TokenId> window_;              // from first_open_ on; -1 where open
+  std::optional<FeasibleSets> window_sets_;  // of edit_window_, to look at edits
+  std::vector<TokenId> edit_window_;
+  StateId edit_state_ = kNoState;  // before it
   std::vector<Sample> constrained_;
   std::vector<ClassRow> class_rows_;       // not empty: the pass waits for them
   std::vector<TokenId> targets_;           // window_ with the samples or the witness
   bool is_replaced_ = false;               // it is a witness
+  int32_t replaced_end_ = 0;               // if so, the position at which its text ends
   std::vector<int32_t> constrained_rows_;  // of constrained_, if so
 };
 

@@ -48,6 +48,13 @@ struct CanvasEdits {
   bool empty() const { return dropped.empty() && inserted.empty(); }
 };
 
+/// A change of a canvas's length that a sample or a rule asks for: these positions give way to `tokens`, of
+/// which negative ones are masks.
+struct CanvasEdit {
+  IndexRange positions;
+  std::vector<TokenId> tokens = {};
+};
+
 /// Tokens that a position might have got instead, the likeliest first, with their logprobs.
 using Alternatives = std::vector<std::pair<TokenId, double>>;
 
@@ -149,7 +156,8 @@ class Decoder {
 
   // What a constraint on the answer needs (decode/constrained.h).
   /// The positions for which the first of plan()'s logits sample a token, in their order; until apply().
-  /// Empty where none is sampled, or the decoder's answers cannot be constrained.
+  /// Empty where none is sampled, or the decoder's answers cannot be constrained; -1 of rows that measure
+  /// something else.
   virtual std::vector<int32_t> sampled_positions() const { return {}; }
   /// The positions for which follow_up().logits sample tokens; empty: the pass has sampled them before.
   virtual std::vector<int32_t> follow_up_positions() const { return {}; }
@@ -169,6 +177,12 @@ class Decoder {
   /// those alone for which this is true.
   using AllowsToken = std::function<bool(int32_t position, TokenId token)>;
   virtual void write_only_with(AllowsToken /*allows*/) {}
+  /// What a token stands for at a position, where it is not written but changes the canvas's length.
+  virtual std::optional<CanvasEdit> edit_of(int32_t /*position*/, TokenId /*token*/) const { return {}; }
+  /// Decoders whose canvas changes its length while it is denoised make those edits alone for which this is
+  /// true.
+  using AllowsEdit = std::function<bool(const CanvasEdit& edit)>;
+  virtual void edit_only_with(AllowsEdit /*allows*/) {}
   /// Writes tokens at the answer's first positions that are not final, between two passes. The answer does
   /// not end with them. False: the method writes nothing without a pass.
   virtual bool write_given(std::span<const Commit> /*tokens*/) { return false; }

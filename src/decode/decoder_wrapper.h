@@ -40,6 +40,10 @@ class DecoderWrapper : public Decoder {
   }
   bool commits_best_tokens() const override { return inner_->commits_best_tokens(); }
   void finish_blocks_with(FinishBlock finish) override { inner_->finish_blocks_with(std::move(finish)); }
+  std::optional<CanvasEdit> edit_of(int32_t position, TokenId token) const override {
+    return inner_->edit_of(position, token);
+  }
+  void edit_only_with(AllowsEdit allows) override { inner_->edit_only_with(std::move(allows)); }
   bool write_given(std::span<const Commit> tokens) override { return inner_->write_given(tokens); }
   void write_only_with(AllowsToken allows) override { inner_->write_only_with(std::move(allows)); }
   std::span<const TokenId> canvas() const override { return inner_->canvas(); }

@@ -92,7 +92,7 @@ StopReason GrowingDiffusionDecoder::stop_reason() const {
   return has_end || leaves_room ? StopReason::kEndToken : StopReason::kLength;
 }
 
-GrowingHole* GrowingDiffusionDecoder::hole_at(int32_t position) {
+const GrowingHole* GrowingDiffusionDecoder::hole_at(int32_t position) const {
   // The first that ends behind the position: an empty one before it does not.
   const auto found = std::partition_point(
       holes_.begin(), holes_.end(), [&](const GrowingHole& hole) { return hole.positions.end <= position; });
@@ -171,6 +171,35 @@ StepReport GrowingDiffusionDecoder::apply(const PassResult& result) {
   return report;
 }
 
+std::vector<int32_t> GrowingDiffusionDecoder::sampled_positions() const {
+  if (grows_by_tokens()) return drawn_positions_;
+  std::vector<int32_t> positions = drawn_positions_;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    if (rules_[i] != kTokens) positions[i] = -1;
+  }
+  return positions;
+}
+
+std::optional<CanvasEdit> GrowingDiffusionDecoder::edit_of(int32_t position, TokenId token) const {
+  if (!grows_by_tokens()) return {};
+  if (token == options_.expand_id) return CanvasEdit{{position, position + 1}, {-1, -1}};
+  const GrowingHole* hole = hole_at(position);
+  if (token != options_.delete_id || hole == nullptr) return {};
+  CanvasEdit edit{{position, position + 1}};
+  if (!std::get<TokenGrowth>(options_.growth).drops_rest) return edit;
+  edit.positions.end = hole->positions.end;
+  for (int32_t rest = position; rest < edit.positions.end; ++rest) {
+    if (!canvas_.is_masked(rest)) edit.tokens.push_back(canvas_[rest]);
+  }
+  return edit;
+}
+
+void GrowingDiffusionDecoder::edit_only_with(AllowsEdit allows) {
+  allows_edit_ = std::move(allows);
+  // Samples may be replaced, and then say no more how sure the model is of the answer's end.
+  draws_measure_end_ = false;
+}
+
 void GrowingDiffusionDecoder::insert(int32_t position, int32_t count, StepReport& report) {
   canvas_.insert_masks(position, count);
   report.edits.inserted.push_back({position, count});
@@ -199,13 +228,12 @@ void GrowingDiffusionDecoder::apply_by_tokens(std::span<const RowStatistics> dra
   const auto num_masked = static_cast<int32_t>(candidates.size());
   const RngStream noise(options_.seed, kOrderNoise, block_.index, step_);
   const Commit chosen = choose(one, candidates, {0, num_masked, num_masked, num_masked}, noise).front();
-  GrowingHole* hole = hole_at(chosen.position);
+  const GrowingHole* hole = hole_at(chosen.position);
   if (chosen.token == options_.expand_id) {
     --budgets_[static_cast<size_t>(hole - holes_.data())];
     insert(chosen.position, 1, report);
   } else if (chosen.token == options_.delete_id && hole != nullptr) {
-    const bool drops_rest = std::get<TokenGrowth>(options_.growth).drops_rest;
-    const int32_t end = drops_rest ? hole->positions.end : chosen.position + 1;
+    const int32_t end = edit_of(chosen.position, chosen.token)->positions.end;
     // From right to left, so that no position moves before it is dropped.
     for (int32_t position = end - 1; position >= chosen.position; --position) {
       if (canvas_.is_masked(position)) drop(position, report);
@@ -262,16 +290,26 @@ void GrowingDiffusionDecoder::apply_by_end_mass(std::span<const RowStatistics> d
   ++block_.pass;
 }
 
+int32_t GrowingDiffusionDecoder::most_inserted(int32_t position) const {
+  const GrowingHole* hole = hole_at(position);
+  int32_t count = hole == nullptr ? 0 : std::min(end_mass().by - 1, room_in(*hole));
+  const auto is_possible = [&] {
+    return !allows_edit_ ||
+           allows_edit_({{position, position}, std::vector<TokenId>(static_cast<size_t>(count), -1)});
+  };
+  while (count > 0 && !is_possible()) --count;
+  return count;
+}
+
 void GrowingDiffusionDecoder::expand_unsure(std::span<const Commit> candidates, StepReport& report) {
   const Commit* least = nullptr;
   for (const Commit& candidate : candidates) {
     const bool is_unsure = candidate.confidence < end_mass().unsure && canvas_.is_masked(candidate.position);
     if (!is_unsure || (least != nullptr && candidate.confidence >= least->confidence)) continue;
-    const GrowingHole* hole = hole_at(candidate.position);
-    if (hole != nullptr && room_in(*hole) > 0) least = &candidate;
+    if (most_inserted(candidate.position) > 0) least = &candidate;
   }
   if (least == nullptr) return;
-  const int32_t count = std::min(end_mass().by - 1, room_in(*hole_at(least->position)));
+  const int32_t count = most_inserted(least->position);
   insert(least->position, count, report);
   for (Commit& commit : report.committed) commit.position += commit.position >= least->position ? count : 0;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -87,6 +88,12 @@ class GrowingDiffusionDecoder final : public Decoder {
     return canvas_.baseline_request(num_sequences());
   }
   StepReport apply(const PassResult& result) override;
+  std::vector<int32_t> sampled_positions() const override;
+  std::optional<CanvasEdit> edit_of(int32_t position, TokenId token) const override;
+  void edit_only_with(AllowsEdit allows) override;
+  TokenId held_token(int32_t position) const override {
+    return canvas_.is_masked(position) ? -1 : canvas_[position];
+  }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override { return canvas_.num_final(); }
@@ -98,7 +105,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   const EndMassGrowth& end_mass() const { return std::get<EndMassGrowth>(options_.growth); }
   bool grows_by_tokens() const { return std::holds_alternative<TokenGrowth>(options_.growth); }
   /// The hole of a position; null: it is in none.
-  GrowingHole* hole_at(int32_t position);
+  const GrowingHole* hole_at(int32_t position) const;
   int32_t room_in(const GrowingHole& hole) const { return hole.most - hole.positions.size(); }
   int32_t answer_length() const { return canvas_.length() - canvas_.prompt_length(); }
 
@@ -120,6 +127,8 @@ class GrowingDiffusionDecoder final : public Decoder {
   void apply_by_end_mass(std::span<const RowStatistics> drawn, StepReport& report);
   /// Where an unsure position becomes several; the commits move with what is inserted.
   void expand_unsure(std::span<const Commit> candidates, StepReport& report);
+  /// How many masks may be put before the position; 0: none.
+  int32_t most_inserted(int32_t position) const;
   void find_block();
   void note_holes();
 
@@ -134,6 +143,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   Block block_;
   bool is_infill_;
   bool finds_length_;
+  AllowsEdit allows_edit_;          // empty: every edit is allowed
   bool draws_measure_end_ = false;  // tokens are drawn by the rule that measures the end mass
   bool done_ = false;
   bool is_planned_ = false;

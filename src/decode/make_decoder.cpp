@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "constraint/feasible.h"
+#include "constraint/hole_lengths.h"
 #include "decode/alternatives.h"
 #include "decode/constrained.h"
 #include "decode/make_parts.h"
@@ -75,9 +76,6 @@ std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& 
 /// Why answers by this strategy cannot be constrained; empty: they can.
 std::string_view why_no_constraint(const Strategy& strategy) {
   constexpr std::string_view kContinues = "the answer would continue behind its end";
-  if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
-    return masked->growth ? "the canvas changes its length (`grow`)" : "";
-  }
   if (const auto* slots = std::get_if<SlotStrategy>(&strategy)) {
     return slots->rules == RefusionRules::kLacuna
                ? ""
@@ -96,6 +94,40 @@ std::string_view why_no_constraint(const Strategy& strategy) {
   return ignores_eos ? kContinues : "";
 }
 
+/// The state behind what an infill's text has before its first hole.
+StateId state_before_answer(const TokenAutomaton& automaton, const DecodeRequest& request) {
+  const auto prefix = static_cast<size_t>(request.context.constrained_prefix);
+  expects(prefix <= request.prompt.size(), "the text before an infill's first hole is its prompt");
+  return state_behind(automaton, std::span(request.prompt).last(prefix));
+}
+
+/// Whether some way to fill an infill's holes gives a text that the constraint allows.
+bool can_be_filled(const TokenAutomaton& automaton, const DecodeRequest& request, int64_t mask_id) {
+  const StateId state = state_before_answer(automaton, request);
+  if (state == kNoState) return false;
+  const StateSet start = only(automaton, state);
+  return is_completable(automaton, {.tokens = request.context.answer,
+                                    .mask = static_cast<TokenId>(mask_id),
+                                    .start = &start,
+                                    .only_text = true});
+}
+
+/// The masks with which an answer begins whose canvas changes its length: as many as the growth begins with,
+/// if an answer can have this length, else some more, else fewer.
+int32_t constrained_start(const TokenAutomaton& automaton, const CanvasGrowth& growth, int32_t most) {
+  const int32_t least = automaton.min_tokens(TokenAutomaton::start());
+  const int32_t start = std::min(std::visit([](const auto& each) { return each.start; }, growth), most);
+  // An end token fills up what an answer leaves of a canvas.
+  if (std::holds_alternative<EndMassGrowth>(growth)) return std::max(start, least);
+  for (int32_t length = std::max(start, least);; --length) {
+    const std::vector<TokenId> masks(static_cast<size_t>(length), -1);
+    const StretchableHole hole{0, masks.size(), length == start ? static_cast<size_t>(most) : masks.size()};
+    const ConstrainedCanvas canvas{.tokens = masks, .only_text = true};
+    if (const auto fitting = fitting_lengths(automaton, canvas, std::span(&hole, 1)))
+      return static_cast<int32_t>(fitting->front());
+  }
+}
+
 void check_constraint(const ModelConfig& config, const Strategy& strategy, const Asked& asked,
                       Problems& problems) {
   const DecoderContext& context = asked.request.context;
@@ -105,8 +137,8 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
     return;
   }
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
-  const bool writes_ahead =
-      std::holds_alternative<CausalStrategy>(strategy) || (masked != nullptr && !context.guide);
+  const bool writes_ahead = std::holds_alternative<CausalStrategy>(strategy) ||
+                            (masked != nullptr && !masked->growth && !context.guide);
   problems.refuse(context.encode_literal && !writes_ahead, "literals", "the method writes no tokens ahead");
   const TokenAutomaton& automaton = *context.constraint;
   // A witness takes up to 14 bytes for each state and position.
@@ -126,7 +158,7 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
                   fmt::format("`gen_length` {} is too short: the shortest answer that the constraint allows "
                               "has {} tokens",
                               asked.gen_length, least)});
-  } else if (!is_completable(automaton, {.tokens = context.answer, .mask = config.mask_id})) {
+  } else if (!can_be_filled(automaton, asked.request, config.mask_id)) {
     problems.add({"answer", "", "", "no way to fill the holes gives a text that the constraint allows"});
   }
 }
@@ -156,18 +188,6 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
     const bool asks = masked != nullptr && std::holds_alternative<GuideRule>(masked->commit);
     problems.refuse(!asks, "guide", "the strategy leaves nothing to one");
   }
-}
-
-/// The strategy for the request. Constrained answers of a model whose tokens grow its canvas (DreamOn) are
-/// written on one that keeps its length, unless the request leaves the length to the canvas.
-Strategy suited_to(const DecodeRequest& request, Strategy strategy) {
-  auto* masked = std::get_if<MaskedStrategy>(&strategy);
-  const DecoderContext& context = request.context;
-  if (masked != nullptr && context.constraint && context.holes.empty() && !request.ends_by_itself &&
-      masked->growth && std::holds_alternative<TokenGrowth>(*masked->growth)) {
-    masked->growth.reset();
-  }
-  return strategy;
 }
 
 /// Positions of an infill behind its prompt, with every hole as long as it may become.
@@ -316,24 +336,47 @@ std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& confi
 std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& config,
                               const DecodeRequest& request) {
   try {
-    const Strategy suited = suited_to(request, strategy);
-    const Asked asked = with_length(config, suited, request);
-    return find_problems(suited, config, &asked).found();
+    const Asked asked = with_length(config, strategy, request);
+    return find_problems(strategy, config, &asked).found();
   } catch (const SettingError& error) {
     return {error.problem()};
   }
 }
 
+namespace {
+
+/// What holds an answer to the request's constraint; the growth of `strategy` begins with a length that an
+/// answer can have.
+AnswerConstraint answer_constraint(const Asked& asked, Strategy& strategy) {
+  const DecoderContext& context = asked.request.context;
+  AnswerConstraint constraint{
+      .automaton = context.constraint, .gen_length = asked.gen_length, .seed = asked.request.seed};
+  auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  constraint.writes_ends_last = masked != nullptr || std::holds_alternative<BlockStrategy>(strategy) ||
+                                std::holds_alternative<SlotStrategy>(strategy);
+  constraint.encode_literal = context.encode_literal;
+  const bool is_infill = !context.answer.empty();
+  if (is_infill) constraint.start = state_before_answer(*context.constraint, asked.request);
+  constraint.only_text = is_infill;
+  if (masked == nullptr || !masked->growth) return constraint;
+  constraint.changes_length = true;
+  // DreamOn's end tokens leave the canvas.
+  constraint.only_text = is_infill || std::holds_alternative<TokenGrowth>(*masked->growth);
+  if (is_infill) return constraint;
+  const int32_t start = constrained_start(*context.constraint, *masked->growth, asked.gen_length);
+  std::visit([&](auto& growth) { growth.start = start; }, *masked->growth);
+  return constraint;
+}
+
+}  // namespace
+
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy& chosen,
                                       DecodeRequest request) {
-  const Strategy strategy = suited_to(request, chosen);
+  Strategy strategy = chosen;
   Asked asked = with_length(config, strategy, std::move(request));
   find_problems(strategy, config, &asked).throw_first();
-  AnswerConstraint constraint{asked.request.context.constraint, asked.gen_length, asked.request.seed};
-  constraint.writes_ends_last = std::holds_alternative<MaskedStrategy>(strategy) ||
-                                std::holds_alternative<BlockStrategy>(strategy) ||
-                                std::holds_alternative<SlotStrategy>(strategy);
-  constraint.encode_literal = asked.request.context.encode_literal;
+  AnswerConstraint constraint;
+  if (asked.request.context.constraint) constraint = answer_constraint(asked, strategy);
   const int32_t num_alternatives = asked.request.context.num_alternatives;
   std::unique_ptr<Decoder> decoder =
       std::visit([&](const auto& suited) { return make(suited, config, std::move(asked)); }, strategy);

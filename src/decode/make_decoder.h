@@ -41,13 +41,15 @@ struct DecoderContext {
   /// masks. Not empty: an infill, which is as long as this, needs a model that fills single positions (LLaDA,
   /// Dream), and never samples a token that ends an answer.
   std::vector<TokenId> answer = {};
-  /// What the answer has to be; null: anything. Its end tokens are the model's. LLaDA 2.2 and DreamOn then
-  /// insert and delete nothing. Not for a canvas that changes its length, ReFusion by published rules, or
-  /// settings by which an answer continues behind its end.
+  /// What the answer has to be; null: anything. Its end tokens are the model's. LLaDA 2.2 then inserts and
+  /// deletes nothing. Not for ReFusion by published rules, or settings by which an answer continues behind
+  /// its end. Of an infill the text begins with the last `constrained_prefix` tokens of the prompt, ends with
+  /// the canvas, and has no end token where a hole is.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;
+  int32_t constrained_prefix = 0;
   /// Cuts a text into tokens. Not empty: where the constraint leaves no choice of the next bytes, their
   /// tokens are written at once, but for the last, which may reach into what follows. Autoregressive models
-  /// and masked diffusion without a guide.
+  /// and masked diffusion without a guide whose canvas keeps its length.
   std::function<std::vector<TokenId>(std::string_view)> encode_literal = {};
   /// Tokens that each commit might have been, StepReport::alternatives; 0: none are listed. Not for ReFusion,
   /// LLaDA 2.2, Nemotron-Labs-Diffusion, a guide, or a canvas that changes its length.

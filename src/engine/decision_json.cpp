@@ -336,10 +336,27 @@ int64_t integer_of(const json& object, const char* key, Range<int64_t> range, in
   return value->get<int64_t>();
 }
 
+void expect_known(const json& own) {
+  if (const json* steps = member(own, "steps"); steps != nullptr && *steps != 1) {
+    throw InputError(
+        "lacuna.steps is {}; expected 1: every label is read in the same pass, given all questions and no "
+        "other "
+        "answer",
+        quoted(*steps));
+  }
+  for (const auto& [key, value] : own.items()) {
+    const bool is_known =
+        key == "orders" || key == "draws" || key == "seed" || key == "independent" || key == "steps";
+    if (!is_known)
+      throw InputError("lacuna.{} is not known; expected orders, independent, draws or seed", key);
+  }
+}
+
 void read_own_settings(const json& object, DecideRequest& request) {
   const json* own = member(object, "lacuna");
   if (own == nullptr) return;
   expect_object(*own, "lacuna");
+  expect_known(*own);
   request.both_orders = integer_of(*own, "orders", {1, 2}, 1) == 2;
   request.draws = static_cast<int32_t>(integer_of(*own, "draws", {1, kMostDraws}, request.draws));
   request.seed = static_cast<uint64_t>(integer_of(*own, "seed", {0, int64_t{1} << 62}, 0));

@@ -140,6 +140,12 @@ std::vector<IndexRange> laid_out_holes(const InfillCanvas& canvas) {
   return ranges;
 }
 
+std::vector<InfillCanvas> canvases_of(const OpenedModel& opened, const InfillRequest& request,
+                                      const Strategy& strategy) {
+  const auto constraint = request.constraint ? opened.automaton_of(*request.constraint) : nullptr;
+  return infill_canvases(request.canvas, strategy, opened.config(), opened.tokenizer(), constraint.get());
+}
+
 /// Adds what another candidate cost; their time is that of the longest.
 void add(const RunStatistics& own, RunStatistics& sum) {
   sum.steps += own.steps;
@@ -168,11 +174,12 @@ std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const 
   }
   const Strategy strategy = request.strategy ? *request.strategy : choose_strategy(opened.config(), {});
   std::vector<GenerateRequest> candidates;
-  for (InfillCanvas& canvas :
-       infill_canvases(request.canvas, strategy, opened.config(), opened.tokenizer())) {
+  for (InfillCanvas& canvas : canvases_of(opened, request, strategy)) {
     GenerateRequest& candidate = candidates.emplace_back();
     candidate.strategy = strategy;
     candidate.seed = request.seed;
+    candidate.constraint = request.constraint;
+    candidate.gives_literals = request.gives_literals;
     take_canvas(std::move(canvas), candidate);
   }
   return candidates;
@@ -181,6 +188,7 @@ std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const 
 void take_canvas(InfillCanvas canvas, GenerateRequest& request) {
   request.prompt = std::move(canvas.prompt);
   request.answer = std::move(canvas.answer);
+  request.constrained_prefix = canvas.constrained_prefix;
   if (request.strategy && changes_lengths(*request.strategy)) request.holes = std::move(canvas.holes);
 }
 
@@ -262,8 +270,7 @@ InfillResult InferenceSession::infill(const InfillRequest& request, SessionListe
   if (opened_->tokenizer() != nullptr) found.text = opened_->tokenizer()->decode(found.canvas);
   std::vector<IndexRange> holes = std::move(results[best].holes);
   if (holes.empty()) {
-    holes = laid_out_holes(infill_canvases(request.canvas, *candidates[best].strategy, opened_->config(),
-                                           opened_->tokenizer())[best]);
+    holes = laid_out_holes(canvases_of(*opened_, request, *candidates[best].strategy)[best]);
   }
   found.holes = filled_holes(holes, found.canvas, *opened_);
   found.mean_log_confidence = scores.mean(best);

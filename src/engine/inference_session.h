@@ -70,13 +70,16 @@ struct InfillRequest {
   std::vector<CanvasPart> canvas;
   std::optional<Strategy> strategy = {};  ///< none: the model's default
   uint64_t seed = 0;
+  std::optional<Constraint> constraint = {};  ///< what the filled text has to be; none: anything
+  bool gives_literals = false;                ///< the same as GenerateRequest's
   bool one_at_a_time = false;  ///< lengths of holes are tried one after the other, not in shared passes
 };
 
 /// Makes the canvas what a request, with its strategy, is to fill.
 void take_canvas(InfillCanvas canvas, GenerateRequest& request);
 
-/// One request for each way to lay out the canvas, as infill_canvases() orders them. InputError.
+/// One request for each way to lay out the canvas, as infill_canvases() orders them. InputError,
+/// SettingError.
 std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const InfillRequest& request);
 
 struct FilledHole {

@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "constraint/hole_lengths.h"
 #include "decode/edits.h"
+#include "decode/setting_error.h"
 
 namespace lacuna {
 namespace {
@@ -41,6 +43,27 @@ std::vector<CanvasPart> with_lengths(const std::vector<CanvasPart>& parts, const
                                       : Hole{1, std::min(kOpenHoleTried, hole->most)};
   }
   return known;
+}
+
+/// The lengths of the holes with which the constraint allows some text, each at least the hole's own.
+std::optional<std::vector<int32_t>> lengths_for(const TokenAutomaton& constraint, const InfillCanvas& canvas,
+                                                const ModelConfig& config) {
+  const auto prefix = static_cast<size_t>(canvas.constrained_prefix);
+  const StateId state = state_behind(constraint, std::span(canvas.prompt).last(prefix));
+  if (state == kNoState) return std::nullopt;
+  const StateSet start = only(constraint, state);
+  std::vector<StretchableHole> holes;
+  for (const GrowingHole& hole : canvas.holes) {
+    holes.push_back({static_cast<size_t>(hole.positions.begin), static_cast<size_t>(hole.positions.end),
+                     static_cast<size_t>(hole.most)});
+  }
+  const ConstrainedCanvas open{.tokens = canvas.answer,
+                               .mask = static_cast<TokenId>(config.mask_id),
+                               .start = &start,
+                               .only_text = true};
+  const std::optional<std::vector<size_t>> fitting = fitting_lengths(constraint, open, holes);
+  if (!fitting) return std::nullopt;
+  return std::vector<int32_t>(fitting->begin(), fitting->end());
 }
 
 }  // namespace
@@ -116,6 +139,7 @@ InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int
   const auto is_text = [](const CanvasPart& part) { return std::holds_alternative<std::string>(part); };
   const bool is_framed = config.expand_id >= 0 && std::any_of(parts.begin(), parts.end(), is_text);
   if (is_framed && config.bos_id >= 0) canvas.push_back(config.bos_id);
+  const auto num_framing = static_cast<int32_t>(canvas.size());
   for (const CanvasPart& part : parts) {
     if (const Hole* hole = std::get_if<Hole>(&part)) {
       const auto begin = static_cast<int32_t>(canvas.size());
@@ -147,7 +171,8 @@ InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int
   return {{canvas.begin(), first},
           {first, canvas.end()},
           static_cast<int32_t>(std::count(first, canvas.end(), config.mask_id)),
-          std::move(holes)};
+          std::move(holes),
+          prompt_length - num_framing};
 }
 
 bool changes_lengths(const Strategy& strategy) {
@@ -156,7 +181,8 @@ bool changes_lengths(const Strategy& strategy) {
 }
 
 std::vector<InfillCanvas> infill_canvases(const std::vector<CanvasPart>& parts, const Strategy& strategy,
-                                          const ModelConfig& config, const Tokenizer* tokenizer) {
+                                          const ModelConfig& config, const Tokenizer* tokenizer,
+                                          const TokenAutomaton* constraint) {
   const std::vector<CanvasPart> known = with_lengths(parts, strategy);
   std::vector<std::vector<int32_t>> all;
   if (changes_lengths(strategy)) {
@@ -169,9 +195,20 @@ std::vector<InfillCanvas> infill_canvases(const std::vector<CanvasPart>& parts, 
   }
   std::vector<InfillCanvas> canvases;
   for (const std::vector<int32_t>& lengths : all) {
-    InfillCanvas& canvas = canvases.emplace_back(lay_out(known, lengths, config, tokenizer));
-    if (changes_lengths(strategy)) continue;
-    for (GrowingHole& hole : canvas.holes) hole.most = hole.positions.size();
+    InfillCanvas canvas = lay_out(known, lengths, config, tokenizer);
+    if (!changes_lengths(strategy)) {
+      for (GrowingHole& hole : canvas.holes) hole.most = hole.positions.size();
+    }
+    if (constraint != nullptr) {
+      const std::optional<std::vector<int32_t>> fitting = lengths_for(*constraint, canvas, config);
+      if (!fitting) continue;
+      if (*fitting != lengths) canvas = lay_out(known, *fitting, config, tokenizer);
+    }
+    canvases.push_back(std::move(canvas));
+  }
+  if (canvases.empty()) {
+    throw SettingError(
+        {"constraint", "", "", "no way to fill the holes gives a text that the constraint allows"});
   }
   return canvases;
 }

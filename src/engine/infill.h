@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "constraint/token_automaton.h"
 #include "decode/make_decoder.h"
 #include "engine/engine.h"
 #include "tokenizer/tokenizer.h"
@@ -50,6 +51,7 @@ struct InfillCanvas {
   std::vector<TokenId> answer;  ///< for DecoderContext::answer: with mask tokens where the holes are
   int32_t num_masked = 0;
   std::vector<GrowingHole> holes;  ///< positions of the answer
+  int32_t constrained_prefix = 0;  ///< for DecoderContext: the prompt without a token that frames it
 };
 
 /// Lays out the canvas with holes of these lengths; of a model whose tokens change the canvas (DreamOn), a
@@ -64,8 +66,12 @@ bool changes_lengths(const Strategy& strategy);
 
 /// Every way to lay out a canvas for a strategy, as hole_lengths() orders them: one where it changes lengths
 /// by itself. InputError.
+///   constraint  what the filled text has to be; null: anything. Lengths of which no text is possible are
+///   left out, and on a canvas that changes its length holes begin as long as they have to be. SettingError
+///   where no lengths are possible.
 std::vector<InfillCanvas> infill_canvases(const std::vector<CanvasPart>& parts, const Strategy& strategy,
-                                          const ModelConfig& config, const Tokenizer* tokenizer);
+                                          const ModelConfig& config, const Tokenizer* tokenizer,
+                                          const TokenAutomaton* constraint = nullptr);
 
 /// How confident a model was of what it filled in, to compare candidates of several lengths.
 class CandidateScore {

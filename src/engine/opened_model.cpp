@@ -140,6 +140,7 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
   DecoderContext& context = asked.context;
   context.answer = request.answer;
   context.holes = request.holes;
+  context.constrained_prefix = request.constrained_prefix;
   context.num_alternatives = request.num_alternatives;
   if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
   if (!request.stop.empty()) {

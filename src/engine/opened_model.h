@@ -75,6 +75,7 @@ struct GenerateRequest {
   int32_t num_alternatives = 0;               ///< the same as DecoderContext's
   /// Holes of an infill whose canvas changes its length, positions of `answer`.
   std::vector<GrowingHole> holes = {};
+  int32_t constrained_prefix = 0;  ///< the same as DecoderContext's
 };
 
 /// Const, and safe for any number of threads, once the template and the guide are chosen.
@@ -117,9 +118,10 @@ class OpenedModel {
   /// Checks a request and makes its decoder. SettingError (decode/setting_error.h) or InputError.
   std::unique_ptr<Decoder> make_decoder(const GenerateRequest& request) const;
 
- private:
-  /// The automaton of a constraint over the model's tokens. InputError.
+  /// The automaton of a constraint over the model's tokens. InputError, SettingError.
   std::shared_ptr<const TokenAutomaton> automaton_of(const Constraint& constraint) const;
+
+ private:
   std::shared_ptr<const TokenAutomaton> tool_automaton_of(ToolCallConstraint constraint) const;
   /// What the model's tokens write. `specials` are the tokens that a constraint names as such.
   TokenTable token_table(std::vector<TokenId> specials = {}) const;

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/rng.h"
+#include "constraint/json_texts.h"
 
 namespace lacuna {
 namespace {
@@ -22,6 +25,32 @@ std::string description_of(const Tools& tools) {
 }
 
 }  // namespace
+
+void add_function(Tools& tools, CallableFunction function, const nlohmann::ordered_json& definition,
+                  std::string_view place) {
+  if (tools.functions.size() == kMaxFunctions)
+    throw InputError("tools has more than {} functions; expected at most that many", kMaxFunctions);
+  if (!is_function_name(function.name))
+    throw InputError("{}.name is {}; expected 1 to {} letters, digits, underscores and hyphens", place,
+                     in_quotes(function.name), kMaxFunctionName);
+  const bool is_known =
+      std::any_of(tools.functions.begin(), tools.functions.end(),
+                  [&](const ToolFunction& each) { return each.function.name == function.name; });
+  if (is_known)
+    throw InputError("{}.name is {}, the name of an earlier function; expected another one", place,
+                     in_quotes(function.name));
+  tools.functions.push_back({std::move(function), json_text(definition, JsonLayout::kSpaced)});
+}
+
+void choose_function(std::string name, std::string_view place, Tools& tools) {
+  tools.choice = ToolChoice::kNamed;
+  tools.chosen = std::move(name);
+  const bool exists =
+      std::any_of(tools.functions.begin(), tools.functions.end(),
+                  [&](const ToolFunction& each) { return each.function.name == tools.chosen; });
+  if (!exists)
+    throw InputError("{} is {}; expected the name of one of tools", place, in_quotes(tools.chosen));
+}
 
 ToolCallConstraint tool_constraint(const Tools& tools) {
   ToolCallConstraint constraint;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@
 
 #include "base/token.h"
 #include "constraint/constraint.h"
-#include "lacuna/types.h"
+#include "lacuna/tools.h"
 
 namespace lacuna {
 
@@ -38,11 +39,14 @@ struct Tools {
   bool is_parallel = true;
 };
 
-/// A call that an answer has made.
-struct ToolCall {
-  std::string name;
-  std::string arguments;  ///< JSON text of an object
-};
+/// Adds a function that a request describes: checks its name and that it is new. Schemas are checked when the
+/// constraint is compiled.
+///   definition  JSON that the prompt shows
+///   place       of the function in the request, for errors: "tools.0.function"
+void add_function(Tools& tools, CallableFunction function, const nlohmann::ordered_json& definition,
+                  std::string_view place);
+/// Chooses one of the functions: kNamed. InputError where there is none of this name.
+void choose_function(std::string name, std::string_view place, Tools& tools);
 
 /// The answers that the request allows; with kNone there is no constraint to ask for. expects() that the
 /// chosen function exists.

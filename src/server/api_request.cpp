@@ -452,7 +452,7 @@ std::vector<Message> parse_messages(const json& body) {
     throw InputError("messages is missing; expected a list of at least one message");
   }
   std::vector<Message> messages;
-  ToolHistory history;
+  ChatHistory history;
   for (size_t i = 0; i < list->size(); ++i) {
     const json& message = (*list)[i];
     const json* role = message.is_object() ? find_value(message, "role") : nullptr;

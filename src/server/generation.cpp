@@ -219,8 +219,9 @@ std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const Generat
 void RequestHandler::add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const {
   if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
   GenerateRequest asked = generate_request(request, 0);
+  const auto constraint = request.constraint ? opened().automaton_of(*request.constraint) : nullptr;
   const std::vector<InfillCanvas> all =
-      infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer());
+      infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer(), constraint.get());
   if (request.inserts && request.events) {
     throw InputError("lacuna.events has no effect with a suffix; POST /v1/infill shows the whole canvas");
   }

@@ -170,8 +170,9 @@ class ResponsesFormat final : public ReplyFormat {
       output.push_back(message_item(status_of(choice), choice.answer));
     } else {
       const std::string& text = choice.tools->content();
+      text_tokens_ = choice.answer.tokens;
       if (!text.empty() || choice.tools->calls().empty())
-        output.push_back(message_item(status_of(choice), {text, {}}));
+        output.push_back(message_item(status_of(choice), {text, take_tokens(text)}));
       for (size_t i = 0; i < choice.tools->calls().size(); ++i)
         output.push_back(call_item(*choice.tools, i, status_of(choice)));
     }
@@ -191,13 +192,14 @@ class ResponsesFormat final : public ReplyFormat {
   std::string part(const AnswerPart& part) override {
     if (!part.choice.tools) return add_text(part.piece);
     std::string text;
+    text_tokens_.insert(text_tokens_.end(), part.piece.tokens.begin(), part.piece.tokens.end());
     for (const ToolCallReader::Piece& piece : part.tool_pieces) {
       if (!piece.call) {
         if (open_ != Open::kMessage) {
           text += end_item(part.choice, "completed");
           text += begin_message();
         }
-        text += add_text({piece.text, {}});
+        text += add_text({piece.text, take_tokens(piece.text)});
       } else if (!piece.name.empty()) {
         text += end_item(part.choice, "completed");
         text += begin_call(*part.choice.tools, *piece.call);
@@ -264,6 +266,18 @@ class ResponsesFormat final : public ReplyFormat {
     if (piece.text.empty()) return {};
     return event("response.output_text.delta",
                  in_content({{"delta", piece.text}, {"logprobs", logprobs(piece)}}));
+  }
+
+  /// The tokens that begin in the next part of a message's text, where calls may follow it.
+  std::vector<TokenRecord> take_tokens(std::string_view text) {
+    if (!request().wants_logprobs) return {};
+    text_end_ += text.size();
+    auto end = text_tokens_.begin();
+    for (; end != text_tokens_.end() && token_begin_ < text_end_; ++end)
+      token_begin_ += model().text_of(std::span(&end->token, 1)).size();
+    std::vector<TokenRecord> taken(text_tokens_.begin(), end);
+    text_tokens_.erase(text_tokens_.begin(), end);
+    return taken;
   }
 
   std::string begin_call(const ToolReply& tools, size_t call) {
@@ -396,6 +410,10 @@ class ResponsesFormat final : public ReplyFormat {
   Open open_ = Open::kNothing;                   // the kind of the item in hand
   Piece streamed_;                               // a message's text so far
   size_t call_ = 0;                              // the call in hand
+  // Where the answer may have calls:
+  std::vector<TokenRecord> text_tokens_;  // that no message has yet
+  size_t token_begin_ = 0;                // bytes of text before them
+  size_t text_end_ = 0;                   // bytes of text that messages have
 };
 
 constexpr std::array<std::string_view, 1> kAnswerFormats = {"text"};

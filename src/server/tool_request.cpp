@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "constraint/json_texts.h"
 #include "server/api_request.h"
 
 namespace lacuna {
@@ -104,16 +103,6 @@ void read_tool(const ordered_json& tool, const std::string& place, const ToolNam
   add_function(tools, std::move(callable), definition, inner);
 }
 
-void choose_function(std::string name, std::string_view place, Tools& tools) {
-  tools.choice = ToolChoice::kNamed;
-  tools.chosen = std::move(name);
-  const bool exists =
-      std::any_of(tools.functions.begin(), tools.functions.end(),
-                  [&](const ToolFunction& each) { return each.function.name == tools.chosen; });
-  if (!exists)
-    throw InputError("{} is {}; expected the name of one of tools", place, in_quotes(tools.chosen));
-}
-
 void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
   if (choice == "none") {
     tools.choice = ToolChoice::kNone;
@@ -162,31 +151,7 @@ void expect_no_choice(const ordered_json& body) {
 }
 
 /// An earlier call's arguments, in the layout in which models write them.
-std::string arguments_text(const std::string& arguments, const std::string& place) {
-  if (arguments.empty()) return "{}";  // as some clients send them for functions without parameters
-  const ordered_json value = parse_ordered_json(arguments, place, kMostBodyValues);
-  if (!value.is_object())
-    throw InputError("{} is {}; expected the JSON text of an object", place, in_quotes(arguments));
-  return json_text(value, JsonLayout::kSpaced);
-}
-
 }  // namespace
-
-void add_function(Tools& tools, CallableFunction function, const ordered_json& definition,
-                  std::string_view place) {
-  if (tools.functions.size() == kMaxFunctions)
-    throw InputError("tools has more than {} functions; expected at most that many", kMaxFunctions);
-  if (!is_function_name(function.name))
-    throw InputError("{}.name is {}; expected 1 to {} letters, digits, underscores and hyphens", place,
-                     in_quotes(function.name), kMaxFunctionName);
-  const bool is_known =
-      std::any_of(tools.functions.begin(), tools.functions.end(),
-                  [&](const ToolFunction& each) { return each.function.name == function.name; });
-  if (is_known)
-    throw InputError("{}.name is {}, the name of an earlier function; expected another one", place,
-                     in_quotes(function.name));
-  tools.functions.push_back({std::move(function), json_text(definition, JsonLayout::kSpaced)});
-}
 
 bool has_tools(const json& body) {
   return body.is_object() && (member(body, "tools") != nullptr || member(body, "tool_choice") != nullptr);
@@ -233,43 +198,7 @@ void refuse_legacy_functions(const json& body) {
   }
 }
 
-namespace {
-
-void expect_call_id(const std::string& id, std::string_view place) {
-  if (id.empty() || id.size() > kMostCallIdBytes)
-    throw InputError("{} is {}; expected 1 to {} bytes", place, in_quotes(id), kMostCallIdBytes);
-}
-
-}  // namespace
-
-ToolCall ToolHistory::call(const std::string& id, std::string_view id_place, const std::string& name,
-                           std::string_view name_place, const std::string& arguments,
-                           std::string_view arguments_place) {
-  expect_call_id(id, id_place);
-  if (!is_function_name(name))
-    throw InputError("{} is {}; expected 1 to {} letters, digits, underscores and hyphens", name_place,
-                     in_quotes(name), kMaxFunctionName);
-  ids_.insert(id);
-  return {name, arguments_text(arguments, std::string(arguments_place))};
-}
-
-void ToolHistory::add_result(const std::string& id, std::string_view id_place, const std::string& content,
-                             std::vector<Message>& messages) {
-  if (!ids_.contains(id))
-    throw InputError("{} is {}; expected the id of a call in an earlier message", id_place, in_quotes(id));
-  add_result(content, messages);
-}
-
-void ToolHistory::add_result(const std::string& content, std::vector<Message>& messages) {
-  if (behind_results_ > 0 && behind_results_ == messages.size()) {
-    messages.back().content += "\n" + tool_response(content);
-    return;
-  }
-  messages.push_back({"user", tool_response(content)});
-  behind_results_ = messages.size();
-}
-
-std::string ToolHistory::with_calls(const json& message, std::string_view place, const std::string& content) {
+std::string ChatHistory::with_calls(const json& message, std::string_view place, const std::string& content) {
   if (member(message, "function_call") != nullptr)
     throw InputError("{}.function_call is not supported; use tool_calls", place);
   const json* list = member(message, "tool_calls");
@@ -293,7 +222,7 @@ std::string ToolHistory::with_calls(const json& message, std::string_view place,
   return with_tool_calls(content, calls);
 }
 
-void ToolHistory::add_message(const json& message, std::string_view place, const std::string& content,
+void ChatHistory::add_message(const json& message, std::string_view place, const std::string& content,
                               std::vector<Message>& messages) {
   const std::string id = required_string(message, place, "tool_call_id");
   add_result(id, fmt::format("{}.tool_call_id", place), content, messages);

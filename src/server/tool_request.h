@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/tool_history.h"
 #include "engine/tools.h"
 
 namespace lacuna {
@@ -24,16 +24,6 @@ enum class ToolFormat : uint8_t {
   kAnthropic,  ///< {"name", "input_schema", ...}; the choice is an object with a type
   kOllama,     ///< as kChat; there is no choice
 };
-
-inline constexpr size_t kMostCalls = 128;  ///< of one message
-inline constexpr size_t kMostCallIdBytes = 256;
-
-/// Adds a function that a request describes: checks its name and that it is new. Schemas are checked when the
-/// constraint is compiled.
-///   definition  JSON that the prompt shows
-///   place       of the function in the request, for errors: "tools.0.function"
-void add_function(Tools& tools, CallableFunction function, const nlohmann::ordered_json& definition,
-                  std::string_view place);
 
 /// Whether a body has a key that parse_tools() reads.
 bool has_tools(const nlohmann::json& body);
@@ -51,30 +41,15 @@ void use_tools(Tools tools, std::string_view default_system, GenerationRequest& 
 /// Refuses `functions` and `function_call`, which tools replace.
 void refuse_legacy_functions(const nlohmann::json& body);
 
-/// The calls and results of a conversation in the form that a prompt has for them. InputErrors begin with
-/// `place`, the message's: "messages.2".
-class ToolHistory {
+/// Calls and results in the messages of OpenAI's chats. InputErrors begin with `place`, the message's:
+/// "messages.2".
+class ChatHistory : private ToolHistory {
  public:
-  /// A call in an earlier message, whose id results may name from then on.
-  ///   arguments  JSON text of an object; empty: {}
-  ToolCall call(const std::string& id, std::string_view id_place, const std::string& name,
-                std::string_view name_place, const std::string& arguments, std::string_view arguments_place);
-  /// Adds the result of the call of this id.
-  void add_result(const std::string& id, std::string_view id_place, const std::string& content,
-                  std::vector<Message>& messages);
-  /// Adds the result of a call that an API leaves without an id.
-  void add_result(const std::string& content, std::vector<Message>& messages);
-
-  // The same of OpenAI's chats:
   /// The content of an assistant's message, followed by its tool_calls.
   std::string with_calls(const nlohmann::json& message, std::string_view place, const std::string& content);
   /// Adds a message of the role "tool". Results that follow each other share a user's turn.
   void add_message(const nlohmann::json& message, std::string_view place, const std::string& content,
                    std::vector<Message>& messages);
-
- private:
-  std::set<std::string, std::less<>> ids_;  // of the calls so far
-  size_t behind_results_ = 0;               // messages up to the last result; 0: there is none
 };
 
 }  // namespace lacuna

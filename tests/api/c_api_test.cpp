@@ -53,6 +53,28 @@ TEST_F(CApi, AnswersAndTellsOfPasses) {
   lacuna_answer_free(answer);
 }
 
+TEST_F(CApi, CallsFunctionsAndTakesTheirResults) {
+  json request = json::parse(R"({"messages": [{"role": "user", "content": "Where are the shells of Mia?"}],
+      "gen_length": 96, "tool_choice": "required", "tools": [{"type": "function", "function": {"name": "find",
+      "parameters": {"type": "object", "required": ["what"], "properties": {"what": {"const": "shells"}}}}}]})");
+  for (int turn = 0; turn < 2; ++turn) {
+    lacuna_answer* answer = lacuna_generate(session, request.dump().c_str(), nullptr, nullptr);
+    ASSERT_NE(answer, nullptr) << lacuna_error();
+    const json message = json::parse(lacuna_answer_json(answer)).at("message");
+    lacuna_answer_free(answer);
+    ASSERT_FALSE(message.at("tool_calls").empty());
+    request["messages"].push_back(message);
+    for (const json& call : message["tool_calls"]) {
+      EXPECT_EQ(call.at("function").at("arguments"), R"({"what": "shells"})");
+      request["messages"].push_back(
+          {{"role", "tool"}, {"tool_call_id", call.at("id")}, {"content", "there"}});
+    }
+  }
+  request["messages"].back()["tool_call_id"] = "call_of_nobody";
+  EXPECT_EQ(lacuna_generate(session, request.dump().c_str(), nullptr, nullptr), nullptr);
+  EXPECT_THAT(lacuna_error(), HasSubstr("tool_call_id is \"call_of_nobody\""));
+}
+
 TEST_F(CApi, FillsHoles) {
   lacuna_answer* answer = lacuna_infill(session, "Mia has 12 shells. She finds 5 more. Mia has [[2]] shells.",
                                         nullptr, nullptr, nullptr);

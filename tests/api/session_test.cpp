@@ -104,6 +104,91 @@ TEST(Session, AnswersInTheFormThatIsAskedFor) {
   EXPECT_THAT([&] { session.generate(request); }, ThrowsMessage<Error>(HasSubstr("expected one of them")));
 }
 
+/// A request that may call one function.
+Request request_with_tool() {
+  Request request;
+  request.messages = {{"user", kQuestion}};
+  request.options = {{"gen_length", int64_t{96}}};
+  request.tools = {{.name = "find",
+                    .description = "Says where something is.",
+                    .parameters = R"({"type": "object", "required": ["what"],
+                                      "properties": {"what": {"enum": ["shells", "barn"]}}})"}};
+  return request;
+}
+
+TEST(Session, CallsFunctionsAndTakesTheirResults) {
+  for (const char* model : {"mini-llada", "mini-qwen"}) {
+    const Session session = load(model);
+    Request request = request_with_tool();
+    request.tool_choice = "required";
+    const ToolAnswer answer = read_tool_answer(session.generate(request));
+    ASSERT_FALSE(answer.calls.empty()) << model;
+    EXPECT_EQ(answer.content, "");
+    for (const ToolCall& call : answer.calls) {
+      EXPECT_EQ(call.name, "find");
+      EXPECT_TRUE(call.arguments == R"({"what": "shells"})" || call.arguments == R"({"what": "barn"})")
+          << call.arguments;
+      EXPECT_THAT(call.id, testing::StartsWith("call_"));
+    }
+    EXPECT_EQ(read_tool_answer(session.generate(request)).calls, answer.calls);
+
+    const std::vector<std::string> results(answer.calls.size(), "in the barn");
+    request.messages.push_back(assistant_turn("", answer.calls));
+    request.messages.push_back(tool_results(results));
+    request.tool_choice = "find";
+    const ToolAnswer next = read_tool_answer(session.generate(request));
+    ASSERT_THAT(next.calls, SizeIs(1));
+    EXPECT_NE(next.calls[0].id, answer.calls[0].id);
+  }
+}
+
+TEST(Session, WritesTheSameTextWhereNoFunctionMayBeCalled) {
+  const Session session = load("mini-llada");
+  Request request = request_with_tool();
+  request.tool_choice = "none";
+  const Answer answer = session.generate(request);
+  request.tools.clear();
+  request.tool_choice = "auto";
+  EXPECT_EQ(session.generate(request).tokens, answer.tokens);
+}
+
+TEST(Session, RefusesToolsThatItCannotOffer) {
+  const Session session = load("mini-llada");
+  const auto refusal = [&](auto change) {
+    Request request = request_with_tool();
+    change(request);
+    try {
+      session.generate(request);
+      return std::string("nothing was refused");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(refusal([](Request& request) { request.tools[0].name = "a b"; }), HasSubstr("tools.0.name is"));
+  EXPECT_THAT(refusal([](Request& request) { request.tools[0].parameters = "["; }),
+              HasSubstr("tools.0.parameters"));
+  EXPECT_THAT(refusal([](Request& request) { request.tools[0].parameters = R"({"not": {}})"; }),
+              HasSubstr("tools.0.parameters: "));
+  EXPECT_THAT(refusal([](Request& request) { request.tool_choice = "add"; }), HasSubstr("tool_choice is"));
+  EXPECT_THAT(refusal([](Request& request) { request.options.emplace("regex", "a"); }),
+              HasSubstr("tools and regex are both given"));
+  EXPECT_THAT(refusal([](Request& request) {
+                request.messages.clear();
+                request.tokens = {1, 2};
+              }),
+              HasSubstr("tools need a prompt or messages"));
+  EXPECT_THROW(assistant_turn("", std::vector<ToolCall>{{"find", "[]"}}), Error);
+  EXPECT_THROW(tool_results({}), Error);
+}
+
+TEST(Session, FillsHolesInTheFormThatIsAskedFor) {
+  const Session session = load("mini-llada");
+  const Answer answer =
+      session.infill("Mia has [[1-3]] shells.", {{"regex", std::string("Mia has [0-9]{1,3} shells\\.")}});
+  EXPECT_THAT(answer.text, testing::MatchesRegex("Mia has [0-9]+ shells."));
+  EXPECT_THROW(session.infill("Mia has [[1]] shells.", {{"regex", std::string("[0-9]+")}}), Error);
+}
+
 TEST(Session, GivesTheTokensThatTheEngineGives) {
   auto opened = std::make_shared<OpenedModel>("mini-dream", find_model(folder_of("mini-dream")));
   const GenerationOptions options =

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <random>
 #include <set>
@@ -73,6 +74,42 @@ TEST(Feasible, AllowsExactlyTheTokensOfAcceptedFillings) {
           << each.regex;
     }
   }
+}
+
+TEST(Feasible, LetsNoOpenPositionEndATextThatFillsItsCanvas) {
+  std::mt19937 random(9);
+  int num_completable = 0;
+  for (int round = 0; round < 300; ++round) {
+    Case each = random_case(toy(), random);
+    const auto is_possible = [&](const std::vector<TokenId>& tokens) {
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        if (each.canvas[i] == toy().mask && tokens[i] == toy().end) return false;
+      }
+      const auto end = std::find(tokens.begin(), tokens.end(), toy().end);
+      return std::count(end, tokens.end(), toy().end) == tokens.end() - end &&
+             toy().accepts(each.bytes, tokens);
+    };
+    bool expected = false;
+    std::vector<std::set<TokenId>> allowed(each.canvas.size());
+    toy().for_each_filling(each.canvas, [&](const auto& tokens) {
+      if (!is_possible(tokens)) return;
+      expected = true;
+      for (size_t i = 0; i < tokens.size(); ++i) allowed[i].insert(tokens[i]);
+    });
+    // A known token behind an end token may be anything; here, too, an end token.
+    const auto first_end = std::find(each.canvas.begin(), each.canvas.end(), toy().end);
+    if (std::count(first_end, each.canvas.end(), toy().end) != each.canvas.end() - first_end) continue;
+    const ConstrainedCanvas canvas{.tokens = each.canvas, .mask = toy().mask, .only_text = true};
+    FeasibleSets sets(each.automaton, canvas);
+    EXPECT_EQ(sets.completable(), expected) << each.regex;
+    EXPECT_EQ(is_completable(each.automaton, canvas), expected) << each.regex;
+    for (size_t i = 0; expected && i < each.canvas.size(); ++i) {
+      for (TokenId token = 0; each.canvas[i] == toy().mask && token < toy().mask; ++token)
+        EXPECT_EQ(sets.allows(i, token), allowed[i].contains(token)) << each.regex << " at " << i;
+    }
+    num_completable += expected ? 1 : 0;
+  }
+  EXPECT_GT(num_completable, 20);
 }
 
 TEST(Feasible, LeavesTheTokensAfterABlockOpen) {

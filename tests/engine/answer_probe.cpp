@@ -2,9 +2,12 @@
 // JSON object from each line of standard input:
 //   {"family": name of models(), "schema": any | "regex": "...", "length": tokens, "seed": of the prompt and
 //    the samples, "scale": of the logits, "options": {setting: text}}
-// and answers each with a line {"text": ..., "passes": n}, {"refused": sentence, "least": n} where the length
-// is and the shortest answer of the constraint has n tokens, {"uncompiled": sentence} where the constraint
-// is, or {"error": sentence}.
+// or, of an infill, in the place of "length"
+//   {"canvas": [token or [tokens at first, at most], ...]}, where the second is a hole,
+// and of DreamOn {"edits": [the token that deletes, the one that expands]},
+// and answers each with a line {"text": ..., "tokens": [...], "passes": n}, {"refused": sentence, "least": n}
+// where the length is and the shortest answer of the constraint has n tokens, {"uncompiled": sentence} where
+// the constraint is, or {"error": sentence}.
 #include <fmt/format.h>
 
 #include <exception>
@@ -22,6 +25,7 @@
 #include "base/json.h"
 #include "constraint/constraint.h"
 #include "engine/engine.h"
+#include "engine/infill.h"
 #include "model/tiny_models.h"
 #include "options/assign.h"
 #include "options/choose.h"
@@ -107,12 +111,17 @@ class Answers {
       const ordered_json settings = asked.value("options", ordered_json::object());
       for (const auto& [name, value] : settings.items())
         set_if_unset(options, name, value.get<std::string>());
-      request.prompt = random_tokens(seed, 7, 60);
-      request.gen_length = asked.value("length", 32);
       request.seed = seed;
       automaton = compile(asked, table);
       request.context.constraint = automaton;
-      return run(model, choose_strategy(model->config(), options), std::move(request), table);
+      const Strategy strategy = choose_strategy(model->config(), options);
+      if (asked.contains("canvas")) {
+        lay_out(asked["canvas"], strategy, model->config(), request);
+      } else {
+        request.prompt = random_tokens(seed, 7, 60);
+        request.gen_length = asked.value("length", 32);
+      }
+      return run(model, strategy, std::move(request), table);
     } catch (const SettingError& error) {
       if (error.problem().field != "gen_length") return {{"error", error.what()}};
       const int least = automaton->min_tokens(TokenAutomaton::start());
@@ -147,9 +156,12 @@ class Answers {
   const std::shared_ptr<const BackendModel>& model_of(const ordered_json& asked) {
     const auto name = asked.at("family").get<std::string>();
     const auto scale = asked.value("scale", 1.0F);
-    auto& model = models_[{name, scale}];
+    const ordered_json edits = asked.value("edits", ordered_json());
+    auto& model = models_[{name + edits.dump(), scale}];
     if (!model) {
       ModelConfig config = models().at(name);
+      if (edits.is_array())
+        config = with_edits(std::move(config), edits.at(0).get<TokenId>(), -1, edits.at(1).get<TokenId>());
       config.vocab_size = kVocabulary;
       config.logit_scale *= scale;
       model = on_cpu(tiny_model(config), default_table(), threads_);
@@ -157,19 +169,43 @@ class Answers {
     return model;
   }
 
+  static void lay_out(const ordered_json& asked, const Strategy& strategy, const ModelConfig& config,
+                      DecodeRequest& request) {
+    std::vector<CanvasPart> parts;
+    for (const ordered_json& part : asked) {
+      if (part.is_array()) {
+        parts.emplace_back(Hole{part.at(0).get<int32_t>(), part.at(1).get<int32_t>()});
+      } else {
+        parts.emplace_back(part.get<TokenId>());
+      }
+    }
+    InfillCanvas canvas =
+        infill_canvases(parts, strategy, config, nullptr, request.context.constraint.get()).back();
+    request.prompt = std::move(canvas.prompt);
+    request.context.constrained_prefix = canvas.constrained_prefix;
+    request.context.answer = std::move(canvas.answer);
+    if (changes_lengths(strategy)) request.context.holes = std::move(canvas.holes);
+  }
+
   static ordered_json run(const std::shared_ptr<const BackendModel>& model, const Strategy& strategy,
                           DecodeRequest request, const TokenTable& table) {
     Engine engine(model);
+    const bool is_infill = !request.context.answer.empty();
     engine.add(make_decoder(model->config(), strategy, std::move(request)));
     int passes = 0;
     engine.run([&](const StepEvent&) { ++passes; });
     const Decoder& decoder = engine.decoder(0);
+    const size_t begin = is_infill ? 0 : static_cast<size_t>(decoder.prompt_length());
     std::string text;
-    for (const TokenId token : decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()))) {
-      if (std::find(table.end_ids.begin(), table.end_ids.end(), token) != table.end_ids.end()) break;
+    std::vector<TokenId> tokens;
+    for (const TokenId token : decoder.canvas().subspan(begin)) {
+      const bool is_end = std::find(table.end_ids.begin(), table.end_ids.end(), token) != table.end_ids.end();
+      if (is_end && !is_infill) break;
+      if (is_end) throw InputError("a hole has an end token");
       text += table.bytes.at(static_cast<size_t>(token));
+      tokens.push_back(token);
     }
-    return {{"text", text}, {"passes", passes}};
+    return {{"text", text}, {"tokens", tokens}, {"passes", passes}};
   }
 
   ThreadPool threads_{1};

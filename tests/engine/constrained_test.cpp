@@ -344,15 +344,108 @@ ModelConfig tiny_growing_config() {
   return config;
 }
 
-TEST(ConstrainedAnswers, AreNeitherEditedNorGrownByInsertions) {
-  for (const ModelConfig& config : {tiny_editing_config(), tiny_growing_config()}) {
-    Constrained model(config);
-    for (const double temperature : {0.0, 1.0}) {
-      GenerationOptions options = of_length(48);
-      options.temperature = temperature;
-      model.expect_accepted(options, std::string(config.family));
+TEST(ConstrainedAnswers, AreNotEditedByInsertions) {
+  Constrained model(tiny_editing_config());
+  for (const double temperature : {0.0, 1.0}) {
+    GenerationOptions options = of_length(48);
+    options.temperature = temperature;
+    model.expect_accepted(options, "editing");
+  }
+}
+
+/// An answer of at most 48 tokens on a canvas that changes its length.
+GenerationOptions growing(const std::string& grow, const std::string& unmask, double temperature) {
+  GenerationOptions options = of_length(48);
+  options.grow = grow;
+  options.unmask = unmask;
+  options.temperature = temperature;
+  return options;
+}
+
+TEST(ConstrainedAnswers, AreAcceptedOnCanvasesThatGrowByTheirEndMass) {
+  for (const int index : {0, 4}) {
+    Constrained model(tiny_configs()[static_cast<size_t>(index)]);
+    for (const char* unmask : {"threshold=0.9", "threshold=0.02"}) {
+      for (const double temperature : {0.0, 1.0}) {
+        for (const char* grow : {"end-mass,start=1,by=4,tail=4,enough=0,plenty=1,unsure=1",
+                                 "end-mass,start=9,by=3,tail=2,enough=0.5,plenty=1,unsure=0.4"}) {
+          model.expect_accepted(growing(grow, unmask, temperature), grow);
+        }
+      }
     }
   }
+}
+
+TEST(ConstrainedAnswers, AreAcceptedOnCanvasesThatTokensChange) {
+  Constrained model(tiny_growing_config());
+  for (const char* grow : {"tokens,start=1", "tokens,start=40", "tokens,start=12,rest=drop"}) {
+    for (const char* unmask : {"entropy", "margin"}) {
+      for (const double temperature : {0.0, 4.0}) {
+        model.expect_accepted(growing(grow, unmask, temperature), grow);
+      }
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, ChangeNothingOnACanvasThatGrowsWhereTheConstraintAllowsEverything) {
+  const Constraint anything = RegexConstraint{"[a-z]*"};
+  for (const ModelConfig& config : {tiny_configs()[0], tiny_configs()[4]}) {
+    Constrained model(config, letters_of(config));
+    for (const double temperature : {0.0, 1.0}) {
+      const GenerationOptions options = growing(
+          "end-mass,start=3,by=4,tail=4,enough=0.02,plenty=1,unsure=0.3", "threshold=0.3", temperature);
+      EXPECT_EQ(model.answer(&anything, options, 3), model.answer(nullptr, options, 3)) << config.family;
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, StayPossibleWhereTokensBehindAreWrittenFirst) {
+  Constrained model(tiny_configs()[0]);
+  const std::string grow = "end-mass,start=1,by=4,tail=4,enough=0,plenty=1,unsure=1";
+  for (const char* pattern : {"[xyz]{3}", "[xyz]{6}", "[xyz]{2}12?"}) {
+    const Constraint exact = RegexConstraint{pattern};  // every position is unsure, and none may be added
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+      const std::string text =
+          text_of(model.table(), model.answer(&exact, growing(grow, "threshold=1", 0), seed));
+      EXPECT_TRUE(std::regex_match(text, std::regex(pattern))) << text;
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, KeepTheEditsThatLeaveAnAnswerPossible) {
+  const ModelConfig config = tiny_growing_config();
+  Constrained model(config);
+  const TokenId x = 20 + ('x' - 'a');
+  ASSERT_EQ(model.table().bytes[static_cast<size_t>(x)], "x");
+  const auto keeps = [&](const char* pattern, int64_t edit) {
+    const Constraint form = RegexConstraint{pattern};
+    const auto decoder = model.decoder(&form, growing("tokens,start=3", "entropy", 0), 1);
+    std::vector<RowStatistics> samples(decoder->plan().logits.size());
+    EXPECT_EQ(samples.size(), 3U);
+    for (RowStatistics& row : samples) {
+      row.token = row.best_token = x;
+      row.confidence = -1;
+    }
+    samples[1].token = samples[1].best_token = static_cast<TokenId>(edit);
+    samples[1].confidence = -0.1;
+    decoder->apply({samples});
+    return decoder->follow_up().empty() ? static_cast<int>(decoder->canvas().size()) - 9 : -1;
+  };
+  EXPECT_EQ(keeps("[xyz]{3,4}", config.expand_id), 4);
+  EXPECT_EQ(keeps("[xyz]{2,3}", config.delete_id), 2);
+  EXPECT_EQ(keeps("[xyz]{3}", config.expand_id), -1);  // asks for the witness
+  EXPECT_EQ(keeps("[xyz]{3}", config.delete_id), -1);
+}
+
+TEST(ConstrainedAnswers, GrowOnlyAsTheConstraintAllows) {
+  Constrained model(tiny_configs()[0]);
+  const Constraint digits = RegexConstraint{"[0-9]{30}"};
+  const std::string grow = "end-mass,start=2,by=4,tail=4,enough=0,plenty=1,unsure=1";
+  const std::string text = text_of(model.table(), model.answer(&digits, growing(grow, "threshold=1", 0), 1));
+  EXPECT_TRUE(std::regex_match(text, std::regex("[0-9]{30}"))) << text;
+  GenerationOptions options = growing(grow, "threshold=1", 0);
+  options.gen_length = 9;
+  EXPECT_THROW(model.decoder(&digits, options, 1), SettingError);
 }
 
 TEST(ConstrainedAnswers, AreAcceptedOfUniformDiffusion) {
@@ -500,11 +593,6 @@ TEST(ConstrainedAnswers, AreRefusedWhereAMethodCannotGiveThem) {
   options.ignore_eos = true;
   Constrained blocks(tiny_block_config(4));
   EXPECT_THROW(blocks.decoder(&digits, options, 1), SettingError);
-  GenerationOptions grown = of_length(16);
-  grown.grow = "end-mass";
-  grown.unmask = "threshold=0.9";
-  Constrained canvas(tiny_configs()[0]);
-  EXPECT_THROW(canvas.decoder(&digits, grown, 1), SettingError);
 }
 
 TEST(ConstrainedAnswers, FillHolesThatTheirTextLeaves) {
@@ -525,6 +613,26 @@ TEST(ConstrainedAnswers, FillHolesThatTheirTextLeaves) {
   const std::string text = text_of(model.table(), Constrained::answer_of(engine.decoder(0)));
   EXPECT_TRUE(std::regex_match(text, std::regex("ab[0-9]{2}ab"))) << text;
   request.context.answer = {a, mask, a};
+  EXPECT_THROW(make_decoder(model.model()->config(), strategy, request), SettingError);
+}
+
+TEST(ConstrainedAnswers, HaveNoEndTokenInAHole) {
+  Constrained model(tiny_configs()[0]);
+  const Constraint form = RegexConstraint{"ab(12ab)?"};
+  DecodeRequest request;
+  const TokenVocabulary vocabulary(model.table());
+  request.context.constraint = std::make_shared<const TokenAutomaton>(compile_constraint(form), vocabulary);
+  const TokenId a = 20;
+  const auto mask = static_cast<TokenId>(model.model()->config().mask_id);
+  request.prompt = {a, a + 1};
+  request.context.constrained_prefix = 2;
+  request.context.answer = {mask, mask, a, a + 1};
+  const Strategy strategy = choose_strategy(model.model()->config(), {});
+  Engine engine(model.model());
+  engine.add(make_decoder(model.model()->config(), strategy, request));
+  engine.run();
+  EXPECT_EQ(text_of(model.table(), Constrained::answer_of(engine.decoder(0))), "12ab");
+  request.context.answer = {mask, mask, mask, mask, mask};  // one token more than the text can have
   EXPECT_THROW(make_decoder(model.model()->config(), strategy, request), SettingError);
 }
 

@@ -121,6 +121,12 @@ TEST(DecisionJson, NamesTheFieldThatIsWrong) {
   expect_refused(
       R"({"input": "x", "questions": [{"type": "predicate", "instructions": "?"}], "lacuna": {"orders": 3}})",
       "lacuna.orders is \"3\"; expected an integer from 1 to 2");
+  expect_refused(
+      R"({"input": "x", "questions": [{"type": "predicate", "instructions": "?"}], "lacuna": {"steps": 2}})",
+      "lacuna.steps is \"2\"; expected 1: every label is read in the same pass");
+  expect_refused(
+      R"({"input": "x", "questions": [{"type": "predicate", "instructions": "?"}], "lacuna": {"label_mode": "text"}})",
+      "lacuna.label_mode is not known; expected orders, independent, draws or seed");
   expect_refused(R"({"state": "x", "questions": {}})", "questions has 0 members");
   expect_refused(R"({"state": 5, "questions": {"a": {"type": "noul"}}})", "state is \"5\"");
   expect_refused(R"({"state": "x", "questions": {"a": {"type": "box"}}})", "about images");

@@ -212,6 +212,41 @@ class ModelTest(unittest.TestCase):
         with self.assertRaisesRegex(lacuna.Error, "schema"):
             model().generate(STORY, json_schema={"not": {}})
 
+    def test_calls_functions_and_takes_their_results(self):
+        find = {"name": "find", "description": "Says where something is.", "parameters": {
+            "type": "object", "required": ["what"], "properties": {"what": {"enum": ["shells", "barn"]}}}}
+        for name in ("mini-llada", "mini-qwen"):
+            messages = [{"role": "user", "content": STORY}]
+            answer = model(name).generate(messages, tools=[find], tool_choice="required", gen_length=96)
+            self.assertTrue(answer.tool_calls, name)
+            messages.append(answer.message)
+            for call in answer.tool_calls:
+                self.assertEqual(call.name, "find")
+                self.assertIn(call.arguments["what"], ("shells", "barn"))
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": "in the barn"})
+            nested = [{"type": "function", "function": find}]
+            answer = model(name).generate(messages, tools=nested, tool_choice={"type": "function", "function": {"name": "find"}},
+                                          parallel_tool_calls=False, gen_length=96)
+            self.assertEqual(len(answer.tool_calls), 1)
+            free = model(name).generate(STORY, tools=[find], gen_length=96)
+            self.assertEqual(free.message["content"], free.text if not free.tool_calls else "")
+        with self.assertRaisesRegex(lacuna.Error, "tool_call_id is"):
+            model().generate([{"role": "user", "content": "x"}, {"role": "tool", "tool_call_id": "y", "content": "z"}])
+        with self.assertRaisesRegex(lacuna.Error, "tools.0.name is missing"):
+            model().generate(STORY, tools=[{}])
+        self.assertEqual(model().generate(STORY).message, {"role": "assistant", "content": model().generate(STORY).text})
+
+    def test_runs_the_example_of_tools(self):
+        example = Path(__file__).resolve().parents[2] / "examples" / "tools.py"
+        printed = subprocess.run([sys.executable, example, "mini-llada"], check=True, capture_output=True, text=True, timeout=300)
+        self.assertRegex(printed.stdout, r"\Aadd \{'a': -?[0-9]+, 'b': -?[0-9]+\}\n")
+
+    def test_answers_in_a_form_on_a_canvas_that_grows(self):
+        schema = {"type": "object", "required": ["z"], "properties": {"z": {"type": "integer", "maximum": 99}}}
+        answer = model().generate(STORY, json_schema=schema, gen_length="auto", grow="end-mass,start=4")
+        self.assertIsInstance(json.loads(answer.text)["z"], int)
+        self.assertRegex(model().infill("Mia has [[*]] shells.", regex=r"Mia has [0-9]{1,2} shells\.").text, r"\AMia has [0-9]{1,2} shells\.\Z")
+
 
 class PolicyTest(unittest.TestCase):
     def test_like_a_built_in_rule_gives_its_tokens(self):

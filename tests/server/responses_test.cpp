@@ -61,6 +61,34 @@ TEST(Responses, StreamTypedEvents) {
   EXPECT_THAT(call.body(), HasSubstr("event: response.completed\ndata: {"));
 }
 
+TEST(Responses, GiveLogprobsOfTheTextNextToTools) {
+  RunningServer server("mini-llada");
+  const json tool = {{"type", "function"}, {"name", "add"}};
+  json body = {{"input", kStory},
+               {"max_output_tokens", 32},
+               {"include", {"message.output_text.logprobs"}},
+               {"tools", {tool}}};
+  const json whole = server.post("/v1/responses", body).json()["output"];
+  ASSERT_EQ(whole[0]["type"], "message");  // this model has never seen a call
+  const json content = whole[0]["content"][0];
+  std::string text;
+  for (const json& each : content["logprobs"]) text += each["token"].get<std::string>();
+  EXPECT_EQ(text, content["text"]);
+  EXPECT_FALSE(text.empty());
+  body["stream"] = true;
+  Call call = server.post("/v1/responses", body);
+  json streamed = json::array();
+  for (const json& event : call.chunks()) {
+    if (event["type"] != "response.output_text.delta") continue;
+    streamed.insert(streamed.end(), event["logprobs"].begin(), event["logprobs"].end());
+  }
+  EXPECT_EQ(streamed, content["logprobs"]);
+  body["stream"] = false;
+  body["tool_choice"] = "required";
+  body["max_output_tokens"] = 96;
+  EXPECT_EQ(server.post("/v1/responses", body).json()["output"][0]["type"], "function_call");
+}
+
 TEST(Responses, SayThatAnAnswerWasCutOff) {
   RunningServer server("mini-qwen");
   const json reply = server.post("/v1/responses", {{"input", kStory}, {"max_output_tokens", 2}}).json();

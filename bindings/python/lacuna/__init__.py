@@ -6,7 +6,7 @@
     print(answer.text)
 """
 from lacuna._core import Commit, Error, Message, ModelInfo, Pass, Statistics, __version__
-from lacuna._model import Answer, Evaluation, Model, Stream, load
+from lacuna._model import Answer, Evaluation, Model, Stream, ToolCall, load
 from lacuna._strategy import (Blocks, Candidates, Canvases, Causal, Dynamic, Entropy, EntropyBounded, Factor,
                               LowConfidence, Mage, Margin, Masked, Random, Sequential, Slots, Strategy, SureLock,
                               Threshold, Uniform, UnmaskPolicy)
@@ -14,6 +14,6 @@ from lacuna._strategy import (Blocks, Candidates, Canvases, Causal, Dynamic, Ent
 __all__ = [
     "Answer", "Blocks", "Candidates", "Canvases", "Causal", "Commit", "Dynamic", "Entropy", "EntropyBounded", "Error",
     "Evaluation", "Factor", "LowConfidence", "Mage", "Margin", "Masked", "Message", "Model", "ModelInfo", "Pass",
-    "Random", "Sequential", "Slots", "Statistics", "Strategy", "Stream", "SureLock", "Threshold", "Uniform",
-    "UnmaskPolicy", "__version__", "load",
+    "Random", "Sequential", "Slots", "Statistics", "Strategy", "Stream", "SureLock", "Threshold", "ToolCall",
+    "Uniform", "UnmaskPolicy", "__version__", "load",
 ]

@@ -17,9 +17,10 @@ from lacuna import _canvas, _core
 from lacuna._strategy import OF_PARADIGM, Strategy, UnmaskPolicy, chooser
 
 #: A text, a conversation or token ids.
-Prompt = Union[str, Sequence[Mapping[str, str]], Sequence["_core.Message"], Sequence[int], np.ndarray]
+Prompt = Union[str, Sequence[Mapping[str, Any]], Sequence["_core.Message"], Sequence[int], np.ndarray]
 
 _IN_FLIGHT = 64
+_TURN = {"role", "content", "tool_calls", "tool_call_id"}
 _SHIPPED = Path(__file__).resolve().parent / "models"
 
 
@@ -51,6 +52,15 @@ def _place(model: Union[str, Path]) -> str:
     return str(_SHIPPED / name) if is_shipped else name
 
 
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a function that an answer made."""
+
+    id: str  #: that the message with its result names
+    name: str
+    arguments: dict[str, Any]  #: valid against the function's schema; empty where a stop text cut the call
+
+
 @dataclass
 class Answer:
     """What a model wrote. In a notebook it draws its canvas, with a slider over the passes."""
@@ -63,6 +73,9 @@ class Answer:
     seed: int
     stats: _core.Statistics
     events: list[_core.Pass] = field(default_factory=list, repr=False)  #: one for each pass, unless events=False
+    tool_calls: list[ToolCall] = field(default_factory=list)  #: of a request with tools
+    #: The answer as the next turn of its conversation: {"role", "content"}, and "tool_calls" where there are some.
+    message: dict[str, Any] = field(default_factory=dict, repr=False)
     _model: Optional[Model] = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -193,34 +206,47 @@ class Model:
         return self._session.info
 
     def stream(self, prompt: Prompt, strategy: Optional[Strategy] = None, *, stop: Sequence[str] = (),
-               **settings: Any) -> Stream:
+               tools: Sequence[Mapping[str, Any]] = (), tool_choice: Union[str, Mapping[str, Any]] = "auto",
+               parallel_tool_calls: bool = True, **settings: Any) -> Stream:
         """Starts a request and yields its passes."""
-        return self._stream(prompt, strategy, stop, settings)
+        return self._stream(prompt, strategy, stop, settings, tools=_tools(tools, tool_choice, parallel_tool_calls))
 
     def generate(self, prompt: Prompt, strategy: Optional[Strategy] = None, *, stop: Sequence[str] = (),
                  callback: Optional[Callable[[_core.Pass], Optional[bool]]] = None, events: bool = True,
-                 **settings: Any) -> Answer:
+                 tools: Sequence[Mapping[str, Any]] = (), tool_choice: Union[str, Mapping[str, Any]] = "auto",
+                 parallel_tool_calls: bool = True, **settings: Any) -> Answer:
         """Answers a prompt: a text, a conversation [{"role": "user", "content": "..."}], or token ids.
 
         strategy  how to decode; by default as the model's family does
         stop      texts before which the answer ends
         callback  called after each pass; False ends the request
         events    whether the answer keeps its passes, for replay() and notebooks
+        tools     functions that the answer may call (docs/guide/tools.md), in the form of OpenAI's chats or as
+                  {"name", "description", "parameters"}; the calls are Answer.tool_calls
+        tool_choice  "auto": text or calls; "required": calls; "none"; or the name of the function to call
+        parallel_tool_calls  whether an answer may have several calls
         settings  more of the strategy's fields, also under names that other libraries use: max_new_tokens=64
         """
-        with self._stream(prompt, strategy, stop, settings, callback, keeps_events=events) as stream:
+        with self._stream(prompt, strategy, stop, settings, callback, keeps_events=events,
+                          tools=_tools(tools, tool_choice, parallel_tool_calls)) as stream:
             return stream.answer
 
     def generate_batch(self, prompts: Sequence[Prompt], strategy: Optional[Strategy] = None, *,
-                       stop: Sequence[str] = (), events: bool = False, **settings: Any) -> list[Answer]:
+                       stop: Sequence[str] = (), events: bool = False, tools: Sequence[Mapping[str, Any]] = (),
+                       tool_choice: Union[str, Mapping[str, Any]] = "auto", parallel_tool_calls: bool = True,
+                       **settings: Any) -> list[Answer]:
         """Answers in the order of the prompts, which share forward passes. Each text is what generate() gives."""
+        given = _tools(tools, tool_choice, parallel_tool_calls)
         return list(_in_order(
-            lambda prompt=prompt: self._stream(prompt, strategy, stop, settings, keeps_events=events)
+            lambda prompt=prompt: self._stream(prompt, strategy, stop, settings, keeps_events=events, tools=given)
             for prompt in prompts))
 
-    async def generate_async(self, prompt: Prompt, strategy: Optional[Strategy] = None, **settings: Any) -> Answer:
+    async def generate_async(self, prompt: Prompt, strategy: Optional[Strategy] = None, *, stop: Sequence[str] = (),
+                             tools: Sequence[Mapping[str, Any]] = (), tool_choice: Union[str, Mapping[str, Any]] = "auto",
+                             parallel_tool_calls: bool = True, **settings: Any) -> Answer:
         """generate() for async programs; cancelling it ends the request."""
-        stream = self._stream(prompt, strategy, settings.pop("stop", ()), settings, keeps_events=False)
+        stream = self._stream(prompt, strategy, stop, settings, keeps_events=False,
+                              tools=_tools(tools, tool_choice, parallel_tool_calls))
         try:
             return await asyncio.get_running_loop().run_in_executor(None, lambda: stream.answer)
         finally:
@@ -309,11 +335,11 @@ class Model:
         """The text of token ids; bytes that are no UTF-8 become U+FFFD."""
         return self._session.detokenize(_ids(tokens)).decode("utf-8", "replace")
 
-    def render(self, messages: Sequence[Union[Mapping[str, str], _core.Message]]) -> np.ndarray:
+    def render(self, messages: Sequence[Union[Mapping[str, Any], _core.Message]]) -> np.ndarray:
         """Token ids of the prompt for an assistant's answer to a conversation."""
         return self._session.render(_messages(messages))
 
-    def _stream(self, prompt, strategy, stop, settings, callback=None, keeps_events=True) -> Stream:
+    def _stream(self, prompt, strategy, stop, settings, callback=None, keeps_events=True, tools="") -> Stream:
         options, unmask = self._options(strategy, settings)
 
         def start(put):
@@ -323,9 +349,15 @@ class Model:
                 return callback(event) if callback else None
             on_pass = seen if keeps_events or callback else None
             return self._session.start(_prompt(prompt), options, [stop] if isinstance(stop, str) else list(stop), on_pass,
-                                       unmask)
+                                       unmask, tools)
 
-        return Stream(start, self._answer)
+        def finish(answer, events):
+            finished = self._answer(answer, events)
+            finished.message = json.loads(answer.message_json) if tools else {"role": "assistant", "content": answer.text}
+            finished.tool_calls = [_tool_call(call) for call in finished.message.get("tool_calls", ())]
+            return finished
+
+        return Stream(start, finish)
 
     def _options(self, strategy: Optional[Strategy], settings: Mapping[str, Any]) -> tuple[dict, Optional[Callable]]:
         """Settings by name, and the rule that is a Python object."""
@@ -348,7 +380,7 @@ class Model:
 
     def _answer(self, answer: _core.Answer, events: list[_core.Pass]) -> Answer:
         return Answer(answer.text, answer.tokens, answer.prompt_tokens, answer.answer_tokens, answer.stop_reason,
-                      answer.seed, answer.stats, events, self)
+                      answer.seed, answer.stats, events, _model=self)
 
 
 def _in_order(starts: Iterable[Callable[[], Stream]]) -> Iterator[Answer]:
@@ -377,6 +409,22 @@ def _plain(value: Any) -> Union[bool, int, float, str, list[str]]:
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
+def _tools(tools: Sequence[Mapping[str, Any]], choice: Union[str, Mapping[str, Any]], is_parallel: bool) -> str:
+    """What a request says of tools, as JSON; empty without tools."""
+    if not tools and choice in ("auto", "none"):
+        return ""
+    return json.dumps({"tools": list(tools), "tool_choice": choice, "parallel_tool_calls": is_parallel})
+
+
+def _tool_call(call: Mapping[str, Any]) -> ToolCall:
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:  # a stop text cut it
+        arguments = {}
+    return ToolCall(call["id"], function["name"], arguments if isinstance(arguments, dict) else {})
+
+
 def _ids(tokens: Union[Sequence[int], np.ndarray]) -> list[int]:
     array = np.asarray(tokens)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -385,15 +433,15 @@ def _ids(tokens: Union[Sequence[int], np.ndarray]) -> list[int]:
 
 
 def _messages(messages: Sequence[Any]) -> list[_core.Message]:
-    turns = []
+    turns: list[Mapping[str, Any]] = []
     for turn in messages:
         if isinstance(turn, _core.Message):
+            turns.append({"role": turn.role, "content": turn.content})
+        elif isinstance(turn, Mapping) and "role" in turn and {"content", "tool_calls"} & set(turn) and set(turn) <= _TURN:
             turns.append(turn)
-        elif isinstance(turn, Mapping) and set(turn) == {"role", "content"}:
-            turns.append(_core.Message(turn["role"], turn["content"]))
         else:
             raise _core.Error(f'messages hold {turn!r}; expected {{"role": "user", "content": "..."}}')
-    return turns
+    return _core.conversation(json.dumps(turns))
 
 
 def _prompt(prompt: Prompt) -> Union[str, list]:

@@ -1,0 +1,48 @@
+// Functions that an answer may call (docs/guide/tools.md).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lacuna/export.h"
+#include "lacuna/types.h"
+
+namespace lacuna {
+
+/// A function that an answer may call: Request::tools.
+struct Tool {
+  std::string name;         ///< 1 to 64 letters, digits, underscores and hyphens
+  std::string description;  ///< what it does, for the model; empty: nothing is said
+  std::string parameters;   ///< JSON schema of an object, as text; empty: it takes no arguments
+  bool strict = false;      ///< the schema has to follow OpenAI's rules of strict schemas
+};
+
+/// A call of a function.
+struct ToolCall {
+  std::string name;       ///< the function's
+  std::string arguments;  ///< JSON text of an object
+  std::string id = {};    ///< that tells calls of a conversation apart; may be empty
+
+  /// Whether all fields are the same.
+  bool operator==(const ToolCall&) const = default;
+};
+
+/// What an answer says that may call functions.
+struct ToolAnswer {
+  std::string content;          ///< text before the calls
+  std::vector<ToolCall> calls;  ///< in the order in which they were made
+};
+
+/// Splits an answer of a request with tools into text and calls. Ids depend on the request and the answer:
+/// the same again for the same request.
+LACUNA_API ToolAnswer read_tool_answer(const Answer& answer);
+
+/// The turn of an assistant that wrote `content`, which may be empty, and made these calls. Throws Error for
+/// a name or arguments that no call has.
+LACUNA_API Message assistant_turn(std::string_view content, std::span<const ToolCall> calls);
+/// A user's turn with what functions returned, in the order of the calls.
+LACUNA_API Message tool_results(std::span<const std::string> results);
+
+}  // namespace lacuna
