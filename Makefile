@@ -3,9 +3,10 @@
 
 JOBS ?= $(shell nproc)
 PYTHON ?= python3
+MINUTES ?= 10
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test clients integrations wheel bench results asan tsan lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test clients integrations wheel bench results asan tsan fuzz lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -66,6 +67,14 @@ results: build/release/lacuna
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS) --target module_tests
 	ctest --preset $@ -LE 'slow|long' -E '^cli' -j $(JOBS)
+
+# One fuzz target with libFuzzer, guided by coverage: make fuzz TARGET=request_fuzz MINUTES=60. `scripts/fuzz list` has the
+# targets. Reports end up in build/fuzz/findings.
+fuzz:
+	scripts/bootstrap fuzz
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS) --target $(TARGET)
+	scripts/fuzz $(TARGET) $(MINUTES)
 
 lint: build/dev/build.ninja
 	scripts/lint

@@ -4,6 +4,10 @@ target_compile_options(lacuna_compile_options INTERFACE -Wall -Wextra -Wpedantic
 if(LACUNA_DEVELOPER)
   target_compile_options(lacuna_compile_options INTERFACE -Werror)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # What base/mutex.h declares of mutexes and their data holds, or nothing is built.
+  target_compile_options(lacuna_compile_options INTERFACE -Wthread-safety -Werror=thread-safety)
+endif()
 if(LACUNA_SANITIZE)
   # UBSan does not instrument test code, whose compile time it would nearly double.
   define_property(TARGET PROPERTY LACUNA_TEST_CODE INITIALIZE_FROM_VARIABLE LACUNA_TEST_CODE)

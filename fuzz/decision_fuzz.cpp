@@ -2,22 +2,19 @@
 // the engine relies on.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
 #include "engine/decision_json.h"
+#include "fuzz.h"
+#include "mutators.h"
 
-namespace {
+using fuzz::check;
 
-void check(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
+LACUNA_FUZZ_MUTATOR(fuzz::mutate_json)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::string_view text = fuzz::text_of(data, size);
   try {
     const lacuna::DecisionBody body = lacuna::parse_decision_body(text, "the body", size_t{1} << 12);
     const size_t count = body.request.questions.size();

@@ -16,6 +16,9 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+// A target's own mutation, where it has one.
+extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most,
+                                                                unsigned seed);
 
 namespace {
 
@@ -66,13 +69,23 @@ class Mutator {
  public:
   explicit Mutator(uint64_t seed) : random_(seed) {}
 
-  /// A seed with up to eight small changes; `corpus` is not empty.
+  /// One of the corpus after the target's own mutation or up to eight small changes; `corpus` is not empty.
   Bytes mutate(const std::vector<Bytes>& corpus) {
     Bytes input = corpus[below(corpus.size())];
+    if (LLVMFuzzerCustomMutator != nullptr && below(2) == 0) {
+      const size_t size = input.size();
+      input.resize(kInputBytesMax);
+      input.resize(LLVMFuzzerCustomMutator(input.data(), std::min(size, kInputBytesMax), kInputBytesMax,
+                                           static_cast<unsigned>(random_())));
+      return input;
+    }
     for (size_t count = 1 + below(8); count > 0; --count) change(input, corpus[below(corpus.size())]);
     if (input.size() > kInputBytesMax) input.resize(kInputBytesMax);
     return input;
   }
+
+  /// One small change, no piece of another input.
+  void change(Bytes& input) { change(input, {}); }
 
  private:
   size_t below(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random_); }
@@ -130,6 +143,16 @@ bool read_flag(std::string_view argument, std::string_view name, uint64_t& value
 }
 
 }  // namespace
+
+// What libFuzzer gives to a target's own mutation.
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most) {
+  static Mutator mutator(1);
+  Bytes input(data, data + size);
+  mutator.change(input);
+  if (input.size() > most) input.resize(most);
+  std::copy(input.begin(), input.end(), data);
+  return input.size();
+}
 
 int main(int argc, char** argv) {
   uint64_t seconds = 0;

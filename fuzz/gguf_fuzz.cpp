@@ -1,13 +1,16 @@
 // A GGUF file: refused with InputError, or every byte that its tensors claim can be read and dequantized.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "fuzz.h"
+#include "mutators.h"
 #include "weights/gguf.h"
+
+LACUNA_FUZZ_MUTATOR(fuzz::mutate_gguf)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
@@ -18,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       read += tensor.bytes.size();
       if (read > 8 * size) break;  // tensors may lie on top of each other
       if (tensor.bytes.empty()) continue;
-      if (tensor.bytes.size() > size) std::abort();
+      fuzz::check(tensor.bytes.size() <= size);
       const lacuna::GgmlType& type = *lacuna::ggml_type(tensor.type);
       std::vector<float> values(tensor.bytes.size() / static_cast<size_t>(type.block_bytes) *
                                 static_cast<size_t>(type.block));

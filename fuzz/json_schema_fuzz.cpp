@@ -2,7 +2,6 @@
 // automaton within its limits, whose shortest text is JSON.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -10,12 +9,12 @@
 
 #include "base/error.h"
 #include "constraint/constraint.h"
+#include "fuzz.h"
+#include "mutators.h"
 
 namespace {
 
-void check(bool holds) {
-  if (!holds) std::abort();
-}
+using fuzz::check;
 
 /// A shortest accepted text, by breadth-first search.
 std::string shortest_text(const lacuna::ByteAutomaton& automaton) {
@@ -41,6 +40,8 @@ std::string shortest_text(const lacuna::ByteAutomaton& automaton) {
 }
 
 }  // namespace
+
+LACUNA_FUZZ_MUTATOR(fuzz::mutate_json_after_byte)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -1,23 +1,20 @@
 // A saved preset: refused with InputError, or a value that its own file gives again.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/error.h"
+#include "fuzz.h"
+#include "mutators.h"
 #include "options/saved_preset.h"
 
-namespace {
+using fuzz::check;
 
-void check(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
+LACUNA_FUZZ_MUTATOR(fuzz::mutate_json)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::string_view text = fuzz::text_of(data, size);
   try {
     const lacuna::SavedPreset preset = lacuna::parse_saved_preset(text, "the file");
     check(lacuna::is_preset_name(preset.name));

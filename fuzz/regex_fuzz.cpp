@@ -2,20 +2,18 @@
 // Where both a search and a whole match compile, every text of the second is one of the first.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
 #include "constraint/byte_automaton.h"
 #include "constraint/regex.h"
+#include "fuzz.h"
 
 namespace {
 
 using lacuna::ByteAutomaton;
 
-void check(bool holds) {
-  if (!holds) std::abort();
-}
+using fuzz::check;
 
 ByteAutomaton compile(std::string_view pattern, lacuna::RegexMatch match, lacuna::TextEncoding encoding) {
   return ByteAutomaton::compile(regex_expression(pattern, match, encoding, "regex"), "regex");
@@ -24,7 +22,7 @@ ByteAutomaton compile(std::string_view pattern, lacuna::RegexMatch match, lacuna
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view pattern(reinterpret_cast<const char*>(data), size);
+  const std::string_view pattern = fuzz::text_of(data, size);
   for (const auto encoding : {lacuna::TextEncoding::kUtf8, lacuna::TextEncoding::kJsonString}) {
     try {
       const ByteAutomaton whole = compile(pattern, lacuna::RegexMatch::kWhole, encoding);

@@ -1,14 +1,14 @@
 // The first byte names an endpoint, the rest is a body for it: refused with InputError, or a request within
 // the bounds that the rest of the server relies on.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 #include <variant>
 
 #include "base/error.h"
+#include "fuzz.h"
+#include "mutators.h"
 #include "server/answer_format.h"
 #include "server/api_request.h"
 #include "server/dialect.h"
@@ -16,9 +16,7 @@
 
 namespace {
 
-void check(bool holds) {
-  if (!holds) std::abort();
-}
+using fuzz::check;
 
 void check(const lacuna::GenerationRequest& request) {
   check(request.num_choices >= 1 && request.num_choices <= lacuna::kMostChoices);
@@ -42,6 +40,8 @@ void check(const lacuna::Tools& tools) {
 }
 
 }  // namespace
+
+LACUNA_FUZZ_MUTATOR(fuzz::mutate_json_after_byte)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -78,7 +78,7 @@ bool Running::stepped(const StepEvent& event) {
       std::rethrow_exception(error);
     return !callback_ || call(callback_, event);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     error_ = std::current_exception();
     return false;
   }
@@ -98,8 +98,8 @@ void Running::failed(const std::string& sentence) {
 }
 
 Answer Running::wait() {
-  std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return is_over_; });
+  const MutexLock lock(mutex_);
+  while (!is_over_) ended_.wait(mutex_);
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return std::move(answer_);
 }
@@ -107,7 +107,7 @@ Answer Running::wait() {
 void Running::end(Answer answer, const std::exception_ptr& error) {
   callback_ = nullptr;
   if (unmask_) unmask_->drop();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   answer_ = std::move(answer);
   if (!error_) error_ = error;
   is_over_ = true;

@@ -2,16 +2,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "engine/opened_model.h"
 #include "engine/result.h"
 #include "engine/scheduler.h"
@@ -70,11 +69,11 @@ class Running final : public RequestListener {
   PassCallback callback_;
   const std::shared_ptr<GuardedUnmask> unmask_;
   std::atomic<bool> is_cancelled_ = false;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool is_over_ = false;
-  Answer answer_;
-  std::exception_ptr error_;
+  Mutex mutex_;
+  Condition ended_;
+  bool is_over_ LACUNA_GUARDED_BY(mutex_) = false;
+  Answer answer_ LACUNA_GUARDED_BY(mutex_);
+  std::exception_ptr error_ LACUNA_GUARDED_BY(mutex_);
 };
 
 }  // namespace lacuna

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 namespace lacuna {
@@ -37,12 +36,12 @@ std::shared_ptr<const TokenAutomaton> AutomatonCache::find(const Constraint& con
 std::shared_ptr<const TokenAutomaton> AutomatonCache::get(
     const Constraint& constraint, const std::shared_ptr<const TokenVocabulary>& vocabulary) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (auto automaton = find(constraint, vocabulary.get())) return automaton;
   }
   auto automaton = std::make_shared<const TokenAutomaton>(compile_constraint(constraint), *vocabulary);
   const size_t bytes = automaton->memory_bytes() + text_bytes(constraint) + sizeof(Entry);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto other = find(constraint, vocabulary.get())) return other;
   if (bytes > max_bytes_) return automaton;
   entries_.push_front({constraint, vocabulary, automaton, bytes});
@@ -55,12 +54,12 @@ std::shared_ptr<const TokenAutomaton> AutomatonCache::get(
 }
 
 size_t AutomatonCache::memory_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_;
 }
 
 size_t AutomatonCache::size() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.size();
 }
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "constraint/constraint.h"
 #include "constraint/token_automaton.h"
 #include "constraint/token_vocabulary.h"
@@ -34,12 +34,13 @@ class AutomatonCache {
     size_t bytes;
   };
 
-  std::shared_ptr<const TokenAutomaton> find(const Constraint& constraint, const TokenVocabulary* vocabulary);
+  std::shared_ptr<const TokenAutomaton> find(const Constraint& constraint, const TokenVocabulary* vocabulary)
+      LACUNA_REQUIRES(mutex_);
 
   const size_t max_bytes_;
-  mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
-  size_t bytes_ = 0;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ LACUNA_GUARDED_BY(mutex_);  // most recently used first
+  size_t bytes_ LACUNA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace lacuna

@@ -31,7 +31,7 @@ Scheduler::~Scheduler() {
 void Scheduler::end_thread() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_draining_ = true;
     is_stopping_ = true;
   }
@@ -40,7 +40,7 @@ void Scheduler::end_thread() {
 }
 
 void Scheduler::drain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_draining_ = true;
 }
 
@@ -48,7 +48,7 @@ void Scheduler::stop() {
   end_thread();
   std::map<uint64_t, Request> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left = std::exchange(requests_, {});
   }
   for (const auto& [id, request] : left) {
@@ -58,12 +58,12 @@ void Scheduler::stop() {
 }
 
 bool Scheduler::is_idle() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return requests_.empty();
 }
 
 std::string Scheduler::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
@@ -78,7 +78,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
   }
   std::vector<uint64_t> ids;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!failure_.empty()) throw SchedulingError(Reason::kBroken, failure_);
     if (is_draining_) throw SchedulingError(Reason::kStopping, "the server is stopping");
     const auto is_own = [&](const auto& entry) { return !client.empty() && entry.second.client == client; };
@@ -113,7 +113,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
 
 bool Scheduler::submit_idle(IdleJob job) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_draining_ || idle_jobs_.size() >= kMostIdleJobs) return false;
     idle_jobs_.push_back(std::move(job));
   }
@@ -123,7 +123,7 @@ bool Scheduler::submit_idle(IdleJob job) {
 
 void Scheduler::cancel(const std::vector<uint64_t>& ids) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const uint64_t id : ids) {
       const auto found = requests_.find(id);
       if (found == requests_.end()) continue;
@@ -135,12 +135,12 @@ void Scheduler::cancel(const std::vector<uint64_t>& ids) {
 }
 
 Scheduler::Totals Scheduler::totals() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {requests_.size() - num_running_, num_running_, memory_, prefix_memory_};
 }
 
 std::vector<RequestState> Scheduler::states() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<RequestState> states;
   for (const auto& [id, request] : requests_) {
     states.push_back(request.state);
@@ -165,16 +165,24 @@ void Scheduler::work() {
 }
 
 bool Scheduler::take_orders() {
-  std::unique_lock lock(mutex_);
-  const auto has_idle_work = [this] { return !is_draining_ && (idle_job_ || !idle_jobs_.empty()); };
-  wake_.wait(lock, [&] { return is_stopping_ || has_orders_ || !requests_.empty() || has_idle_work(); });
-  if (is_stopping_) return false;
-  if (requests_.empty() && !has_orders_) {
-    lock.unlock();
-    start_idle_job();
-    return true;
+  bool is_idle = false;
+  {
+    const MutexLock lock(mutex_);
+    while (!is_stopping_ && !has_work()) wake_.wait(mutex_);
+    if (is_stopping_) return false;
+    is_idle = !has_orders_ && requests_.empty();
+    if (has_orders_) follow_orders();
   }
-  if (!has_orders_) return true;
+  if (is_idle) start_idle_job();
+  return true;
+}
+
+bool Scheduler::has_work() const {
+  const bool has_idle_work = !is_draining_ && (idle_job_ || !idle_jobs_.empty());
+  return has_orders_ || !requests_.empty() || has_idle_work;
+}
+
+void Scheduler::follow_orders() {
   if (idle_job_) put_idle_job_back();
   has_orders_ = false;
   for (auto it = requests_.begin(); it != requests_.end();) {
@@ -194,14 +202,13 @@ bool Scheduler::take_orders() {
     }
     ++it;
   }
-  return true;
 }
 
 void Scheduler::start_idle_job() {
   if (idle_job_) return;
   RunningIdleJob next;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (idle_jobs_.empty()) return;
     next.job = std::move(idle_jobs_.front());
     idle_jobs_.pop_front();
@@ -251,7 +258,7 @@ void Scheduler::observe(const StepEvent& event) {
   bool is_first = false;
   double seconds = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Request& request = requests_.at(id);
     if (request.is_cancelled) return;
     listener = request.listener;
@@ -263,14 +270,14 @@ void Scheduler::observe(const StepEvent& event) {
   }
   if (is_first) listener->started(event.decoder, std::max(0.0, seconds - event.pass_seconds));
   if (listener->stepped(event)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   requests_.at(id).has_ended = true;
 }
 
 void Scheduler::finish_ended() {
   std::vector<std::pair<size_t, std::shared_ptr<RequestListener>>> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto it = requests_.begin(); it != requests_.end();) {
       Request& request = it->second;
       const bool is_over = request.is_added && !request.is_cancelled &&
@@ -289,7 +296,7 @@ void Scheduler::finish_ended() {
     ids_by_number_.erase(number);
   }
   if (idle_job_) finish_idle_job();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_ = engine_.memory_in_use();
   prefix_memory_ = engine_.prefix_bytes();
   num_running_ = std::min(engine_.num_running(), requests_.size());
@@ -302,7 +309,7 @@ void Scheduler::fail_one(size_t number, const std::string& sentence) {
   engine_.remove(number);
   std::shared_ptr<RequestListener> listener;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = requests_.find(id);
     if (!found->second.is_cancelled) listener = std::move(found->second.listener);
     requests_.erase(found);
@@ -314,7 +321,7 @@ void Scheduler::fail_late() {
   if (limits_.request_seconds <= 0) return;
   std::vector<std::shared_ptr<RequestListener>> failed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto it = requests_.begin(); it != requests_.end();) {
       Request& request = it->second;
       if (request.is_cancelled || request.clock.seconds() < limits_.request_seconds) {
@@ -337,7 +344,7 @@ void Scheduler::fail_late() {
 
 void Scheduler::break_off(const std::string& sentence) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failure_ = sentence;
   }
   fail_all(sentence);
@@ -347,7 +354,7 @@ void Scheduler::fail_all(const std::string& sentence) {
   if (idle_job_) fail_idle_job(sentence);
   std::vector<std::shared_ptr<RequestListener>> failed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto it = requests_.begin(); it != requests_.end();) {
       Request& request = it->second;
       if (!request.is_added) {

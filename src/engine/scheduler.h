@@ -1,13 +1,11 @@
 // One thread runs the engine for every request; any thread may bring requests and take them away.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 
 namespace lacuna {
@@ -162,12 +161,14 @@ class Scheduler {
   /// Gives the engine the next idle job, where there is one and nothing else.
   void start_idle_job();
   /// Takes the idle job from the engine, to begin anew.
-  void put_idle_job_back();
+  void put_idle_job_back() LACUNA_REQUIRES(mutex_);
   void observe_idle_job(const StepEvent& event);
   void finish_idle_job();
   void fail_idle_job(const std::string& sentence);
   /// Brings the engine up to what was asked for since the last pass. False: nothing is left to do.
   bool take_orders();
+  bool has_work() const LACUNA_REQUIRES(mutex_);
+  void follow_orders() LACUNA_REQUIRES(mutex_);
   void observe(const StepEvent& event);
   void finish_ended();
   void fail_one(size_t number, const std::string& sentence);
@@ -179,20 +180,20 @@ class Scheduler {
   SchedulerLimits limits_;
   Engine engine_;  // the thread's own; memory_for() alone may be asked by others
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::map<uint64_t, Request> requests_;      // in order of arrival
-  std::map<size_t, uint64_t> ids_by_number_;  // the thread's own
-  std::deque<IdleJob> idle_jobs_;
+  mutable Mutex mutex_;
+  Condition wake_;
+  std::map<uint64_t, Request> requests_ LACUNA_GUARDED_BY(mutex_);  // in order of arrival
+  std::map<size_t, uint64_t> ids_by_number_;                        // the thread's own
+  std::deque<IdleJob> idle_jobs_ LACUNA_GUARDED_BY(mutex_);
   std::optional<RunningIdleJob> idle_job_;  // the thread's own
-  uint64_t num_submitted_ = 0;
-  int64_t memory_ = 0;
-  int64_t prefix_memory_ = 0;
-  size_t num_running_ = 0;
-  bool has_orders_ = false;
-  bool is_draining_ = false;
-  std::string failure_;
-  bool is_stopping_ = false;
+  uint64_t num_submitted_ LACUNA_GUARDED_BY(mutex_) = 0;
+  int64_t memory_ LACUNA_GUARDED_BY(mutex_) = 0;
+  int64_t prefix_memory_ LACUNA_GUARDED_BY(mutex_) = 0;
+  size_t num_running_ LACUNA_GUARDED_BY(mutex_) = 0;
+  bool has_orders_ LACUNA_GUARDED_BY(mutex_) = false;
+  bool is_draining_ LACUNA_GUARDED_BY(mutex_) = false;
+  std::string failure_ LACUNA_GUARDED_BY(mutex_);
+  bool is_stopping_ LACUNA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -159,7 +159,7 @@ std::string AccessControl::identify(const HttpRequest& request) const {
 
 void AccessControl::count(const std::string& client) {
   if (rules_.requests_per_minute <= 0) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   if (now - begin_ >= std::chrono::minutes(1) || counts_.size() >= kMostClients) {
     counts_.clear();

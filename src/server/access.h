@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/http.h"
 
 namespace lacuna {
@@ -62,9 +62,9 @@ class AccessControl {
   bool allows_origin(std::string_view origin) const;
 
   AccessRules rules_;
-  std::mutex mutex_;
-  std::map<std::string, int32_t> counts_;  // of the minute that began at begin_
-  std::chrono::steady_clock::time_point begin_{};
+  Mutex mutex_;
+  std::map<std::string, int32_t> counts_ LACUNA_GUARDED_BY(mutex_);  // of the minute that began at begin_
+  std::chrono::steady_clock::time_point begin_ LACUNA_GUARDED_BY(mutex_){};
 };
 
 }  // namespace lacuna

@@ -135,7 +135,7 @@ void Audit::observe(const Answer& accelerated, const Answer& baseline) {
   const double loss =
       counts_tokens ? token_difference(accelerated.tokens, baseline.tokens) : (has_changed ? 1 : 0);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sum_.prompts = std::min(sum_.prompts + 1, kMostPrompts);
     sum_.losses = std::min(sum_.losses + loss, static_cast<double>(sum_.prompts));
     changed_ += has_changed ? 1 : 0;
@@ -143,7 +143,11 @@ void Audit::observe(const Answer& accelerated, const Answer& baseline) {
   if (!observes_promise()) return;
   const AuditState now = state();
   const Certificate& promise = settings_.preset->certificate;
-  if (now.low <= promise.risk || std::exchange(has_warned_, true) || !settings_.warn) return;
+  if (now.low <= promise.risk || !settings_.warn) return;
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(has_warned_, true)) return;
+  }
   settings_.warn(fmt::format(
       "audit: preset {} promises a risk of at most {} ({}); {} answers were compared with the baseline's, {} "
       "changed, and the risk is {:.4g}, at least {:.4g} (95% interval)",
@@ -151,12 +155,12 @@ void Audit::observe(const Answer& accelerated, const Answer& baseline) {
 }
 
 void Audit::count_dropped() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++dropped_;
 }
 
 AuditState Audit::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool counts_tokens = settings_.preset && settings_.preset->certificate.loss == kTokenLoss;
   const LossKind kind = counts_tokens ? LossKind::kBounded : LossKind::kBinary;
   return {sum_.prompts,

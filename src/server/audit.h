@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/inference_session.h"
 #include "engine/scheduler.h"
 #include "options/saved_preset.h"
@@ -84,11 +84,11 @@ class Audit : public std::enable_shared_from_this<Audit> {
   void observe(const Answer& accelerated, const Answer& baseline);
 
   AuditSettings settings_;
-  mutable std::mutex mutex_;
-  LossSum sum_;
-  int64_t changed_ = 0;
-  int64_t dropped_ = 0;
-  bool has_warned_ = false;
+  mutable Mutex mutex_;
+  LossSum sum_ LACUNA_GUARDED_BY(mutex_);
+  int64_t changed_ LACUNA_GUARDED_BY(mutex_) = 0;
+  int64_t dropped_ LACUNA_GUARDED_BY(mutex_) = 0;
+  bool has_warned_ LACUNA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace lacuna

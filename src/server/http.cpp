@@ -12,23 +12,23 @@ HttpReply::~HttpReply() {
 }
 
 void HttpReply::allow_origin(std::string origin) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   output_.allow_origin = std::move(origin);
 }
 
 void HttpReply::record(AnswerRecord answer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   answer_ = std::move(answer);
 }
 
 std::optional<AnswerRecord> HttpReply::answer_record() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return answer_;
 }
 
 void HttpReply::send(Head head, std::string body) {
   std::function<void()> closed;  // not needed any more; freed without the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed = std::exchange(closed_, {});
   if (is_closed_) return;
   if (budget_ && !budget_->reserve(body.size())) {
@@ -45,14 +45,14 @@ void HttpReply::send(Head head, std::string body) {
 }
 
 void HttpReply::begin_stream(std::string content_type) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   output_.has_head = true;
   output_.head = {200, std::move(content_type), {}, true};
   notify();
 }
 
 void HttpReply::write(std::string_view data) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_closed_ || output_.has_overflowed) return;
   const bool fits = output_.data.size() + data.size() <= stream_bytes_ &&
                     (budget_ == nullptr || budget_->reserve(data.size()));
@@ -68,7 +68,7 @@ void HttpReply::write(std::string_view data) {
 
 void HttpReply::end() {
   std::function<void()> closed;  // not needed any more; freed without the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed = std::exchange(closed_, {});
   output_.has_ended = true;
   notify();
@@ -76,7 +76,7 @@ void HttpReply::end() {
 
 void HttpReply::when_closed(std::function<void()> closed) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!is_closed_) {
       if (!output_.has_ended) closed_ = std::move(closed);
       return;
@@ -86,12 +86,12 @@ void HttpReply::when_closed(std::function<void()> closed) {
 }
 
 void HttpReply::when_ready(std::function<void()> notify) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   notify_ = std::move(notify);
 }
 
 HttpReply::Output HttpReply::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // What was taken before has been written; what waits stays reserved while it is written.
   const size_t waiting = std::min(reserved_, output_.data.size());
   if (budget_) budget_->release(reserved_ - waiting);
@@ -103,19 +103,19 @@ HttpReply::Output HttpReply::take() {
 }
 
 size_t HttpReply::pending() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return output_.data.size();
 }
 
 bool HttpReply::has_overflowed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return output_.has_overflowed;
 }
 
 void HttpReply::close() {
   std::function<void()> closed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_closed_) return;
     is_closed_ = true;
     if (!output_.has_ended) closed = std::move(closed_);
@@ -128,7 +128,7 @@ void HttpReply::close() {
 }
 
 bool HttpReply::is_closed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return is_closed_;
 }
 

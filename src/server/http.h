@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace lacuna {
 
@@ -134,18 +135,19 @@ class HttpReply {
   std::optional<AnswerRecord> answer_record() const;
 
  private:
-  void release();  // under the lock
-  void notify();   // under the lock
+  void release() LACUNA_REQUIRES(mutex_);
+  void notify() LACUNA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  Output output_;
-  std::function<void()> notify_;
-  std::function<void()> closed_;
-  std::optional<AnswerRecord> answer_;
-  bool is_closed_ = false;
+  mutable Mutex mutex_;
+  Output output_ LACUNA_GUARDED_BY(mutex_);
+  std::function<void()> notify_ LACUNA_GUARDED_BY(mutex_);
+  std::function<void()> closed_ LACUNA_GUARDED_BY(mutex_);
+  std::optional<AnswerRecord> answer_ LACUNA_GUARDED_BY(mutex_);
+  bool is_closed_ LACUNA_GUARDED_BY(mutex_) = false;
   std::shared_ptr<ReplyBudget> budget_;
   size_t stream_bytes_ = SIZE_MAX;
-  size_t reserved_ = 0;  // bytes of the budget: those that wait, and those that were taken last
+  /// Bytes of the budget: those that wait, and those that were taken last.
+  size_t reserved_ LACUNA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace lacuna

@@ -45,7 +45,7 @@ struct Metrics::AuditFamilies {
 Metrics::~Metrics() = default;
 
 void Metrics::show(const AuditState& audit) {
-  const std::lock_guard lock(audit_mutex_);
+  const MutexLock lock(audit_mutex_);
   if (audit_ == nullptr) {
     audit_ = std::make_unique<AuditFamilies>(AuditFamilies{
         counter("lacuna_audit_requests_total", "Answers that were compared with the baseline's"),

@@ -8,10 +8,10 @@
 #include <prometheus/registry.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "engine/scheduler.h"
 #include "server/audit.h"
@@ -69,9 +69,9 @@ class Metrics {
   prometheus::Histogram& queue_;
 
   struct AuditFamilies;
+  Mutex audit_mutex_;
   void show(const AuditState& audit);
-  std::unique_ptr<AuditFamilies> audit_;  // null: nothing was audited
-  std::mutex audit_mutex_;
+  std::unique_ptr<AuditFamilies> audit_ LACUNA_GUARDED_BY(audit_mutex_);  // null: nothing was audited
 };
 
 }  // namespace lacuna

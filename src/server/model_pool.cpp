@@ -4,16 +4,15 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace lacuna {
 namespace {
@@ -40,13 +39,12 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   State(const std::vector<PoolModel>& all, const PoolLimits& its_limits)
       : models(all), limits(its_limits), slots(all.size()) {}
 
-  /// Under the lock.
-  Lease lease(size_t index, bool counts_as_use) {
+  Lease lease(size_t index, bool counts_as_use) LACUNA_REQUIRES(mutex) {
     Slot& slot = slots[index];
     ++slot.num_leases;
     if (counts_as_use) slot.last_used = PoolClock::now();
     return {slot.session.get(), [self = shared_from_this(), index, counts_as_use](InferenceSession*) {
-              const std::lock_guard lock(self->mutex);
+              const MutexLock lock(self->mutex);
               Slot& released = self->slots[index];
               --released.num_leases;
               if (counts_as_use) released.last_used = PoolClock::now();
@@ -54,62 +52,64 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
             }};
   }
 
-  bool can_lease(size_t index) const { return slots[index].session != nullptr && !slots[index].is_leaving; }
+  bool can_lease(size_t index) const LACUNA_REQUIRES(mutex) {
+    return slots[index].session != nullptr && !slots[index].is_leaving;
+  }
 
-  int64_t loaded_bytes() const {
+  int64_t loaded_bytes() const LACUNA_REQUIRES(mutex) {
     int64_t bytes = 0;
     for (size_t i = 0; i < slots.size(); ++i) bytes += slots[i].session != nullptr ? models[i].bytes : 0;
     return bytes;
   }
 
   void work();
-  bool serve_first(std::unique_lock<std::mutex>& lock);
-  bool make_room(std::unique_lock<std::mutex>& lock, size_t index);
-  void unload(std::unique_lock<std::mutex>& lock, size_t index);
-  void unload_idle(std::unique_lock<std::mutex>& lock);
-  std::optional<PoolClock::time_point> next_idle_end() const;
+  bool serve_first() LACUNA_REQUIRES(mutex);
+  bool make_room(size_t index) LACUNA_REQUIRES(mutex);
+  void unload(size_t index) LACUNA_REQUIRES(mutex);
+  void unload_idle() LACUNA_REQUIRES(mutex);
+  std::optional<PoolClock::time_point> next_idle_end() const LACUNA_REQUIRES(mutex);
 
   const std::vector<PoolModel>& models;
   const PoolLimits limits;
-  mutable std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<Slot> slots;
-  std::deque<Waiting> waiting;
-  bool is_stopping = false;
+  mutable Mutex mutex;
+  Condition changed;
+  std::vector<Slot> slots LACUNA_GUARDED_BY(mutex);
+  std::deque<Waiting> waiting LACUNA_GUARDED_BY(mutex);
+  bool is_stopping LACUNA_GUARDED_BY(mutex) = false;
   std::thread thread;
 };
 
 void ModelPool::State::work() {
-  std::unique_lock lock(mutex);
+  const MutexLock lock(mutex);
   while (!is_stopping) {
     if (!waiting.empty()) {
-      serve_first(lock);
+      serve_first();
       continue;
     }
-    unload_idle(lock);
+    unload_idle();
     if (is_stopping || !waiting.empty()) continue;
     if (const std::optional<PoolClock::time_point> end = next_idle_end()) {
-      changed.wait_until(lock, *end);
+      changed.wait_until(mutex, *end);
     } else {
-      changed.wait(lock);
+      changed.wait(mutex);
     }
   }
 }
 
 /// Loads the model of the request that waits longest, and serves all that wait for it. False: the pool stops.
-bool ModelPool::State::serve_first(std::unique_lock<std::mutex>& lock) {
+bool ModelPool::State::serve_first() {
   const size_t index = waiting.front().index;
   std::string failure;
   if (slots[index].session == nullptr) {
-    if (!make_room(lock, index)) return false;
-    lock.unlock();
+    if (!make_room(index)) return false;
+    mutex.unlock();
     Lease session;
     try {
       session = models[index].load();
     } catch (const std::exception& error) {
       failure = error.what();
     }
-    lock.lock();
+    mutex.lock();
     slots[index].session = std::move(session);
   }
   slots[index].is_leaving = false;
@@ -122,15 +122,15 @@ bool ModelPool::State::serve_first(std::unique_lock<std::mutex>& lock) {
     served.emplace_back(std::move(each->then), failure.empty() ? lease(index, true) : nullptr);
     each = waiting.erase(each);
   }
-  lock.unlock();
+  mutex.unlock();
   for (auto& [then, leased] : served) then(std::move(leased), failure);
   served.clear();
-  lock.lock();
+  mutex.lock();
   return true;
 }
 
 /// Unloads models, the least recently used first, until the model fits; waits for those that are in use.
-bool ModelPool::State::make_room(std::unique_lock<std::mutex>& lock, size_t index) {
+bool ModelPool::State::make_room(size_t index) {
   while (!is_stopping && loaded_bytes() + models[index].bytes > limits.bytes) {
     std::optional<size_t> oldest;
     for (size_t i = 0; i < slots.size(); ++i) {
@@ -144,9 +144,9 @@ bool ModelPool::State::make_room(std::unique_lock<std::mutex>& lock, size_t inde
     expects(oldest.has_value(), "make_room: a model fits where no other is loaded");
     slots[*oldest].is_leaving = true;
     if (slots[*oldest].num_leases == 0) {
-      unload(lock, *oldest);
+      unload(*oldest);
     } else {
-      changed.wait(lock);
+      changed.wait(mutex);
     }
   }
   // Models that were to leave, and need not, take requests again.
@@ -154,22 +154,22 @@ bool ModelPool::State::make_room(std::unique_lock<std::mutex>& lock, size_t inde
   return !is_stopping;
 }
 
-void ModelPool::State::unload(std::unique_lock<std::mutex>& lock, size_t index) {
+void ModelPool::State::unload(size_t index) {
   slots[index].is_leaving = true;
   Lease session = std::move(slots[index].session);
   slots[index].session = nullptr;
-  lock.unlock();
+  mutex.unlock();
   session.reset();
   ::malloc_trim(0);
-  lock.lock();
+  mutex.lock();
   slots[index].is_leaving = false;
 }
 
-void ModelPool::State::unload_idle(std::unique_lock<std::mutex>& lock) {
+void ModelPool::State::unload_idle() {
   for (size_t i = 0; limits.idle_seconds > 0 && i < slots.size(); ++i) {
     const bool is_free = slots[i].session != nullptr && slots[i].num_leases == 0;
     const std::chrono::duration<double> idle = PoolClock::now() - slots[i].last_used;
-    if (is_free && idle.count() >= limits.idle_seconds) unload(lock, i);
+    if (is_free && idle.count() >= limits.idle_seconds) unload(i);
   }
 }
 
@@ -194,19 +194,19 @@ ModelPool::ModelPool(std::vector<PoolModel> models, const PoolLimits& limits)
 ModelPool::~ModelPool() {
   stop();
   state_->thread.join();
-  std::unique_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   for (size_t i = 0; i < models_.size(); ++i) {
     if (state_->slots[i].session == nullptr) continue;
     // Requests that run would never end where their scheduler was stopped: it ends them first.
-    state_->changed.wait(lock, [&] { return state_->slots[i].num_leases == 0; });
-    state_->unload(lock, i);
+    while (state_->slots[i].num_leases > 0) state_->changed.wait(state_->mutex);
+    state_->unload(i);
   }
 }
 
 void ModelPool::use(size_t index, Then then) {
   Lease leased;
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     if (state_->is_stopping) throw SchedulingError(SchedulingError::Reason::kStopping, kStopping);
     if (!state_->can_lease(index)) {
       if (state_->waiting.size() >= state_->limits.max_waiting) {
@@ -230,12 +230,12 @@ void ModelPool::load(size_t index) {
 }
 
 size_t ModelPool::num_waiting() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->waiting.size();
 }
 
 std::vector<ModelPool::Loaded> ModelPool::loaded() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   std::vector<Loaded> all;
   for (size_t i = 0; i < models_.size(); ++i) {
     const State::Slot& slot = state_->slots[i];
@@ -247,7 +247,7 @@ std::vector<ModelPool::Loaded> ModelPool::loaded() const {
 void ModelPool::stop() {
   std::deque<State::Waiting> waiting;
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->is_stopping = true;
     waiting = std::exchange(state_->waiting, {});
   }

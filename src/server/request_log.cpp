@@ -74,7 +74,7 @@ RequestLog::RequestLog(LogFormat format, int descriptor)
 
 RequestLog::~RequestLog() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_stopping_ = true;
   }
   changed_.notify_one();
@@ -84,7 +84,7 @@ RequestLog::~RequestLog() {
 void RequestLog::add(const RequestRecord& record) {
   std::string line = log_line(record, format_, std::chrono::system_clock::now()) + "\n";
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (lines_.size() >= kMostLines) {
       ++num_dropped_;
       return;
@@ -101,15 +101,15 @@ void RequestLog::add(const RequestRecord& record) {
 }
 
 void RequestLog::work() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_stopping_ || !lines_.empty(); });
+    while (!is_stopping_ && lines_.empty()) changed_.wait(mutex_);
     if (lines_.empty()) return;
     const std::string line = std::move(lines_.front());
     lines_.pop_front();
-    lock.unlock();
+    mutex_.unlock();
     const bool is_written = write(line);
-    lock.lock();
+    mutex_.lock();
     if (!is_written) return;
   }
 }
@@ -120,7 +120,7 @@ bool RequestLog::write(const std::string& line) {
   for (std::string_view rest = line; !rest.empty();) {
     pollfd state{descriptor_, POLLOUT, 0};
     if (::poll(&state, 1, kMilliseconds) <= 0) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (is_stopping_) return false;
       continue;
     }

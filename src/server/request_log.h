@@ -3,15 +3,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "base/mutex.h"
 #include "server/http.h"
 
 namespace lacuna {
@@ -48,11 +47,11 @@ class RequestLog {
 
   LogFormat format_;
   int descriptor_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::string> lines_;
-  size_t num_dropped_ = 0;
-  bool is_stopping_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<std::string> lines_ LACUNA_GUARDED_BY(mutex_);
+  size_t num_dropped_ LACUNA_GUARDED_BY(mutex_) = 0;
+  bool is_stopping_ LACUNA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

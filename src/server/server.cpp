@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "engine/load_options.h"
 #include "engine/preset_use.h"
 #include "engine/weight_options.h"
@@ -155,28 +154,28 @@ class Server::Impl {
   uint16_t port() const { return server_.port(); }
 
   void stop(double drain_seconds) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     drain_seconds_ = std::min(drain_seconds_, std::clamp(drain_seconds, 0.0, 1e9));
     changed_.notify_all();
     if (is_stopping_) {
-      changed_.wait(lock, [&] { return has_stopped_; });
+      while (!has_stopped_) changed_.wait(mutex_);
       return;
     }
     is_stopping_ = true;
     server_.begin_drain();
     const Stopwatch clock;
     constexpr std::chrono::milliseconds kPoll{20};
-    while (!server_.is_idle() && clock.seconds() < drain_seconds_) changed_.wait_for(lock, kPoll);
-    lock.unlock();
+    while (!server_.is_idle() && clock.seconds() < drain_seconds_) changed_.wait_for(mutex_, kPoll);
+    mutex_.unlock();
     server_.stop();
-    lock.lock();
+    mutex_.lock();
     has_stopped_ = true;
     changed_.notify_all();
   }
 
   void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return has_stopped_; });
+    const MutexLock lock(mutex_);
+    while (!has_stopped_) changed_.wait(mutex_);
   }
 
  private:
@@ -196,11 +195,11 @@ class Server::Impl {
   }
 
   ModelServer server_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  double drain_seconds_ = 1e9;  // the shortest that was asked for
-  bool is_stopping_ = false;
-  bool has_stopped_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  double drain_seconds_ LACUNA_GUARDED_BY(mutex_) = 1e9;  // the shortest that was asked for
+  bool is_stopping_ LACUNA_GUARDED_BY(mutex_) = false;
+  bool has_stopped_ LACUNA_GUARDED_BY(mutex_) = false;
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
