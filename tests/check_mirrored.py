@@ -20,6 +20,7 @@ ELSEWHERE = {
     "backend/shard/*mpi": "",  # needs a launcher
     "backend/shard/follow": "tests/backend/shard/sharded_model_test.cpp",
     "base/clock": "",  # wraps std::chrono
+    "base/exception_text": "tests/engine/scheduler_test.cpp",
     "base/communicator": "tests/backend/shard/shared_memory_test.cpp",
     "base/overloaded": "",  # wraps std::visit
     "base/token": "",  # one alias
@@ -42,6 +43,7 @@ ELSEWHERE = {
     "tokenizer/regex": "tests/tokenizer/limits_test.cpp",
     "tokenizer/json_file": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/bpe": "tests/tokenizer/tokenizer_test.cpp",
+    "server/http_messages": "tests/server/http_server_test.cpp",
     "cache/output_cache": "tests/model/drift_test.cpp",
     "model/config_keys": "tests/model/config_test.cpp",
     "model/llama": "tests/model/config_test.cpp",  # and the golden files

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "analysis.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "base/written_file.h"
 #include "commands.h"
 #include "eval/chart.h"
 #include "eval/evaluate.h"
@@ -440,23 +440,17 @@ class ChartMaker {
 /// Opens the file before there is anything to write, so that hours of work are not lost to a typo.
 class PlotFile {
  public:
-  explicit PlotFile(const std::string& path) : path_(path), stream_(path) { check(); }
+  explicit PlotFile(const std::string& path) : file_(path) {}
 
   void write(const ChartSpec& spec, const Json& rows) {
     ChartMaker maker(spec);
     for (const Json& row : rows) maker.add(row);
-    stream_ << to_svg(maker.chart());
-    stream_.close();
-    check();
+    file_.write(to_svg(maker.chart()));
+    file_.commit();
   }
 
  private:
-  void check() const {
-    if (!stream_) throw InputError("--plot {}: cannot be written", path_);
-  }
-
-  std::string path_;
-  std::ofstream stream_;
+  WrittenFile file_;
 };
 
 /// The flags of the run that `analyze lock` follows: no row is locked, skipped or guided.

@@ -103,6 +103,7 @@ class LocalAnswerer final : public Answerer {
       answer.status = output.head.status;
       answer.body += output.data;
       if (output.has_head && output.has_ended) break;
+      if (output.has_overflowed) throw std::runtime_error("there is not enough memory for an answer");
       std::unique_lock lock(mutex);
       constexpr std::chrono::milliseconds kPoll{100};
       changed.wait_for(lock, kPoll, [&] { return has_more; });

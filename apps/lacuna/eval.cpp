@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/written_file.h"
 #include "commands.h"
 #include "eval/decisions.h"
 #include "eval_command.h"
@@ -56,19 +57,6 @@ std::string as_line(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
-LinesFile::LinesFile(const std::string& path) : path_(path), stream_(path) {
-  if (!stream_) throw InputError("--out {}: cannot be written", path_);
-}
-
-void LinesFile::write(const nlohmann::ordered_json& json) {
-  stream_ << as_line(json);
-}
-
-void LinesFile::close() {
-  stream_.close();
-  if (!stream_) throw InputError("--out {}: cannot be written", path_);
-}
-
 void show_failures(const Evaluation& evaluation, int32_t most) {
   int32_t shown = 0;
   for (const SampleRecord& record : evaluation.records) {
@@ -105,12 +93,12 @@ namespace {
 
 void eval_task(const EvalCommandFlags& flags) {
   check_options(find_task(flags.settings.task), flags.settings.task_options);  // before --out is made
-  std::optional<LinesFile> records;
+  std::optional<WrittenFile> records;  // made before the model is loaded: a wrong path is known at once
   if (!flags.out.empty()) records.emplace(flags.out);
   const Evaluation evaluation = run_evaluation(flags);
   if (records) {
-    for (const SampleRecord& record : evaluation.records) records->write(to_json(record));
-    records->close();
+    for (const SampleRecord& record : evaluation.records) records->write(as_line(to_json(record)));
+    records->commit();
   }
   show_failures(evaluation, flags.show);
   if (flags.json) {

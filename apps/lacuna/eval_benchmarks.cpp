@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/written_file.h"
 #include "engine/stop.h"
 #include "eval/benchmarks.h"
 #include "eval/program_runner.h"
@@ -59,7 +60,7 @@ void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
   } else if (!flags.shots_data.empty()) {
     throw InputError("--shots-data {}: expected --shots with it", flags.shots_data);
   }
-  std::optional<LinesFile> out;
+  std::optional<WrittenFile> out;
   if (!flags.out.empty()) out.emplace(flags.out);
   std::vector<Question> questions;
   for (const WordProblem& problem : problems) {
@@ -82,9 +83,9 @@ void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
     for (const SampleRecord& record : evaluation.records) {
       nlohmann::ordered_json json = to_json(record);
       json["strict"] = is_strict(record);
-      out->write(json);
+      out->write(as_line(json));
     }
-    out->close();
+    out->commit();
   }
   show_failures(evaluation, flags.show);
   if (!flags.json) {
@@ -108,7 +109,7 @@ void eval_humaneval(const EvalCommandFlags& flags, bool all) {
     throw InputError("--task humaneval: expected --out for the completions, or --run-tests");
   }
   if (!flags.run_tests.empty()) check_python(flags.run_tests);
-  std::optional<LinesFile> out;
+  std::optional<WrittenFile> out;
   if (!flags.out.empty()) out.emplace(flags.out);
   const EvaluationModels models(flags);
   const bool is_chat = models.evaluated().chat_template.format != ChatFormat::kNone;
@@ -126,10 +127,10 @@ void eval_humaneval(const EvalCommandFlags& flags, bool all) {
       record.correct = passes(flags.run_tests, humaneval_program(problems[i], completion));
       bar.update(static_cast<int32_t>(i) + 1, static_cast<int32_t>(problems.size()));
     }
-    if (out) out->write({{"task_id", problems[i].task_id}, {"completion", completion}});
+    if (out) out->write(as_line({{"task_id", problems[i].task_id}, {"completion", completion}}));
   }
   bar.clear();
-  if (out) out->close();
+  if (out) out->commit();
   if (flags.json) {
     nlohmann::ordered_json json = to_json(evaluation);
     if (flags.run_tests.empty()) remove_accuracy(json);
@@ -168,7 +169,7 @@ void eval_mt_bench(const EvalCommandFlags& flags, bool all) {
   std::vector<ChatQuestion> asked = read_mt_bench(flags.data);
   keep_first(asked, flags, all);
   if (flags.out.empty()) throw InputError("--task mt-bench: expected --out for the answers");
-  LinesFile out(flags.out);
+  WrittenFile out(flags.out);
   const EvaluationModels models(flags);
   const bool is_chat = models.evaluated().chat_template.format != ChatFormat::kNone;
   std::vector<std::vector<std::string>> answers(asked.size());
@@ -186,13 +187,13 @@ void eval_mt_bench(const EvalCommandFlags& flags, bool all) {
   }
   for (size_t i = 0; i < asked.size(); ++i) {
     nlohmann::ordered_json choice{{"index", 0}, {"turns", answers[i]}};
-    out.write({{"question_id", asked[i].id},
-               {"answer_id", fmt::format("{}-{}", flags.model, asked[i].id)},
-               {"model_id", flags.model},
-               {"choices", nlohmann::ordered_json::array({std::move(choice)})},
-               {"category", asked[i].category}});
+    out.write(as_line({{"question_id", asked[i].id},
+                       {"answer_id", fmt::format("{}-{}", flags.model, asked[i].id)},
+                       {"model_id", flags.model},
+                       {"choices", nlohmann::ordered_json::array({std::move(choice)})},
+                       {"category", asked[i].category}}));
   }
-  out.close();
+  out.commit();
   if (flags.json) {
     fmt::print("{}", as_line({{"task", flags.settings.task}, {"questions", asked.size()}, {"turns", turns}}));
   } else {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -33,20 +32,6 @@ bool is_benchmark(std::string_view task);
 /// One line of JSON. Tokens may end inside a character, which JSON cannot: a sign takes the place of the
 /// rest.
 std::string as_line(const nlohmann::ordered_json& json);
-
-/// --out: made before the model is loaded, so that a path that cannot be written is known at once.
-class LinesFile {
- public:
-  /// InputError if it cannot be written.
-  explicit LinesFile(const std::string& path);
-  void write(const nlohmann::ordered_json& json);
-  /// InputError if not all of it could be written.
-  void close();
-
- private:
-  std::string path_;
-  std::ofstream stream_;
-};
 
 /// Prints the sums of an evaluation.
 void print_report(const Evaluation& evaluation);

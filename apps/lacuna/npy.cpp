@@ -5,13 +5,14 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/written_file.h"
 
 namespace lacuna {
 namespace {
@@ -36,18 +37,17 @@ void write_npy(const std::filesystem::path& path, ConstMatrix<float> values) {
   constexpr size_t kPrefix = 10;
   header.append(63 - (kPrefix + header.size()) % 64, ' ');
   header += '\n';
-  std::ofstream stream(path, std::ios::binary);
-  stream << kMagic << '\x01' << '\0';
+  WrittenFile file(path);
   const auto length = static_cast<uint16_t>(header.size());
-  stream.put(static_cast<char>(length & 0xff));
-  stream.put(static_cast<char>(length >> 8));
-  stream << header;
+  const char version_and_length[] = {'\x01', '\0', static_cast<char>(length & 0xff),
+                                     static_cast<char>(length >> 8)};
+  file.write(kMagic);
+  file.write(std::string_view(version_and_length, sizeof(version_and_length)));
+  file.write(header);
   for (int64_t row = 0; row < values.rows; ++row) {
-    stream.write(reinterpret_cast<const char*>(values.row(row)),
-                 values.cols * static_cast<std::streamsize>(sizeof(float)));
+    file.write(std::as_bytes(std::span(values.row(row), static_cast<size_t>(values.cols))));
   }
-  stream.close();
-  if (!stream) throw InputError("{}: cannot be written", path.string());
+  file.commit();
 }
 
 std::vector<float> read_npy(const std::filesystem::path& path, int64_t rows, int64_t cols) {

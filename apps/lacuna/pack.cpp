@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "base/written_file.h"
 #include "commands.h"
 #include "loading.h"
 #include "model/gguf_model.h"
@@ -68,6 +69,15 @@ nlohmann::ordered_json config_of(const ModelSource& source) {
   return config;
 }
 
+void copy_texts(const ModelSource& source, const fs::path& folder) {
+  if (!GgufFile::is_gguf(source.folder)) return copy_companions(source.folder, folder);
+  const GgufFile file = GgufFile::open(source.folder);
+  if (!has_gguf_tokenizer(file)) return;
+  const TokenizerTexts texts = gguf_tokenizer_texts(file);
+  write_whole_file(folder / "tokenizer.json", texts.tokenizer);
+  write_whole_file(folder / "tokenizer_config.json", texts.tokenizer_config);
+}
+
 void write_texts(const ModelSource& source, const WeightFormats& formats, const fs::path& folder) {
   nlohmann::ordered_json config = config_of(source);
   config["quantization_config"] = {{"quant_method", "lacuna-packed"},
@@ -75,13 +85,9 @@ void write_texts(const ModelSource& source, const WeightFormats& formats, const 
                                    {"dtype", name_of(formats.dtype)},
                                    {"names", source.config.gguf_names ? "gguf" : "published"}};
   if (source.chosen_paradigm) config["lacuna"] = {{"paradigm", name_of(*source.chosen_paradigm)}};
-  write_text_file(folder / "config.json", config.dump(2) + '\n');
-  if (!GgufFile::is_gguf(source.folder)) return copy_companions(source.folder, folder);
-  const GgufFile file = GgufFile::open(source.folder);
-  if (!has_gguf_tokenizer(file)) return;
-  const TokenizerTexts texts = gguf_tokenizer_texts(file);
-  write_text_file(folder / "tokenizer.json", texts.tokenizer);
-  write_text_file(folder / "tokenizer_config.json", texts.tokenizer_config);
+  copy_texts(source, folder);
+  // Last: without it the folder is no model.
+  write_whole_file(folder / "config.json", config.dump(2) + '\n');
 }
 
 void pack_model(const PackFlags& flags) {

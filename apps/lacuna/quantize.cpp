@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "base/rng.h"
+#include "base/written_file.h"
 #include "commands.h"
 #include "engine/logits.h"
 #include "loading.h"
@@ -123,7 +124,7 @@ void write_config(const fs::path& from, const fs::path& to, const QuantizeFlags&
                                    {"weights", flags.to},
                                    {"head_weights", flags.head_weights}};
   if (flags.paradigm != "auto") config["lacuna"] = {{"paradigm", flags.paradigm}};
-  write_text_file(to / "config.json", config.dump(2) + '\n');
+  write_whole_file(to / "config.json", config.dump(2) + '\n');
 }
 
 /// Random tokens, half of them masks where the model has one.
@@ -214,6 +215,7 @@ void quantize(QuantizeFlags flags) {
   ThreadPool threads(flags.threads);
   const WeightReport weights = quantize_weights(checkpoint, source.config, formats, out, threads);
   copy_companions(source.folder, out);
+  // Last: without it the folder is no model.
   write_config(source.folder, out, flags);
   const LogitReport logits = check_logits(flags, source);
   if (flags.json) {

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/written_file.h"
 #include "chat.h"
 #include "commands.h"
 #include "engine/inference_session.h"
@@ -119,25 +119,6 @@ class PromptReader {
   const OpenedModel& opened_;
 };
 
-/// Writes one JSON object per line; InputError if the file cannot be written.
-class TraceFile {
- public:
-  explicit TraceFile(const std::string& path) : path_(path), stream_(path) { check(); }
-
-  void write(const nlohmann::ordered_json& line) {
-    stream_ << line.dump() << '\n' << std::flush;  // a full disk is noticed here, not when the file is closed
-    check();
-  }
-
- private:
-  void check() const {
-    if (!stream_) throw InputError("{}: cannot be written", path_);
-  }
-
-  std::string path_;
-  std::ofstream stream_;
-};
-
 void print_result(const RunFlags& flags, const GenerationResult& result, bool has_text) {
   if (flags.json) {
     // Tokens may end inside a character; JSON cannot.
@@ -172,13 +153,13 @@ class RunListener final : public SessionListener {
   void accepted(size_t index, const Decoder& decoder) override {
     if (trace_) {
       logs_.emplace_back(opened_.config(), opened_.tokenizer(), flags_.trace_plans);
-      trace_->write(logs_.back().start(index, decoder));
+      trace_->append(logs_.back().start(index, decoder).dump() + '\n');
     }
     if (draws_) live_.emplace(flags_.live, opened_.config(), *opened_.tokenizer(), decoder);
   }
 
   bool stepped(size_t index, const StepEvent& event) override {
-    if (trace_) trace_->write(logs_[index].step(event));
+    if (trace_) trace_->append(logs_[index].step(event).dump() + '\n');
     if (live_) live_->update(event);
     return true;
   }
@@ -187,7 +168,7 @@ class RunListener final : public SessionListener {
   const RunFlags& flags_;
   const OpenedModel& opened_;
   bool draws_;
-  std::optional<TraceFile> trace_;
+  std::optional<GrowingFile> trace_;
   std::deque<TraceLog> logs_;  // by request
   std::optional<LiveRequest> live_;
 };

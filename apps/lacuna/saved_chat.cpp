@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/written_file.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -81,10 +82,7 @@ SavedChat parse_chat(std::string_view text, const std::string& file) {
 
 void save_chat(const SavedChat& chat, const std::string& file) {
   expect_replaceable(file);
-  std::ofstream stream(file, std::ios::binary);
-  stream << to_text(chat);
-  stream.close();
-  if (!stream) throw InputError("{}: cannot be written", file);
+  write_whole_file(file, to_text(chat));
 }
 
 SavedChat load_chat(const std::string& file) {

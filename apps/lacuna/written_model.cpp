@@ -1,12 +1,12 @@
 #include "written_model.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/written_file.h"
 
 namespace lacuna {
 
@@ -38,20 +38,18 @@ void copy_companions(const fs::path& from, const fs::path& to) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || !kinds.contains(entry.path().extension().string())) continue;
     if (name == "config.json" || name.ends_with(".index.json")) continue;
-    fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
+    if (entry.file_size() == 0) {  // which cannot be mapped
+      write_whole_file(to / name, "");
+      continue;
+    }
+    const MappedFile file = MappedFile::open(entry.path());
+    write_whole_file(to / name, file.text());
   }
 }
 
 nlohmann::ordered_json read_config_json(const fs::path& folder) {
   const MappedFile file = MappedFile::open(folder / "config.json");
   return nlohmann::ordered_json::parse(file.text());
-}
-
-void write_text_file(const fs::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) throw InputError("{}: cannot be written", path.string());
 }
 
 }  // namespace lacuna

@@ -18,7 +18,4 @@ void copy_companions(const std::filesystem::path& from, const std::filesystem::p
 /// The config.json of a checkpoint folder.
 nlohmann::ordered_json read_config_json(const std::filesystem::path& folder);
 
-/// Throws InputError where it cannot be written.
-void write_text_file(const std::filesystem::path& path, const std::string& text);
-
 }  // namespace lacuna

@@ -54,6 +54,7 @@ class Running final : public RequestListener {
   bool stepped(const StepEvent& event) override;
   void finished(const Decoder& decoder, const RunStatistics& statistics) override;
   void failed(const std::string& sentence) override;
+  void lost(const std::exception_ptr& error) noexcept override { end({}, error); }
 
   void cancel() { is_cancelled_ = true; }
   /// The answer, once. Throws what the request failed with.

@@ -53,6 +53,12 @@ class DecisionListener final : public RequestListener {
     call_->changed.notify_all();
   }
 
+  void lost(const std::exception_ptr& error) noexcept override {
+    const std::lock_guard lock(call_->mutex);
+    if (!call_->error) call_->error = error;
+    call_->changed.notify_all();
+  }
+
  private:
   std::shared_ptr<PendingDecisions> call_;
   size_t index_;

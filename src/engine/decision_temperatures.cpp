@@ -1,12 +1,12 @@
 #include "engine/decision_temperatures.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.h"
 #include "base/gguf.h"
 #include "base/json.h"
+#include "base/written_file.h"
 #include "tokenizer/json_file.h"
 
 namespace lacuna {
@@ -43,12 +43,7 @@ void save_decision_temperatures(const std::filesystem::path& model, const Decisi
   for (const QuestionKind kind : kKinds)
     document["temperatures"][std::string(name_of(kind))] = temperatures.of(kind);
   document.update(record);
-  const std::filesystem::path path = decision_sidecar(model);
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << document.dump(2) << '\n';
-  file.close();
-  if (!file)
-    throw InputError("{}: cannot be written; expected a folder that may be written to", path.string());
+  write_whole_file(decision_sidecar(model), document.dump(2) + '\n');
 }
 
 }  // namespace lacuna

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -94,12 +95,22 @@ void Engine::remove(size_t request) {
   requests_.erase(request);
 }
 
+void Engine::discard(size_t request) noexcept {
+  std::erase(running_, request);
+  memory_in_use_.reset();
+  requests_.erase(request);
+}
+
 void Engine::retire(Request& request) {
   const ExactPrefix prefix = request.decoder->exact_prefix();
   if (prefixes_ && prefix.block_length > 0 && !request.sequences[0].empty()) {
     const std::span<const TokenId> tokens = request.decoder->canvas();
-    prefixes_->keep(prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
-                    *request.sequences[0].front());
+    try {
+      prefixes_->keep(prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
+                      *request.sequences[0].front());
+    } catch (const std::bad_alloc&) {  // prefixes only save time
+      prefixes_->clear();
+    }
   }
   free_sequences(request);
 }

@@ -87,6 +87,8 @@ class Engine {
 
   /// Forgets a request, whether it waits, runs or is done, and frees its memory.
   void remove(size_t request);
+  /// The same, and nothing that it computed is kept for others: of a request that failed.
+  void discard(size_t request) noexcept;
 
   size_t num_running() const { return running_.size(); }
 

@@ -79,6 +79,11 @@ class CallListener final : public RequestListener {
     end(std::make_exception_ptr(InputError(sentence)));
   }
 
+  void lost(const std::exception_ptr& error) noexcept override {
+    const std::lock_guard lock(call_->mutex);
+    end(error);
+  }
+
  private:
   /// With the call's mutex held: the first error ends the call.
   void end(std::exception_ptr error) {

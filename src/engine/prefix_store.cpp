@@ -25,6 +25,11 @@ bool PrefixStore::evict() {
   return true;
 }
 
+void PrefixStore::clear() noexcept {
+  entries_.clear();
+  bytes_ = 0;
+}
+
 std::list<PrefixStore::Entry>::iterator PrefixStore::longest(int32_t block_length,
                                                              std::span<const TokenId> tokens) {
   auto best = entries_.end();

@@ -29,6 +29,8 @@ class PrefixStore {
   int64_t bytes() const { return bytes_; }
   /// Evicts the least recently used entry. False if the store is empty.
   bool evict();
+  /// Evicts all.
+  void clear() noexcept;
 
   /// Stores the K/V of the tokens, which are in the first cells of `from`; whole pages are shared with it.
   /// Replaces entries that are a prefix of the tokens.

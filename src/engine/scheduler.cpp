@@ -4,11 +4,35 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "base/communicator.h"
+#include "base/exception_text.h"
 
 namespace lacuna {
+namespace {
+
+/// Calls listener.failed(), and where that throws, listener.lost().
+void tell_failure(RequestListener& listener, const char* sentence) noexcept {
+  try {
+    listener.failed(sentence);
+  } catch (...) {
+    listener.lost(std::current_exception());
+  }
+}
+
+void tell_failure(RequestListener& listener, const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    tell_failure(listener, text_of(known));
+  } catch (...) {
+    tell_failure(listener, "the request failed");
+  }
+}
+
+}  // namespace
 
 Scheduler::Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<const BackendModel> guide,
                      const SchedulerLimits& limits)
@@ -53,7 +77,7 @@ void Scheduler::stop() {
   }
   for (const auto& [id, request] : left) {
     if (!request.is_cancelled)
-      request.listener->failed("the server was stopped before the answer was complete");
+      tell_failure(*request.listener, "the server was stopped before the answer was complete");
   }
 }
 
@@ -95,16 +119,21 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
           Reason::kQueueFull,
           fmt::format("{} requests are running or waiting; expected at most {}", requests_.size(), most));
     }
+    // Nothing may fail once some of them are in the list.
+    std::map<uint64_t, Request> taken;
     for (Job& job : jobs) {
-      Request& request = requests_[num_submitted_];
+      const uint64_t id = num_submitted_ + ids.size();
+      Request& request = taken[id];
       request.client = client;
-      request.state.id = num_submitted_;
+      request.state.id = id;
       request.state.prompt_tokens = job.decoder->prompt_length();
       request.state.canvas_tokens = static_cast<int32_t>(job.decoder->canvas().size());
       request.decoder = std::move(job.decoder);
       request.listener = std::move(job.listener);
-      ids.push_back(num_submitted_++);
+      ids.push_back(id);
     }
+    requests_.merge(taken);
+    num_submitted_ += ids.size();
     has_orders_ = true;
   }
   wake_.notify_one();
@@ -154,10 +183,10 @@ void Scheduler::work() {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
     } catch (const RankError& error) {
-      break_off(fmt::format("{}, so the model computes nothing more; restart the server", error.what()));
+      break_off(error.what());
     } catch (const std::exception& error) {
       // Nobody knows whose fault it is: all who took part are told, and others continue.
-      fail_all(error.what());
+      fail_all(text_of(error));
     }
     finish_ended();
     fail_late();
@@ -166,14 +195,16 @@ void Scheduler::work() {
 
 bool Scheduler::take_orders() {
   bool is_idle = false;
+  std::map<uint64_t, Request> refused;
   {
     const MutexLock lock(mutex_);
     while (!is_stopping_ && !has_work()) wake_.wait(mutex_);
     if (is_stopping_) return false;
     is_idle = !has_orders_ && requests_.empty();
-    if (has_orders_) follow_orders();
+    if (has_orders_) refused = follow_orders();
   }
   if (is_idle) start_idle_job();
+  for (auto& [id, request] : refused) tell_failure(*request.listener, request.error);
   return true;
 }
 
@@ -182,9 +213,10 @@ bool Scheduler::has_work() const {
   return has_orders_ || !requests_.empty() || has_idle_work;
 }
 
-void Scheduler::follow_orders() {
+std::map<uint64_t, Scheduler::Request> Scheduler::follow_orders() {
   if (idle_job_) put_idle_job_back();
   has_orders_ = false;
+  std::map<uint64_t, Request> refused;
   for (auto it = requests_.begin(); it != requests_.end();) {
     Request& request = it->second;
     if (request.is_cancelled) {
@@ -195,13 +227,20 @@ void Scheduler::follow_orders() {
       it = requests_.erase(it);
       continue;
     }
-    if (!request.is_added) {
-      request.number = engine_.add(std::move(request.decoder));
-      request.is_added = true;
-      ids_by_number_[request.number] = it->first;
+    try {
+      if (!request.is_added) {
+        request.number = engine_.add(std::move(request.decoder));
+        request.is_added = true;
+        ids_by_number_[request.number] = it->first;
+      }
+      ++it;
+    } catch (...) {
+      request.error = std::current_exception();
+      if (request.is_added) engine_.discard(request.number);
+      refused.insert(requests_.extract(it++));
     }
-    ++it;
   }
+  return refused;
 }
 
 void Scheduler::start_idle_job() {
@@ -220,40 +259,61 @@ void Scheduler::start_idle_job() {
     }
     next.number = engine_.add(std::move(decoder));
   } catch (const std::exception& error) {
-    next.job.listener->failed(error.what());
-    return;
+    return tell_failure(*next.job.listener, text_of(error));
   }
   idle_job_ = std::move(next);
 }
 
 void Scheduler::put_idle_job_back() {
-  engine_.remove(idle_job_->number);
-  idle_jobs_.push_front(std::move(idle_job_->job));
+  engine_.discard(idle_job_->number);
+  try {
+    idle_jobs_.push_front(std::move(idle_job_->job));
+  } catch (const std::bad_alloc&) {  // then it is forgotten
+  }
   idle_job_.reset();
 }
 
 void Scheduler::observe_idle_job(const StepEvent& event) {
-  if (!std::exchange(idle_job_->has_started, true)) idle_job_->job.listener->started(event.decoder, 0);
-  if (!idle_job_->job.listener->stepped(event)) idle_job_->has_ended = true;
+  try {
+    if (!std::exchange(idle_job_->has_started, true)) idle_job_->job.listener->started(event.decoder, 0);
+    if (!idle_job_->job.listener->stepped(event)) idle_job_->has_ended = true;
+  } catch (...) {
+    idle_job_->error = std::current_exception();
+  }
 }
 
 void Scheduler::finish_idle_job() {
   const size_t number = idle_job_->number;
-  if (!idle_job_->has_ended && !engine_.decoder(number).done()) return;
-  idle_job_->job.listener->finished(engine_.decoder(number), engine_.statistics(number));
-  engine_.remove(number);
+  RequestListener& listener = *idle_job_->job.listener;
+  if (!idle_job_->error && !idle_job_->has_ended && !engine_.decoder(number).done()) return;
+  try {
+    if (!idle_job_->error) listener.finished(engine_.decoder(number), engine_.statistics(number));
+  } catch (...) {
+    idle_job_->error = std::current_exception();
+  }
+  if (idle_job_->error) tell_failure(listener, idle_job_->error);
+  engine_.discard(number);
   idle_job_.reset();
 }
 
-void Scheduler::fail_idle_job(const std::string& sentence) {
-  engine_.remove(idle_job_->number);
-  idle_job_->job.listener->failed(sentence);
+void Scheduler::fail_idle_job(const char* sentence) {
+  engine_.discard(idle_job_->number);
+  tell_failure(*idle_job_->job.listener, sentence);
   idle_job_.reset();
 }
 
 void Scheduler::observe(const StepEvent& event) {
   if (idle_job_ && idle_job_->number == event.request) return observe_idle_job(event);
   const uint64_t id = ids_by_number_.at(event.request);
+  try {
+    observe_request(id, event);
+  } catch (...) {  // the others of the pass continue
+    const MutexLock lock(mutex_);
+    requests_.at(id).error = std::current_exception();
+  }
+}
+
+void Scheduler::observe_request(uint64_t id, const StepEvent& event) {
   std::shared_ptr<RequestListener> listener;
   bool is_first = false;
   double seconds = 0;
@@ -274,100 +334,100 @@ void Scheduler::observe(const StepEvent& event) {
   requests_.at(id).has_ended = true;
 }
 
-void Scheduler::finish_ended() {
-  std::vector<std::pair<size_t, std::shared_ptr<RequestListener>>> ended;
-  {
-    const MutexLock lock(mutex_);
-    for (auto it = requests_.begin(); it != requests_.end();) {
-      Request& request = it->second;
-      const bool is_over = request.is_added && !request.is_cancelled &&
-                           (request.has_ended || engine_.decoder(request.number).done());
-      if (!is_over) {
-        ++it;
-        continue;
-      }
-      ended.emplace_back(request.number, std::move(request.listener));
-      it = requests_.erase(it);
-    }
-  }
-  for (const auto& [number, listener] : ended) {
-    listener->finished(engine_.decoder(number), engine_.statistics(number));
-    engine_.remove(number);
-    ids_by_number_.erase(number);
-  }
-  if (idle_job_) finish_idle_job();
+template <typename Chosen>
+Scheduler::RequestNode Scheduler::take_first(const Chosen& chosen) {
   const MutexLock lock(mutex_);
-  memory_ = engine_.memory_in_use();
+  const auto found = std::find_if(requests_.begin(), requests_.end(),
+                                  [&](const auto& entry) { return chosen(entry.second); });
+  return found == requests_.end() ? RequestNode() : requests_.extract(found);
+}
+
+void Scheduler::discard(const Request& request) noexcept {
+  if (!request.is_added) return;
+  engine_.discard(request.number);
+  ids_by_number_.erase(request.number);
+}
+
+void Scheduler::finish_ended() {
+  const auto is_over = [this](const Request& request) {
+    return request.is_added && !request.is_cancelled &&
+           (request.error || request.has_ended || engine_.decoder(request.number).done());
+  };
+  while (RequestNode node = take_first(is_over)) finish(node.mapped());
+  if (idle_job_) finish_idle_job();
+  update_totals();
+}
+
+void Scheduler::finish(Request& request) {
+  try {
+    if (!request.error) {
+      request.listener->finished(engine_.decoder(request.number), engine_.statistics(request.number));
+      engine_.remove(request.number);
+      ids_by_number_.erase(request.number);
+      return;
+    }
+  } catch (...) {
+    request.error = std::current_exception();
+  }
+  tell_failure(*request.listener, request.error);
+  discard(request);
+}
+
+void Scheduler::update_totals() {
+  std::optional<int64_t> memory;
+  try {
+    memory = engine_.memory_in_use();
+  } catch (const std::bad_alloc&) {  // the next pass counts again
+  }
+  const MutexLock lock(mutex_);
+  if (memory) memory_ = *memory;
   prefix_memory_ = engine_.prefix_bytes();
   num_running_ = std::min(engine_.num_running(), requests_.size());
 }
 
 void Scheduler::fail_one(size_t number, const std::string& sentence) {
-  if (idle_job_ && idle_job_->number == number) return fail_idle_job(sentence);
-  const uint64_t id = ids_by_number_.at(number);
-  ids_by_number_.erase(number);
-  engine_.remove(number);
-  std::shared_ptr<RequestListener> listener;
-  {
-    const MutexLock lock(mutex_);
-    const auto found = requests_.find(id);
-    if (!found->second.is_cancelled) listener = std::move(found->second.listener);
-    requests_.erase(found);
-  }
-  if (listener) listener->failed(sentence);
+  if (idle_job_ && idle_job_->number == number) return fail_idle_job(sentence.c_str());
+  const auto is_it = [&](const Request& request) { return request.is_added && request.number == number; };
+  const RequestNode node = take_first(is_it);
+  discard(node.mapped());
+  if (!node.mapped().is_cancelled) tell_failure(*node.mapped().listener, sentence.c_str());
 }
 
 void Scheduler::fail_late() {
   if (limits_.request_seconds <= 0) return;
-  std::vector<std::shared_ptr<RequestListener>> failed;
-  {
-    const MutexLock lock(mutex_);
-    for (auto it = requests_.begin(); it != requests_.end();) {
-      Request& request = it->second;
-      if (request.is_cancelled || request.clock.seconds() < limits_.request_seconds) {
-        ++it;
-        continue;
-      }
-      if (request.is_added) {
-        engine_.remove(request.number);
-        ids_by_number_.erase(request.number);
-      }
-      failed.push_back(std::move(request.listener));
-      it = requests_.erase(it);
+  const auto is_late = [this](const Request& request) {
+    return !request.is_cancelled && request.clock.seconds() >= limits_.request_seconds;
+  };
+  while (const RequestNode node = take_first(is_late)) {
+    discard(node.mapped());
+    try {
+      node.mapped().listener->failed(fmt::format(
+          "the request took longer than the {} s that this server gives one", limits_.request_seconds));
+    } catch (...) {
+      node.mapped().listener->lost(std::current_exception());
     }
-  }
-  for (const auto& listener : failed) {
-    listener->failed(fmt::format("the request took longer than the {} s that this server gives one",
-                                 limits_.request_seconds));
   }
 }
 
-void Scheduler::break_off(const std::string& sentence) {
+void Scheduler::break_off(const std::string& cause) {
+  std::string sentence = "a rank ended";  // short enough to need no memory
+  try {
+    sentence = fmt::format("{}, so the model computes nothing more; restart the server", cause);
+  } catch (const std::bad_alloc&) {
+  }
   {
     const MutexLock lock(mutex_);
     failure_ = sentence;
   }
-  fail_all(sentence);
+  fail_all(sentence.c_str());
 }
 
-void Scheduler::fail_all(const std::string& sentence) {
+void Scheduler::fail_all(const char* sentence) {
   if (idle_job_) fail_idle_job(sentence);
-  std::vector<std::shared_ptr<RequestListener>> failed;
-  {
-    const MutexLock lock(mutex_);
-    for (auto it = requests_.begin(); it != requests_.end();) {
-      Request& request = it->second;
-      if (!request.is_added) {
-        ++it;
-        continue;
-      }
-      engine_.remove(request.number);
-      ids_by_number_.erase(request.number);
-      if (!request.is_cancelled) failed.push_back(std::move(request.listener));
-      it = requests_.erase(it);
-    }
+  while (const RequestNode node = take_first([](const Request& request) { return request.is_added; })) {
+    discard(node.mapped());
+    if (!node.mapped().is_cancelled) tell_failure(*node.mapped().listener, sentence);
   }
-  for (const auto& listener : failed) listener->failed(sentence);
 }
 
 }  // namespace lacuna

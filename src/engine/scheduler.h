@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,7 +20,7 @@
 namespace lacuna {
 
 /// Who wants to know about a request. Calls come from the engine's thread, in order, and hold up every
-/// request: they must be quick and must not throw.
+/// request: they must be quick. A request whose listener throws fails: the listener is told so next.
 class RequestListener {
  public:
   virtual ~RequestListener() = default;
@@ -33,6 +34,8 @@ class RequestListener {
   virtual void finished(const Decoder& decoder, const RunStatistics& statistics) = 0;
   /// The last call, instead: something went wrong. May come from the thread that calls Scheduler::stop().
   virtual void failed(const std::string& sentence) = 0;
+  /// The last call where failed() itself threw `error`: whoever waits has to be let go.
+  virtual void lost(const std::exception_ptr& /*error*/) noexcept {}
 };
 
 struct SchedulerLimits {
@@ -146,7 +149,9 @@ class Scheduler {
     bool is_added = false;
     bool is_cancelled = false;
     bool has_ended = false;
+    std::exception_ptr error = nullptr;  // that its listener threw
   };
+  using RequestNode = std::map<uint64_t, Request>::node_type;
 
   /// The idle job that the engine has.
   struct RunningIdleJob {
@@ -154,6 +159,7 @@ class Scheduler {
     size_t number = 0;  // the engine's
     bool has_started = false;
     bool has_ended = false;
+    std::exception_ptr error = nullptr;  // that its listener threw
   };
 
   void end_thread();
@@ -164,18 +170,27 @@ class Scheduler {
   void put_idle_job_back() LACUNA_REQUIRES(mutex_);
   void observe_idle_job(const StepEvent& event);
   void finish_idle_job();
-  void fail_idle_job(const std::string& sentence);
+  void fail_idle_job(const char* sentence);
   /// Brings the engine up to what was asked for since the last pass. False: nothing is left to do.
   bool take_orders();
   bool has_work() const LACUNA_REQUIRES(mutex_);
-  void follow_orders() LACUNA_REQUIRES(mutex_);
+  /// Adds to the engine and removes from it. Returns requests that the engine could not take.
+  std::map<uint64_t, Request> follow_orders() LACUNA_REQUIRES(mutex_);
   void observe(const StepEvent& event);
+  void observe_request(uint64_t id, const StepEvent& event);
+  /// Takes the first request of which `chosen` is true; an empty node: there is none. Under the lock.
+  template <typename Chosen>
+  RequestNode take_first(const Chosen& chosen);
+  /// Takes a request from the engine that has failed.
+  void discard(const Request& request) noexcept;
   void finish_ended();
+  void finish(Request& request);
+  void update_totals();
   void fail_one(size_t number, const std::string& sentence);
   void fail_late();
-  void fail_all(const std::string& sentence);
-  /// Fails all requests that run, and refuses new ones.
-  void break_off(const std::string& sentence);
+  void fail_all(const char* sentence);
+  /// Fails all requests that run, and refuses new ones: a rank has ended.
+  void break_off(const std::string& cause);
 
   SchedulerLimits limits_;
   Engine engine_;  // the thread's own; memory_for() alone may be asked by others

@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/written_file.h"
 #include "hub/blob_download.h"
 #include "hub/hub_api.h"
 
@@ -72,17 +73,6 @@ void find_token(HubAccess& access) {
 
 std::string human_size(int64_t bytes) {
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
-}
-
-/// Writes a small file in one step.
-void write_whole(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  const fs::path temporary = path.string() + fmt::format(".{}.tmp", getpid());
-  std::ofstream file(temporary, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", temporary.string()));
-  fs::rename(temporary, path);
 }
 
 /// Makes `link` lead to the blob, unless it already does.
@@ -253,7 +243,9 @@ fs::path pull(const PullOptions& options, PullObserver& observer, const std::ato
     fs::path snapshot = options.cache.snapshot(options.model, plan.commit);
     for (const HubFile& file : plan.files) link_blob(snapshot / file.path, snapshot, file.blob);
     if (options.model.revision != plan.commit) {
-      write_whole(options.cache.repository(options.model) / "refs" / options.model.revision, plan.commit);
+      const fs::path ref = options.cache.repository(options.model) / "refs" / options.model.revision;
+      fs::create_directories(ref.parent_path());
+      write_whole_file(ref, plan.commit);
     }
     return snapshot;
   } catch (const TransferStopped&) {

@@ -1,7 +1,6 @@
 #include "options/saved_preset.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/written_file.h"
 #include "options/assign.h"
 
 namespace lacuna {
@@ -262,15 +262,8 @@ std::filesystem::path save_preset(const SavedPreset& preset) {
   std::error_code error;
   std::filesystem::create_directories(presets_folder(), error);
   std::filesystem::path path = file_of(preset.name);
-  const std::filesystem::path part = path.string() + fmt::format(".{}.part", getpid());
-  std::ofstream stream(part, std::ios::binary);
-  stream << to_json(preset).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
-  stream.close();
-  if (stream) std::filesystem::rename(part, path, error);
-  if (!stream || error) {
-    std::filesystem::remove(part, error);
-    throw InputError("{}: cannot be written", path.string());
-  }
+  write_whole_file(path,
+                   to_json(preset).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   return path;
 }
 

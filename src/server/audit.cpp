@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -67,10 +68,15 @@ class Audit::Follower final : public RequestListener {
   bool stepped(const StepEvent& event) override { return listener_->stepped(event); }
   void finished(const Decoder& decoder, const RunStatistics& statistics) override {
     listener_->finished(decoder, statistics);
-    case_->accelerated = case_->answer_of(decoder);
-    audit_->offer(*session_, std::move(case_));
+    try {
+      case_->accelerated = case_->answer_of(decoder);
+      audit_->offer(*session_, std::move(case_));
+    } catch (const std::bad_alloc&) {  // the client has its answer
+      audit_->count_dropped();
+    }
   }
   void failed(const std::string& sentence) override { listener_->failed(sentence); }
+  void lost(const std::exception_ptr& error) noexcept override { listener_->lost(error); }
 
  private:
   std::shared_ptr<Audit> audit_;
@@ -92,8 +98,8 @@ class Audit::Rerun final : public RequestListener {
 
   bool stepped(const StepEvent& /*event*/) override { return true; }
   void finished(const Decoder& decoder, const RunStatistics& /*statistics*/) override {
-    has_compared_ = true;
     audit_->observe(case_->accelerated, case_->answer_of(decoder));
+    has_compared_ = true;
   }
   void failed(const std::string& /*sentence*/) override {}
 

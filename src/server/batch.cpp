@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/written_file.h"
 #include "server/api_request.h"
 
 namespace lacuna {
@@ -93,15 +94,6 @@ void leave_out_times(ordered_json& body, const std::string& id) {
 
 std::string line_name(const std::filesystem::path& path, size_t index) {
   return fmt::format("{}, request {}", path.string(), index + 1);
-}
-
-void write_all(int file, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw std::runtime_error(fmt::format("{}: {}", path, std::strerror(errno)));
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
 }
 
 /// How many bytes of a file of answers are whole lines that answer the first requests, and how many lines.

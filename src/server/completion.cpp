@@ -62,6 +62,7 @@ class Completion::Listener : public RequestListener {
     owner_->part_finished();
   }
   void failed(const std::string& sentence) override { owner_->fail(sentence); }
+  void lost(const std::exception_ptr& /*error*/) noexcept override { owner_->reply_->abandon(); }
 
  protected:
   /// False: the rest is not wanted.

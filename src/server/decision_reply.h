@@ -25,6 +25,7 @@ class DecisionReply final : public RequestListener {
   bool stepped(const StepEvent& event) override;
   void finished(const Decoder& decoder, const RunStatistics& statistics) override;
   void failed(const std::string& sentence) override;
+  void lost(const std::exception_ptr& /*error*/) noexcept override { reply_->abandon(); }
 
  private:
   ReplyModel model_;

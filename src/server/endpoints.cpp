@@ -187,7 +187,12 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const Asker& asker, 
       }
       action({pool_.model(index).name, "lacuna-" + settings_.version, std::move(lease)});
     } catch (...) {
-      refuse(error, asker, describe_failure(std::current_exception()));
+      // Whoever calls this has others to serve.
+      try {
+        refuse(error, asker, describe_failure(std::current_exception()));
+      } catch (...) {
+        asker.reply->abandon();
+      }
     }
   });
 }

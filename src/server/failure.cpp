@@ -1,6 +1,7 @@
 #include "server/failure.h"
 
 #include "base/error.h"
+#include "base/exception_text.h"
 #include "engine/scheduler.h"
 #include "options/names.h"
 #include "server/api_error.h"
@@ -36,6 +37,8 @@ Failure describe_failure(const std::exception_ptr& error) {
     return {400, field.what(), field.field()};
   } catch (const InputError& input) {
     return {400, sentence_of(input, request_name)};
+  } catch (const std::bad_alloc& memory) {
+    return {503, text_of(memory)};
   } catch (const std::exception& other) {
     return {500, other.what()};
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -58,10 +59,15 @@ void expect_unchanged_files() {
 /// Submits jobs that end with their client's connection.
 void RequestHandler::submit(Jobs jobs, const Asker& asker) const {
   const std::vector<uint64_t> ids = model_.session->scheduler().submit(std::move(jobs), asker.client);
-  asker.reply->when_closed([session = model_.session, &metrics = metrics_, ids] {
-    metrics.count_request("cancelled");
-    session->scheduler().cancel(ids);
-  });
+  try {
+    asker.reply->when_closed([session = model_.session, &metrics = metrics_, ids] {
+      session->scheduler().cancel(ids);
+      metrics.count_request("cancelled");
+    });
+  } catch (const std::bad_alloc&) {  // nobody would end them
+    model_.session->scheduler().cancel(ids);
+    throw;
+  }
 }
 
 void RequestHandler::decide(DecisionBody body, const Asker& asker) const {

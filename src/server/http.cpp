@@ -29,8 +29,9 @@ std::optional<AnswerRecord> HttpReply::answer_record() const {
 void HttpReply::send(Head head, std::string body) {
   std::function<void()> closed;  // not needed any more; freed without the lock
   const MutexLock lock(mutex_);
+  if (is_closed_ || output_.has_ended || output_.has_overflowed) return;
+  if (output_.has_head) return overflow();
   closed = std::exchange(closed_, {});
-  if (is_closed_) return;
   if (budget_ && !budget_->reserve(body.size())) {
     head = {503, "application/json"};
     body = error_json(503, "too much waits for clients that do not read; try again later").dump();
@@ -46,6 +47,7 @@ void HttpReply::send(Head head, std::string body) {
 
 void HttpReply::begin_stream(std::string content_type) {
   const MutexLock lock(mutex_);
+  if (output_.has_ended) return;
   output_.has_head = true;
   output_.head = {200, std::move(content_type), {}, true};
   notify();
@@ -53,17 +55,24 @@ void HttpReply::begin_stream(std::string content_type) {
 
 void HttpReply::write(std::string_view data) {
   const MutexLock lock(mutex_);
-  if (is_closed_ || output_.has_overflowed) return;
-  const bool fits = output_.data.size() + data.size() <= stream_bytes_ &&
-                    (budget_ == nullptr || budget_->reserve(data.size()));
-  if (fits) {
-    reserved_ += data.size();
-    output_.data += data;
-  } else {
-    output_.has_overflowed = true;
-    output_.data = {};
-  }
+  if (is_closed_ || output_.has_ended || output_.has_overflowed) return;
+  if (output_.data.size() + data.size() > stream_bytes_) return overflow();
+  output_.data.reserve(output_.data.size() + data.size());
+  if (budget_ != nullptr && !budget_->reserve(data.size())) return overflow();
+  reserved_ += data.size();
+  output_.data += data;
   notify();
+}
+
+void HttpReply::overflow() {
+  output_.has_overflowed = true;
+  output_.data = {};
+  notify();
+}
+
+void HttpReply::abandon() noexcept {
+  const MutexLock lock(mutex_);
+  if (!output_.has_ended) overflow();
 }
 
 void HttpReply::end() {
@@ -137,8 +146,11 @@ void HttpReply::release() {
   reserved_ = 0;
 }
 
-void HttpReply::notify() {
-  if (notify_) notify_();
+void HttpReply::notify() noexcept {
+  try {
+    if (notify_) notify_();
+  } catch (const std::exception&) {  // the connection looks again by itself
+  }
 }
 
 }  // namespace lacuna

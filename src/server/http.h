@@ -77,7 +77,8 @@ class ReplyBudget {
 /// the connection takes what there is. Any thread may call anything.
 ///
 /// A stream whose client lets more than `stream_bytes` wait, or that does not fit the budget of all replies,
-/// overflows: the connection is closed. A whole reply that does not fit becomes status 503.
+/// overflows: the connection is closed. A whole reply that does not fit becomes status 503. What comes after
+/// the end of a reply is dropped.
 class HttpReply {
  public:
   HttpReply() = default;
@@ -100,7 +101,7 @@ class HttpReply {
     Head head;
     std::string data;  ///< that was not taken yet
     bool has_ended = false;
-    bool has_overflowed = false;  ///< the client reads too slowly; nothing more will come
+    bool has_overflowed = false;  ///< the client reads too slowly, or abandon(): nothing more will come
     std::string allow_origin;     ///< the value of Access-Control-Allow-Origin; empty: none
   };
 
@@ -110,10 +111,13 @@ class HttpReply {
   /// What the log says of the answer. Before its last byte.
   void record(AnswerRecord answer);
 
+  /// Closes the connection of a stream that has begun: its client must not take an error for its end.
   void send(Head head, std::string body);
   void begin_stream(std::string content_type);
   void write(std::string_view data);
   void end();
+  /// Nothing more can be said: the connection is closed.
+  void abandon() noexcept;
 
   /// Calls `closed` once if the client goes away before end(), at once if it has gone. The call comes from
   /// the connection's thread and must be quick.
@@ -122,7 +126,8 @@ class HttpReply {
   // For the connection:
 
   /// `notify` is called whenever there is something to take, from the thread that gave it. It must not call
-  /// the reply. After close() has returned it is never called again.
+  /// the reply. After close() has returned it is never called again. What it throws is dropped: who takes
+  /// should look now and then.
   void when_ready(std::function<void()> notify);
   Output take();
   /// Bytes that were not taken yet.
@@ -136,7 +141,8 @@ class HttpReply {
 
  private:
   void release() LACUNA_REQUIRES(mutex_);
-  void notify() LACUNA_REQUIRES(mutex_);
+  void notify() noexcept LACUNA_REQUIRES(mutex_);
+  void overflow() LACUNA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   Output output_ LACUNA_GUARDED_BY(mutex_);

@@ -31,7 +31,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/exception_text.h"
 #include "server/api_error.h"
+#include "server/http_messages.h"
 
 namespace lacuna {
 namespace {
@@ -44,78 +46,9 @@ using asio::ip::tcp;
 // Every operation gives its error as a value: a client that goes away is no exception.
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kWatchEvery = std::chrono::milliseconds(250);
+// A reply says when there is something to take. Where memory is short even that may fail.
+constexpr auto kLookEvery = std::chrono::milliseconds(1000);
 constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
-
-std::string text_of(beast::string_view text) {
-  return {text.data(), text.size()};
-}
-
-using Parser = http::request_parser<http::string_body>;
-using Text = http::response<http::string_body>;
-
-/// Whether a client's name of its request may go into a header and a log.
-bool is_sane_id(beast::string_view id) {
-  constexpr size_t kLongest = 128;
-  const auto is_plain = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-           std::string_view("-_.:/+=@").find(c) != std::string_view::npos;
-  };
-  return !id.empty() && id.size() <= kLongest && std::all_of(id.begin(), id.end(), is_plain);
-}
-
-/// What every reply carries.
-///   allow_origin  pages that may read the reply; empty: those of this server alone
-template <typename Message>
-void set_common_headers(Message& message, const std::string& request_id,
-                        const std::string& allow_origin = {}) {
-  message.set(http::field::server, "lacuna");
-  message.set("X-Request-Id", request_id);
-  if (!allow_origin.empty()) {
-    message.set(http::field::access_control_allow_origin, allow_origin);
-    message.set(http::field::access_control_expose_headers, "X-Request-Id, Retry-After");
-    message.set(http::field::vary, "Origin");
-  }
-  message.set(http::field::cache_control, "no-store");
-  message.set("X-Content-Type-Options", "nosniff");
-  // The page at "/" loads its own files and asks this server, nothing else.
-  message.set("Content-Security-Policy",
-              "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-              "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
-}
-
-Text make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive,
-               const std::string& request_id, const std::string& allow_origin = {}) {
-  Text text(static_cast<http::status>(head.status), version);
-  set_common_headers(text, request_id, allow_origin);
-  text.set(http::field::content_type, head.content_type);
-  if (!head.allow.empty()) text.set(http::field::allow, head.allow);
-  if (head.status == 503) text.set(http::field::retry_after, "1");
-  if (head.status == 429) text.set(http::field::retry_after, "60");
-  if (head.status == 401) text.set(http::field::www_authenticate, "Bearer");
-  if (head.status == 204) {
-    text.set(http::field::access_control_allow_methods, "GET, POST, OPTIONS");
-    text.set(http::field::access_control_allow_headers, head.allow_headers);
-    text.set(http::field::access_control_max_age, "600");
-  }
-  text.keep_alive(keep_alive);
-  text.body() = std::move(body);
-  text.prepare_payload();
-  return text;
-}
-
-/// What is wrong with the head of a request that could be read; empty: nothing.
-std::string_view find_problem(const Parser& parser) {
-  const auto& request = parser.get();
-  const auto hosts = request.count(http::field::host);
-  if (hosts > 1) return "the request has several Host headers";
-  if (hosts == 0 && request.version() >= 11) return "the request has no Host header";
-  const auto codings = request.count(http::field::transfer_encoding);
-  const bool is_chunked = codings == 1 && request[http::field::transfer_encoding] == "chunked";
-  if (codings > 0 && (!is_chunked || request.version() < 11)) {
-    return "the Transfer-Encoding is not \"chunked\"";
-  }
-  return {};
-}
 
 /// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
 bool has_hung_up(tcp::socket& socket) {
@@ -129,36 +62,6 @@ size_t unread_bytes(tcp::socket& socket) {
   return ::ioctl(socket.native_handle(), FIONREAD, &count) == 0 ? static_cast<size_t>(count) : 0;
 }
 
-/// The request without its body.
-HttpRequest head_of(const http::request<http::string_body>& message, const std::string& address) {
-  HttpRequest request;
-  request.method = text_of(message.method_string());
-  const size_t path_end = std::min(message.target().find('?'), message.target().size());
-  request.path = text_of(message.target().substr(0, path_end));
-  if (path_end < message.target().size()) request.query = text_of(message.target().substr(path_end + 1));
-  request.authorization = text_of(message[http::field::authorization]);
-  request.content_encoding = text_of(message[http::field::content_encoding]);
-  request.host = text_of(message[http::field::host]);
-  request.origin = text_of(message[http::field::origin]);
-  request.api_key = text_of(message["X-Api-Key"]);
-  request.wanted_headers = text_of(message[http::field::access_control_request_headers]);
-  request.address = address;
-  return request;
-}
-
-/// The error that a head or body earns which cannot be read; nothing where nobody waits for a reply.
-std::optional<HttpRefusal> describe(const beast::error_code& error) {
-  if (error == http::error::body_limit) return HttpRefusal{413, "the body is longer than this server reads"};
-  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return HttpRefusal{431, "the headers are longer than this server reads"};
-  }
-  if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
-  if (error.category() == make_error_code(http::error::bad_method).category()) {
-    return HttpRefusal{400, "the request is not HTTP/1.1"};
-  }
-  return {};
-}
-
 }  // namespace
 
 class HttpServer::Implementation {
@@ -168,7 +71,7 @@ class HttpServer::Implementation {
       : handler_(std::move(handler)), gate_(std::move(gate)), log_(std::move(log)), limits_(limits) {
     listen(host, port);
     asio::co_spawn(io_, accept(), asio::detached);
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::thread([this] { run(); });
   }
 
   ~Implementation() { stop(std::chrono::milliseconds(0)); }
@@ -210,12 +113,70 @@ class HttpServer::Implementation {
     uint64_t body_bytes = 0;
   };
 
+  /// Counts among those of its address while it lives.
   struct Connection {
+    Connection(Implementation& its_server, tcp::socket socket, std::string its_address)
+        : server(its_server),
+          stream(std::make_shared<beast::tcp_stream>(std::move(socket))),
+          address(std::move(its_address)) {
+      ++server.addresses_[address].connections;
+    }
+    ~Connection() {
+      const auto found = server.addresses_.find(address);
+      if (--found->second.connections == 0) server.addresses_.erase(found);
+    }
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    Implementation& server;
     std::shared_ptr<beast::tcp_stream> stream;
     std::string address;
   };
   /// Connections that have not sent a whole request, the one that waits longest first.
   using Waiting = std::list<const Connection*>;
+
+  /// A connection's place among those that wait.
+  class WaitingPlace {
+   public:
+    WaitingPlace(Waiting& all, const Connection& connection) : all_(all), connection_(&connection) {
+      all_.push_back(connection_);
+    }
+    ~WaitingPlace() { all_.remove(connection_); }
+    WaitingPlace(const WaitingPlace&) = delete;
+    WaitingPlace& operator=(const WaitingPlace&) = delete;
+
+   private:
+    Waiting& all_;
+    const Connection* connection_;
+  };
+
+  /// A reply that a handler writes and a connection takes, from the request to its last byte.
+  class Answering {
+   public:
+    Answering(Implementation& server, beast::tcp_stream& stream)
+        : server_(server),
+          stream_(stream),
+          reply_(std::make_shared<HttpReply>(server.reply_budget_, server.limits_.stream_bytes)) {
+      server_.replies_[reply_.get()] = reply_;
+      ++server_.num_answering_;
+    }
+    ~Answering() {
+      reply_->close();
+      server_.replies_.erase(reply_.get());
+      --server_.num_answering_;
+      beast::error_code ignored;
+      stream_.socket().cancel(ignored);  // the watch
+    }
+    Answering(const Answering&) = delete;
+    Answering& operator=(const Answering&) = delete;
+
+    const std::shared_ptr<HttpReply>& reply() const { return reply_; }
+
+   private:
+    Implementation& server_;
+    beast::tcp_stream& stream_;
+    std::shared_ptr<HttpReply> reply_;
+  };
 
   /// Bytes of a request's body as they arrive, counted to the end of its reply.
   class BodyReservation {
@@ -256,10 +217,23 @@ class HttpServer::Implementation {
     const tcp::endpoint endpoint = found.begin()->endpoint();
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    // Without this option Asio takes such an error for an empty queue, and those behind wait for one more
+    // client.
+    if (!error) acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) throw InputError("{}:{} cannot be listened on: {}", host, port, error.message());
     port_ = acceptor_.local_endpoint().port();
+  }
+
+  void run() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception&) {  // one handler had no memory; the others continue
+      }
+    }
   }
 
   asio::awaitable<void> accept() {
@@ -271,20 +245,28 @@ class HttpServer::Implementation {
         co_await pause.async_wait(kAwait);
         continue;
       }
-      beast::error_code unknown;
-      const std::string address = socket.remote_endpoint(unknown).address().to_string();
-      const auto found = addresses_.find(address);
-      const size_t of_address = found == addresses_.end() ? 0 : found->second.connections;
-      if (of_address >= limits_.connections_per_address && !drop_waiting(&address)) continue;  // closes it
-      if (connections_.size() >= limits_.connections && !drop_waiting(nullptr)) continue;
-      ++addresses_[address].connections;
-      auto connection = std::make_shared<Connection>(
-          Connection{std::make_shared<beast::tcp_stream>(std::move(socket)), address});
-      connections_.insert(connection);
-      asio::co_spawn(io_, converse(connection), [this, connection, address](const std::exception_ptr&) {
-        connections_.erase(connection);
-        if (--addresses_[address].connections == 0) addresses_.erase(address);
-      });
+      try {
+        admit(std::move(socket));
+      } catch (const std::exception&) {  // no memory for one more: it is closed
+      }
+    }
+  }
+
+  void admit(tcp::socket socket) {
+    beast::error_code unknown;
+    const std::string address = socket.remote_endpoint(unknown).address().to_string();
+    const auto found = addresses_.find(address);
+    const size_t of_address = found == addresses_.end() ? 0 : found->second.connections;
+    if (of_address >= limits_.connections_per_address && !drop_waiting(&address)) return;  // closes it
+    if (connections_.size() >= limits_.connections && !drop_waiting(nullptr)) return;
+    const auto connection = std::make_shared<Connection>(*this, std::move(socket), address);
+    connections_.insert(connection);
+    try {
+      asio::co_spawn(io_, converse(connection),
+                     [this, connection](const std::exception_ptr&) { connections_.erase(connection); });
+    } catch (...) {
+      connections_.erase(connection);
+      throw;
     }
   }
 
@@ -310,15 +292,15 @@ class HttpServer::Implementation {
     beast::flat_buffer buffer(limits_.header_bytes);
     bool goes_on = true;
     while (goes_on) {
-      Parser parser;
+      HttpParser parser;
       parser.header_limit(limits_.header_bytes);
       parser.body_limit(limits_.body_bytes);
       BodyReservation reserved(*this, connection->address);
       std::optional<HttpRefusal> problem;
-      waiting_.push_back(connection.get());
+      std::optional<WaitingPlace> place(std::in_place, waiting_, *connection);
       const beast::error_code error = co_await read(*connection, buffer, parser, reserved, problem);
-      waiting_.remove(connection.get());
-      if (error && !problem) problem = describe(error);
+      place.reset();
+      if (error && !problem) problem = describe_error(error);
       if (problem) co_await refuse(*connection, parser.get(), *problem);
       if (error || problem) break;
       goes_on = co_await answer(connection->stream, parser.release(), connection->address);
@@ -328,7 +310,7 @@ class HttpServer::Implementation {
 
   /// Reads a request, or as much of it as it takes to see `problem`.
   asio::awaitable<beast::error_code> read(const Connection& connection, beast::flat_buffer& buffer,
-                                          Parser& parser, BodyReservation& reserved,
+                                          HttpParser& parser, BodyReservation& reserved,
                                           std::optional<HttpRefusal>& problem) {
     beast::tcp_stream& stream = *connection.stream;
     stream.expires_after(limits_.header_seconds);
@@ -363,8 +345,8 @@ class HttpServer::Implementation {
     RequestRecord record = begin_record(message, connection.address);
     record.status = refusal.status;
     stream.expires_after(limits_.write_seconds);
-    Text text = make_text({refusal.status, "application/json"},
-                          error_json(refusal.status, refusal.sentence).dump(), 11, false, record.id);
+    HttpText text = make_text({refusal.status, "application/json"},
+                              error_json(refusal.status, refusal.sentence).dump(), 11, false, record.id);
     const auto [write_error, written] = co_await http::async_write(stream, text, kAwait);
     record.is_whole = !write_error;
     if (log_) log_(record);
@@ -382,7 +364,7 @@ class HttpServer::Implementation {
   /// The client's name of the request, or one of our own.
   std::string name_request(const http::request<http::string_body>& message) {
     const beast::string_view id = message["X-Request-Id"];
-    return is_sane_id(id) ? text_of(id) : fmt::format("req_{:016x}{:016x}", random_(), random_());
+    return is_sane_id(id) ? header_text(id) : fmt::format("req_{:016x}{:016x}", random_(), random_());
   }
 
   RequestRecord begin_record(const http::request<http::string_body>& message, const std::string& address) {
@@ -405,9 +387,8 @@ class HttpServer::Implementation {
     request.body = std::move(message.body());
     if (is_head) request.method = "GET";
 
-    const auto reply = std::make_shared<HttpReply>(reply_budget_, limits_.stream_bytes);
-    replies_[reply.get()] = reply;
-    ++num_answering_;
+    const Answering answering(*this, stream);
+    const std::shared_ptr<HttpReply>& reply = answering.reply();
     const auto ready = std::make_shared<asio::steady_timer>(io_);
     reply->when_ready([this, ready, shared_stream, weak = std::weak_ptr(reply)] {
       asio::post(io_, [ready, shared_stream, weak] {
@@ -424,9 +405,13 @@ class HttpServer::Implementation {
                                           limits_.probes.end();
     auto handle = [this, reply, request = std::move(request)] {
       try {
-        handler_(request, reply);
-      } catch (const std::exception& error) {
-        reply->send({500, "application/json"}, error_json(500, error.what()).dump());
+        try {
+          handler_(request, reply);
+        } catch (const std::exception& error) {
+          reply->send({500, "application/json"}, error_json(500, text_of(error)).dump());
+        }
+      } catch (const std::exception&) {
+        reply->abandon();
       }
     };
     if (is_probe) {
@@ -439,10 +424,6 @@ class HttpServer::Implementation {
     record.answer = reply->answer_record();
     record.seconds = clock.seconds();
     if (log_) log_(record);
-    reply->close();
-    replies_.erase(reply.get());
-    --num_answering_;
-    stream.socket().cancel();  // the watch
     co_return went_well&& keep_alive;
   }
 
@@ -480,11 +461,13 @@ class HttpServer::Implementation {
   asio::awaitable<bool> write_reply(beast::tcp_stream& stream, HttpReply& reply, asio::steady_timer& ready,
                                     unsigned version, bool keep_alive, bool is_head, RequestRecord& record) {
     constexpr int kClientWent = 499;  // as nginx logs it
+    constexpr int kAbandoned = 500;
     record.status = kClientWent;
     record.is_whole = false;
     HttpReply::Output output = reply.take();
     while (!output.has_head) {
-      if (!co_await wait(ready, std::chrono::hours(24))) co_return false;
+      if (output.has_overflowed) record.status = kAbandoned;
+      if (output.has_overflowed || !co_await wait(ready, kLookEvery)) co_return false;
       output = reply.take();
     }
     record.status = output.head.status;
@@ -492,7 +475,7 @@ class HttpServer::Implementation {
     if (output.head.is_stream) {
       co_return co_await write_stream(stream, reply, ready, version, keep_alive, std::move(output), record);
     }
-    Text text =
+    HttpText text =
         make_text(output.head, std::move(output.data), version, keep_alive, record.id, output.allow_origin);
     beast::error_code error;
     if (is_head) {
@@ -516,8 +499,10 @@ class HttpServer::Implementation {
     if (is_chunked) head.chunked(true);
     http::response_serializer<http::empty_body> serializer(head);
     auto [error, size] = co_await http::async_write_header(stream, serializer, kAwait);
+    auto ping_at = std::chrono::steady_clock::now() + limits_.ping_every;
     while (!error && !output.has_overflowed) {
       if (!output.data.empty()) {
+        ping_at = std::chrono::steady_clock::now() + limits_.ping_every;
         stream.expires_after(limits_.write_seconds);
         if (is_chunked) {
           std::tie(error, size) =
@@ -534,18 +519,16 @@ class HttpServer::Implementation {
       } else {
         stream.expires_never();
         const bool is_silent = reply.pending() == 0;  // an overflow notifies, too
-        if (is_silent && !co_await wait(ready, limits_.ping_every)) co_return false;
+        const auto most = std::min<asio::steady_timer::duration>(limits_.ping_every, kLookEvery);
+        if (is_silent && !co_await wait(ready, most)) co_return false;
         output = reply.take();
-        if (output.data.empty() && !output.has_ended && is_over(ready)) output.data = ": ping\n\n";
+        const bool is_time = std::chrono::steady_clock::now() >= ping_at;
+        if (output.data.empty() && !output.has_ended && is_time) output.data = ": ping\n\n";
         continue;
       }
       output = reply.take();
     }
     co_return false;
-  }
-
-  static bool is_over(const asio::steady_timer& timer) {
-    return timer.expiry() <= asio::steady_timer::clock_type::now();
   }
 
   /// Until there is something to take, or the time is over. False: the client has gone.
@@ -565,14 +548,14 @@ class HttpServer::Implementation {
   uint64_t all_body_bytes_ = 0;
   std::map<std::string, OfAddress> addresses_;
   Waiting waiting_;
+  std::map<const HttpReply*, std::weak_ptr<HttpReply>>
+      replies_;  // being answered; of the connections' thread
+  std::atomic<size_t> num_answering_{0};
+  std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   uint16_t port_ = 0;
   std::set<std::shared_ptr<Connection>> connections_;
-  std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};
-  std::map<const HttpReply*, std::weak_ptr<HttpReply>>
-      replies_;  // being answered; of the connections' thread
-  std::atomic<size_t> num_answering_{0};
   asio::thread_pool handlers_{kHandlerThreads};
   asio::thread_pool quick_handlers_{1};
   std::thread thread_;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exception_text.h"
 #include "base/mutex.h"
 
 namespace lacuna {
@@ -39,17 +40,31 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   State(const std::vector<PoolModel>& all, const PoolLimits& its_limits)
       : models(all), limits(its_limits), slots(all.size()) {}
 
+  /// Counts as one lease from its making to its end, which must not be under the lock.
+  struct Hold {
+    Hold(std::shared_ptr<State> its_pool, size_t its_index, bool is_use)
+        : pool(std::move(its_pool)), index(its_index), counts_as_use(is_use) {}
+    ~Hold() {
+      const MutexLock lock(pool->mutex);
+      Slot& slot = pool->slots[index];
+      --slot.num_leases;
+      if (counts_as_use) slot.last_used = PoolClock::now();
+      pool->changed.notify_all();
+    }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+    std::shared_ptr<State> pool;
+    size_t index;
+    bool counts_as_use;
+  };
+
   Lease lease(size_t index, bool counts_as_use) LACUNA_REQUIRES(mutex) {
+    const auto hold = std::make_shared<Hold>(shared_from_this(), index, counts_as_use);
     Slot& slot = slots[index];
     ++slot.num_leases;
     if (counts_as_use) slot.last_used = PoolClock::now();
-    return {slot.session.get(), [self = shared_from_this(), index, counts_as_use](InferenceSession*) {
-              const MutexLock lock(self->mutex);
-              Slot& released = self->slots[index];
-              --released.num_leases;
-              if (counts_as_use) released.last_used = PoolClock::now();
-              self->changed.notify_all();
-            }};
+    return {hold, slot.session.get()};
   }
 
   bool can_lease(size_t index) const LACUNA_REQUIRES(mutex) {
@@ -63,6 +78,7 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   }
 
   void work();
+  void fail_first(const std::exception& error) LACUNA_REQUIRES(mutex);
   bool serve_first() LACUNA_REQUIRES(mutex);
   bool make_room(size_t index) LACUNA_REQUIRES(mutex);
   void unload(size_t index) LACUNA_REQUIRES(mutex);
@@ -83,7 +99,11 @@ void ModelPool::State::work() {
   const MutexLock lock(mutex);
   while (!is_stopping) {
     if (!waiting.empty()) {
-      serve_first();
+      try {
+        serve_first();
+      } catch (const std::exception& error) {
+        fail_first(error);
+      }
       continue;
     }
     unload_idle();
@@ -96,6 +116,24 @@ void ModelPool::State::work() {
   }
 }
 
+/// What a request is told must not end the pool's thread.
+void tell(const ModelPool::Then& then, ModelPool::Lease lease, const char* failure) noexcept {
+  try {
+    then(std::move(lease), failure);
+  } catch (const std::exception&) {  // `then` has told who asked, or cannot
+  }
+}
+
+/// Tells the request that waits longest what kept it from being served.
+void ModelPool::State::fail_first(const std::exception& error) {
+  if (waiting.empty()) return;
+  const Waiting first = std::move(waiting.front());
+  waiting.pop_front();
+  mutex.unlock();
+  tell(first.then, nullptr, text_of(error));
+  mutex.lock();
+}
+
 /// Loads the model of the request that waits longest, and serves all that wait for it. False: the pool stops.
 bool ModelPool::State::serve_first() {
   const size_t index = waiting.front().index;
@@ -104,26 +142,40 @@ bool ModelPool::State::serve_first() {
     if (!make_room(index)) return false;
     mutex.unlock();
     Lease session;
+    std::exception_ptr error;  // whose text may need memory: not without the mutex
     try {
       session = models[index].load();
-    } catch (const std::exception& error) {
-      failure = error.what();
+    } catch (const std::exception&) {
+      error = std::current_exception();
     }
     mutex.lock();
     slots[index].session = std::move(session);
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const std::exception& cause) {
+      failure = text_of(cause);
+    }
   }
   slots[index].is_leaving = false;
   std::vector<std::pair<Then, Lease>> served;
+  served.reserve(waiting.size());
   for (auto each = waiting.begin(); each != waiting.end();) {
     if (each->index != index) {
       ++each;
       continue;
     }
-    served.emplace_back(std::move(each->then), failure.empty() ? lease(index, true) : nullptr);
+    Lease leased;
+    try {
+      if (failure.empty()) leased = lease(index, true);
+    } catch (const std::bad_alloc&) {
+      if (served.empty()) throw;
+      break;  // the others are served the next time
+    }
+    served.emplace_back(std::move(each->then), std::move(leased));
     each = waiting.erase(each);
   }
   mutex.unlock();
-  for (auto& [then, leased] : served) then(std::move(leased), failure);
+  for (auto& [then, leased] : served) tell(then, std::move(leased), failure.c_str());
   served.clear();
   mutex.lock();
   return true;
@@ -235,8 +287,9 @@ size_t ModelPool::num_waiting() const {
 }
 
 std::vector<ModelPool::Loaded> ModelPool::loaded() const {
+  std::vector<Loaded> all;  // leases end without the lock
+  all.reserve(models_.size());
   const MutexLock lock(state_->mutex);
-  std::vector<Loaded> all;
   for (size_t i = 0; i < models_.size(); ++i) {
     const State::Slot& slot = state_->slots[i];
     if (slot.session != nullptr) all.push_back({i, slot.is_leaving, state_->lease(i, false)});
@@ -252,7 +305,7 @@ void ModelPool::stop() {
     waiting = std::exchange(state_->waiting, {});
   }
   state_->changed.notify_all();
-  for (State::Waiting& each : waiting) each.then(nullptr, kStopping);
+  for (State::Waiting& each : waiting) tell(each.then, nullptr, kStopping);
 }
 
 }  // namespace lacuna

@@ -47,7 +47,7 @@ class ModelPool {
   /// Calls `then` with the model: at once where it is loaded, else from the pool's thread when it is, and
   /// with null and a sentence where that failed. Requests are served in their order: a model that has to
   /// leave for an earlier request's gets no new leases. SchedulingError where too many wait or the pool is
-  /// stopping.
+  /// stopping. What `then` throws is dropped where the pool's thread calls it.
   using Then = std::function<void(Lease lease, const std::string& failure)>;
   void use(size_t index, Then then);
 

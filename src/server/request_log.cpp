@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -125,6 +126,7 @@ bool RequestLog::write(const std::string& line) {
       continue;
     }
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
     if (written < 0) return true;  // nobody can be told
     rest.remove_prefix(static_cast<size_t>(written));
   }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/written_file.h"
 #include "kernels/panels.h"
 
 namespace lacuna {
@@ -29,10 +29,6 @@ std::string_view type_name(const TensorToWrite& tensor) {
 size_t element_bytes(const TensorToWrite& tensor) {
   if (tensor.type.empty()) return size_of(tensor.dtype);
   return tensor.type == "I64" ? sizeof(int64_t) : 1;
-}
-
-void write_bytes(std::ofstream& file, const void* bytes, size_t count) {
-  file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
 }
 
 }  // namespace
@@ -59,16 +55,12 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   const auto begin = round_up(static_cast<int64_t>(kLengthBytes + text.size()), kDataAlignment);
   text.resize(static_cast<uint64_t>(begin) - kLengthBytes, ' ');  // the format allows spaces after the JSON
 
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  std::ofstream file(partial, std::ios::binary);
+  WrittenFile file(path);
   const uint64_t length = text.size();
-  write_bytes(file, &length, kLengthBytes);
-  write_bytes(file, text.data(), text.size());
-  for (const TensorToWrite& tensor : tensors) write_bytes(file, tensor.bytes.data(), tensor.bytes.size());
-  file.close();
-  if (!file) throw InputError("cannot write {}", partial.string());
-  std::filesystem::rename(partial, path);
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(text);
+  for (const TensorToWrite& tensor : tensors) file.write(tensor.bytes);
+  file.commit();
 }
 
 std::vector<bf16> to_bf16(std::span<const float> values) {

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
+#include "base/written_file.h"
 
 namespace lacuna {
 namespace {
@@ -37,10 +36,7 @@ void ShardWriter::finish() {
   if (!held_.empty()) write(fmt::format("model-{:05}.safetensors", ++shards_));
   const nlohmann::ordered_json index{{"metadata", {{"total_size", written_}}}, {"weight_map", weight_map_}};
   const std::filesystem::path path = folder_ / "model.safetensors.index.json";
-  std::ofstream file(path);
-  file << index.dump(2) << '\n';
-  file.close();
-  if (!file) throw InputError("{}: cannot be written", path.string());
+  write_whole_file(path, index.dump(2) + '\n');
 }
 
 void ShardWriter::write(const std::string& name) {

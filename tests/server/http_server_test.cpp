@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -200,6 +201,17 @@ TEST(HttpServer, StreamsAndPingsWhileSilent) {
   goes_on = true;
   const std::string rest = client.hear("0\r\n\r\n");
   EXPECT_THAT(rest, HasSubstr("data: two\n\n"));
+}
+
+TEST(HttpServer, ClosesTheConnectionOfAReplyThatIsAbandoned) {
+  std::promise<int> status;
+  HttpServer server(
+      "127.0.0.1", 0, [](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) { reply->abandon(); },
+      {}, {}, [&](const RequestRecord& record) { status.set_value(record.status); });
+  Client client(server.port());
+  client.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(client.hear(), "");
+  EXPECT_EQ(status.get_future().get(), 500);
 }
 
 TEST(HttpServer, NoticesThatAClientHasGone) {

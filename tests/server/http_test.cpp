@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 #include <string>
 
 namespace lacuna::http_test {
@@ -68,6 +69,45 @@ TEST(HttpReply, NotifiesNobodyOnceItIsClosed) {
   reply.end();
   EXPECT_EQ(notified, 1);
   EXPECT_TRUE(reply.is_closed());
+}
+
+TEST(HttpReply, DropsWhatComesAfterItsEnd) {
+  HttpReply reply;
+  reply.send({200, "text/plain"}, "answer");
+  reply.send({500, "text/plain"}, "error");
+  reply.begin_stream("text/event-stream");
+  reply.write("more");
+  const HttpReply::Output output = reply.take();
+  EXPECT_EQ(output.head.status, 200);
+  EXPECT_EQ(output.data, "answer");
+}
+
+TEST(HttpReply, ClosesAStreamInPlaceOfAnErrorAndTellsWhoWaitsForThat) {
+  HttpReply reply;
+  bool has_closed = false;
+  reply.when_closed([&] { has_closed = true; });
+  reply.begin_stream("text/event-stream");
+  reply.write("data");
+  reply.send({500, "text/plain"}, "error");
+  EXPECT_TRUE(reply.take().has_overflowed);
+  EXPECT_TRUE(reply.take().data.empty());
+  reply.close();
+  EXPECT_TRUE(has_closed);
+}
+
+TEST(HttpReply, OutlivesANotificationThatFails) {
+  HttpReply reply;
+  reply.when_ready([] { throw std::bad_alloc(); });
+  reply.send({200, "text/plain"}, "answer");
+  EXPECT_EQ(reply.take().data, "answer");
+}
+
+TEST(HttpReply, IsOverWhereItIsAbandoned) {
+  HttpReply reply;
+  reply.abandon();
+  reply.send({200, "text/plain"}, "answer");
+  EXPECT_TRUE(reply.take().has_overflowed);
+  EXPECT_FALSE(reply.take().has_head);
 }
 
 }  // namespace

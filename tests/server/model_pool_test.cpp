@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,6 +130,14 @@ TEST(ModelPool, TellsWhyAModelCannotBeLoaded) {
   ModelPool pool(std::move(models), limits_of(1));
   EXPECT_THAT([&] { pool.load(0); }, ThrowsMessage<InputError>(HasSubstr("the disk is gone")));
   EXPECT_THAT(loaded(pool), ElementsAre());
+}
+
+TEST(ModelPool, GoesOnWhereACallerThrows) {
+  Tiny tiny(2);
+  ModelPool pool(tiny.models(), limits_of(1));
+  pool.use(0, [](const ModelPool::Lease&, const std::string&) { throw std::bad_alloc(); });
+  EXPECT_NE(lease_of(pool, 1), nullptr);
+  EXPECT_NE(lease_of(pool, 0), nullptr);
 }
 
 TEST(ModelPool, RefusesMoreThanMayWaitAndEndsThoseThatDo) {

@@ -128,12 +128,15 @@ class Workspaces {
  public:
   std::unique_ptr<Workspace> take() {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<Workspace>();
+    if (free_.empty()) {
+      free_.reserve(++num_made_);  // so that nothing can fail when it is given back
+      return std::make_unique<Workspace>();
+    }
     std::unique_ptr<Workspace> workspace = std::move(free_.back());
     free_.pop_back();
     return workspace;
   }
-  void give_back(std::unique_ptr<Workspace> workspace) {
+  void give_back(std::unique_ptr<Workspace> workspace) noexcept {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(workspace));
   }
@@ -141,6 +144,7 @@ class Workspaces {
  private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<Workspace>> free_;
+  size_t num_made_ = 0;
 };
 
 class CpuTicket final : public PassTicket {

@@ -1,0 +1,15 @@
+// What an exception says to those who asked for something.
+#pragma once
+
+#include <exception>
+#include <new>
+
+namespace lacuna {
+
+/// The exception's sentence. The library's word for a failed allocation says nothing to anyone else.
+inline const char* text_of(const std::exception& error) {
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return is_memory ? "there is not enough memory for it; try again later" : error.what();
+}
+
+}  // namespace lacuna

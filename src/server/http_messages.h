@@ -1,0 +1,40 @@
+// Requests and replies as Beast reads and writes them.
+#pragma once
+
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http.h"
+
+namespace lacuna {
+
+using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+using HttpText = boost::beast::http::response<boost::beast::http::string_body>;
+
+std::string header_text(boost::beast::string_view text);
+
+/// Whether a client's name of its request may go into a header and a log.
+bool is_sane_id(boost::beast::string_view id);
+
+/// What every reply carries.
+///   allow_origin  pages that may read the reply; empty: those of this server alone
+void set_common_headers(boost::beast::http::fields& message, const std::string& request_id,
+                        const std::string& allow_origin = {});
+
+HttpText make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive,
+                   const std::string& request_id, const std::string& allow_origin = {});
+
+/// What is wrong with the head of a request that could be read; empty: nothing.
+std::string_view find_problem(const HttpParser& parser);
+
+/// The request without its body.
+HttpRequest head_of(const boost::beast::http::request<boost::beast::http::string_body>& message,
+                    const std::string& address);
+
+/// The error that a head or body earns which cannot be read; nothing where nobody waits for a reply.
+std::optional<HttpRefusal> describe_error(const boost::beast::error_code& error);
+
+}  // namespace lacuna

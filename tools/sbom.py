@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Writes what a program is built from as a CycloneDX 1.5 document: python3 tools/sbom.py BUILD PROGRAM VERSION > FILE
+
+Components are Debian source packages, each with the binary packages of it that count here: those whose headers the
+compiler read for the program (Ninja's record of dependencies), whose static libraries the linker read, and whose shared
+libraries the program loads. Licences are the short names of Debian's copyright files. A library that no package owns is
+listed by its file's name. The same build gives the same bytes.
+"""
+import glob
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def files_read(build, program):
+    """Headers and libraries outside the sources that the program's objects and its link have read."""
+    name = os.path.relpath(program, build)
+    inputs = set(output_of("ninja", "-C", build, "-t", "inputs", name).split("\n"))
+    files = {path for path in inputs if path.endswith((".a", ".so"))}
+    wanted = False
+    for line in output_of("ninja", "-C", build, "-t", "deps").split("\n"):
+        if not line.startswith(" "):
+            wanted = line.split(":")[0] in inputs
+        elif wanted:
+            files.add(line.strip())
+    return {path for path in files if path.startswith(("/usr/", "/lib/", "/opt/"))}
+
+
+def libraries_loaded(program):
+    return set(re.findall(r"(?:=> |^\s+)(/\S+)", output_of("ldd", program), re.MULTILINE))
+
+
+def owners():
+    """Binary package by file, of every package that is installed."""
+    packages = {}
+    for path in glob.glob("/var/lib/dpkg/info/*.list"):
+        package = pathlib.Path(path).name.removesuffix(".list")
+        for file in pathlib.Path(path).read_text(encoding="utf-8", errors="replace").split("\n"):
+            packages[file] = package
+    return packages
+
+
+def owner_of(path, packages):
+    real = os.path.realpath(path)
+    for each in (path, real, real.removeprefix("/usr"), "/usr" + path):
+        if each in packages:
+            return packages[each]
+    return None
+
+
+def licences_of(package):
+    """Short names in a machine-readable copyright file, without those of Debian's own files."""
+    file = pathlib.Path("/usr/share/doc") / package.split(":")[0] / "copyright"
+    names = set()
+    if file.exists():
+        for paragraph in file.read_text(encoding="utf-8", errors="replace").split("\n\n"):
+            files = re.search(r"^Files:(.*(?:\n .*)*)", paragraph, re.MULTILINE)
+            licence = re.search(r"^License: *(\S.*)$", paragraph, re.MULTILINE)
+            if files and licence and not all(each.startswith("debian/") for each in files[1].split()):
+                names.add(licence[1].strip())
+    return sorted(names)
+
+
+def components(paths):
+    packages = owners()
+    found = {}
+    nobodys = set()
+    for path in paths:
+        package = owner_of(path, packages)
+        if package is None:
+            nobodys.add(os.path.basename(path))
+            continue
+        found.setdefault(package, None)
+    by_source = {}
+    for package in found:
+        fields = "${source:Package}\t${source:Version}\t${binary:Package}"
+        source, version, binary = output_of("dpkg-query", "-W", "-f", fields, package).split("\t")
+        entry = by_source.setdefault((source, version), {"binaries": set(), "licences": set()})
+        entry["binaries"].add(binary)
+        entry["licences"].update(licences_of(package))
+    result = []
+    for (source, version), entry in sorted(by_source.items()):
+        purl = f"pkg:deb/debian/{source}@{version.replace('+', '%2B').replace(':', '%3A').replace('~', '%7E')}?arch=source"
+        component = {
+            "type": "library",
+            "bom-ref": purl,
+            "name": source,
+            "version": version,
+            "purl": purl,
+            "properties": [{"name": "debian:binary", "value": each} for each in sorted(entry["binaries"])],
+        }
+        if entry["licences"]:
+            component["licenses"] = [{"license": {"name": each}} for each in sorted(entry["licences"])]
+        result.append(component)
+    return result + [{"type": "library", "bom-ref": f"file:{each}", "name": each} for each in sorted(nobodys)]
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    build, program, version = sys.argv[1:]
+    parts = components(files_read(build, program) | libraries_loaded(program))
+    name = os.path.basename(program)
+    reference = f"pkg:generic/{name}@{version}"
+    document = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": reference,
+                "name": name,
+                "version": version,
+                "purl": reference,
+                "licenses": [{"license": {"id": "MIT"}}],
+            }
+        },
+        "components": parts,
+        "dependencies": [{"ref": reference, "dependsOn": [each["bom-ref"] for each in parts]}],
+    }
+    print(json.dumps(document, indent=1))
+
+
+if __name__ == "__main__":
+    main()
