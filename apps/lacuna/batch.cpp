@@ -69,7 +69,8 @@ class Answerer {
 /// The model of --model, in this process.
 class LocalAnswerer final : public Answerer {
  public:
-  LocalAnswerer(const BatchFlags& flags, const std::atomic<bool>& stop) : stop_(stop) {
+  LocalAnswerer(BatchFlags flags, const std::atomic<bool>& stop) : stop_(stop) {
+    use_preset_formats(flags, flags.generation);
     const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
     const GenerationOptions defaults = with_saved_preset(flags, *opened, flags.generation);
     const LoadedModel loaded = load_model(flags, opened->source());

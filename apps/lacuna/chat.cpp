@@ -382,7 +382,8 @@ std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags) {
   return opened;
 }
 
-void chat(const ChatFlags& flags) {
+void chat(ChatFlags flags) {
+  use_preset_formats(flags, flags.generation);
   ChatSession(flags).run();
 }
 

@@ -27,6 +27,6 @@ void add_chat_flags(CLI::App& command, ChatFlags& flags);
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags);
 
 /// Reads questions from standard input and answers them until it ends.
-void chat(const ChatFlags& flags);
+void chat(ChatFlags flags);
 
 }  // namespace lacuna

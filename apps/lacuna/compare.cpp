@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "engine/preset_use.h"
 #include "evaluation.h"
 #include "generation_flags.h"
 #include "loading.h"
@@ -35,12 +36,15 @@ SideFlags parse_side(const std::string& name, const std::string& text, const Mod
   CLI::App flags("", "--" + name);
   add_generation_flags(flags, side.generation);
   add_guide_flag(flags, side.guide);
+  add_format_flags(flags, side);
+  add_kv_cache_flag(flags, side.kv_cache);
   try {
     flags.parse(text, false);
   } catch (const CLI::ParseError& error) {
     throw InputError("--{} \"{}\": {}", name, text, error.what());
   }
   if (side.generation.seed) throw InputError("--{} \"{}\": the seed is given once, outside", name, text);
+  use_preset_formats(side, side.generation);
   return side;
 }
 
@@ -86,15 +90,20 @@ void run_compare(const CompareFlags& flags) {
   GenerationOptions options[2];
   for (int i = 0; i < 2; ++i)
     options[i] = with_saved_preset(sides[i], source, guides[i].get(), sides[i].generation);
-  const LoadedModel loaded = load_model(flags, source);
+  std::vector<LoadedModel> loaded = {load_model(sides[0], source)};
+  const bool is_same =
+      preset_formats(weight_formats(sides[0], source)) == preset_formats(weight_formats(sides[1], source));
+  if (!is_same && flags.is_sharded())
+    throw InputError("--shard {}: expected the same formats in --a and --b", flags.shard);
+  loaded.push_back(is_same ? loaded.front() : load_model(sides[1], source));
   std::vector<ComparedSetting> settings;
-  for (int i = 0; i < 2; ++i) {
-    EvaluatedModel model{loaded.model, tokenizer, chat_template};
+  for (size_t i = 0; i < 2; ++i) {
+    EvaluatedModel model{loaded[i].model, tokenizer, chat_template};
     if (guides[i]) {
       model.guide = &guides[i]->guide;
-      model.guide_model = load_guide(sides[i], guides[i].get(), loaded);
+      model.guide_model = load_guide(sides[i], guides[i].get(), loaded[i]);
     }
-    settings.push_back({model, options[static_cast<size_t>(i)]});
+    settings.push_back({model, options[i]});
   }
   ProgressBar bar("Comparing");
   const Comparison comparison = compare(settings[0], settings[1], flags.settings,
@@ -134,9 +143,11 @@ void add_compare_command(CLI::App& program) {
       ->add_option("-s,--seed", flags->settings.seed,
                    "Chooses the samples; sample i draws with seed + i (default 0)")
       ->check(number<uint64_t>());
-  command->add_option("--a", flags->a,
-                      "Generation flags of the first setting, such as \"--cache dual\"; empty: defaults");
-  command->add_option("--b", flags->b, "Generation flags of the second setting")->required();
+  command->add_option(
+      "--a", flags->a,
+      "Flags of generation and of formats of the first setting, such as \"--cache dual --weights int8\"; "
+      "empty: defaults");
+  command->add_option("--b", flags->b, "The same flags of the second setting")->required();
   command->add_flag("--raw", flags->raw, "Apply no chat template");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer("Batches of the two settings take turns, so that both meet the same machine.");

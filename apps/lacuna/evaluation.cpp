@@ -53,7 +53,9 @@ Tokenizer load_tokenizer(const std::string& model, const ModelSource& source) {
   return Tokenizer::load(source.folder);
 }
 
-EvaluationSettings settings_of(const EvalFlags& flags, const ModelSource& source, const GuideSource* guide) {
+/// Also sets the formats that a saved preset was tuned to.
+EvaluationSettings settings_of(EvalFlags& flags, const ModelSource& source, const GuideSource* guide) {
+  use_preset_formats(flags, flags.settings.generation);
   EvaluationSettings settings = flags.settings;
   settings.generation = with_saved_preset(flags, source, guide, std::move(settings.generation));
   return settings;
@@ -61,7 +63,7 @@ EvaluationSettings settings_of(const EvalFlags& flags, const ModelSource& source
 
 }  // namespace
 
-EvaluationModels::EvaluationModels(const EvalFlags& flags)
+EvaluationModels::EvaluationModels(EvalFlags flags)
     : source_(find_model(flags)),
       tokenizer_(load_tokenizer(flags.model, source_)),
       chat_template_(flags.raw ? ChatTemplate{} : load_chat_template(source_.folder)),

@@ -24,7 +24,7 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags);
 /// The models that the flags name, ready to be asked. Reads configs and tokenizers first and weights last.
 class EvaluationModels {
  public:
-  explicit EvaluationModels(const EvalFlags& flags);
+  explicit EvaluationModels(EvalFlags flags);
   EvaluationModels(const EvaluationModels&) = delete;
   EvaluationModels& operator=(const EvaluationModels&) = delete;
 

@@ -19,6 +19,7 @@
 #include "input.h"
 #include "live_view.h"
 #include "loading.h"
+#include "options/saved_preset.h"
 #include "terminal.h"
 
 namespace lacuna {
@@ -98,6 +99,11 @@ void infill(const InfillFlags& flags) {
   const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
   if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {
     throw InputError("the text has no hole; expected [[N]] or [[A-B]] where tokens are to be filled in");
+  }
+  if (flags.generation.preset && load_saved_preset(*flags.generation.preset)) {
+    throw InputError(
+        "--preset {} was tuned for answers to prompts; expected exact, balanced or fast for an infill",
+        *flags.generation.preset);
   }
   const GenerateRequest options = make_generate_request(*opened, flags.generation, "");
   if (options.gen_length || options.ends_by_itself) {

@@ -428,9 +428,10 @@ void print_text_settings(const Findings& findings, const Json& json) {
   }
   for (const SavedPreset& preset : findings.saved_presets) {
     const Certificate& of = preset.certificate;
-    print_line(fmt::format("preset {}", preset.name),
-               fmt::format("{} (tuned {}: {} at most {:.3g}, confidence {:.3g}, {} prompts)",
-                           describe(preset.settings), of.date, of.loss, of.risk, of.confidence, of.prompts));
+    print_line(
+        fmt::format("preset {}", preset.name),
+        fmt::format("{} (tuned {}: {} at most {:.3g}, confidence {:.3g}, {} prompts)",
+                    describe(all_settings(preset)), of.date, of.loss, of.risk, of.confidence, of.prompts));
   }
 }
 

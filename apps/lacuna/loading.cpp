@@ -251,6 +251,10 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
   return std::make_unique<InferenceSession>(std::move(opened), std::move(parts), limits);
 }
 
+void use_preset_formats(ModelFlags& flags, const GenerationOptions& options) {
+  static_cast<FormatNames&>(flags) = with_preset_formats(flags, options);
+}
+
 GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
                                     GenerationOptions options) {
   return with_saved_preset(flags, opened.source(), opened.guide(), std::move(options));
@@ -268,7 +272,7 @@ GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& 
 
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& given,
                                       Prompt prompt) {
-  const GenerationOptions options = use_saved_preset(opened, given);
+  const GenerationOptions options = use_saved_preset(opened, nullptr, given);
   if (!options.stop.empty() && opened.tokenizer() == nullptr) {
     throw InputError("--stop: {} has no tokenizer", opened.name());
   }

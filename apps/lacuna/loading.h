@@ -99,6 +99,10 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                std::shared_ptr<const OpenedModel> opened,
                                                const SchedulerLimits& limits);
 
+/// Sets the formats that a saved preset was tuned to wherever a flag says "auto". Before anything that reads
+/// the flags' formats.
+void use_preset_formats(ModelFlags& flags, const GenerationOptions& options);
+
 /// The options with what a saved preset sets (engine/preset_use.h). Warnings go to standard error.
 ///   flags  that load the model     guide  null: none
 GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& source,

@@ -210,6 +210,7 @@ void run(RunFlags flags) {
     return;
   }
   // Whatever may be wrong with the flags is said before the weights are read.
+  use_preset_formats(flags, flags.generation);
   const std::shared_ptr<const OpenedModel> opened = open_chat_model(flags);
   flags.generation = with_saved_preset(flags, *opened, flags.generation);
   std::vector<GenerateRequest> requests;

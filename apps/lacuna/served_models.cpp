@@ -80,8 +80,10 @@ NamedModel split_model_name(const std::string& given) {
   return {name.empty() ? given : name, given};
 }
 
-ServedModels open_served_models(const ServedModelFlags& flags) {
+ServedModels open_served_models(const ServedModelFlags& given_flags) {
+  ServedModelFlags flags = given_flags;
   const bool is_alone = flags.models.size() == 1;
+  if (is_alone) use_preset_formats(flags, flags.generation);
   if (!is_alone && !flags.guide.empty())
     throw InputError("--guide has no effect here: it goes with one --model");
   if (!is_alone && !flags.name.empty()) {

@@ -14,8 +14,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "bench/machine.h"
 #include "commands.h"
 #include "engine/preset_use.h"
+#include "engine/tuned_formats.h"
 #include "eval/tuning.h"
 #include "evaluation.h"
 #include "generation_flags.h"
@@ -40,6 +42,9 @@ struct TuneFlags : GuidedModelFlags {
   std::string system;
   bool raw = false;
   std::string loss = "changed-answer";
+  std::string judge;     ///< empty: none
+  double gflops = 0;     ///< 0: measured
+  double gigabytes = 0;  ///< 0: measured
   Promise promise;
   std::vector<std::string> methods = {"all"};
   std::string budget;
@@ -65,6 +70,12 @@ double parse_duration(const std::string& text) {
 TuningLoss parse_loss(const TuneFlags& flags) {
   const std::optional<TuningLoss> loss = tuning_loss_named(flags.loss);
   expects(loss.has_value(), "the command line takes no other losses");
+  if (*loss == TuningLoss::kJudge && flags.judge.empty()) {
+    throw InputError("--loss judge needs --judge, an autoregressive model with the same tokenizer");
+  }
+  if (*loss != TuningLoss::kJudge && !flags.judge.empty()) {
+    throw InputError("--judge has no effect here: it belongs to --loss judge");
+  }
   if (*loss == TuningLoss::kWrongAnswer && flags.task.empty()) {
     throw InputError(
         "--loss wrong-answer needs answers that are known to be correct; expected --task, or another --loss "
@@ -176,8 +187,13 @@ TuningPrompts make_prompts(const TuneFlags& flags) {
 }
 
 std::vector<TuningPath> choose_paths(const TuneFlags& flags, const GenerationOptions& asked,
-                                     const ModelConfig& config, bool has_guide) {
-  std::vector<TuningPath> paths = tuning_paths(config, asked, has_guide);
+                                     const OpenedModel& opened) {
+  const GuideSource* const guide = opened.guide();
+  std::vector<TuningPath> paths = tuning_paths(opened.config(), asked, guide != nullptr);
+  if (opened.config().paradigm() != Paradigm::kCausal && !flags.is_sharded()) {
+    for (TuningPath& path : format_paths(flags, opened.source(), guide != nullptr ? &guide->source : nullptr))
+      paths.push_back(std::move(path));
+  }
   if (paths.empty()) {
     throw InputError(
         "{}: there is no method to tune; expected a diffusion model, and flags that do not fix every method",
@@ -216,6 +232,43 @@ std::string today() {
   return fmt::format("{:04}-{:02}-{:02}", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday);
 }
 
+/// The flags that load the model as a setting needs it.
+TuneFlags with_loading(TuneFlags flags, std::span<const TuningSetting> loading) {
+  static_cast<FormatNames&>(flags) = with_formats(flags, loading);
+  return flags;
+}
+
+/// What the flags say, what the log has kept, or what is measured here and then kept: an interrupted tuning
+/// continues with the same. As many bytes are read as the weights take: small ones lie in the caches.
+MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, TuningLog& log) {
+  MachinePeaks peaks{flags.gflops * 1e9, flags.gigabytes * 1e9};
+  if (peaks.flops > 0 && peaks.bandwidth > 0) return peaks;
+  if (!log.peaks()) {
+    const auto as_printed = [](double value) { return std::stod(fmt::format("{:.3g}", value)); };
+    const WeightFormats formats = weight_formats(flags, opened.source());
+    const auto threads = make_threads(flags.threads, flags.pin);
+    constexpr int64_t kPart = int64_t{1} << 22;  // that one thread reads at a time
+    constexpr int64_t kMost = int64_t{1} << 30;
+    const int64_t weights = predict_run_memory(opened.source(), formats, 1).weights;
+    const int64_t bytes = std::clamp(weights / kPart * kPart, kPart * threads->size(), kMost);
+    log.set_peaks({as_printed(measure_peak_flops(*threads, default_table().name, formats.dtype)),
+                   as_printed(measure_read_bandwidth(*threads, bytes))});
+  }
+  if (peaks.flops <= 0) peaks.flops = log.peaks()->flops;
+  if (peaks.bandwidth <= 0) peaks.bandwidth = log.peaks()->bandwidth;
+  return peaks;
+}
+
+/// What options set beyond what was given.
+std::vector<TuningSetting> added_settings(const GenerationOptions& options,
+                                          const std::vector<TuningSetting>& given) {
+  std::vector<TuningSetting> added;
+  for (const TuningSetting& setting : given_settings(options)) {
+    if (std::find(given.begin(), given.end(), setting) == given.end()) added.push_back(setting);
+  }
+  return added;
+}
+
 /// All that a saved preset says of a chosen setting.
 SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const TuningPrompts& prompts,
                         const TuningReport& report) {
@@ -227,17 +280,16 @@ SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const
   asked.seed.reset();
   preset.tested_with = given_settings(asked);
   const auto options = tuned_options(opened.config(), asked, plan.paths, chosen.levels);
-  for (const TuningSetting& setting : given_settings(*options)) {  // what the baseline sets included
-    const auto& given = preset.tested_with;
-    if (std::find(given.begin(), given.end(), setting) == given.end()) preset.settings.push_back(setting);
-  }
+  preset.settings = added_settings(*options, preset.tested_with);  // what the baseline sets included
   preset.model = flags.model;
   preset.model_hash = model_hash(opened.source(), opened.name());
   if (chosen.is_guided) {
     preset.guide = flags.guide;
     preset.guide_hash = model_hash(opened.guide()->source, opened.guide()->model);
   }
-  preset.formats = preset_formats(weight_formats(flags, opened.source()));
+  preset.loading = loading_of(plan.paths, chosen.levels);
+  preset.formats = preset_formats(weight_formats(with_loading(flags, preset.loading), opened.source()));
+  preset.baseline_formats = preset_formats(weight_formats(flags, opened.source()));
   Certificate& certificate = preset.certificate;
   certificate.loss = name_of(plan.loss);
   certificate.risk = plan.promise.risk;
@@ -247,6 +299,9 @@ SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const
   certificate.losses = chosen.sum.losses;
   certificate.prompts_name = prompts.name;
   certificate.prompts_hash = prompts.hash;
+  certificate.peak_flops = plan.peaks.flops;
+  certificate.peak_bandwidth = plan.peaks.bandwidth;
+  certificate.predicted_ratio = chosen.ratios.predicted;
   certificate.flops_ratio = chosen.ratios.flops;
   certificate.rows_ratio = chosen.ratios.rows;
   certificate.seconds_ratio = chosen.ratios.seconds;
@@ -268,10 +323,26 @@ std::string log_key(const TuneFlags& flags, const OpenedModel& opened, const Tun
        {formats.dtype, formats.weights, formats.head_weights, formats.kv_cache, formats.activations}) {
     key.add_piece(format);
   }
+  if (!flags.judge.empty()) key.add_piece(model_hash(find_model(flags.judge), flags.judge));
   key.add_piece(fmt::format("{} {} {}", prompts.hash, flags.raw, flags.rope_scale));
   key.add_piece(flags.system);
   key.add_piece(given_options(asked).dump());
   return key.text();
+}
+
+TuningModels tuning_models(const TuneFlags& flags, const OpenedModel& opened, const GuideSource* judge) {
+  TuningModels models;
+  models.load = [&flags, &opened](std::span<const TuningSetting> loading) {
+    const TuneFlags own = with_loading(flags, loading);
+    const LoadedModel loaded = load_model(own, opened.source());
+    return InferenceSession::Parts{loaded.model, load_guide(own, opened.guide(), loaded)};
+  };
+  if (judge != nullptr) {
+    models.judge = &judge->guide;
+    models.judge_model = load_guide(
+        flags, judge, {nullptr, nullptr, std::make_shared<const CpuDevice>(flags.threads, flags.pin)});
+  }
+  return models;
 }
 
 void tune(const TuneFlags& flags) {
@@ -291,12 +362,14 @@ void tune(const TuneFlags& flags) {
   if (!flags.task.empty()) {
     report.plan.asked = with_length(flags.generation, find_task(flags.task), flags.task_options);
   }
-  report.plan.paths = choose_paths(flags, report.plan.asked, opened->config(), opened->guide() != nullptr);
-  const LoadedModel loaded = load_model(flags, opened->source());
-  const InferenceSession::Parts parts{loaded.model, load_guide(flags, opened->guide(), loaded)};
+  report.plan.paths = choose_paths(flags, report.plan.asked, *opened);
+  const std::unique_ptr<GuideSource> judge =
+      find_judge(flags.judge, {opened->config(), opened->tokenizer(), opened->chat_template()});
   TuningLog log(log_file(log_key(flags, *opened, prompts, report.plan.asked)), report.plan.prompts);
   const Checker check = flags.task.empty() ? Checker() : Checker(find_task(flags.task).check);
-  TuningRuns runs(*opened, parts, prompts.prompts, check, flags.batch, report.plan.loss, log);
+  report.plan.peaks = machine_peaks(flags, *opened, log);
+  TuningRuns runs(*opened, tuning_models(flags, *opened, judge.get()), prompts.prompts, check, flags.batch,
+                  report.plan.loss, log);
   ProgressBar bar("Tuning");
   report.result = tune(report.plan, runs, log, [&](const char* phase, int64_t done, int64_t total) {
     bar.update(total > 0 ? done : 0, std::max<int64_t>(total, 1),
@@ -304,6 +377,9 @@ void tune(const TuneFlags& flags) {
   });
   bar.clear();
   report.model = flags.model;
+  report.guide = flags.guide;
+  report.baseline = describe(added_settings(baseline_options(opened->config(), report.plan.asked),
+                                            given_settings(report.plan.asked)));
   report.prompts_name = prompts.name;
   report.has_checker = !flags.task.empty();
   if (!flags.save.empty() && report.result.chosen) {
@@ -333,10 +409,17 @@ void add_tune_command(CLI::App& program) {
   add("--confidence", flags->promise.confidence,
       "Probability that the promise holds, above 0 and below 1 (default 0.9)")
       ->check(number_in<double>(0.001, 0.999999));
-  add("--loss", flags->loss, "What counts as harm: changed-answer (default), wrong-answer, token or kl")
-      ->check(CLI::IsMember({"changed-answer", "wrong-answer", "token", "kl"}));
+  add("--loss", flags->loss,
+      "What counts as harm: changed-answer (default), wrong-answer, token, kl or judge")
+      ->check(CLI::IsMember({"changed-answer", "wrong-answer", "token", "kl", "judge"}));
+  add("--judge", flags->judge, "An autoregressive model with the same tokenizer, for --loss judge");
   add("--methods", flags->methods, "Methods to choose among, such as cache,lock (default: all of the family)")
       ->delimiter(',');
+  add("--gflops", flags->gflops,
+      "GFLOP/s of the machine that settings are compared for (default: measured here)")
+      ->check(CLI::Range(0.1, 1e9));
+  add("--bandwidth", flags->gigabytes, "GB/s of its memory (default: measured here)")
+      ->check(CLI::Range(0.1, 1e6));
   add("--budget", flags->budget, "Time that the runs may take, as 90s, 20m or 1.5h (default: no limit)");
   add("--save", flags->save, "Keep the chosen setting as a preset of this name");
   command->add_option("--task", flags->task, task_names())->group("Task");

@@ -12,6 +12,8 @@ namespace lacuna {
 /// What a report says besides the result.
 struct TuningReport {
   std::string model;
+  std::string guide;         ///< as --guide has it; empty: none
+  std::string baseline;      ///< flags of generation that make a run the baseline; often none
   std::string prompts_name;  ///< "task arithmetic", or a file
   TuningPlan plan;
   TuningResult result;

@@ -100,15 +100,18 @@ SchedulerLimits limits_of(const LoadOptions& options) {
 
 class Session::Impl {
  public:
-  explicit Impl(std::unique_ptr<InferenceSession> session)
-      : session_(std::move(session)), info_(info_of(session_->opened(), *session_->parts().model)) {}
+  /// `formats` are those that the session was loaded with.
+  Impl(std::unique_ptr<InferenceSession> session, const WeightFormats& formats)
+      : session_(std::move(session)),
+        info_(info_of(session_->opened(), *session_->parts().model)),
+        formats_(formats) {}
 
   const ModelInfo& info() const { return info_; }
   InferenceSession& engine() const { return *session_; }
   const OpenedModel& opened() const { return session_->opened(); }
 
   GenerateRequest engine_request(const Request& request, const std::shared_ptr<GuardedUnmask>& unmask) const {
-    GenerationOptions options = use_saved_preset(opened(), generation_options(request.options));
+    GenerationOptions options = use_saved_preset(opened(), &formats_, generation_options(request.options));
     options.stop.insert(options.stop.end(), request.stop.begin(), request.stop.end());
     if (unmask && options.unmask)
       throw InputError("unmask is given as an option and as a function; expected one");
@@ -134,6 +137,7 @@ class Session::Impl {
  private:
   std::unique_ptr<InferenceSession> session_;
   ModelInfo info_;
+  WeightFormats formats_;
 };
 
 Logits Session::Impl::logits(std::span<const TokenId> tokens) const {
@@ -197,7 +201,9 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session Session::load(std::string_view model, const LoadOptions& options) {
   return translated([&] {
     auto opened = open_model(std::string(model), options);
-    return Session(std::make_shared<Impl>(load_session(std::move(opened), options, limits_of(options))));
+    const WeightFormats formats = session_options(*opened, options).formats;
+    return Session(
+        std::make_shared<Impl>(load_session(std::move(opened), options, limits_of(options)), formats));
   });
 }
 

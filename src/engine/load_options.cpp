@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/preset_use.h"
 #include "engine/weight_options.h"
 
 namespace lacuna {
@@ -49,6 +50,13 @@ SessionOptions session_options(const OpenedModel& opened, const LoadOptions& opt
     };
   }
   return chosen;
+}
+
+LoadOptions with_preset_formats(LoadOptions options, const GenerationOptions& generation) {
+  const FormatNames names = with_preset_formats(format_names(options), generation);
+  options.weights = names.weights;
+  options.kv_cache = names.kv_cache;
+  return options;
 }
 
 std::unique_ptr<InferenceSession> load_session(std::shared_ptr<const OpenedModel> opened,

@@ -15,6 +15,9 @@ std::shared_ptr<OpenedModel> open_model(const std::string& model, const LoadOpti
 /// The options of InferenceSession::load(). SettingError where formats contradict each other.
 SessionOptions session_options(const OpenedModel& opened, const LoadOptions& options);
 
+/// The options with the formats that a saved preset was tuned to (engine/preset_use.h). InputError.
+LoadOptions with_preset_formats(LoadOptions options, const GenerationOptions& generation);
+
 /// Loads what open_model() found. SettingError, of `ignore_memory`, where the memory does not suffice.
 std::unique_ptr<InferenceSession> load_session(std::shared_ptr<const OpenedModel> opened,
                                                const LoadOptions& options, const SchedulerLimits& limits);

@@ -98,8 +98,10 @@ void PassLoop::gather_follow_ups(std::span<const PassMember> members) {
 }
 
 void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members) {
+  // Sequences may remember outputs for an observer alone, of which the decoder knows nothing.
   const auto remembers = [](const PassMember& member) {
-    return std::any_of(member.sequences.begin(), member.sequences.end(),
+    return member.decoder->remembers_outputs() &&
+           std::any_of(member.sequences.begin(), member.sequences.end(),
                        [](const auto& each) { return each->shape().remembers_outputs; });
   };
   constexpr int kMostRounds = 8;  // a decoder asks twice at most

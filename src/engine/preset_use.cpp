@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/tuned_formats.h"
 #include "lacuna/version.h"
 #include "model/fingerprint.h"
 #include "options/names.h"
@@ -50,6 +51,19 @@ void add_warnings(const SavedPreset& preset, const WeightFormats* formats, const
   }
 }
 
+void check_loading(const WeightFormats& formats, const SavedPreset& preset) {
+  if (preset.loading.empty() || preset_formats(formats) == preset.formats) return;
+  std::string wanted;
+  for (const TuningSetting& setting : preset.loading) {
+    wanted += fmt::format("{}`{}` {}", wanted.empty() ? "" : ", ",
+                          setting.name == "kv-cache" ? "kv_cache" : setting.name, setting.value);
+  }
+  refuse_setting(
+      "preset", preset.name,
+      "`preset` {} was tuned with other formats than the model's; expected a model that is loaded with {}",
+      preset.name, wanted);
+}
+
 }  // namespace
 
 std::string model_hash(const ModelSource& source, const std::string& name) {
@@ -81,13 +95,24 @@ GenerationOptions use_saved_preset(const ModelSource& source, const std::string&
         preset->name, name, preset->model);
   }
   check_guide(guide, *preset);
-  if (warnings != nullptr) add_warnings(*preset, formats, options, *warnings);
+  if (warnings != nullptr) {
+    add_warnings(*preset, formats, options, *warnings);
+  } else if (formats != nullptr) {
+    check_loading(*formats, *preset);
+  }
   return with_saved_preset(*preset, std::move(options));
 }
 
-GenerationOptions use_saved_preset(const OpenedModel& opened, GenerationOptions options) {
-  return use_saved_preset(opened.source(), opened.name(), opened.guide(), nullptr, std::move(options),
+GenerationOptions use_saved_preset(const OpenedModel& opened, const WeightFormats* formats,
+                                   GenerationOptions options) {
+  return use_saved_preset(opened.source(), opened.name(), opened.guide(), formats, std::move(options),
                           nullptr);
+}
+
+FormatNames with_preset_formats(FormatNames names, const GenerationOptions& options) {
+  const std::optional<SavedPreset> preset =
+      options.preset ? load_saved_preset(*options.preset) : std::optional<SavedPreset>();
+  return preset ? with_formats(std::move(names), preset->loading) : names;
 }
 
 std::vector<SavedPreset> saved_presets_of(const ModelSource& source, const std::string& name) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/opened_model.h"
+#include "engine/weight_options.h"
 #include "model/parameters.h"
 #include "options/saved_preset.h"
 
@@ -23,12 +24,19 @@ PresetFormats preset_formats(const WeightFormats& formats);
 ///   name      of the model
 ///   guide     null: none
 ///   formats   how the model is loaded; null: unknown
-///   warnings  null, or gets a sentence for everything else that the promise was not made for
+///   warnings  gets a sentence for everything else that the promise was not made for. Null: a model that
+///   lacks
+///             the formats that were tuned is refused, the rest is not said
 GenerationOptions use_saved_preset(const ModelSource& source, const std::string& name,
                                    const GuideSource* guide, const WeightFormats* formats,
                                    GenerationOptions options, std::vector<std::string>* warnings);
-/// The same for a model that was opened, of formats that are not known here.
-GenerationOptions use_saved_preset(const OpenedModel& opened, GenerationOptions options);
+/// The same for a model that was opened, without warnings.
+GenerationOptions use_saved_preset(const OpenedModel& opened, const WeightFormats* formats,
+                                   GenerationOptions options);
+
+/// The names with the formats that options.preset was tuned to, where it names a saved preset and they say
+/// "auto". InputError where the preset's file is damaged.
+FormatNames with_preset_formats(FormatNames names, const GenerationOptions& options);
 
 /// The saved presets of this model, by name.
 std::vector<SavedPreset> saved_presets_of(const ModelSource& source, const std::string& name);

@@ -32,20 +32,6 @@ auto sum_over(const std::vector<SampleRecord>& records, Get&& get) {
   return total;
 }
 
-/// An answer as the judge reads it, up to and with its first end token; what follows is padding.
-JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
-                       std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
-  const size_t length = answer_part(generated, end_ids).size();
-  const bool ends = length < generated.size();
-  const GuideContext context = judge.context(prompt, {});
-  JudgedText text{context.prompt, context.alignment->read(generated.first(length + (ends ? 1 : 0))).tokens};
-  if (ends) {
-    text.end = text.answer.back();
-    text.answer.pop_back();
-  }
-  return text;
-}
-
 Judgement judge_answers(const EvaluatedModel& model, const Engine& engine, size_t num_answers) {
   expects(model.judge->shares_vocabulary(), "evaluate: the judge numbers its tokens as the model does");
   std::vector<JudgedText> texts;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "engine/result.h"
 
 namespace lacuna {
 namespace {
@@ -60,8 +61,21 @@ double negative_log_likelihood(const RowStatistics& row) {
 
 }  // namespace
 
+JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
+                       std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
+  const size_t length = answer_part(generated, end_ids).size();
+  const bool ends = length < generated.size();
+  const GuideContext context = judge.context(prompt, {});
+  JudgedText text{context.prompt, context.alignment->read(generated.first(length + (ends ? 1 : 0))).tokens};
+  if (ends) {
+    text.end = text.answer.back();
+    text.answer.pop_back();
+  }
+  return text;
+}
+
 double Judgement::perplexity() const {
-  return tokens > 0 ? std::exp(negative_log_likelihood / static_cast<double>(tokens)) : 0;
+  return tokens > 0 ? std::exp(surprise()) : 0;
 }
 
 double distinct_ngrams(std::span<const JudgedText> texts, size_t n) {

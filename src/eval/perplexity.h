@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "base/token.h"
+#include "engine/guide.h"
 
 namespace lacuna {
 
@@ -24,6 +25,11 @@ struct JudgedText {
   std::optional<TokenId> end = {};  ///< counted as one token
 };
 
+/// An answer as the judge reads it, up to and with its first end token; what follows is padding.
+///   judge  shares the vocabulary of the model that wrote the answer
+JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
+                       std::span<const TokenId> generated, std::span<const TokenId> end_ids);
+
 struct Judgement {
   int64_t tokens = 0;                  ///< scored: the answers' and their ends
   double negative_log_likelihood = 0;  ///< of them all, in nats
@@ -34,6 +40,8 @@ struct Judgement {
 
   /// Micro-averaged: each token weighs the same, whatever the length of its answer (SureLock, Gen-PPL).
   double perplexity() const;
+  /// Its logarithm: nats per token; 0 where no token was scored.
+  double surprise() const { return tokens > 0 ? negative_log_likelihood / static_cast<double>(tokens) : 0; }
 };
 
 /// Distinct n-grams of all texts together, as a share of all their n-grams; 0 if there are none.

@@ -75,6 +75,7 @@ class Tuner {
 
   static void add(const RunWork& work, RunWork& sum) {
     sum.flops += work.flops;
+    sum.bytes += work.bytes;
     sum.rows += work.rows;
     sum.seconds += work.seconds;
   }
@@ -102,7 +103,8 @@ class Tuner {
     const std::optional<GenerationOptions> options =
         tuned_options(config(), plan_.asked, plan_.paths, levels);
     expects(options.has_value(), "tuning: only settings that can be decoded are run");
-    return {describe(settings_of(plan_.paths, levels)), *options, is_guided(levels)};
+    return {describe(settings_of(plan_.paths, levels)), *options, is_guided(levels),
+            loading_of(plan_.paths, levels)};
   }
 
   bool is_guided(const Levels& levels) const {
@@ -163,7 +165,7 @@ class Tuner {
           Tally tally;
           for (int32_t prompt = 0; prompt < prompts; ++prompt) add_prompt(setting, prompt, tally);
           report("race", done += prompts, 0);
-          return Measured{tally.sum, tally.work.flops, tally.baseline.flops};
+          return Measured{tally.sum, plan_.peaks.seconds(tally.work), plan_.peaks.seconds(tally.baseline)};
         },
         [this] { return may_spend(kRaceShare); });
   }
@@ -237,6 +239,7 @@ class Tuner {
     }
     if (tally.baseline.flops > 0) {
       const auto baseline_rows = static_cast<double>(std::max<int64_t>(tally.baseline.rows, 1));
+      ratios.predicted = plan_.peaks.seconds(tally.work) / plan_.peaks.seconds(tally.baseline);
       ratios.flops = tally.work.flops / tally.baseline.flops;
       ratios.rows = static_cast<double>(tally.work.rows) / baseline_rows;
       ratios.seconds = tally.work.seconds / std::max(tally.baseline.seconds, 1e-9);
@@ -248,7 +251,7 @@ class Tuner {
     for (size_t i = 0; i < result_.tested.size(); ++i) {
       const TunedCandidate& candidate = result_.tested[i];
       if (!candidate.certified) continue;
-      if (!result_.chosen || candidate.ratios.flops < result_.tested[*result_.chosen].ratios.flops) {
+      if (!result_.chosen || candidate.ratios.predicted < result_.tested[*result_.chosen].ratios.predicted) {
         result_.chosen = i;
       }
     }

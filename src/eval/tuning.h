@@ -21,6 +21,7 @@ struct TuningPlan {
   TuningLoss loss = TuningLoss::kChangedAnswer;
   GenerationOptions asked;  ///< what the user gave: the same in the baseline and in every setting
   std::vector<TuningPath> paths;
+  MachinePeaks peaks{1, 1};   ///< by which settings are compared: the fewest seconds
   int32_t prompts = 0;        ///< in all
   double budget_seconds = 0;  ///< wall time of the baseline's work that may be spent; 0: no limit
 };
@@ -45,6 +46,7 @@ PromptSplit split_prompts(const Promise& promise, int32_t prompts);
 
 /// A setting relative to the baseline on the same prompts.
 struct WorkRatios {
+  double predicted = 1;  ///< MachinePeaks::seconds()
   double flops = 1;
   double rows = 1;
   double seconds = 1;
@@ -68,7 +70,7 @@ struct TuningResult {
   PromptSplit split;
   double level = 0;                    ///< of each chain
   std::vector<TunedCandidate> tested;  ///< in the order of testing
-  std::optional<size_t> chosen;        ///< of `tested`: the certified one with the fewest FLOPs
+  std::optional<size_t> chosen;        ///< of `tested`: the certified one of the shortest predicted time
   size_t num_raced = 0;                ///< settings that the race measured
   bool budget_spent = false;           ///< something was left out because of it
   int64_t num_correct = 0;             ///< baseline's correct answers on all prompts, where a checker judges
@@ -80,8 +82,8 @@ struct TuningResult {
 /// in a race, of which the number of runs is not known, `total` is 0.
 using TuningProgress = std::function<void(const char* phase, int64_t done, int64_t total)>;
 
-/// Runs the whole of it. Everything but times is a function of the model, the prompts and the plan; with a
-/// budget also of the speed that the log keeps. InputError.
+/// Runs the whole of it. Everything but measured times is a function of the model, the prompts and the plan,
+/// its peaks included; with a budget also of the speed that the log keeps. InputError.
 TuningResult tune(const TuningPlan& plan, TuningRuns& runs, TuningLog& log,
                   const TuningProgress& progress = {});
 

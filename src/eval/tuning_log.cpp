@@ -29,12 +29,13 @@ double number_of(const nlohmann::json& json, const char* key, double first, doub
 }
 
 RunWork work_from(const nlohmann::json& json) {
-  return {number_of(json, "flops", 0, 1e30), static_cast<int64_t>(number_of(json, "rows", 0, 9e15)),
-          number_of(json, "seconds", 0, 1e12)};
+  return {number_of(json, "flops", 0, 1e30), number_of(json, "bytes", 0, 1e30),
+          static_cast<int64_t>(number_of(json, "rows", 0, 9e15)), number_of(json, "seconds", 0, 1e12)};
 }
 
 nlohmann::ordered_json with_work(nlohmann::ordered_json json, const RunWork& work) {
   json["flops"] = work.flops;
+  json["bytes"] = work.bytes;
   json["rows"] = work.rows;
   json["seconds"] = work.seconds;
   return json;
@@ -80,6 +81,10 @@ bool TuningLog::take_line(const std::string& line) {
       speed_ = number_of(json, "speed", 1, 1e30);
       return false;
     }
+    if (json.contains("peak_flops")) {
+      peaks_ = {number_of(json, "peak_flops", 1, 1e30), number_of(json, "peak_bandwidth", 1, 1e30)};
+      return false;
+    }
     const auto prompt = static_cast<int32_t>(number_of(json, "prompt", 0, num_prompts_ - 1));
     const std::string setting = json.value("setting", "");
     if (setting.size() > kLongestSetting) return false;
@@ -89,6 +94,7 @@ bool TuningLog::take_line(const std::string& line) {
       run.tokens = json.at("tokens").get<std::vector<TokenId>>();
       run.correct = json.at("correct").get<bool>();
       run.work = work_from(json);
+      if (json.contains("surprise")) run.surprise = number_of(json, "surprise", 0, 1e9);
       baselines_[prompt] = std::move(run);
     } else {
       TunedRun run{number_of(json, "changed", 0, 1),
@@ -97,6 +103,7 @@ bool TuningLog::take_line(const std::string& line) {
                    {},
                    work_from(json)};
       if (json.contains("kl")) run.kl = number_of(json, "kl", 0, 1);
+      if (json.contains("judge")) run.judge = number_of(json, "judge", 0, 1);
       tuned_[{setting, prompt}] = run;
     }
     return true;
@@ -131,10 +138,10 @@ const TunedRun* TuningLog::tuned(const std::string& setting, int32_t prompt) con
 
 void TuningLog::add(int32_t prompt, const BaselineRun& run) {
   baselines_[prompt] = run;
-  write(with_work(
-            {{"prompt", prompt}, {"text", run.text_hash}, {"tokens", run.tokens}, {"correct", run.correct}},
-            run.work)
-            .dump());
+  nlohmann::ordered_json json{
+      {"prompt", prompt}, {"text", run.text_hash}, {"tokens", run.tokens}, {"correct", run.correct}};
+  if (run.surprise) json["surprise"] = *run.surprise;
+  write(with_work(std::move(json), run.work).dump());
 }
 
 void TuningLog::add(const std::string& setting, int32_t prompt, const TunedRun& run) {
@@ -145,12 +152,18 @@ void TuningLog::add(const std::string& setting, int32_t prompt, const TunedRun& 
                               {"wrong", run.wrong},
                               {"token", run.token}};
   if (run.kl) json["kl"] = *run.kl;
+  if (run.judge) json["judge"] = *run.judge;
   write(with_work(std::move(json), run.work).dump());
 }
 
 void TuningLog::set_speed(double flops_per_second) {
   speed_ = flops_per_second;
   write(nlohmann::ordered_json{{"speed", flops_per_second}}.dump());
+}
+
+void TuningLog::set_peaks(const MachinePeaks& peaks) {
+  peaks_ = peaks;
+  write(nlohmann::ordered_json{{"peak_flops", peaks.flops}, {"peak_bandwidth", peaks.bandwidth}}.dump());
 }
 
 }  // namespace lacuna

@@ -18,8 +18,20 @@ namespace lacuna {
 /// What a run took. Everything but the time is the same on every machine.
 struct RunWork {
   double flops = 0;
+  double bytes = 0;  ///< weights and K/V that passes read and write, as if the request ran alone
   int64_t rows = 0;
   double seconds = 0;  ///< wall time of the batch, shared equally by its prompts
+};
+
+/// How fast a machine can compute and read: by these, settings are compared.
+struct MachinePeaks {
+  double flops = 0;      ///< per second
+  double bandwidth = 0;  ///< bytes per second
+
+  /// Seconds that the work takes where computing and reading do not overlap: at most twice the time of the
+  /// roofline model (Williams et al. 2009), which takes the longer of the two for each pass.
+  double seconds(const RunWork& work) const { return work.flops / flops + work.bytes / bandwidth; }
+  bool operator==(const MachinePeaks&) const = default;
 };
 
 /// The baseline's answer to a prompt.
@@ -28,6 +40,7 @@ struct BaselineRun {
   std::vector<TokenId> tokens;  ///< of the answer, up to its first end token
   bool correct = false;         ///< where a checker judges answers
   RunWork work;
+  std::optional<double> surprise = {};  ///< of the judge, nats per token, where it was asked
 };
 
 /// Losses of a setting on a prompt, relative to the baseline. Each lies in [0, 1].
@@ -37,6 +50,7 @@ struct TunedRun {
   double token = 0;          ///< share of tokens that differ
   std::optional<double> kl;  ///< mean over positions of min(KL, 1 nat), where it was measured
   RunWork work;
+  std::optional<double> judge = {};  ///< nats per token that surprise the judge more, where it was asked
 };
 
 class TuningLog {
@@ -59,6 +73,9 @@ class TuningLog {
   void add(int32_t prompt, const BaselineRun& run);
   void add(const std::string& setting, int32_t prompt, const TunedRun& run);
   void set_speed(double flops_per_second);
+  /// Those that settings were compared by first; they stay.
+  const std::optional<MachinePeaks>& peaks() const { return peaks_; }
+  void set_peaks(const MachinePeaks& peaks);
 
   /// Runs that were found on disk.
   size_t num_found() const { return num_found_; }
@@ -73,6 +90,7 @@ class TuningLog {
   std::map<int32_t, BaselineRun> baselines_;
   std::map<std::pair<std::string, int32_t>, TunedRun> tuned_;
   std::optional<double> speed_;
+  std::optional<MachinePeaks> peaks_;
   size_t num_found_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "eval/perplexity.h"
 #include "model/fingerprint.h"
 #include "options/choose.h"
 #include "tune/losses.h"
@@ -22,7 +23,8 @@ struct NamedLoss {
 constexpr NamedLoss kNamedLosses[] = {{TuningLoss::kChangedAnswer, "changed-answer"},
                                       {TuningLoss::kWrongAnswer, "wrong-answer"},
                                       {TuningLoss::kToken, "token"},
-                                      {TuningLoss::kKl, "kl"}};
+                                      {TuningLoss::kKl, "kl"},
+                                      {TuningLoss::kJudge, "judge"}};
 
 std::string hash_of(std::string_view text) {
   Fnv1a hash;
@@ -77,21 +79,24 @@ double loss_of(TuningLoss loss, const TunedRun& run) {
     case TuningLoss::kToken:
       return run.token;
     case TuningLoss::kKl:
+      return run.kl.value_or(1);
+    case TuningLoss::kJudge:
       break;
   }
-  return run.kl.value_or(1);
+  return run.judge.value_or(1);
 }
 
-TuningRuns::TuningRuns(const OpenedModel& opened, InferenceSession::Parts parts,
-                       std::span<const TuningPrompt> prompts, Checker check, int32_t batch, TuningLoss loss,
-                       TuningLog& log)
+TuningRuns::TuningRuns(const OpenedModel& opened, TuningModels models, std::span<const TuningPrompt> prompts,
+                       Checker check, int32_t batch, TuningLoss loss, TuningLog& log)
     : opened_(opened),
-      parts_(std::move(parts)),
+      models_(std::move(models)),
       prompts_(prompts),
       check_(std::move(check)),
       batch_(batch),
       loss_(loss),
-      log_(log) {}
+      log_(log) {
+  expects(loss != TuningLoss::kJudge || models_.judge != nullptr, "tuning: the judge's loss needs one");
+}
 
 std::unique_ptr<Decoder> TuningRuns::make_decoder(const TunedSetting& setting, int32_t prompt) const {
   GenerateRequest request = request_of(opened_, setting.options, setting.is_guided);
@@ -100,8 +105,23 @@ std::unique_ptr<Decoder> TuningRuns::make_decoder(const TunedSetting& setting, i
   return opened_.make_decoder(request);
 }
 
+void TuningRuns::load_for(const TunedSetting& setting) {
+  if (parts_.model != nullptr && loading_ == setting.loading) return;
+  parts_ = {};  // memory may hold one copy of the weights
+  parts_ = models_.load(setting.loading);
+  loading_ = setting.loading;
+}
+
+double TuningRuns::surprise_at(const Decoder& answered) const {
+  const auto prompt_length = static_cast<size_t>(answered.prompt_length());
+  const JudgedText text = judged_text(*models_.judge, answered.canvas().first(prompt_length),
+                                      answered.canvas().subspan(prompt_length), opened_.config().end_ids);
+  return std::max(0.0, judge(*models_.judge_model, {&text, 1}).surprise());
+}
+
 std::vector<TuningRuns::Answer> TuningRuns::answer(const TunedSetting& setting,
-                                                   std::span<const int32_t> prompts) const {
+                                                   std::span<const int32_t> prompts) {
+  load_for(setting);
   const ModelConfig& config = opened_.config();
   const bool remembers = loss_ == TuningLoss::kKl;
   std::vector<Answer> answers(prompts.size());
@@ -125,20 +145,26 @@ std::vector<TuningRuns::Answer> TuningRuns::answer(const TunedSetting& setting,
     answers[i].result = make_result(engine.decoder(i), statistics, config, opened_.tokenizer(),
                                     setting.options.seed.value_or(0) + static_cast<uint64_t>(prompts[i]),
                                     setting.options.stop);
-    answers[i].work = {statistics.cost.flops(), statistics.cost.rows, seconds};
+    if (loss_ == TuningLoss::kJudge) answers[i].surprise = surprise_at(engine.decoder(i));
+    answers[i].work = {statistics.cost.flops(), statistics.cost.bytes, statistics.cost.rows, seconds};
   }
   return answers;
 }
 
 void TuningRuns::run_baseline(const TunedSetting& baseline, int32_t first, int32_t count) {
-  const auto is_missing = [&](int32_t prompt) { return log_.baseline(prompt) == nullptr; };
+  const bool needs_judge = loss_ == TuningLoss::kJudge;
+  const auto is_missing = [&](int32_t prompt) {
+    const BaselineRun* const run = log_.baseline(prompt);
+    return run == nullptr || (needs_judge && !run->surprise);
+  };
   for (const std::vector<int32_t>& batch : missing_batches(first, count, batch_, is_missing)) {
     const std::vector<Answer> answers = answer(baseline, batch);
     for (size_t i = 0; i < batch.size(); ++i) {
       const GenerationResult& result = answers[i].result;
       const Sample& sample = prompts_[static_cast<size_t>(batch[i])].sample;
-      log_.add(batch[i], BaselineRun{hash_of(result.text), answer_tokens(result, opened_.config()),
-                                     check_ && check_(sample, result.text), answers[i].work});
+      log_.add(batch[i],
+               BaselineRun{hash_of(result.text), answer_tokens(result, opened_.config()),
+                           check_ && check_(sample, result.text), answers[i].work, answers[i].surprise});
       if (loss_ == TuningLoss::kKl) keep_outputs(batch[i], answers[i].outputs);
     }
   }
@@ -147,14 +173,15 @@ void TuningRuns::run_baseline(const TunedSetting& baseline, int32_t first, int32
 void TuningRuns::run(const TunedSetting& setting, const TunedSetting& baseline, int32_t first,
                      int32_t count) {
   const bool needs_kl = loss_ == TuningLoss::kKl;
+  const bool needs_judge = loss_ == TuningLoss::kJudge;
   const auto is_missing = [&](int32_t prompt) {
     const TunedRun* const run = log_.tuned(setting.name, prompt);
-    return run == nullptr || (needs_kl && !run->kl);
+    return run == nullptr || (needs_kl && !run->kl) || (needs_judge && !run->judge);
   };
   for (const std::vector<int32_t>& batch : missing_batches(first, count, batch_, is_missing)) {
-    const std::vector<Answer> answers = answer(setting, batch);
     const std::vector<Outputs> outputs =
         needs_kl ? baseline_outputs(baseline, batch) : std::vector<Outputs>();
+    const std::vector<Answer> answers = answer(setting, batch);  // last: its head reads both outputs
     for (size_t i = 0; i < batch.size(); ++i) {
       const BaselineRun* const before = log_.baseline(batch[i]);
       expects(before != nullptr, "tuning: the baseline has been run on the prompt");
@@ -165,6 +192,7 @@ void TuningRuns::run(const TunedSetting& setting, const TunedSetting& baseline, 
       run.wrong = before->correct && !(check_ && check_(sample, result.text)) ? 1 : 0;
       run.token = token_difference(before->tokens, answer_tokens(result, opened_.config()));
       if (needs_kl) run.kl = divergence(outputs[i], answers[i].outputs);
+      if (needs_judge) run.judge = std::clamp(*answers[i].surprise - before->surprise.value_or(0), 0.0, 1.0);
       run.work = answers[i].work;
       log_.add(setting.name, batch[i], run);
     }

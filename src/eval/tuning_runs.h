@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -12,15 +13,15 @@
 #include "engine/inference_session.h"
 #include "eval/evaluate.h"
 #include "eval/tuning_log.h"
-#include "options/options.h"
+#include "options/tuning_paths.h"
 #include "tune/bounds.h"
 
 namespace lacuna {
 
 /// What counts as harm to an answer; each is a number in [0, 1] per prompt.
-enum class TuningLoss : uint8_t { kChangedAnswer, kWrongAnswer, kToken, kKl };
+enum class TuningLoss : uint8_t { kChangedAnswer, kWrongAnswer, kToken, kKl, kJudge };
 
-/// "changed-answer", "wrong-answer", "token" or "kl".
+/// "changed-answer", "wrong-answer", "token", "kl" or "judge".
 std::string_view name_of(TuningLoss loss);
 /// Empty for another name.
 std::optional<TuningLoss> tuning_loss_named(std::string_view name);
@@ -38,14 +39,25 @@ struct TunedSetting {
   std::string name;  ///< of the log's lines; empty: the baseline
   GenerationOptions options;
   bool is_guided = false;
+  std::vector<TuningSetting> loading = {};  ///< formats other than the baseline's: loading_of()
 };
 
+/// The models that take part.
+struct TuningModels {
+  /// Loads the model that is tuned, and its guide if it has one, in these formats; empty: the baseline's.
+  std::function<InferenceSession::Parts(std::span<const TuningSetting> loading)> load;
+  /// Reads answers, for TuningLoss::kJudge; shares the model's vocabulary. Outlives the runs.
+  const Guide* judge = nullptr;
+  std::shared_ptr<const BackendModel> judge_model = nullptr;  ///< with `judge`
+};
+
+/// Holds the weights of one model at a time: a setting in other formats has the model loaded anew.
 class TuningRuns {
  public:
   /// `opened`, the prompts and the log must outlive it.
   ///   check  judges answers of tasks; empty: none is correct
   ///   batch  prompts that share passes; no result depends on it
-  TuningRuns(const OpenedModel& opened, InferenceSession::Parts parts, std::span<const TuningPrompt> prompts,
+  TuningRuns(const OpenedModel& opened, TuningModels models, std::span<const TuningPrompt> prompts,
              Checker check, int32_t batch, TuningLoss loss, TuningLog& log);
 
   /// A decoder for one prompt; SettingError or InputError where the setting cannot be decoded.
@@ -64,18 +76,25 @@ class TuningRuns {
   using Outputs = std::map<int32_t, std::vector<float>>;
   struct Answer {
     GenerationResult result;
-    Outputs outputs;  ///< with the KL loss
+    Outputs outputs;                 ///< with the KL loss
+    std::optional<double> surprise;  ///< of the judge, with its loss: nats per token
     RunWork work;
   };
 
-  std::vector<Answer> answer(const TunedSetting& setting, std::span<const int32_t> prompts) const;
+  /// Has the model loaded in the setting's formats.
+  void load_for(const TunedSetting& setting);
+  std::vector<Answer> answer(const TunedSetting& setting, std::span<const int32_t> prompts);
+  /// How little the judge expected an answer, in nats per token.
+  double surprise_at(const Decoder& answered) const;
   /// The baseline's outputs, computed again where memory does not hold them.
   std::vector<Outputs> baseline_outputs(const TunedSetting& baseline, std::span<const int32_t> prompts);
   void keep_outputs(int32_t prompt, const Outputs& outputs);
   double divergence(const Outputs& baseline, const Outputs& tuned) const;
 
   const OpenedModel& opened_;
-  InferenceSession::Parts parts_;
+  TuningModels models_;
+  InferenceSession::Parts parts_;       // null before the first run
+  std::vector<TuningSetting> loading_;  // what they were loaded with
   std::span<const TuningPrompt> prompts_;
   Checker check_;
   int32_t batch_;

@@ -22,7 +22,7 @@ constexpr std::string_view kPresetFormat = "lacuna-preset";
 constexpr int kPresetVersion = 1;
 constexpr size_t kMostPresetValues = 1000;
 constexpr size_t kLongestPresetText = 4096;
-constexpr std::string_view kLosses[] = {"changed-answer", "wrong-answer", "token", "kl"};
+constexpr std::string_view kLosses[] = {"changed-answer", "wrong-answer", "token", "kl", "judge"};
 
 bool is_hash(std::string_view text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -75,6 +75,31 @@ std::vector<TuningSetting> read_settings(const nlohmann::ordered_json& json, con
   return settings;
 }
 
+/// Formats that were tuned. What the values may be is checked where the model is loaded.
+std::vector<TuningSetting> read_loading(const JsonObject& object) {
+  const JsonObject found = object.object("loading");
+  std::vector<TuningSetting> loading;
+  for (const char* const name : {"weights", "kv-cache"}) {
+    std::string value = read_text(found, name, "");
+    if (!value.empty()) loading.push_back({name, std::move(value)});
+  }
+  return loading;
+}
+
+PresetFormats read_formats(const JsonObject& object, std::string_view key) {
+  const JsonObject formats = object.object(key);
+  return {read_text(formats, "dtype"), read_text(formats, "weights"), read_text(formats, "head_weights"),
+          read_text(formats, "kv_cache"), read_text(formats, "activations")};
+}
+
+nlohmann::ordered_json formats_json(const PresetFormats& formats) {
+  return {{"dtype", formats.dtype},
+          {"weights", formats.weights},
+          {"head_weights", formats.head_weights},
+          {"kv_cache", formats.kv_cache},
+          {"activations", formats.activations}};
+}
+
 nlohmann::ordered_json settings_json(const std::vector<TuningSetting>& settings) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const TuningSetting& setting : settings) json[setting.name] = setting.value;
@@ -93,7 +118,7 @@ Certificate read_certificate(const nlohmann::json& json, const std::string& file
   Certificate certificate;
   certificate.loss = read_text(object, "loss");
   if (std::find(std::begin(kLosses), std::end(kLosses), certificate.loss) == std::end(kLosses)) {
-    object.refuse("loss", "changed-answer, wrong-answer, token or kl");
+    object.refuse("loss", "changed-answer, wrong-answer, token, kl or judge");
   }
   constexpr double kTiny = 1e-12;
   certificate.risk = number("risk", kTiny, 1 - kTiny);
@@ -103,6 +128,9 @@ Certificate read_certificate(const nlohmann::json& json, const std::string& file
   certificate.losses = number("losses", 0, static_cast<double>(certificate.prompts));
   certificate.prompts_name = read_text(object, "prompts_name");
   certificate.prompts_hash = read_hash(object, "prompts_hash");
+  certificate.peak_flops = number("peak_flops", 1, 1e30);
+  certificate.peak_bandwidth = number("peak_bandwidth", 1, 1e30);
+  certificate.predicted_ratio = number("predicted_ratio", 0, 1e9);
   certificate.flops_ratio = number("flops_ratio", 0, 1e9);
   certificate.rows_ratio = number("rows_ratio", 0, 1e9);
   certificate.seconds_ratio = number("seconds_ratio", 0, 1e9);
@@ -172,27 +200,26 @@ nlohmann::ordered_json to_json(const SavedPreset& preset) {
                                            {"losses", of.losses},
                                            {"prompts_name", of.prompts_name},
                                            {"prompts_hash", of.prompts_hash},
+                                           {"peak_flops", of.peak_flops},
+                                           {"peak_bandwidth", of.peak_bandwidth},
+                                           {"predicted_ratio", of.predicted_ratio},
                                            {"flops_ratio", of.flops_ratio},
                                            {"rows_ratio", of.rows_ratio},
                                            {"seconds_ratio", of.seconds_ratio},
                                            {"date", of.date},
                                            {"version", of.version}};
-  const PresetFormats& formats = preset.formats;
   return {{"format", kPresetFormat},
           {"version", kPresetVersion},
           {"name", preset.name},
           {"settings", settings_json(preset.settings)},
+          {"loading", settings_json(preset.loading)},
           {"tested_with", settings_json(preset.tested_with)},
           {"model", preset.model},
           {"model_hash", preset.model_hash},
           {"guide", preset.guide},
           {"guide_hash", preset.guide_hash},
-          {"formats",
-           {{"dtype", formats.dtype},
-            {"weights", formats.weights},
-            {"head_weights", formats.head_weights},
-            {"kv_cache", formats.kv_cache},
-            {"activations", formats.activations}}},
+          {"formats", formats_json(preset.formats)},
+          {"baseline_formats", formats_json(preset.baseline_formats)},
           {"certificate", certificate}};
 }
 
@@ -210,15 +237,14 @@ SavedPreset parse_saved_preset(std::string_view text, const std::string& file) {
     object.refuse("name", "lower-case letters, digits, \".\", \"_\" and \"-\"");
   const nlohmann::ordered_json ordered = parse_ordered_json(text, file, kMostPresetValues);
   preset.settings = read_settings(ordered, file, "settings");
+  preset.loading = read_loading(object);
   preset.tested_with = read_settings(ordered, file, "tested_with");
   preset.model = read_text(object, "model");
   preset.model_hash = read_hash(object, "model_hash");
   preset.guide = read_text(object, "guide", "");
   if (!preset.guide.empty()) preset.guide_hash = read_hash(object, "guide_hash");
-  const JsonObject formats = object.object("formats");
-  preset.formats = {read_text(formats, "dtype"), read_text(formats, "weights"),
-                    read_text(formats, "head_weights"), read_text(formats, "kv_cache"),
-                    read_text(formats, "activations")};
+  preset.formats = read_formats(object, "formats");
+  preset.baseline_formats = read_formats(object, "baseline_formats");
   preset.certificate = read_certificate(json, file);
   return preset;
 }
@@ -283,6 +309,12 @@ std::vector<TuningSetting> given_settings(const GenerationOptions& options) {
       if (field) add(fmt::format("{}", *field));
     }
   });
+  return settings;
+}
+
+std::vector<TuningSetting> all_settings(const SavedPreset& preset) {
+  std::vector<TuningSetting> settings = preset.settings;
+  settings.insert(settings.end(), preset.loading.begin(), preset.loading.end());
   return settings;
 }
 

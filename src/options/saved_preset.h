@@ -25,7 +25,7 @@ struct PresetFormats {
 
 /// What was promised, and on what it rests.
 struct Certificate {
-  std::string loss;          ///< "changed-answer", "wrong-answer", "token" or "kl"
+  std::string loss;          ///< "changed-answer", "wrong-answer", "token", "kl" or "judge"
   double risk = 0;           ///< mean loss that was asked for, (0, 1)
   double confidence = 0;     ///< (0, 1)
   double bound = 0;          ///< upper bound of the mean loss of this setting taken alone, (0, 1]
@@ -33,7 +33,11 @@ struct Certificate {
   double losses = 0;         ///< their sum over these prompts
   std::string prompts_name;  ///< "task arithmetic" or the name of a file
   std::string prompts_hash;  ///< 16 hexadecimal digits
-  double flops_ratio = 0;    ///< FLOPs relative to the uncached baseline, measured on these prompts
+  /// Settings were compared by the time that their FLOPs and bytes take on a machine of this speed.
+  double peak_flops = 0;       ///< per second
+  double peak_bandwidth = 0;   ///< bytes per second
+  double predicted_ratio = 0;  ///< that time relative to the uncached baseline, on these prompts
+  double flops_ratio = 0;      ///< the same of FLOPs, ...
   double rows_ratio = 0;
   double seconds_ratio = 0;
   std::string date;     ///< of the day, "2026-05-31"
@@ -44,13 +48,15 @@ struct Certificate {
 
 struct SavedPreset {
   std::string name;
-  std::vector<TuningSetting> settings;     ///< what was tuned
+  std::vector<TuningSetting> settings;     ///< what was tuned of generation
+  std::vector<TuningSetting> loading;      ///< formats that were tuned: "weights", "kv-cache"
   std::vector<TuningSetting> tested_with;  ///< what the user gave: lengths, for example
   std::string model;                       ///< as --model named it
   std::string model_hash;                  ///< fingerprint_of() (model/fingerprint.h)
   std::string guide;                       ///< as --guide named it; empty: no guide
   std::string guide_hash;                  ///< with `guide`
-  PresetFormats formats;
+  PresetFormats formats;                   ///< of the setting
+  PresetFormats baseline_formats;          ///< of the baseline that it was compared with
   Certificate certificate;
 
   bool operator==(const SavedPreset&) const = default;
@@ -84,6 +90,9 @@ std::filesystem::path save_preset(const SavedPreset& preset);
 /// What the preset sets wherever nothing was given, both its settings and what it was tested with, and
 /// without options.preset. SettingError.
 GenerationOptions with_saved_preset(const SavedPreset& preset, GenerationOptions options);
+
+/// What was tuned, of generation and of loading.
+std::vector<TuningSetting> all_settings(const SavedPreset& preset);
 
 /// The settings of `given` that differ from those that the promise was made for, by name.
 std::vector<std::string> overridden_settings(const SavedPreset& preset, const GenerationOptions& given);

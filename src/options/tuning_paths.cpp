@@ -134,8 +134,9 @@ std::vector<TuningPath> slot_paths() {
   std::vector<TuningPath> paths;
   paths.push_back(path_over("token-threshold", "token-threshold", {}, "token-threshold",
                             {"0.99", "0.95", "0.9", "0.8", "0.6"}));
-  paths.push_back(path_over("slot-threshold", "slot-threshold", {}, "slot-threshold",
-                            {"0.99", "0.95", "0.9", "0.8", "0.6"}));
+  paths.push_back({"accept exact", "token-threshold", {{{"accept", "exact"}}}});
+  // Below the default. Above it, slots would be written in another order, one at a time: no more cautious.
+  paths.push_back(path_over("slot-threshold", "slot-threshold", {}, "slot-threshold", {"0.8", "0.6", "0.4"}));
   paths.push_back({"fill", "fill", {{{"fill", "side-by-side"}}}});
   return paths;
 }
@@ -191,6 +192,20 @@ bool is_given(const GenerationOptions& options, std::string_view name) {
   return given;
 }
 
+template <typename Takes>
+std::vector<TuningSetting> collect_settings(std::span<const TuningPath> paths,
+                                            std::span<const int32_t> levels, Takes&& takes) {
+  expects(paths.size() == levels.size(), "settings_of: a level for each path");
+  std::vector<TuningSetting> settings;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (levels[i] == 0 || !takes(paths[i])) continue;
+    for (const TuningSetting& setting : paths[i].levels.at(static_cast<size_t>(levels[i]) - 1)) {
+      if (std::find(settings.begin(), settings.end(), setting) == settings.end()) settings.push_back(setting);
+    }
+  }
+  return settings;
+}
+
 }  // namespace
 
 std::vector<TuningPath> tuning_paths(const ModelConfig& config, const GenerationOptions& asked,
@@ -224,7 +239,6 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
       set("unmask", "low-confidence");
     }
   } else if (config.paradigm() == Paradigm::kSlots) {
-    set("slot-threshold", "1");
     if (options.accept.value_or("threshold") != "exact") set("token-threshold", "1");
   }
   return options;
@@ -262,6 +276,7 @@ std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const 
     const TuningPath& path = paths[i];
     if (std::find(methods.begin(), methods.end(), path.method) != methods.end()) return {};
     methods.push_back(path.method);
+    if (path.is_of_loading) continue;
     is_guided = is_guided || path.uses_guide;
     for (const TuningSetting& setting : path.levels.at(static_cast<size_t>(levels[i]) - 1)) {
       const auto same = std::find_if(chosen.begin(), chosen.end(),
@@ -278,15 +293,11 @@ std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const 
 }
 
 std::vector<TuningSetting> settings_of(std::span<const TuningPath> paths, std::span<const int32_t> levels) {
-  expects(paths.size() == levels.size(), "settings_of: a level for each path");
-  std::vector<TuningSetting> settings;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    if (levels[i] == 0) continue;
-    for (const TuningSetting& setting : paths[i].levels.at(static_cast<size_t>(levels[i]) - 1)) {
-      if (std::find(settings.begin(), settings.end(), setting) == settings.end()) settings.push_back(setting);
-    }
-  }
-  return settings;
+  return collect_settings(paths, levels, [](const TuningPath&) { return true; });
+}
+
+std::vector<TuningSetting> loading_of(std::span<const TuningPath> paths, std::span<const int32_t> levels) {
+  return collect_settings(paths, levels, [](const TuningPath& path) { return path.is_of_loading; });
 }
 
 std::string describe(std::span<const TuningSetting> settings) {

@@ -14,7 +14,8 @@
 
 namespace lacuna {
 
-/// One setting as visit_options() names it and the command line takes it; of a flag the value is empty.
+/// One setting as visit_options() names it and the command line takes it; of a flag the value is empty. One
+/// that says how the model is loaded is "weights" or "kv-cache".
 struct TuningSetting {
   std::string name;
   std::string value;
@@ -27,9 +28,10 @@ struct TuningPath {
   std::string method;  ///< what --methods calls it; paths of one method exclude each other: "cache"
   std::vector<std::vector<TuningSetting>> levels;  ///< at least one
   bool uses_guide = false;
+  bool is_of_loading = false;  ///< levels are formats of weights or K/V, not settings of generation
 };
 
-/// The paths of the model's family.
+/// The paths of the model's family. Those of formats are engine/tuned_formats.h's.
 ///   asked      settings of the user's: paths that would change one of them are left out
 ///   has_guide  an autoregressive model is at hand
 std::vector<TuningPath> tuning_paths(const ModelConfig& config, const GenerationOptions& asked,
@@ -48,7 +50,8 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
 GenerationOptions without_accelerations(GenerationOptions options);
 
 /// The options of a level for each path, 0 for the baseline, laid over the baseline. Empty where two paths
-/// set the same option to different values, or one has a guide and another excludes it.
+/// set the same option to different values, or one has a guide and another excludes it. Paths of loading set
+/// no option.
 ///   levels  [paths.size()]
 std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const GenerationOptions& asked,
                                                std::span<const TuningPath> paths,
@@ -56,6 +59,8 @@ std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const 
 
 /// The settings of these levels in the order of the paths, each once.
 std::vector<TuningSetting> settings_of(std::span<const TuningPath> paths, std::span<const int32_t> levels);
+/// Those of them that say how the model is loaded.
+std::vector<TuningSetting> loading_of(std::span<const TuningPath> paths, std::span<const int32_t> levels);
 
 /// "--unmask threshold=0.9 --eos-exit"; empty without settings.
 std::string describe(std::span<const TuningSetting> settings);

@@ -113,8 +113,13 @@ OpenedModels open_models(const ServerOptions& options) {
     served.limits.bytes = options.models_memory > 0 ? options.models_memory : available_memory().bytes;
   }
   for (const ServedModel& each : options.models) {
-    const std::shared_ptr<const OpenedModel> opened = open_model(each.model, options.load);
-    if (is_alone) served.defaults = use_saved_preset(*opened, served.defaults);
+    LoadOptions load = options.load;
+    if (is_alone) load = with_preset_formats(std::move(load), served.defaults);
+    const std::shared_ptr<const OpenedModel> opened = open_model(each.model, load);
+    if (is_alone) {
+      const WeightFormats formats = session_options(*opened, load).formats;
+      served.defaults = use_saved_preset(*opened, &formats, served.defaults);
+    }
     if (opened->guide() == nullptr) {
       GenerationOptions defaults = served.defaults;
       defaults.stop.clear();  // texts end answers of every family here
@@ -123,7 +128,7 @@ OpenedModels open_models(const ServerOptions& options) {
     PoolModel model{each.name.empty() ? each.model : each.name, opened};
     model.limits = scheduler_limits(options);
     if (!is_alone) model.bytes = model_bytes(*opened, options, served.limits.bytes);
-    model.load = [opened, load = options.load, limits = model.limits] {
+    model.load = [opened, load, limits = model.limits] {
       return in_plain_names([&] { return std::shared_ptr(load_session(opened, load, limits)); });
     };
     served.models.push_back(std::move(model));

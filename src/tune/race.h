@@ -1,7 +1,7 @@
 // Chooses the settings that certification tests. A setting is a point of a product of paths: on each path its
 // level says how far the method goes, 0 (the baseline) or one of the path's levels, ordered from the most
-// cautious. Levels are compared on the same prompts (paired), and by counted work, never by time: the same
-// losses and costs always choose the same settings.
+// cautious. Levels are compared on the same prompts (paired), and by counted work, never by measured time:
+// the same losses and costs always choose the same settings.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ using Levels = std::vector<int32_t>;
 /// Losses and work of a setting over some prompts.
 struct Measured {
   LossSum sum;
-  double cost = 0;           ///< FLOPs of the setting
-  double baseline_cost = 0;  ///< FLOPs of the baseline on the same prompts
+  double cost = 0;           ///< of the setting, such as predicted seconds
+  double baseline_cost = 0;  ///< of the baseline on the same prompts
 
   double cost_ratio() const { return baseline_cost > 0 ? cost / baseline_cost : 1; }
 };

@@ -92,6 +92,27 @@ TEST(Session, UsesASavedPresetOfItsModelAlone) {
   unsetenv("XDG_CONFIG_HOME");
 }
 
+TEST(Session, UsesASavedPresetOfItsFormatsAlone) {
+  const TemporaryFolder config;
+  setenv("XDG_CONFIG_HOME", config.path().c_str(), 1);
+  SavedPreset preset = sample_preset();
+  preset.model = "mini-llada";
+  preset.model_hash = fingerprint_of(folder_of("mini-llada"));
+  preset.loading = {{"weights", "int8"}};
+  preset.formats.weights = "int8";
+  save_preset(preset);
+  Request request;
+  request.prompt = kQuestion;
+  request.options = {{"preset", "quick"}};
+  EXPECT_THAT([&] { load("mini-llada").generate(request); },
+              ThrowsMessage<Error>(HasSubstr("expected a model that is loaded with weights int8")));
+  LoadOptions options;
+  options.weights = "int8";
+  const Session session = Session::load(folder_of("mini-llada"), options);
+  EXPECT_FALSE(session.generate(request).text.empty());
+  unsetenv("XDG_CONFIG_HOME");
+}
+
 TEST(Session, AnswersInTheFormThatIsAskedFor) {
   const Session session = load("mini-llada");
   Request request;

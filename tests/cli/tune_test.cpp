@@ -13,8 +13,10 @@ using testing::HasSubstr;
 
 class Tune : public ProgramTest {
  protected:
-  const std::string tune_ =
-      "tune -m " LACUNA_SOURCE_DIR "/models/mini-llada --task arithmetic --risk 0.1 --samples 40 -t 1 ";
+  const std::string any_ = "tune -m " LACUNA_SOURCE_DIR
+                           "/models/mini-llada --task arithmetic --samples 40 -t 1 "
+                           "--gflops 400 ";
+  const std::string tune_ = any_ + "--risk 0.1 --bandwidth 20 ";
   const std::string question_ =
       "-p \"Mia has 12 shells. She finds 7 more. How many shells does Mia have now?\" ";
   const std::string run_ = "run -m " LACUNA_SOURCE_DIR "/models/mini-llada --json " + question_;
@@ -77,6 +79,50 @@ TEST_F(Tune, SavesASettingThatEvalAndCompareUse) {
     EXPECT_EQ(refused.exit_code, 2) << command;
     EXPECT_THAT(refused.err, HasSubstr("was tuned for other files than those of"));
   }
+}
+
+TEST_F(Tune, SavesFormatsThatRunsLoad) {
+  const ProgramResult tuned = lacuna(any_ + "--risk 0.3 --methods weights,kv --bandwidth 1 --save small");
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_THAT(tuned.out, HasSubstr("Chosen: --weights int"));
+  const std::string model = " -m " LACUNA_SOURCE_DIR "/models/mini-llada";
+  EXPECT_THAT(lacuna("inspect" + model).out, HasSubstr("--weights int"));
+  const auto bytes = [&](const std::string& flags) {
+    const ProgramResult answer = lacuna(run_ + flags);
+    EXPECT_EQ(answer.exit_code, 0) << answer.err;
+    return nlohmann::json::parse(answer.out)["stats"]["bytes"].get<double>();
+  };
+  EXPECT_LT(bytes("--preset small"), 0.7 * bytes("--gen-length 32"));
+  EXPECT_THAT(lacuna(run_ + "--preset small --weights bf16").err, HasSubstr("other formats than the tuned"));
+  const std::string task = " --task arithmetic --samples 4 --json ";
+  const ProgramResult evaluated = lacuna("eval" + model + task + "--preset small");
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_EQ(evaluated.err, "");
+  const ProgramResult compared = lacuna("compare" + model + task + "--b \"--preset small\"");
+  ASSERT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_LT(nlohmann::json::parse(compared.out)["b_over_a"]["bytes"], 0.7);
+  const ProgramResult infill = lacuna("infill" + model + " --preset small -p \"Mia has [[2]].\"");
+  EXPECT_EQ(infill.exit_code, 2);
+  EXPECT_THAT(infill.err, HasSubstr("--preset small was tuned for answers to prompts"));
+}
+
+TEST_F(Tune, KeepsWhatItMeasuredOfTheMachine) {
+  const std::string command = any_ + "--risk 0.3 --methods unmask --json";
+  const nlohmann::json first = nlohmann::json::parse(lacuna(command).out);
+  const nlohmann::json second = nlohmann::json::parse(lacuna(command).out);
+  EXPECT_GT(first["peak_bandwidth"], 1e8);
+  EXPECT_EQ(first["peak_bandwidth"], second["peak_bandwidth"]);
+  EXPECT_EQ(first["peak_flops"], 4e11);
+}
+
+TEST_F(Tune, JudgesAnswersByAnotherModel) {
+  const std::string judge = "--loss judge --judge " LACUNA_SOURCE_DIR "/models/";
+  const ProgramResult tuned = lacuna(tune_ + "--methods unmask --json " + judge + "mini-qwen");
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_EQ(nlohmann::json::parse(tuned.out)["loss"], "judge");
+  EXPECT_THAT(lacuna(tune_ + "--loss judge").err, HasSubstr("--loss judge needs --judge"));
+  EXPECT_THAT(lacuna(tune_ + "--judge mini-qwen").err, HasSubstr("it belongs to --loss judge"));
+  EXPECT_THAT(lacuna(tune_ + judge + "mini-dream").err, HasSubstr("expected an autoregressive model"));
 }
 
 TEST_F(Tune, ContinuesAfterItWasKilled) {

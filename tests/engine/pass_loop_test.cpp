@@ -34,6 +34,7 @@ class NotingDecoder final : public Decoder {
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return 16; }
   bool done() const override { return false; }
+  bool remembers_outputs() const override { return remembers; }
   const StepPlan& plan() override { return plan_; }
   PassWork uncached_work() const override { return work_of(plan_); }
   StepReport apply(const PassResult& result) override {
@@ -63,6 +64,7 @@ class NotingDecoder final : public Decoder {
   StopReason stop_reason() const override { return StopReason::kLength; }
 
   StepPlan plan_;
+  bool remembers = false;
   std::vector<LogitRow> wanted_logits;
   bool keeps_asking = false;
   std::vector<LogitRow> wanted_next;  // after the first follow-up
@@ -247,8 +249,15 @@ TEST(PassLoop, EndsWithADecoderThatNeverStopsAsking) {
   EXPECT_THROW(two.make_pass(), std::logic_error);
 }
 
+TEST(PassLoop, TellsADecoderNothingOfOutputsThatAnObserverWants) {
+  Two two;
+  two.make_pass(/*b_remembers=*/true);
+  EXPECT_THAT(two.b.notes, ElementsAre("apply"));
+}
+
 TEST(PassLoop, RemembersOutputsOfThoseWhoWantItAfterEveryPass) {
   Two two;
+  two.b.remembers = true;
   two.make_pass(/*b_remembers=*/true);
   EXPECT_EQ(two.runner.num_follow_ups, 1);
   EXPECT_THAT(two.runner.remembered, ElementsAre(false, true));

@@ -92,6 +92,30 @@ TEST_F(PresetUse, WarnsAboutFormatsFlagsAndVersions) {
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("tuned with Lacuna 0.1.0")));
 }
 
+TEST_F(PresetUse, ChoosesTheFormatsThatWereTuned) {
+  EXPECT_EQ(with_preset_formats({}, options_).weights, "auto");
+  preset_.loading = {{"weights", "int8"}, {"kv-cache", "int8"}};
+  save_preset(preset_);
+  const FormatNames names = with_preset_formats({.weights = "int4"}, options_);
+  EXPECT_EQ(names.weights, "int4");  // what was given stays
+  EXPECT_EQ(names.kv_cache, "int8");
+  options_.preset.reset();
+  EXPECT_EQ(with_preset_formats({}, options_).kv_cache, "auto");
+}
+
+TEST_F(PresetUse, NeedsTheFormatsThatWereTunedWhereNobodyIsWarned) {
+  preset_.loading = {{"weights", "int8"}, {"kv-cache", "int8"}};
+  const WeightFormats tuned = weight_formats(with_preset_formats({}, options_), opened_.source());
+  FormatNames names;
+  names.weights = names.kv_cache = "int8";
+  const WeightFormats loaded = weight_formats(names, opened_.source());
+  preset_.formats = preset_formats(loaded);
+  save_preset(preset_);
+  EXPECT_EQ(use_saved_preset(opened_, &loaded, options_).unmask, "threshold=0.9");
+  EXPECT_THAT([&] { use_saved_preset(opened_, &tuned, options_); },
+              ThrowsMessage<InputError>(HasSubstr("loaded with `weights` int8, `kv_cache` int8")));
+}
+
 TEST_F(PresetUse, ListsThePresetsOfAModel) {
   EXPECT_THAT(saved_presets_of(opened_.source(), opened_.name()), SizeIs(1));
   EXPECT_THAT(saved_presets_of(find_model(LACUNA_SOURCE_DIR "/models/mini-dream"), "mini-dream"), IsEmpty());

@@ -87,5 +87,19 @@ TEST_F(CompareMiniModels, ChoosesTheSamplesThatEvaluateChooses) {
   }
 }
 
+TEST_F(CompareMiniModels, ChangesNoAnswerByLookingAtOutputs) {
+  for (const char* const name : {"mini-gidd", "mini-llada2", "mini-refusion"}) {
+    const auto folder = folder_.parent_path() / name;
+    const Tokenizer tokenizer = Tokenizer::load(folder);
+    const EvaluatedModel model{on_cpu(Model::load(folder, DType::kF32, threads_), default_table(), threads_),
+                               tokenizer, load_chat_template(folder)};
+    const Comparison found =
+        compare({model, {}}, {model, {}}, {.task = "arithmetic", .task_options = {}, .samples = 1});
+    EvaluationSettings settings;
+    settings.samples = 1;
+    EXPECT_EQ(found.a.records[0].result.tokens, evaluate(model, settings).records[0].result.tokens) << name;
+  }
+}
+
 }  // namespace
 }  // namespace lacuna::compare_test

@@ -11,8 +11,8 @@ namespace lacuna::tuning_runs_test {
 namespace {
 
 TEST(TuningLoss, HasNames) {
-  for (const TuningLoss loss :
-       {TuningLoss::kChangedAnswer, TuningLoss::kWrongAnswer, TuningLoss::kToken, TuningLoss::kKl}) {
+  for (const TuningLoss loss : {TuningLoss::kChangedAnswer, TuningLoss::kWrongAnswer, TuningLoss::kToken,
+                                TuningLoss::kKl, TuningLoss::kJudge}) {
     EXPECT_EQ(tuning_loss_named(name_of(loss)), loss);
   }
   EXPECT_FALSE(tuning_loss_named("perplexity"));
@@ -22,8 +22,10 @@ TEST(TuningRuns, CompareASettingWithTheBaseline) {
   const std::string folder = LACUNA_SOURCE_DIR "/models/mini-llada";
   ThreadPool threads(2);
   const OpenedModel opened("mini-llada", find_model(folder));
-  const InferenceSession::Parts parts{
-      on_cpu(Model::load(folder, DType::kF32, threads), default_table(), threads)};
+  const TuningModels models{[&](std::span<const TuningSetting>) {
+    return InferenceSession::Parts{
+        on_cpu(Model::load(folder, DType::kF32, threads), default_table(), threads)};
+  }};
   const Task& task = find_task("arithmetic");
   std::vector<TuningPrompt> prompts;
   for (uint64_t i = 0; i < 4; ++i) {
@@ -32,7 +34,7 @@ TEST(TuningRuns, CompareASettingWithTheBaseline) {
     prompts.push_back({std::move(messages), std::move(sample)});
   }
   TuningLog log({}, 4);
-  TuningRuns runs(opened, parts, prompts, task.check, 3, TuningLoss::kKl, log);
+  TuningRuns runs(opened, models, prompts, task.check, 3, TuningLoss::kKl, log);
   TunedSetting baseline, same, broken;
   baseline.options.gen_length = 32;
   same = broken = baseline;

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
+#include "engine/tuned_formats.h"
 #include "kernels/dispatch.h"
 #include "temporary_folder.h"
 
@@ -60,10 +61,27 @@ class TuneMiniModel : public testing::Test {
     plan_.promise = {LossKind::kBinary, 0.15, 0.9};
     plan_.asked.gen_length = 32;
     plan_.prompts = 40;
+    plan_.peaks = {8e11, 2e10};
+    judge_.emplace(LACUNA_SOURCE_DIR "/models/mini-qwen",
+                   TextModel{opened_.config(), opened_.tokenizer(), opened_.chat_template()}, "--judge");
+    models_.load = [this](std::span<const TuningSetting> loading) {
+      ++num_loaded_;
+      return InferenceSession::Parts{
+          load(folder_, weight_formats(with_formats(formats_, loading), opened_.source()))};
+    };
+    models_.judge = &judge_->guide;
+    models_.judge_model = load(judge_->model, DType::kF32);
+  }
+
+  std::shared_ptr<const BackendModel> load(const std::string& folder, const WeightFormats& formats) {
+    return on_cpu(Model::load(folder, formats, threads_), default_table(), threads_);
   }
 
   void use_methods(const std::vector<std::string>& methods) {
     plan_.paths = tuning_paths(opened_.config(), plan_.asked, false);
+    for (TuningPath& path : format_paths(formats_, opened_.source(), nullptr)) {
+      plan_.paths.push_back(std::move(path));
+    }
     std::erase_if(plan_.paths, [&](const TuningPath& path) {
       return std::find(methods.begin(), methods.end(), path.method) == methods.end();
     });
@@ -72,7 +90,7 @@ class TuneMiniModel : public testing::Test {
   TuningResult run(const std::filesystem::path& file, int32_t batch = 8) {
     plan_.promise.kind = kind_of(plan_.loss);
     TuningLog log(file, plan_.prompts);
-    TuningRuns runs(opened_, {model_}, prompts_, find_task("arithmetic").check, batch, plan_.loss, log);
+    TuningRuns runs(opened_, models_, prompts_, find_task("arithmetic").check, batch, plan_.loss, log);
     return tune(plan_, runs, log);
   }
 
@@ -84,8 +102,10 @@ class TuneMiniModel : public testing::Test {
   std::string folder_ = LACUNA_SOURCE_DIR "/models/mini-llada";
   ThreadPool threads_{2};
   OpenedModel opened_{"mini-llada", find_model(folder_)};
-  std::shared_ptr<const BackendModel> model_ =
-      on_cpu(Model::load(folder_, DType::kF32, threads_), default_table(), threads_);
+  FormatNames formats_{.dtype = "f32"};
+  std::optional<GuideSource> judge_;
+  TuningModels models_;
+  int num_loaded_ = 0;
   std::vector<TuningPrompt> prompts_;
   TuningPlan plan_;
   TemporaryFolder files_;
@@ -101,6 +121,7 @@ void expect_same(const TuningResult& a, const TuningResult& b) {
     EXPECT_EQ(a.tested[i].sum, b.tested[i].sum);
     EXPECT_EQ(a.tested[i].p_value, b.tested[i].p_value);
     EXPECT_EQ(a.tested[i].certified, b.tested[i].certified);
+    EXPECT_EQ(a.tested[i].ratios.predicted, b.tested[i].ratios.predicted);
     EXPECT_EQ(a.tested[i].ratios.flops, b.tested[i].ratios.flops);
     EXPECT_EQ(a.tested[i].ratios.rows, b.tested[i].ratios.rows);
   }
@@ -118,14 +139,15 @@ TEST_F(TuneMiniModel, FindsASettingThatSavesWorkAndKeepsThePromise) {
   EXPECT_EQ(result.num_correct, 40);
   for (const TunedCandidate& other : result.tested) {
     if (other.certified) {
-      EXPECT_LE(chosen.ratios.flops, other.ratios.flops);
+      EXPECT_LE(chosen.ratios.predicted, other.ratios.predicted);
     }
   }
 }
 
 TEST_F(TuneMiniModel, NeverCertifiesAMethodThatIsBroken) {
   plan_.paths = {{"steps", "steps", {{{"steps", "1"}}}}};  // the whole answer in one pass, blindly
-  for (const TuningLoss loss : {TuningLoss::kChangedAnswer, TuningLoss::kWrongAnswer, TuningLoss::kToken}) {
+  for (const TuningLoss loss : {TuningLoss::kChangedAnswer, TuningLoss::kWrongAnswer, TuningLoss::kToken,
+                                TuningLoss::kKl, TuningLoss::kJudge}) {
     plan_.loss = loss;
     const TuningResult result = run({});
     EXPECT_FALSE(result.chosen) << name_of(loss);
@@ -137,8 +159,8 @@ TEST_F(TuneMiniModel, ExactMethodsHaveNoLossOfAnyKind) {
   plan_.asked.block_length = 8;
   plan_.promise.risk = 0.3;
   plan_.prompts = 16;
-  for (const TuningLoss loss :
-       {TuningLoss::kChangedAnswer, TuningLoss::kWrongAnswer, TuningLoss::kToken, TuningLoss::kKl}) {
+  for (const TuningLoss loss : {TuningLoss::kChangedAnswer, TuningLoss::kWrongAnswer, TuningLoss::kToken,
+                                TuningLoss::kKl, TuningLoss::kJudge}) {
     plan_.loss = loss;
     const TuningResult result = run({});
     ASSERT_EQ(result.tested.size(), 1U) << name_of(loss);
@@ -157,6 +179,36 @@ TEST_F(TuneMiniModel, ContinuesAnInterruptedTuningToTheSameResult) {
     files_.write(name, log.substr(0, static_cast<size_t>(share * static_cast<double>(log.size()))));
     expect_same(run(files_.path() / name, 3), expected);
   }
+}
+
+TEST_F(TuneMiniModel, FormatsCountByWhatTheyRead) {
+  use_methods({"weights"});
+  plan_.promise.risk = 0.3;
+  plan_.peaks = {8e11, 1e9};  // reading takes nearly all of the time
+  const TuningResult slow_memory = run({});
+  ASSERT_TRUE(slow_memory.chosen);
+  const TunedCandidate& chosen = slow_memory.tested[*slow_memory.chosen];
+  EXPECT_EQ(chosen.settings.front().name, "weights");
+  EXPECT_EQ(chosen.ratios.flops, 1);
+  EXPECT_LT(chosen.ratios.predicted, 0.6);
+  plan_.peaks = {8e11, 1e18};
+  EXPECT_TRUE(run({}).tested.empty());
+}
+
+TEST_F(TuneMiniModel, ContinuesInOtherFormatsToTheSameResult) {
+  use_methods({"unmask", "weights", "kv"});
+  plan_.loss = TuningLoss::kKl;
+  const std::filesystem::path whole = files_.path() / "whole.jsonl";
+  const TuningResult expected = run(whole);
+  EXPECT_TRUE(std::any_of(expected.tested.begin(), expected.tested.end(), [&](const TunedCandidate& each) {
+    return !loading_of(plan_.paths, each.levels).empty();
+  }));
+  const std::string log = text_of(whole);
+  files_.write("cut.jsonl", log.substr(0, log.size() / 2));
+  expect_same(run(files_.path() / "cut.jsonl", 3), expected);
+  num_loaded_ = 0;
+  expect_same(run(whole), expected);
+  EXPECT_EQ(num_loaded_, 0);  // nothing is left to run
 }
 
 TEST_F(TuneMiniModel, RunsNothingTwice) {

@@ -23,7 +23,9 @@ SavedPreset some_preset() {
   preset.tested_with = {{"gen-length", "32"}, {"block-length", "8"}};
   preset.model = "mini-llada";
   preset.model_hash = "0123456789abcdef";
-  preset.formats = {"bf16", "as stored", "as stored", "bf16", "auto"};
+  preset.loading = {{"weights", "int8"}};
+  preset.formats = {"bf16", "int8", "as stored", "bf16", "auto"};
+  preset.baseline_formats = {"bf16", "as stored", "as stored", "bf16", "auto"};
   preset.certificate = {"changed-answer",
                         0.02,
                         0.9,
@@ -32,6 +34,9 @@ SavedPreset some_preset() {
                         2,
                         "task arithmetic",
                         "fedcba9876543210",
+                        8e11,
+                        2.5e10,
+                        0.09,
                         0.1,
                         0.11,
                         0.12,
@@ -88,7 +93,11 @@ TEST_F(SavedPresets, ThatAreDamagedAreRefusedAndNotListed) {
       {[](Json& json) { json["tested_with"]["gen-length"] = "many"; }, "expected a number"},
       {[](Json& json) { json["tested_with"]["gen-length"] = 32; }, "gen-length"},
       {[](Json& json) { json["model_hash"] = "../../x"; }, "model_hash"},
+      {[](Json& json) { json["loading"] = 3; }, "loading"},
+      {[](Json& json) { json["loading"]["weights"] = 8; }, "weights"},
       {[](Json& json) { json.erase("formats"); }, "formats"},
+      {[](Json& json) { json.erase("baseline_formats"); }, "baseline_formats"},
+      {[](Json& json) { json["certificate"]["peak_flops"] = 0; }, "certificate.peak_flops"},
       {[](Json& json) { json.erase("certificate"); }, "certificate"},
       {[](Json& json) { json["certificate"]["loss"] = "luck"; }, "certificate.loss"},
       {[](Json& json) { json["certificate"]["risk"] = 2; }, "certificate.risk"},

@@ -96,6 +96,16 @@ TEST(TunedOptions, CombineMethodsAndRefusePathsOfOneMethod) {
             "--unmask threshold=0.9 --lock eps=1e-3");
 }
 
+TEST(TunedOptions, LeaveFormatsToTheLoading) {
+  std::vector<TuningPath> paths = {{"weights", "weights", {{{"weights", "int8"}}}},
+                                   {"lock", "lock", {{{"lock", "eps=1e-3"}}}}};
+  paths.front().is_of_loading = true;
+  const std::vector<int32_t> levels = {1, 1};
+  EXPECT_EQ(tuned_options(tiny_configs()[0], {}, paths, levels)->lock, "eps=1e-3");
+  EXPECT_EQ(describe(settings_of(paths, levels)), "--weights int8 --lock eps=1e-3");
+  EXPECT_EQ(describe(loading_of(paths, levels)), "--weights int8");
+}
+
 TEST(TunedOptions, RefuseTwoValuesOfOneOption) {
   const std::vector<TuningPath> paths = {
       {"a", "guide", {{{"cache", "none"}, {"guide-match", "exact"}}}, true},
@@ -111,6 +121,20 @@ TEST(BaselineOptions, KeepWhatTheUserChose) {
   EXPECT_EQ(options.unmask, "entropy");
   EXPECT_EQ(options.gen_length, 12);
   EXPECT_EQ(baseline_options(tiny_block_config(4), {}).unmask, "low-confidence");
+}
+
+TEST(BaselineOptions, OfSlotsWriteEachTokenFromTheLeftAndKeepTheOrderOfSlots) {
+  const ModelConfig config = tiny_refusion_config();
+  const GenerationOptions options = baseline_options(config, {});
+  EXPECT_EQ(options.token_threshold, 1);
+  EXPECT_FALSE(options.slot_threshold);
+  const std::vector<TuningPath> paths = tuning_paths(config, {}, false);
+  const auto exact = std::find_if(paths.begin(), paths.end(),
+                                  [](const TuningPath& path) { return path.name == "accept exact"; });
+  ASSERT_NE(exact, paths.end());
+  std::vector<int32_t> levels(paths.size(), 0);
+  levels[static_cast<size_t>(exact - paths.begin())] = 1;
+  EXPECT_FALSE(tuned_options(config, {}, paths, levels)->token_threshold);
 }
 
 TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {

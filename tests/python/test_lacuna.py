@@ -65,6 +65,21 @@ class ModelTest(unittest.TestCase):
             with self.assertRaisesRegex(lacuna.Error, "was tuned for other files than those of"):
                 model("mini-dream").generate(STORY, preset="quick")
 
+    def test_uses_a_saved_preset_of_its_formats_alone(self):
+        program = os.environ.get("LACUNA_PROGRAM")
+        if not program:
+            self.skipTest("needs LACUNA_PROGRAM, which saves the preset")
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.dict(os.environ, XDG_CONFIG_HOME=folder, XDG_CACHE_HOME=folder):
+            subprocess.run([program, "tune", "-m", str(ROOT / "models/mini-llada"), "--task", "arithmetic", "--risk", "0.3",
+                            "--samples", "40", "--methods", "weights", "--gflops", "400", "--bandwidth", "1", "--save", "small"],
+                           check=True, capture_output=True)
+            with self.assertRaisesRegex(lacuna.Error, "expected a model that is loaded with weights int") as refused:
+                model().generate(STORY, preset="small")
+            weights = str(refused.exception).rpartition(" ")[2]
+            self.assertEqual(lacuna.load(str(ROOT / "models/mini-llada"), weights=weights).generate(STORY, preset="small").text,
+                             ANSWER)
+
     def test_tells_what_an_answer_took(self):
         answer = model().generate(STORY, lacuna.Masked(unmask=lacuna.Threshold(0.9), cache="dkv"))
         self.assertEqual(str(answer), ANSWER)

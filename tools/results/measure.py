@@ -1,4 +1,5 @@
 """Runs a command and makes its raw row."""
+import hashlib
 import json
 import os
 import subprocess
@@ -47,6 +48,12 @@ def cells_by_head(lines):
             tables.append({"head": list(found), "rows": []})
         tables[-1]["rows"].append(list(found.values()))
     return tables
+
+
+def fingerprints(path):
+    """Six digits for the text of each answer of `lacuna eval --out`, all of them together."""
+    texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+    return "".join(hashlib.blake2b(text.encode(), digest_size=3).hexdigest() for text in texts)
 
 
 def trace_result(lines):
@@ -98,7 +105,8 @@ class Measurer:
             self._shell(command.replace("--trace trace.jsonl", f"--trace {trace}"), folder)
             prompt_length, result = trace_result(trace.read_text(encoding="utf-8").splitlines())
             return {"prompt_length": prompt_length, "result": result}
-        words = command
+        answers = folder / "answers.jsonl"
+        words = command.replace("--out answers.jsonl", f"--out {answers}")
         if command.startswith(JSON_COMMANDS) and " --json" not in command:
             words += " --json"
         lines = self._shell(words, folder).splitlines()
@@ -107,6 +115,8 @@ class Measurer:
         result = json.loads(lines[-1])
         if not command.startswith("lacuna eval "):
             return {"result": result}
+        if answers.exists():
+            result["answers"] = fingerprints(answers)
         return {"seed": result["settings"].get("seed", 0), "result": result,
                 "row_ratio_by_step": result.pop("row_ratio_by_step", [])}
 
