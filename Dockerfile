@@ -1,17 +1,23 @@
-# `lacuna serve` for CPUs. Build: docker build -t lacuna .   Run, reachable from this machine alone:
+# `lacuna serve`. Build, for CPUs: docker build -t lacuna .   Run, reachable from this machine alone:
 #
 #   docker run --rm -p 127.0.0.1:8080:8080 -e LACUNA_MODEL=mini-llada -e LACUNA_API_KEY=secret lacuna
 #
+# With CUDA: docker build --build-arg CUDA=ON -t lacuna-cuda .   Run: the same with --gpus all, which needs NVIDIA's container
+# toolkit. The image has no CUDA libraries: cudart is linked statically, and the driver is the host's.
+#
 # Every flag of `lacuna serve` has a variable: --max-running is LACUNA_MAX_RUNNING. docs/guide/deploy.md has the rest.
 FROM debian:12-slim AS build
+ARG CUDA=OFF
 WORKDIR /src
-COPY scripts/bootstrap scripts/bootstrap
+COPY scripts/bootstrap scripts/nvcc scripts/
 # hadolint ignore=DL3008
 RUN scripts/bootstrap \
     && apt-get install -y --no-install-recommends dpkg-dev file \
+    && if [ "$CUDA" = ON ]; then scripts/bootstrap wheel && scripts/nvcc /opt/nvcc > /opt/nvcc_path; fi \
     && rm -rf /var/lib/apt/lists/*
 COPY . .
-RUN cmake --preset release \
+RUN if [ "$CUDA" = ON ]; then PATH="$(cat /opt/nvcc_path):$PATH"; fi \
+    && cmake --preset release -DLACUNA_CUDA="$CUDA" \
     && cmake --build --preset release \
     && cmake -E chdir build/release cpack -G DEB
 
@@ -28,7 +34,8 @@ USER 10001
 ENV HF_HOME=/var/lib/lacuna/huggingface \
     LACUNA_HOST=0.0.0.0 \
     LACUNA_PORT=8080 \
-    LACUNA_MODEL=mini-llada
+    LACUNA_MODEL=mini-llada \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
 EXPOSE 8080
 # A model of several gigabytes takes minutes to load.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10m --retries=3 \

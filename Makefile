@@ -6,7 +6,7 @@ PYTHON ?= python3
 MINUTES ?= 10
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test clients integrations wheel bench results asan tsan fuzz lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test gpu-check clients integrations wheel bench results asan tsan fuzz lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -18,6 +18,11 @@ test: build/dev/build.ninja
 slow-test: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -j $(JOBS)
+
+# Everything that needs a CUDA device and nvcc, in under 10 minutes after the build (docs/inside/cuda.md). Where there is no
+# device, the script exits with 77, and make, as after any error, with 2.
+gpu-check:
+	$(PYTHON) bench/gpu/check.py -j $(JOBS)
 
 # Everything that needs Python: the independent references of models, decoders and tokenizers, the official OpenAI
 # client and a browser against the server, llama.cpp's writer of GGUF files against the loader, the Python module.

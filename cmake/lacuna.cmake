@@ -1,8 +1,13 @@
 # Compile options that every target of the project shares.
 add_library(lacuna_compile_options INTERFACE)
-target_compile_options(lacuna_compile_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
-if(LACUNA_DEVELOPER)
-  target_compile_options(lacuna_compile_options INTERFACE -Werror)
+# nvcc hands its own lines to the C++ compiler, which -Wpedantic would complain about.
+target_compile_options(lacuna_compile_options INTERFACE
+  "$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
+if(LACUNA_DEVELOPER AND NOT CMAKE_BUILD_TYPE STREQUAL Release)
+  # At -O3 g++ 12 warns about overlapping copies of strings (GCC bug 105651).
+  target_compile_options(lacuna_compile_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Werror> "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>")
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   # What base/mutex.h declares of mutexes and their data holds, or nothing is built.
@@ -109,6 +114,26 @@ function(lacuna_library component file)
   endif()
 endfunction()
 
+# Passes on CUDA devices, or on the simulator of CUDA threads, or the twin that says that there is neither. Sets `cuda_modules`.
+macro(lacuna_cuda_modules)
+  set(cuda_modules cuda)
+  if(LACUNA_CUDA)
+    list(APPEND cuda_modules cuda_device)
+    set(LACUNA_SIMULATOR OFF)
+  elseif(LACUNA_SIMULATOR)
+    find_package(Boost 1.81 QUIET COMPONENTS context)
+    if(Boost_CONTEXT_FOUND)
+      list(APPEND cuda_modules cuda_simulated simt)
+    elseif(LACUNA_DEVELOPER)
+      message(FATAL_ERROR "Boost.Context is missing, which the tests of CUDA kernels need (libboost-context1.81-dev)")
+    else()
+      message(STATUS "Boost.Context is missing: built without the simulator of CUDA threads")
+      set(LACUNA_SIMULATOR OFF)
+    endif()
+  endif()
+  add_subdirectory(src/backend/cuda)
+endmacro()
+
 # Passes: over several machines with MPI, or with the twin that says that there is none.
 function(lacuna_backend_module)
   set(left_out no_mpi)
@@ -120,6 +145,7 @@ function(lacuna_backend_module)
     set(left_out mpi)
   endif()
   lacuna_module(backend USES base kernels weights cache model EXCLUDE "/backend/cuda/|/shard/${left_out}\\.cpp$" LIBRARIES ${libraries})
+  target_link_libraries(lacuna_backend PUBLIC lacuna_cuda)
   if(LACUNA_MPI)
     # The old C++ bindings of MPI's headers, which the linker would ask for.
     target_compile_definitions(lacuna_backend PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
@@ -210,6 +236,12 @@ function(lacuna_install)
   set(pc_cflags)
   if(NOT BUILD_SHARED_LIBS)
     set(pc_cflags " -DLACUNA_STATIC")
+  endif()
+  set(pc_libs_private)
+  if(LACUNA_SIMULATOR)
+    set(pc_libs_private " -lboost_context")
+  elseif(LACUNA_CUDA)
+    set(pc_libs_private " -lcudart_static -ldl -lrt")
   endif()
   set(pc_names lacuna)
   if(LACUNA_BUILD_SERVER)

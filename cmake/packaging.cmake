@@ -33,6 +33,9 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 # A static library's users link what it needs; a shared one's need the library itself, of this very version.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "libfmt-dev, nlohmann-json3-dev, libpcre2-dev, libutf8proc-dev")
+if(LACUNA_SIMULATOR)
+  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libboost-context1.81-dev")
+endif()
 if(BUILD_SHARED_LIBS)
   set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME} (= ${PROJECT_VERSION})")
   if(LACUNA_BUILD_SERVER)

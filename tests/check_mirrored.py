@@ -11,9 +11,21 @@ import sys
 # Pattern of sources below src/, without suffix, and the tests that cover them. The first match is used.
 ELSEWHERE = {
     "api/*": "tests/api/session_test.cpp",
+    "backend/cuda/device_model": "tests/backend/cuda/cuda_model_test.cpp",
+    "backend/cuda/device*": "tests/backend/cuda/cuda_model_test.cpp",  # and runtime_test.cpp
+    "backend/cuda/head": "tests/backend/cuda/cuda_model_test.cpp",
+    "backend/cuda/kv_pool": "tests/backend/cuda/cuda_model_test.cpp",
+    "backend/cuda/no_device": "",  # one message, in a build with neither CUDA nor the simulator
+    "backend/cuda/pass": "tests/backend/cuda/cuda_model_test.cpp",
+    "backend/cuda/staging": "tests/backend/cuda/cuda_model_test.cpp",
+    "backend/cuda/ticket": "tests/backend/cuda/cuda_model_test.cpp",
+    "backend/cuda/weights": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/attention_plan": "tests/backend/cuda/kernels/attention_test.cpp",
     "backend/cuda/kernels/product_block": "tests/backend/cuda/kernels/product_test.cpp",
-    "backend/cuda/runtime_simulated": "tests/backend/cuda/runtime_test.cpp",
+    "backend/cuda/runtime_*": "tests/backend/cuda/runtime_test.cpp",
+    "backend/cuda/device_*": "tests/backend/cuda/device_test.cpp",
+    "backend/cuda/check_cuda": "",  # errors of a device
+    "backend/cuda/kernels/probe": "tests/backend/cuda/gpu_check_test.cpp",
     "backend/cuda/simt/*": "tests/backend/cuda/simulator_test.cpp",  # and planted_faults_test.cpp
     "backend/cpu/cpu_backend": "tests/backend/backend_test.cpp",  # and the tests of a device that shares no memory
     "backend/shard/launcher": "",  # reads the environment

@@ -97,6 +97,7 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
 void bench_step(const StepFlags& flags) {
   if (flags.is_sharded() && !flags.by_threads.empty())
     throw InputError("--by-threads: expected no --shard, whose ranks keep their threads");
+  if (!flags.by_threads.empty()) require_cpu(flags, "--by-threads");
   const ModelSource source = find_model(flags);
   const LoadedModel loaded = load_model(flags, source);
   if (!flags.by_threads.empty()) return bench_scaling(flags, loaded);

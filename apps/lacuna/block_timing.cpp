@@ -35,6 +35,7 @@ nlohmann::ordered_json time_blocks(const BlockTimingFlags& flags) {
   if (!source.config.block_causal || source.config.causal_context) {
     throw InputError("{}: is not a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2)", flags.model);
   }
+  require_cpu(flags, "bench block");
   refuse_shard(flags, "bench block");
   const LoadedModel loaded = load_model(flags, source);
   return {{"bench", "block"},

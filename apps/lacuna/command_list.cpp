@@ -119,6 +119,7 @@ constexpr FlagPlace kPlaces[] = {
     {"kv-cache", kModel},
     {"activations", kModel, kRare},
     {"rope-scale", kModel, kRare},
+    {"device", kSpeed},
     {"threads", kSpeed},
     {"pin", kSpeed, kRare},
     {"prompt-tokens", kPrompt},

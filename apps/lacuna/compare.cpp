@@ -38,6 +38,7 @@ SideFlags parse_side(const std::string& name, const std::string& text, const Mod
   add_guide_flag(flags, side.guide);
   add_format_flags(flags, side);
   add_kv_cache_flag(flags, side.kv_cache);
+  add_device_flag(flags, side.device);
   try {
     flags.parse(text, false);
   } catch (const CLI::ParseError& error) {
@@ -90,8 +91,10 @@ void run_compare(const CompareFlags& flags) {
   GenerationOptions options[2];
   for (int i = 0; i < 2; ++i)
     options[i] = with_saved_preset(sides[i], source, guides[i].get(), sides[i].generation);
+  // One model for both sides, unless they name different formats or devices.
   std::vector<LoadedModel> loaded = {load_model(sides[0], source)};
   const bool is_same =
+      device_named(sides[0].device) == device_named(sides[1].device) &&
       preset_formats(weight_formats(sides[0], source)) == preset_formats(weight_formats(sides[1], source));
   if (!is_same && flags.is_sharded())
     throw InputError("--shard {}: expected the same formats in --a and --b", flags.shard);
@@ -115,6 +118,8 @@ void run_compare(const CompareFlags& flags) {
                               {"samples", flags.settings.samples},
                               {"batch", flags.settings.batch},
                               {"seed", flags.settings.seed},
+                              {"a_device", models[0].model->device()},
+                              {"b_device", models[1].model->device()},
                               {"a_flags", flags.a},
                               {"b_flags", flags.b}};
   add_options(flags.settings.task_options, json);

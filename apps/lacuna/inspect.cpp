@@ -265,6 +265,7 @@ Json report(const Findings& findings, int64_t canvas) {
   json["default_unmask"] = defaults.unmask ? Json(*defaults.unmask) : Json();
   json["default_tokens_per_step"] = defaults.tokens_per_step ? Json(*defaults.tokens_per_step) : Json();
   json["isa"] = default_table().name;
+  json["devices"] = device_list();
   json["warnings"] = findings.warnings;
   return json;
 }
@@ -449,6 +450,7 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
                                                               checkpoint["dtype"].get<std::string>()));
   if (checkpoint.contains("panel_bytes")) print_packed(config, checkpoint["panel_bytes"]);
   print_line("instructions", default_table().name);
+  print_line("devices", describe_devices());
   for (const std::string& warning : findings.warnings) print_line("warning", warning);
 }
 

@@ -66,8 +66,16 @@ void check_weights(const ModelFlags& flags, const ModelSource& source) {
 
 }  // namespace
 
+void require_cpu(const ModelFlags& flags, std::string_view flag) {
+  if (device_named(flags.device).kind == DeviceName::Kind::kCpu) return;
+  throw InputError("{}: expected --device cpu, as it measures this machine; --device is {}", flag,
+                   flags.device);
+}
+
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source) {
-  return in_flags([&] { return weight_formats(static_cast<const FormatNames&>(flags), source); });
+  FormatNames names = flags;
+  names.rounds_to_bf16 = device_named(flags.device).kind != DeviceName::Kind::kCpu;
+  return in_flags([&] { return weight_formats(names, source); });
 }
 
 void add_model_flag(CLI::App& command, std::string& model) {
@@ -110,6 +118,12 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember(choices_of_format()));
 }
 
+void add_device_flag(CLI::App& command, std::string& device) {
+  command.add_option("--device", device,
+                     "What computes: auto (a GPU in builds with CUDA), cpu, cuda:N or simulator (slow, for "
+                     "tests)");
+}
+
 void add_kv_cache_flag(CLI::App& command, std::string& kv_cache) {
   command
       .add_option("--kv-cache", kv_cache,
@@ -131,6 +145,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
 }
 
 void add_loading_flags(CLI::App& command, ModelFlags& flags) {
+  add_device_flag(command, flags.device);
   add_format_flags(command, flags);
   add_kv_cache_flag(command, flags.kv_cache);
   add_activations_flag(command, flags.activations);
@@ -172,13 +187,33 @@ ModelSource find_model(const ModelFlags& flags) {
   return source;
 }
 
+namespace {
+
+/// A main model or a guide on a device that is not this machine.
+std::shared_ptr<const BackendModel> load_on_device(const ModelFlags& flags, const ModelSource& source,
+                                                   const LoadedModel& on) {
+  ProgressBar bar("Loading " + flags.model);
+  const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
+  return load_on({on.device, on.cuda}, source.folder, source.config, weight_formats(flags, source),
+                 flags.random_seed, progress);
+}
+
+}  // namespace
+
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   const Stopwatch clock;
+  const DeviceName device = device_named(flags.device);
   check_shard_flags(flags);
   LoadedModel loaded;
   if (flags.is_sharded()) {
+    require_cpu(flags, "--shard");
     check_download(source);  // before ranks are started, which find out together whether their parts fit
     loaded = load_on_ranks(flags, source);
+  } else if (device.kind != DeviceName::Kind::kCpu) {
+    check_weights(flags, source);
+    loaded.device = std::make_shared<const CpuDevice>(flags.threads, flags.pin);
+    loaded.cuda = open_device(device, loaded.device).cuda;
+    loaded.model = load_on_device(flags, source, loaded);
   } else {
     check_weights(flags, source);
     loaded.device = std::make_shared<const CpuDevice>(flags.threads, flags.pin);
@@ -222,6 +257,7 @@ std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const Gu
   ModelFlags guide_flags = flags;
   guide_flags.model = guide->model;
   check_weights(guide_flags, guide->source);
+  if (main.cuda != nullptr) return load_on_device(guide_flags, guide->source, main);
   return on_cpu(load_weights(guide_flags, guide->source, main.device->threads()), main.device);
 }
 

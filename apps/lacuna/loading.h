@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/device.h"
 #include "base/threads.h"
 #include "engine/inference_session.h"
 #include "engine/weight_options.h"
@@ -23,6 +24,7 @@ namespace lacuna {
 
 struct ModelFlags : FormatNames, ShardFlags {
   std::string model;
+  std::string device = "auto";
   int threads = 0;
   bool pin = false;
   uint64_t random_seed = 0;
@@ -43,13 +45,15 @@ void add_pin_flag(CLI::App& command, bool& pin);
 void add_format_flags(CLI::App& command, ModelFlags& flags);
 /// --kv-cache.
 void add_kv_cache_flag(CLI::App& command, std::string& kv_cache);
+/// --device.
+void add_device_flag(CLI::App& command, std::string& device);
 /// --activations.
 void add_activations_flag(CLI::App& command, std::string& activations);
 /// --ignore-config-keys, --paradigm.
 void add_config_flags(CLI::App& command, ModelFlags& flags);
 /// What they choose.
 ConfigChoices config_choices(const ModelFlags& flags);
-/// --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
+/// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
 /// --ignore-memory, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.
@@ -60,13 +64,17 @@ ModelSource find_model(const ModelFlags& flags);
 
 /// A model ready to run.
 struct LoadedModel {
-  std::shared_ptr<const Model> weights;  ///< on this machine
+  std::shared_ptr<const Model> weights;  ///< on this machine; null where another device has them
   std::shared_ptr<const BackendModel> model;
-  std::shared_ptr<const CpuDevice> device;
+  std::shared_ptr<const CpuDevice> device;           ///< this machine's threads
+  std::shared_ptr<const CudaDevice> cuda = nullptr;  ///< null: this machine computes
   double load_seconds = 0;
 
   KernelContext context() const { return device->context(); }
 };
+
+/// InputError, naming `flag`, where --device names another device than this machine.
+void require_cpu(const ModelFlags& flags, std::string_view flag);
 
 /// What the flags ask weights and K/V to be kept as. Throws InputError where they contradict each other.
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);

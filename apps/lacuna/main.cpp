@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/device.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "commands.h"
@@ -68,7 +69,8 @@ int main(int argc, char** argv) {
   lacuna::use_help(program);
   program.require_subcommand(1);
   program.set_version_flag("--version", [] {
-    return fmt::format("lacuna {} ({})", LACUNA_VERSION, lacuna::default_table().name);
+    return fmt::format("lacuna {} ({}; devices: {})", LACUNA_VERSION, lacuna::default_table().name,
+                       lacuna::describe_devices());
   });
   lacuna::add_run_command(program);
   lacuna::add_chat_command(program);

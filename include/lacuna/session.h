@@ -24,6 +24,7 @@ struct LoadOptions {
   std::string head_weights = "auto";  ///< of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element
   std::string activations = "auto";   ///< "int8": those that quantized weights meet
+  std::string device = "auto";        ///< what computes: "cpu", "cuda:N" or "simulator" (slow, for tests)
   std::string guide;                  ///< an autoregressive model that verifies drafts; empty: none
   int32_t threads = 0;                ///< 0: one for each core that the process may use
   uint64_t random_seed = 0;           ///< of the weights of a random: model

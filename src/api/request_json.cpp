@@ -79,6 +79,8 @@ LoadOptions load_options(const Json& object, const std::string& place) {
       options.kv_cache = text_of(place, key, value);
     } else if (key == "activations") {
       options.activations = text_of(place, key, value);
+    } else if (key == "device") {
+      options.device = text_of(place, key, value);
     } else if (key == "guide") {
       options.guide = text_of(place, key, value);
     } else if (key == "threads") {
@@ -95,9 +97,8 @@ LoadOptions load_options(const Json& object, const std::string& place) {
       options.ignore_memory = value.get<bool>();
     } else {
       throw InputError(
-          "{}: {} is not known; expected dtype, weights, head_weights, kv_cache, activations, guide, "
-          "threads, "
-          "random_seed, max_running, memory or ignore_memory",
+          "{}: {} is not known; expected dtype, weights, head_weights, kv_cache, activations, device, "
+          "guide, threads, random_seed, max_running, memory or ignore_memory",
           place, in_quotes(key));
     }
   }

@@ -141,6 +141,8 @@ class BackendModel {
   virtual DType dtype() const = 0;
   virtual int64_t weight_bytes() const = 0;
   virtual ModelBytes bytes_of_passes() const = 0;
+  /// Whether plans may choose among the cells that a group attends to (RowGroup::sparse).
+  virtual bool attends_sparsely() const { return true; }
 
   virtual std::unique_ptr<KvPool> make_pool(int64_t limit = KvPool::kNoLimit) const = 0;
 

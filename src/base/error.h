@@ -23,6 +23,12 @@ class InputError : public Error {
       : Error(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
 };
 
+/// A device that failed and computes nothing more. The message is a sentence that says how.
+class DeviceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// Checks an invariant. `sentence` states what must hold.
 inline void expects(bool holds, const char* sentence) {
   if (!holds) throw std::logic_error(sentence);

@@ -15,10 +15,37 @@ Engine::Engine(std::shared_ptr<const BackendModel> model, int32_t max_running,
   for (size_t role = 0; role < 2; ++role) {
     if (models_[role] != nullptr) pools_[role] = models_[role]->make_pool();
   }
+  most_memory_ = room_of_pools();
+}
+
+int64_t Engine::room_of_pools() const {
+  int64_t room = pools_[0]->limit();
+  if (pools_[1] != nullptr) room += std::min(pools_[1]->limit(), KvPool::kNoLimit - room);
+  return room;
+}
+
+void Engine::check(const Decoder& decoder) const {
+  if (decoder.attends_sparsely() && !models_[0]->attends_sparsely()) {
+    throw InputError(
+        "sparse attention chooses cells, which the model on {} cannot; expected `sparse` exact, or another "
+        "device",
+        models_[0]->device());
+  }
+  const auto check_room = [](const KvPool& pool, int64_t needed) {
+    if (needed <= pool.limit()) return;
+    throw InputError(
+        "the request needs {} MiB of keys and values, and the device has {} MiB for them; expected a shorter "
+        "canvas",
+        (needed >> 20) + 1, pool.limit() >> 20);
+  };
+  check_room(*pools_[0], pools_[0]->bytes_for(shape_for(decoder)) * decoder.num_sequences());
+  if (decoder.num_guide_cells() > 0)
+    check_room(*pools_[1], pools_[1]->bytes_for({decoder.num_guide_cells()}));
 }
 
 size_t Engine::add(std::unique_ptr<Decoder> decoder) {
   expects(decoder->num_guide_cells() == 0 || models_[1] != nullptr, "add: a guided request needs a guide");
+  check(*decoder);
   requests_[num_added_].decoder = std::move(decoder);
   return num_added_++;
 }
@@ -50,7 +77,7 @@ std::optional<Engine::FoundPrefix> Engine::make_room(const Decoder& decoder) {
   return found;
 }
 
-void Engine::make_sequences(Request& request, const KvPrefix& prefix) {
+bool Engine::make_sequences(Request& request, const KvPrefix& prefix) {
   memory_in_use_.reset();
   const Decoder& decoder = *request.decoder;
   auto& own = request.sequences[0];
@@ -58,9 +85,15 @@ void Engine::make_sequences(Request& request, const KvPrefix& prefix) {
   while (std::ssize(own) < decoder.num_sequences()) {
     own.push_back(pools_[0]->make_sequence(shape_for(decoder)));
   }
-  if (decoder.num_guide_cells() > 0) {
-    request.sequences[1].push_back(pools_[1]->make_sequence({decoder.num_guide_cells()}));
-  }
+  auto& of_guide = request.sequences[1];
+  if (decoder.num_guide_cells() > 0)
+    of_guide.push_back(pools_[1]->make_sequence({decoder.num_guide_cells()}));
+  const auto is_missing = [](const auto& sequence) { return sequence == nullptr; };
+  if (std::none_of(own.begin(), own.end(), is_missing) &&
+      std::none_of(of_guide.begin(), of_guide.end(), is_missing))
+    return true;
+  free_sequences(request);
+  return false;
 }
 
 void Engine::free_sequences(Request& request) {
@@ -125,7 +158,11 @@ void Engine::admit() {
     const std::optional<FoundPrefix> prefix = make_room(decoder);
     if (!prefix) return;
     request.seeks_prefix = prefix->is_being_computed;
-    make_sequences(request, prefix->kv);
+    if (!make_sequences(request, prefix->kv)) {
+      if (!running_.empty()) return;
+      end_failed(next_++, "the device has too little memory left for the request's keys and values");
+      continue;
+    }
     skip_prefix(request, prefix->kv);
     for (const size_t index : running_) {
       const int64_t turn = requests_.at(index).turn;

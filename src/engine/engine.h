@@ -1,6 +1,7 @@
 // The loop that turns requests into text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -57,12 +58,17 @@ class Engine {
   explicit Engine(std::shared_ptr<const BackendModel> model, int32_t max_running = 1,
                   std::shared_ptr<const BackendModel> guide = nullptr);
 
-  /// Queues a request. Requests are numbered from 0.
+  /// InputError where the models cannot compute the request, or could never hold its keys and values. Any
+  /// thread may ask.
+  void check(const Decoder& decoder) const;
+  /// Queues a request, which passed check(). Requests are numbered from 0.
   size_t add(std::unique_ptr<Decoder> decoder);
 
   /// Bytes of K/V that all requests may hold together; a request that needs more waits, and one that needs
   /// more than that alone never starts (see memory_for).
-  void limit_memory(int64_t bytes) { most_memory_ = bytes; }
+  void limit_memory(int64_t bytes) { most_memory_ = std::min(bytes, room_of_pools()); }
+  /// The same, or what the models' devices have room for, where that is less.
+  int64_t memory_limit() const { return most_memory_; }
   /// What a request holds from its first pass to its last: K/V of its whole canvas, and outputs where they
   /// are remembered. Any thread may ask.
   int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
@@ -139,8 +145,10 @@ class Engine {
   /// Evicts stored prefixes until the request fits, and returns the prefix that it can still reuse. Empty,
   /// and nothing is evicted, where the running requests leave too little memory.
   std::optional<FoundPrefix> make_room(const Decoder& decoder);
-  /// Makes a request's sequences, the first with the prefix.
-  void make_sequences(Request& request, const KvPrefix& prefix);
+  /// Makes a request's sequences, the first with the prefix. False, and there are none, where a pool has no
+  /// room left for one: others hold what limit_memory() allows, or a device is full.
+  bool make_sequences(Request& request, const KvPrefix& prefix);
+  int64_t room_of_pools() const;
   void free_sequences(Request& request);
   /// The longest prefix of a request that the store or one of the `earlier` requests holds.
   FoundPrefix find_prefix(const Decoder& decoder, std::span<const size_t> earlier);

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/gguf.h"
 #include "model/locate.h"
@@ -17,15 +16,15 @@
 namespace lacuna {
 namespace {
 
-std::shared_ptr<const BackendModel> load(const std::shared_ptr<const CpuDevice>& device,
-                                         const std::string& name, const ModelSource& source,
-                                         const WeightFormats& formats, const SessionOptions& options) {
+std::shared_ptr<const BackendModel> load(const Device& device, const std::string& name,
+                                         const ModelSource& source, const WeightFormats& formats,
+                                         const SessionOptions& options) {
   LoadProgress progress;
   if (options.progress) {
     progress = [&](int64_t done, int64_t total) { options.progress(name, done, total); };
   }
   if (!source.folder.empty() && !GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
-  return load_on_cpu(device, source.folder, source.config, formats, options.random_seed, progress);
+  return load_on(device, source.folder, source.config, formats, options.random_seed, progress);
 }
 
 /// What one call waits for, shared with the session's thread, which may outlast the call.
@@ -199,7 +198,8 @@ void take_canvas(InfillCanvas canvas, GenerateRequest& request) {
 
 std::unique_ptr<InferenceSession> InferenceSession::load(std::shared_ptr<const OpenedModel> opened,
                                                          const SessionOptions& options) {
-  const auto device = std::make_shared<const CpuDevice>(options.threads, options.pin);
+  const Device device =
+      open_device(options.device, std::make_shared<const CpuDevice>(options.threads, options.pin));
   Parts parts{lacuna::load(device, opened->name(), opened->source(), options.formats, options)};
   if (const GuideSource* guide = opened->guide()) {
     parts.guide = lacuna::load(device, guide->model, guide->source, options.guide_formats, options);

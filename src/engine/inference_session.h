@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/device.h"
 #include "engine/infill.h"
 #include "engine/opened_model.h"
 #include "engine/result.h"
@@ -42,6 +43,7 @@ class Cancelled : public std::runtime_error {
 struct SessionOptions {
   WeightFormats formats{DType::kBF16};
   WeightFormats guide_formats{DType::kBF16};
+  DeviceName device;         ///< what computes
   int threads = 0;           ///< 0: one for each core that the process may use
   bool pin = false;          ///< bind threads to cores
   uint64_t random_seed = 0;  ///< of the weights of a random: model

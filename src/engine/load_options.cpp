@@ -21,8 +21,14 @@ void check(const LoadOptions& options) {
   expect(options.memory >= 1, "memory", options.memory, "at least 1");
 }
 
+DeviceName device_of(const LoadOptions& options) {
+  return device_named(options.device, "device");
+}
+
 FormatNames format_names(const LoadOptions& options) {
-  return {options.dtype, options.weights, options.head_weights, options.kv_cache, options.activations};
+  const bool is_cpu = device_of(options).kind == DeviceName::Kind::kCpu;
+  return {options.dtype,    options.weights,     options.head_weights,
+          options.kv_cache, options.activations, !is_cpu};
 }
 
 }  // namespace
@@ -40,6 +46,7 @@ SessionOptions session_options(const OpenedModel& opened, const LoadOptions& opt
   if (opened.guide() != nullptr) {
     chosen.guide_formats = weight_formats(format_names(options), opened.guide()->source);
   }
+  chosen.device = device_of(options);
   chosen.threads = options.threads;
   chosen.random_seed = options.random_seed;
   chosen.limits.max_running = options.max_running;

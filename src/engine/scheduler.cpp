@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/communicator.h"
+#include "base/error.h"
 #include "base/exception_text.h"
 
 namespace lacuna {
@@ -42,6 +43,7 @@ Scheduler::Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<
     limits_.max_per_client = static_cast<int32_t>(std::max<int64_t>(places * 3 / 4, 1));
   }
   engine_.limit_memory(limits.memory);
+  limits_.memory = engine_.memory_limit();
   engine_.limit_rows(limits.pass_rows);
   if (limits.prefix_memory >= 0) engine_.share_prefixes(limits.prefix_memory);
   engine_.when_failed([this](size_t number, const std::string& sentence) { fail_one(number, sentence); });
@@ -94,6 +96,7 @@ std::string Scheduler::failure() const {
 std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string& client) {
   using Reason = SchedulingError::Reason;
   for (const Job& job : jobs) {
+    engine_.check(*job.decoder);
     const int64_t needed = engine_.memory_for(*job.decoder);
     if (needed <= limits_.memory) continue;
     throw SchedulingError(Reason::kTooLarge,
@@ -183,6 +186,8 @@ void Scheduler::work() {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
     } catch (const RankError& error) {
+      break_off(error.what());
+    } catch (const DeviceError& error) {
       break_off(error.what());
     } catch (const std::exception& error) {
       // Nobody knows whose fault it is: all who took part are told, and others continue.

@@ -109,7 +109,8 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Takes all jobs or none; they start in this order. Throws SchedulingError.
+  /// Takes all jobs or none; they start in this order. Throws SchedulingError, or InputError where the models
+  /// cannot compute one.
   ///   client  who asks, for SchedulerLimits::max_per_client; empty: not counted
   std::vector<uint64_t> submit(std::vector<Job> jobs, const std::string& client = {});
   /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear

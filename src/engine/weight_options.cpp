@@ -71,6 +71,7 @@ WeightFormats weight_formats(const FormatNames& names, const ModelSource& source
   const std::optional<WeightFormat> embedding = chosen_format(names.head_weights);
   std::string dtype = names.dtype;
   if (dtype == "auto" && layers && !layers->is_quantised()) dtype = names.weights;
+  if (dtype == "auto" && names.rounds_to_bf16) dtype = "bf16";
   WeightFormats formats(choose_dtype(dtype, source));
   formats.layers = layers;
   formats.embedding = embedding;

@@ -18,6 +18,8 @@ struct FormatNames {
   std::string head_weights = "auto";  ///< of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element, with a scale per head
   std::string activations = "auto";   ///< "int8": those that quantized weights meet
+  /// "auto" is bf16 for rows, whatever is stored: for devices whose kernels compute with nothing else.
+  bool rounds_to_bf16 = false;
 };
 
 /// What the names ask for. SettingError, with these fields, where one is no format or they contradict each

@@ -356,8 +356,11 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
   const PoolModel& model = pool_.model(index);
   const ModelConfig& config = model.opened->config();
   SchedulerLimits limits = model.limits;
+  ordered_json device = nullptr;
   for (const ModelPool::Loaded& each : pool_.loaded()) {
-    if (each.index == index) limits = each.lease->scheduler().limits();
+    if (each.index != index) continue;
+    limits = each.lease->scheduler().limits();
+    device = each.lease->parts().model->device();
   }
   ordered_json presets = ordered_json::array();
   for (const Preset& preset : presets_of(config)) {
@@ -367,6 +370,7 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"family", family_entry(config.family).name},
                     {"paradigm", name_of(config.paradigm())},
                     {"version", "lacuna-" + settings_.version},
+                    {"device", std::move(device)},
                     {"context", config.max_positions},
                     {"vocab_size", config.vocab_size},
                     {"mask_id", config.mask_id},

@@ -86,6 +86,7 @@ PAGES = {page.name: page for page in (
     Page("cpu"),
     Page("cpu_avx2", module="cpu", environment={"LACUNA_ISA": "avx2"}),
     Page("cpu_avx512", module="cpu", environment={"LACUNA_ISA": "avx512"}),
+    Page("gpu"),
     Page("frontier", file="README.md"),
     Page("masked"),
     Page("lock"),

@@ -13,6 +13,7 @@ try:
     import book
     import claims
     import figures
+    import gpu
     import mage
 except ImportError as error:
     raise unittest.SkipTest(f"needs numpy and matplotlib: {error}") from error
@@ -193,6 +194,61 @@ class EvaluationTest(unittest.TestCase):
 
     def test_rows_of_older_versions(self):
         self.assertEqual(self.evaluation(layer_flops_baseline=20.0).flops_ratio, 0.5)
+
+
+class GpuTest(Folder):
+    """The page of `make gpu-check`, from lines as it writes them."""
+
+    COMMON = {"device": "D", "driver": "13.0", "cuda": "13.0", "commit": "abc"}
+    LINES = (
+        {"what": "device", "capability": "9.0"},
+        {"what": "tests", "passed": 41, "failed": ["Stream.Runs"]},
+        {"what": "invariance", "kernel": "norm", "plans": 200, "rows": 9000, "different": 0},
+        {"what": "sums", "depth": 512, "elements": 8192, "different": 3},
+        {"what": "copy", "copy_gbs": 4000.0},
+        {"what": "gap", "gap_us": 1.25},
+        {"what": "product", "shape": "qkv", "format": "bf16", "rows": 1, "us": 20.0, "share_of_copy": 0.5, "library_us": 30.0},
+        {"what": "product", "shape": "qkv", "format": "bf16", "rows": 32, "us": 25.0, "share_of_copy": 0.4},
+        {"what": "attention", "shape": "sdar-8b", "cells": 1024, "rows": 32, "us": 9.0, "share_of_copy": 0.1},
+        {"what": "statistics", "kernel": "drift", "rows": 32, "us": 12.0, "share_of_copy": 0.7},
+        {"what": "model", "command": "lacuna bench step", "result": {"results": [
+            {"rows": 32, "seconds_median": 0.005, "rows_per_second": 6400}]}},
+        {"what": "cpu_threads", "processor": "P", "cores": 16, "result": {"isa": "amx", "by_threads": [
+            {"threads": 16, "rows": 32, "seconds_median": 0.1, "speedup": 9.5}]}},
+        {"what": "left_out", "check": "models", "why": "time was out"},
+    )
+
+    def page(self):
+        return book.make_page(book.PAGES["gpu"], self.folder)["gpu.md"]
+
+    def test_says_that_nothing_was_measured(self):
+        page = self.page()
+        self.assertIn("Not yet measured on a device", page)
+        self.assertNotIn("## Peaks", page)
+
+    def test_shows_what_was_measured(self):
+        self.write("gpu.jsonl", *({"kind": line["what"], **self.COMMON, **line} for line in self.LINES))
+        page = self.page()
+        self.assertNotIn("Not yet measured", page)
+        for line in ("| D | 13.0 | 13.0 | abc | 4000 GB/s | - | - | 1.25 µs |", "| D | kernel tests | 41 | 1 |",
+                     "| D | qkv | bf16 | 50.0% | 40.0% |", "| D | qkv | bf16 | 1.50× |", "| D | sdar-8b | 1024 | 9 µs, 10.0% |",
+                     "| D | `lacuna bench step` | 32 | 5.00 ms | 6400 |", "| P | amx | 32 | 16 | 100.0 ms | 9.50× |",
+                     "- D, models: time was out."):
+            self.assertIn(line, page)
+
+    def measured(self, kept, lines):
+        """Rows that `python3 tools/results gpu` writes."""
+        grid = SimpleNamespace(kept=self.write("kept.jsonl", *kept), lines=self.write("lines.jsonl", *lines))
+        return list(gpu.measure(None, grid))
+
+    def test_a_new_run_replaces_that_of_its_device(self):
+        kept = [{"kind": "copy", "device": "D", "copy_gbs": 1}, {"kind": "copy", "device": "E", "copy_gbs": 2}]
+        rows = self.measured(kept, [self.COMMON | {"what": "copy", "copy_gbs": 3}])
+        self.assertEqual([(row["device"], row["copy_gbs"]) for row in rows], [("E", 2), ("D", 3)])
+
+    def test_figures_without_the_peaks_of_their_run_are_refused(self):
+        with self.assertRaisesRegex(BookError, "no copy bandwidth"):
+            self.measured([], [self.COMMON | {"what": "product"}])
 
 
 class SyntheticRun:

@@ -1,18 +1,26 @@
-// What the host needs of a device: memory, streams, events, graphs and launches. There is one body for a
-// build without CUDA, runtime_simulated.cpp, in which work runs late, in order, on the simulator.
+// What the host needs of a device: memory, streams, events, graphs and launches. There are two bodies:
+// runtime_cuda.cpp calls the CUDA runtime; in runtime_simulated.cpp work runs late, in order, on the
+// simulator.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <stdexcept>
 
 #include "backend/cuda/simt/simt.h"
 
 namespace lacuna::cuda {
 
-/// Memory of the device. The host must not touch it; the simulated one holds NaN until it is written.
+/// A call of the CUDA runtime that failed. The message is a sentence with the call's name.
+class CudaError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Memory of the device, which the host must not touch. It holds 0xff (NaN in f32 and bf16) until it is
+/// written. CudaError, or std::bad_alloc in the simulator, where there is not enough.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -31,41 +39,51 @@ class DeviceBuffer {
 
 class Stream;
 
-/// A place in a stream.
+/// A place in a stream. Copies are the same place.
 class Event {
  public:
-  bool is_done() const { return !pending_; }
+  /// True of an event that no stream has recorded.
+  bool is_done() const;
 
  private:
   friend class Stream;
-  bool pending_ = false;
+  friend double seconds_between(const Event& from, const Event& to);
+  struct State;
+  std::shared_ptr<State> state_;
 };
+
+/// Device time between two events of one stream that are done. Of the simulator, time on the host.
+double seconds_between(const Event& from, const Event& to);
 
 /// Work that was recorded once and can be sent to a stream again and again. Pointers are fixed; what they
-/// point to is read when the work runs.
+/// point to is read when the work runs. A graph lives until all that was sent of it has run.
 class Graph {
  public:
-  size_t num_nodes() const { return nodes_.size(); }
+  size_t num_nodes() const;
 
  private:
   friend class Stream;
-  std::vector<std::function<void()>> nodes_;
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
-/// Work in order. Nothing has happened when a call returns, and all of it when wait() does.
+/// Work in order. Nothing has happened when a call returns, and all of it when wait() does. A stream belongs
+/// to the device that its thread uses (use_device() in device.h); any thread may call it, one at a time.
 class Stream {
  public:
-  Stream() = default;
+  Stream();
+  ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   /// Between host and device, or on the device. Memory on the host must keep its bytes until the copy has
-  /// run.
+  /// run; in a graph it is a HostBuffer's (device.h).
   void copy(void* to, const void* from, size_t bytes);
   void fill(void* to, uint8_t byte, size_t bytes);
   void record(Event& event);
-  /// Runs what was sent before `event`. Throws what a kernel of it threw; the rest of the stream is then
-  /// gone.
+  /// Runs what was sent before `event`. Throws where a kernel or a copy of it failed: CudaError, after
+  /// which the process cannot use the device again; in the simulator what the kernel threw, and the rest of
+  /// the stream is then gone.
   void wait(const Event& event);
   void wait();
 
@@ -74,20 +92,15 @@ class Stream {
   Graph end_capture();
   void launch(const Graph& graph);
 
-#ifdef __CUDACC__
+  /// For launch() alone; only the body for devices has it.
   void launch_kernel(const void* kernel, const simt::LaunchShape& shape, void** arguments);
-#endif
+  /// For launch() and tests of the simulator, whose body alone has these.
   void enqueue(std::function<void()> work);
-  size_t num_waiting() const {
-    return waiting_.size();
-  }
+  size_t num_waiting() const;
 
  private:
-  void run_one();
-
-  std::vector<std::function<void()>> waiting_;
-  size_t next_ = 0;
-  std::unique_ptr<Graph> captured_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 /// Sends `kernel` with a copy of its arguments.

@@ -45,7 +45,7 @@ class HostRows {
   std::vector<uint16_t> bits_;
 };
 
-struct DeviceLayer {
+struct ComposedLayer {
   DeviceBuffer attn_norm, ffn_norm, q_norm, k_norm, qkv, qkv_bias, o, o_bias, up, up_bias, down, down_bias;
 };
 
@@ -85,8 +85,8 @@ class ComposedModel {
   }
 
  private:
-  DeviceLayer upload_layer(const LayerParameters& layer) {
-    DeviceLayer on_device;
+  ComposedLayer upload_layer(const LayerParameters& layer) {
+    ComposedLayer on_device;
     on_device.attn_norm = upload(stream_, layer.attn_norm);
     on_device.ffn_norm = upload(stream_, layer.ffn_norm);
     on_device.q_norm = upload(stream_, layer.q_norm);
@@ -225,7 +225,7 @@ class ComposedModel {
   }
 
   void run_layer(size_t index, int64_t rows) {
-    const DeviceLayer& layer = layers_[index];
+    const ComposedLayer& layer = layers_[index];
     norm(layer.attn_norm, rows);
     multiply({.x = normed_.as<uint16_t>(),
               .weights = layer.qkv.as<uint16_t>(),
@@ -265,7 +265,7 @@ class ComposedModel {
              rows);
   }
 
-  void attend_rows(const DeviceLayer& layer, int64_t index, int64_t rows) {
+  void attend_rows(const ComposedLayer& layer, int64_t index, int64_t rows) {
     finish_qkv(stream_,
                {.qkv = qkv_.as<float>(),
                 .positions = positions_.as<int32_t>(),
@@ -331,7 +331,7 @@ class ComposedModel {
   int64_t ffn_stride_;
   Stream stream_;
   DeviceBuffer embedding_, head_, final_norm_, pages_;
-  std::vector<DeviceLayer> layers_;
+  std::vector<ComposedLayer> layers_;
   PagePool pool_;
   std::vector<int32_t> page_table_;
   AttentionPlan plan_;

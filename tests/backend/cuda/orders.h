@@ -1,36 +1,26 @@
-// The orders of threads and blocks that every kernel is tried in.
+// Where kernels are tried: in the simulator in several orders of threads and blocks, on a device in its own.
+// orders_simulated.cpp and orders_device.cpp are the bodies.
 #pragma once
 
-#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
-
-#include "backend/cuda/simt/scheduler.h"
 
 namespace lacuna::simt {
 
-inline constexpr std::array<SimulatorOptions, 3> kOrders = {
-    {{ThreadOrder::kFirstCome, 0}, {ThreadOrder::kRandom, 17}, {ThreadOrder::kLastCome, 29}}};
+/// Calls `body` with the name of each order, in it.
+void in_every_order(const std::function<void(const std::string& order)>& body);
 
-inline std::string name_of(const SimulatorOptions& options) {
-  switch (options.order) {
-    case ThreadOrder::kFirstCome:
-      return "first come";
-    case ThreadOrder::kRandom:
-      return "random";
-    case ThreadOrder::kLastCome:
-      return "last come";
-  }
-  return "";
-}
+struct BankCounts {
+  int64_t phases = 0;     ///< of ldmatrix
+  int64_t conflicts = 0;  ///< rows of a phase that share their banks with another row of the phase
+};
 
-/// Calls `body` in each order.
-template <typename Body>
-void in_every_order(Body&& body) {
-  for (const SimulatorOptions& order : kOrders) {
-    simulator_options() = order;
-    body(name_of(order));
-  }
-  simulator_options() = {};
-}
+/// How kernels that `run` waits for read shared memory, which only the simulator counts.
+std::optional<BankCounts> bank_counts_of(const std::function<void()>& run);
+
+/// Why a test is skipped where there are no counts.
+inline constexpr const char* kOnlySimulated = "only the simulator counts conflicts of banks";
 
 }  // namespace lacuna::simt

@@ -76,6 +76,19 @@ LACUNA_DEVICE void keep_best_groups(const RouteArguments& a, RouteShared& memory
   sync_warp();
 }
 
+/// One block for each row; every warp takes experts in turn.
+LACUNA_KERNEL router_kernel(RouterArguments a) {
+  const int64_t row = block_index().x;
+  const float* x = a.x + row * a.hidden;
+  for (int64_t e = warp_index(); e < a.experts; e += kThreads / 32) {
+    const float* weights = a.weights + e * a.hidden;
+    float sum = 0;
+    for (int64_t i = lane_index(); i < a.hidden; i += 32) sum += x[i] * weights[i];
+    sum = warp_sum(sum);
+    if (lane_index() == 0) a.logits[row * a.experts + e] = sum;
+  }
+}
+
 /// One warp for each row.
 LACUNA_KERNEL route_kernel(RouteArguments a) {
   auto& memory = shared<RouteShared>();
@@ -159,11 +172,16 @@ LACUNA_KERNEL combine_kernel(CombineArguments a) {
       const int64_t entry = row * a.choices + c;
       sum += a.chosen[entry].weight * a.outputs[entry * a.hidden + i];
     }
-    a.residual[row * a.hidden + i] += a.scale * sum;
+    const int64_t to = a.rows != nullptr ? int64_t{a.rows[row]} : row;
+    a.residual[to * a.hidden + i] += a.scale * sum;
   }
 }
 
 }  // namespace
+
+void multiply_router(Stream& stream, const RouterArguments& arguments, uint32_t rows) {
+  launch(stream, router_kernel, {.grid = {rows, 1, 1}, .threads = kThreads}, arguments);
+}
 
 void route(Stream& stream, const RouteArguments& arguments, uint32_t rows) {
   launch(stream, route_kernel, {.grid = {rows, 1, 1}, .threads = 32, .shared_bytes = sizeof(RouteShared)},

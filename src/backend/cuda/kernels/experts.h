@@ -21,6 +21,17 @@ struct ChosenExpert {
   float weight = 0;
 };
 
+struct RouterArguments {
+  const float* x = nullptr;        ///< [rows, hidden]
+  const float* weights = nullptr;  ///< [experts, hidden]
+  float* logits = nullptr;         ///< [rows, experts]
+  int64_t hidden = 0;
+  int32_t experts = 0;
+};
+
+/// logits = x weights^T in f32, for families whose router is not rounded to bf16.
+void multiply_router(Stream& stream, const RouterArguments& arguments, uint32_t rows);
+
 struct RouteArguments {
   const float* logits = nullptr;   ///< [rows, experts]
   const float* bias = nullptr;     ///< [experts], joins a score for the choice alone; null: none
@@ -72,13 +83,14 @@ void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t 
 struct CombineArguments {
   const ChosenExpert* chosen = nullptr;
   const float* outputs = nullptr;  ///< [entries, hidden]
-  float* residual = nullptr;       ///< [rows, hidden]
+  float* residual = nullptr;       ///< [.., hidden]
   int64_t hidden = 0;
   int32_t choices = 0;
   float scale = 1;
+  const int32_t* rows = nullptr;  ///< [rows] of the residual; null: 0, 1, 2, ...
 };
 
-/// residual[r] += scale * the sum of weight * output over the row's choices, in order.
+/// residual[rows[r]] += scale * the sum of weight * output over the row's choices, in order.
 void combine(Stream& stream, const CombineArguments& arguments, uint32_t rows);
 
 }  // namespace lacuna::cuda

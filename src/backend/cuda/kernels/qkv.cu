@@ -7,6 +7,7 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 
 constexpr uint32_t kWarps = 4;
 constexpr uint32_t kThreads = 32 * kWarps;
+constexpr int kHeadParts = 8;  // of 32 numbers: heads have at most 256
 
 struct FinishShared {
   float parts[kWarps];
@@ -111,10 +112,13 @@ LACUNA_KERNEL finish_qkv_kernel(FinishQkvArguments a) {
   for (int64_t head = warp_index(); head < kv_heads; head += kWarps) {
     uint16_t* key = keys_of(a, row, head);
     uint16_t* value = key + kPageCells * dim;
-    uint16_t before[2][8] = {};  // heads have at most 256 numbers
-    for (int64_t i = lane_index(); a.drift != nullptr && i < dim; i += 32) {
-      before[0][i / 32] = key[i];
-      before[1][i / 32] = value[i];
+    uint16_t before[2][kHeadParts] = {};
+    LACUNA_UNROLL
+    for (int part = 0; part < kHeadParts; ++part) {
+      const int64_t i = 32 * part + lane_index();
+      if (a.drift == nullptr || i >= dim) continue;
+      before[0][part] = key[i];
+      before[1][part] = value[i];
     }
     sync_warp();  // lanes write numbers that others have read
     const float* x = k + head * dim;
@@ -122,9 +126,12 @@ LACUNA_KERNEL finish_qkv_kernel(FinishQkvArguments a) {
     finish_head(a, x, weight_of(a.k_norm, head), scale, position, key);
     for (int64_t i = lane_index(); i < dim; i += 32) value[i] = to_bf16(clamped(a, v[head * dim + i]));
     sync_warp();
-    for (int64_t i = lane_index(); a.drift != nullptr && i < dim; i += 32) {
-      keys.add(from_bf16(before[0][i / 32]), from_bf16(key[i]));
-      values.add(from_bf16(before[1][i / 32]), from_bf16(value[i]));
+    LACUNA_UNROLL
+    for (int part = 0; part < kHeadParts; ++part) {
+      const int64_t i = 32 * part + lane_index();
+      if (a.drift == nullptr || i >= dim) continue;
+      keys.add(from_bf16(before[0][part]), from_bf16(key[i]));
+      values.add(from_bf16(before[1][part]), from_bf16(value[i]));
     }
   }
   if (a.drift == nullptr) return;

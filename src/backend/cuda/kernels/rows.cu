@@ -31,9 +31,17 @@ LACUNA_KERNEL norm_kernel(NormArguments a) {
     const float value = x[i] * scale * a.weight[i];
     if (a.out != nullptr) a.out[row * a.stride + i] = to_bf16(value);
     if (a.out_f32 != nullptr) a.out_f32[row * a.hidden + i] = value;
+    if (a.out_f32_rows != nullptr) a.out_f32_rows[row][i] = value;
   }
   if (a.out == nullptr) return;
   for (int64_t i = a.hidden + thread_index(); i < a.stride; i += kThreads) a.out[row * a.stride + i] = 0;
+}
+
+LACUNA_KERNEL round_kernel(RoundArguments a) {
+  const int64_t row = block_index().x;
+  const float* from = a.rows[row];
+  uint16_t* to = a.out + row * a.stride;
+  for (int64_t i = thread_index(); i < a.stride; i += kThreads) to[i] = i < a.hidden ? to_bf16(from[i]) : 0;
 }
 
 }  // namespace
@@ -45,6 +53,10 @@ void embed(Stream& stream, const EmbedArguments& arguments, uint32_t rows) {
 void rms_norm(Stream& stream, const NormArguments& arguments, uint32_t rows) {
   launch(stream, norm_kernel, {.grid = {rows, 1, 1}, .threads = kThreads, .shared_bytes = sizeof(NormShared)},
          arguments);
+}
+
+void round_rows(Stream& stream, const RoundArguments& arguments, uint32_t rows) {
+  launch(stream, round_kernel, {.grid = {rows, 1, 1}, .threads = kThreads}, arguments);
 }
 
 }  // namespace lacuna::cuda

@@ -24,6 +24,8 @@ struct NormArguments {
   const float* weight = nullptr;    ///< [hidden]
   uint16_t* out = nullptr;          ///< [rows, stride] bf16; null: not wanted
   float* out_f32 = nullptr;         ///< [rows, hidden]; null: not wanted
+  /// [rows] where each row's hidden numbers go in f32; null: not wanted
+  float* const* out_f32_rows = nullptr;
   int64_t hidden = 0;
   int64_t stride = 0;  ///< >= hidden; what lies behind a row's numbers becomes 0
   float epsilon = 0;
@@ -31,5 +33,15 @@ struct NormArguments {
 
 /// out[r] = x / sqrt(mean(x^2) + epsilon) * weight with x = residual[rows[r]].
 void rms_norm(Stream& stream, const NormArguments& arguments, uint32_t rows);
+
+struct RoundArguments {
+  const float* const* rows = nullptr;  ///< [rows] of hidden numbers each
+  uint16_t* out = nullptr;             ///< [rows, stride] bf16
+  int64_t hidden = 0;
+  int64_t stride = 0;  ///< >= hidden; what lies behind a row's numbers becomes 0
+};
+
+/// Rows from anywhere on the device, rounded to bf16 for a product.
+void round_rows(Stream& stream, const RoundArguments& arguments, uint32_t rows);
 
 }  // namespace lacuna::cuda

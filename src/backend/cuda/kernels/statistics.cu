@@ -172,9 +172,15 @@ struct DriftShared {
   double sums[kWarps];
 };
 
-LACUNA_DEVICE float largest(const float* x, int64_t count, DriftShared& memory) {
+/// Rounded before anything is added, by either compiler: equal rows then differ by exactly 0.
+LACUNA_DEVICE float scaled(const DriftArguments& a, float logit) {
+  return static_cast<float>(simt::multiply(logit, a.logit_scale));
+}
+
+LACUNA_DEVICE float largest(const float* x, const DriftArguments& a, DriftShared& memory) {
   Best<float> best{-infinity(), kNoToken};
-  for (int64_t i = thread_index(); i < count; i += kThreads) best.add(x[i], static_cast<int32_t>(i));
+  for (int64_t i = thread_index(); i < a.vocabulary; i += kThreads)
+    best.add(scaled(a, x[i]), static_cast<int32_t>(i));
   return block_best(best, memory.best).value;
 }
 
@@ -184,18 +190,20 @@ LACUNA_KERNEL drift_kernel(DriftArguments a) {
   const int64_t row = block_index().x;
   const float* now = a.now + row * a.stride;
   const float* before = a.before + row * a.stride;
-  const float now_max = largest(now, a.vocabulary, memory);
-  const float before_max = largest(before, a.vocabulary, memory);
+  const float now_max = largest(now, a, memory);
+  const float before_max = largest(before, a, memory);
   double now_sum = 0;
   double before_sum = 0;
   double weighted = 0;
   Best<float> most{-infinity(), 0};
   Best<float> least{-infinity(), 0};  // of the negative change
   for (int64_t i = thread_index(); i < a.vocabulary; i += kThreads) {
-    const double weight = simt::exp(now[i] - now_max);
-    const float change = now[i] - before[i];
+    const float after = scaled(a, now[i]);
+    const float prior = scaled(a, before[i]);
+    const double weight = simt::exp(after - now_max);
+    const float change = after - prior;
     now_sum += weight;
-    before_sum += simt::exp(before[i] - before_max);
+    before_sum += simt::exp(prior - before_max);
     weighted += simt::multiply(weight, change);
     most.add(change, 0);
     least.add(-change, 0);

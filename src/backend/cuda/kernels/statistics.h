@@ -55,6 +55,7 @@ struct DriftArguments {
   double* out = nullptr;          ///< [rows, 2]: KL(now || before), and the largest |ln p now - ln p before|
   int64_t vocabulary = 0;
   int64_t stride = 0;
+  float logit_scale = 1;  ///< logits are multiplied by it first
 };
 
 void measure_drift(Stream& stream, const DriftArguments& arguments, uint32_t rows);

@@ -1,0 +1,104 @@
+#include "backend/cuda/kernels/attention.h"
+
+#include <cmath>
+
+#include "bench/gpu/device_data.h"
+#include "bench/gpu/gpu_check.h"
+
+namespace lacuna::cuda {
+namespace {
+
+/// The last rows of a sequence, which see all of it, over layers with keys and values of their own.
+class TimedAttention {
+ public:
+  TimedAttention(Stream& stream, const CheckSizes& sizes, const AttentionShape& shape, int64_t rows,
+                 int64_t cells)
+      : stream_(stream), shape_(shape) {
+    const int64_t pages = (cells + kPageCells - 1) / kPageCells;
+    cell_bytes_ = 2 * shape.kv_heads * shape.head_dim * 2;
+    layers_ = num_copies(pages * kPageCells * cell_bytes_, sizes.rotate_bytes);
+    pool_memory_ =
+        repeated(stream, layers_ * pages * kPageCells * cell_bytes_, random_bf16(kPatternNumbers, 8));
+    pool_ = {pool_memory_.as<uint16_t>(), layers_, shape.kv_heads, shape.head_dim};
+    std::vector<int32_t> table;
+    for (int64_t i = 0; i < pages; ++i) table.push_back(static_cast<int32_t>((i * 7 + 3) % pages));
+    table_ = to_device(stream, table);
+    GroupCells group{
+        .first_row = 0, .num_rows = static_cast<int32_t>(rows), .first_page = 0, .first_seen_by = {}};
+    group.first_seen_by.assign(static_cast<size_t>(cells), 0);
+    plan_ = plan_attention({{group}}, static_cast<int32_t>(shape.heads / shape.kv_heads));
+    tasks_ = to_device(stream, plan_.tasks);
+    merges_ = to_device(stream, plan_.merges);
+    runs_ = to_device(stream, plan_.runs);
+    masks_ = to_device(stream, plan_.masks);
+    queries_ = to_device(stream, random_bf16(rows * shape.heads * shape.head_dim, 9));
+    const size_t partials = plan_.tasks.size() * static_cast<size_t>(shape.kv_heads) * kTaskQueries;
+    partial_out_ = DeviceBuffer(partials * static_cast<size_t>(shape.head_dim) * sizeof(float));
+    partial_max_ = DeviceBuffer(partials * sizeof(float));
+    partial_sum_ = DeviceBuffer(partials * sizeof(float));
+    out_ = DeviceBuffer(queries_.bytes());
+  }
+
+  int64_t cell_bytes() const { return cell_bytes_; }
+
+  double seconds(const CheckSizes& sizes) {
+    return seconds_of_call(stream_, std::max(sizes.timed_calls, layers_), sizes.repeat,
+                           [&](int i) { send(i % layers_); });
+  }
+
+ private:
+  void send(int layer) {
+    AttendArguments a;
+    a.pool = pool_;
+    a.page_table = table_.as<int32_t>();
+    a.queries = queries_.as<uint16_t>();
+    a.tasks = tasks_.as<AttendTask>();
+    a.merges = merges_.as<MergeTask>();
+    a.runs = runs_.as<TileRun>();
+    a.masks = masks_.as<int32_t>();
+    a.partial_out = partial_out_.as<float>();
+    a.partial_max = partial_max_.as<float>();
+    a.partial_sum = partial_sum_.as<float>();
+    a.out = out_.as<uint16_t>();
+    a.out_stride = shape_.heads * shape_.head_dim;
+    a.layer = layer;
+    a.num_heads = shape_.heads;
+    a.scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
+    attend(stream_, a, static_cast<uint32_t>(plan_.tasks.size()), static_cast<uint32_t>(plan_.merges.size()));
+  }
+
+  Stream& stream_;
+  AttentionShape shape_;
+  int64_t cell_bytes_ = 0;  // of one layer
+  int layers_ = 1;
+  PagePool pool_;
+  AttentionPlan plan_;
+  DeviceBuffer pool_memory_, table_, tasks_, merges_, runs_, masks_, queries_;
+  DeviceBuffer partial_out_, partial_max_, partial_sum_, out_;
+};
+
+}  // namespace
+
+void measure_attention(Stream& stream, const CheckSizes& sizes, CheckReport& report) {
+  for (const AttentionShape& shape : sizes.attention) {
+    for (const int64_t rows : sizes.attention_rows) {
+      for (const int64_t cells : sizes.cells) {
+        TimedAttention timed(stream, sizes, shape, rows, cells);
+        const double seconds = timed.seconds(sizes);
+        const double bytes_per_second = static_cast<double>(cells * timed.cell_bytes()) / seconds;
+        const auto flops = static_cast<double>(4 * rows * cells * shape.heads * shape.head_dim);
+        report.add("attention", {{"shape", shape.name},
+                                 {"heads", shape.heads},
+                                 {"kv_heads", shape.kv_heads},
+                                 {"rows", rows},
+                                 {"cells", cells},
+                                 {"us", 1e6 * seconds},
+                                 {"gbs", bytes_per_second / 1e9},
+                                 {"share_of_copy", bytes_per_second / report.copy_bytes_per_second},
+                                 {"tflops", flops / seconds / 1e12}});
+      }
+    }
+  }
+}
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/probe.h"
+#include "backend/cuda/kernels/product.h"
+#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/rows.h"
+#include "backend/cuda/kernels/statistics.h"
+#include "bench/gpu/device_data.h"
+#include "bench/gpu/gpu_check.h"
+#include "bench/gpu/hopper_sum.h"
+
+namespace lacuna::cuda {
+namespace {
+
+constexpr int64_t kOutputs = 200;  // not a multiple of a block's
+
+using Rows = std::vector<int32_t>;
+
+Rows all_rows(int64_t count) {
+  Rows rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+/// Some of the rows in any order, at least one.
+Rows random_rows(int64_t count, const RngStream& random) {
+  Rows rows = all_rows(count);
+  for (size_t i = rows.size() - 1; i > 0; --i) {
+    std::swap(rows[i], rows[random.below(i, static_cast<uint32_t>(i + 1))]);
+  }
+  rows.resize(1 + random.below(0, static_cast<uint32_t>(count)));
+  return rows;
+}
+
+/// Compares rows of random plans with those of a plan of all rows.
+///   run  computes rows: [rows.size()] times the same number of values
+template <typename Value>
+void compare(const char* kernel, const CheckSizes& sizes, uint64_t seed, CheckReport& report,
+             const std::function<std::vector<Value>(const Rows&)>& run) {
+  const std::vector<Value> whole = run(all_rows(sizes.plan_rows));
+  const auto width = static_cast<int64_t>(whole.size()) / sizes.plan_rows;
+  int64_t rows_compared = 0;
+  int64_t different = 0;
+  for (int plan = 0; plan < sizes.plans; ++plan) {
+    const Rows rows = random_rows(sizes.plan_rows, RngStream(seed, plan));
+    const std::vector<Value> some = run(rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto one = some.begin() + static_cast<int64_t>(i) * width;
+      different += std::equal(one, one + width, whole.begin() + rows[i] * width) ? 0 : 1;
+    }
+    rows_compared += static_cast<int64_t>(rows.size());
+  }
+  report.num_failures += different > 0 ? 1 : 0;
+  report.add("invariance",
+             {{"kernel", kernel}, {"plans", sizes.plans}, {"rows", rows_compared}, {"different", different}});
+}
+
+/// Products of every format.
+class Products {
+ public:
+  Products(Stream& stream, const CheckSizes& sizes) : stream_(stream), depth_(sizes.plan_depth) {
+    x_ = to_device(stream, random_bf16(sizes.plan_rows * depth_, 21));
+    weights_ = to_device(stream, random_bf16(kOutputs * depth_, 22));
+    codes_ = to_device(stream, random_bytes(kOutputs * depth_, 23));
+    scales_ = to_device(stream, random_floats(kOutputs * depth_ / kCodeGroup, 24));
+  }
+
+  std::vector<float> run(const Rows& rows, bool codes, bool groups) const {
+    const DeviceBuffer list = to_device(stream_, rows);
+    const DeviceBuffer out(rows.size() * static_cast<size_t>(kOutputs) * sizeof(float));
+    ProductArguments a;
+    a.x = x_.as<uint16_t>();
+    a.rows = list.as<int32_t>();
+    a.out_f32 = out.as<float>();
+    a.num_rows = static_cast<int64_t>(rows.size());
+    a.num_outputs = kOutputs;
+    a.depth = depth_;
+    a.out_stride = kOutputs;
+    if (groups) {
+      quantised_product(stream_, {a, codes_.as<uint8_t>(), scales_.as<float>()});
+      return to_host<float>(stream_, out);
+    }
+    a.weights = codes ? nullptr : weights_.as<uint16_t>();
+    a.codes = codes ? codes_.as<int8_t>() : nullptr;
+    a.scales = codes ? scales_.as<float>() : nullptr;
+    product(stream_, a);
+    return to_host<float>(stream_, out);
+  }
+
+ private:
+  Stream& stream_;
+  int64_t depth_;
+  DeviceBuffer x_, weights_, codes_, scales_;
+};
+
+void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
+  const Products products(stream, sizes);
+  compare<float>("product, bf16", sizes, seed, report,
+                 [&](const Rows& rows) { return products.run(rows, false, false); });
+  compare<float>("product, int8", sizes, seed + 1, report,
+                 [&](const Rows& rows) { return products.run(rows, true, false); });
+  compare<float>("product, int4", sizes, seed + 2, report,
+                 [&](const Rows& rows) { return products.run(rows, true, true); });
+}
+
+void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
+  const int64_t hidden = sizes.plan_depth;
+  const DeviceBuffer residual = to_device(stream, random_floats(sizes.plan_rows * hidden, 25));
+  const DeviceBuffer weight = to_device(stream, random_floats(hidden, 26));
+  compare<uint16_t>("norm", sizes, seed, report, [&](const Rows& rows) {
+    const DeviceBuffer list = to_device(stream, rows);
+    const DeviceBuffer out(rows.size() * static_cast<size_t>(hidden) * sizeof(uint16_t));
+    NormArguments a;
+    a.residual = residual.as<float>();
+    a.rows = list.as<int32_t>();
+    a.weight = weight.as<float>();
+    a.out = out.as<uint16_t>();
+    a.hidden = hidden;
+    a.stride = hidden;
+    rms_norm(stream, a, static_cast<uint32_t>(rows.size()));
+    return to_host<uint16_t>(stream, out);
+  });
+}
+
+void compare_draws(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
+  const int64_t vocabulary = sizes.plan_depth + 3;
+  const DeviceBuffer logits = to_device(stream, random_floats(sizes.plan_rows * vocabulary, 27, 8));
+  const DeviceBuffer rules = to_device(stream, std::vector<DrawRule>{{.temperature = 0.8F}});
+  compare<double>("draw", sizes, seed, report, [&](const Rows& rows) {
+    std::vector<DrawRequest> requests;
+    for (const int32_t row : rows) requests.push_back({RngStream(3, row).key(), row, 0, 1});
+    const DeviceBuffer asked = to_device(stream, requests);
+    const DeviceBuffer out(rows.size() * sizeof(DrawStatistics));
+    DrawArguments a{.logits = logits.as<float>(), .requests = asked.as<DrawRequest>()};
+    a.rules = rules.as<DrawRule>();
+    a.out = out.as<DrawStatistics>();
+    a.vocabulary = vocabulary;
+    a.stride = vocabulary;
+    draw(stream, a, static_cast<uint32_t>(rows.size()));
+    std::vector<double> values;
+    for (const DrawStatistics& s : to_host<DrawStatistics>(stream, out)) {
+      values.insert(values.end(), {static_cast<double>(s.token), s.log_sum, s.negative_entropy, s.probability,
+                                   s.scored_probability, static_cast<double>(s.scored_rank)});
+    }
+    return values;
+  });
+}
+
+/// Rows in causal order behind a prefix, in scattered pages.
+class Sequence {
+ public:
+  Sequence(Stream& stream, const CheckSizes& sizes) : stream_(stream), rows_(sizes.plan_rows) {
+    constexpr int64_t kPagesFactor = 7;
+    cells_ = sizes.plan_cells + rows_;
+    const int64_t pages = cells_ / kPageCells + 2;
+    std::vector<int32_t> table;
+    for (int64_t i = 0; i < pages; ++i) table.push_back(static_cast<int32_t>((i * kPagesFactor + 3) % pages));
+    table_ = to_device(stream, table);
+    memory_ = to_device(stream, random_bf16(pages * kKvHeads * 2 * kPageCells * kHeadDim, 28));
+    queries_ = random_bf16(rows_ * kHeads * kHeadDim, 29);
+  }
+
+  int64_t rows() const { return rows_; }
+
+  /// Rows [begin, end), where the keys and values of earlier ones are kept.
+  std::vector<uint16_t> run(int32_t begin, int32_t end) const {
+    GroupCells group{.first_row = 0, .num_rows = end - begin, .first_page = 0, .first_seen_by = {}};
+    group.first_seen_by.assign(static_cast<size_t>(cells_), 0);
+    for (int32_t row = 0; row < static_cast<int32_t>(rows_); ++row) {
+      const int32_t seen_by = row < begin ? 0 : row < end ? row - begin : kNeverSeen;
+      group.first_seen_by[static_cast<size_t>(cells_ - rows_ + row)] = seen_by;
+    }
+    const AttentionPlan plan = plan_attention({{group}}, kHeads / kKvHeads);
+    const DeviceBuffer tasks = to_device(stream_, plan.tasks);
+    const DeviceBuffer merges = to_device(stream_, plan.merges);
+    const DeviceBuffer runs = to_device(stream_, plan.runs);
+    const DeviceBuffer masks = to_device(stream_, plan.masks);
+    const DeviceBuffer queries =
+        to_device(stream_, std::vector<uint16_t>(queries_.begin() + begin * kHeads * kHeadDim,
+                                                 queries_.begin() + end * kHeads * kHeadDim));
+    const size_t partials = plan.tasks.size() * kKvHeads * kTaskQueries;
+    const DeviceBuffer partial_out(partials * kHeadDim * sizeof(float));
+    const DeviceBuffer partial_max(partials * sizeof(float));
+    const DeviceBuffer partial_sum(partials * sizeof(float));
+    const DeviceBuffer out(queries.bytes());
+    attend(stream_,
+           {.pool = {memory_.as<uint16_t>(), 1, kKvHeads, kHeadDim},
+            .page_table = table_.as<int32_t>(),
+            .queries = queries.as<uint16_t>(),
+            .tasks = tasks.as<AttendTask>(),
+            .merges = merges.as<MergeTask>(),
+            .runs = runs.as<TileRun>(),
+            .masks = masks.as<int32_t>(),
+            .partial_out = partial_out.as<float>(),
+            .partial_max = partial_max.as<float>(),
+            .partial_sum = partial_sum.as<float>(),
+            .out = out.as<uint16_t>(),
+            .out_stride = kHeads * kHeadDim,
+            .num_heads = kHeads,
+            .scale = 1 / std::sqrt(static_cast<float>(kHeadDim))},
+           static_cast<uint32_t>(plan.tasks.size()), static_cast<uint32_t>(plan.merges.size()));
+    return to_host<uint16_t>(stream_, out);
+  }
+
+  static constexpr int32_t kHeads = 8, kKvHeads = 2, kHeadDim = 128;
+
+ private:
+  Stream& stream_;
+  int64_t rows_;
+  int64_t cells_ = 0;
+  DeviceBuffer table_, memory_;
+  std::vector<uint16_t> queries_;
+};
+
+void compare_attention(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
+  const Sequence sequence(stream, sizes);
+  const auto count = static_cast<uint32_t>(sequence.rows());
+  const std::vector<uint16_t> whole = sequence.run(0, static_cast<int32_t>(count));
+  constexpr int64_t kWidth = int64_t{Sequence::kHeads} * Sequence::kHeadDim;
+  int64_t rows = 0;
+  int64_t different = 0;
+  for (int plan = 0; plan < sizes.plans; ++plan) {
+    const RngStream random(seed, plan);
+    const auto begin = static_cast<int32_t>(random.below(0, count));
+    const auto end = begin + 1 + static_cast<int32_t>(random.below(1, count - static_cast<uint32_t>(begin)));
+    const std::vector<uint16_t> some = sequence.run(begin, end);
+    for (int64_t row = begin; row < end; ++row) {
+      const auto one = some.begin() + (row - begin) * kWidth;
+      different += std::equal(one, one + kWidth, whole.begin() + row * kWidth) ? 0 : 1;
+    }
+    rows += end - begin;
+  }
+  report.num_failures += different > 0 ? 1 : 0;
+  report.add("invariance", {{"kernel", "attention behind a kept prefix"},
+                            {"plans", sizes.plans},
+                            {"rows", rows},
+                            {"different", different}});
+}
+
+}  // namespace
+
+void check_invariance(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
+  compare_products(stream, sizes, seed, report);
+  compare_norms(stream, sizes, seed + 3, report);
+  compare_draws(stream, sizes, seed + 4, report);
+  compare_attention(stream, sizes, seed + 5, report);
+}
+
+void check_sums(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
+  constexpr int64_t kDepth = 512;
+  int64_t different = 0;
+  for (int chain = 0; chain < sizes.chains; ++chain) {
+    const auto a = random_bf16(16 * kDepth, seed + 100 + static_cast<uint64_t>(2 * chain));
+    const auto b = random_bf16(8 * kDepth, seed + 101 + static_cast<uint64_t>(2 * chain));
+    const DeviceBuffer left = to_device(stream, a);
+    const DeviceBuffer right = to_device(stream, b);
+    const DeviceBuffer out(16 * 8 * sizeof(float));
+    multiply_chain(stream, {left.as<uint16_t>(), right.as<uint16_t>(), out.as<float>(), kDepth});
+    const std::vector<float> got = to_host<float>(stream, out);
+    for (int64_t i = 0; i < 16 * 8; ++i) {
+      float sum = 0;
+      for (int64_t k = 0; k < kDepth; k += kProductsAtOnce) {
+        sum = hopper_sum(sum, a.data() + i / 8 * kDepth + k, b.data() + i % 8 * kDepth + k);
+      }
+      different += got[static_cast<size_t>(i)] == sum ? 0 : 1;
+    }
+  }
+  report.add("sums",
+             {{"depth", kDepth}, {"elements", int64_t{16} * 8 * sizes.chains}, {"different", different}});
+}
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,129 @@
+#include "backend/cuda/kernels/product.h"
+#include "backend/cuda/kernels/quantised_product.h"
+#include "bench/gpu/device_data.h"
+#include "bench/gpu/gpu_check.h"
+#include "bench/gpu/library_product.h"
+
+namespace lacuna::cuda {
+namespace {
+
+enum class Format : uint8_t { kBf16, kInt8, kInt4 };
+
+const char* name_of(Format format) {
+  return format == Format::kBf16 ? "bf16" : format == Format::kInt8 ? "int8" : "int4";
+}
+
+/// Copies of one matrix, and rows to multiply with it.
+class TimedProduct {
+ public:
+  TimedProduct(Stream& stream, const CheckSizes& sizes, const WeightShape& shape, Format format)
+      : stream_(stream), shape_(shape), format_(format), num_scales_(shape.outputs) {
+    if (format == Format::kInt4) num_scales_ = shape.outputs * shape.inputs / kCodeGroup;
+    const int64_t bits = format == Format::kBf16 ? 16 : format == Format::kInt8 ? 8 : 4;
+    weight_bytes_ = shape.outputs * shape.inputs * bits / 8;
+    copies_ = num_copies(weight_bytes_, sizes.rotate_bytes);
+    if (format == Format::kBf16) {
+      weights_ = repeated(stream, copies_ * weight_bytes_, random_bf16(kPatternNumbers, 4, 0.05F));
+    } else {
+      weights_ = repeated(stream, copies_ * weight_bytes_, random_bytes(kPatternNumbers, 5));
+      scales_ = repeated(stream, copies_ * num_scales_ * 4, random_floats(kPatternNumbers, 6, 0.01F));
+    }
+    x_ = repeated(stream, kMostProductRows * shape.inputs * 2, random_bf16(kPatternNumbers, 7));
+    out_ = DeviceBuffer(static_cast<size_t>(kMostProductRows * shape.outputs) * sizeof(float));
+    stream.fill(out_.as<uint8_t>(), 0, out_.bytes());
+    stream.wait();
+  }
+
+  double seconds(const CheckSizes& sizes, int64_t rows) {
+    return seconds_of_call(stream_, calls(sizes), sizes.repeat, [&](int i) { send(rows, i % copies_); });
+  }
+
+  LibraryTime library(const CheckSizes& sizes, int64_t rows) const {
+    LibraryProduct same{rows, shape_.outputs, shape_.inputs, x_.as<uint16_t>(), {}, out_.as<uint16_t>()};
+    for (int copy = 0; copy < copies_; ++copy) same.weights.push_back(weights_of(copy));
+    return time_of_library(same, calls(sizes), sizes.repeat);
+  }
+
+  /// What a call has to read and write at least.
+  int64_t bytes(int64_t rows) const {
+    int64_t out = rows * shape_.outputs * 4;
+    if (shape_.use == WeightShape::Use::kAdd) out *= 2;
+    if (shape_.use == WeightShape::Use::kSwiglu) out = rows * shape_.outputs;
+    const int64_t scales = format_ == Format::kBf16 ? 0 : num_scales_ * 4;
+    return weight_bytes_ + scales + rows * shape_.inputs * 2 + out;
+  }
+
+ private:
+  int calls(const CheckSizes& sizes) const { return std::max(sizes.timed_calls, copies_); }
+  const uint16_t* weights_of(int copy) const {
+    return reinterpret_cast<const uint16_t*>(weights_.as<uint8_t>() + copy * weight_bytes_);
+  }
+
+  void send(int64_t rows, int copy) {
+    ProductArguments a;
+    a.x = x_.as<uint16_t>();
+    a.num_rows = rows;
+    a.num_outputs = shape_.outputs;
+    a.depth = shape_.inputs;
+    a.out_stride = shape_.outputs;
+    a.out_f32 = out_.as<float>();
+    if (shape_.use == WeightShape::Use::kAdd) {
+      a.epilogue = Epilogue::kAddScaled;
+      a.scale = 0x1p-20F;  // what is added again and again stays small
+    } else if (shape_.use == WeightShape::Use::kSwiglu) {
+      a.epilogue = Epilogue::kSwiglu;
+      a.out_f32 = nullptr;
+      a.out_bf16 = out_.as<uint16_t>();
+      a.out_stride = shape_.outputs / 2;
+    }
+    const float* scales = scales_.as<float>() + copy * num_scales_;
+    if (format_ == Format::kInt4) {
+      quantised_product(stream_, {a, weights_.as<uint8_t>() + copy * weight_bytes_, scales});
+      return;
+    }
+    if (format_ == Format::kBf16) {
+      a.weights = weights_of(copy);
+    } else {
+      a.codes = weights_.as<int8_t>() + copy * weight_bytes_;
+      a.scales = scales;
+    }
+    product(stream_, a);
+  }
+
+  Stream& stream_;
+  WeightShape shape_;
+  Format format_;
+  int64_t num_scales_;  // of one copy
+  int64_t weight_bytes_ = 0;
+  int copies_ = 1;
+  DeviceBuffer weights_, scales_, x_, out_;
+};
+
+}  // namespace
+
+void measure_products(Stream& stream, const CheckSizes& sizes, CheckReport& report) {
+  for (const WeightShape& shape : sizes.weights) {
+    for (const Format format : {Format::kBf16, Format::kInt8, Format::kInt4}) {
+      TimedProduct timed(stream, sizes, shape, format);
+      for (const int64_t rows : sizes.rows) {
+        const double seconds = timed.seconds(sizes, rows);
+        const double bytes_per_second = static_cast<double>(timed.bytes(rows)) / seconds;
+        CheckReport::Line line = {{"shape", shape.name},
+                                  {"outputs", shape.outputs},
+                                  {"inputs", shape.inputs},
+                                  {"format", name_of(format)},
+                                  {"rows", rows},
+                                  {"us", 1e6 * seconds},
+                                  {"gbs", bytes_per_second / 1e9},
+                                  {"share_of_copy", bytes_per_second / report.copy_bytes_per_second}};
+        if (format == Format::kBf16) {
+          const LibraryTime library = timed.library(sizes, rows);
+          if (library.why_not.empty()) line["library_us"] = 1e6 * library.seconds;
+        }
+        report.add("product", line);
+      }
+    }
+  }
+}
+
+}  // namespace lacuna::cuda

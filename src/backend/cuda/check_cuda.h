@@ -1,0 +1,16 @@
+// Calls of the CUDA runtime, checked. Included by the CUDA bodies alone.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+namespace lacuna::cuda {
+
+/// A sentence about an error of the CUDA runtime.
+std::string sentence_of(const char* call, cudaError_t error);
+
+/// CudaError with the call's name where `error` is one.
+void check_call(const char* call, cudaError_t error);
+
+}  // namespace lacuna::cuda

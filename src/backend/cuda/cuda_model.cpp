@@ -1,0 +1,222 @@
+#include "backend/cuda/cuda_model.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/device_model.h"
+#include "backend/cuda/kv_pool.h"
+#include "backend/cuda/ticket.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "weights/weight_format.h"
+
+namespace lacuna {
+namespace {
+
+using cuda::DeviceModel;
+using cuda::DeviceStream;
+using cuda::PageArena;
+
+/// Memory of the device that weights, keys and values may take. The rest is for libraries and passes.
+int64_t usable_bytes(const DeviceStream& device) {
+  const cuda::DeviceMemory memory = cuda::device_memory();
+  constexpr int64_t kMostForPasses = int64_t{3} << 30;
+  const int64_t usable = memory.total - memory.total / 16 - std::min(memory.total / 8, kMostForPasses);
+  return std::min(usable - device.taken_bytes, memory.free);
+}
+
+/// What a model has learned of the cell that every row sees.
+PageArena::Sink sink_of(const ModelConfig& config, const Parameters& parameters) {
+  PageArena::Sink sink{.exists = config.kv_sink || config.zero_sink, .keys = {}, .values = {}};
+  for (const LayerParameters& layer : parameters.layers) {
+    if (!config.kv_sink) break;
+    sink.keys.push_back(layer.k_sink);
+    sink.values.push_back(layer.v_sink);
+  }
+  return sink;
+}
+
+class CudaModel final : public BackendModel {
+ public:
+  CudaModel(std::shared_ptr<const CudaDevice> device, std::shared_ptr<const CpuDevice> host,
+            const CudaOptions& options, ModelConfig config, Parameters parameters,
+            const LoadProgress& progress)
+      : device_(std::move(device)), host_(std::move(host)), options_(options) {
+    const int64_t rotary_dim = config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;
+    sink_ = sink_of(config, parameters);
+    on_device_.rope = rope_frequencies(config.rope, rotary_dim);
+    on_device_.config = std::move(config);
+    on_device_.device = device_->stream();
+    cuda::on_stream(*on_device_.device, [&] {
+      const std::lock_guard lock(host_->mutex());
+      on_device_.weights = cuda::upload_weights(on_device_.stream(), host_->threads(), on_device_.config,
+                                                std::move(parameters), progress);
+      on_device_.device->taken_bytes += on_device_.weights.bytes();
+      ++on_device_.device->num_without_pages;
+    });
+  }
+  ~CudaModel() override {
+    const std::lock_guard lock(on_device_.device->mutex);
+    on_device_.device->taken_bytes -= on_device_.weights.bytes() + page_bytes_;
+    if (arena_ == nullptr) --on_device_.device->num_without_pages;
+  }
+
+  const ModelConfig& config() const override { return on_device_.config; }
+  std::string_view device() const override { return device_->name(); }
+  DType dtype() const override { return DType::kBF16; }
+  int64_t weight_bytes() const override { return on_device_.weights.bytes(); }
+  ModelBytes bytes_of_passes() const override {
+    const cuda::PagePool shape = page_shape();
+    const auto page = static_cast<double>(shape.page_elements()) * sizeof(uint16_t);
+    return {static_cast<double>(on_device_.weights.layer_bytes),
+            static_cast<double>(on_device_.weights.head.bytes()), page / cuda::kPageCells};
+  }
+
+  bool attends_sparsely() const override { return false; }
+
+  std::unique_ptr<KvPool> make_pool(int64_t limit) const override {
+    return std::make_unique<cuda::CudaPool>(arena(), on_device_.config.hidden_dim, limit);
+  }
+
+  std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences,
+                                     const PassOptions& options) const override {
+    if (options.observe_attention) {
+      throw InputError("the attention of a model on {} cannot be observed; expected --device cpu",
+                       device_->name());
+    }
+    return std::make_unique<cuda::CudaTicket>(on_device_, *host_, memories_, plan, sequences);
+  }
+
+  void keep_soft_embeddings(KvSequence& /*sequence*/, std::span<const int32_t> /*cells*/,
+                            ConstMatrix<float> /*distributions*/) const override {
+    throw InputError("soft embeddings have no CUDA kernel yet; expected --device cpu");
+  }
+
+  void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
+                       std::span<Drift> drifts) const override {
+    cuda::compare_outputs(on_device_, now, before, drifts);
+  }
+
+ private:
+  cuda::PagePool page_shape() const {
+    const ModelConfig& config = on_device_.config;
+    return {nullptr, config.num_layers, config.num_kv_heads, config.head_dim};
+  }
+
+  /// All pages of the model: made by the first pool, when the device's other models have their weights.
+  const std::shared_ptr<PageArena>& arena() const {
+    const std::lock_guard lock(arena_mutex_);
+    if (arena_ != nullptr) return arena_;
+    const cuda::PagePool shape = page_shape();
+    const int64_t page_bytes = shape.page_elements() * static_cast<int64_t>(sizeof(uint16_t));
+    int64_t pages = 0;
+    cuda::on_stream(*on_device_.device, [&] {
+      DeviceStream& device = *on_device_.device;
+      const int64_t share = usable_bytes(device) / device.num_without_pages;
+      pages = std::min(options_.kv_bytes, share) / page_bytes - (sink_.exists ? 1 : 0);
+      if (pages < 1) {
+        throw InputError("{} has {} left after the weights, and keys and values of {} tokens need {}",
+                         device_->name(), human_bytes(std::max<int64_t>(share, 0)), cuda::kPageCells,
+                         human_bytes(page_bytes));
+      }
+    });
+    arena_ = std::make_shared<PageArena>(on_device_.device, shape, pages, sink_);
+    page_bytes_ = pages * page_bytes;
+    const std::lock_guard device_lock(on_device_.device->mutex);
+    --on_device_.device->num_without_pages;
+    on_device_.device->taken_bytes += page_bytes_;
+    return arena_;
+  }
+
+  std::shared_ptr<const CudaDevice> device_;
+  std::shared_ptr<const CpuDevice> host_;
+  CudaOptions options_;
+  PageArena::Sink sink_;
+  mutable DeviceModel on_device_;
+  mutable cuda::PassMemories memories_;
+  mutable std::mutex arena_mutex_;
+  mutable std::shared_ptr<PageArena> arena_;
+  mutable int64_t page_bytes_ = 0;
+};
+
+void check_formats(const WeightFormats& formats) {
+  if (formats.dtype != DType::kBF16) {
+    throw InputError("--dtype is {}; expected bf16: CUDA kernels compute with bf16 rows",
+                     name_of(formats.dtype));
+  }
+  if (formats.kv_in_codes)
+    throw InputError("--kv-cache is int8, for which there is no CUDA kernel yet; expected bf16");
+  if (formats.int8_activations)
+    throw InputError("--activations is int8, for which there is no CUDA kernel yet; expected auto");
+}
+
+/// Before anything is allocated.
+void check_room(const CudaDevice& device, const ModelConfig& config, const WeightFormats& formats,
+                const WeightSource* stored) {
+  const int64_t needed = predicted_bytes(config, formats, stored);
+  int64_t room = 0;
+  cuda::on_stream(*device.stream(), [&] { room = usable_bytes(*device.stream()); });
+  if (needed <= room) return;
+  std::string fitting;
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    if (known.name != "int8" && known.name != "int4-group") continue;
+    WeightFormats smaller = formats;
+    smaller.layers = known.format;
+    if (config.has_experts() || predicted_bytes(config, smaller, stored) > room) continue;
+    fitting += (fitting.empty() ? "--weights " : ", ") + std::string(known.name);
+  }
+  throw InputError("the weights take {} and {} has {} for them; {}", human_bytes(needed), device.name(),
+                   human_bytes(room),
+                   fitting.empty() ? "no format with a CUDA kernel fits" : fitting + " fits");
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index) {
+  const int count = cuda::num_devices();
+  if (index < 0 || index >= count) {
+    throw InputError("--device is cuda:{}; expected a device from cuda:0 to cuda:{}", index, count - 1);
+  }
+  cuda::use_device(index);
+  name_ = cuda::device_name(index);
+  stream_ = std::make_shared<DeviceStream>();
+  stream_->index = index;
+}
+
+int num_cuda_devices() {
+  return cuda::num_devices();
+}
+
+CudaBuild cuda_build() {
+#ifdef LACUNA_SIMULATED_DEVICE
+  return CudaBuild::kSimulator;
+#else
+  return CudaBuild::kCuda;
+#endif
+}
+
+std::shared_ptr<const CudaDevice> open_cuda_device(int index) {
+  return std::make_shared<const CudaDevice>(index);
+}
+
+std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const CudaDevice>& device,
+                                                 std::shared_ptr<const CpuDevice> host,
+                                                 const std::filesystem::path& folder,
+                                                 const ModelConfig& config, const WeightFormats& formats,
+                                                 uint64_t random_seed, const LoadProgress& progress,
+                                                 const CudaOptions& options) {
+  check_formats(formats);
+  cuda::check_supported(config);
+  const std::unique_ptr<WeightSource> stored = folder.empty() ? nullptr : open_weights(folder, config);
+  check_room(*device, config, formats, stored.get());
+  Parameters parameters = folder.empty()
+                              ? random_parameters(config, random_seed, formats, host->threads(), progress)
+                              : load_parameters(config, *stored, formats, host->threads(), progress);
+  return std::make_shared<const CudaModel>(device, std::move(host), options, config, std::move(parameters),
+                                           LoadProgress());
+}
+
+}  // namespace lacuna

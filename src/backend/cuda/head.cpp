@@ -1,0 +1,139 @@
+#include "backend/cuda/head.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "backend/cuda/kernels/rows.h"
+
+namespace lacuna::cuda {
+
+bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit) {
+  const SamplingRule& rule = plan.rules[static_cast<size_t>(logit.rule)];
+  const bool filters = rule.top_p < 1 || rule.top_k > 0;
+  const bool measures_raw_logits = rule.source == ConfidenceSource::kRawLogits || rule.temperature <= 0;
+  const bool asks_for_more =
+      rule.finds_second || !rule.listed.empty() || logit.num_likeliest > 0 || logit.soft_embedding_slack >= 0;
+  return logit.unconditional_row < 0 && !filters && measures_raw_logits && rule.undrawn.empty() &&
+         rule.unsure.empty() && !asks_for_more;
+}
+
+RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn) {
+  RowStatistics row;
+  row.token = drawn.token;
+  row.best_token = drawn.best_token;
+  row.best_logit = drawn.best_logit;
+  row.scored_rank = drawn.scored_rank;
+  row.scored_logit = drawn.scored_logit;
+  row.scored_probability = drawn.scored_probability;
+  row.is_finite = drawn.is_finite != 0;
+  const double below = double{drawn.second_logit} - drawn.best_logit;
+  const double margin = std::exp(-drawn.log_sum) * (1 - std::exp(below));
+  switch (rule.measure) {
+    case ConfidenceMeasure::kProbability:
+      row.confidence = drawn.probability;
+      break;
+    case ConfidenceMeasure::kMargin:
+      row.confidence = margin;
+      break;
+    case ConfidenceMeasure::kNegativeEntropy:
+      row.confidence = drawn.negative_entropy;
+      break;
+  }
+  if (std::isnan(row.confidence)) row.confidence = std::numeric_limits<double>::lowest();
+  if (rule.measures_all) {
+    row.entropy = -drawn.negative_entropy;
+    row.margin = margin;
+  }
+  return row;
+}
+
+int64_t head_chunk_rows(int64_t vocab) {
+  constexpr int64_t kMostFloats = int64_t{1} << 25;
+  return std::clamp<int64_t>(kMostFloats / vocab, 16, 256);
+}
+
+void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wanted, Staging& staging) {
+  const int64_t chunk = head_chunk_rows(model_.config.vocab_size);
+  std::vector<DrawRule> rules;
+  std::vector<int32_t> tokens;
+  for (const SamplingRule& rule : plan.rules) {
+    rules.push_back({.temperature = rule.draws ? rule.temperature : 0,
+                     .logit_scale = model_.config.logit_scale,
+                     .first_forbidden = static_cast<int32_t>(tokens.size()),
+                     .num_forbidden = static_cast<int32_t>(rule.forbidden.size())});
+    tokens.insert(tokens.end(), rule.forbidden.begin(), rule.forbidden.end());
+  }
+  std::vector<DrawRequest> requests;
+  std::vector<int32_t> rows;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    rows.push_back(wanted[i].row);
+    requests.push_back({.noise_key = wanted[i].noise.key(),
+                        .row = static_cast<int32_t>(static_cast<int64_t>(i) % chunk),
+                        .rule = wanted[i].rule,
+                        .scored_token = wanted[i].scored});
+  }
+  num_draws_ = wanted.size();
+  rows_ = staging.add(rows);
+  tokens_ = staging.add(tokens);
+  requests_ = staging.add(requests);
+  rules_ = staging.add(rules);
+}
+
+void DeviceHead::draw_all(const Staging& staging, DrawStatistics* out) {
+  const auto chunk = static_cast<size_t>(head_chunk_rows(model_.config.vocab_size));
+  reserve(static_cast<int64_t>(std::min(chunk, num_draws_)));
+  for (size_t first = 0; first < num_draws_; first += chunk) {
+    const size_t count = std::min(chunk, num_draws_ - first);
+    logits_of_rows(staging.at(rows_) + first, static_cast<int64_t>(count));
+    draw(model_.stream(),
+         {.logits = model_.scratch.logits.as<float>(),
+          .requests = staging.at(requests_) + first,
+          .rules = staging.at(rules_),
+          .tokens = staging.at(tokens_),
+          .out = out + first,
+          .vocabulary = model_.config.vocab_size,
+          .stride = model_.config.vocab_size},
+         static_cast<uint32_t>(count));
+  }
+}
+
+void DeviceHead::logits_of_rows(const int32_t* rows, int64_t count, int64_t to) {
+  rms_norm(model_.stream(),
+           {.residual = residual_.as<float>(),
+            .rows = rows,
+            .weight = model_.weights.final_norm.as<float>(),
+            .out = model_.scratch.normed.as<uint16_t>(),
+            .hidden = model_.config.hidden_dim,
+            .stride = model_.hidden_depth(),
+            .epsilon = model_.config.norm_eps},
+           static_cast<uint32_t>(count));
+  multiply_normed(count, to);
+}
+
+void DeviceHead::logits_of_outputs(const float* const* outputs, int64_t count, int64_t to) {
+  round_rows(model_.stream(),
+             {.rows = outputs,
+              .out = model_.scratch.normed.as<uint16_t>(),
+              .hidden = model_.config.hidden_dim,
+              .stride = model_.hidden_depth()},
+             static_cast<uint32_t>(count));
+  multiply_normed(count, to);
+}
+
+void DeviceHead::reserve(int64_t count) {
+  Stream& stream = model_.stream();
+  grow(stream, model_.scratch.normed, count * model_.hidden_depth() * static_cast<int64_t>(sizeof(uint16_t)));
+  grow(stream, model_.scratch.logits, count * model_.config.vocab_size * static_cast<int64_t>(sizeof(float)));
+}
+
+void DeviceHead::multiply_normed(int64_t count, int64_t to) {
+  const DeviceWeights& weights = model_.weights;
+  const ProductArguments whole{.x = model_.scratch.normed.as<uint16_t>(),
+                               .out_f32 = model_.scratch.logits.as<float>() + to * model_.config.vocab_size,
+                               .out_stride = model_.config.vocab_size};
+  multiply(model_.stream(), weights.head, whole, count);
+}
+
+}  // namespace lacuna::cuda

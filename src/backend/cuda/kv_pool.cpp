@@ -1,0 +1,252 @@
+#include "backend/cuda/kv_pool.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+namespace lacuna::cuda {
+namespace {
+
+int64_t num_pages_for(int64_t cells) {
+  return (cells + kPageCells - 1) / kPageCells;
+}
+
+int64_t output_bytes(const SequenceShape& shape, int64_t hidden_dim) {
+  return shape.remembers_outputs ? shape.num_cells * hidden_dim * static_cast<int64_t>(sizeof(float)) : 0;
+}
+
+float widened(uint16_t bits) {
+  bf16 value;
+  value.bits = bits;
+  return static_cast<float>(value);
+}
+
+}  // namespace
+
+PageArena::PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape, int64_t num_pages,
+                     const Sink& sink)
+    : device_(std::move(stream)),
+      memory_(static_cast<size_t>((num_pages + (sink.exists ? 1 : 0)) * shape.page_elements()) *
+              sizeof(uint16_t)),
+      pool_(shape),
+      num_pages_(num_pages) {
+  pool_.memory = memory_.as<uint16_t>();
+  for (int64_t page = num_pages - 1; page >= 0; --page) free_.push_back(static_cast<int32_t>(page));
+  if (sink.exists) write_sink(sink);
+}
+
+void PageArena::write_sink(const Sink& sink) {
+  sink_page_ = static_cast<int32_t>(num_pages_);
+  const std::lock_guard lock(device_->mutex);
+  fill_with_zeros(sink_page_);
+  const auto dim = static_cast<size_t>(pool_.head_dim);
+  std::vector<uint16_t> row(dim);
+  const auto write = [&](const std::vector<float>& from, int64_t kv_head, uint16_t* to) {
+    for (size_t i = 0; i < dim; ++i) row[i] = bf16(from[static_cast<size_t>(kv_head) * dim + i]).bits;
+    device_->stream.copy(to, row.data(), dim * sizeof(uint16_t));
+    device_->stream.wait();
+  };
+  for (size_t layer = 0; layer < sink.keys.size(); ++layer) {
+    for (int64_t kv_head = 0; kv_head < pool_.num_kv_heads; ++kv_head) {
+      uint16_t* keys = keys_of(sink_page_, static_cast<int64_t>(layer), kv_head, 0);
+      write(sink.keys[layer], kv_head, keys);
+      write(sink.values[layer], kv_head, keys + kPageCells * pool_.head_dim);
+    }
+  }
+}
+
+int32_t PageArena::take() {
+  if (free_.empty()) return -1;
+  const int32_t page = free_.back();
+  free_.pop_back();
+  return page;
+}
+
+void PageArena::give_back(int32_t page) {
+  free_.push_back(page);
+}
+
+uint16_t* PageArena::keys_of(int32_t page, int64_t layer, int64_t kv_head, int64_t cell) const {
+  const int64_t head = (page * pool_.num_layers + layer) * pool_.num_kv_heads + kv_head;
+  return pool_.memory + head * pool_.head_elements() + cell * pool_.head_dim;
+}
+
+void PageArena::fill_with_zeros(int32_t page) {
+  device_->stream.fill(keys_of(page, 0, 0, 0), 0, static_cast<size_t>(page_bytes()));
+}
+
+void PageArena::copy_cells(int32_t from, int32_t to, int64_t count) {
+  const auto bytes = static_cast<size_t>(count * pool_.head_dim) * sizeof(uint16_t);
+  for (int64_t layer = 0; layer < pool_.num_layers; ++layer) {
+    for (int64_t kv_head = 0; kv_head < pool_.num_kv_heads; ++kv_head) {
+      uint16_t* source = keys_of(from, layer, kv_head, 0);
+      uint16_t* target = keys_of(to, layer, kv_head, 0);
+      device_->stream.copy(target, source, bytes);
+      device_->stream.copy(target + kPageCells * pool_.head_dim, source + kPageCells * pool_.head_dim, bytes);
+    }
+  }
+}
+
+KvPageShare::KvPageShare(std::shared_ptr<PageArena> arena, int32_t page, std::shared_ptr<int64_t> taken_bytes)
+    : arena_(std::move(arena)), page_(page), taken_bytes_(std::move(taken_bytes)) {
+  *taken_bytes_ += arena_->page_bytes();
+}
+
+KvPageShare::~KvPageShare() {
+  *taken_bytes_ -= arena_->page_bytes();
+  const std::lock_guard lock(arena_->device().mutex);
+  arena_->give_back(page_);
+}
+
+CudaSequence::CudaSequence(const SequenceShape& shape, std::shared_ptr<PageArena> arena,
+                           std::vector<std::shared_ptr<KvPageShare>> pages, int64_t hidden_dim,
+                           std::shared_ptr<int64_t> taken_bytes)
+    : KvSequence(shape),
+      arena_(std::move(arena)),
+      pages_(std::move(pages)),
+      hidden_dim_(hidden_dim),
+      taken_bytes_(std::move(taken_bytes)) {
+  if (!shape.remembers_outputs) return;
+  outputs_ = DeviceBuffer(static_cast<size_t>(output_bytes(shape, hidden_dim)));
+  *taken_bytes_ += output_bytes(shape, hidden_dim);
+  const std::lock_guard lock(arena_->device().mutex);
+  arena_->device().stream.fill(outputs_.as<float>(), 0, outputs_.bytes());
+}
+
+CudaSequence::~CudaSequence() {
+  *taken_bytes_ -= output_bytes(shape(), hidden_dim_);
+}
+
+int32_t CudaSequence::sink_cell() const {
+  return arena_->sink_page() < 0 ? -1 : static_cast<int32_t>(pages_.size()) * kPageCells;
+}
+
+void CudaSequence::add_page_table(std::vector<int32_t>& table) const {
+  for (const auto& page : pages_) table.push_back(page->page());
+  if (arena_->sink_page() >= 0) table.push_back(arena_->sink_page());
+}
+
+void CudaSequence::read_cells(int64_t layer, int64_t kv_head, IndexRange cells, Matrix<float> keys,
+                              Matrix<float> values) const {
+  std::vector<int32_t> table;
+  add_page_table(table);
+  const auto last = static_cast<int32_t>(table.size()) * kPageCells;
+  expects(cells.begin >= 0 && cells.end <= last, "read_cells: the cells exist");
+  expects(keys.rows >= cells.size() && values.rows >= cells.size(), "read_cells: there is room");
+  const int64_t dim = arena_->pool().head_dim;
+  std::vector<uint16_t> bits(static_cast<size_t>(2 * cells.size() * dim));
+  {
+    const std::lock_guard lock(arena_->device().mutex);
+    Stream& stream = arena_->device().stream;
+    uint16_t* to = bits.data();
+    for (int32_t cell = cells.begin; cell < cells.end; ++cell) {
+      const uint16_t* key =
+          arena_->keys_of(table[static_cast<size_t>(cell / kPageCells)], layer, kv_head, cell % kPageCells);
+      stream.copy(to, key, static_cast<size_t>(dim) * sizeof(uint16_t));
+      stream.copy(to + dim, key + kPageCells * dim, static_cast<size_t>(dim) * sizeof(uint16_t));
+      to += 2 * dim;
+    }
+    stream.wait();
+  }
+  for (int64_t row = 0; row < cells.size(); ++row) {
+    const uint16_t* from = bits.data() + 2 * row * dim;
+    for (int64_t i = 0; i < dim; ++i) {
+      keys.row(row)[i] = widened(from[i]);
+      values.row(row)[i] = widened(from[dim + i]);
+    }
+  }
+}
+
+void CudaSequence::read_outputs(std::span<const int32_t> cells, Matrix<float> out) const {
+  expects(shape().remembers_outputs, "read_outputs: the sequence remembers outputs");
+  expects(out.rows >= std::ssize(cells) && out.cols == hidden_dim_, "read_outputs: there is room");
+  const std::lock_guard lock(arena_->device().mutex);
+  Stream& stream = arena_->device().stream;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    expects(cells[i] >= 0 && cells[i] < shape().num_cells, "read_outputs: the cells exist");
+    stream.copy(out.row(static_cast<int64_t>(i)), outputs_.as<float>() + cells[i] * hidden_dim_,
+                static_cast<size_t>(hidden_dim_) * sizeof(float));
+  }
+  stream.wait();
+}
+
+CudaSequence& on_device(KvSequence& sequence) {
+  auto* own = dynamic_cast<CudaSequence*>(&sequence);
+  expects(own != nullptr, "a sequence belongs to the backend that made it");
+  return *own;
+}
+
+const CudaSequence& on_device(const KvSequence& sequence) {
+  const auto* own = dynamic_cast<const CudaSequence*>(&sequence);
+  expects(own != nullptr, "a sequence belongs to the backend that made it");
+  return *own;
+}
+
+CudaPool::CudaPool(std::shared_ptr<PageArena> arena, int64_t hidden_dim, int64_t limit)
+    : arena_(std::move(arena)),
+      hidden_dim_(hidden_dim),
+      limit_(std::min(limit, arena_->num_pages() * arena_->page_bytes())) {}
+
+int64_t CudaPool::bytes_for(const SequenceShape& shape, int64_t shared) const {
+  const int64_t pages = num_pages_for(shape.num_cells) - shared / kPageCells;
+  return pages * arena_->page_bytes() + output_bytes(shape, hidden_dim_);
+}
+
+int64_t CudaPool::bytes_of(std::span<const KvSequence* const> sequences) const {
+  std::unordered_set<const KvPageShare*> pages;
+  int64_t bytes = 0;
+  for (const KvSequence* sequence : sequences) {
+    const CudaSequence& own = on_device(*sequence);
+    bytes += output_bytes(own.shape(), hidden_dim_);
+    for (const auto& page : own.pages()) {
+      if (pages.insert(page.get()).second) bytes += arena_->page_bytes();
+    }
+  }
+  return bytes;
+}
+
+std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, const KvPrefix& prefix) {
+  if (bytes_for(shape, prefix.count) > limit_ - *taken_bytes_) return nullptr;
+  std::vector<int32_t> taken;
+  {
+    const std::lock_guard lock(arena_->device().mutex);
+    const int64_t own_pages = num_pages_for(shape.num_cells) - prefix.count / kPageCells;
+    for (int64_t i = 0; i < own_pages; ++i) {
+      const int32_t page = arena_->take();
+      if (page < 0) break;  // another pool of the model has the others
+      taken.push_back(page);
+    }
+    if (std::ssize(taken) < own_pages) {
+      for (const int32_t page : taken) arena_->give_back(page);
+      return nullptr;
+    }
+    for (const int32_t page : taken) arena_->fill_with_zeros(page);
+  }
+  std::vector<std::shared_ptr<KvPageShare>> pages;
+  if (prefix.count >= kPageCells) {
+    const auto& from = on_device(*prefix.sequence).pages();
+    pages.assign(from.begin(), from.begin() + prefix.count / kPageCells);
+  }
+  for (const int32_t page : taken) pages.push_back(std::make_shared<KvPageShare>(arena_, page, taken_bytes_));
+  auto sequence = std::make_unique<CudaSequence>(shape, arena_, std::move(pages), hidden_dim_, taken_bytes_);
+  if (prefix.count > 0) take_prefix(*sequence, prefix);
+  return sequence;
+}
+
+void CudaPool::take_prefix(KvSequence& to, const KvPrefix& prefix) {
+  const auto& from = on_device(*prefix.sequence).pages();
+  auto& pages = on_device(to).pages();
+  const auto whole = static_cast<size_t>(prefix.count / kPageCells);
+  expects(prefix.count <= to.shape().num_cells && prefix.count <= prefix.sequence->shape().num_cells,
+          "take_prefix: both have cells for it");
+  for (size_t i = 0; i < whole; ++i) pages[i] = from[i];
+  const int64_t rest = prefix.count % kPageCells;
+  if (rest == 0) return;
+  const std::lock_guard lock(arena_->device().mutex);
+  arena_->copy_cells(from[whole]->page(), pages[whole]->page(), rest);
+}
+
+}  // namespace lacuna::cuda

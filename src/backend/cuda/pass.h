@@ -1,0 +1,73 @@
+// One forward pass on the device: the plan in one copy, then the layers and the head as kernels in a stream.
+// The host waits for nothing that a kernel computes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backend/cuda/device_model.h"
+#include "backend/cuda/head.h"
+#include "backend/cuda/kernels/attention.h"
+#include "model/plan.h"
+
+namespace lacuna::cuda {
+
+/// Who calls holds the device's mutex.
+class DevicePass {
+ public:
+  ///   sequences  one per sequence that the plan names
+  ///   memory     that no pass uses which has not been waited for
+  DevicePass(DeviceModel& model, const StepPlan& plan, std::span<const CudaSequence* const> sequences,
+             PassMemory& memory);
+
+  /// Sends the whole pass; `memory` then gets the residual stream, the K/V drift and the statistics.
+  ///   drawn  of the plan's logits, those that are drawn on the device
+  void send(std::span<const LogitRow> drawn);
+
+ private:
+  void send_plan(std::span<const LogitRow> drawn);
+  /// Rows of the plan's groups in the order in which attention takes them: groups of which K/V alone are
+  /// wanted come last, so that the last layer can leave them out.
+  void plan_attention_of_groups(std::span<const int32_t> first_pages);
+  GroupCells cells_of(const RowGroup& group, int32_t first_page) const;
+  void extend_rotations();
+  void reserve_scratch();
+
+  void run_layer(int64_t index);
+  void project_and_attend(const DeviceLayer& layer, int64_t index);
+  /// In the last layer, once all K/V are written: continues with the rows of which more is wanted.
+  void leave_rows_behind();
+  void feed_forward(const DeviceLayer& layer);
+  void run_dense(const DeviceFeedForward& ffn, int64_t dim);
+  void run_experts(const DeviceLayer& layer);
+  void norm(const DeviceBuffer& weight, bool wants_f32 = false);
+  /// Adds x times the matrix to the rows of the residual stream.
+  void add_product(const DeviceMatrix& matrix, const uint16_t* x, const int32_t* rows_of_x);
+
+  DeviceModel& model_;
+  const ModelConfig& config_;
+  const StepPlan& plan_;
+  std::span<const CudaSequence* const> sequences_;
+  PassMemory& memory_;
+  Stream& stream_;
+  Scratch& scratch_;
+  DeviceHead head_;
+  PagePool pool_;
+  AttentionPlan attention_;
+  size_t num_whole_tasks_ = 0;  // of groups of which more than K/V is wanted
+  size_t num_whole_merges_ = 0;
+
+  // What the next kernels compute: num_rows_ rows of the residual stream.
+  int64_t num_rows_;
+  const int32_t* rows_ = nullptr;  // which they are; null: 0, 1, 2, ...
+  size_t num_tasks_ = 0;
+  size_t num_merges_ = 0;
+
+  int64_t num_whole_rows_ = 0;
+  Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, masks_, whole_rows_;
+  Staged<AttendTask> tasks_;
+  Staged<MergeTask> merges_;
+  Staged<TileRun> runs_;
+};
+
+}  // namespace lacuna::cuda

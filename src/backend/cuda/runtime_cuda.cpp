@@ -1,0 +1,200 @@
+// The body for devices. Every call is checked, and an error has the call's name.
+#include <fmt/core.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "backend/cuda/check_cuda.h"
+#include "backend/cuda/runtime.h"
+#include "base/error.h"
+
+namespace lacuna::cuda {
+namespace {
+
+constexpr size_t kSharedBytesOfAnyKernel = 48 * 1024;  // more needs an attribute of the kernel
+
+int current_device() {
+  int device = 0;
+  check_call("cudaGetDevice", cudaGetDevice(&device));
+  return device;
+}
+
+/// Lets a kernel use more than 48 KiB of shared memory, which has to happen before it is launched or
+/// recorded.
+void allow_shared_bytes(int device, const void* kernel, size_t bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, const void*>, size_t> allowed;
+  if (bytes <= kSharedBytesOfAnyKernel) return;
+  const std::lock_guard lock(mutex);
+  size_t& most = allowed[{device, kernel}];
+  if (bytes <= most) return;
+  check_call(
+      "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)",
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  most = bytes;
+}
+
+std::string in_mebibytes(size_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024 * 1024));
+}
+
+/// "cudaMalloc of 3.0 MiB, of which 1.0 MiB are free".
+std::string allocation(const char* call, size_t bytes) {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) return call;
+  return fmt::format("{} of {}, with {} free", call, in_mebibytes(bytes), in_mebibytes(free_bytes));
+}
+
+/// A deleter cannot throw, and a process that ends may have lost the device already.
+void free_device(void* memory) {
+  cudaFree(memory);
+}
+
+}  // namespace
+
+struct Event::State {
+  cudaEvent_t event = nullptr;
+
+  State() { check_call("cudaEventCreate", cudaEventCreate(&event)); }
+  ~State() { cudaEventDestroy(event); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+struct Graph::State {
+  cudaGraphExec_t graph = nullptr;
+  size_t num_nodes = 0;
+
+  State() = default;
+  ~State() {
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+struct Stream::State {
+  int device = current_device();
+  cudaStream_t stream = nullptr;
+  bool is_capturing = false;
+
+  State() {
+    check_call("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  ~State() {
+    cudaStreamSynchronize(stream);  // copies that are under way read memory whose owner may end next
+    cudaStreamDestroy(stream);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// The stream, on a thread that uses its device.
+  cudaStream_t on_device() const {
+    check_call("cudaSetDevice", cudaSetDevice(device));
+    return stream;
+  }
+};
+
+DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    throw CudaError(sentence_of(allocation("cudaMalloc", bytes).c_str(), error));
+  }
+  memory_ = {memory, free_device};
+  check_call("cudaMemset", cudaMemset(memory, 0xff, bytes));
+  // Streams do not wait for cudaMemset, which returns before it is done.
+  check_call("cudaDeviceSynchronize", cudaDeviceSynchronize());
+}
+
+bool Event::is_done() const {
+  if (state_ == nullptr) return true;
+  const cudaError_t error = cudaEventQuery(state_->event);
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check_call("cudaEventQuery", error);
+  return true;
+}
+
+double seconds_between(const Event& from, const Event& to) {
+  expects(from.state_ != nullptr && to.state_ != nullptr, "time is measured between events that are done");
+  float milliseconds = 0;
+  check_call("cudaEventElapsedTime",
+             cudaEventElapsedTime(&milliseconds, from.state_->event, to.state_->event));
+  return 1e-3 * milliseconds;
+}
+
+size_t Graph::num_nodes() const {
+  return state_ == nullptr ? 0 : state_->num_nodes;
+}
+
+Stream::Stream() : state_(std::make_unique<State>()) {}
+Stream::~Stream() = default;
+
+void Stream::copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  check_call("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, state_->on_device()));
+}
+
+void Stream::fill(void* to, uint8_t byte, size_t bytes) {
+  if (bytes == 0) return;
+  check_call("cudaMemsetAsync", cudaMemsetAsync(to, byte, bytes, state_->on_device()));
+}
+
+void Stream::record(Event& event) {
+  expects(!state_->is_capturing, "an event is not recorded while a graph is");
+  const cudaStream_t stream = state_->on_device();
+  if (event.state_ == nullptr || event.state_.use_count() > 1)
+    event.state_ = std::make_shared<Event::State>();
+  check_call("cudaEventRecord", cudaEventRecord(event.state_->event, stream));
+}
+
+void Stream::wait(const Event& event) {
+  if (event.state_ != nullptr) check_call("cudaEventSynchronize", cudaEventSynchronize(event.state_->event));
+}
+
+void Stream::wait() {
+  check_call("cudaStreamSynchronize", cudaStreamSynchronize(state_->on_device()));
+}
+
+void Stream::begin_capture() {
+  expects(!state_->is_capturing, "a stream records one graph at a time");
+  // Other threads may allocate and wait in the meantime.
+  check_call("cudaStreamBeginCapture",
+             cudaStreamBeginCapture(state_->on_device(), cudaStreamCaptureModeThreadLocal));
+  state_->is_capturing = true;
+}
+
+Graph Stream::end_capture() {
+  expects(state_->is_capturing, "a graph ends that was begun");
+  state_->is_capturing = false;
+  cudaGraph_t recorded = nullptr;
+  check_call("cudaStreamEndCapture", cudaStreamEndCapture(state_->on_device(), &recorded));
+  const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> owner(recorded, cudaGraphDestroy);
+  Graph graph;
+  graph.state_ = std::make_shared<Graph::State>();
+  check_call("cudaGraphGetNodes", cudaGraphGetNodes(recorded, nullptr, &graph.state_->num_nodes));
+  check_call("cudaGraphInstantiate", cudaGraphInstantiate(&graph.state_->graph, recorded, 0));
+  return graph;
+}
+
+void Stream::launch(const Graph& graph) {
+  expects(graph.state_ != nullptr, "a graph was recorded");
+  check_call("cudaGraphLaunch", cudaGraphLaunch(graph.state_->graph, state_->on_device()));
+}
+
+void Stream::launch_kernel(const void* kernel, const simt::LaunchShape& shape, void** arguments) {
+  const cudaStream_t stream = state_->on_device();
+  allow_shared_bytes(state_->device, kernel, shape.shared_bytes);
+  check_call("cudaLaunchKernel",
+             cudaLaunchKernel(kernel, dim3(shape.grid.x, shape.grid.y, shape.grid.z), dim3(shape.threads),
+                              arguments, shape.shared_bytes, stream));
+}
+
+}  // namespace lacuna::cuda

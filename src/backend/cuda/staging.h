@@ -1,0 +1,76 @@
+// Everything that a pass needs of the host: arrays are put one behind the other into memory of
+// the host, and one copy brings them to the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/runtime.h"
+
+namespace lacuna::cuda {
+
+/// Where an array of a Staging begins, in bytes.
+template <typename T>
+struct Staged {
+  size_t offset = 0;
+};
+
+/// Arrays on their way to the device. Whoever empties it knows that the last copy has run.
+class Staging {
+ public:
+  void clear() { used_ = 0; }
+
+  template <typename T>
+  Staged<T> add(std::span<const T> values) {
+    const size_t offset = reserve(values.size_bytes());
+    if (!values.empty()) std::memcpy(host_.as<std::byte>() + offset, values.data(), values.size_bytes());
+    return {offset};
+  }
+  template <typename T>
+  Staged<T> add(const std::vector<T>& values) {
+    return add(std::span<const T>(values));
+  }
+
+  /// Sends all arrays with one copy; at() is valid from now on.
+  void send(Stream& stream) {
+    if (device_.bytes() < used_) device_ = DeviceBuffer(host_.bytes());
+    stream.copy(device_.as<std::byte>(), host_.as<std::byte>(), used_);
+  }
+  template <typename T>
+  const T* at(Staged<T> array) const {
+    return reinterpret_cast<const T*>(device_.as<std::byte>() + array.offset);
+  }
+
+  size_t bytes() const { return used_; }
+
+ private:
+  /// Every array begins at a multiple of 16 bytes.
+  size_t reserve(size_t bytes) {
+    const size_t begin = used_;
+    used_ += (bytes + 15) / 16 * 16;
+    if (used_ <= host_.bytes()) return begin;
+    HostBuffer larger(2 * used_);
+    if (begin > 0) std::memcpy(larger.as<std::byte>(), host_.as<std::byte>(), begin);
+    host_ = std::move(larger);
+    return begin;
+  }
+
+  HostBuffer host_;
+  DeviceBuffer device_;
+  size_t used_ = 0;
+};
+
+/// Makes a buffer of the device at least as large; what it held is lost. Waits for the work that may still
+/// use it.
+inline void grow(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
+  if (static_cast<int64_t>(buffer.bytes()) >= bytes) return;
+  stream.wait();
+  buffer = {};
+  buffer = DeviceBuffer(static_cast<size_t>(bytes));
+}
+
+}  // namespace lacuna::cuda

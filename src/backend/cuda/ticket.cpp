@@ -1,0 +1,401 @@
+#include "backend/cuda/ticket.h"
+
+#include <algorithm>
+
+#include "backend/cuda/kernels/rows.h"
+#include "backend/cuda/pass.h"
+#include "model/drift.h"
+#include "model/sampling.h"
+#include "model/token_classes.h"
+
+namespace lacuna::cuda {
+namespace {
+
+/// Rows of logits that are brought to the host together.
+constexpr int64_t kHostRows = 64;
+
+void apply_guidance(const float* unconditional, float guidance, std::span<float> logits) {
+  for (size_t n = 0; n < logits.size(); ++n)
+    logits[n] = unconditional[n] + (guidance + 1) * (logits[n] - unconditional[n]);
+}
+
+std::vector<LogitRow> selected(std::span<const LogitRow> wanted, std::span<const size_t> indices) {
+  std::vector<LogitRow> rows;
+  rows.reserve(indices.size());
+  for (const size_t index : indices) rows.push_back(wanted[index]);
+  return rows;
+}
+
+/// What this backend cannot compute of a plan, or must not.
+void check_plan(const StepPlan& plan, std::span<const CudaSequence* const> sequences) {
+  for (const RowGroup& group : plan.groups) {
+    const CudaSequence& sequence = *sequences[static_cast<size_t>(group.sequence)];
+    expects(sequence.arena() == sequences.front()->arena(), "submit: sequences are of this model's pools");
+    if (group.sparse.choice != SparseAttention::Choice::kAll) {
+      throw InputError(
+          "sparse attention needs kernels that choose cells, of which there are none for CUDA yet; expected "
+          "no --sparse, or --device cpu");
+    }
+    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+      const int32_t cell = plan.cells[static_cast<size_t>(row)];
+      const auto page = static_cast<size_t>(cell / kPageCells);
+      expects(cell >= 0 && page < sequence.pages().size(),
+              "submit: sequences have room for the plan's cells");
+      expects(sequence.pages()[page].use_count() == 1,
+              "submit: no pass writes to a prefix that sequences share");
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<PassMemory> PassMemories::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::make_unique<PassMemory>();
+  std::unique_ptr<PassMemory> memory = std::move(free_.back());
+  free_.pop_back();
+  return memory;
+}
+
+void PassMemories::give_back(std::unique_ptr<PassMemory> memory) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(memory));
+}
+
+CudaTicket::CudaTicket(DeviceModel& model, const CpuDevice& host, PassMemories& memories,
+                       const StepPlan& plan, std::span<KvSequence* const> sequences)
+    : model_(model),
+      host_(host),
+      memories_(memories),
+      plan_(plan),
+      memory_(memories.take()),
+      head_(model, memory_->residual),
+      row_sequence_(plan.tokens.size()) {
+  for (const KvSequence* sequence : sequences) sequences_.push_back(&on_device(*sequence));
+  check_plan(plan, sequences_);
+  for (const RowGroup& group : plan.groups) {
+    std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,
+              group.sequence);
+  }
+  std::tie(drawn_, host_drawn_) = split(plan.logits);
+  const Stopwatch clock;
+  on_stream(*model_.device, [&] { send(); });
+  times_.other += clock.seconds();
+}
+
+CudaTicket::~CudaTicket() {
+  try {
+    // Copies from and to this pass's memory must have run before another pass has it.
+    on_stream(*model_.device, [&] { model_.stream().wait(done_); });
+    memories_.give_back(std::move(memory_));
+  } catch (const std::exception&) {
+    // The device failed, which the next pass says.
+  }
+}
+
+void CudaTicket::send() {
+  DevicePass(model_, plan_, sequences_, *memory_).send(selected(plan_.logits, drawn_));
+  const size_t statistics_bytes = drawn_.size() * sizeof(DrawStatistics);
+  if (memory_->results.bytes() < statistics_bytes) memory_->results = HostBuffer(statistics_bytes);
+  Stream& stream = model_.stream();
+  stream.copy(memory_->results.as<std::byte>(), memory_->statistics.as<std::byte>(), statistics_bytes);
+  if (plan_.measures_kv_drift) {
+    kv_drift_.resize(static_cast<size_t>(2 * plan_.num_rows() * model_.config.num_layers));
+    stream.copy(kv_drift_.data(), memory_->kv_drift.as<float>(), kv_drift_.size() * sizeof(float));
+  }
+  stream.record(done_);
+}
+
+const PassResult& CudaTicket::wait() {
+  if (has_result_) return result_;
+  const Stopwatch clock;
+  on_stream(*model_.device, [&] { model_.stream().wait(done_); });
+  times_.other += clock.seconds();
+  samples_.resize(plan_.logits.size());
+  take_statistics(memory_->results.as<DrawStatistics>(), drawn_, plan_.logits, samples_);
+  draw_on_host(host_drawn_, plan_.logits, samples_);
+  result_ = {samples_, kv_drift_};
+  has_result_ = true;
+  return result_;
+}
+
+std::pair<std::vector<size_t>, std::vector<size_t>> CudaTicket::split(
+    std::span<const LogitRow> wanted) const {
+  std::pair<std::vector<size_t>, std::vector<size_t>> by_place;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    (is_drawn_on_device(plan_, wanted[i]) ? by_place.first : by_place.second).push_back(i);
+  return by_place;
+}
+
+void CudaTicket::take_statistics(const DrawStatistics* drawn, std::span<const size_t> indices,
+                                 std::span<const LogitRow> wanted,
+                                 std::vector<RowStatistics>& samples) const {
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const LogitRow& logit = wanted[indices[i]];
+    samples[indices[i]] = to_row_statistics(plan_.rules[static_cast<size_t>(logit.rule)], drawn[i]);
+  }
+}
+
+template <typename Body>
+void CudaTicket::on_host_threads(int64_t count, Body&& body) {
+  const std::lock_guard lock(host_.mutex());
+  host_.threads().parallel_for(count, [&](int64_t i, int) { body(i); });
+}
+
+template <typename Use>
+void CudaTicket::for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
+  const int64_t vocab = model_.config.vocab_size;
+  const auto most = static_cast<size_t>(std::min(kHostRows, head_chunk_rows(vocab) / 2));
+  for (size_t first = 0; first < wanted.size(); first += most) {
+    const std::span<const LogitRow> chunk = wanted.subspan(first, std::min(most, wanted.size() - first));
+    std::vector<int32_t> rows;  // then those that guide them; a row without guidance brings none
+    for (const LogitRow& logit : chunk) rows.push_back(logit.row);
+    for (const LogitRow& logit : chunk) {
+      if (logit.unconditional_row >= 0) rows.push_back(logit.unconditional_row);
+    }
+    const Stopwatch clock;
+    logits_.resize(rows.size() * static_cast<size_t>(vocab));
+    on_stream(*model_.device, [&] {
+      memory_->questions.clear();
+      const Staged<int32_t> list = memory_->questions.add(rows);
+      memory_->questions.send(model_.stream());
+      head_.reserve(std::ssize(rows));
+      head_.logits_of_rows(memory_->questions.at(list), std::ssize(rows));
+      model_.stream().copy(logits_.data(), model_.scratch.logits.as<float>(), logits_.size() * sizeof(float));
+      model_.stream().wait();
+    });
+    times_.head += clock.seconds();
+    if (model_.config.logit_scale != 1) {
+      for (float& logit : logits_) logit *= model_.config.logit_scale;
+    }
+    const Matrix<float> logits(logits_.data(), std::ssize(rows), vocab);
+    int64_t guide = std::ssize(chunk);
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      if (chunk[i].unconditional_row < 0) continue;
+      apply_guidance(logits.row(guide++), chunk[i].guidance, logits.row_span(static_cast<int64_t>(i)));
+    }
+    const Stopwatch drawing;
+    use(first, logits.first_rows(std::ssize(chunk)));
+    times_.draws += drawing.seconds();
+  }
+}
+
+void CudaTicket::draw_on_host(std::span<const size_t> indices, std::span<const LogitRow> wanted,
+                              std::vector<RowStatistics>& samples) {
+  for_each_logits(selected(wanted, indices), [&](size_t first, Matrix<float> logits) {
+    on_host_threads(logits.rows, [&](int64_t i) {
+      const size_t index = indices[first + static_cast<size_t>(i)];
+      const LogitRow& logit = wanted[index];
+      samples[index] = draw(host_.kernels(), plan_.rules[static_cast<size_t>(logit.rule)], logit.noise,
+                            logits.row_span(i), logit.scored, logit.num_likeliest);
+    });
+  });
+}
+
+void CudaTicket::sample_more(std::span<const LogitRow> wanted) {
+  further_samples_.assign(wanted.size(), {});
+  const auto [on_device_indices, on_host_indices] = split(wanted);
+  if (!on_device_indices.empty()) {
+    std::vector<DrawStatistics> drawn(on_device_indices.size());
+    const size_t bytes = drawn.size() * sizeof(DrawStatistics);
+    on_stream(*model_.device, [&] {
+      Stream& stream = model_.stream();
+      memory_->questions.clear();
+      head_.stage_draws(plan_, selected(wanted, on_device_indices), memory_->questions);
+      memory_->questions.send(stream);
+      grow(stream, memory_->further_statistics, static_cast<int64_t>(bytes));
+      head_.draw_all(memory_->questions, memory_->further_statistics.as<DrawStatistics>());
+      stream.copy(drawn.data(), memory_->further_statistics.as<std::byte>(), bytes);
+      stream.wait();
+    });
+    take_statistics(drawn.data(), on_device_indices, wanted, further_samples_);
+  }
+  draw_on_host(on_host_indices, wanted, further_samples_);
+}
+
+void CudaTicket::read_classes(std::span<const ClassRow> wanted) {
+  classes_.assign(count_classes(wanted), {});
+  std::vector<LogitRow> rows;
+  std::vector<std::span<ClassStatistics>> of_row;
+  std::span<ClassStatistics> left(classes_);
+  for (const ClassRow& each : wanted) {
+    const auto count = static_cast<size_t>(each.classes->count);
+    rows.push_back(each.logit);
+    of_row.push_back(left.first(count));
+    left = left.subspan(count);
+  }
+  for_each_logits(rows, [&](size_t first, Matrix<float> logits) {
+    on_host_threads(logits.rows, [&](int64_t i) {
+      const size_t index = first + static_cast<size_t>(i);
+      const ClassRow& row = wanted[index];
+      const SamplingRule& rule = plan_.rules[static_cast<size_t>(row.logit.rule)];
+      reduce_by_class(host_.kernels(), rule, row.samples && rule.draws ? &row.logit.noise : nullptr,
+                      *row.classes, logits.row_span(i), of_row[index]);
+    });
+  });
+}
+
+float* CudaTicket::remembered(int32_t row, int32_t cell) const {
+  const auto sequence = static_cast<size_t>(row_sequence_[static_cast<size_t>(row)]);
+  const DeviceBuffer& outputs = sequences_[sequence]->outputs();
+  return outputs.bytes() == 0 ? nullptr : outputs.as<float>() + cell * model_.config.hidden_dim;
+}
+
+void CudaTicket::compare(std::span<const DriftProbe> probes) {
+  drifts_.assign(probes.size(), {});
+  const int64_t vocab = model_.config.vocab_size;
+  const auto most = static_cast<size_t>(std::min(kHostRows, head_chunk_rows(vocab)) / 4);
+  for (size_t first = 0; first < probes.size(); first += most) {
+    const std::span<const DriftProbe> chunk = probes.subspan(first, std::min(most, probes.size() - first));
+    const bool is_guided = std::any_of(chunk.begin(), chunk.end(),
+                                       [](const DriftProbe& probe) { return probe.unconditional_row >= 0; });
+    // Rows now, then as they were; then the same without the prompt, of probes with guidance.
+    std::vector<int32_t> rows;
+    std::vector<const float*> before;
+    const auto add = [&](int32_t row, int32_t cell) {
+      rows.push_back(row);
+      before.push_back(remembered(row, cell));
+      expects(before.back() != nullptr, "follow_up: probes need remembered outputs");
+    };
+    for (const DriftProbe& probe : chunk) add(probe.row, probe.cell);
+    for (const DriftProbe& probe : chunk) {
+      if (is_guided) add(probe.unconditional_row >= 0 ? probe.unconditional_row : probe.row, probe.cell);
+    }
+    const auto count = std::ssize(rows);
+    std::vector<double> measured(2 * chunk.size());
+    on_stream(*model_.device, [&] {
+      Stream& stream = model_.stream();
+      memory_->questions.clear();
+      const Staged<int32_t> now_list = memory_->questions.add(rows);
+      const Staged<const float*> before_list = memory_->questions.add(before);
+      memory_->questions.send(stream);
+      head_.reserve(2 * count);
+      head_.logits_of_rows(memory_->questions.at(now_list), count);
+      head_.logits_of_outputs(memory_->questions.at(before_list), count, count);
+      const float* logits = model_.scratch.logits.as<float>();
+      if (is_guided) {
+        logits_.resize(static_cast<size_t>(2 * count * vocab));
+        stream.copy(logits_.data(), logits, logits_.size() * sizeof(float));
+      } else {
+        grow(stream, memory_->further_statistics, static_cast<int64_t>(measured.size() * sizeof(double)));
+        measure_drift(stream,
+                      {logits, logits + count * vocab, memory_->further_statistics.as<double>(), vocab, vocab,
+                       model_.config.logit_scale},
+                      static_cast<uint32_t>(count));
+        stream.copy(measured.data(), memory_->further_statistics.as<double>(),
+                    measured.size() * sizeof(double));
+      }
+      stream.wait();
+    });
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      drifts_[first + i] = is_guided ? guided_drift(chunk[i], static_cast<int64_t>(i), count)
+                                     : Drift{measured[2 * i], measured[2 * i + 1]};
+    }
+  }
+}
+
+Drift CudaTicket::guided_drift(const DriftProbe& probe, int64_t index, int64_t count) {
+  const int64_t vocab = model_.config.vocab_size;
+  for (float* row : {logits_.data() + index * vocab, logits_.data() + (count + index) * vocab}) {
+    const std::span<float> logits(row, static_cast<size_t>(vocab));
+    const float* without = row + count / 2 * vocab;
+    if (probe.unconditional_row >= 0) apply_guidance(without, probe.guidance, logits);
+    for (float& logit : logits) logit *= model_.config.logit_scale;
+  }
+  const auto size = static_cast<size_t>(vocab);
+  return lacuna::measure_drift({logits_.data() + index * vocab, size},
+                               {logits_.data() + (count + index) * vocab, size});
+}
+
+FollowUpResult CudaTicket::follow_up(const FollowUp& wanted) {
+  expects(has_result_, "follow_up: after wait()");
+  read_classes(wanted.classes);
+  sample_more(wanted.logits);
+  const Stopwatch clock;
+  compare(wanted.probes);
+  times_.head += clock.seconds();
+  return {further_samples_, drifts_, classes_};
+}
+
+void CudaTicket::remember_outputs() {
+  std::vector<int32_t> rows;
+  std::vector<float*> outputs;
+  for (const RowGroup& group : plan_.groups) {
+    for (int32_t row = group.rows.begin; row < group.rows.end && !group.only_kv; ++row) {
+      float* to = remembered(row, plan_.cells[static_cast<size_t>(row)]);
+      if (to == nullptr) continue;
+      rows.push_back(row);
+      outputs.push_back(to);
+    }
+  }
+  if (rows.empty()) return;
+  on_stream(*model_.device, [&] {
+    memory_->questions.clear();
+    const Staged<int32_t> list = memory_->questions.add(rows);
+    const Staged<float*> to = memory_->questions.add(outputs);
+    memory_->questions.send(model_.stream());
+    rms_norm(model_.stream(),
+             {.residual = memory_->residual.as<float>(),
+              .rows = memory_->questions.at(list),
+              .weight = model_.weights.final_norm.as<float>(),
+              .out_f32_rows = memory_->questions.at(to),
+              .hidden = model_.config.hidden_dim,
+              .epsilon = model_.config.norm_eps},
+             static_cast<uint32_t>(rows.size()));
+    model_.stream().wait();  // the staging memory is free again
+  });
+}
+
+void CudaTicket::read_logits(std::span<const LogitRow> wanted, Matrix<float> out) {
+  expects(out.rows == std::ssize(wanted) && out.cols == model_.config.vocab_size,
+          "read_logits: out is rows by vocabulary");
+  for_each_logits(wanted, [&](size_t first, Matrix<float> logits) {
+    for (int64_t i = 0; i < logits.rows; ++i)
+      std::copy_n(logits.row(i), logits.cols, out.row(static_cast<int64_t>(first) + i));
+  });
+}
+
+void compare_outputs(DeviceModel& model, ConstMatrix<float> now, ConstMatrix<float> before,
+                     std::span<Drift> drifts) {
+  expects(now.rows == before.rows && std::ssize(drifts) == now.rows,
+          "compare_outputs: as many rows now as before");
+  const int64_t vocab = model.config.vocab_size;
+  const int64_t most = head_chunk_rows(vocab) / 2;
+  Staging values, pointers;
+  DeviceBuffer nothing, out;
+  for (int64_t first = 0; first < now.rows; first += most) {
+    const int64_t count = std::min(most, now.rows - first);
+    std::vector<double> measured(static_cast<size_t>(2 * count));
+    on_stream(*model.device, [&] {
+      Stream& stream = model.stream();
+      values.clear();
+      std::vector<Staged<float>> staged;
+      for (const ConstMatrix<float>* rows : {&now, &before}) {
+        for (int64_t i = 0; i < count; ++i)
+          staged.push_back(values.add(std::span<const float>(rows->row_span(first + i))));
+      }
+      values.send(stream);
+      std::vector<const float*> outputs;
+      for (const Staged<float>& row : staged) outputs.push_back(values.at(row));
+      pointers.clear();
+      const Staged<const float*> list = pointers.add(outputs);
+      pointers.send(stream);
+      DeviceHead head(model, nothing);
+      head.reserve(2 * count);
+      head.logits_of_outputs(pointers.at(list), 2 * count);
+      grow(stream, out, static_cast<int64_t>(measured.size() * sizeof(double)));
+      const float* logits = model.scratch.logits.as<float>();
+      measure_drift(
+          stream, {logits, logits + count * vocab, out.as<double>(), vocab, vocab, model.config.logit_scale},
+          static_cast<uint32_t>(count));
+      stream.copy(measured.data(), out.as<double>(), measured.size() * sizeof(double));
+      stream.wait();
+    });
+    for (int64_t i = 0; i < count; ++i) {
+      const auto index = static_cast<size_t>(i);
+      drifts[static_cast<size_t>(first) + index] = {measured[2 * index], measured[2 * index + 1]};
+    }
+  }
+}
+
+}  // namespace lacuna::cuda

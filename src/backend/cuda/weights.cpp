@@ -1,0 +1,327 @@
+#include "backend/cuda/weights.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/kernels/quantised_product.h"
+#include "base/error.h"
+#include "weights/weight_format.h"
+
+namespace lacuna::cuda {
+namespace {
+
+constexpr int64_t kStagingBytes = int64_t{8} << 20;
+
+/// One output of a matrix; null: zeros.
+struct MatrixRow {
+  const PackedMatrix* matrix = nullptr;
+  int64_t row = 0;
+};
+
+using Rows = std::vector<MatrixRow>;
+
+void add_rows(const PackedMatrix& matrix, int64_t count, Rows& rows) {
+  for (int64_t row = 0; row < count; ++row) rows.push_back({&matrix, row});
+}
+
+/// Eight outputs of the gate, the same eight of up, and so on.
+Rows interleaved(const PackedMatrix& gate, const PackedMatrix& up, int64_t outputs) {
+  Rows rows;
+  for (int64_t first = 0; first < outputs; first += 8) {
+    for (const PackedMatrix* matrix : {&gate, &up}) {
+      for (int64_t n = first; n < first + 8; ++n) rows.push_back({n < outputs ? matrix : nullptr, n});
+    }
+  }
+  return rows;
+}
+
+std::vector<float> interleaved(const std::vector<float>& gate, const std::vector<float>& up,
+                               int64_t outputs) {
+  std::vector<float> bias;
+  if (gate.empty() && up.empty()) return bias;
+  for (int64_t first = 0; first < outputs; first += 8) {
+    for (const std::vector<float>* part : {&gate, &up}) {
+      for (int64_t n = first; n < first + 8; ++n)
+        bias.push_back(n < outputs && !part->empty() ? (*part)[static_cast<size_t>(n)] : 0.0F);
+    }
+  }
+  return bias;
+}
+
+DeviceMatrix::Kind kind_of(const WeightFormat& format, const std::string& name) {
+  constexpr Quantisation kInt8{.bits = 8, .group = 0, .wide_scales = true};
+  constexpr Quantisation kInt4{.bits = 4, .group = kCodeGroup};
+  if (!format.is_quantised() && format.dtype == DType::kBF16) return DeviceMatrix::Kind::kBf16;
+  if (format == WeightFormat(kInt8)) return DeviceMatrix::Kind::kInt8;
+  if (format == WeightFormat(kInt4)) return DeviceMatrix::Kind::kInt4;
+  throw InputError("{} is stored as {}, for which there is no CUDA kernel yet; expected {}", name,
+                   describe(format), formats_with_kernels());
+}
+
+void write_bf16(const MatrixRow& from, int64_t inputs, uint16_t* out) {
+  thread_local std::vector<float> values;
+  values.resize(static_cast<size_t>(inputs));
+  from.matrix->read_row(from.row, values.data());
+  for (int64_t i = 0; i < inputs; ++i) out[i] = bf16(values[static_cast<size_t>(i)]).bits;
+}
+
+void write_int8(const MatrixRow& from, int8_t* out, float* scale) {
+  thread_local QuantisedRow row;
+  from.matrix->read_codes(from.row, row);
+  for (size_t i = 0; i < row.codes.size(); ++i) out[i] = static_cast<int8_t>(row.codes[i] - 128);
+  *scale = row.scales.front();
+}
+
+void write_int4(const MatrixRow& from, uint8_t* out, float* scales) {
+  thread_local QuantisedRow row;
+  from.matrix->read_codes(from.row, row);
+  for (size_t i = 0; i < row.codes.size(); ++i) {
+    const uint8_t code = row.codes[i];
+    out[i / 2] = static_cast<uint8_t>(i % 2 == 0 ? (out[i / 2] & 0xf0U) | code
+                                                 : (out[i / 2] & 0x0fU) | (unsigned{code} << 4));
+  }
+  std::copy(row.scales.begin(), row.scales.end(), scales);
+}
+
+/// Sends what the host has, and remembers what arrived.
+class Uploader {
+ public:
+  Uploader(Stream& stream, ThreadPool& threads) : stream_(stream), threads_(threads) {}
+
+  DeviceBuffer floats(const std::vector<float>& values) {
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+    DeviceBuffer buffer = allocate(bytes);
+    stream_.copy(buffer.as<float>(), values.data(), static_cast<size_t>(bytes));
+    stream_.wait();
+    return buffer;
+  }
+
+  /// Rows of `inputs` numbers as bf16, padded with zeros to `stride`, to memory of the device.
+  void bf16_rows(const Rows& rows, int64_t inputs, int64_t stride, uint16_t* to) {
+    const auto bytes = static_cast<size_t>(stride) * sizeof(uint16_t);
+    send(std::ssize(rows), bytes, reinterpret_cast<std::byte*>(to), [&](int64_t n, std::byte* out) {
+      std::fill_n(out, bytes, std::byte{0});
+      const MatrixRow& row = rows[static_cast<size_t>(n)];
+      if (row.matrix != nullptr) write_bf16(row, inputs, reinterpret_cast<uint16_t*>(out));
+    });
+  }
+  DeviceBuffer bf16_rows(const Rows& rows, int64_t inputs, int64_t stride) {
+    DeviceBuffer buffer = allocate(std::ssize(rows) * stride * static_cast<int64_t>(sizeof(uint16_t)));
+    bf16_rows(rows, inputs, stride, buffer.as<uint16_t>());
+    return buffer;
+  }
+
+  /// Rows of one format.
+  DeviceMatrix matrix(const Rows& rows, int64_t inputs, const std::vector<float>& bias,
+                      const std::string& name) {
+    DeviceMatrix made;
+    const auto first =
+        std::find_if(rows.begin(), rows.end(), [](const MatrixRow& row) { return row.matrix; });
+    expects(first != rows.end(), "upload: a matrix has rows");
+    const WeightFormat format = first->matrix->format();
+    for (const MatrixRow& row : rows) {
+      if (row.matrix == nullptr || row.matrix->format() == format) continue;
+      throw InputError("{} is stored as {} in a part, and as {} in another; expected one format", name,
+                       describe(format), describe(row.matrix->format()));
+    }
+    made.kind = kind_of(format, name);
+    made.outputs = std::ssize(rows);
+    made.depth = padded_depth(inputs);
+    if (!bias.empty()) made.bias = floats(bias);
+    if (made.kind == DeviceMatrix::Kind::kBf16) {
+      made.values = bf16_rows(rows, inputs, made.depth);
+    } else {
+      quantised(rows, made);
+    }
+    return made;
+  }
+
+  DeviceFeedForward feed_forward(const FeedForward& ffn, const ModelConfig& config, int64_t dim,
+                                 const std::string& name) {
+    DeviceFeedForward made;
+    if (config.activation == Activation::kSquaredRelu) {
+      Rows rows;
+      add_rows(ffn.up.weight, dim, rows);
+      made.up = matrix(rows, config.hidden_dim, ffn.up.bias, name);
+    } else {
+      made.up = matrix(interleaved(ffn.gate.weight, ffn.up.weight, dim), config.hidden_dim,
+                       interleaved(ffn.gate.bias, ffn.up.bias, dim), name);
+    }
+    Rows down;
+    add_rows(ffn.down.weight, config.hidden_dim, down);
+    made.down = matrix(down, dim, ffn.down.bias, name);
+    return made;
+  }
+
+  static DeviceBuffer allocate(int64_t bytes) {
+    const DeviceMemory memory = device_memory();
+    if (bytes > memory.free) {
+      throw InputError(
+          "the weights do not fit into the device's memory: {} MiB more are needed and {} are "
+          "free; `--weights int8` or int4-group takes less",
+          bytes >> 20, memory.free >> 20);
+    }
+    return DeviceBuffer(static_cast<size_t>(bytes));
+  }
+
+ private:
+  void quantised(const Rows& rows, DeviceMatrix& made) {
+    const bool wide = made.kind == DeviceMatrix::Kind::kInt8;
+    const auto row_bytes = static_cast<size_t>(wide ? made.depth : made.depth / 2);
+    const int64_t groups = wide ? 1 : made.depth / kCodeGroup;
+    made.values = allocate(made.outputs * static_cast<int64_t>(row_bytes));
+    // Zero times the scale of a group is zero: what is padded needs no scale of its own.
+    std::vector<float> scales(static_cast<size_t>(made.outputs * groups), 0.0F);
+    send(made.outputs, row_bytes, made.values.as<std::byte>(), [&](int64_t n, std::byte* out) {
+      std::fill_n(out, row_bytes, wide ? std::byte{0} : std::byte{0x88});
+      const MatrixRow& row = rows[static_cast<size_t>(n)];
+      float* scale = scales.data() + n * groups;
+      if (row.matrix == nullptr) return;
+      if (wide) {
+        write_int8(row, reinterpret_cast<int8_t*>(out), scale);
+      } else {
+        write_int4(row, reinterpret_cast<uint8_t*>(out), scale);
+      }
+    });
+    made.scales = floats(scales);
+  }
+
+  /// Fills rows of `bytes` bytes, as many at a time as the staging memory holds.
+  template <typename Fill>
+  void send(int64_t count, size_t bytes, std::byte* to, Fill&& fill) {
+    const int64_t each = std::max<int64_t>(1, kStagingBytes / static_cast<int64_t>(bytes));
+    const auto needed = static_cast<size_t>(std::min(each, count)) * bytes;
+    if (staging_.bytes() < needed) staging_ = HostBuffer(needed);
+    for (int64_t first = 0; first < count; first += each) {
+      const int64_t rows = std::min(each, count - first);
+      threads_.parallel_for(rows, [&](int64_t i, int) {
+        fill(first + i, staging_.as<std::byte>() + static_cast<size_t>(i) * bytes);
+      });
+      stream_.copy(to + static_cast<size_t>(first) * bytes, staging_.as<std::byte>(),
+                   static_cast<size_t>(rows) * bytes);
+      stream_.wait();  // before the next rows take the place of these
+    }
+  }
+
+  Stream& stream_;
+  ThreadPool& threads_;
+  HostBuffer staging_;
+};
+
+void upload_experts(Uploader& uploader, const ModelConfig& config, const LayerParameters& from,
+                    const std::string& name, DeviceLayer& to) {
+  const MoeConfig& moe = config.moe;
+  Rows router;
+  add_rows(from.router.weight, moe.num_experts, router);
+  if (moe.router_in_f32) {
+    std::vector<float> rows(static_cast<size_t>(moe.num_experts * config.hidden_dim));
+    for (int64_t expert = 0; expert < moe.num_experts; ++expert)
+      from.router.weight.read_row(expert, rows.data() + expert * config.hidden_dim);
+    to.router_f32 = uploader.floats(rows);
+  } else {
+    to.router = uploader.matrix(router, config.hidden_dim, from.router.bias, name + ": the router");
+  }
+  to.expert_bias = uploader.floats(from.expert_bias);
+  const int64_t depth = padded_depth(config.hidden_dim);
+  const int64_t inner = padded_depth(moe.expert_ffn_dim);
+  const int64_t up_elements = gated_outputs(moe.expert_ffn_dim) * depth;
+  const int64_t down_elements = config.hidden_dim * inner;
+  constexpr int64_t kElement = sizeof(uint16_t);
+  to.expert_up = Uploader::allocate(moe.num_experts * up_elements * kElement);
+  to.expert_down = Uploader::allocate(moe.num_experts * down_elements * kElement);
+  for (int64_t e = 0; e < moe.num_experts; ++e) {
+    const FeedForward& expert = from.experts[static_cast<size_t>(e)];
+    for (const PackedMatrix* matrix : {&expert.gate.weight, &expert.up.weight, &expert.down.weight}) {
+      if (matrix->format() == WeightFormat(DType::kBF16)) continue;
+      throw InputError("{}: experts are stored as {}, for which there is no CUDA kernel yet; expected bf16",
+                       name, describe(matrix->format()));
+    }
+    uploader.bf16_rows(interleaved(expert.gate.weight, expert.up.weight, moe.expert_ffn_dim),
+                       config.hidden_dim, depth, to.expert_up.as<uint16_t>() + e * up_elements);
+    Rows down;
+    add_rows(expert.down.weight, config.hidden_dim, down);
+    uploader.bf16_rows(down, moe.expert_ffn_dim, inner, to.expert_down.as<uint16_t>() + e * down_elements);
+  }
+  if (moe.shared_ffn_dim > 0) {
+    to.shared =
+        uploader.feed_forward(from.shared_expert, config, moe.shared_ffn_dim, name + ": the shared expert");
+  }
+}
+
+DeviceLayer upload_layer(Uploader& uploader, const ModelConfig& config, const LayerParameters& from,
+                         const std::string& name) {
+  DeviceLayer to;
+  to.attn_norm = uploader.floats(from.attn_norm);
+  to.ffn_norm = uploader.floats(from.ffn_norm);
+  to.q_norm = uploader.floats(from.q_norm);
+  to.k_norm = uploader.floats(from.k_norm);
+  Rows qkv;
+  add_rows(from.q.weight, config.q_dim(), qkv);
+  add_rows(from.k.weight, config.kv_dim(), qkv);
+  add_rows(from.v.weight, config.kv_dim(), qkv);
+  std::vector<float> bias = from.q.bias;
+  bias.insert(bias.end(), from.k.bias.begin(), from.k.bias.end());
+  bias.insert(bias.end(), from.v.bias.begin(), from.v.bias.end());
+  to.qkv = uploader.matrix(qkv, config.hidden_dim, bias, name + ": the projection to q, k and v");
+  Rows o;
+  add_rows(from.o.weight, config.hidden_dim, o);
+  to.o = uploader.matrix(o, config.q_dim(), from.o.bias, name + ": the projection after attention");
+  if (from.experts.empty()) {
+    to.ffn = uploader.feed_forward(from.ffn, config, config.ffn_dim, name + ": the feed-forward layer");
+  } else {
+    upload_experts(uploader, config, from, name, to);
+  }
+  return to;
+}
+
+int64_t bytes_of(const DeviceLayer& layer) {
+  int64_t bytes =
+      static_cast<int64_t>(layer.router_f32.bytes() + layer.expert_up.bytes() + layer.expert_down.bytes());
+  for (const DeviceMatrix* matrix : {&layer.qkv, &layer.o, &layer.ffn.up, &layer.ffn.down, &layer.router,
+                                     &layer.shared.up, &layer.shared.down})
+    bytes += matrix->bytes();
+  return bytes;
+}
+
+}  // namespace
+
+const char* formats_with_kernels() {
+  return "bf16, int8 or int4-group";
+}
+
+DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
+                             Parameters parameters, const LoadProgress& progress) {
+  Uploader uploader(stream, threads);
+  DeviceWeights weights;
+  const WeightFormat embedding = parameters.embedding.format();
+  if (embedding != WeightFormat(DType::kBF16)) {
+    throw InputError("the embedding is stored as {}, for which there is no CUDA kernel yet; expected bf16",
+                     describe(embedding));
+  }
+  Rows head;
+  add_rows(parameters.head(), config.vocab_size, head);
+  weights.head = uploader.matrix(head, config.hidden_dim, {}, "the head");
+  const bool is_tied = parameters.own_head.bytes() == 0;
+  if (!is_tied || weights.head.depth != config.hidden_dim) {
+    Rows rows;
+    add_rows(parameters.embedding, config.vocab_size, rows);
+    weights.own_embedding = uploader.bf16_rows(rows, config.hidden_dim, config.hidden_dim);
+  }
+  parameters.embedding = {};
+  parameters.own_head = {};
+  weights.final_norm = uploader.floats(parameters.final_norm);
+  for (size_t i = 0; i < parameters.layers.size(); ++i) {
+    weights.layers.push_back(
+        upload_layer(uploader, config, parameters.layers[i], "layer " + std::to_string(i)));
+    weights.layer_bytes += bytes_of(weights.layers.back());
+    parameters.layers[i] = {};
+    if (progress) progress(static_cast<int64_t>(i) + 1, std::ssize(parameters.layers));
+  }
+  return weights;
+}
+
+}  // namespace lacuna::cuda

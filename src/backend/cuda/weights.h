@@ -1,0 +1,84 @@
+// A model's weights on the device, in the layouts that the kernels read.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/cuda/kernels/product.h"
+#include "backend/cuda/runtime.h"
+#include "base/threads.h"
+#include "model/parameters.h"
+
+namespace lacuna::cuda {
+
+constexpr int64_t padded_to(int64_t count, int64_t step) {
+  return (count + step - 1) / step * step;
+}
+/// Inputs of a product, padded as it wants them.
+constexpr int64_t padded_depth(int64_t inputs) {
+  return padded_to(inputs, kDepthStep);
+}
+/// Outputs of gate and up together, eight of the one, eight of the other, and so on.
+constexpr int64_t gated_outputs(int64_t ffn_dim) {
+  return 2 * padded_to(ffn_dim, 8);
+}
+
+/// A matrix [outputs, depth], whose inputs are padded with zeros.
+struct DeviceMatrix {
+  enum class Kind : uint8_t {
+    kBf16,
+    kInt8,  ///< quantized values, with a scale per output
+    kInt4,  ///< quantized values, with a scale per group of kCodeGroup inputs
+  };
+
+  Kind kind = Kind::kBf16;
+  DeviceBuffer values;
+  DeviceBuffer scales;  ///< f32; empty for bf16
+  DeviceBuffer bias;    ///< [outputs] f32, or empty
+  int64_t outputs = 0;
+  int64_t depth = 0;
+
+  int64_t bytes() const { return static_cast<int64_t>(values.bytes() + scales.bytes()); }
+};
+
+struct DeviceFeedForward {
+  DeviceMatrix up;  ///< gate and up interleaved, unless there is no gate
+  DeviceMatrix down;
+};
+
+struct DeviceLayer {
+  DeviceBuffer attn_norm, q_norm, k_norm, ffn_norm;  ///< f32; q_norm and k_norm may be empty
+  DeviceMatrix qkv, o;
+  DeviceFeedForward ffn;  ///< of layers without experts
+  // Layers of experts:
+  DeviceMatrix router;      ///< of 0 outputs where the router is computed in f32
+  DeviceBuffer router_f32;  ///< [experts, hidden]; empty where it is not
+  DeviceBuffer expert_bias;
+  DeviceBuffer expert_up, expert_down;  ///< bf16, [experts] matrices as in DeviceFeedForward
+  DeviceFeedForward shared;             ///< of 0 outputs where the family has none
+};
+
+struct DeviceWeights {
+  DeviceMatrix head;           ///< [vocab, hidden]
+  DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16; empty where the head's memory serves for both
+  DeviceBuffer final_norm;
+  std::vector<DeviceLayer> layers;
+
+  int64_t layer_bytes = 0;  ///< of the matrices of all layers
+
+  const uint16_t* embedding() const {
+    return (own_embedding.bytes() > 0 ? own_embedding : head.values).as<uint16_t>();
+  }
+  /// Bytes of all matrices.
+  int64_t bytes() const { return layer_bytes + head.bytes() + static_cast<int64_t>(own_embedding.bytes()); }
+};
+
+/// Names of the formats of layers that have kernels: "bf16, int8, int4-group".
+const char* formats_with_kernels();
+
+/// Brings weights to the device, matrix by matrix, and frees each on the host once it is there. InputError
+/// where a matrix has a format without a kernel, with its name, or where the device has too little memory.
+DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
+                             Parameters parameters, const LoadProgress& progress);
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,129 @@
+// Whole requests on the simulator of CUDA threads, several at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <stdexcept>
+#include <string>
+
+#include "backend/cuda/kv_pool.h"
+#include "base/error.h"
+#include "cuda_models.h"
+#include "engine/engine.h"
+#include "engine/inference_session.h"
+#include "engine/scheduler.h"
+#include "options/choose.h"
+
+namespace lacuna::cuda::cuda_engine_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Canvases = std::vector<std::vector<TokenId>>;
+
+GenerationOptions options_of(double temperature) {
+  GenerationOptions options;
+  options.gen_length = 4;
+  options.temperature = temperature;
+  options.seed = 5;
+  return options;
+}
+
+/// Requests of prompts of different lengths, `together` at a time.
+Canvases run(const std::shared_ptr<const BackendModel>& model, GenerationOptions options, int32_t together) {
+  Engine engine(model, together);
+  engine.share_prefixes(1 << 20);
+  const int32_t lengths[] = {12, 9};
+  for (const int32_t length : lengths) {
+    options.seed = *options.seed + 1;
+    engine.add(make_decoder(model->config(), options, random_tokens(*options.seed, length, 80)));
+  }
+  engine.run();
+  Canvases canvases;
+  for (size_t i = 0; i < std::size(lengths); ++i)
+    canvases.emplace_back(engine.decoder(i).canvas().begin(), engine.decoder(i).canvas().end());
+  return canvases;
+}
+
+ModelConfig config_of(std::string_view family) {
+  for (const ModelConfig& config : supported_configs()) {
+    if (config.family == family) return config;
+  }
+  throw std::runtime_error("no such family");
+}
+
+TEST(CudaEngine, WritesForEachOfSeveralRequestsWhatItWritesForEachAlone) {
+  for (const char* family : {"llada", "llada2", "sdar"}) {
+    const auto model = cuda_model(config_of(family));
+    EXPECT_EQ(run(model, options_of(0.8), 2), run(model, options_of(0.8), 1)) << family;
+  }
+}
+
+// With these seeds, the two largest logits of every position that is written differ by more than the two
+// machines do: otherwise either token would be right.
+TEST(CudaEngine, WritesTheCpusGreedyTokens) {
+  for (const ModelConfig& config : supported_configs()) {
+    if (config.noise) continue;  // whole contexts of hundreds of positions
+    EXPECT_EQ(run(cuda_model(config), options_of(0), 2), run(cpu_model(config), options_of(0), 2))
+        << config.family;
+  }
+}
+
+TEST(CudaEngine, LocksRowsAndGuidesThem) {
+  const auto model = cuda_model(config_of("llada"));
+  const auto cpu = cpu_model(config_of("llada"));
+  GenerationOptions options = options_of(0);
+  options.cfg_scale = 1.5;
+  options.lock = "eps=1e-3,gate=50";
+  EXPECT_EQ(run(model, options, 2), run(cpu, options, 2));
+}
+
+TEST(CudaEngine, RefusesRequestsThatTheDeviceCannotCompute) {
+  ModelConfig config = config_of("sdar");
+  config.num_layers = 4;
+  GenerationOptions options = options_of(0);
+  options.sparse = "quest=8,page=4";
+  Engine engine(cuda_model(config));
+  EXPECT_THAT([&] { engine.add(make_decoder(config, options, random_tokens(1, 12, 80))); },
+              ThrowsMessage<InputError>(HasSubstr("the model on simulator cannot; expected `sparse` exact")));
+  Engine small(cuda_model(config, DType::kBF16, 100000));
+  EXPECT_THAT([&] { small.add(make_decoder(config, options_of(0), random_tokens(1, 400, 80))); },
+              ThrowsMessage<InputError>(HasSubstr("MiB of keys and values, and the device has 0 MiB")));
+}
+
+/// Hears how a request ends.
+class Listener final : public RequestListener {
+ public:
+  bool stepped(const StepEvent& /*event*/) override { return true; }
+  void finished(const Decoder& /*decoder*/, const RunStatistics& /*statistics*/) override { end("finished"); }
+  void failed(const std::string& sentence) override { end(sentence); }
+
+  std::string wait() { return ended_.get_future().get(); }
+
+ private:
+  void end(const std::string& how) { ended_.set_value(how); }
+
+  std::promise<std::string> ended_;
+};
+
+TEST(CudaEngine, EndsAllRequestsWithASentenceOnceTheDeviceHasFailed) {
+  const ModelConfig config = config_of("llada");
+  const auto device = open_cuda_device(0);
+  const auto model = load_on_cuda(device, one_thread(), {}, config, DType::kBF16, kWeightSeed, {}, {1 << 20});
+  Scheduler scheduler(model, nullptr, own_limits(2));
+  device->stream()->stream.enqueue([] { throw std::runtime_error("an illegal address was read"); });
+  std::vector<Scheduler::Job> jobs;
+  std::vector<std::shared_ptr<Listener>> listeners;
+  for (const uint64_t seed : {1, 2}) {
+    listeners.push_back(std::make_shared<Listener>());
+    jobs.push_back({make_decoder(config, options_of(0), random_tokens(seed, 9, 80)), listeners.back()});
+  }
+  scheduler.submit(std::move(jobs));
+  const auto sentence = HasSubstr(
+      "the device failed and computes nothing more: an illegal address was read; restart the server");
+  for (const auto& listener : listeners) EXPECT_THAT(listener->wait(), sentence);
+  EXPECT_THAT(scheduler.failure(), sentence);
+}
+
+}  // namespace
+}  // namespace lacuna::cuda::cuda_engine_test

@@ -1,0 +1,413 @@
+// The backend: logits against the CPU's, what must not change a bit, and
+// what is refused.
+#include "backend/cuda/cuda_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/kv_pool.h"
+#include "base/error.h"
+#include "cuda_models.h"
+#include "model/sampling.h"
+#include "orders.h"
+
+namespace lacuna::cuda::cuda_model_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr int32_t kTokens = 37;
+
+/// A model, a pool and sequences for passes of one test.
+class Passes {
+ public:
+  explicit Passes(std::shared_ptr<const BackendModel> model, int64_t limit = KvPool::kNoLimit)
+      : model_(std::move(model)), pool_(model_->make_pool(limit)) {}
+
+  KvSequence& add_sequence(int64_t cells = 256, bool remembers_outputs = false) {
+    sequences_.push_back(pool_->make_sequence({cells, remembers_outputs}));
+    return *sequences_.back();
+  }
+  std::unique_ptr<PassTicket> submit(const StepPlan& plan) {
+    std::vector<KvSequence*> pointers;
+    for (const auto& sequence : sequences_) pointers.push_back(sequence.get());
+    return model_->submit(plan, pointers);
+  }
+  std::vector<float> logits(const StepPlan& plan) {
+    const std::unique_ptr<PassTicket> ticket = submit(plan);
+    ticket->wait();
+    const int64_t vocab = model_->config().vocab_size;
+    std::vector<float> logits(plan.logits.size() * static_cast<size_t>(vocab));
+    ticket->read_logits(plan.logits, {logits.data(), std::ssize(plan.logits), vocab});
+    return logits;
+  }
+  std::vector<RowStatistics> samples(const StepPlan& plan) {
+    const std::unique_ptr<PassTicket> ticket = submit(plan);
+    const auto samples = ticket->wait().samples;
+    return {samples.begin(), samples.end()};
+  }
+  KvPool& pool() { return *pool_; }
+  const BackendModel& model() const { return *model_; }
+
+ private:
+  std::shared_ptr<const BackendModel> model_;
+  std::unique_ptr<KvPool> pool_;
+  std::vector<std::unique_ptr<KvSequence>> sequences_;
+};
+
+std::vector<float> logits_of(const std::shared_ptr<const BackendModel>& model, const StepPlan& plan) {
+  Passes passes(model);
+  passes.add_sequence();
+  return passes.logits(plan);
+}
+
+StepPlan plan_of(const ModelConfig& config, uint64_t seed, int32_t tokens = kTokens) {
+  return canvas_plan(random_tokens(seed, tokens, config.vocab_size), own_rows_of(config));
+}
+
+double root_mean_square(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
+/// By how much logits of a pass in bf16 on two machines may differ, as a part of their own root mean square.
+/// Both round the same numbers, but after sums in other orders. A rounding to bf16 errs by at most 2^-9 of a
+/// number, and by 2^-9 / sqrt(3) in the root mean square; two machines differ by sqrt(2) times that at most.
+/// A layer rounds six times on the way to the residual stream (the normed rows twice, queries with keys and
+/// values, the weights of attention, what is attended, and the inner rows of the feed-forward layer), the
+/// head once more, and errors of many roundings add up like independent ones.
+double bound_of(const ModelConfig& config) {
+  return std::ldexp(1.0, -9) * std::sqrt(static_cast<double>(6 * config.num_layers + 1));
+}
+
+void expect_close(const ModelConfig& config, const WeightFormats& formats, const std::string& name,
+                  int32_t tokens = kTokens) {
+  const StepPlan plan = plan_of(config, 3, tokens);
+  const auto expected = logits_of(load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {}), plan);
+  const auto got = logits_of(cuda_model(config, formats), plan);
+  const double scale = root_mean_square(expected, std::vector<float>(expected.size(), 0));
+  EXPECT_GT(scale, 1) << name;
+  EXPECT_LT(root_mean_square(got, expected), bound_of(config) * scale) << name;
+}
+
+ModelConfig config_of(const std::string& family) {
+  const std::vector<ModelConfig> configs = supported_configs();
+  return *std::find_if(configs.begin(), configs.end(),
+                       [&](const ModelConfig& config) { return config.family == family; });
+}
+
+TEST(CudaModel, GivesTheLogitsOfEverySupportedFamily) {
+  for (const ModelConfig& config : supported_configs())
+    expect_close(config, DType::kBF16, std::string(config.family));
+  // Among few cells, the sink has a large part of the attention.
+  for (const char* family : {"gidd", "sumi"}) expect_close(config_of(family), DType::kBF16, family, 2);
+}
+
+TEST(CudaModel, GivesTheLogitsOfQuantizedWeights) {
+  for (const char* name : {"int8", "int4-group"}) {
+    WeightFormats formats = DType::kBF16;
+    formats.layers = weight_format(name);
+    expect_close(config_of("llada"), formats, name);
+    expect_close(config_of("dream"), formats, name);
+  }
+}
+
+TEST(CudaModel, GivesTheSameBitsInEveryOrderOfThreads) {
+  for (const char* family : {"qwen3", "llada2"}) {
+    const ModelConfig config = config_of(family);
+    const StepPlan plan = plan_of(config, 5, 12);
+    std::vector<float> first;
+    simt::in_every_order([&](const std::string& order) {
+      const auto got = logits_of(cuda_model(config), plan);
+      if (first.empty()) first = got;
+      EXPECT_EQ(got, first) << family << ", " << order;
+    });
+  }
+}
+
+TEST(CudaModel, GivesARowTheSameBitsAloneAndInCompany) {
+  for (const char* family : {"llada", "llada2"}) {
+    const ModelConfig config = config_of(family);
+    StepPlan together;
+    std::vector<StepPlan> plans;
+    for (const int32_t tokens : {9, 130, 21}) {  // more rows than one product takes
+      plans.push_back(plan_of(config, static_cast<uint64_t>(tokens), tokens));
+      together.append(plans.back(), static_cast<int32_t>(plans.size()) - 1);
+    }
+    Passes company(cuda_model(config));
+    for (size_t i = 0; i < plans.size(); ++i) company.add_sequence();
+    const std::vector<float> all = company.logits(together);
+    const std::vector<RowStatistics> all_samples = company.samples(together);
+    auto logits = all.begin();
+    auto samples = all_samples.begin();
+    for (const StepPlan& plan : {plans[0], plans[2]}) {
+      if (&plan != &plans[0] && plan.num_rows() == 21) {
+        logits += 130 * config.vocab_size;
+        samples += 130;
+      }
+      Passes alone(cuda_model(config));
+      alone.add_sequence();
+      const std::vector<float> own = alone.logits(plan);
+      EXPECT_TRUE(std::equal(own.begin(), own.end(), logits)) << family << ", " << plan.num_rows();
+      const std::vector<RowStatistics> own_samples = alone.samples(plan);
+      EXPECT_TRUE(std::equal(own_samples.begin(), own_samples.end(), samples)) << family;
+      logits += std::ssize(own);
+      samples += std::ssize(own_samples);
+    }
+  }
+}
+
+/// Rows from `kept` on, which see the cells before them.
+StepPlan rest_of(const std::vector<TokenId>& tokens, int32_t kept) {
+  StepPlan rest;
+  rest.rules.emplace_back();
+  const auto count = static_cast<int32_t>(tokens.size());
+  for (int32_t i = kept; i < count; ++i) {
+    rest.add_row(tokens[static_cast<size_t>(i)], i, i);
+    LogitRow row;
+    row.row = i - kept;
+    rest.logits.push_back(row);
+  }
+  rest.groups.push_back({0, {0, count - kept}, {{0, kept}}, OwnRows::kCausal});
+  return rest;
+}
+
+TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
+  const ModelConfig config = config_of("qwen3");
+  const std::vector<TokenId> tokens = random_tokens(6, 60, config.vocab_size);
+  const auto model = cuda_model(config);
+  const std::vector<float> whole = logits_of(model, rest_of(tokens, 0));
+  for (const int32_t kept : {32, 45}) {
+    Passes passes(model);
+    KvSequence& sequence = passes.add_sequence(60);
+    StepPlan prefix = rest_of({tokens.begin(), tokens.begin() + kept}, 0);
+    prefix.logits.clear();
+    prefix.groups.front().only_kv = true;
+    EXPECT_TRUE(passes.samples(prefix).empty());
+    const std::vector<float> got = passes.logits(rest_of(tokens, kept));
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), whole.begin() + kept * config.vocab_size)) << kept;
+    // The same from another sequence that takes the prefix over.
+    Passes others(model);
+    const KvPrefix shared{&sequence, kept};
+    const std::unique_ptr<KvSequence> taken = passes.pool().make_sequence({60}, shared);
+    KvSequence* sequences[] = {taken.get()};
+    const StepPlan rest = rest_of(tokens, kept);
+    const std::unique_ptr<PassTicket> ticket = model->submit(rest, sequences);
+    ticket->wait();
+    std::vector<float> again(got.size());
+    ticket->read_logits(rest.logits, {again.data(), std::ssize(rest.logits), config.vocab_size});
+    EXPECT_EQ(again, got) << kept;
+  }
+}
+
+TEST(CudaModel, LeavesRowsBehindOfWhichNothingButKeysAndValuesIsWanted) {
+  for (const char* family : {"llada", "llada2"}) {
+    const ModelConfig config = config_of(family);
+    // Two groups of one sequence: the first is only read by the second.
+    StepPlan plan = plan_of(config, 8, 40);
+    plan.groups.clear();
+    plan.groups.push_back({0, {0, 24}, {}, OwnRows::kBidirectional});
+    plan.groups.push_back({0, {24, 40}, {{0, 24}}, OwnRows::kBidirectional});
+    const std::vector<float> all = logits_of(cuda_model(config), plan);
+    plan.groups.front().only_kv = true;
+    plan.logits.erase(plan.logits.begin(), plan.logits.begin() + 24);
+    const std::vector<float> some = logits_of(cuda_model(config), plan);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 24 * config.vocab_size)) << family;
+  }
+}
+
+TEST(CudaModel, DrawsOnTheDeviceWhatTheHostDrawsOfItsLogits) {
+  const ModelConfig config = config_of("llada");
+  StepPlan plan = plan_of(config, 11, 24);
+  plan.rules.resize(4);
+  plan.rules[0].forbidden = {3, 7, 90};
+  plan.rules[1].temperature = 0.8F;
+  plan.rules[1].measure = ConfidenceMeasure::kMargin;
+  plan.rules[1].measures_all = true;
+  plan.rules[2].measure = ConfidenceMeasure::kNegativeEntropy;
+  plan.rules[3].temperature = 0.9F;
+  plan.rules[3].top_p = 0.8F;
+  plan.rules[3].top_k = 9;
+  plan.rules[3].source = ConfidenceSource::kSampled;
+  for (size_t i = 0; i < plan.logits.size(); ++i) {
+    plan.logits[i].rule = static_cast<int32_t>(i % 4);
+    plan.logits[i].noise = RngStream(5, i);
+    plan.logits[i].scored = i % 3 == 0 ? 17 : -1;
+    if (i % 4 == 3) plan.logits[i].unconditional_row = 1;
+    if (i % 4 == 3) plan.logits[i].guidance = 0.5F;
+  }
+  Passes passes(cuda_model(config));
+  passes.add_sequence();
+  const std::unique_ptr<PassTicket> ticket = passes.submit(plan);
+  const auto samples = ticket->wait().samples;
+  std::vector<float> logits(plan.logits.size() * static_cast<size_t>(config.vocab_size));
+  ticket->read_logits(plan.logits, {logits.data(), std::ssize(plan.logits), config.vocab_size});
+  const auto further = ticket->follow_up({plan.logits}).samples;
+  for (size_t i = 0; i < plan.logits.size(); ++i) {
+    const std::span<float> row(logits.data() + i * static_cast<size_t>(config.vocab_size),
+                               static_cast<size_t>(config.vocab_size));
+    const LogitRow& wanted = plan.logits[i];
+    const RowStatistics expected =
+        draw(default_table(), plan.rules[static_cast<size_t>(wanted.rule)], wanted.noise, row, wanted.scored);
+    EXPECT_EQ(samples[i].token, expected.token) << i;
+    EXPECT_EQ(samples[i].best_token, expected.best_token) << i;
+    EXPECT_EQ(samples[i].best_logit, expected.best_logit) << i;
+    EXPECT_EQ(samples[i].scored_rank, expected.scored_rank) << i;
+    EXPECT_NEAR(samples[i].confidence, expected.confidence, 1e-6) << i;  // the CPU's exponentials are f32
+    EXPECT_NEAR(samples[i].scored_probability, expected.scored_probability, 1e-6) << i;
+    EXPECT_NEAR(samples[i].entropy, expected.entropy, 1e-5) << i;
+    EXPECT_NEAR(samples[i].margin, expected.margin, 1e-6) << i;
+    EXPECT_EQ(further[i], samples[i]) << i;
+  }
+}
+
+TEST(CudaModel, MeasuresHowFarKeysValuesAndPosteriorsMoved) {
+  const ModelConfig config = config_of("llada");
+  const auto model = cuda_model(config);
+  Passes passes(model);
+  KvSequence& sequence = passes.add_sequence(kTokens, /*remembers_outputs=*/true);
+  StepPlan now = plan_of(config, 1);
+  now.measures_kv_drift = true;
+  const std::vector<DriftProbe> probes = {{.row = 3, .cell = 3},
+                                          {.row = 4, .unconditional_row = 9, .guidance = 0.5F, .cell = 4}};
+  {
+    const std::unique_ptr<PassTicket> ticket = passes.submit(now);
+    const auto drift = ticket->wait().kv_drift;
+    ASSERT_EQ(std::ssize(drift), 2 * kTokens * config.num_layers);
+    EXPECT_EQ(drift.front(), 1);  // cells begin as zeros
+    ticket->remember_outputs();
+  }
+  const std::unique_ptr<PassTicket> same = passes.submit(now);
+  for (const float drift : same->wait().kv_drift) EXPECT_LT(std::abs(drift), 1e-6);
+  EXPECT_EQ(same->follow_up({{}, std::span(probes).first(1)}).drifts.front().kl, 0);
+
+  StepPlan other = now;
+  other.tokens[5] = other.tokens[5] == 1 ? 2 : 1;
+  const std::unique_ptr<PassTicket> changed = passes.submit(other);
+  changed->wait();
+  const Drift plain = changed->follow_up({{}, std::span(probes).first(1)}).drifts.front();
+  EXPECT_GT(plain.kl, 0);
+  const auto both = changed->follow_up({{}, probes}).drifts;
+  EXPECT_NEAR(both[0].kl, plain.kl, 1e-6 * plain.kl + 1e-9);  // from downloaded logits
+  EXPECT_GT(both[1].kl, 0);
+
+  std::vector<float> before(static_cast<size_t>(config.hidden_dim)), after(before.size());
+  const std::vector<int32_t> cell = {3};
+  sequence.read_outputs(cell, {before.data(), 1, config.hidden_dim});
+  changed->remember_outputs();
+  sequence.read_outputs(cell, {after.data(), 1, config.hidden_dim});
+  Drift of_host;
+  model->compare_outputs({after.data(), 1, config.hidden_dim}, {before.data(), 1, config.hidden_dim},
+                         {&of_host, 1});
+  EXPECT_EQ(of_host.kl, plain.kl);
+}
+
+TEST(CudaModel, KeepsPassesApartThatAreInFlightTogether) {
+  const ModelConfig config = config_of("llada");
+  Passes passes(cuda_model(config));
+  passes.add_sequence();
+  const StepPlan a = plan_of(config, 1);
+  const StepPlan b = plan_of(config, 2, 50);
+  const std::vector<RowStatistics> of_a = passes.samples(a);
+  const std::vector<RowStatistics> of_b = passes.samples(b);
+  passes.submit(b);  // and nobody waits for it
+  const std::unique_ptr<PassTicket> first = passes.submit(a);
+  const std::unique_ptr<PassTicket> second = passes.submit(b);
+  const auto second_samples = second->wait().samples;
+  EXPECT_TRUE(std::equal(of_b.begin(), of_b.end(), second_samples.begin(), second_samples.end()));
+  const auto first_samples = first->wait().samples;
+  EXPECT_TRUE(std::equal(of_a.begin(), of_a.end(), first_samples.begin(), first_samples.end()));
+  EXPECT_GT(first->times().total(), 0);
+}
+
+TEST(CudaPool, MakesNoSequenceBeyondItsLimitOrTheDevicesRoom) {
+  const ModelConfig config = config_of("llada");
+  const auto model = cuda_model(config, DType::kBF16, 300000);
+  const std::unique_ptr<KvPool> room = model->make_pool();
+  const int64_t page = room->bytes_for({1});
+  EXPECT_EQ(room->bytes_for({33}), 2 * page);
+  EXPECT_EQ(room->bytes_for({64}, 32), page);
+  EXPECT_LE(room->limit(), 300000);
+  EXPECT_GT(room->limit(), 300000 - page);
+  EXPECT_EQ(room->make_sequence({1000000}), nullptr);
+
+  const std::unique_ptr<KvPool> pool = model->make_pool(2 * page);
+  std::unique_ptr<KvSequence> a = pool->make_sequence({40});
+  EXPECT_EQ(pool->bytes(), 2 * page);
+  EXPECT_EQ(pool->make_sequence({1}), nullptr);
+  const std::unique_ptr<KvSequence> shares = room->make_sequence({64}, {a.get(), 40});
+  const KvSequence* both[] = {a.get(), shares.get()};
+  EXPECT_EQ(room->bytes_of(both), 3 * page);
+  a.reset();
+  EXPECT_EQ(pool->bytes(), page);  // the prefix is still in use
+}
+
+TEST(CudaPool, TakesAPrefixOverWithAllItsBitsAndBeginsAsZeros) {
+  const ModelConfig config = config_of("gidd");  // with a sink behind the cells
+  Passes passes(cuda_model(config));
+  KvSequence& from = passes.add_sequence(50);
+  passes.samples(plan_of(config, 3, 50));
+  const auto content = [&](const KvSequence& sequence, IndexRange cells) {
+    std::vector<float> keys(static_cast<size_t>(cells.size() * config.head_dim)), values(keys.size());
+    sequence.read_cells(1, 0, cells, {keys.data(), cells.size(), config.head_dim},
+                        {values.data(), cells.size(), config.head_dim});
+    keys.insert(keys.end(), values.begin(), values.end());
+    return keys;
+  };
+  const std::unique_ptr<KvSequence> to = passes.pool().make_sequence({60}, {&from, 40});
+  EXPECT_EQ(content(*to, {0, 40}), content(from, {0, 40}));
+  for (const float value : content(*to, {40, 60})) EXPECT_EQ(value, 0);
+  EXPECT_EQ(to->sink_cell(), 64);
+  EXPECT_EQ(content(*to, {64, 65}), content(from, {64, 65}));
+  EXPECT_NE(content(*to, {64, 65}).front(), 0);
+}
+
+/// What loading refuses, in a sentence that holds `part`.
+void expect_refused(const ModelConfig& config, const WeightFormats& formats, const std::string& part) {
+  EXPECT_THAT([&] { cuda_model(config, formats); }, ThrowsMessage<InputError>(HasSubstr(part))) << part;
+}
+
+TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
+  const ModelConfig plain = config_of("llada");
+  expect_refused(plain, DType::kF32, "--dtype is f32; expected bf16");
+  WeightFormats formats = DType::kBF16;
+  formats.kv_in_codes = true;
+  expect_refused(plain, formats, "--kv-cache is int8");
+  formats = DType::kBF16;
+  formats.int8_activations = true;
+  expect_refused(plain, formats, "--activations is int8");
+  formats = DType::kBF16;
+  formats.layers = weight_format("int4");
+  expect_refused(plain, formats, "layer 0: the projection to q, k and v is stored as int4");
+  formats = DType::kBF16;
+  formats.layers = weight_format("int8");
+  expect_refused(config_of("llada-moe"), formats, "layer 0: experts are stored as int8");
+  formats = DType::kBF16;
+  formats.embedding = weight_format("int8");
+  expect_refused(plain, formats, "the embedding is stored as int8");
+  expect_refused(tiny_nemotron_config(), DType::kBF16, "nemotron-labs-diffusion need queries that grow");
+  expect_refused(tiny_canvas_config(), DType::kBF16, "diffusion-gemma need soft embeddings");
+  expect_refused(tiny_configs()[0], DType::kBF16, "heads of this model have 12 dimensions");
+}
+
+TEST(CudaModel, RefusesPassesThatNeedOtherKernels) {
+  const ModelConfig config = config_of("sdar");
+  Passes passes(cuda_model(config));
+  passes.add_sequence();
+  StepPlan plan = plan_of(config, 2);
+  EXPECT_FALSE(passes.model().attends_sparsely());
+  plan.groups.front().sparse.choice = SparseAttention::Choice::kRemembered;
+  EXPECT_THAT([&] { passes.submit(plan); }, ThrowsMessage<InputError>(HasSubstr("--sparse")));
+  const std::vector<KvSequence*> none;
+  EXPECT_THAT([&] { passes.model().submit(plan, none, {[](const ObservedAttention&) {}}); },
+              ThrowsMessage<InputError>(HasSubstr("cannot be observed")));
+}
+
+}  // namespace
+}  // namespace lacuna::cuda::cuda_model_test

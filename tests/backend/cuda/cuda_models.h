@@ -1,0 +1,54 @@
+// Tiny models on the CPU and, with the same random weights, on the simulator of CUDA threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_model.h"
+#include "model/tiny_models.h"
+
+namespace lacuna::cuda {
+
+inline constexpr uint64_t kWeightSeed = 4;
+
+/// One of each family whose passes have kernels. Kernels of attention are built for heads of 32 dimensions
+/// and more; other widths stay what they are in tiny_configs(), no multiples of a tile.
+inline std::vector<ModelConfig> supported_configs() {
+  ModelConfig fast_dllm = tiny_block_config(8);
+  fast_dllm.family = "fast-dllm";
+  fast_dllm.qkv_bias = true;
+  fast_dllm.sub_block_length = 4;
+  fast_dllm.num_layers = 2;
+  ModelConfig sdar = tiny_block_config(4);
+  sdar.num_layers = 2;
+  std::vector<ModelConfig> configs = tiny_configs();
+  for (const ModelConfig& config :
+       {tiny_refusion_config(), sdar, fast_dllm, tiny_gidd_config(1000), tiny_sumi_config()})
+    configs.push_back(config);
+  for (ModelConfig& config : configs) {
+    if (config.rotary_dim == 0 || config.rotary_dim == config.head_dim) config.rotary_dim = 32;
+    config.head_dim = 32;
+    config.architecture = config.family;
+  }
+  return configs;
+}
+
+inline std::shared_ptr<const CpuDevice> one_thread() {
+  static const auto device = std::make_shared<const CpuDevice>(1);
+  return device;
+}
+
+inline std::shared_ptr<const BackendModel> cpu_model(const ModelConfig& config, DType dtype = DType::kBF16) {
+  return load_on_cpu(one_thread(), {}, config, dtype, kWeightSeed, {});
+}
+
+/// With pages for a few canvases: memory of the simulator begins as NaN, which takes time.
+inline std::shared_ptr<const BackendModel> cuda_model(const ModelConfig& config,
+                                                      const WeightFormats& formats = DType::kBF16,
+                                                      int64_t kv_bytes = int64_t{4} << 20) {
+  return load_on_cuda(open_cuda_device(0), one_thread(), {}, config, formats, kWeightSeed, {}, {kv_bytes});
+}
+
+}  // namespace lacuna::cuda
