@@ -19,7 +19,7 @@ struct DeviceName {
   enum class Kind : uint8_t {
     kCpu,
     kCuda,
-    kSimulator,  ///< the code of kCuda on simulated threads: a test device, thousands of times slower
+    kSimulator,  ///< the code of kCuda on simulated threads: a test device, hundreds of times slower
   };
   Kind kind = Kind::kCpu;
   int index = 0;  ///< of kCuda
