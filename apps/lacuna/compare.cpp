@@ -118,8 +118,8 @@ void run_compare(const CompareFlags& flags) {
                               {"samples", flags.settings.samples},
                               {"batch", flags.settings.batch},
                               {"seed", flags.settings.seed},
-                              {"a_device", models[0].model->device()},
-                              {"b_device", models[1].model->device()},
+                              {"a_device", loaded[0].model->device()},
+                              {"b_device", loaded[1].model->device()},
                               {"a_flags", flags.a},
                               {"b_flags", flags.b}};
   add_options(flags.settings.task_options, json);

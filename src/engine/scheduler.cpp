@@ -186,9 +186,9 @@ void Scheduler::work() {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
     } catch (const RankError& error) {
-      break_off(error.what());
+      break_off(error.what(), ", so the model computes nothing more; restart the server");
     } catch (const DeviceError& error) {
-      break_off(error.what());
+      break_off(error.what(), "; restart the server");
     } catch (const std::exception& error) {
       // Nobody knows whose fault it is: all who took part are told, and others continue.
       fail_all(text_of(error));
@@ -414,10 +414,10 @@ void Scheduler::fail_late() {
   }
 }
 
-void Scheduler::break_off(const std::string& cause) {
-  std::string sentence = "a rank ended";  // short enough to need no memory
+void Scheduler::break_off(std::string_view cause, std::string_view consequence) {
+  std::string sentence = "a device ended";  // short enough to need no memory
   try {
-    sentence = fmt::format("{}, so the model computes nothing more; restart the server", cause);
+    sentence = fmt::format("{}{}", cause, consequence);
   } catch (const std::bad_alloc&) {
   }
   {

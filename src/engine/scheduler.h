@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -190,8 +191,8 @@ class Scheduler {
   void fail_one(size_t number, const std::string& sentence);
   void fail_late();
   void fail_all(const char* sentence);
-  /// Fails all requests that run, and refuses new ones: a rank has ended.
-  void break_off(const std::string& cause);
+  /// Fails all requests that run, and refuses new ones: a rank or a device has ended.
+  void break_off(std::string_view cause, std::string_view consequence);
 
   SchedulerLimits limits_;
   Engine engine_;  // the thread's own; memory_for() alone may be asked by others

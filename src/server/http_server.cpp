@@ -403,15 +403,17 @@ class HttpServer::Implementation {
     const bool is_post = request.method == "POST";
     const bool is_probe = !is_post && std::find(limits_.probes.begin(), limits_.probes.end(), request.path) !=
                                           limits_.probes.end();
-    auto handle = [this, reply, request = std::move(request)] {
+    // Where the last of those who may answer forgets it, the client learns at least that nothing more comes.
+    std::shared_ptr<HttpReply> to_answer(reply.get(), [reply](HttpReply* forgotten) { forgotten->abandon(); });
+    auto handle = [this, to_answer = std::move(to_answer), request = std::move(request)] {
       try {
         try {
-          handler_(request, reply);
+          handler_(request, to_answer);
         } catch (const std::exception& error) {
-          reply->send({500, "application/json"}, error_json(500, text_of(error)).dump());
+          to_answer->send({500, "application/json"}, error_json(500, text_of(error)).dump());
         }
       } catch (const std::exception&) {
-        reply->abandon();
+        to_answer->abandon();
       }
     };
     if (is_probe) {

@@ -117,7 +117,7 @@ void ModelPool::State::work() {
 }
 
 /// What a request is told must not end the pool's thread.
-void tell(const ModelPool::Then& then, ModelPool::Lease lease, const char* failure) noexcept {
+void tell(const ModelPool::Then& then, ModelPool::Lease lease, const std::string& failure) noexcept {
   try {
     then(std::move(lease), failure);
   } catch (const std::exception&) {  // `then` has told who asked, or cannot
@@ -127,10 +127,15 @@ void tell(const ModelPool::Then& then, ModelPool::Lease lease, const char* failu
 /// Tells the request that waits longest what kept it from being served.
 void ModelPool::State::fail_first(const std::exception& error) {
   if (waiting.empty()) return;
+  std::string failure = "it failed";  // short enough to need no memory
+  try {
+    failure = text_of(error);
+  } catch (const std::bad_alloc&) {
+  }
   const Waiting first = std::move(waiting.front());
   waiting.pop_front();
   mutex.unlock();
-  tell(first.then, nullptr, text_of(error));
+  tell(first.then, nullptr, failure);
   mutex.lock();
 }
 
@@ -175,7 +180,7 @@ bool ModelPool::State::serve_first() {
     each = waiting.erase(each);
   }
   mutex.unlock();
-  for (auto& [then, leased] : served) tell(then, std::move(leased), failure.c_str());
+  for (auto& [then, leased] : served) tell(then, std::move(leased), failure);
   served.clear();
   mutex.lock();
   return true;
@@ -305,7 +310,8 @@ void ModelPool::stop() {
     waiting = std::exchange(state_->waiting, {});
   }
   state_->changed.notify_all();
-  for (State::Waiting& each : waiting) tell(each.then, nullptr, kStopping);
+  const std::string failure = kStopping;
+  for (State::Waiting& each : waiting) tell(each.then, nullptr, failure);
 }
 
 }  // namespace lacuna

@@ -385,7 +385,9 @@ TEST(ServerFaults, EveryClientGetsAnAnswerOrAnErrorAndTheServerGoesOn) {
     EXPECT_EQ(num_threads(), threads_before);
   }
   EXPECT_GT(num_faults, count);
-  if (count >= 10) EXPECT_GT(whole, 0);
+  if (count >= 10) {
+    EXPECT_GT(whole, 0);
+  }
   std::printf("%llu seeds: %llu injected failures, %d whole answers\n",
               static_cast<unsigned long long>(count), static_cast<unsigned long long>(num_faults),
               whole.load());
