@@ -31,6 +31,9 @@ ELSEWHERE = {
     "backend/shard/launcher": "",  # reads the environment
     "backend/shard/*mpi": "",  # needs a launcher
     "backend/shard/follow": "tests/backend/shard/sharded_model_test.cpp",
+    "backend/shard/host_model": "tests/backend/shard/remote_model_test.cpp",
+    "backend/shard/message_socket": "tests/backend/shard/remote_model_test.cpp",
+    "backend/shard/remote_messages": "tests/backend/shard/remote_model_test.cpp",
     "base/clock": "",  # wraps std::chrono
     "base/exception_text": "tests/engine/scheduler_test.cpp",
     "base/communicator": "tests/backend/shard/shared_memory_test.cpp",

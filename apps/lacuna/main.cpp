@@ -18,6 +18,7 @@
 #include "kernels/dispatch.h"
 #include "lacuna/version.h"
 #include "options/names.h"
+#include "rank_job.h"
 #include "suggest.h"
 
 namespace {
@@ -95,6 +96,8 @@ int main(int argc, char** argv) {
   lacuna::add_help_command(program);
   lacuna::add_completion_command(program);
   lacuna::add_man_command(program);
+  // Nobody types it, so that help does not list it.
+  if (argc > 1 && argv[1] == lacuna::kServeRanks) lacuna::add_serve_ranks_command(program);
   const auto end_output = [](int exit_code) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
     fmt::print(stderr, "lacuna: standard output cannot be written\n");

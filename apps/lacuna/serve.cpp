@@ -186,6 +186,7 @@ void add_serve_command(CLI::App& program) {
       ->required()
       ->take_all();
   add_loading_flags(*command, *flags);
+  add_rank_job_flags(*command, flags->job, *flags);
   add_guide_flag(*command, flags->guide);
   const auto add = [&](const char* names, auto& field, const char* help) {
     return command->add_option(names, field, help)->group("Server");
@@ -229,6 +230,11 @@ void add_serve_command(CLI::App& program) {
       ->check(CLI::Range(0.0, 1.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
   add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
+  add("--rank-restarts", flags->rank_restarts,
+      "How often in a row ranks that end are started again (default 5)")
+      ->check(CLI::Range(0, 1 << 20));
+  add("--reload-from", flags->reload_from,
+      "Folder below which POST /v1/reload may load other weights of the model from (default: from nowhere)");
   add("--models-memory", flags->models_memory,
       "MiB that several models may take when they are loaded, K/V included (default: what is free)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
@@ -253,7 +259,10 @@ void add_serve_command(CLI::App& program) {
   add_environment(*command);
   command->footer(
       "Generation flags are what requests do not ask for otherwise. docs/guide/serve.md has the rest.");
-  command->callback([flags] { serve(*flags); });
+  command->callback([flags, command] {
+    flags->job.arguments = loading_arguments(*command);
+    serve(*flags);
+  });
 }
 
 }  // namespace lacuna

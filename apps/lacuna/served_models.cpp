@@ -8,9 +8,12 @@
 #include <set>
 #include <utility>
 
+#include "backend/shard/mpi.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
+#include "model/fingerprint.h"
 #include "options/choose.h"
 
 namespace lacuna {
@@ -25,25 +28,84 @@ GuidedModelFlags flags_of(const ServedModelFlags& flags, const std::string& mode
   return own;
 }
 
+/// Whether the ranks are processes apart; else mpirun has started this one as one of them.
+bool has_rank_job(const ServedModelFlags& flags) {
+  return flags.is_sharded() && !is_started_by_mpi();
+}
+
 void set_prefix_memory(const ServedModelFlags& flags, SchedulerLimits& limits) {
   limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
 }
 
+/// What answers of these weights tell.
+std::string version_of(const ServedModelFlags& flags, const ModelSource& source) {
+  if (source.folder.empty()) return fmt::format("random-{}", flags.random_seed);
+  return fingerprint_of(source.folder);
+}
+
 /// Loads a model and says so.
+///   limits  of which those that depend on free memory are set where they are not, and stay
 std::shared_ptr<InferenceSession> load_served(const ServedModelFlags& flags, const std::string& model,
                                               const std::shared_ptr<const OpenedModel>& opened,
-                                              SchedulerLimits limits) {
+                                              const ModelSource& source, SchedulerLimits& limits) {
   const GuidedModelFlags own = flags_of(flags, model);
-  const LoadedModel loaded = load_model(own, opened->source());
+  std::string version = version_of(flags, source);
+  const LoadedModel loaded =
+      has_rank_job(flags) ? load_on_job(own, source, flags.job) : load_model(own, source);
   if (limits.memory == 0) {
-    limits.memory = available_memory().bytes / 2;
+    limits.memory = available_memory().bytes / (2 * std::max(1, flags.ranks));
     set_prefix_memory(flags, limits);
   }
-  InferenceSession::Parts parts{loaded.model, load_guide(own, opened->guide(), loaded)};
+  InferenceSession::Parts parts{loaded.model, load_guide(own, opened->guide(), loaded), std::move(version)};
   fmt::print(stderr, "loaded {} in {:.1f} s ({}, {} MiB, {}, {} threads, {} MiB for K/V)\n", model,
              loaded.load_seconds, name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20,
              loaded.model->device(), loaded.device->threads().size(), limits.memory >> 20);
   return std::make_shared<InferenceSession>(opened, std::move(parts), limits);
+}
+
+/// The folder that a client names, below that of --reload-from.
+std::filesystem::path reloaded_folder(const std::string& reload_from, const std::string& folder) {
+  constexpr size_t kLongest = 1024;
+  const std::filesystem::path named(folder);
+  if (folder.empty() || folder.size() > kLongest || folder.find('\0') != std::string::npos ||
+      named.is_absolute())
+    throw InputError("{} is no relative path of 1 to {} characters", in_quotes(folder.substr(0, 80)),
+                     kLongest);
+  std::error_code error;
+  const std::filesystem::path root = std::filesystem::canonical(reload_from, error);
+  const std::filesystem::path path =
+      error ? std::filesystem::path() : std::filesystem::canonical(root / named, error);
+  // A link that leads elsewhere is as good as a path that does.
+  const auto [end, differs] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  if (error || end != root.end() || path == root)
+    throw InputError("there is no {} below the folder of --reload-from", in_quotes(folder));
+  return path;
+}
+
+/// What loads the weights of another folder into the place of the model's.
+PoolModel::Load other_weights(const ServedModelFlags& flags, const std::shared_ptr<const OpenedModel>& opened,
+                              const std::shared_ptr<SchedulerLimits>& limits, const std::string& folder) {
+  const std::filesystem::path path = reloaded_folder(flags.reload_from, folder);
+  const GuidedModelFlags own = flags_of(flags, path.native());
+  ModelSource source = find_model(own);
+  if (source.config != opened->source().config) {
+    throw InputError("{} is not of the shape of the model that is served; expected the same config.json",
+                     in_quotes(folder));
+  }
+  return [flags, opened, limits, source, model = path.native()] {
+    return load_served(flags, model, opened, source, *limits);
+  };
+}
+
+void check_reload(const ServedModelFlags& flags, const ServedModels& served) {
+  if (flags.reload_from.empty()) return;
+  if (served.models.size() > 1)
+    throw InputError("--reload-from has no effect here: it goes with one --model");
+  if (served.preset)
+    throw InputError("--reload-from: preset {} was tuned for the weights of this model alone",
+                     served.preset->name);
+  if (!std::filesystem::is_directory(flags.reload_from))
+    throw InputError("--reload-from {}: expected a folder", flags.reload_from);
 }
 
 /// Sets the model's bytes and K/V, which take their part of the memory of all models.
@@ -118,14 +180,23 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
     served.models.push_back(std::move(model));
   }
   served.limits.idle_seconds = flags.unload_seconds;
+  if (has_rank_job(flags)) served.limits.restarts = flags.rank_restarts;
+  if (!flags.job.launch.empty() && !has_rank_job(flags))
+    throw InputError("--launch {}: expected --shard, and no start by mpirun", flags.job.launch);
   served.limits.max_waiting = static_cast<size_t>(flags.limits.max_queue);
   if (!is_alone) {
     served.limits.bytes = flags.models_memory ? *flags.models_memory << 20 : available_memory().bytes;
     for (PoolModel& model : served.models) share_memory(flags, served.limits.bytes, model);
   }
+  check_reload(flags, served);
   for (PoolModel& model : served.models) {
-    model.load = [flags, name = model.opened->name(), opened = model.opened, limits = model.limits] {
-      return load_served(flags, name, opened, limits);
+    const auto limits = std::make_shared<SchedulerLimits>(model.limits);  // of the pool's thread
+    model.load = [flags, opened = model.opened, limits] {
+      return load_served(flags, opened->name(), opened, opened->source(), *limits);
+    };
+    if (flags.reload_from.empty()) continue;
+    model.other_weights = [flags, opened = model.opened, limits](const std::string& folder) {
+      return other_weights(flags, opened, limits, folder);
     };
   }
   return served;

@@ -10,11 +10,15 @@
 #include "loading.h"
 #include "options/options.h"
 #include "options/saved_preset.h"
+#include "rank_job.h"
 #include "server/model_pool.h"
 
 namespace lacuna {
 
 struct ServedModelFlags : GuidedModelFlags {
+  RankJobFlags job;
+  int rank_restarts = 5;            ///< in a row
+  std::string reload_from;          ///< folder of folders whose weights clients may load; empty: they may not
   std::vector<std::string> models;  ///< as -m has them: MODEL, or NAME=MODEL
   std::string name;                 ///< of the one model for clients; empty: as -m has it
   std::string chat_template;

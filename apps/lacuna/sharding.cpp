@@ -27,13 +27,7 @@ std::shared_ptr<Communicator> join_ranks(const ModelFlags& flags) {
                      flags.ranks);
   if (by_mpi) return ranks_of_mpi();
   if (flags.ranks == 0) throw InputError("--shard {}: expected --ranks N, or a start by mpirun", flags.shard);
-  return fork_ranks(flags.ranks);
-}
-
-/// Processes of one machine share its cores.
-int threads_of_rank(const ModelFlags& flags) {
-  if (flags.threads > 0 || flags.ranks == 0) return flags.threads;
-  return std::max(1, num_usable_cores() / flags.ranks);
+  return fork_ranks(flags.ranks, kRankTimeout, rank_silence(flags));
 }
 
 std::string identity_of(const ModelFlags& flags, const ModelSource& source, ShardBy by,
@@ -84,6 +78,23 @@ LoadedModel load_part(const ModelFlags& flags, const ModelSource& source,
 }
 
 }  // namespace
+
+int threads_of_rank(const ModelFlags& flags) {
+  // Processes of one machine share its cores.
+  if (flags.threads > 0 || flags.ranks == 0) return flags.threads;
+  return std::max(1, num_usable_cores() / flags.ranks);
+}
+
+std::chrono::milliseconds rank_silence(const ShardFlags& flags) {
+  return std::chrono::milliseconds(static_cast<int64_t>(flags.rank_timeout * 1e3));
+}
+
+void add_rank_timeout_flag(CLI::App& command, ShardFlags& flags) {
+  command
+      .add_option("--rank-timeout", flags.rank_timeout,
+                  "Seconds without a sign of life after which a rank counts as ended (default 10)")
+      ->check(CLI::Range(0.5, 86400.0));
+}
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command

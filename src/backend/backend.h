@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/dtype.h"
@@ -143,6 +144,9 @@ class BackendModel {
   virtual ModelBytes bytes_of_passes() const = 0;
   /// Whether plans may choose among the cells that a group attends to (RowGroup::sparse).
   virtual bool attends_sparsely() const { return true; }
+  /// Why no pass can be computed any more, as a sentence, where that is known before one is tried: a process
+  /// that computes has ended. Empty while passes can. Any thread.
+  virtual std::string failure() const { return {}; }
 
   virtual std::unique_ptr<KvPool> make_pool(int64_t limit = KvPool::kNoLimit) const = 0;
 

@@ -101,6 +101,13 @@ void Engine::free_sequences(Request& request) {
   for (auto& sequences : request.sequences) sequences.clear();
 }
 
+int64_t Engine::planned_rows(const Decoder& decoder) const {
+  const int64_t cells = decoder.num_cells();
+  const std::optional<BaselineRequest> baseline = decoder.baseline_request();
+  if (!baseline) return cells;
+  return std::max(cells, baseline_cost(models_[0]->config(), models_[0]->bytes_of_passes(), *baseline).rows);
+}
+
 int64_t Engine::memory_in_use() const {
   if (!memory_in_use_) memory_in_use_ = measure_memory(nullptr);
   return *memory_in_use_;

@@ -74,6 +74,14 @@ class Engine {
   int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
   /// What the requests that run hold. Pages that several share are counted once.
   int64_t memory_in_use() const;
+  /// Pages of K/V that so many bytes are.
+  int64_t pages_of(int64_t bytes) const {
+    return bytes / std::max<int64_t>(1, pools_[0]->bytes_for({kPageCells}));
+  }
+  /// Rows of the request's uncached baseline; of a request without one, its cells. Any thread.
+  int64_t planned_rows(const Decoder& decoder) const;
+  /// Why the model computes no pass any more (BackendModel::failure). Any thread.
+  std::string failure() const { return models_[0]->failure(); }
 
   /// Rows of a pass that several requests share at most. Where they want more, each pass goes to those that
   /// have computed the fewest rows while others waited, so that a request with long passes and one with short

@@ -111,6 +111,7 @@ class InferenceSession {
   struct Parts {
     std::shared_ptr<const BackendModel> model;
     std::shared_ptr<const BackendModel> guide = nullptr;  ///< null: none
+    std::string version = {};  ///< of the weights, for replies; empty: they tell none
   };
   InferenceSession(std::shared_ptr<const OpenedModel> opened, Parts parts, const SchedulerLimits& limits);
   /// Requests that are left fail.

@@ -33,6 +33,10 @@ void tell_failure(RequestListener& listener, const std::exception_ptr& error) no
   }
 }
 
+std::string tell_broken(std::string_view cause) {
+  return fmt::format("{}, so the model computes nothing more", cause);
+}
+
 }  // namespace
 
 Scheduler::Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<const BackendModel> guide,
@@ -89,8 +93,12 @@ bool Scheduler::is_idle() const {
 }
 
 std::string Scheduler::failure() const {
-  const MutexLock lock(mutex_);
-  return failure_;
+  {
+    const MutexLock lock(mutex_);
+    if (!failure_.empty()) return failure_;
+  }
+  const std::string cause = engine_.failure();
+  return cause.empty() ? "" : tell_broken(cause);
 }
 
 std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string& client) {
@@ -103,10 +111,10 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
                           fmt::format("the canvas needs {} MiB of keys and values; this server has {} MiB",
                                       needed >> 20, limits_.memory >> 20));
   }
+  if (const std::string broken = failure(); !broken.empty()) throw SchedulingError(Reason::kBroken, broken);
   std::vector<uint64_t> ids;
   {
     const MutexLock lock(mutex_);
-    if (!failure_.empty()) throw SchedulingError(Reason::kBroken, failure_);
     if (is_draining_) throw SchedulingError(Reason::kStopping, "the server is stopping");
     const auto is_own = [&](const auto& entry) { return !client.empty() && entry.second.client == client; };
     const auto num_own = std::count_if(requests_.begin(), requests_.end(), is_own);
@@ -131,6 +139,8 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
       request.state.id = id;
       request.state.prompt_tokens = job.decoder->prompt_length();
       request.state.canvas_tokens = static_cast<int32_t>(job.decoder->canvas().size());
+      request.planned_rows = engine_.planned_rows(*job.decoder);
+      request.planned_tokens = std::max(1, job.decoder->num_cells() - job.decoder->prompt_length());
       request.decoder = std::move(job.decoder);
       request.listener = std::move(job.listener);
       ids.push_back(id);
@@ -167,8 +177,14 @@ void Scheduler::cancel(const std::vector<uint64_t>& ids) {
 }
 
 Scheduler::Totals Scheduler::totals() const {
+  const int64_t pages = engine_.pages_of(limits_.memory);
   const MutexLock lock(mutex_);
-  return {requests_.size() - num_running_, num_running_, memory_, prefix_memory_};
+  int64_t rows = 0;
+  for (const auto& [id, request] : requests_) {
+    const int64_t left = std::max(0, request.planned_tokens - request.state.final_tokens);
+    rows += request.planned_rows * left / request.planned_tokens;
+  }
+  return {requests_.size() - num_running_, num_running_, memory_, prefix_memory_, rows, pages};
 }
 
 std::vector<RequestState> Scheduler::states() const {
@@ -186,7 +202,7 @@ void Scheduler::work() {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
     } catch (const RankError& error) {
-      break_off(error.what(), ", so the model computes nothing more; restart the server");
+      break_off(error.what(), ", so the model computes nothing more");
     } catch (const DeviceError& error) {
       break_off(error.what(), "; restart the server");
     } catch (const std::exception& error) {

@@ -71,8 +71,9 @@ class SchedulingError : public std::runtime_error {
     kTooLarge,           ///< it needs more memory than there is for all requests together
     kTooManyFromClient,  ///< the client has as many requests as it may
     kQueueFull,
-    kStopping,  ///< drain() or stop() was called
-    kBroken,    ///< failure() says why
+    kStopping,   ///< drain() or stop() was called
+    kBroken,     ///< failure() says why
+    kReplacing,  ///< of a model that is to be replaced: another one is
   };
   SchedulingError(Reason reason, const std::string& sentence)
       : std::runtime_error(sentence), reason_(reason) {}
@@ -94,7 +95,12 @@ class Scheduler {
     size_t running = 0;
     int64_t memory = 0;         ///< bytes in use by requests that run
     int64_t prefix_memory = 0;  ///< bytes in use by prefixes of those that ran
+    /// Rows of the uncached baselines of requests that wait or run, times the share of their answers that is
+    /// not final.
+    int64_t rows_pending = 0;
+    int64_t kv_pages = 0;  ///< that SchedulerLimits::memory has room for
   };
+  static constexpr int64_t kCellsOfPage = kPageCells;
 
   /// Work for when nothing else is to be done.
   struct IdleJob {
@@ -132,8 +138,8 @@ class Scheduler {
   void stop();
   /// Whether no request runs or waits.
   bool is_idle() const;
-  /// Why no pass can be computed any more, as a sentence: a rank of the model has ended. Empty while passes
-  /// can.
+  /// Why no pass can be computed any more, as a sentence: a rank of the model has ended, in a pass or while
+  /// nothing was computed. Empty while passes can.
   std::string failure() const;
 
   const SchedulerLimits& limits() const { return limits_; }
@@ -147,7 +153,9 @@ class Scheduler {
     std::string client;
     RequestState state;
     Stopwatch clock;
-    size_t number = 0;  // the engine's
+    int64_t planned_rows = 0;
+    int32_t planned_tokens = 1;  // of the answer
+    size_t number = 0;           // the engine's
     bool is_added = false;
     bool is_cancelled = false;
     bool has_ended = false;

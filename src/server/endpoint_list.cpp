@@ -37,6 +37,11 @@ constexpr RequestField kSystemOneFields[] = {
     {"lacuna", R"({"type": "object"})", "orders, independent, draws, seed"},
 };
 
+constexpr RequestField kReloadFields[] = {
+    {"model", R"({"type": "string"})", "a model of this server"},
+    {"folder", R"({"type": "string"})", "a folder below the one of --reload-from", nullptr, true},
+};
+
 constexpr RequestField kShowFields[] = {
     {"model", R"({"type": "string"})", "a model of this server", nullptr, true},
 };
@@ -82,6 +87,8 @@ std::span<const Endpoint> Endpoints::list() {
        nullptr, kDecisionFields},
       {"POST", "/v1/systemone", "", "Probabilities of answers to questions (System One)",
        &E::decide_system_one, nullptr, kSystemOneFields},
+      {"POST", "/v1/reload", "", "Other weights of the same model, from now on", &E::reload, nullptr,
+       kReloadFields},
       {"GET", "/v1/models", "/models", "All models", &E::models},
       {"GET", "/v1/models/{id}", "/models/{id}", "One model", &E::one_model},
       {"GET", "/api/tags", "", "All models (Ollama)", &E::ollama_tags, nullptr, {}, ollama_error},

@@ -185,7 +185,11 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const Asker& asker, 
         throw ApiError(503,
                        fmt::format("{} cannot be used: {}", in_quotes(pool_.model(index).name), failure));
       }
-      action({pool_.model(index).name, "lacuna-" + settings_.version, std::move(lease)});
+      const std::string& weights = lease->parts().version;
+      asker.reply->name_weights(weights);
+      action({pool_.model(index).name,
+              fmt::format("lacuna-{}{}{}", settings_.version, weights.empty() ? "" : "-", weights),
+              std::move(lease)});
     } catch (...) {
       // Whoever calls this has others to serve.
       try {
@@ -201,6 +205,13 @@ bool Endpoints::is_loaded(size_t index) const {
   const std::vector<ModelPool::Loaded> loaded = pool_.loaded();
   return std::any_of(loaded.begin(), loaded.end(),
                      [&](const ModelPool::Loaded& each) { return each.index == index; });
+}
+
+std::string Endpoints::version_of(size_t index) const {
+  for (const ModelPool::Loaded& each : pool_.loaded()) {
+    if (each.index == index && !each.is_replaced) return each.lease->parts().version;
+  }
+  return {};
 }
 
 // Answers.
@@ -371,6 +382,7 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"paradigm", name_of(config.paradigm())},
                     {"version", "lacuna-" + settings_.version},
                     {"device", std::move(device)},
+                    {"weights", version_of(index)},
                     {"context", config.max_positions},
                     {"vocab_size", config.vocab_size},
                     {"mask_id", config.mask_id},
@@ -387,6 +399,30 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"presets", std::move(presets)},
                     {"settings", describe_settings()},
                     {"audit", audit_ ? audit_->describe() : ordered_json(nullptr)}});
+}
+
+void Endpoints::reload(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+  const json body = parse_body(request.body);
+  const json* folder = body.is_object() ? find_value(body, "folder") : nullptr;
+  if (folder == nullptr)
+    throw FieldError("folder", "folder is missing; expected a folder below the one of --reload-from");
+  const std::string name = FieldValue{"folder", *folder}.text();
+  const size_t index = model_of(body);
+  if (!pool_.model(index).other_weights)
+    throw ApiError(403, "this server was started without --reload-from, so its weights stay");
+  const auto tell = [](const std::string& problem) { return fmt::format("folder: {}", problem); };
+  PoolModel::Load load;
+  try {
+    load = pool_.model(index).other_weights(name);
+  } catch (const InputError& error) {
+    throw FieldError("folder", tell(error.what()));
+  }
+  pool_.replace(index, std::move(load), [this, index, asker, tell](const std::string& failure) {
+    if (!failure.empty()) return refuse(openai_error, asker, {400, tell(failure), "folder"});
+    const std::string version = version_of(index);
+    asker.reply->name_weights(version);
+    send_json(asker, {{"model", pool_.model(index).name}, {"weights", version}});
+  });
 }
 
 void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
@@ -409,18 +445,12 @@ void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request
   send_json(asker, list);
 }
 
-std::string Endpoints::failure() const {
-  for (const ModelPool::Loaded& each : pool_.loaded()) {
-    if (std::string failure = each.lease->scheduler().failure(); !failure.empty()) return failure;
-  }
-  return {};
-}
-
 void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
   Scheduler::Totals totals;
   SchedulerLimits limits;
   limits.memory = 0;
   totals.waiting = pool_.num_waiting();
+  std::vector<Metrics::CacheConfig> caches;
   for (const ModelPool::Loaded& each : pool_.loaded()) {
     const Scheduler& scheduler = each.lease->scheduler();
     const Scheduler::Totals own = scheduler.totals();
@@ -428,11 +458,14 @@ void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
     totals.running += own.running;
     totals.memory += own.memory;
     totals.prefix_memory += own.prefix_memory;
+    totals.rows_pending += own.rows_pending;
+    if (each.is_replaced) continue;
     limits.memory += scheduler.limits().memory;
+    caches.push_back({pool_.model(each.index).name, Scheduler::kCellsOfPage, own.kv_pages});
   }
   const std::optional<AuditState> audit = audit_ ? std::optional(audit_->state()) : std::nullopt;
   asker.reply->send({200, "text/plain; version=0.0.4"},
-                    metrics_.text(totals, limits, audit ? &*audit : nullptr));
+                    metrics_.text(totals, limits, audit ? &*audit : nullptr, caches));
 }
 
 // Ollama's.
@@ -464,6 +497,7 @@ void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*r
 void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
   ordered_json list = ordered_json::array();
   for (const ModelPool::Loaded& loaded : pool_.loaded()) {
+    if (loaded.is_replaced) continue;
     const PoolModel& model = pool_.model(loaded.index);
     list.push_back({{"name", model.name},
                     {"model", model.name},

@@ -49,8 +49,8 @@ class Endpoints {
   void answer(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
     (this->*endpoint.answer)(endpoint, request, asker);
   }
-  /// Why a model that is loaded computes nothing more, as a sentence; empty where all compute.
-  std::string failure() const;
+  /// Why a model computes nothing more; none where all compute.
+  std::optional<PoolFailure> failure() const { return pool_.failure(); }
   /// Sends an error in the endpoint's form.
   void refuse(ErrorFormat error, const Asker& asker, const Failure& failure);
 
@@ -81,6 +81,7 @@ class Endpoints {
   void props(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void slots(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void metrics(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void reload(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void ollama_tags(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void ollama_ps(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void ollama_show(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
@@ -88,6 +89,8 @@ class Endpoints {
   nlohmann::ordered_json describe_model(size_t index) const;
   nlohmann::ordered_json ollama_details(size_t index) const;
   bool is_loaded(size_t index) const;
+  /// The version of the weights that answer new requests; empty: none are loaded, or they tell none.
+  std::string version_of(size_t index) const;
 
   /// What the files of a model say.
   struct ModelFiles {

@@ -16,6 +16,8 @@ int status_of(SchedulingError::Reason reason) {
       return 400;
     case SchedulingError::Reason::kTooManyFromClient:
       return 429;
+    case SchedulingError::Reason::kReplacing:
+      return 409;
     case SchedulingError::Reason::kQueueFull:
     case SchedulingError::Reason::kStopping:
     case SchedulingError::Reason::kBroken:

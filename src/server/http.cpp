@@ -11,6 +11,11 @@ HttpReply::~HttpReply() {
   release();
 }
 
+void HttpReply::name_weights(std::string version) {
+  const std::lock_guard lock(mutex_);
+  output_.weights = std::move(version);
+}
+
 void HttpReply::allow_origin(std::string origin) {
   const MutexLock lock(mutex_);
   output_.allow_origin = std::move(origin);

@@ -103,10 +103,14 @@ class HttpReply {
     bool has_ended = false;
     bool has_overflowed = false;  ///< the client reads too slowly, or abandon(): nothing more will come
     std::string allow_origin;     ///< the value of Access-Control-Allow-Origin; empty: none
+    std::string weights;          ///< the value of X-Lacuna-Weights; empty: none
   };
 
   /// Sets the value of Access-Control-Allow-Origin. Before send() and begin_stream().
   void allow_origin(std::string origin);
+
+  /// Sets the value of X-Lacuna-Weights. Before send() and begin_stream().
+  void name_weights(std::string version);
 
   /// What the log says of the answer. Before its last byte.
   void record(AnswerRecord answer);

@@ -404,7 +404,8 @@ class HttpServer::Implementation {
     const bool is_probe = !is_post && std::find(limits_.probes.begin(), limits_.probes.end(), request.path) !=
                                           limits_.probes.end();
     // Where the last of those who may answer forgets it, the client learns at least that nothing more comes.
-    std::shared_ptr<HttpReply> to_answer(reply.get(), [reply](HttpReply* forgotten) { forgotten->abandon(); });
+    std::shared_ptr<HttpReply> to_answer(reply.get(),
+                                         [reply](HttpReply* forgotten) { forgotten->abandon(); });
     auto handle = [this, to_answer = std::move(to_answer), request = std::move(request)] {
       try {
         try {
@@ -479,6 +480,7 @@ class HttpServer::Implementation {
     }
     HttpText text =
         make_text(output.head, std::move(output.data), version, keep_alive, record.id, output.allow_origin);
+    if (!output.weights.empty()) text.set("X-Lacuna-Weights", output.weights);
     beast::error_code error;
     if (is_head) {
       http::response_serializer<http::string_body> serializer(text);
@@ -496,6 +498,7 @@ class HttpServer::Implementation {
     const bool is_chunked = version >= 11;
     http::response<http::empty_body> head(http::status::ok, version);
     set_common_headers(head, record.id, output.allow_origin);
+    if (!output.weights.empty()) head.set("X-Lacuna-Weights", output.weights);
     head.set(http::field::content_type, output.head.content_type);
     head.keep_alive(is_chunked && keep_alive);
     if (is_chunked) head.chunked(true);

@@ -2,6 +2,8 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <vector>
+
 namespace lacuna {
 
 Metrics::Metrics()
@@ -27,6 +29,13 @@ Metrics::Metrics()
       kv_limit_(gauge("lacuna_kv_cache_limit_bytes", "What these may come to")),
       kv_usage_(gauge("lacuna_kv_cache_usage_ratio", "The first of these by the second, 1: full")),
       prefix_bytes_(gauge("lacuna_prefix_cache_bytes", "K/V kept of requests that ran")),
+      rows_pending_(gauge("lacuna_rows_pending",
+                          "Rows of the uncached baselines of requests that wait or run, times the share of "
+                          "their answers that is not final")),
+      cache_config_(prometheus::BuildGauge()
+                        .Name("lacuna_cache_config_info")
+                        .Help("1; labels say how the K/V of a model are kept: tokens of a page, and pages")
+                        .Register(registry_)),
       latency_(histogram("lacuna_request_latency_seconds", "From a request's arrival to its end")),
       first_commit_(histogram("lacuna_time_to_first_commit_seconds",
                               "From arrival to the first text that will not change")),
@@ -102,7 +111,8 @@ void Metrics::count_request(std::string_view outcome) {
 }
 
 std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits& limits,
-                          const AuditState* audit) {
+                          const AuditState* audit, std::span<const CacheConfig> caches) {
+  const MutexLock lock(text_mutex_);
   if (audit != nullptr) show(*audit);
   running_.Set(static_cast<double>(totals.running));
   waiting_.Set(static_cast<double>(totals.waiting));
@@ -111,7 +121,18 @@ std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits
   kv_usage_.Set(limits.memory > 0 ? static_cast<double>(totals.memory) / static_cast<double>(limits.memory)
                                   : 0);
   prefix_bytes_.Set(static_cast<double>(totals.prefix_memory));
-  return prometheus::TextSerializer().Serialize(registry_.Collect());
+  rows_pending_.Set(static_cast<double>(totals.rows_pending));
+  std::vector<prometheus::Gauge*> shown;
+  for (const CacheConfig& cache : caches) {
+    shown.push_back(&cache_config_.Add({{"model", cache.model},
+                                        {"block_size", std::to_string(cache.block_cells)},
+                                        {"num_gpu_blocks", std::to_string(cache.num_blocks)}}));
+    shown.back()->Set(1);
+  }
+  std::string text = prometheus::TextSerializer().Serialize(registry_.Collect());
+  // Which models are loaded may change.
+  for (prometheus::Gauge* gauge : shown) cache_config_.Remove(gauge);
+  return text;
 }
 
 }  // namespace lacuna

@@ -8,6 +8,7 @@
 #include <prometheus/registry.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,10 +38,17 @@ class Metrics {
   void count_request(std::string_view outcome);
   void observe_request(double seconds) { latency_.Observe(seconds); }
 
+  /// How the K/V of a model are kept.
+  struct CacheConfig {
+    std::string model;
+    int64_t block_cells = 0;
+    int64_t num_blocks = 0;
+  };
+
   /// In Prometheus' text format.
   ///   audit  null: there is none
   std::string text(const Scheduler::Totals& totals, const SchedulerLimits& limits,
-                   const AuditState* audit = nullptr);
+                   const AuditState* audit = nullptr, std::span<const CacheConfig> caches = {});
 
  private:
   prometheus::Counter& counter(const char* name, const char* help);
@@ -64,6 +72,8 @@ class Metrics {
   prometheus::Gauge& kv_limit_;
   prometheus::Gauge& kv_usage_;
   prometheus::Gauge& prefix_bytes_;
+  prometheus::Gauge& rows_pending_;
+  prometheus::Family<prometheus::Gauge>& cache_config_;
   prometheus::Histogram& latency_;
   prometheus::Histogram& first_commit_;
   prometheus::Histogram& queue_;
@@ -72,6 +82,7 @@ class Metrics {
   Mutex audit_mutex_;
   void show(const AuditState& audit);
   std::unique_ptr<AuditFamilies> audit_ LACUNA_GUARDED_BY(audit_mutex_);  // null: nothing was audited
+  Mutex text_mutex_;
 };
 
 }  // namespace lacuna

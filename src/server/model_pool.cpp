@@ -21,16 +21,44 @@ namespace {
 using PoolClock = std::chrono::steady_clock;
 
 constexpr const char* kStopping = "the server is stopping";
+constexpr std::chrono::milliseconds kFirstPause{500};
+constexpr std::chrono::milliseconds kLongestPause{60'000};
+constexpr std::chrono::milliseconds kBetweenLooks{200};
+/// A model that has computed for so long was not broken from the start.
+constexpr std::chrono::minutes kSound{5};
+
+std::string tell_final(const std::string& failure) {
+  return failure + "; restart the server";
+}
 
 }  // namespace
 
 /// What the pool's thread, its callers and leases share.
 struct ModelPool::State : std::enable_shared_from_this<State> {
-  struct Slot {
-    Lease session;  // null: not loaded
+  /// A session that is loaded. The pool's thread alone frees it.
+  struct Held {
+    size_t index = 0;
+    Lease session;
     size_t num_leases = 0;
-    bool is_leaving = false;  // no new leases: memory is needed for another
+  };
+  struct Slot {
+    PoolModel::Load load;
+    std::shared_ptr<Held> held;  // null: not loaded
+    bool is_leaving = false;     // no new leases: memory is needed for another
     PoolClock::time_point last_used = {};
+    // What has computed the model has ended:
+    std::string failure;  // as a sentence; empty: it has not
+    bool has_given_up = false;
+    int num_restarts = 0;  // in a row
+    PoolClock::time_point loaded_at = {};
+    PoolClock::time_point restart_at = {};
+
+    bool is_free() const { return held != nullptr && held->num_leases == 0; }
+  };
+  struct Replacement {
+    size_t index = 0;
+    PoolModel::Load load;
+    std::function<void(const std::string&)> then;
   };
   struct Waiting {
     size_t index = 0;
@@ -38,52 +66,72 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   };
 
   State(const std::vector<PoolModel>& all, const PoolLimits& its_limits)
-      : models(all), limits(its_limits), slots(all.size()) {}
+      : models(all), limits(its_limits), slots(all.size()) {
+    for (size_t i = 0; i < slots.size(); ++i) slots[i].load = models[i].load;
+  }
 
   /// Counts as one lease from its making to its end, which must not be under the lock.
   struct Hold {
-    Hold(std::shared_ptr<State> its_pool, size_t its_index, bool is_use)
-        : pool(std::move(its_pool)), index(its_index), counts_as_use(is_use) {}
+    Hold(std::shared_ptr<State> its_pool, std::shared_ptr<Held> its_model, bool is_use)
+        : pool(std::move(its_pool)), held(std::move(its_model)), counts_as_use(is_use) {}
     ~Hold() {
       const MutexLock lock(pool->mutex);
-      Slot& slot = pool->slots[index];
-      --slot.num_leases;
-      if (counts_as_use) slot.last_used = PoolClock::now();
+      --held->num_leases;
+      if (counts_as_use) pool->slots[held->index].last_used = PoolClock::now();
       pool->changed.notify_all();
     }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
 
     std::shared_ptr<State> pool;
-    size_t index;
+    std::shared_ptr<Held> held;
     bool counts_as_use;
   };
 
-  Lease lease(size_t index, bool counts_as_use) LACUNA_REQUIRES(mutex) {
-    const auto hold = std::make_shared<Hold>(shared_from_this(), index, counts_as_use);
-    Slot& slot = slots[index];
-    ++slot.num_leases;
-    if (counts_as_use) slot.last_used = PoolClock::now();
-    return {hold, slot.session.get()};
+  Lease lease(const std::shared_ptr<Held>& held, bool counts_as_use) LACUNA_REQUIRES(mutex) {
+    const auto hold = std::make_shared<Hold>(shared_from_this(), held, counts_as_use);
+    ++held->num_leases;
+    if (counts_as_use) slots[held->index].last_used = PoolClock::now();
+    return {hold, held->session.get()};
   }
 
   bool can_lease(size_t index) const LACUNA_REQUIRES(mutex) {
-    return slots[index].session != nullptr && !slots[index].is_leaving;
+    const Slot& slot = slots[index];
+    return slot.held != nullptr && !slot.is_leaving && slot.failure.empty();
+  }
+
+  void hold(size_t index, Lease session) LACUNA_REQUIRES(mutex) {
+    Slot& slot = slots[index];
+    slot.held = std::make_shared<Held>(Held{index, std::move(session)});
+    slot.loaded_at = PoolClock::now();
+    slot.failure.clear();
+  }
+  void retire(size_t index) LACUNA_REQUIRES(mutex) {
+    if (slots[index].held == nullptr) return;
+    retired.push_back(slots[index].held);
+    slots[index].held = nullptr;
   }
 
   int64_t loaded_bytes() const LACUNA_REQUIRES(mutex) {
     int64_t bytes = 0;
-    for (size_t i = 0; i < slots.size(); ++i) bytes += slots[i].session != nullptr ? models[i].bytes : 0;
+    for (size_t i = 0; i < slots.size(); ++i) bytes += slots[i].held != nullptr ? models[i].bytes : 0;
     return bytes;
   }
 
   void work();
+  void work_once() LACUNA_REQUIRES(mutex);
   void fail_first(const std::exception& error) LACUNA_REQUIRES(mutex);
+  Lease load(const PoolModel::Load& loader, std::string& failure) LACUNA_REQUIRES(mutex);
   bool serve_first() LACUNA_REQUIRES(mutex);
   bool make_room(size_t index) LACUNA_REQUIRES(mutex);
   void unload(size_t index) LACUNA_REQUIRES(mutex);
   void unload_idle() LACUNA_REQUIRES(mutex);
   std::optional<PoolClock::time_point> next_idle_end() const LACUNA_REQUIRES(mutex);
+  void replace_one() LACUNA_REQUIRES(mutex);
+  void free_retired() LACUNA_REQUIRES(mutex);
+  void look_for_failures() LACUNA_REQUIRES(mutex);
+  void schedule_restart(Slot& slot) const;
+  void restart_failed() LACUNA_REQUIRES(mutex);
 
   const std::vector<PoolModel>& models;
   const PoolLimits limits;
@@ -91,6 +139,8 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   Condition changed;
   std::vector<Slot> slots LACUNA_GUARDED_BY(mutex);
   std::deque<Waiting> waiting LACUNA_GUARDED_BY(mutex);
+  std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // of which the load has not ended
+  std::vector<std::shared_ptr<Held>> retired LACUNA_GUARDED_BY(mutex);
   bool is_stopping LACUNA_GUARDED_BY(mutex) = false;
   std::thread thread;
 };
@@ -98,23 +148,36 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
 void ModelPool::State::work() {
   const MutexLock lock(mutex);
   while (!is_stopping) {
-    if (!waiting.empty()) {
-      try {
-        serve_first();
-      } catch (const std::exception& error) {
-        fail_first(error);
-      }
-      continue;
-    }
-    unload_idle();
-    if (is_stopping || !waiting.empty()) continue;
-    if (const std::optional<PoolClock::time_point> end = next_idle_end()) {
-      changed.wait_until(mutex, *end);
-    } else {
-      changed.wait(mutex);
+    try {
+      work_once();
+    } catch (const std::exception& error) {
+      fail_first(error);
     }
   }
 }
+
+void ModelPool::State::work_once() {
+  if (replacement) replace_one();
+  if (!waiting.empty()) {
+    serve_first();
+    return;
+  }
+  free_retired();
+  unload_idle();
+  look_for_failures();
+  restart_failed();
+  if (is_stopping || !waiting.empty() || replacement) return;
+  std::optional<PoolClock::time_point> end = next_idle_end();
+  if (limits.restarts)
+    end = std::min(end.value_or(PoolClock::time_point::max()), PoolClock::now() + kBetweenLooks);
+  if (end) {
+    changed.wait_until(mutex, *end);
+  } else {
+    changed.wait(mutex);
+  }
+}
+
+namespace {
 
 /// What a request is told must not end the pool's thread.
 void tell(const ModelPool::Then& then, ModelPool::Lease lease, const std::string& failure) noexcept {
@@ -124,14 +187,27 @@ void tell(const ModelPool::Then& then, ModelPool::Lease lease, const std::string
   }
 }
 
-/// Tells the request that waits longest what kept it from being served.
-void ModelPool::State::fail_first(const std::exception& error) {
-  if (waiting.empty()) return;
-  std::string failure = "it failed";  // short enough to need no memory
+/// An exception's sentence, or a word where there is no memory for one.
+std::string sentence_of(const std::exception_ptr& error) noexcept {
+  std::string sentence = "it failed";  // short enough to need no memory
   try {
-    failure = text_of(error);
-  } catch (const std::bad_alloc&) {
+    std::rethrow_exception(error);
+  } catch (const std::exception& cause) {
+    try {
+      sentence = text_of(cause);
+    } catch (const std::bad_alloc&) {
+    }
+  } catch (...) {
   }
+  return sentence;
+}
+
+}  // namespace
+
+/// Tells the request that waits longest what kept it from being served.
+void ModelPool::State::fail_first(const std::exception& /*error*/) {
+  if (waiting.empty()) return;
+  const std::string failure = sentence_of(std::current_exception());
   const Waiting first = std::move(waiting.front());
   waiting.pop_front();
   mutex.unlock();
@@ -139,27 +215,106 @@ void ModelPool::State::fail_first(const std::exception& error) {
   mutex.lock();
 }
 
+/// Loads without the mutex. Null, and a sentence in `failure`: it could not.
+ModelPool::Lease ModelPool::State::load(const PoolModel::Load& loader, std::string& failure) {
+  mutex.unlock();
+  Lease session;
+  try {
+    session = loader();
+  } catch (...) {
+    failure = sentence_of(std::current_exception());
+  }
+  mutex.lock();
+  return session;
+}
+
+void ModelPool::State::replace_one() {
+  const size_t index = replacement->index;
+  const PoolModel::Load loader = replacement->load;
+  std::string failure;
+  if (Lease session = load(loader, failure); session != nullptr) {
+    retire(index);
+    slots[index].load = loader;
+    slots[index].has_given_up = false;
+    slots[index].num_restarts = 0;
+    hold(index, std::move(session));
+  }
+  const std::function<void(const std::string&)> then = std::exchange(replacement, std::nullopt)->then;
+  mutex.unlock();
+  tell([&then](const Lease& /*none*/, const std::string& why) { then(why); }, nullptr, failure);
+  mutex.lock();
+}
+
+/// Frees sessions that were replaced and are no longer used.
+void ModelPool::State::free_retired() {
+  for (size_t i = 0; i < retired.size();) {
+    if (retired[i]->num_leases > 0) {
+      ++i;
+      continue;
+    }
+    const std::shared_ptr<Held> held = retired[i];
+    Lease session = std::exchange(held->session, nullptr);
+    mutex.unlock();
+    session.reset();
+    ::malloc_trim(0);
+    mutex.lock();
+    // It counts as being in memory until now.
+    retired.erase(std::find(retired.begin(), retired.end(), held));
+    i = 0;
+  }
+}
+
+void ModelPool::State::schedule_restart(Slot& slot) const {
+  slot.has_given_up = slot.num_restarts >= *limits.restarts;
+  const PoolClock::duration pause = kFirstPause * (1 << std::min(slot.num_restarts, 10));
+  slot.restart_at = PoolClock::now() + std::min<PoolClock::duration>(pause, kLongestPause);
+}
+
+void ModelPool::State::look_for_failures() {
+  for (size_t i = 0; limits.restarts && i < slots.size(); ++i) {
+    const std::shared_ptr<Held> held = slots[i].held;
+    if (held == nullptr) continue;
+    mutex.unlock();  // a scheduler may give leases back
+    std::string failure;
+    try {
+      failure = held->session->scheduler().failure();
+    } catch (const std::exception&) {  // it is asked again soon
+    }
+    mutex.lock();
+    if (failure.empty()) continue;
+    Slot& slot = slots[i];
+    slot.failure = std::move(failure);
+    if (PoolClock::now() - slot.loaded_at >= kSound) slot.num_restarts = 0;
+    schedule_restart(slot);
+    retire(i);
+  }
+}
+
+void ModelPool::State::restart_failed() {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    Slot& slot = slots[i];
+    const bool is_due = !slot.failure.empty() && !slot.has_given_up && PoolClock::now() >= slot.restart_at;
+    if (!is_due || is_stopping) continue;
+    ++slot.num_restarts;
+    const PoolModel::Load loader = slot.load;
+    std::string failure;
+    if (Lease session = load(loader, failure); session != nullptr) {
+      hold(i, std::move(session));
+      continue;
+    }
+    slot.failure = failure;
+    schedule_restart(slot);
+  }
+}
+
 /// Loads the model of the request that waits longest, and serves all that wait for it. False: the pool stops.
 bool ModelPool::State::serve_first() {
   const size_t index = waiting.front().index;
   std::string failure;
-  if (slots[index].session == nullptr) {
+  if (slots[index].held == nullptr) {
     if (!make_room(index)) return false;
-    mutex.unlock();
-    Lease session;
-    std::exception_ptr error;  // whose text may need memory: not without the mutex
-    try {
-      session = models[index].load();
-    } catch (const std::exception&) {
-      error = std::current_exception();
-    }
-    mutex.lock();
-    slots[index].session = std::move(session);
-    try {
-      if (error) std::rethrow_exception(error);
-    } catch (const std::exception& cause) {
-      failure = text_of(cause);
-    }
+    const PoolModel::Load loader = slots[index].load;
+    if (Lease session = load(loader, failure); session != nullptr) hold(index, std::move(session));
   }
   slots[index].is_leaving = false;
   std::vector<std::pair<Then, Lease>> served;
@@ -171,7 +326,7 @@ bool ModelPool::State::serve_first() {
     }
     Lease leased;
     try {
-      if (failure.empty()) leased = lease(index, true);
+      if (failure.empty()) leased = lease(slots[index].held, true);
     } catch (const std::bad_alloc&) {
       if (served.empty()) throw;
       break;  // the others are served the next time
@@ -191,16 +346,16 @@ bool ModelPool::State::make_room(size_t index) {
   while (!is_stopping && loaded_bytes() + models[index].bytes > limits.bytes) {
     std::optional<size_t> oldest;
     for (size_t i = 0; i < slots.size(); ++i) {
-      if (slots[i].session == nullptr) continue;
-      const bool is_free = slots[i].num_leases == 0;
+      if (slots[i].held == nullptr) continue;
+      const bool is_free = slots[i].is_free();
       const bool beats =
-          !oldest || (is_free && slots[*oldest].num_leases > 0) ||
-          (is_free == (slots[*oldest].num_leases == 0) && slots[i].last_used < slots[*oldest].last_used);
+          !oldest || (is_free && !slots[*oldest].is_free()) ||
+          (is_free == slots[*oldest].is_free() && slots[i].last_used < slots[*oldest].last_used);
       if (beats) oldest = i;
     }
     expects(oldest.has_value(), "make_room: a model fits where no other is loaded");
     slots[*oldest].is_leaving = true;
-    if (slots[*oldest].num_leases == 0) {
+    if (slots[*oldest].is_free()) {
       unload(*oldest);
     } else {
       changed.wait(mutex);
@@ -213,8 +368,7 @@ bool ModelPool::State::make_room(size_t index) {
 
 void ModelPool::State::unload(size_t index) {
   slots[index].is_leaving = true;
-  Lease session = std::move(slots[index].session);
-  slots[index].session = nullptr;
+  Lease session = std::move(std::exchange(slots[index].held, nullptr)->session);
   mutex.unlock();
   session.reset();
   ::malloc_trim(0);
@@ -224,9 +378,8 @@ void ModelPool::State::unload(size_t index) {
 
 void ModelPool::State::unload_idle() {
   for (size_t i = 0; limits.idle_seconds > 0 && i < slots.size(); ++i) {
-    const bool is_free = slots[i].session != nullptr && slots[i].num_leases == 0;
     const std::chrono::duration<double> idle = PoolClock::now() - slots[i].last_used;
-    if (is_free && idle.count() >= limits.idle_seconds) unload(i);
+    if (slots[i].is_free() && idle.count() >= limits.idle_seconds) unload(i);
   }
 }
 
@@ -234,7 +387,7 @@ std::optional<PoolClock::time_point> ModelPool::State::next_idle_end() const {
   std::optional<PoolClock::time_point> next;
   if (limits.idle_seconds <= 0) return next;
   for (const Slot& slot : slots) {
-    if (slot.session == nullptr || slot.num_leases > 0) continue;
+    if (!slot.is_free()) continue;
     const PoolClock::time_point end =
         slot.last_used +
         std::chrono::duration_cast<PoolClock::duration>(std::chrono::duration<double>(limits.idle_seconds));
@@ -252,12 +405,12 @@ ModelPool::~ModelPool() {
   stop();
   state_->thread.join();
   const MutexLock lock(state_->mutex);
-  for (size_t i = 0; i < models_.size(); ++i) {
-    if (state_->slots[i].session == nullptr) continue;
-    // Requests that run would never end where their scheduler was stopped: it ends them first.
-    while (state_->slots[i].num_leases > 0) state_->changed.wait(state_->mutex);
-    state_->unload(i);
-  }
+  // Requests that run would never end where their scheduler was stopped: it ends them first.
+  for (size_t i = 0; i < models_.size(); ++i) state_->retire(i);
+  const auto is_leased = [](const auto& held) { return held->num_leases > 0; };
+  while (std::any_of(state_->retired.begin(), state_->retired.end(), is_leased))
+    state_->changed.wait(state_->mutex);
+  state_->free_retired();
 }
 
 void ModelPool::use(size_t index, Then then) {
@@ -265,6 +418,11 @@ void ModelPool::use(size_t index, Then then) {
   {
     const MutexLock lock(state_->mutex);
     if (state_->is_stopping) throw SchedulingError(SchedulingError::Reason::kStopping, kStopping);
+    const State::Slot& slot = state_->slots[index];
+    if (!slot.failure.empty()) {
+      throw SchedulingError(SchedulingError::Reason::kBroken,
+                            slot.has_given_up ? tell_final(slot.failure) : slot.failure);
+    }
     if (!state_->can_lease(index)) {
       if (state_->waiting.size() >= state_->limits.max_waiting) {
         throw SchedulingError(
@@ -275,7 +433,7 @@ void ModelPool::use(size_t index, Then then) {
       state_->changed.notify_all();
       return;
     }
-    leased = state_->lease(index, true);
+    leased = state_->lease(slot.held, true);
   }
   then(std::move(leased), {});
 }
@@ -286,6 +444,39 @@ void ModelPool::load(size_t index) {
   if (const std::string failure = done->get_future().get(); !failure.empty()) throw InputError(failure);
 }
 
+void ModelPool::replace(size_t index, PoolModel::Load load, std::function<void(const std::string&)> then) {
+  {
+    const MutexLock lock(state_->mutex);
+    if (state_->is_stopping) throw SchedulingError(SchedulingError::Reason::kStopping, kStopping);
+    if (state_->replacement || !state_->retired.empty()) {
+      throw SchedulingError(SchedulingError::Reason::kReplacing,
+                            state_->replacement
+                                ? "weights are being loaded; try again when they are"
+                                : "requests still use the weights before these; try again when they "
+                                  "have ended");
+    }
+    state_->replacement = {index, std::move(load), std::move(then)};
+  }
+  state_->changed.notify_all();
+}
+
+std::optional<PoolFailure> ModelPool::failure() const {
+  {
+    const MutexLock lock(state_->mutex);
+    for (const State::Slot& slot : state_->slots) {
+      if (!slot.failure.empty())
+        return PoolFailure{slot.has_given_up ? tell_final(slot.failure) : slot.failure, slot.has_given_up};
+    }
+  }
+  for (const Loaded& each : loaded()) {
+    const std::string failure = each.is_replaced ? "" : each.lease->scheduler().failure();
+    if (failure.empty()) continue;
+    if (!state_->limits.restarts) return PoolFailure{tell_final(failure)};
+    return PoolFailure{failure, false};  // the pool is about to see it
+  }
+  return {};
+}
+
 size_t ModelPool::num_waiting() const {
   const MutexLock lock(state_->mutex);
   return state_->waiting.size();
@@ -293,11 +484,14 @@ size_t ModelPool::num_waiting() const {
 
 std::vector<ModelPool::Loaded> ModelPool::loaded() const {
   std::vector<Loaded> all;  // leases end without the lock
-  all.reserve(models_.size());
   const MutexLock lock(state_->mutex);
+  all.reserve(models_.size() + state_->retired.size());
   for (size_t i = 0; i < models_.size(); ++i) {
     const State::Slot& slot = state_->slots[i];
-    if (slot.session != nullptr) all.push_back({i, slot.is_leaving, state_->lease(i, false)});
+    if (slot.held != nullptr) all.push_back({i, slot.is_leaving, false, state_->lease(slot.held, false)});
+  }
+  for (const std::shared_ptr<State::Held>& held : state_->retired) {
+    if (held->session != nullptr) all.push_back({held->index, true, true, state_->lease(held, false)});
   }
   return all;
 }

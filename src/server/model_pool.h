@@ -1,11 +1,14 @@
 // The models of a server: loaded when they are asked for, within an amount of memory, and unloaded when they
-// are idle. Whoever uses a model holds a lease, and a model with leases stays.
+// are idle. Whoever uses a model holds a lease, and a model with leases stays. A loaded model may be replaced
+// by another one of its kind, because there are newer weights or because what computed it has ended: those
+// who use it keep it, and new leases are of the other.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,18 +18,32 @@ namespace lacuna {
 
 /// A model that may be loaded.
 struct PoolModel {
+  /// Loads it; an exception's sentence is what its requests get.
+  using Load = std::function<std::shared_ptr<InferenceSession>()>;
+
   std::string name;  ///< as clients see it
   std::shared_ptr<const OpenedModel> opened;
   int64_t bytes = 0;  ///< that it takes when it is loaded, K/V included, as predicted
-  /// Loads it; an exception's sentence is what its requests get.
-  std::function<std::shared_ptr<InferenceSession>()> load = {};
+  Load load = {};
   SchedulerLimits limits = {};  ///< that it will have, to tell before it is loaded
+  /// What loads the same model with the weights of another folder, which a client names. It checks the name
+  /// and throws InputError. Empty: weights cannot be replaced.
+  std::function<Load(const std::string& folder)> other_weights = {};
 };
 
 struct PoolLimits {
   int64_t bytes = INT64_MAX;  ///< of all models that are loaded
   double idle_seconds = 0;   ///< after its last use a model is unloaded; 0: when memory is needed, not before
   size_t max_waiting = 256;  ///< requests that wait for their models; more are refused
+  /// How often in a row a model that computes nothing more (Scheduler::failure) is loaded again, after pauses
+  /// that double from half a second. None: it stays as it is.
+  std::optional<int> restarts = {};
+};
+
+/// A model that computes nothing more.
+struct PoolFailure {
+  std::string sentence;
+  bool is_final = true;  ///< it is not loaded again
 };
 
 class ModelPool {
@@ -54,12 +71,22 @@ class ModelPool {
   /// Loads a model, where it is not, and waits for it. InputError with what went wrong.
   void load(size_t index);
 
+  /// Loads a model anew and puts it in the place of the one that is loaded, which is freed when the last who
+  /// uses it is done; then, or when loading failed, calls `then` from the pool's thread. SchedulingError
+  /// where another model is being replaced, or one that was is still in use: there are never more than two in
+  /// memory.
+  void replace(size_t index, PoolModel::Load load, std::function<void(const std::string& failure)> then);
+
+  /// The first model that computes nothing more.
+  std::optional<PoolFailure> failure() const;
+
   /// Requests that wait for a model that is not loaded.
   size_t num_waiting() const;
 
   struct Loaded {
     size_t index = 0;
-    bool is_leaving = false;  ///< it gives no new leases: its memory is needed
+    bool is_leaving = false;   ///< it gives no new leases: its memory is needed
+    bool is_replaced = false;  ///< another is in its place
     Lease lease;
   };
   /// What is loaded. These leases do not count as use.

@@ -21,7 +21,7 @@ namespace lacuna {
 /// The model that answers. Holding it keeps the model loaded.
 struct ReplyModel {
   std::string name;         ///< as clients see it
-  std::string fingerprint;  ///< of the program: "lacuna-0.2.0"
+  std::string fingerprint;  ///< of the program and of the weights: "lacuna-0.2.0-28c1f2a65b0d9e47"
   std::shared_ptr<InferenceSession> session;
 
   const OpenedModel& opened() const { return session->opened(); }

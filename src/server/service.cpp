@@ -89,20 +89,20 @@ bool Service::answer_open(const HttpRequest& request, HttpReply& reply) const {
     return true;
   }
   const Endpoints* running = running_;
-  const std::string failure = running == nullptr ? "" : running->failure();
+  const bool asks_for_health =
+      request.path == "/health" || request.path == "/v1/health" || request.path == "/ready";
+  if (request.path != "/live" && !asks_for_health) return false;
+  const std::optional<PoolFailure> failure = running == nullptr ? std::nullopt : running->failure();
   if (request.path == "/live") {
-    if (!failure.empty()) throw ApiError(503, failure);  // only a restart helps
+    if (failure && failure->is_final) throw ApiError(503, failure->sentence);  // only a restart helps
     reply.send({200, "application/json"}, R"({"status":"alive"})");
     return true;
   }
-  if (request.path == "/health" || request.path == "/v1/health" || request.path == "/ready") {
-    if (is_draining_) throw ApiError(503, "the server is stopping");
-    if (running == nullptr) throw ApiError(503, "the model is being loaded");
-    if (!failure.empty()) throw ApiError(503, failure);
-    reply.send({200, "application/json"}, R"({"status":"ok"})");
-    return true;
-  }
-  return false;
+  if (is_draining_) throw ApiError(503, "the server is stopping");
+  if (running == nullptr) throw ApiError(503, "the model is being loaded");
+  if (failure) throw ApiError(503, failure->sentence);
+  reply.send({200, "application/json"}, R"({"status":"ok"})");
+  return true;
 }
 
 void Service::answer(const HttpRequest& request, Asker& asker) {

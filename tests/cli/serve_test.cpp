@@ -14,8 +14,9 @@ class Serve : public ProgramTest {
  protected:
   /// Runs a line of bash next to a server with these flags. `ask BODY` posts to /v1/completions and prints
   /// the reply, $port and $server are the server's; its messages are in the file log.
-  ProgramResult beside_server(const std::string& flags, const std::string& line) const {
-    return shell(R"(
+  ProgramResult beside_server(const std::string& flags, const std::string& line,
+                              const std::string& before = "") const {
+    return shell(before + R"(
 ask() {
   exec 3<>/dev/tcp/127.0.0.1/$port
   printf 'POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s' ${#1} "$1" >&3
@@ -111,6 +112,97 @@ TEST_F(Serve, RefusesModelsThatCannotBeToldApartOrDoNotFit) {
   expect_program_refuses(lacuna(serve + other + " --name both"), "--name has no effect here");
   expect_program_refuses(lacuna(serve + other + " --guide " + other), "--guide has no effect here");
   expect_program_refuses(lacuna(serve + other + " --models-memory 32"), "--models-memory is 32");
+}
+
+TEST_F(Serve, LoadsOtherWeightsOfTheSameModelAndNoOthers) {
+  const std::string golden = LACUNA_SOURCE_DIR "/tests/golden/";
+  const ProgramResult result =
+      beside_server("-m steps/0 --reload-from steps --kv-memory 64", R"(
+reload() {
+  exec 3<>/dev/tcp/127.0.0.1/$port
+  printf 'POST /v1/reload HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s' ${#1} "$1" >&3
+  cat <&3; echo
+}
+ask '{"prompt":[5,6,7],"max_tokens":8}' | grep -i x-lacuna-weights >before
+for folder in 1 ../outside /etc link other 2; do reload "{\"folder\":\"$folder\"}"; done
+ask '{"prompt":[5,6,7],"max_tokens":8}' | grep -i x-lacuna-weights >after
+cmp -s before after && echo "the same weights" || echo "other weights"
+kill -TERM $server; wait $server; echo "status $?")",
+                    "mkdir steps outside; cp -r " + golden + "llada steps/0; cp -r " + golden +
+                        "llada steps/1; cp -r " + golden + "dream steps/other; cp -r " + golden +
+                        "llada outside/in; ln -s ../outside/in steps/link; "
+                        "printf '\\1' | dd of=steps/1/model.safetensors bs=1 "
+                        "seek=$(($(stat -c %s steps/1/model.safetensors) - 1)) conv=notrunc "
+                        "2>dd_log\n");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\"weights\":"), HasSubstr("other weights"), HasSubstr("status 0"),
+                                HasSubstr("no \\\"../outside\\\" below"), HasSubstr("is no relative path"),
+                                HasSubstr("no \\\"link\\\" below"), HasSubstr("is not of the shape"),
+                                HasSubstr("no \\\"2\\\" below")))
+      << result.err << result.out;
+}
+
+/// Waits, after a rank got a signal, until the server says so and until it is well again.
+constexpr const char* kHeals = R"sh(
+for i in $(seq 600); do get /ready >ready; grep -q ' 503 ' ready && break; sleep 0.02; done
+tail -1 ready; echo; get /live | head -1
+for i in $(seq 600); do get /ready | grep -q ' 200 ' && break; sleep 0.05; done
+tokens() { grep -o '"tokens":[^]]*' "$1"; }
+ask '{"prompt":[5,6,7],"max_tokens":8}' | tail -1 >again
+[ "$(tokens first)" = "$(tokens again)" ] && echo "the same answer"
+kill -TERM $server; wait $server; echo "status $?"
+pgrep -f "connect=lacuna-$server-" >left && echo "processes are left"
+)sh";
+
+class ServeOnRanks : public Serve {
+ protected:
+  /// Kills or stops rank 0 or a rank behind it, while nothing is computed or in a stream.
+  ProgramResult after(const std::string& signal, bool is_rank_0, bool is_in_stream) const {
+    const std::string stream = is_in_stream ? R"(
+ask '{"prompt":[5,6,7],"max_tokens":2000,"steps":2000,"stream":true,"lacuna":{"events":true}}' >answer &
+client=$!
+for i in $(seq 600); do grep -q step answer && break; sleep 0.02; done
+)"
+                                            : "";
+    return beside_server("-m " LACUNA_SOURCE_DIR
+                         "/tests/golden/llada --shard outputs --ranks 2 --rank-timeout 1 --kv-memory 64",
+                         R"(
+ask '{"prompt":[5,6,7],"max_tokens":8}' | tail -1 >first
+ranks=$(pgrep -f "connect=lacuna-$server-"); set -- $ranks
+)" + stream + "kill -" + signal +
+                             (is_rank_0 ? " $1" : " $2") + kHeals +
+                             (is_in_stream ? "wait $client; cat answer" : ""));
+  }
+};
+
+TEST_F(ServeOnRanks, OutlivesARankThatIsKilledWhileNothingIsComputed) {
+  for (const bool is_rank_0 : {true, false}) {
+    const ProgramResult result = after("KILL", is_rank_0, false);
+    EXPECT_THAT(result.out, AllOf(HasSubstr(is_rank_0 ? "rank 0 has ended" : "rank 1 has ended"),
+                                  HasSubstr("200 OK"), HasSubstr("the same answer"), HasSubstr("status 0"),
+                                  testing::Not(HasSubstr("processes are left"))))
+        << result.err;
+  }
+}
+
+TEST_F(ServeOnRanks, OutlivesARankThatIsStoppedWhileNothingIsComputed) {
+  for (const bool is_rank_0 : {true, false}) {
+    const ProgramResult result = after("STOP", is_rank_0, false);
+    EXPECT_THAT(result.out,
+                AllOf(HasSubstr("has not given a sign of life for 1 seconds"), HasSubstr("the same answer"),
+                      HasSubstr("status 0"), testing::Not(HasSubstr("processes are left"))))
+        << result.err;
+  }
+}
+
+TEST_F(ServeOnRanks, EndsStreamsOfARankThatIsKilledOrStoppedWithAnEvent) {
+  for (const char* signal : {"KILL", "STOP"}) {
+    for (const bool is_rank_0 : {true, false}) {
+      const ProgramResult result = after(signal, is_rank_0, true);
+      EXPECT_THAT(result.out, AllOf(HasSubstr("\"error\""), HasSubstr("the model computes nothing more"),
+                                    HasSubstr("the same answer"), EndsWith("data: [DONE]\n\n")))
+          << signal << result.err;
+    }
+  }
 }
 
 }  // namespace

@@ -360,6 +360,22 @@ TEST_F(SchedulerTest, FailsAllRequestsOfAModelThatLostARank) {
   EXPECT_EQ(reason_of_refusal(), Reason::kBroken);
 }
 
+TEST_F(SchedulerTest, CountsRowsThatRequestsHaveStillToCompute) {
+  start_one_at_a_time();
+  EXPECT_EQ(scheduler_->totals().rows_pending, 0);
+  EXPECT_GT(scheduler_->totals().kv_pages, 0);
+  const auto first = std::make_shared<WaitingListener>(/*holds=*/true);
+  submit(first);
+  ASSERT_TRUE(first->wait_for_start());
+  const int64_t of_one = scheduler_->totals().rows_pending;
+  EXPECT_GE(of_one, 8) << "a row for each token of the answer";
+  std::vector<Scheduler::Job> jobs;
+  jobs.push_back({decoder(64), std::make_shared<WaitingListener>()});
+  scheduler_->submit(std::move(jobs));
+  EXPECT_GT(scheduler_->totals().rows_pending, 3 * of_one) << "a long one has more";
+  first->release();
+}
+
 TEST_F(SchedulerTest, RunsIdleJobsOnlyWhileNoRequestIsThere) {
   start_one_at_a_time();
   const auto request = std::make_shared<WaitingListener>(/*holds=*/true);

@@ -146,5 +146,79 @@ TEST(Endpoints, ReplyToSmallRequests) {
   EXPECT_EQ(server.get("/v1/models").json()["data"][0]["meta"]["loaded"], true);
 }
 
+/// A server of one model whose weights may be replaced by those of some names.
+class ReloadingServer {
+ public:
+  ReloadingServer()
+      : opened_(std::make_shared<OpenedModel>("mini-llada", find_model(zoo_folder("mini-llada").string()))),
+        pool_({model()}, PoolLimits()),
+        service_([] {
+          ServiceSettings settings;
+          settings.version = "test";
+          return settings;
+        }()) {
+    pool_.load(0);
+    service_.start(pool_);
+  }
+
+  Call post(const std::string& path, const std::string& body) {
+    return Call(service_, {"POST", path, "", body});
+  }
+  std::string fingerprint() {
+    return post("/v1/completions", R"({"prompt": "Mia", "max_tokens": 2})").json()["system_fingerprint"];
+  }
+
+ private:
+  PoolModel::Load load(const std::string& version) const {
+    return [opened = opened_, version]() -> std::shared_ptr<InferenceSession> {
+      if (version == "broken") throw InputError("model.safetensors ends too soon");
+      SessionOptions options;
+      options.threads = 1;
+      InferenceSession::Parts parts = InferenceSession::load(opened, options)->parts();
+      parts.version = version;
+      return std::make_shared<InferenceSession>(opened, std::move(parts), SchedulerLimits());
+    };
+  }
+  PoolModel model() const {
+    PoolModel model{"m", opened_, 1, load("one")};
+    model.other_weights = [this](const std::string& folder) {
+      if (folder != "two" && folder != "broken") throw InputError("there is no \"{}\"", folder);
+      return load(folder);
+    };
+    return model;
+  }
+
+  std::shared_ptr<const OpenedModel> opened_;
+  ModelPool pool_;
+  Service service_;
+};
+
+TEST(Reload, GivesNewRequestsTheNewWeightsAndNamesThem) {
+  ReloadingServer server;
+  EXPECT_EQ(server.fingerprint(), "lacuna-test-one");
+  Call call = server.post("/v1/reload", R"({"folder": "two"})");
+  EXPECT_EQ(call.json(), (json{{"model", "m"}, {"weights", "two"}}));
+  EXPECT_EQ(server.fingerprint(), "lacuna-test-two");
+}
+
+TEST(Reload, KeepsTheWeightsWhereOthersCannotBeUsed) {
+  ReloadingServer server;
+  for (const std::string value :
+       {R"("broken")", R"("three")", R"("")", "3", "null", R"(["two"])", R"("../two")"}) {
+    Call call = server.post("/v1/reload", R"({"folder": )" + value + "}");
+    EXPECT_EQ(call.status(), 400) << value;
+    EXPECT_EQ(call.json()["error"]["param"], "folder") << value;
+  }
+  EXPECT_THAT(server.post("/v1/reload", R"({"folder": "broken"})").body(), HasSubstr("ends too soon"));
+  EXPECT_EQ(server.fingerprint(), "lacuna-test-one");
+}
+
+TEST(Reload, IsOffUnlessTheServerWasToldOtherwise) {
+  RunningServer server("mini-llada");
+  Call call = server.post("/v1/reload", {{"folder", "two"}});
+  EXPECT_EQ(call.status(), 403);
+  EXPECT_THAT(call.body(), HasSubstr("--reload-from"));
+}
+
 }  // namespace
 }  // namespace lacuna::endpoints_test

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <span>
 #include <string>
+#include <vector>
 
 namespace lacuna::metrics_test {
 namespace {
@@ -22,6 +24,17 @@ TEST(Metrics, ShowWhatTheSchedulerHoldsNow) {
   EXPECT_THAT(text, HasSubstr("\nlacuna_kv_cache_bytes 4096\n"));
   EXPECT_THAT(text, HasSubstr("\nlacuna_kv_cache_limit_bytes 8192\n"));
   EXPECT_THAT(text, HasSubstr("\nlacuna_prefix_cache_bytes 512\n"));
+}
+
+TEST(Metrics, ShowHowTheCacheOfEachLoadedModelIsKept) {
+  Metrics metrics;
+  const std::vector<Metrics::CacheConfig> caches = {{"one", 64, 100}, {"two", 64, 7}};
+  EXPECT_THAT(
+      metrics.text({}, {}, nullptr, caches),
+      HasSubstr("\nlacuna_cache_config_info{block_size=\"64\",model=\"two\",num_gpu_blocks=\"7\"} 1\n"));
+  EXPECT_THAT(metrics.text({}, {}, nullptr, std::span(caches).first(1)), Not(HasSubstr("model=\"two\"")))
+      << "it was unloaded";
+  EXPECT_THAT(metrics.text({.rows_pending = 12}, {}), HasSubstr("\nlacuna_rows_pending 12\n"));
 }
 
 TEST(Metrics, CountWhatEachPassAddsToItsRequest) {

@@ -162,5 +162,148 @@ TEST(ModelPool, RefusesMoreThanMayWaitAndEndsThoseThatDo) {
   EXPECT_THROW(pool.use(0, [](const ModelPool::Lease&, const std::string&) {}), SchedulingError);
 }
 
+/// Replaces a model and waits; what went wrong.
+std::string replace(ModelPool& pool, size_t index, PoolModel::Load load) {
+  std::promise<std::string> failure;
+  pool.replace(index, std::move(load), [&](const std::string& sentence) { failure.set_value(sentence); });
+  return failure.get_future().get();
+}
+
+TEST(ModelPool, ReplacesAModelAndKeepsTheOldOneForThoseWhoUseIt) {
+  Tiny tiny(1);
+  ModelPool pool(tiny.models(), limits_of(1));
+  ModelPool::Lease old = lease_of(pool, 0);
+  EXPECT_EQ(replace(pool, 0, tiny.models()[0].load), "");
+  ModelPool::Lease now = lease_of(pool, 0);
+  EXPECT_NE(now.get(), old.get());
+  EXPECT_NE(old->opened().config().vocab_size, 0) << "it is still there";
+  EXPECT_EQ(pool.loaded().size(), 2U);
+  EXPECT_THAT([&] { pool.replace(0, tiny.models()[0].load, [](const std::string&) {}); },
+              ThrowsMessage<SchedulingError>(HasSubstr("still use the weights before")));
+  old.reset();
+  while (pool.loaded().size() > 1) std::this_thread::yield();
+  EXPECT_EQ(lease_of(pool, 0).get(), now.get());
+  const auto is_accepted = [&] {
+    try {
+      EXPECT_EQ(replace(pool, 0, tiny.models()[0].load), "");
+      return true;
+    } catch (const SchedulingError&) {
+      return false;
+    }
+  };
+  while (!is_accepted()) std::this_thread::yield();  // until the first one is gone
+}
+
+TEST(ModelPool, KeepsAModelWhoseReplacementCannotBeLoaded) {
+  Tiny tiny(1);
+  ModelPool pool(tiny.models(), limits_of(1));
+  const InferenceSession* before = lease_of(pool, 0).get();
+  std::promise<void> goes_on;
+  std::promise<std::string> failure;
+  pool.replace(
+      0,
+      [&]() -> std::shared_ptr<InferenceSession> {
+        goes_on.get_future().get();
+        throw InputError("there is no such file");
+      },
+      [&](const std::string& sentence) { failure.set_value(sentence); });
+  EXPECT_THAT([&] { pool.replace(0, tiny.models()[0].load, [](const std::string&) {}); },
+              ThrowsMessage<SchedulingError>(HasSubstr("weights are being loaded")));
+  EXPECT_EQ(lease_of(pool, 0).get(), before) << "it answers while the other is loaded";
+  goes_on.set_value();
+  EXPECT_EQ(failure.get_future().get(), "there is no such file");
+  EXPECT_EQ(lease_of(pool, 0).get(), before);
+}
+
+/// A model on ranks that can be made to end.
+class Breakable final : public BackendModel {
+ public:
+  explicit Breakable(std::shared_ptr<const BackendModel> whole) : whole_(std::move(whole)) {}
+
+  const ModelConfig& config() const override { return whole_->config(); }
+  std::string_view device() const override { return whole_->device(); }
+  DType dtype() const override { return whole_->dtype(); }
+  int64_t weight_bytes() const override { return whole_->weight_bytes(); }
+  ModelBytes bytes_of_passes() const override { return whole_->bytes_of_passes(); }
+  std::string failure() const override { return is_broken_ ? "rank 1 has ended" : ""; }
+  std::unique_ptr<KvPool> make_pool(int64_t limit) const override { return whole_->make_pool(limit); }
+  std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences,
+                                     const PassOptions& options) const override {
+    return whole_->submit(plan, sequences, options);
+  }
+  void keep_soft_embeddings(KvSequence& /*sequence*/, std::span<const int32_t> /*cells*/,
+                            ConstMatrix<float> /*distributions*/) const override {}
+  void compare_outputs(ConstMatrix<float> /*now*/, ConstMatrix<float> /*before*/,
+                       std::span<Drift> /*drifts*/) const override {}
+
+  void end_rank() { is_broken_ = true; }
+
+ private:
+  std::shared_ptr<const BackendModel> whole_;
+  std::atomic<bool> is_broken_{false};
+};
+
+/// One breakable model, loaded anew whenever the pool wants it.
+struct BreakableModel {
+  BreakableModel() : tiny(1), whole(tiny.models()[0].load()) {}
+
+  std::vector<PoolModel> models() {
+    PoolModel model{"m", tiny.opened[0], 1, [this] {
+                      ++loads;
+                      if (fails) throw InputError("rank 1 cannot be started");
+                      last = std::make_shared<Breakable>(whole->parts().model);
+                      return std::make_shared<InferenceSession>(tiny.opened[0], InferenceSession::Parts{last},
+                                                                SchedulerLimits());
+                    }};
+    return {std::move(model)};
+  }
+
+  Tiny tiny;
+  std::shared_ptr<InferenceSession> whole;
+  std::shared_ptr<Breakable> last;
+  std::atomic<int> loads{0};
+  std::atomic<bool> fails{false};
+};
+
+TEST(ModelPool, LoadsAModelAgainThatLostARankWhileItWasIdle) {
+  BreakableModel breakable;
+  PoolLimits limits = limits_of(1);
+  limits.restarts = 5;
+  ModelPool pool(breakable.models(), limits);
+  pool.load(0);
+  EXPECT_FALSE(pool.failure().has_value());
+  breakable.last->end_rank();
+  const std::optional<PoolFailure> failure = pool.failure();
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_THAT(failure->sentence, HasSubstr("rank 1 has ended"));
+  EXPECT_FALSE(failure->is_final);
+  while (pool.failure().has_value()) std::this_thread::yield();
+  EXPECT_EQ(breakable.loads, 2);
+  EXPECT_NE(lease_of(pool, 0), nullptr);
+}
+
+TEST(ModelPool, GivesUpAfterAsManyRestartsAsItMayTry) {
+  BreakableModel breakable;
+  PoolLimits limits = limits_of(1);
+  limits.restarts = 2;
+  ModelPool pool(breakable.models(), limits);
+  pool.load(0);
+  breakable.fails = true;
+  breakable.last->end_rank();
+  while (!pool.failure() || !pool.failure()->is_final) std::this_thread::yield();
+  EXPECT_EQ(breakable.loads, 3);
+  EXPECT_THAT(pool.failure()->sentence, HasSubstr("rank 1 cannot be started; restart the server"));
+  EXPECT_THAT([&] { lease_of(pool, 0); }, ThrowsMessage<SchedulingError>(HasSubstr("restart the server")));
+}
+
+TEST(ModelPool, LeavesABrokenModelWhereNothingIsStartedAgain) {
+  BreakableModel breakable;
+  ModelPool pool(breakable.models(), limits_of(1));
+  pool.load(0);
+  breakable.last->end_rank();
+  EXPECT_TRUE(pool.failure()->is_final);
+  EXPECT_EQ(breakable.loads, 1);
+}
+
 }  // namespace
 }  // namespace lacuna::model_pool_test

@@ -46,6 +46,8 @@ std::vector<std::byte> to_bytes(const Command& command) {
   for (const SequenceChange& change : command.changes) json["changes"].push_back(to_json(change));
   if (command.stops) {
     json["stops"] = true;
+  } else if (command.is_ping) {
+    json["ping"] = true;
   } else {
     json["plan"] = lacuna::to_json(command.plan);
     json["sequences"] = command.sequences;
@@ -64,7 +66,8 @@ Command command_from_bytes(std::span<const std::byte> bytes) {
     for (const nlohmann::json& change : json.value("changes", nlohmann::json::array()))
       command.changes.push_back(change_from_json(change));
     command.stops = json.value("stops", false);
-    if (command.stops) return command;
+    command.is_ping = json.value("ping", false);
+    if (command.stops || command.is_ping) return command;
     command.plan = plan_from_json(json.at("plan"), "a command of rank 0");
     json.at("sequences").get_to(command.sequences);
     return command;

@@ -33,6 +33,7 @@ struct Command {
   StepPlan plan = {};
   std::vector<int64_t> sequences = {};  ///< of the plan, in its order
   bool stops = false;                   ///< nothing is to be computed; no command follows
+  bool is_ping = false;                 ///< nothing is to be computed; all ranks gather nothing
 
   bool operator==(const Command&) const = default;
 };

@@ -54,6 +54,10 @@ void repeat_passes(const Model& part, const CpuDevice& device, Communicator& ran
     expects(command.number == number, "commands of rank 0 arrive in their order");
     for (const SequenceChange& change : command.changes) sequences.apply(change);
     if (command.stops) return;
+    if (command.is_ping) {
+      gather_all(ranks, {});
+      continue;
+    }
     std::vector<KvCache*> caches;
     for (const int64_t sequence : command.sequences) caches.push_back(&sequences[sequence]);
     part.forward(device.context(), command.plan, caches, workspace);

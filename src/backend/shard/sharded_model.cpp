@@ -52,6 +52,13 @@ class Leader {
     }
   }
 
+  /// Waits for a sign of life of every rank.
+  void ping() {
+    Command command;
+    command.is_ping = true;
+    together(std::move(command), [&] { return gather_all(*ranks_, {}); });
+  }
+
  private:
   void send(Command command) {
     command.number = num_commands_++;
@@ -193,6 +200,8 @@ class ShardedModel final : public BackendModel {
     return leader_->together(std::move(command), [&] { return own_->submit(plan, own, options); });
   }
 
+  void ping() const { leader_->ping(); }
+
   void keep_soft_embeddings(KvSequence& sequence, std::span<const int32_t> cells,
                             ConstMatrix<float> distributions) const override {
     const ShardedSequence& of_all = of_ranks(sequence);
@@ -225,6 +234,12 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 }
 
 }  // namespace
+
+void ping_ranks(const BackendModel& sharded) {
+  const auto* own = dynamic_cast<const ShardedModel*>(&sharded);
+  expects(own != nullptr, "ping_ranks: the model is sharded");
+  own->ping();
+}
 
 void agree_on_model(Communicator& ranks, const std::string& identity, const std::string& error) {
   const auto errors = gather_all(ranks, bytes_of(error), Communicator::Wait::kIdle);

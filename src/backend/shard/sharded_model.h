@@ -28,6 +28,10 @@ std::shared_ptr<const BackendModel> on_ranks(std::shared_ptr<const Model> part,
                                              std::shared_ptr<const CpuDevice> device,
                                              std::shared_ptr<Communicator> ranks);
 
+/// On rank 0, between passes: all ranks of a model that on_ranks() made tell each other that they live.
+/// Throws RankError.
+void ping_ranks(const BackendModel& sharded);
+
 /// On the other ranks: repeats what rank 0 does, until its model is destroyed. Throws RankError where another
 /// rank fails.
 void follow(const Model& part, const CpuDevice& device, Communicator& ranks);

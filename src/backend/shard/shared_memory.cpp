@@ -24,11 +24,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kBetweenChecks{20};
+constexpr std::chrono::milliseconds kBetweenBeats{50};
 constexpr size_t kSlotBytesOfProcesses = size_t{16} << 20;  // touched as far as exchanges need it
 
 /// What a rank says to the others. Lies in memory that all of them map.
 struct alignas(64) RankState {
   std::atomic<uint64_t> handed_over{0};  ///< exchanges for which its bytes lie in its slot
+  std::atomic<uint64_t> beats{0};        ///< counted as long as the process runs
   std::atomic<bool> has_failed{false};
   std::array<char, 512> cause{};  ///< set before has_failed
 };
@@ -103,16 +106,35 @@ class LifeLines {
   std::vector<std::array<int, 2>> pipes_;
 };
 
+/// Counts a rank's beats until it is destroyed.
+class Heart {
+ public:
+  explicit Heart(std::atomic<uint64_t>& beats)
+      : thread_([&beats](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            ++beats;
+            std::this_thread::sleep_for(kBetweenBeats);
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
 class SharedMemoryRank final : public Communicator {
  public:
   /// lives  null: the ranks are threads
   SharedMemoryRank(std::shared_ptr<const SharedRegion> region, int rank, std::chrono::milliseconds timeout,
-                   std::unique_ptr<LifeLines> lives, std::vector<pid_t> children)
+                   std::chrono::milliseconds silence = {}, std::unique_ptr<LifeLines> lives = nullptr,
+                   std::vector<pid_t> children = {})
       : region_(std::move(region)),
         rank_(rank),
         timeout_(timeout),
+        silence_(silence),
         lives_(std::move(lives)),
-        children_(std::move(children)) {}
+        children_(std::move(children)) {
+    if (lives_ != nullptr) heart_.emplace(region_->state(rank).beats);
+  }
 
   ~SharedMemoryRank() override {
     lives_.reset();  // forks that still wait for this rank see that it has ended
@@ -188,15 +210,25 @@ class SharedMemoryRank final : public Communicator {
       if (is_there()) return;
     }
     const auto start = Clock::now();
-    auto next_check = start + std::chrono::milliseconds(20);
+    auto next_check = start + kBetweenChecks;
+    // Checks are counted, and not time: this process may have been stopped as well.
+    int64_t checks_without_beat = 0;
+    uint64_t beats = 0;
     while (!is_there()) {
       const auto now = Clock::now();
       if (now >= next_check) {
-        next_check = now + std::chrono::milliseconds(20);
+        next_check = now + kBetweenChecks;
+        const uint64_t beats_now = state.beats.load(std::memory_order_relaxed);
+        checks_without_beat = beats_now == beats ? checks_without_beat + 1 : 0;
+        beats = beats_now;
         const std::optional<RankError> error = error_of_others();
         if (is_there())
           return;  // or a rank that ended after this exchange would be taken for one that is missing
         if (error) throw RankError(*error);
+        if (wait == Wait::kBounded && lives_ != nullptr && checks_without_beat * kBetweenChecks >= silence_) {
+          throw RankError(rank, fmt::format("has not given a sign of life for {} seconds",
+                                            std::chrono::duration<double>(silence_).count()));
+        }
         if (wait == Wait::kBounded && now - start >= timeout_ * patience()) {
           throw RankError(rank, fmt::format("has not answered for {} seconds",
                                             std::chrono::duration<double>(timeout_ * patience()).count()));
@@ -230,9 +262,11 @@ class SharedMemoryRank final : public Communicator {
   std::shared_ptr<const SharedRegion> region_;
   int rank_;
   std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds silence_;
   std::unique_ptr<LifeLines> lives_;
   std::vector<pid_t> children_;  // of rank 0
   uint64_t exchanges_ = 0;       // that are over
+  std::optional<Heart> heart_;   // of a process; last: it uses the region
 };
 
 }  // namespace
@@ -243,12 +277,13 @@ std::vector<std::unique_ptr<Communicator>> ranks_of_threads(int count, std::chro
   std::vector<std::unique_ptr<Communicator>> ranks;
   ranks.reserve(static_cast<size_t>(count));
   for (int rank = 0; rank < count; ++rank) {
-    ranks.push_back(std::make_unique<SharedMemoryRank>(region, rank, timeout, nullptr, std::vector<pid_t>()));
+    ranks.push_back(std::make_unique<SharedMemoryRank>(region, rank, timeout));
   }
   return ranks;
 }
 
-std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout) {
+std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout,
+                                         std::chrono::milliseconds silence) {
   const auto region = std::make_shared<const SharedRegion>(count, kSlotBytesOfProcesses);
   auto lives = std::make_unique<LifeLines>(count);
   std::fflush(nullptr);  // or the forks would write what is buffered a second time
@@ -265,13 +300,13 @@ std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds ti
       std::signal(SIGINT, SIG_IGN);
       std::signal(SIGTERM, SIG_IGN);
       lives->become(rank);
-      return std::make_unique<SharedMemoryRank>(region, rank, timeout, std::move(lives),
-                                                std::vector<pid_t>());
+      return std::make_unique<SharedMemoryRank>(region, rank, timeout, silence, std::move(lives));
     }
     children.push_back(child);
   }
   lives->become(0);
-  return std::make_unique<SharedMemoryRank>(region, 0, timeout, std::move(lives), std::move(children));
+  return std::make_unique<SharedMemoryRank>(region, 0, timeout, silence, std::move(lives),
+                                            std::move(children));
 }
 
 }  // namespace lacuna

@@ -14,6 +14,7 @@ namespace lacuna {
 
 inline constexpr int kMostLocalRanks = 64;
 inline constexpr std::chrono::milliseconds kRankTimeout{30'000};
+inline constexpr std::chrono::milliseconds kRankSilence{10'000};
 
 /// One end for each of `count` threads of this process.
 ///   slot_bytes  that a rank hands over at a time
@@ -24,6 +25,10 @@ std::vector<std::unique_ptr<Communicator>> ranks_of_threads(int count,
 /// Forks count - 1 processes and returns in all of them: rank 0 in the caller, which is to have no other
 /// threads that matter to the forks. Forks ignore SIGINT and SIGTERM and notice when rank 0 ends. Rank 0's
 /// end waits for them when it is destroyed. std::system_error.
-std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout = kRankTimeout);
+///   silence  within a pass, a process that gives no sign of life for so long counts as ended: it was
+///   stopped.
+///            One that computes gives them
+std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout = kRankTimeout,
+                                         std::chrono::milliseconds silence = kRankSilence);
 
 }  // namespace lacuna

@@ -132,5 +132,23 @@ TEST(SharedMemory, NoticesThatAForkWasKilled) {
   EXPECT_THAT([&] { gather_all(*ranks, {}); }, ThrowsMessage<RankError>(HasSubstr("has ended")));
 }
 
+TEST(SharedMemory, NoticesThatAForkWasStopped) {
+  const std::unique_ptr<Communicator> ranks = fork_ranks(3, milliseconds(60'000), milliseconds(300));
+  if (ranks->rank() == 2) {
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  if (ranks->rank() == 1) {
+    std::this_thread::sleep_for(milliseconds(600));  // longer than the silence, but not silent
+    try {
+      gather_all(*ranks, {}, Communicator::Wait::kIdle);
+    } catch (const RankError&) {
+    }
+    _exit(0);
+  }
+  EXPECT_THAT([&] { gather_all(*ranks, {}); },
+              ThrowsMessage<RankError>("rank 2 has not given a sign of life for 0.3 seconds"));
+}
+
 }  // namespace
 }  // namespace lacuna::shared_memory_test

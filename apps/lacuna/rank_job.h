@@ -1,0 +1,32 @@
+// The ranks of a sharded model under `lacuna serve`: processes apart from the server, which outlives them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/shard/message_socket.h"
+#include "loading.h"
+
+namespace lacuna {
+
+struct RankJobFlags {
+  std::string launch;                  ///< a launcher of MPI with its flags; empty: --ranks processes
+  std::vector<std::string> arguments;  ///< of the ranks: flags that load the model, but for --model
+};
+
+/// --launch, --rank-timeout.
+void add_rank_job_flags(CLI::App& command, RankJobFlags& job, ModelFlags& flags);
+/// The flags of add_loading_flags() that a command was given, each as --NAME=VALUE.
+std::vector<std::string> loading_arguments(const CLI::App& command);
+
+/// Starts the ranks and waits until they have loaded the model; the processes end with it. InputError.
+///   flags  sharded, and not a rank itself
+LoadedModel load_on_job(const ModelFlags& flags, const ModelSource& source, const RankJobFlags& job);
+
+/// `lacuna serve-ranks`, which load_on_job() starts: rank 0 hosts the model, the other ranks follow it.
+void add_serve_ranks_command(CLI::App& program);
+constexpr std::string_view kServeRanks = "serve-ranks";
+
+}  // namespace lacuna

@@ -1,0 +1,153 @@
+#include "backend/shard/message_socket.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMostMessageBytes = uint64_t{1} << 30;
+
+/// Whether something can be read or accepted, within so long.
+bool is_readable(int descriptor, std::chrono::milliseconds most) {
+  pollfd watched{descriptor, POLLIN, 0};
+  for (;;) {
+    const int count = poll(&watched, 1, most.count() < 0 ? -1 : static_cast<int>(most.count()));
+    if (count >= 0) return count > 0;
+    if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "a socket between processes");
+  }
+}
+
+struct Address {
+  sockaddr_un value{};
+  socklen_t size = 0;
+
+  explicit Address(const std::string& name) {
+    if (name.size() + 1 > sizeof(value.sun_path))
+      throw std::system_error(ENAMETOOLONG, std::generic_category(), name);
+    value.sun_family = AF_UNIX;
+    std::memcpy(static_cast<char*>(value.sun_path) + 1, name.data(), name.size());
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&value); }
+};
+
+int new_socket() {
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "a socket between processes");
+  return descriptor;
+}
+
+}  // namespace
+
+MessageSocket::MessageSocket(MessageSocket&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+MessageSocket& MessageSocket::operator=(MessageSocket&& other) noexcept {
+  if (this != &other) {
+    close();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+  }
+  return *this;
+}
+
+void MessageSocket::close() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+void MessageSocket::shut_down() const {
+  if (descriptor_ >= 0) shutdown(descriptor_, SHUT_RDWR);
+}
+
+void MessageSocket::send(const json& message) {
+  const std::vector<uint8_t> body = json::to_cbor(message);
+  const uint64_t size = body.size();
+  send_bytes(&size, sizeof(size), MSG_MORE);
+  send_bytes(body.data(), body.size(), 0);
+}
+
+void MessageSocket::send_bytes(const void* bytes, size_t count, int flags) const {
+  for (size_t done = 0; done < count;) {
+    const ssize_t some =
+        ::send(descriptor_, static_cast<const char*>(bytes) + done, count - done, MSG_NOSIGNAL | flags);
+    if (some < 0 && errno == EINTR) continue;
+    if (some <= 0) throw ConnectionLost("the other process has ended");
+    done += static_cast<size_t>(some);
+  }
+}
+
+void MessageSocket::receive_bytes(char* bytes, size_t count) const {
+  for (size_t done = 0; done < count;) {
+    const ssize_t some = recv(descriptor_, bytes + done, count - done, 0);
+    if (some < 0 && errno == EINTR) continue;
+    if (some <= 0) throw ConnectionLost("the other process has ended");
+    done += static_cast<size_t>(some);
+  }
+}
+
+std::optional<json> MessageSocket::receive(std::chrono::milliseconds most) {
+  if (!is_readable(descriptor_, most)) return {};
+  uint64_t size = 0;
+  receive_bytes(reinterpret_cast<char*>(&size), sizeof(size));
+  if (size > kMostMessageBytes) {
+    throw ConnectionLost(
+        fmt::format("a message of {} bytes came; expected at most {}", size, kMostMessageBytes));
+  }
+  std::vector<char> body(size);
+  receive_bytes(body.data(), body.size());
+  try {
+    return json::from_cbor(body);
+  } catch (const json::exception& error) {
+    throw ConnectionLost(fmt::format("a message cannot be read: {}", error.what()));
+  }
+}
+
+MessageListener::MessageListener(const std::string& name) {
+  const Address address(name);
+  descriptor_ = new_socket();
+  if (bind(descriptor_, address.get(), address.size) != 0 || listen(descriptor_, 2) != 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    throw std::system_error(error, std::generic_category(), name);
+  }
+}
+
+MessageListener::~MessageListener() {
+  ::close(descriptor_);
+}
+
+std::optional<MessageSocket> MessageListener::accept(std::chrono::milliseconds most) const {
+  if (!is_readable(descriptor_, most)) return {};
+  const int descriptor = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (descriptor < 0) return {};
+  MessageSocket accepted(descriptor);
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) return {};
+  return accepted;
+}
+
+MessageSocket connect_to(const std::string& name) {
+  const Address address(name);
+  MessageSocket socket(new_socket());
+  if (connect(socket.descriptor(), address.get(), address.size) != 0)
+    throw ConnectionLost(fmt::format("{}: nobody listens there", name));
+  return socket;
+}
+
+}  // namespace lacuna
