@@ -276,11 +276,17 @@ class BatchRun {
 
   void write(size_t index, int status, std::string line) {
     const std::lock_guard lock(mutex_);
+    if (error_) return;  // behind a line that could not be written nothing may follow
     if (status >= 400) ++errors_;
     waiting_[index] = std::move(line);
-    while (!waiting_.empty() && waiting_.begin()->first == output_.size()) {
-      output_.append(std::move(waiting_.begin()->second));
-      waiting_.erase(waiting_.begin());
+    try {
+      while (!waiting_.empty() && waiting_.begin()->first == output_.size()) {
+        output_.append(std::move(waiting_.begin()->second));
+        waiting_.erase(waiting_.begin());
+      }
+    } catch (...) {
+      error_ = std::current_exception();
+      throw;
     }
     report_.update(output_.size());
     written_.notify_all();

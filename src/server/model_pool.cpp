@@ -188,13 +188,13 @@ void tell(const ModelPool::Then& then, ModelPool::Lease lease, const std::string
 }
 
 /// An exception's sentence, or a word where there is no memory for one.
-std::string sentence_of(const std::exception_ptr& error) noexcept {
+std::string text_of_failure(const std::exception_ptr& error) noexcept {
   std::string sentence = "it failed";  // short enough to need no memory
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& cause) {
     try {
-      sentence = text_of(cause);
+      sentence = lacuna::text_of(cause);
     } catch (const std::bad_alloc&) {
     }
   } catch (...) {
@@ -207,7 +207,7 @@ std::string sentence_of(const std::exception_ptr& error) noexcept {
 /// Tells the request that waits longest what kept it from being served.
 void ModelPool::State::fail_first(const std::exception& /*error*/) {
   if (waiting.empty()) return;
-  const std::string failure = sentence_of(std::current_exception());
+  const std::string failure = text_of_failure(std::current_exception());
   const Waiting first = std::move(waiting.front());
   waiting.pop_front();
   mutex.unlock();
@@ -222,7 +222,7 @@ ModelPool::Lease ModelPool::State::load(const PoolModel::Load& loader, std::stri
   try {
     session = loader();
   } catch (...) {
-    failure = sentence_of(std::current_exception());
+    failure = text_of_failure(std::current_exception());
   }
   mutex.lock();
   return session;
