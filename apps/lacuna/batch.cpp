@@ -81,7 +81,10 @@ class LocalAnswerer final : public Answerer {
     limits.prefix_memory = limits.memory / 4;
     service_ = std::make_unique<Service>(ServiceSettings{flags.model, LACUNA_VERSION, {}, defaults, {}});
     session_ = std::make_unique<InferenceSession>(
-        opened, InferenceSession::Parts{loaded.model, load_guide(flags, opened->guide(), loaded)}, limits);
+        opened,
+        InferenceSession::Parts{loaded.model, load_guide(flags, opened->guide(), loaded),
+                                weights_version(flags, opened->source())},
+        limits);
     service_->start(*session_);
   }
 

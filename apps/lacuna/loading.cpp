@@ -14,6 +14,7 @@
 #include "decode/setting_error.h"
 #include "engine/preset_use.h"
 #include "kernels/dispatch.h"
+#include "model/fingerprint.h"
 #include "model/locate.h"
 #include "options/choose.h"
 #include "options/names.h"
@@ -199,6 +200,11 @@ std::shared_ptr<const BackendModel> load_on_device(const ModelFlags& flags, cons
 }
 
 }  // namespace
+
+std::string weights_version(const ModelFlags& flags, const ModelSource& source) {
+  if (source.folder.empty()) return fmt::format("random-{}", flags.random_seed);
+  return fingerprint_of(source.folder);
+}
 
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   const Stopwatch clock;

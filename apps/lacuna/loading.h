@@ -85,6 +85,8 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 /// Loads with a progress bar on standard error, if that is a terminal. Throws InputError before it reads
 /// weights where a download is not complete or memory does not suffice (unless --ignore-memory).
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
+/// What answers of these weights tell (InferenceSession::Parts).
+std::string weights_version(const ModelFlags& flags, const ModelSource& source);
 
 /// --guide.
 void add_guide_flag(CLI::App& command, std::string& guide);

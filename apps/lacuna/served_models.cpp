@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "model/fingerprint.h"
 #include "options/choose.h"
 
 namespace lacuna {
@@ -37,19 +36,13 @@ void set_prefix_memory(const ServedModelFlags& flags, SchedulerLimits& limits) {
   limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
 }
 
-/// What answers of these weights tell.
-std::string version_of(const ServedModelFlags& flags, const ModelSource& source) {
-  if (source.folder.empty()) return fmt::format("random-{}", flags.random_seed);
-  return fingerprint_of(source.folder);
-}
-
 /// Loads a model and says so.
 ///   limits  of which those that depend on free memory are set where they are not, and stay
 std::shared_ptr<InferenceSession> load_served(const ServedModelFlags& flags, const std::string& model,
                                               const std::shared_ptr<const OpenedModel>& opened,
                                               const ModelSource& source, SchedulerLimits& limits) {
   const GuidedModelFlags own = flags_of(flags, model);
-  std::string version = version_of(flags, source);
+  std::string version = weights_version(flags, source);
   const LoadedModel loaded =
       has_rank_job(flags) ? load_on_job(own, source, flags.job) : load_model(own, source);
   if (limits.memory == 0) {

@@ -100,8 +100,7 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
       .add_option(
           "--shard", flags.shard,
-          "Divide the model among ranks, that --ranks or mpirun starts: none, outputs, rows, layers or auto, "
-          "the fastest that fits (default none)")
+          "Divide the model among ranks: none, outputs, rows, layers or auto, the fastest (default none)")
       ->check(CLI::IsMember({"none", "outputs", "rows", "layers", "auto"}));
   command
       .add_option("--ranks", flags.ranks,
