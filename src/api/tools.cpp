@@ -150,11 +150,11 @@ std::vector<Message> messages_of(const std::string& place, const Json& value) {
     const Json* calls = role == "assistant" ? given(turn, "tool_calls") : nullptr;
     std::string content = text_member(own, turn, "content", calls == nullptr);
     if (role == "tool") {
-      history.add_result(text_member(own, turn, "tool_call_id", true), own + ".tool_call_id", content,
-                         messages);
+      history.add_result(text_member(own, turn, "tool_call_id", true), fmt::format("{}.tool_call_id", own),
+                         content, messages);
       continue;
     }
-    if (calls != nullptr) content = with_calls(own + ".tool_calls", *calls, content, history);
+    if (calls != nullptr) content = with_calls(fmt::format("{}.tool_calls", own), *calls, content, history);
     messages.push_back({role, std::move(content)});
   }
   return messages;

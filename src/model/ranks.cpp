@@ -108,6 +108,7 @@ void Model::Pass::run_stages() {
     const int64_t piece = step - part_.rank;
     if (piece >= 0 && piece < std::ssize(pieces)) compute(pieces[static_cast<size_t>(piece)]);
     std::vector<size_t> sizes;
+    sizes.reserve(static_cast<size_t>(part_.size));
     for (int rank = 0; rank < part_.size; ++rank)
       sizes.push_back(bytes_of(passed_on(pieces, step, rank)).size());
     ranks_->pass_on(bytes_of(passed_on(pieces, step, part_.rank)), sizes,

@@ -41,6 +41,7 @@ RankLink measure_link(Communicator& ranks) {
   constexpr int kTries = 9;
   std::vector<std::byte> own, all;
   std::vector<double> latencies;
+  latencies.reserve(kTries);
   for (int i = 0; i < kTries; ++i) latencies.push_back(time_exchange(ranks, own, all, 1));
   std::nth_element(latencies.begin(), latencies.begin() + kTries / 2, latencies.end());
   RankLink link;
