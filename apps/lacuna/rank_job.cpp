@@ -31,6 +31,7 @@ constexpr double kSecondsToEnd = 10;
 /// without files that are open here. Only what is safe after a fork of a process with threads happens there.
 pid_t start_process(std::vector<std::string>& command) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const pid_t child = fork();
@@ -160,7 +161,7 @@ std::vector<std::string> loading_arguments(const CLI::App& command) {
     const std::string name = "--" + known->get_lnames().front();
     const CLI::Option* given = command.get_option_no_throw(name);
     if (given == nullptr || given->count() == 0 || name == "--help") continue;
-    for (const std::string& value : given->results()) arguments.push_back(name + "=" + value);
+    for (const std::string& value : given->results()) arguments.push_back(fmt::format("{}={}", name, value));
   }
   return arguments;
 }

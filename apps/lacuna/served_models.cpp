@@ -66,7 +66,7 @@ std::filesystem::path reloaded_folder(const std::string& reload_from, const std:
                      kLongest);
   std::error_code error;
   const std::filesystem::path root = std::filesystem::canonical(reload_from, error);
-  const std::filesystem::path path =
+  std::filesystem::path path =
       error ? std::filesystem::path() : std::filesystem::canonical(root / named, error);
   // A link that leads elsewhere is as good as a path that does.
   const auto [end, differs] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());

@@ -120,7 +120,8 @@ GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page) const
     for (int32_t cell = range.begin; cell < range.end; ++cell) see(cell, 0);
   }
   for (int32_t i = 0; i < group.rows.size() && group.own_rows != OwnRows::kNone; ++i) {
-    const int32_t cell = plan_.cells[static_cast<size_t>(group.rows.begin + i)];
+    const int32_t row = group.rows.begin + i;
+    const int32_t cell = plan_.cells[static_cast<size_t>(row)];
     see(cell, group.own_rows == OwnRows::kCausal ? i : 0);
   }
   const int32_t sink = sequences_[static_cast<size_t>(group.sequence)]->sink_cell();

@@ -194,7 +194,9 @@ void CudaTicket::draw_on_host(std::span<const size_t> indices, std::span<const L
 
 void CudaTicket::sample_more(std::span<const LogitRow> wanted) {
   further_samples_.assign(wanted.size(), {});
-  const auto [on_device_indices, on_host_indices] = split(wanted);
+  const auto halves = split(wanted);
+  const std::vector<size_t>& on_device_indices = halves.first;
+  const std::vector<size_t>& on_host_indices = halves.second;
   if (!on_device_indices.empty()) {
     std::vector<DrawStatistics> drawn(on_device_indices.size());
     const size_t bytes = drawn.size() * sizeof(DrawStatistics);
@@ -376,6 +378,7 @@ void compare_outputs(DeviceModel& model, ConstMatrix<float> now, ConstMatrix<flo
       }
       values.send(stream);
       std::vector<const float*> outputs;
+      outputs.reserve(staged.size());
       for (const Staged<float>& row : staged) outputs.push_back(values.at(row));
       pointers.clear();
       const Staged<const float*> list = pointers.add(outputs);
