@@ -68,7 +68,7 @@ results: build/release/lacuna
 	set -e; for page in frontier masked refusion uniform mage zoo claims shapes server cpu cpu_avx512 cpu_avx2; do \
 	  python3 tools/results $$page; done
 
-# The tests of the libraries; for those of the program, too: cmake --build --preset asan && ctest --preset asan -LE slow.
+# The tests of the libraries; for those of the program, too: cmake --build --preset asan && ctest --preset asan -LE slow -E '^fault'.
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS) --target module_tests
 	ctest --preset $@ -LE 'slow|long' -E '^cli' -j $(JOBS)

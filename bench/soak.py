@@ -1,9 +1,9 @@
-"""Serves several models for a long time and watches what the server holds.
+"""Soak test: serves several models for a long time and watches the server's memory, files and threads.
 
     python3 bench/soak.py --seconds 3600                   # load, hang-ups, refusals; models loaded and unloaded
     chrt -i 0 python3 bench/soak.py --seconds 900 --json
 
-Clients ask three models of which two fit the memory, in all APIs, as streams and whole; some hang up, some send what is no JSON, some
+Clients ask three models of which two fit the memory, in all APIs, as streams and whole; some hang up, some send invalid JSON, some
 read slowly. Between bursts nothing is asked, so that --unload-after unloads models. The server's resident memory, open files and threads are
 sampled. After a warm-up of a fifth of the time, the largest memory of each later fifth may exceed that of the second by at most
 --memory-growth, a share. Every text is compared with those of the same request before. Only the standard library is used. Exit status 1 for
@@ -124,9 +124,9 @@ class Soak:
         while time.monotonic() < end:
             try:
                 await self.one()
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: a reply that was cut
                 self.counts["wrong"] += 1
-                print(f"no connection: {error}", file=sys.stderr)
+                print(f"request failed: {type(error).__name__}: {error}", file=sys.stderr)
                 await asyncio.sleep(1)
 
     async def watch(self, begin):
@@ -156,10 +156,11 @@ def by_fifths(samples, seconds, column):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=900)
-    parser.add_argument("--clients", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--memory-growth", type=float, default=0.02)
+    parser.add_argument("--seconds", type=float, default=900, help="duration of the load (default %(default)s)")
+    parser.add_argument("--clients", type=int, default=6, help="concurrent clients (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the request order (default %(default)s)")
+    parser.add_argument("--memory-growth", type=float, default=0.02,
+                        help="allowed growth of resident memory, as a share (default %(default)s)")
     parser.add_argument("--lacuna", default=LACUNA, help="the program (default %(default)s, or what LACUNA names)")
     parser.add_argument("--models-memory", type=int, default=90, help="MiB, so that two of the three models fit (default %(default)s)")
     parser.add_argument("--port", type=int, default=8379)

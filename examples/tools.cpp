@@ -10,10 +10,10 @@ int main(int argc, char** argv) try {
   const auto session = lacuna::Session::load(argv[1]);
   lacuna::Request request;
   request.messages = {{"user", "Are the shells of Mia in the barn?"}};
-  request.tools = {
-      {.name = "find",
-       .description = "Says where something is.",
-       .parameters = R"({"type": "object", "properties": {"what": {"enum": ["shells", "barn"]}}})"}};
+  request.tools = {{.name = "find",
+                    .description = "Says where something is.",
+                    .parameters = R"({"type": "object", "required": ["what"],
+                    "properties": {"what": {"enum": ["shells", "barn"]}}})"}};
   request.tool_choice = "required";
   request.parallel_tool_calls = false;
   const lacuna::ToolAnswer answer = lacuna::read_tool_answer(session.generate(request));

@@ -24,7 +24,7 @@ class Random {
 /// The fuzzer's own mutation, which knows dictionaries and compared values; at most 4096 bytes longer.
 std::string mutate_bytes(std::string_view input, Random& random);
 
-/// Changes a value or a key of a JSON text, or the tree; bytes where the text is no JSON.
+/// Changes a value or a key of a JSON text, or the tree; mutates bytes where the text is not valid JSON.
 std::string mutate_json(std::string_view text, Random& random);
 /// The same in one of several texts with zero bytes between them.
 std::string mutate_json_texts(std::string_view input, Random& random);

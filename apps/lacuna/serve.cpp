@@ -231,10 +231,10 @@ void add_serve_command(CLI::App& program) {
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
   add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
   add("--rank-restarts", flags->rank_restarts,
-      "How often in a row ranks that end are started again (default 5)")
+      "Restarts in a row of ranks that ended, before the server gives up (default 5)")
       ->check(CLI::Range(0, 1 << 20));
   add("--reload-from", flags->reload_from,
-      "Folder below which POST /v1/reload may load other weights of the model from (default: from nowhere)");
+      "Folder whose subfolders POST /v1/reload may load as new weights (default: reloading is off)");
   add("--models-memory", flags->models_memory,
       "MiB that several models may take when they are loaded, K/V included (default: what is free)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));

@@ -62,7 +62,7 @@ std::filesystem::path reloaded_folder(const std::string& reload_from, const std:
   const std::filesystem::path named(folder);
   if (folder.empty() || folder.size() > kLongest || folder.find('\0') != std::string::npos ||
       named.is_absolute())
-    throw InputError("{} is no relative path of 1 to {} characters", in_quotes(folder.substr(0, 80)),
+    throw InputError("{} is not a relative path of 1 to {} characters", in_quotes(folder.substr(0, 80)),
                      kLongest);
   std::error_code error;
   const std::filesystem::path root = std::filesystem::canonical(reload_from, error);
@@ -82,8 +82,9 @@ PoolModel::Load other_weights(const ServedModelFlags& flags, const std::shared_p
   const GuidedModelFlags own = flags_of(flags, path.native());
   ModelSource source = find_model(own);
   if (source.config != opened->source().config) {
-    throw InputError("{} is not of the shape of the model that is served; expected the same config.json",
-                     in_quotes(folder));
+    throw InputError(
+        "{} has another config.json than the served model; expected the same architecture and sizes",
+        in_quotes(folder));
   }
   return [flags, opened, limits, source, model = path.native()] {
     return load_served(flags, model, opened, source, *limits);
@@ -92,6 +93,8 @@ PoolModel::Load other_weights(const ServedModelFlags& flags, const std::shared_p
 
 void check_reload(const ServedModelFlags& flags, const ServedModels& served) {
   if (flags.reload_from.empty()) return;
+  if (flags.is_sharded() && !has_rank_job(flags))
+    throw InputError("--reload-from: expected no start by mpirun; start the ranks with --launch");
   if (served.models.size() > 1)
     throw InputError("--reload-from has no effect here: it goes with one --model");
   if (served.preset)

@@ -48,9 +48,8 @@ MachineSpeeds speeds_of_ranks(const ModelFlags& flags, const CpuDevice& device, 
 std::string reason_for(const MachinePlan& chosen, const std::vector<MachinePlan>& plans,
                        const MachineSpeeds& speeds, int64_t memory) {
   std::string others;
-  const MachinePlan* alone = nullptr;
+  const MachinePlan& alone = plans.front();
   for (const MachinePlan& plan : plans) {
-    if (plan.way == "one") alone = &plan;
     if (!plan.shard || plan.way == chosen.way) continue;
     const bool fits = plan.weight_bytes + plan.kv_bytes <= memory;
     others += fmt::format(", {} {}", plan.way,
@@ -58,12 +57,11 @@ std::string reason_for(const MachinePlan& chosen, const std::vector<MachinePlan>
                           : !fits           ? "does not fit"
                                             : fmt::format("{:.0f} ms", 1e3 * plan.seconds()));
   }
-  const bool does_not_pay = alone != nullptr && alone->seconds() < chosen.seconds();
+  const bool does_not_pay = alone.seconds() < chosen.seconds();
   return fmt::format(
       "--shard auto: {} is predicted to take {:.0f} ms for a pass of {} rows{}, one rank alone {:.0f} ms{}; "
-      "{} per "
-      "rank, links of {:.2g} Gbit/s and {:.0f} us",
-      chosen.way, 1e3 * chosen.seconds(), kPlannedRows, others, 1e3 * alone->seconds(),
+      "{} per rank, links of {:.2g} Gbit/s and {:.0f} us",
+      chosen.way, 1e3 * chosen.seconds(), kPlannedRows, others, 1e3 * alone.seconds(),
       does_not_pay ? " (ranks do not pay for such passes)" : "",
       human_bytes(chosen.weight_bytes + chosen.kv_bytes), speeds.link * 8e-9, 1e6 * speeds.latency);
 }

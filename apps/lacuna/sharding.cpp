@@ -70,7 +70,8 @@ LoadedModel load_part(const ModelFlags& flags, const ModelSource& source,
   try {
     const LoadedModel loaded = load_part(flags, source, ranks);
     follow(*loaded.weights, *loaded.device, *ranks);
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    ranks->fail(error.what());
     code = 1;
   }
   ranks.reset();

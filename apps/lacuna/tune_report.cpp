@@ -21,7 +21,7 @@ std::string_view harm_of(TuningLoss loss) {
     case TuningLoss::kJudge:
       break;
   }
-  return "nats per token of added surprise to the judge (cut at 1), on average";
+  return "mean increase of the judge's negative log-likelihood, nats per token (cut at 1)";
 }
 
 std::string amount(TuningLoss loss, double value) {
@@ -46,7 +46,7 @@ std::string_view harm_title(TuningLoss loss) {
     case TuningLoss::kJudge:
       break;
   }
-  return "added surprise";
+  return "added NLL";
 }
 
 std::string settings_text(const TunedCandidate& candidate) {

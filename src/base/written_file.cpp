@@ -52,15 +52,19 @@ void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
 }
 
 WrittenFile::WrittenFile(const fs::path& path) : path_(path) {
-  std::error_code ignored;
-  if (fs::is_symlink(path, ignored)) path_ = fs::weakly_canonical(path, ignored);
   struct stat present = {};
   const bool is_there = ::stat(path_.c_str(), &present) == 0;
+  if (!is_there && errno == ELOOP) {
+    throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(ELOOP));
+  }
   if (S_ISDIR(present.st_mode)) throw InputError("{}: is a folder; expected a file", path_.string());
   if (is_there && !S_ISREG(present.st_mode)) {
     descriptor_ = open_to_write(path_, path_);
     return;
   }
+  // The file is replaced where the links lead, and the links stay. ELOOP was excluded.
+  for (std::error_code error; fs::is_symlink(path_, error);)
+    path_ = path_.parent_path() / fs::read_symlink(path_);
   // A file that may not be written is not replaced, though its folder would allow it.
   if (is_there && ::access(path_.c_str(), W_OK) != 0) {
     throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));

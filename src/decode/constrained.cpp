@@ -158,9 +158,9 @@ void ConstrainedDecoder::set_targets() {
 bool ConstrainedDecoder::are_possible() {
   if (constrained_.empty()) return true;
   keep_held();
-  const bool has_edits = find_edits();
+  const bool edits_are_allowed = find_edits();
   set_targets();
-  if (has_edits && is_completable(*constraint_.automaton, canvas_of(targets_))) return true;
+  if (edits_are_allowed && is_completable(*constraint_.automaton, canvas_of(targets_))) return true;
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
     class_rows_.push_back({rows_[sample.index], &classes_, !inner().commits_best_tokens()});

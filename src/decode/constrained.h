@@ -122,7 +122,8 @@ class ConstrainedDecoder final : public AskingWrapper {
   void finish_block(IndexRange positions, std::span<TokenId> tokens);
   bool allows(int32_t position, TokenId token);
   bool allows(const CanvasEdit& edit);
-  /// Sets is_edit of the samples. False: one asks for an edit that is not possible.
+  /// Sets is_edit of the samples. Returns whether every edit that they ask for is allowed; true without
+  /// edits.
   bool find_edits();
   /// The sets of the window as it is.
   const FeasibleSets& sets_of_window();

@@ -303,13 +303,16 @@ int32_t GrowingDiffusionDecoder::most_inserted(int32_t position) const {
 
 void GrowingDiffusionDecoder::expand_unsure(std::span<const Commit> candidates, StepReport& report) {
   const Commit* least = nullptr;
+  int32_t count = 0;
   for (const Commit& candidate : candidates) {
     const bool is_unsure = candidate.confidence < end_mass().unsure && canvas_.is_masked(candidate.position);
     if (!is_unsure || (least != nullptr && candidate.confidence >= least->confidence)) continue;
-    if (most_inserted(candidate.position) > 0) least = &candidate;
+    const int32_t most = most_inserted(candidate.position);
+    if (most == 0) continue;
+    least = &candidate;
+    count = most;
   }
   if (least == nullptr) return;
-  const int32_t count = most_inserted(least->position);
   insert(least->position, count, report);
   for (Commit& commit : report.committed) commit.position += commit.position >= least->position ? count : 0;
 }

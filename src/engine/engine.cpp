@@ -1,7 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <new>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -148,7 +148,7 @@ void Engine::retire(Request& request) {
     try {
       prefixes_->keep(prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
                       *request.sequences[0].front());
-    } catch (const std::bad_alloc&) {  // prefixes only save time
+    } catch (const std::exception&) {  // prefixes only save time; a broken model fails the next pass
       prefixes_->clear();
     }
   }

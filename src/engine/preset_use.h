@@ -24,9 +24,8 @@ PresetFormats preset_formats(const WeightFormats& formats);
 ///   name      of the model
 ///   guide     null: none
 ///   formats   how the model is loaded; null: unknown
-///   warnings  gets a sentence for everything else that the promise was not made for. Null: a model that
-///   lacks
-///             the formats that were tuned is refused, the rest is not said
+///   warnings  gets a sentence for everything else that the promise was not made for. Null: no warnings, and
+///             a model loaded with other formats than the tuned ones is refused
 GenerationOptions use_saved_preset(const ModelSource& source, const std::string& name,
                                    const GuideSource* guide, const WeightFormats* formats,
                                    GenerationOptions options, std::vector<std::string>* warnings);

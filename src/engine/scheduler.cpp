@@ -33,8 +33,10 @@ void tell_failure(RequestListener& listener, const std::exception_ptr& error) no
   }
 }
 
+constexpr std::string_view kBroken = ", so the model computes nothing more";
+
 std::string tell_broken(std::string_view cause) {
-  return fmt::format("{}, so the model computes nothing more", cause);
+  return fmt::format("{}{}", cause, kBroken);
 }
 
 }  // namespace
@@ -202,9 +204,9 @@ void Scheduler::work() {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
     } catch (const RankError& error) {
-      break_off(error.what(), ", so the model computes nothing more");
+      break_off(error.what(), kBroken);
     } catch (const DeviceError& error) {
-      break_off(error.what(), "; restart the server");
+      break_off(error.what(), "");
     } catch (const std::exception& error) {
       // Nobody knows whose fault it is: all who took part are told, and others continue.
       fail_all(text_of(error));

@@ -73,7 +73,7 @@ class SchedulingError : public std::runtime_error {
     kQueueFull,
     kStopping,   ///< drain() or stop() was called
     kBroken,     ///< failure() says why
-    kReplacing,  ///< of a model that is to be replaced: another one is
+    kReplacing,  ///< another model is being replaced
   };
   SchedulingError(Reason reason, const std::string& sentence)
       : std::runtime_error(sentence), reason_(reason) {}
@@ -188,7 +188,8 @@ class Scheduler {
   std::map<uint64_t, Request> follow_orders() LACUNA_REQUIRES(mutex_);
   void observe(const StepEvent& event);
   void observe_request(uint64_t id, const StepEvent& event);
-  /// Takes the first request of which `chosen` is true; an empty node: there is none. Under the lock.
+  /// Removes and returns the first request for which `chosen` is true, or an empty node if there is no such
+  /// request.
   template <typename Chosen>
   RequestNode take_first(const Chosen& chosen);
   /// Takes a request from the engine that has failed.
@@ -203,7 +204,7 @@ class Scheduler {
   void break_off(std::string_view cause, std::string_view consequence);
 
   SchedulerLimits limits_;
-  Engine engine_;  // the thread's own; memory_for() alone may be asked by others
+  Engine engine_;  // the thread's own; others call only functions that engine.h marks "any thread"
 
   mutable Mutex mutex_;
   Condition wake_;

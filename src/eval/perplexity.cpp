@@ -75,7 +75,7 @@ JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
 }
 
 double Judgement::perplexity() const {
-  return tokens > 0 ? std::exp(surprise()) : 0;
+  return tokens > 0 ? std::exp(mean_nll()) : 0;
 }
 
 double distinct_ngrams(std::span<const JudgedText> texts, size_t n) {

@@ -41,7 +41,7 @@ struct Judgement {
   /// Micro-averaged: each token weighs the same, whatever the length of its answer (SureLock, Gen-PPL).
   double perplexity() const;
   /// Its logarithm: nats per token; 0 where no token was scored.
-  double surprise() const { return tokens > 0 ? negative_log_likelihood / static_cast<double>(tokens) : 0; }
+  double mean_nll() const { return tokens > 0 ? negative_log_likelihood / static_cast<double>(tokens) : 0; }
 };
 
 /// Distinct n-grams of all texts together, as a share of all their n-grams; 0 if there are none.

@@ -94,7 +94,7 @@ bool TuningLog::take_line(const std::string& line) {
       run.tokens = json.at("tokens").get<std::vector<TokenId>>();
       run.correct = json.at("correct").get<bool>();
       run.work = work_from(json);
-      if (json.contains("surprise")) run.surprise = number_of(json, "surprise", 0, 1e9);
+      if (json.contains("mean_nll")) run.mean_nll = number_of(json, "mean_nll", 0, 1e9);
       baselines_[prompt] = std::move(run);
     } else {
       TunedRun run{number_of(json, "changed", 0, 1),
@@ -140,7 +140,7 @@ void TuningLog::add(int32_t prompt, const BaselineRun& run) {
   baselines_[prompt] = run;
   nlohmann::ordered_json json{
       {"prompt", prompt}, {"text", run.text_hash}, {"tokens", run.tokens}, {"correct", run.correct}};
-  if (run.surprise) json["surprise"] = *run.surprise;
+  if (run.mean_nll) json["mean_nll"] = *run.mean_nll;
   write(with_work(std::move(json), run.work).dump());
 }
 

@@ -40,7 +40,7 @@ struct BaselineRun {
   std::vector<TokenId> tokens;  ///< of the answer, up to its first end token
   bool correct = false;         ///< where a checker judges answers
   RunWork work;
-  std::optional<double> surprise = {};  ///< of the judge, nats per token, where it was asked
+  std::optional<double> mean_nll = {};  ///< of the judge, nats per token, where it was asked
 };
 
 /// Losses of a setting on a prompt, relative to the baseline. Each lies in [0, 1].
@@ -50,7 +50,8 @@ struct TunedRun {
   double token = 0;          ///< share of tokens that differ
   std::optional<double> kl;  ///< mean over positions of min(KL, 1 nat), where it was measured
   RunWork work;
-  std::optional<double> judge = {};  ///< nats per token that surprise the judge more, where it was asked
+  std::optional<double> judge =
+      {};  ///< increase of the judge's negative log-likelihood, nats per token, at most 1; where it was asked
 };
 
 class TuningLog {

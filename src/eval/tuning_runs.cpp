@@ -112,11 +112,11 @@ void TuningRuns::load_for(const TunedSetting& setting) {
   loading_ = setting.loading;
 }
 
-double TuningRuns::surprise_at(const Decoder& answered) const {
+double TuningRuns::mean_nll_of(const Decoder& answered) const {
   const auto prompt_length = static_cast<size_t>(answered.prompt_length());
   const JudgedText text = judged_text(*models_.judge, answered.canvas().first(prompt_length),
                                       answered.canvas().subspan(prompt_length), opened_.config().end_ids);
-  return std::max(0.0, judge(*models_.judge_model, {&text, 1}).surprise());
+  return std::max(0.0, judge(*models_.judge_model, {&text, 1}).mean_nll());
 }
 
 std::vector<TuningRuns::Answer> TuningRuns::answer(const TunedSetting& setting,
@@ -145,7 +145,7 @@ std::vector<TuningRuns::Answer> TuningRuns::answer(const TunedSetting& setting,
     answers[i].result = make_result(engine.decoder(i), statistics, config, opened_.tokenizer(),
                                     setting.options.seed.value_or(0) + static_cast<uint64_t>(prompts[i]),
                                     setting.options.stop);
-    if (loss_ == TuningLoss::kJudge) answers[i].surprise = surprise_at(engine.decoder(i));
+    if (loss_ == TuningLoss::kJudge) answers[i].mean_nll = mean_nll_of(engine.decoder(i));
     answers[i].work = {statistics.cost.flops(), statistics.cost.bytes, statistics.cost.rows, seconds};
   }
   return answers;
@@ -155,7 +155,7 @@ void TuningRuns::run_baseline(const TunedSetting& baseline, int32_t first, int32
   const bool needs_judge = loss_ == TuningLoss::kJudge;
   const auto is_missing = [&](int32_t prompt) {
     const BaselineRun* const run = log_.baseline(prompt);
-    return run == nullptr || (needs_judge && !run->surprise);
+    return run == nullptr || (needs_judge && !run->mean_nll);
   };
   for (const std::vector<int32_t>& batch : missing_batches(first, count, batch_, is_missing)) {
     const std::vector<Answer> answers = answer(baseline, batch);
@@ -164,7 +164,7 @@ void TuningRuns::run_baseline(const TunedSetting& baseline, int32_t first, int32
       const Sample& sample = prompts_[static_cast<size_t>(batch[i])].sample;
       log_.add(batch[i],
                BaselineRun{hash_of(result.text), answer_tokens(result, opened_.config()),
-                           check_ && check_(sample, result.text), answers[i].work, answers[i].surprise});
+                           check_ && check_(sample, result.text), answers[i].work, answers[i].mean_nll});
       if (loss_ == TuningLoss::kKl) keep_outputs(batch[i], answers[i].outputs);
     }
   }
@@ -192,7 +192,7 @@ void TuningRuns::run(const TunedSetting& setting, const TunedSetting& baseline, 
       run.wrong = before->correct && !(check_ && check_(sample, result.text)) ? 1 : 0;
       run.token = token_difference(before->tokens, answer_tokens(result, opened_.config()));
       if (needs_kl) run.kl = divergence(outputs[i], answers[i].outputs);
-      if (needs_judge) run.judge = std::clamp(*answers[i].surprise - before->surprise.value_or(0), 0.0, 1.0);
+      if (needs_judge) run.judge = std::clamp(*answers[i].mean_nll - before->mean_nll.value_or(0), 0.0, 1.0);
       run.work = answers[i].work;
       log_.add(setting.name, batch[i], run);
     }

@@ -77,15 +77,15 @@ class TuningRuns {
   struct Answer {
     GenerationResult result;
     Outputs outputs;                 ///< with the KL loss
-    std::optional<double> surprise;  ///< of the judge, with its loss: nats per token
+    std::optional<double> mean_nll;  ///< of the judge, with its loss: nats per token
     RunWork work;
   };
 
   /// Has the model loaded in the setting's formats.
   void load_for(const TunedSetting& setting);
   std::vector<Answer> answer(const TunedSetting& setting, std::span<const int32_t> prompts);
-  /// How little the judge expected an answer, in nats per token.
-  double surprise_at(const Decoder& answered) const;
+  /// The judge's mean negative log-likelihood of an answer, nats per token.
+  double mean_nll_of(const Decoder& answered) const;
   /// The baseline's outputs, computed again where memory does not hold them.
   std::vector<Outputs> baseline_outputs(const TunedSetting& baseline, std::span<const int32_t> prompts);
   void keep_outputs(int32_t prompt, const Outputs& outputs);

@@ -1,5 +1,5 @@
 // Which part of a model, and of its passes, one of several ranks keeps and computes. Every number is computed
-// whole, by one rank, as it is where the model is not cut; ranks only exchange finished numbers.
+// whole, by one rank, as it is where the model is not cut; ranks exchange final values, never partial sums.
 #pragma once
 
 #include <algorithm>

@@ -48,7 +48,7 @@ struct Certificate {
 
 struct SavedPreset {
   std::string name;
-  std::vector<TuningSetting> settings;     ///< what was tuned of generation
+  std::vector<TuningSetting> settings;     ///< generation options that were tuned
   std::vector<TuningSetting> loading;      ///< formats that were tuned: "weights", "kv-cache"
   std::vector<TuningSetting> tested_with;  ///< what the user gave: lengths, for example
   std::string model;                       ///< as --model named it
@@ -91,7 +91,7 @@ std::filesystem::path save_preset(const SavedPreset& preset);
 /// without options.preset. SettingError.
 GenerationOptions with_saved_preset(const SavedPreset& preset, GenerationOptions options);
 
-/// What was tuned, of generation and of loading.
+/// All tuned settings: generation options, then formats.
 std::vector<TuningSetting> all_settings(const SavedPreset& preset);
 
 /// The settings of `given` that differ from those that the promise was made for, by name.

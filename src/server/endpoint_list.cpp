@@ -87,7 +87,7 @@ std::span<const Endpoint> Endpoints::list() {
        nullptr, kDecisionFields},
       {"POST", "/v1/systemone", "", "Probabilities of answers to questions (System One)",
        &E::decide_system_one, nullptr, kSystemOneFields},
-      {"POST", "/v1/reload", "", "Other weights of the same model, from now on", &E::reload, nullptr,
+      {"POST", "/v1/reload", "", "Reload the weights of a model from another folder", &E::reload, nullptr,
        kReloadFields},
       {"GET", "/v1/models", "/models", "All models", &E::models},
       {"GET", "/v1/models/{id}", "/models/{id}", "One model", &E::one_model},

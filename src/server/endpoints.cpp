@@ -204,7 +204,7 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const Asker& asker, 
 bool Endpoints::is_loaded(size_t index) const {
   const std::vector<ModelPool::Loaded> loaded = pool_.loaded();
   return std::any_of(loaded.begin(), loaded.end(),
-                     [&](const ModelPool::Loaded& each) { return each.index == index; });
+                     [&](const ModelPool::Loaded& each) { return each.index == index && !each.is_replaced; });
 }
 
 std::string Endpoints::version_of(size_t index) const {
@@ -368,10 +368,12 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
   const ModelConfig& config = model.opened->config();
   SchedulerLimits limits = model.limits;
   ordered_json device = nullptr;
+  std::string weights;
   for (const ModelPool::Loaded& each : pool_.loaded()) {
-    if (each.index != index) continue;
+    if (each.index != index || each.is_replaced) continue;
     limits = each.lease->scheduler().limits();
     device = each.lease->parts().model->device();
+    weights = each.lease->parts().version;
   }
   ordered_json presets = ordered_json::array();
   for (const Preset& preset : presets_of(config)) {
@@ -382,7 +384,7 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"paradigm", name_of(config.paradigm())},
                     {"version", "lacuna-" + settings_.version},
                     {"device", std::move(device)},
-                    {"weights", version_of(index)},
+                    {"weights", std::move(weights)},
                     {"context", config.max_positions},
                     {"vocab_size", config.vocab_size},
                     {"mask_id", config.mask_id},
@@ -409,7 +411,7 @@ void Endpoints::reload(const Endpoint& /*endpoint*/, const HttpRequest& request,
   const std::string name = FieldValue{"folder", *folder}.text();
   const size_t index = model_of(body);
   if (!pool_.model(index).other_weights)
-    throw ApiError(403, "this server was started without --reload-from, so its weights stay");
+    throw ApiError(403, "weights cannot be reloaded; start the server with --reload-from FOLDER");
   const auto tell = [](const std::string& problem) { return fmt::format("folder: {}", problem); };
   PoolModel::Load load;
   try {

@@ -12,7 +12,7 @@ HttpReply::~HttpReply() {
 }
 
 void HttpReply::name_weights(std::string version) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   output_.weights = std::move(version);
 }
 

@@ -238,18 +238,24 @@ class HttpServer::Implementation {
 
   asio::awaitable<void> accept() {
     for (;;) {
-      auto [error, socket] = co_await acceptor_.async_accept(kAwait);
-      if (error == asio::error::operation_aborted || !acceptor_.is_open()) co_return;
-      if (error) {  // out of descriptors, say: others may go soon
-        asio::steady_timer pause(io_, std::chrono::milliseconds(100));
-        co_await pause.async_wait(kAwait);
-        continue;
-      }
       try {
-        admit(std::move(socket));
-      } catch (const std::exception&) {  // no memory for one more: it is closed
+        if (!co_await accept_one()) co_return;
+      } catch (const std::exception&) {  // no memory for one more
       }
     }
+  }
+
+  /// False: the acceptor was closed.
+  asio::awaitable<bool> accept_one() {
+    auto [error, socket] = co_await acceptor_.async_accept(kAwait);
+    if (error == asio::error::operation_aborted || !acceptor_.is_open()) co_return false;
+    if (error) {  // out of descriptors, say: others may go soon
+      asio::steady_timer pause(io_, std::chrono::milliseconds(100));
+      co_await pause.async_wait(kAwait);
+    } else {
+      admit(std::move(socket));
+    }
+    co_return true;
   }
 
   void admit(tcp::socket socket) {
@@ -469,8 +475,11 @@ class HttpServer::Implementation {
     record.is_whole = false;
     HttpReply::Output output = reply.take();
     while (!output.has_head) {
-      if (output.has_overflowed) record.status = kAbandoned;
-      if (output.has_overflowed || !co_await wait(ready, kLookEvery)) co_return false;
+      if (output.has_overflowed) {
+        record.status = kAbandoned;
+        co_return false;
+      }
+      if (!co_await wait(ready, kLookEvery)) co_return false;
       output = reply.take();
     }
     record.status = output.head.status;

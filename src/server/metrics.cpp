@@ -32,10 +32,11 @@ Metrics::Metrics()
       rows_pending_(gauge("lacuna_rows_pending",
                           "Rows of the uncached baselines of requests that wait or run, times the share of "
                           "their answers that is not final")),
-      cache_config_(prometheus::BuildGauge()
-                        .Name("lacuna_cache_config_info")
-                        .Help("1; labels say how the K/V of a model are kept: tokens of a page, and pages")
-                        .Register(registry_)),
+      cache_config_(
+          prometheus::BuildGauge()
+              .Name("lacuna_cache_config_info")
+              .Help("Always 1; labels: tokens per K/V page (block_size), number of pages (num_gpu_blocks)")
+              .Register(registry_)),
       latency_(histogram("lacuna_request_latency_seconds", "From a request's arrival to its end")),
       first_commit_(histogram("lacuna_time_to_first_commit_seconds",
                               "From arrival to the first text that will not change")),
@@ -54,7 +55,6 @@ struct Metrics::AuditFamilies {
 Metrics::~Metrics() = default;
 
 void Metrics::show(const AuditState& audit) {
-  const MutexLock lock(audit_mutex_);
   if (audit_ == nullptr) {
     audit_ = std::make_unique<AuditFamilies>(AuditFamilies{
         counter("lacuna_audit_requests_total", "Answers that were compared with the baseline's"),

@@ -79,10 +79,9 @@ class Metrics {
   prometheus::Histogram& queue_;
 
   struct AuditFamilies;
-  Mutex audit_mutex_;
-  void show(const AuditState& audit);
-  std::unique_ptr<AuditFamilies> audit_ LACUNA_GUARDED_BY(audit_mutex_);  // null: nothing was audited
   Mutex text_mutex_;
+  void show(const AuditState& audit) LACUNA_REQUIRES(text_mutex_);
+  std::unique_ptr<AuditFamilies> audit_ LACUNA_GUARDED_BY(text_mutex_);  // null: nothing was audited
 };
 
 }  // namespace lacuna

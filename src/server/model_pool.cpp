@@ -120,7 +120,8 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
 
   void work();
   void work_once() LACUNA_REQUIRES(mutex);
-  void fail_first(const std::exception& error) LACUNA_REQUIRES(mutex);
+  void fail_first() LACUNA_REQUIRES(mutex);
+  void free(Lease session) LACUNA_REQUIRES(mutex);
   Lease load(const PoolModel::Load& loader, std::string& failure) LACUNA_REQUIRES(mutex);
   bool serve_first() LACUNA_REQUIRES(mutex);
   bool make_room(size_t index) LACUNA_REQUIRES(mutex);
@@ -144,38 +145,6 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   bool is_stopping LACUNA_GUARDED_BY(mutex) = false;
   std::thread thread;
 };
-
-void ModelPool::State::work() {
-  const MutexLock lock(mutex);
-  while (!is_stopping) {
-    try {
-      work_once();
-    } catch (const std::exception& error) {
-      fail_first(error);
-    }
-  }
-}
-
-void ModelPool::State::work_once() {
-  if (replacement) replace_one();
-  if (!waiting.empty()) {
-    serve_first();
-    return;
-  }
-  free_retired();
-  unload_idle();
-  look_for_failures();
-  restart_failed();
-  if (is_stopping || !waiting.empty() || replacement) return;
-  std::optional<PoolClock::time_point> end = next_idle_end();
-  if (limits.restarts)
-    end = std::min(end.value_or(PoolClock::time_point::max()), PoolClock::now() + kBetweenLooks);
-  if (end) {
-    changed.wait_until(mutex, *end);
-  } else {
-    changed.wait(mutex);
-  }
-}
 
 namespace {
 
@@ -204,8 +173,45 @@ std::string text_of_failure(const std::exception_ptr& error) noexcept {
 
 }  // namespace
 
+void ModelPool::State::work() {
+  const MutexLock lock(mutex);
+  while (!is_stopping) {
+    try {
+      work_once();
+    } catch (const std::exception&) {
+      fail_first();
+    }
+  }
+  if (!replacement) return;
+  const auto then = std::exchange(replacement, std::nullopt)->then;
+  mutex.unlock();
+  tell([&then](const Lease& /*none*/, const std::string& why) { then(why); }, nullptr, kStopping);
+  mutex.lock();
+}
+
+void ModelPool::State::work_once() {
+  if (replacement) replace_one();
+  if (!waiting.empty()) {
+    serve_first();
+    return;
+  }
+  free_retired();
+  unload_idle();
+  look_for_failures();
+  restart_failed();
+  if (is_stopping || !waiting.empty() || replacement) return;
+  std::optional<PoolClock::time_point> end = next_idle_end();
+  if (limits.restarts)
+    end = std::min(end.value_or(PoolClock::time_point::max()), PoolClock::now() + kBetweenLooks);
+  if (end) {
+    changed.wait_until(mutex, *end);
+  } else {
+    changed.wait(mutex);
+  }
+}
+
 /// Tells the request that waits longest what kept it from being served.
-void ModelPool::State::fail_first(const std::exception& /*error*/) {
+void ModelPool::State::fail_first() {
   if (waiting.empty()) return;
   const std::string failure = text_of_failure(std::current_exception());
   const Waiting first = std::move(waiting.front());
@@ -253,11 +259,7 @@ void ModelPool::State::free_retired() {
       continue;
     }
     const std::shared_ptr<Held> held = retired[i];
-    Lease session = std::exchange(held->session, nullptr);
-    mutex.unlock();
-    session.reset();
-    ::malloc_trim(0);
-    mutex.lock();
+    free(std::exchange(held->session, nullptr));
     // It counts as being in memory until now.
     retired.erase(std::find(retired.begin(), retired.end(), held));
     i = 0;
@@ -366,14 +368,16 @@ bool ModelPool::State::make_room(size_t index) {
   return !is_stopping;
 }
 
-void ModelPool::State::unload(size_t index) {
-  slots[index].is_leaving = true;
-  Lease session = std::move(std::exchange(slots[index].held, nullptr)->session);
+/// Frees a session without the mutex.
+void ModelPool::State::free(Lease session) {
   mutex.unlock();
   session.reset();
   ::malloc_trim(0);
   mutex.lock();
-  slots[index].is_leaving = false;
+}
+
+void ModelPool::State::unload(size_t index) {
+  free(std::move(std::exchange(slots[index].held, nullptr)->session));
 }
 
 void ModelPool::State::unload_idle() {
@@ -449,11 +453,10 @@ void ModelPool::replace(size_t index, PoolModel::Load load, std::function<void(c
     const MutexLock lock(state_->mutex);
     if (state_->is_stopping) throw SchedulingError(SchedulingError::Reason::kStopping, kStopping);
     if (state_->replacement || !state_->retired.empty()) {
-      throw SchedulingError(SchedulingError::Reason::kReplacing,
-                            state_->replacement
-                                ? "weights are being loaded; try again when they are"
-                                : "requests still use the weights before these; try again when they "
-                                  "have ended");
+      throw SchedulingError(
+          SchedulingError::Reason::kReplacing,
+          state_->replacement ? "another reload is in progress; try again when it has finished"
+                              : "requests still use the previous weights; try again when they have finished");
     }
     state_->replacement = {index, std::move(load), std::move(then)};
   }

@@ -71,10 +71,10 @@ class ModelPool {
   /// Loads a model, where it is not, and waits for it. InputError with what went wrong.
   void load(size_t index);
 
-  /// Loads a model anew and puts it in the place of the one that is loaded, which is freed when the last who
-  /// uses it is done; then, or when loading failed, calls `then` from the pool's thread. SchedulingError
-  /// where another model is being replaced, or one that was is still in use: there are never more than two in
-  /// memory.
+  /// Loads a model anew and puts it in the place of the one that is loaded. Calls `then` from the pool's
+  /// thread when the new model is in use or loading failed. The old model is freed when its last lease ends.
+  /// SchedulingError where another model is being replaced, or one that was is still in use: there are never
+  /// more than two in memory.
   void replace(size_t index, PoolModel::Load load, std::function<void(const std::string& failure)> then);
 
   /// The first model that computes nothing more.

@@ -150,7 +150,6 @@ void expect_no_choice(const ordered_json& body) {
                      as_quoted(*choice));
 }
 
-/// An earlier call's arguments, in the layout in which models write them.
 }  // namespace
 
 bool has_tools(const json& body) {

@@ -1,7 +1,9 @@
 #include "base/written_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -48,6 +50,33 @@ TEST(WrittenFile, LeavesTheOldFileAndNothingElseWithoutCommit) {
   { WrittenFile(folder.path() / "a").write("new"); }
   EXPECT_EQ(text_of(folder.path() / "a"), "old");
   EXPECT_EQ(num_files(folder.path()), 1U);
+}
+
+TEST(WrittenFile, FollowsALinkToAFileThatDoesNotExist) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "other");
+  fs::create_symlink("other/a", folder.path() / "link");
+  write_whole_file(folder.path() / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
+  EXPECT_EQ(text_of(folder.path() / "other/a"), "new");
+}
+
+TEST(WrittenFile, WritesToAPipeBehindALink) {
+  int ends[2] = {};
+  ASSERT_EQ(::pipe(ends), 0);
+  write_whole_file(fmt::format("/proc/self/fd/{}", ends[1]), "new");
+  char text[3] = {};
+  EXPECT_EQ(::read(ends[0], text, sizeof(text)), 3);
+  EXPECT_EQ(std::string(text, sizeof(text)), "new");
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST(WrittenFile, RefusesALinkToItself) {
+  const TemporaryFolder folder;
+  fs::create_symlink("link", folder.path() / "link");
+  EXPECT_THAT([&] { write_whole_file(folder.path() / "link", "new"); },
+              ThrowsMessage<InputError>(HasSubstr("link: cannot be written: Too many levels")));
 }
 
 TEST(WrittenFile, FollowsALinkAndKeepsTheMode) {

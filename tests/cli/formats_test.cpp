@@ -82,35 +82,6 @@ TEST_F(Formats, TracesEndWithTheAnswerOfTheirRun) {
   EXPECT_THAT(refused.err, AllOf(HasSubstr("later.jsonl, line 1"), HasSubstr("\"v\"")));
 }
 
-/// The rules of docs/reference/server.md, written once more.
-std::vector<int> play(const json& events) {
-  std::vector<int> canvas;
-  int mask = -1;
-  for (const json& event : events) {
-    EXPECT_EQ(event.at("v"), 2);
-    if (event.at("type") == "start") {
-      canvas = event.at("canvas").get<std::vector<int>>();
-      mask = event.at("mask");
-      continue;
-    }
-    if (event.contains("length")) canvas.resize(event["length"].get<size_t>(), mask);
-    for (const char* key : {"set", "edit"}) {
-      for (const json& change : event.value(key, json::array())) canvas.at(change[0]) = change[1];
-    }
-    for (const json& position : event.value("remask", json::array())) canvas.at(position) = mask;
-  }
-  return canvas;
-}
-
-TEST_F(Formats, EventsLeadToTheTokensOfTheirAnswer) {
-  const json sample = json::parse(file_text(kFormats / "0.2" / "events.json"));
-  const std::vector<int> canvas = play(sample["events"]);
-  const auto prompt = sample["events"][0]["prompt"].get<size_t>();
-  const auto tokens = sample["tokens"].get<std::vector<int>>();
-  ASSERT_LE(prompt + tokens.size(), canvas.size());
-  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), canvas.begin() + static_cast<std::ptrdiff_t>(prompt)));
-}
-
 TEST_F(Formats, SavedChatsContinue) {
   const std::string chat = "chat -t 1 --gen-length 4 -m " LACUNA_SOURCE_DIR "/models/mini-llada";
   const ProgramResult result = lacuna(chat, "/load " + (kFormats / "0.2" / "chat.json").string() + "\n");

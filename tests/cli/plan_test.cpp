@@ -15,9 +15,10 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 /// With speeds that are given, so that nothing is measured.
-ProgramResult plan(const std::string& arguments) {
-  return run_line(LACUNA_BINARY " plan -m random:llada-8b --gflops 1000 --bandwidth 100 " + arguments,
-                  testing::TempDir(), testing::TempDir());
+ProgramResult plan(const std::string& arguments, const std::string& model = "random:llada-8b") {
+  const TemporaryFolder folder;
+  return run_line(LACUNA_BINARY " plan -m " + model + " --gflops 1000 --bandwidth 100 " + arguments,
+                  folder.path(), folder.path());
 }
 
 TEST(Plan, PrintsARowForEachWayToUseTheMachines) {
@@ -62,9 +63,7 @@ TEST(Plan, PredictsMemoryAndTimeOfAllThreeWaysToShard) {
 }
 
 TEST(Plan, MarksAWayThatIsNotPossible) {
-  const ProgramResult result =
-      run_line(LACUNA_BINARY " plan -m random:llada-8b,layers=2 --gflops 1000 --bandwidth 100 --machines 4",
-               testing::TempDir(), testing::TempDir());
+  const ProgramResult result = plan("--machines 4", "random:llada-8b,layers=2");
   EXPECT_THAT(result.out, HasSubstr("\nlayers* "));
   EXPECT_THAT(result.out, HasSubstr("fewer layers than there are machines"));
 }

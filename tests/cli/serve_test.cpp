@@ -135,8 +135,9 @@ kill -TERM $server; wait $server; echo "status $?")",
                         "seek=$(($(stat -c %s steps/1/model.safetensors) - 1)) conv=notrunc "
                         "2>dd_log\n");
   EXPECT_THAT(result.out, AllOf(HasSubstr("\"weights\":"), HasSubstr("other weights"), HasSubstr("status 0"),
-                                HasSubstr("no \\\"../outside\\\" below"), HasSubstr("is no relative path"),
-                                HasSubstr("no \\\"link\\\" below"), HasSubstr("is not of the shape"),
+                                HasSubstr("no \\\"../outside\\\" below"), HasSubstr("is not a relative path"),
+                                HasSubstr("no \\\"link\\\" below"),
+                                HasSubstr("has another config.json than the served model"),
                                 HasSubstr("no \\\"2\\\" below")))
       << result.err << result.out;
 }

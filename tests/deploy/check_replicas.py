@@ -8,6 +8,7 @@ only where the replica that had begun its answer was killed, and at most as many
 standard library is used. Exit status 77: neither proxy is installed.
 """
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -57,13 +58,15 @@ def wait_until(holds, seconds=60):
 
 
 class Replica:
+    FLAGS = ("-m", "mini-sdar")
+
     def __init__(self, lacuna, port):
         self.lacuna, self.port, self.process = lacuna, port, None
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(
-            [self.lacuna, "serve", "-m", "mini-sdar", "--threads", "1", "--port", str(self.port), "--drain", "60"],
+            [self.lacuna, "serve", *self.FLAGS, "--threads", "1", "--port", str(self.port), "--drain", "60"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def is_ready(self):
@@ -84,6 +87,12 @@ def body_of(kind):
     return {"prompt": STORIES[kind % 3], "max_tokens": 24, "seed": kind, "temperature": 1, "stream": kind % 2 == 0}
 
 
+def events_of(raw):
+    """Events of a stream, and whether it ended with [DONE]."""
+    lines = [line[6:] for line in raw.decode().split("\n") if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"], lines[-1:] == ["[DONE]"]
+
+
 def ask(port, kind):
     """The text, or how the request failed: "cut" after the reply began, else a status or an error's name."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
@@ -97,9 +106,8 @@ def ask(port, kind):
             return None, f"status {reply.status}"
         if kind % 2:
             return json.loads(raw)["choices"][0]["text"], ""
-        lines = [line[6:] for line in raw.decode().split("\n") if line.startswith("data: ")]
-        events = [json.loads(line) for line in lines if line != "[DONE]"]
-        if lines[-1:] != ["[DONE]"] or any("error" in event for event in events):
+        events, is_whole = events_of(raw)
+        if not is_whole or any("error" in event for event in events):
             return None, "cut"
         return "".join(choice["text"] for event in events for choice in event["choices"]), ""
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -160,32 +168,40 @@ def nginx(config, replicas, port, folder):
     return subprocess.Popen(["nginx", "-c", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def check(name, start_proxy, lacuna, kinds, requests):
-    replicas = [Replica(lacuna, free_port()) for _ in range(3)]
+@contextlib.contextmanager
+def behind_proxy(replicas, start_proxy):
+    """The port of a proxy in front of the replicas. All processes end with the block."""
     with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        for replica in replicas:
-            wait_until(replica.is_ready)
-        proxy = start_proxy(replicas, port, folder)
+        port, proxy = free_port(), None
         try:
+            for replica in replicas:
+                wait_until(replica.is_ready)
+            proxy = start_proxy(replicas, port, folder)
             wait_until(lambda: get(port, "/ready") == 200)
-            load = Load(port, requests, kinds)
-            load.wait_for(0.2)
-            replicas[0].drain()
-            replicas[0].start()
-            wait_until(replicas[0].is_ready)
-            load.wait_for(0.5)
-            failures_of_drains = list(load.failures)
-            replicas[1].kill()
-            load.wait_for(0.7)
-            replicas[1].start()
-            wait_until(replicas[1].is_ready)
-            load.join()
+            yield port
         finally:
-            proxy.terminate()
-            proxy.wait()
+            if proxy is not None:
+                proxy.terminate()
+                proxy.wait()
             for replica in replicas:
                 replica.kill()
+
+
+def check(name, start_proxy, lacuna, kinds, requests):
+    replicas = [Replica(lacuna, free_port()) for _ in range(3)]
+    with behind_proxy(replicas, start_proxy) as port:
+        load = Load(port, requests, kinds)
+        load.wait_for(0.2)
+        replicas[0].drain()
+        replicas[0].start()
+        wait_until(replicas[0].is_ready)
+        load.wait_for(0.5)
+        failures_of_drains = list(load.failures)
+        replicas[1].kill()
+        load.wait_for(0.7)
+        replicas[1].start()
+        wait_until(replicas[1].is_ready)
+        load.join()
     print(f"{name}: {load.ended} requests, {load.wrong} texts that differ, {len(failures_of_drains)} failed at a drain, "
           f"{len(load.failures) - len(failures_of_drains)} at a kill: {sorted(set(load.failures))}")
     faults = []

@@ -16,9 +16,7 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -30,10 +28,7 @@ KINDS = 240
 
 
 class Replica(base.Replica):
-    def start(self):
-        self.process = subprocess.Popen(
-            [self.lacuna, "serve", "-m", MODEL, "--threads", "1", "--port", str(self.port), "--drain", "60", "--log-format", "off",
-             "--kv-memory", "256"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    FLAGS = ("-m", MODEL, "--log-format", "off", "--kv-memory", "256")
 
 
 def make_bodies(chance):
@@ -90,10 +85,9 @@ class Client:
     def read(raw, count, is_stream):
         if not is_stream:
             return signature(json.loads(raw)["choices"], count), ""
-        lines = [line[6:] for line in raw.decode().split("\n") if line.startswith("data: ")]
-        events = [json.loads(line) for line in lines if line != "[DONE]"]
+        events, is_whole = base.events_of(raw)
         errors = [event["error"]["message"] for event in events if "error" in event]
-        if lines[-1:] != ["[DONE]"]:
+        if not is_whole:
             return None, "a stream without [DONE]"
         if errors:
             return None, f"event {errors[0]}"
@@ -212,24 +206,13 @@ def main():
     if None in expected:
         raise SystemExit("the server alone refused a question")
     replicas = [Replica(arguments.lacuna, base.free_port()) for _ in range(3)]
-    with tempfile.TemporaryDirectory() as folder:
-        port = base.free_port()
-        for replica in replicas:
-            base.wait_until(replica.is_ready)
-        proxy = base.haproxy("haproxy.cfg", replicas, port, folder)
-        try:
-            base.wait_until(lambda: base.get(port, "/ready") == 200)
-            begin = time.monotonic()
-            load = Load(port, bodies, expected, arguments)
-            chaos = Chaos(replicas, load, arguments.seed)
-            chaos.run()
-            for thread in load.threads:
-                thread.join()
-        finally:
-            proxy.terminate()
-            proxy.wait()
-            for replica in replicas:
-                replica.kill()
+    with base.behind_proxy(replicas, lambda *rest: base.haproxy("haproxy.cfg", *rest)) as port:
+        begin = time.monotonic()
+        load = Load(port, bodies, expected, arguments)
+        chaos = Chaos(replicas, load, arguments.seed)
+        chaos.run()
+        for thread in load.threads:
+            thread.join()
     faults = report(load, chaos, time.monotonic() - begin)
     for fault in faults:
         print("FAULT", fault)

@@ -322,13 +322,13 @@ INSTANTIATE_TEST_SUITE_P(Zoo, GgufModels,
                          [](const auto& test) { return test.param.architecture; });
 
 TEST(GgufModel, OfAnotherArchitectureIsRefused) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "gguf_model_other.gguf";
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "other.gguf";
   GgufBytes file;
   file.text("general.architecture", "mamba");
   file.write(path);
   EXPECT_THAT([&] { read_config(path); },
               ThrowsMessage<InputError>(HasSubstr("\"general.architecture\" is \"mamba\"; expected llada")));
-  std::filesystem::remove(path);
 }
 
 /// The config of a file of architecture llada2 with Ling 2.0's keys, but for `changed` ones and those that

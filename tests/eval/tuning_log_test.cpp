@@ -29,7 +29,7 @@ TEST(TuningLog, KeepsRuns) {
   EXPECT_TRUE(log.baseline(3)->correct);
   EXPECT_EQ(log.baseline(3)->work.flops, 0.1);
   EXPECT_EQ(log.baseline(3)->work.bytes, 0.7);
-  EXPECT_EQ(log.baseline(3)->surprise, 1.5);
+  EXPECT_EQ(log.baseline(3)->mean_nll, 1.5);
   const TunedRun* const run = log.tuned("--lock eps=1", 3);
   ASSERT_NE(run, nullptr);
   EXPECT_EQ(run->token, 0.125);

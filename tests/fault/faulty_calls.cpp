@@ -56,6 +56,7 @@ struct NamedFault {
     if (is(what, "EMFILE")) failure = EMFILE;
     if (is(what, "short")) failure = kShort;
     if (is(what, "kill")) failure = kKill;
+    if (failure == 0 || (call == FaultyCall::kWrite && !is(name, "write"))) std::abort();  // a misspelt fault
   }
 };
 

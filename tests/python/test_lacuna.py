@@ -3,6 +3,7 @@
 Or, of an installed wheel, without PYTHONPATH.
 """
 import asyncio
+import contextlib
 import gc
 import io
 import json
@@ -46,19 +47,26 @@ class Equal(lacuna.UnmaskPolicy):
         return candidates.probability >= self.threshold
 
 
+@contextlib.contextmanager
+def saved_preset(name, *flags):
+    """A configuration folder in which `lacuna tune` has saved a preset of mini-llada."""
+    program = os.environ.get("LACUNA_PROGRAM")
+    if not program:
+        raise unittest.SkipTest("needs LACUNA_PROGRAM, which saves the preset")
+    with tempfile.TemporaryDirectory() as folder, \
+            mock.patch.dict(os.environ, XDG_CONFIG_HOME=folder, XDG_CACHE_HOME=folder):
+        subprocess.run([program, "tune", "-m", str(ROOT / "models/mini-llada"), "--task", "arithmetic", "--samples", "40",
+                        *flags, "--save", name], check=True, capture_output=True)
+        yield
+
+
 class ModelTest(unittest.TestCase):
     def test_answers_at_defaults(self):
         for name in ("mini-llada", "mini-dream", "mini-sdar", "mini-gidd", "mini-refusion", "mini-qwen"):
             self.assertEqual(model(name).generate(STORY).text, ANSWER, name)
 
     def test_uses_a_saved_preset_of_its_model_alone(self):
-        program = os.environ.get("LACUNA_PROGRAM")
-        if not program:
-            self.skipTest("needs LACUNA_PROGRAM, which saves the preset")
-        with tempfile.TemporaryDirectory() as folder, \
-                mock.patch.dict(os.environ, XDG_CONFIG_HOME=folder, XDG_CACHE_HOME=folder):
-            subprocess.run([program, "tune", "-m", str(ROOT / "models/mini-llada"), "--task", "arithmetic", "--risk", "0.2",
-                            "--samples", "40", "--methods", "unmask", "--save", "quick"], check=True, capture_output=True)
+        with saved_preset("quick", "--risk", "0.2", "--methods", "unmask"):
             answer = model().generate(STORY, preset="quick")
             self.assertEqual(answer.text, ANSWER)
             self.assertLess(answer.stats.rows, answer.stats.rows_baseline / 2)
@@ -66,14 +74,7 @@ class ModelTest(unittest.TestCase):
                 model("mini-dream").generate(STORY, preset="quick")
 
     def test_uses_a_saved_preset_of_its_formats_alone(self):
-        program = os.environ.get("LACUNA_PROGRAM")
-        if not program:
-            self.skipTest("needs LACUNA_PROGRAM, which saves the preset")
-        with tempfile.TemporaryDirectory() as folder, \
-                mock.patch.dict(os.environ, XDG_CONFIG_HOME=folder, XDG_CACHE_HOME=folder):
-            subprocess.run([program, "tune", "-m", str(ROOT / "models/mini-llada"), "--task", "arithmetic", "--risk", "0.3",
-                            "--samples", "40", "--methods", "weights", "--gflops", "400", "--bandwidth", "1", "--save", "small"],
-                           check=True, capture_output=True)
+        with saved_preset("small", "--risk", "0.3", "--methods", "weights", "--gflops", "400", "--bandwidth", "1"):
             with self.assertRaisesRegex(lacuna.Error, "expected a model that is loaded with weights int") as refused:
                 model().generate(STORY, preset="small")
             weights = str(refused.exception).rpartition(" ")[2]

@@ -154,8 +154,13 @@ class Records {
 
 TEST(HttpServer, RecordsEveryRequestOnce) {
   Records records;
-  const auto handler = [](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-    if (request.path == "/never") return;
+  std::vector<std::shared_ptr<HttpReply>> unanswered;
+  const auto handler = [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+    if (request.path == "/forgotten") return;
+    if (request.path == "/never") {
+      unanswered.push_back(reply);
+      return;
+    }
     reply->record({"tiny", 3, 4});
     reply->send({200, "text/plain"}, "ok");
   };
@@ -175,10 +180,14 @@ TEST(HttpServer, RecordsEveryRequestOnce) {
   const RequestRecord gone = records.wait_for(1);
   EXPECT_EQ(gone.status, 499);
   EXPECT_FALSE(gone.is_whole);
+  Client forgotten(server.port());
+  ASSERT_TRUE(forgotten.say("GET /forgotten HTTP/1.1\r\nHost: x\r\n\r\n"));
+  forgotten.hear();
+  EXPECT_EQ(records.wait_for(2).status, 500);
   Client nonsense(server.port());
   ASSERT_TRUE(nonsense.say("nonsense\r\n\r\n"));
   nonsense.hear();
-  EXPECT_EQ(records.wait_for(2).status, 400);
+  EXPECT_EQ(records.wait_for(3).status, 400);
 }
 
 TEST(HttpServer, StreamsAndPingsWhileSilent) {

@@ -179,7 +179,7 @@ TEST(ModelPool, ReplacesAModelAndKeepsTheOldOneForThoseWhoUseIt) {
   EXPECT_NE(old->opened().config().vocab_size, 0) << "it is still there";
   EXPECT_EQ(pool.loaded().size(), 2U);
   EXPECT_THAT([&] { pool.replace(0, tiny.models()[0].load, [](const std::string&) {}); },
-              ThrowsMessage<SchedulingError>(HasSubstr("still use the weights before")));
+              ThrowsMessage<SchedulingError>(HasSubstr("still use the previous weights")));
   old.reset();
   while (pool.loaded().size() > 1) std::this_thread::yield();
   EXPECT_EQ(lease_of(pool, 0).get(), now.get());
@@ -208,7 +208,7 @@ TEST(ModelPool, KeepsAModelWhoseReplacementCannotBeLoaded) {
       },
       [&](const std::string& sentence) { failure.set_value(sentence); });
   EXPECT_THAT([&] { pool.replace(0, tiny.models()[0].load, [](const std::string&) {}); },
-              ThrowsMessage<SchedulingError>(HasSubstr("weights are being loaded")));
+              ThrowsMessage<SchedulingError>(HasSubstr("another reload is in progress")));
   EXPECT_EQ(lease_of(pool, 0).get(), before) << "it answers while the other is loaded";
   goes_on.set_value();
   EXPECT_EQ(failure.get_future().get(), "there is no such file");

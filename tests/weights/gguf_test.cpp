@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "gguf_bytes.h"
+#include "temporary_folder.h"
 
 namespace lacuna::gguf_test {
 namespace {
@@ -183,13 +184,13 @@ Row random_row(uint32_t type, uint64_t seed, int64_t inputs) {
 
 class GgufWeightsTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
   GgufFile written(const GgufBytes& bytes) const {
     bytes.write(path_);
     return GgufFile::open(path_);
   }
 
-  std::filesystem::path path_ = std::filesystem::path(testing::TempDir()) / "gguf_weights_test.gguf";
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "weights.gguf";
 };
 
 TEST(GgufBlocks, OfEveryTypeHaveTheValuesThatTheFormatGivesThem) {

@@ -114,7 +114,7 @@ def attention(run):
 
 @table
 def statistics(run):
-    """Draws, drift and norms."""
+    """Sampling, drift and norms."""
     return (["device", "kernel", "rows", "time", "share of the copy bandwidth"],
             [[row["device"], row["kernel"], row["rows"], f'{row["us"]:.1f} µs', percent(row["share_of_copy"])]
              for row in run.of_kind("statistics")])
@@ -131,7 +131,7 @@ def models(run):
 
 @table
 def threads(run):
-    """The CPU beside the device, by threads."""
+    """Step time on the machine's CPU, by threads."""
     return (["processor", "kernels", "rows", "threads", "time", "speedup"],
             [[row["processor"], row["result"]["isa"], found["rows"], found["threads"],
               f'{1e3 * found["seconds_median"]:.1f} ms', times(found["speedup"])]

@@ -91,10 +91,10 @@ class Measurer:
             if unclean and not self._dirty:
                 raise BookError(f"rows of an unclean commit are not recorded; commit, or give --dirty:\n{unclean}")
             commit = printed(["git", "describe", "--always"]) or "unknown"
-            version = printed([self._lacuna, "--version"], env=self._environment)  # "lacuna 0.2.0 (amx)"
+            version = printed([self._lacuna, "--version"], env=self._environment)  # "lacuna 0.2.0 (amx; devices: cpu)"
             self._origin = {
                 "machine": {"processor": processor_name(), "cores": os.cpu_count(),
-                            "instructions": version.rpartition("(")[2].rstrip(")") or "unknown"},
+                            "instructions": version.rpartition("(")[2].rstrip(")").partition(";")[0] or "unknown"},
                 "commit": commit + ("-dirty" if unclean else ""),
             }
         return self._origin

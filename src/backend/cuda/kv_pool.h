@@ -40,11 +40,11 @@ class PageArena {
   const PagePool& pool() const { return pool_; }
   int64_t num_pages() const { return num_pages_; }
   int64_t page_bytes() const { return pool_.page_elements() * static_cast<int64_t>(sizeof(uint16_t)); }
-  /// The page of the sink, whose first cell it is; -1: there is none.
+  /// Index of the page whose first cell is the sink; -1 if the model has no sink.
   int32_t sink_page() const { return sink_page_; }
   DeviceStream& device() const { return *device_; }
 
-  /// Index of a page that nobody has, -1: none is left. With the device's mutex held.
+  /// Takes a free page and returns its index, or -1 if no page is free. The device's mutex must be held.
   int32_t take();
   void give_back(int32_t page);
   /// Keys of a page's cell for one layer and kv head; values lie kPageCells keys further.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "backend/shard/remote_model.h"
 #include "base/communicator.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "model/plan_json.h"
 
 namespace lacuna {
@@ -64,13 +64,13 @@ class HostedModel {
     try {
       check();
     } catch (const RankError& error) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       failure_ = error;
     }
   }
 
   std::optional<RankError> failure() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return failure_;
   }
 
@@ -148,14 +148,20 @@ class HostedModel {
   }
 
   json make_pass(const json& request) {
-    Ticket& made = tickets_[request.at("ticket").get<int64_t>()];
-    made.plan = plan_from_json(request.at("plan"), "a plan");
-    std::vector<KvSequence*> sequences;
-    for (const json& id : request.at("sequences")) sequences.push_back(&sequence(id));
-    made.ticket = model_.submit(made.plan, sequences);
-    json reply = to_message(made.ticket->wait());
-    reply["times"] = to_message(made.ticket->times());
-    return reply;
+    const auto id = request.at("ticket").get<int64_t>();
+    try {
+      Ticket& made = tickets_[id];
+      made.plan = plan_from_json(request.at("plan"), "a plan");
+      std::vector<KvSequence*> sequences;
+      for (const json& each : request.at("sequences")) sequences.push_back(&sequence(each));
+      made.ticket = model_.submit(made.plan, sequences);
+      json reply = to_message(made.ticket->wait());
+      reply["times"] = to_message(made.ticket->times());
+      return reply;
+    } catch (...) {  // nobody will ask for this ticket
+      tickets_.erase(id);
+      throw;
+    }
   }
 
   json follow_up(const json& request) {
@@ -172,8 +178,8 @@ class HostedModel {
   std::vector<std::unique_ptr<KvPool>> pools_;
   std::map<int64_t, std::unique_ptr<KvSequence>> sequences_;
   std::map<int64_t, Ticket> tickets_;  // destroyed before the sequences
-  mutable std::mutex mutex_;
-  std::optional<RankError> failure_;
+  mutable Mutex mutex_;
+  std::optional<RankError> failure_ LACUNA_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -75,16 +75,18 @@ void MessageSocket::shut_down() const {
 }
 
 void MessageSocket::send(const json& message) {
-  const std::vector<uint8_t> body = json::to_cbor(message);
-  const uint64_t size = body.size();
-  send_bytes(&size, sizeof(size), MSG_MORE);
-  send_bytes(body.data(), body.size(), 0);
+  // One send: a process that is stopped between two sends would leave the other waiting for the second.
+  std::vector<uint8_t> bytes(sizeof(uint64_t));
+  json::to_cbor(message, bytes);  // appends
+  const uint64_t size = bytes.size() - sizeof(size);
+  std::memcpy(bytes.data(), &size, sizeof(size));
+  send_bytes(bytes.data(), bytes.size());
 }
 
-void MessageSocket::send_bytes(const void* bytes, size_t count, int flags) const {
+void MessageSocket::send_bytes(const void* bytes, size_t count) const {
   for (size_t done = 0; done < count;) {
     const ssize_t some =
-        ::send(descriptor_, static_cast<const char*>(bytes) + done, count - done, MSG_NOSIGNAL | flags);
+        ::send(descriptor_, static_cast<const char*>(bytes) + done, count - done, MSG_NOSIGNAL);
     if (some < 0 && errno == EINTR) continue;
     if (some <= 0) throw ConnectionLost("the other process has ended");
     done += static_cast<size_t>(some);

@@ -41,7 +41,7 @@ class MessageSocket {
   int descriptor() const { return descriptor_; }
 
  private:
-  void send_bytes(const void* bytes, size_t count, int flags) const;
+  void send_bytes(const void* bytes, size_t count) const;
   void receive_bytes(char* bytes, size_t count) const;
 
   int descriptor_ = -1;

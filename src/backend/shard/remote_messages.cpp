@@ -32,8 +32,8 @@ std::vector<Number> unpacked(const json& message) {
 }
 
 json sample_message(const RowStatistics& row) {
-  const std::array<double, 7> numbers = {
-      row.confidence, row.best_logit, row.scored_logit, row.scored_probability, row.entropy, row.margin, 0};
+  const std::array<double, 6> numbers = {row.confidence,         row.best_logit, row.scored_logit,
+                                         row.scored_probability, row.entropy,    row.margin};
   json message = {{"t", {row.token, row.best_token, row.second_token, row.scored_rank}},
                   {"n", packed(std::span<const double>(numbers))}};
   if (!row.listed_logprobs.empty()) message["l"] = packed(std::span<const double>(row.listed_logprobs));
@@ -52,14 +52,13 @@ RowStatistics sample_of(const json& message) {
   row.best_token = tokens.at(1).get<TokenId>();
   row.second_token = tokens.at(2).get<TokenId>();
   row.scored_rank = tokens.at(3).get<int32_t>();
-  std::vector<double> numbers = unpacked<double>(message.at("n"));
-  numbers.resize(7);
-  row.confidence = numbers[0];
-  row.best_logit = static_cast<float>(numbers[1]);
-  row.scored_logit = static_cast<float>(numbers[2]);
-  row.scored_probability = numbers[3];
-  row.entropy = numbers[4];
-  row.margin = numbers[5];
+  const std::vector<double> numbers = unpacked<double>(message.at("n"));
+  row.confidence = numbers.at(0);
+  row.best_logit = static_cast<float>(numbers.at(1));
+  row.scored_logit = static_cast<float>(numbers.at(2));
+  row.scored_probability = numbers.at(3);
+  row.entropy = numbers.at(4);
+  row.margin = numbers.at(5);
   if (message.contains("l")) row.listed_logprobs = unpacked<double>(message["l"]);
   if (message.contains("k")) {
     for (size_t i = 0; i < message["k"].size(); ++i)

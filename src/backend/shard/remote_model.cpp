@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -16,6 +14,7 @@
 #include "backend/shard/remote_messages.h"
 #include "base/communicator.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "model/plan_json.h"
 
 namespace lacuna {
@@ -35,7 +34,7 @@ class RemoteLine {
         watcher_([this] { watch(); }) {}
   ~RemoteLine() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       is_closing_ = true;
     }
     wake_.notify_all();
@@ -49,9 +48,9 @@ class RemoteLine {
   /// Asks for something, after what was freed since the last time. Throws RankError; std::runtime_error with
   /// what the other end says went wrong.
   json call(json request) {
-    const std::lock_guard calling(passes_mutex_);
+    const MutexLock calling(passes_mutex_);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (error_) throw RankError(*error_);
       request["freed"] = std::exchange(freed_, json::array());
     }
@@ -59,7 +58,7 @@ class RemoteLine {
     try {
       connection_.passes.send(request);
       reply = connection_.passes.receive();
-    } catch (const ConnectionLost&) {
+    } catch (const std::exception&) {  // also half a message, for want of memory: the line is of no more use
       fail(RankError(0, "has ended"));
       throw_error();
     }
@@ -78,14 +77,18 @@ class RemoteLine {
     }
   }
 
-  void free(json what) {
-    const std::lock_guard lock(mutex_);
-    freed_.push_back(std::move(what));
+  /// Tells the other end, with the next call, that a sequence or a ticket is no longer used.
+  void free(const char* kind, int64_t id) noexcept {
+    try {
+      const MutexLock lock(mutex_);
+      freed_.push_back({{kind, id}});
+    } catch (const std::bad_alloc&) {  // the other end keeps it
+    }
   }
 
   int64_t bytes_for(const SequenceShape& shape, int64_t shared) noexcept {
     const auto key = std::make_tuple(shape.num_cells, shape.remembers_outputs, shared);
-    const std::lock_guard asking(questions_mutex_);
+    const MutexLock asking(questions_mutex_);
     if (const auto found = known_bytes_.find(key); found != known_bytes_.end()) return found->second;
     const std::optional<json> reply =
         ask({{"cells", shape.num_cells}, {"remembers", shape.remembers_outputs}, {"shared", shared}});
@@ -96,25 +99,27 @@ class RemoteLine {
   }
 
   std::string failure() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return error_ ? error_->what() : std::string();
   }
 
  private:
   void watch() {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, kBetweenQuestions, [this] { return is_closing_ || error_.has_value(); })) {
-      lock.unlock();
+    const MutexLock lock(mutex_);
+    while (!is_closing_ && !error_) {
+      wake_.wait_for(mutex_, kBetweenQuestions);
+      if (is_closing_ || error_) return;
+      mutex_.unlock();
       {
-        const std::lock_guard asking(questions_mutex_);
+        const MutexLock asking(questions_mutex_);
         ask(json::object());
       }
-      lock.lock();
+      mutex_.lock();
     }
   }
 
-  /// Under questions_mutex_. None: the model is broken.
-  std::optional<json> ask(const json& question) noexcept {
+  /// Empty if the model is broken.
+  std::optional<json> ask(const json& question) noexcept LACUNA_REQUIRES(questions_mutex_) {
     try {
       connection_.questions.send(question);
       std::optional<json> reply = connection_.questions.receive(silence_);
@@ -135,7 +140,7 @@ class RemoteLine {
   /// The first failure stays. What is left of the other ranks is ended, so that nobody waits for them.
   void fail(const RankError& error) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (error_) return;
       error_ = error;
     }
@@ -144,21 +149,21 @@ class RemoteLine {
   }
 
   [[noreturn]] void throw_error() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     throw RankError(*error_);
   }
 
   RemoteConnection connection_;
   std::chrono::milliseconds silence_;
   std::function<void()> end_;
-  std::mutex passes_mutex_;
-  std::mutex questions_mutex_;
-  std::map<std::tuple<int64_t, bool, int64_t>, int64_t> known_bytes_;  // under questions_mutex_
-  mutable std::mutex mutex_;                                           // of what follows
-  std::condition_variable wake_;
-  std::optional<RankError> error_;
-  json freed_ = json::array();
-  bool is_closing_ = false;
+  Mutex passes_mutex_;
+  Mutex questions_mutex_;
+  std::map<std::tuple<int64_t, bool, int64_t>, int64_t> known_bytes_ LACUNA_GUARDED_BY(questions_mutex_);
+  mutable Mutex mutex_;
+  Condition wake_;
+  std::optional<RankError> error_ LACUNA_GUARDED_BY(mutex_);
+  json freed_ LACUNA_GUARDED_BY(mutex_) = json::array();
+  bool is_closing_ LACUNA_GUARDED_BY(mutex_) = false;
   std::thread watcher_;  // last: it uses the others
 };
 
@@ -166,7 +171,7 @@ class RemoteSequence final : public KvSequence {
  public:
   RemoteSequence(const SequenceShape& shape, int64_t id, int32_t sink_cell, std::shared_ptr<RemoteLine> line)
       : KvSequence(shape), id_(id), sink_cell_(sink_cell), line_(std::move(line)) {}
-  ~RemoteSequence() override { line_->free({{"sequence", id_}}); }
+  ~RemoteSequence() override { line_->free("sequence", id_); }
 
   int64_t id() const { return id_; }
   int32_t sink_cell() const override { return sink_cell_; }
@@ -250,7 +255,7 @@ class RemoteTicket final : public PassTicket {
         times_(pass_times_of(reply.at("times"))) {
     result_ = {own_.samples, own_.kv_drift};
   }
-  ~RemoteTicket() override { line_->free({{"ticket", id_}}); }
+  ~RemoteTicket() override { line_->free("ticket", id_); }
 
   const PassResult& wait() override { return result_; }
   FollowUpResult follow_up(const FollowUp& wanted) override {

@@ -25,9 +25,8 @@ std::vector<std::unique_ptr<Communicator>> ranks_of_threads(int count,
 /// Forks count - 1 processes and returns in all of them: rank 0 in the caller, which is to have no other
 /// threads that matter to the forks. Forks ignore SIGINT and SIGTERM and notice when rank 0 ends. Rank 0's
 /// end waits for them when it is destroyed. std::system_error.
-///   silence  within a pass, a process that gives no sign of life for so long counts as ended: it was
-///   stopped.
-///            One that computes gives them
+///   silence  a process without a heartbeat for this long within a pass counts as ended; the heartbeat
+///            continues while it computes
 std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout = kRankTimeout,
                                          std::chrono::milliseconds silence = kRankSilence);
 

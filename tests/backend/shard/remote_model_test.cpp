@@ -195,7 +195,7 @@ TEST(RemoteModel, TellsThatTheOtherProcessEnded) {
   EXPECT_EQ(model->failure(), "rank 0 has ended");
 }
 
-TEST(RemoteModel, EndsAProcessThatIsSilentAlsoInMidPass) {
+TEST(RemoteModel, EndsAProcessThatIsSilent) {
   Ends ends = connected_ends();
   ends.other.passes.send(hello());
   const auto model = remote_model(tiny_configs()[0], std::move(ends.own), milliseconds(20), [] {});
