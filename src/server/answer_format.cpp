@@ -1,5 +1,7 @@
 #include "server/answer_format.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "server/api_error.h"
 #include "server/api_request.h"
 
 namespace lacuna {
@@ -169,9 +172,11 @@ std::optional<AnswerFormat> parse_answer_format(std::string_view text,
   for (const std::string_view key : keys) {
     const ordered_json* value = find(body, key);
     if (value == nullptr) continue;
-    std::optional<Constraint> found = of_key(key, *value);
+    std::optional<Constraint> found = in_field(key, [&] { return of_key(key, *value); });
     if (!found) continue;
-    if (format) throw InputError("{} and {} are both given; expected one of them", format->key, key);
+    if (format)
+      throw FieldError(std::string(key),
+                       fmt::format("{} and {} are both given; expected one of them", format->key, key));
     const bool is_within = key == "text" || key == "output_config";
     format = AnswerFormat{std::move(*found), is_within ? std::string(key) + ".format" : std::string(key)};
   }

@@ -38,6 +38,19 @@ class FieldError : public InputError {
   std::string field_;
 };
 
+/// Runs `read` and returns its result. An InputError of it becomes a FieldError of `field`, unless it is one
+/// already.
+template <typename Read>
+auto in_field(std::string_view field, const Read& read) {
+  try {
+    return read();
+  } catch (const FieldError&) {
+    throw;
+  } catch (const InputError& error) {
+    throw FieldError(std::string(field), error.what());
+  }
+}
+
 /// The object that OpenAI's clients read: {"error": {"message", "type", "param", "code"}}.
 ///   field  "param"; empty: null
 nlohmann::ordered_json error_json(int status, std::string_view sentence, std::string_view field = {});

@@ -446,8 +446,9 @@ std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
   return tokens;
 }
 
-std::vector<Message> parse_messages(const json& body) {
-  const json* list = body.is_object() ? find_value(body, "messages") : nullptr;
+namespace {
+
+std::vector<Message> read_messages(const json* list) {
   if (list == nullptr || !list->is_array() || list->empty()) {
     throw InputError("messages is missing; expected a list of at least one message");
   }
@@ -473,6 +474,13 @@ std::vector<Message> parse_messages(const json& body) {
     messages.push_back({role->get<std::string>(), std::move(content)});
   }
   return messages;
+}
+
+}  // namespace
+
+std::vector<Message> parse_messages(const json& body) {
+  const json* list = body.is_object() ? find_value(body, "messages") : nullptr;
+  return in_field("messages", [&] { return read_messages(list); });
 }
 
 RequestFields own_fields() {

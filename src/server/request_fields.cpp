@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "options/names.h"
+#include "server/api_error.h"
 #include "server/api_request.h"
 #include "server/settings.h"
 
@@ -72,7 +73,8 @@ void read_fields(const json& object, std::string_view place, RequestFields field
   for (const RequestField& field : fields) {
     const std::string name = fmt::format("{}{}", place, field.name);
     const json* value = find_value(object, field.name);
-    if (value != nullptr && field.read != nullptr) field.read({name, *value}, request);
+    if (value != nullptr && field.read != nullptr)
+      in_field(name, [&] { field.read({name, *value}, request); });
     if (value == nullptr && field.is_required) {
       throw FieldError(name, fmt::format("{} is missing; expected {}", name, field.help));
     }

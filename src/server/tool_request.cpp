@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "server/api_error.h"
 #include "server/api_request.h"
 
 namespace lacuna {
@@ -160,21 +161,28 @@ std::optional<Tools> parse_tools(std::string_view text, ToolFormat format) {
   const ordered_json body = parse_ordered_json(text, "the body", kMostBodyValues);
   const ordered_json* list = member(body, "tools");
   if (list != nullptr && !list->is_array())
-    throw InputError("tools is {}; expected a list of functions", as_quoted(*list));
+    throw FieldError("tools", fmt::format("tools is {}; expected a list of functions", as_quoted(*list)));
   if (list == nullptr || list->empty()) {
-    expect_no_choice(body);
+    in_field("tool_choice", [&] { expect_no_choice(body); });
     return {};
   }
   Tools tools;
-  for (size_t i = 0; i < list->size(); ++i)
-    read_tool((*list)[i], fmt::format("tools.{}", i), names_of(format), tools);
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string place = fmt::format("tools.{}", i);
+    in_field(place, [&] { read_tool((*list)[i], place, names_of(format), tools); });
+  }
   if (format == ToolFormat::kOllama) return tools;
   const ordered_json* choice = member(body, "tool_choice");
-  if (format == ToolFormat::kAnthropic) {
-    if (choice != nullptr) read_anthropic_choice(*choice, tools);
-    return tools;
+  if (choice != nullptr) {
+    in_field("tool_choice", [&] {
+      if (format == ToolFormat::kAnthropic) {
+        read_anthropic_choice(*choice, tools);
+      } else {
+        read_choice(*choice, format == ToolFormat::kChat, tools);
+      }
+    });
   }
-  if (choice != nullptr) read_choice(*choice, format == ToolFormat::kChat, tools);
+  if (format == ToolFormat::kAnthropic) return tools;
   tools.is_parallel = flag_of(body, "", "parallel_tool_calls", true);
   return tools;
 }

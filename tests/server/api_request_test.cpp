@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.h"
+#include "server/answer_format.h"
+#include "server/api_error.h"
 #include "server/settings.h"
+#include "server/tool_request.h"
 
 namespace lacuna::api_request_test {
 namespace {
 
+using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -76,8 +82,33 @@ TEST(ApiRequest, KnowsTheCommandLinesNamesUnderItsOwnKey) {
   EXPECT_TRUE(request.events);
   EXPECT_FALSE(request.uses_guide);
   EXPECT_REFUSED(complete(R"({"prompt": "a", "lacuna": {"bloc_length": 3}})"),
-                 "lacuna.\"bloc_length\" is no setting");
+                 "lacuna.\"bloc_length\" is not a setting");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "lacuna": 3})"), "lacuna is");
+}
+
+/// "param" of the error that clients get.
+std::string field_at_fault(const std::function<void()>& parse) {
+  try {
+    parse();
+  } catch (const FieldError& error) {
+    return error.field();
+  }
+  return "";
+}
+
+TEST(ApiRequest, NamesTheFieldAtFault) {
+  EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": 5})"); }), "prompt");
+  EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": "a", "lacuna": {"stepz": 5}})"); }), "lacuna.stepz");
+  EXPECT_EQ(field_at_fault([] { parse_messages(json::parse(R"({"messages": [5]})")); }), "messages");
+  constexpr std::string_view kKeys[] = {"response_format", "regex"};
+  EXPECT_EQ(field_at_fault([&] { parse_answer_format(R"({"response_format": {"type": "x"}})", kKeys); }),
+            "response_format");
+  const auto tools = [](const char* body) {
+    return field_at_fault([body] { parse_tools(body, ToolFormat::kChat); });
+  };
+  EXPECT_EQ(tools(R"({"tools": 5})"), "tools");
+  EXPECT_EQ(tools(R"({"tools": [{"type": "function"}]})"), "tools.0");
+  EXPECT_EQ(tools(R"({"tool_choice": "required"})"), "tool_choice");
 }
 
 TEST(ApiRequest, StartsFromTheServersDefaults) {
