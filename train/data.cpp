@@ -40,6 +40,8 @@ enum Purpose : uint8_t {
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
 constexpr double kSpreadShare = 0.75;  // of the rows that could be
 
+constexpr int kDrillQuestions = 12;  // most, of a drill of decisions
+
 constexpr int64_t kFullEndTokens = 4;  // of a row: the others weigh kTailWeight
 
 constexpr std::array<std::string_view, 3> kVocabularyTasks = {"arithmetic", "stories", "chat"};
@@ -178,9 +180,36 @@ BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
   return row;
 }
 
+BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
+  const DecisionSample sample = draw_decisions(Split::kTrain, options_.seed, index, kDrillQuestions);
+  const DecisionSheet sheet{sample.questions};
+  const ModelConfig config;  // nothing of it shows in a prompt
+  const DecisionModel model{config, *tokenizer_, training_template(), labels_};
+  Row row;
+  row.prompt = decision_prompt(model, "", sample.story, {});
+  row.blanks.resize(row.prompt.size());
+  const auto append = [&](std::span<const TokenId> tokens) {
+    row.prompt.insert(row.prompt.end(), tokens.begin(), tokens.end());
+    row.blanks.resize(row.prompt.size());
+  };
+  for (size_t i = 0; i < sample.questions.size(); ++i) {
+    append(tokenizer_->encode(question_text(model, sheet, i)));
+    DecisionBranch line = decision_lines(model, sheet, i, 1);
+    const DecisionSlot& slot = line.slots.front();
+    line.tokens[static_cast<size_t>(slot.position)] = slot.labels[sample.answers[i]];
+    const size_t begin = row.prompt.size();
+    append(line.tokens);
+    row.blanks[begin + static_cast<size_t>(slot.position)] = true;
+    append(tokenizer_->encode("\n"));
+  }
+  return row;
+}
+
 BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
-  const DecisionSample sample = draw_decisions(Split::kTrain, options_.seed, index);
   const RngStream choices(options_.seed, kDecision, index);
+  if (choices.uniform(2) < options_.decision_drill_share) return sample_decision_drill(index);
+  const DecisionSample sample =
+      draw_decisions(Split::kTrain, options_.seed, index, options_.decision_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
   const DecisionModel model{config, *tokenizer_, training_template(), labels_};

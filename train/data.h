@@ -29,6 +29,9 @@ struct DataOptions {
   /// Share of the rows of decisions that have one question's line alone, as models read
   /// them that write from left to right or in blocks.
   double single_line_share = 0;
+  int decision_questions = 4;  ///< most questions of a row of decisions
+  /// Share of the rows of decisions that are drills: a story, and many questions with the answer behind each.
+  double decision_drill_share = 0;
   double drill_share = 0.2;
   int64_t batch_rows = 32;
   int64_t canvas = 32;  ///< least number of response tokens, end tokens included
@@ -101,6 +104,7 @@ class BatchSource {
   Row sample_fitting_row(uint64_t index) const;
   Row sample_infill_row(uint64_t index) const;
   Row sample_decision_row(uint64_t index) const;
+  Row sample_decision_drill(uint64_t index) const;
   int64_t sample_room(uint64_t index) const;
   /// `spread`: with facts that begin at multiples of their length.
   Sample make_sample(const Task& task, uint64_t index, bool spread) const;

@@ -159,6 +159,14 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: decisions, " + task_names())
       ->delimiter(',')
       ->capture_default_str();
+  app.add_option("--decision-questions", a.data.decision_questions, "Most questions of a row of decisions")
+      ->check(CLI::Range(1, 12))
+      ->capture_default_str();
+  app.add_option(
+         "--decision-drill-share", a.data.decision_drill_share,
+         "Share of the rows of decisions that are a story and many questions with the answer behind each")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app.add_option(
          "--drill-share", a.drill_share,
          "Share of rows of bare equations or questions; 0.2 where not given, 0 for refusion, which has none")

@@ -38,17 +38,6 @@ std::string option_text(const DecisionOption& option, std::string_view label) {
   return ": " + text + (description.empty() ? "" : fmt::format(" ({})", description));
 }
 
-std::string question_text(const DecisionQuestion& question, size_t number, const AnswerLabels& labels,
-                          bool reversed) {
-  std::string text = fmt::format("Question {}: {}\n", number, in_one_line(question.instructions));
-  const std::vector<size_t> options = options_of_labels(question, reversed);
-  for (size_t label = 0; label < options.size(); ++label) {
-    const std::string& name = labels.of(question.kind)[label];
-    text += fmt::format("  {}{}\n", name, option_text(question.options[options[label]], name));
-  }
-  return text;
-}
-
 void check_labels(const DecisionQuestion& question, size_t number, const AnswerLabels& labels) {
   const size_t available = labels.of(question.kind).size();
   if (question.options.size() <= available && available >= 2) return;
@@ -282,8 +271,9 @@ class LayoutBuilder {
   void measure() {
     bare_prompt_ =
         static_cast<int64_t>(decision_prompt(model_, request_.guidance, request_.state, {{}, false}).size());
-    for (const DecisionQuestion& question : request_.questions) {
-      const std::string text = question_text(question, question_tokens_.size() + 1, model_.labels, false);
+    const DecisionSheet sheet{request_.questions};
+    for (size_t i = 0; i < request_.questions.size(); ++i) {
+      const std::string text = question_text(model_, sheet, i);
       question_tokens_.push_back(static_cast<int64_t>(model_.tokenizer.encode(text).size()));
     }
   }
@@ -393,14 +383,24 @@ std::vector<size_t> options_of_labels(const DecisionQuestion& question, bool rev
   return options;
 }
 
+std::string question_text(const DecisionModel& model, const DecisionSheet& sheet, size_t index) {
+  const DecisionQuestion& question = sheet.questions[index];
+  std::string text = fmt::format("Question {}: {}\n", index + 1, in_one_line(question.instructions));
+  const std::vector<size_t> options = options_of_labels(question, sheet.reversed);
+  for (size_t label = 0; label < options.size(); ++label) {
+    const std::string& name = model.labels.of(question.kind)[label];
+    text += fmt::format("  {}{}\n", name, option_text(question.options[options[label]], name));
+  }
+  return text;
+}
+
 std::vector<TokenId> decision_prompt(const DecisionModel& model, const std::string& guidance,
                                      const std::string& state, const DecisionSheet& sheet) {
   std::string system =
       fmt::format("Answer each question about the text with one label, one line each, such as \"1{}A\".\n",
                   model.labels.separator);
   if (!guidance.empty()) system += guidance + "\n";
-  for (size_t i = 0; i < sheet.questions.size(); ++i)
-    system += question_text(sheet.questions[i], i + 1, model.labels, sheet.reversed);
+  for (size_t i = 0; i < sheet.questions.size(); ++i) system += question_text(model, sheet, i);
   while (system.ends_with('\n')) system.pop_back();
   std::vector<TokenId> prompt;
   if (model.chat_template.format == ChatFormat::kNone) {

@@ -44,6 +44,9 @@ struct DecisionSheet {
   bool reversed = false;  ///< options of choices in reverse order, which get their labels in this order
 };
 
+/// The lines of a sheet's question, as its prompt lists them, with a line break behind each.
+std::string question_text(const DecisionModel& model, const DecisionSheet& sheet, size_t index);
+
 /// The prompt of a sheet. User's words are text whatever they say: never special tokens, and without line
 /// breaks in questions, so that none can pass for another question or option.
 std::vector<TokenId> decision_prompt(const DecisionModel& model, const std::string& guidance,

@@ -148,11 +148,11 @@ Asked ask_score(Draws& draws, const Facts& facts) {
   return asked;
 }
 
-DecisionSample draw_sample(Draws draws) {
+DecisionSample draw_sample(Draws draws, int most_questions) {
   Facts facts;
   DecisionSample sample;
   sample.story = tell(draws, facts);
-  const int count = draws.between(1, 4);
+  const int count = draws.between(1, most_questions);
   while (std::ssize(sample.questions) < count) {
     const uint32_t kind = draws.below(kNumQuestionKinds);
     Asked asked = kind == 0   ? ask_predicate(draws, facts)
@@ -227,9 +227,10 @@ double fit_temperature(std::span<const JudgedDecision> decisions, QuestionKind k
 
 }  // namespace
 
-DecisionSample draw_decisions(Split split, uint64_t seed, uint64_t index) {
+DecisionSample draw_decisions(Split split, uint64_t seed, uint64_t index, int most_questions) {
   for (uint64_t attempt = 0;; ++attempt) {
-    DecisionSample sample = draw_sample(Draws(RngStream(seed, kDecisionSamples, index, attempt)));
+    DecisionSample sample =
+        draw_sample(Draws(RngStream(seed, kDecisionSamples, index, attempt)), most_questions);
     if (split_of(sample.story) == split) return sample;
   }
 }

@@ -17,14 +17,14 @@ inline constexpr std::string_view kDecisionsTask = "decisions";
 
 struct DecisionSample {
   std::string story;
-  std::vector<DecisionQuestion> questions;  ///< one to four, of any kind
+  std::vector<DecisionQuestion> questions;  ///< of any kind
   std::vector<size_t> answers;              ///< [questions] the right option
 };
 
 /// The sample number `index` of this seed: somebody who has things, whose number changes, and an animal that
 /// lives somewhere and feels something because of what happened to it. The hash of the story decides its
-/// split.
-DecisionSample draw_decisions(Split split, uint64_t seed, uint64_t index);
+/// split. It has one to `most_questions` questions.
+DecisionSample draw_decisions(Split split, uint64_t seed, uint64_t index, int most_questions = 4);
 
 /// What a model said to one question.
 struct JudgedDecision {
