@@ -123,7 +123,7 @@ class Recorder {
   }
 
  private:
-  /// What the simulations say.
+  /// Returns results of the simulations.
   class Ticket final : public PassTicket {
    public:
     explicit Ticket(Recorder& recorder) : recorder_(recorder) {

@@ -130,7 +130,7 @@ def free(member, level):
 
 
 def first_comment(path):
-    """What a header says of itself."""
+    """The first comment of a header."""
     text = path.read_text()
     if found := re.match(r"/\*(.*?)\*/", text, re.DOTALL):
         return "\n\n".join(escaped(re.sub(r"^ \*", "", part, flags=re.MULTILINE))
@@ -139,7 +139,7 @@ def first_comment(path):
 
 
 def entities(trees, header):
-    """What a header declares, as (line, Markdown without its level)."""
+    """Declarations of a header, as (line, Markdown without its level)."""
     found = []
     for node in trees:
         if node.get("kind") in ("class", "struct"):

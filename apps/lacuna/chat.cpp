@@ -94,7 +94,7 @@ class ChatSession {
     if (opened_->tokenizer() == nullptr)
       throw InputError("{} has no tokenizer; a chat needs one", flags_.model);
     options_ = with_saved_preset(flags, *opened_, flags.generation);
-    // Whatever may be wrong with the flags is said before the weights are read.
+    // Report errors in the flags before the weights are read.
     opened_->make_decoder(make_chat_request({{"user", "?"}}));
     // One chat as long as the context; what is forgotten of another is only computed again.
     SchedulerLimits limits = own_limits(1);

@@ -1,4 +1,4 @@
-// What a newcomer is shown of the commands: under which heading, with which examples, and which of their
+// How help presents the commands: their headings, their examples, and which of their
 // flags come first. Everything else that help, completion and the manual say comes from the commands
 // themselves.
 #pragma once

@@ -36,7 +36,7 @@ std::vector<std::string> names_of_flag(const CLI::Option& option, bool all) {
   return names;
 }
 
-/// What may follow a command: commands and first names of flags.
+/// Completions after a command: its subcommands and the first names of its flags.
 std::vector<std::string> words_after(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* each : commands_of(command)) words.push_back(each->get_name());

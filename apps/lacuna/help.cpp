@@ -26,7 +26,7 @@ class HelpFormatter final : public CLI::FormatterBase {
   }
 };
 
-/// What an option takes: "N", "f32|bf16"; empty for a flag.
+/// Placeholder for an option's value: "N", "f32|bf16"; empty for a flag.
 std::string value_of(const CLI::Option& option) {
   constexpr size_t kLongest = 24;
   if (is_flag(option)) return "";

@@ -34,7 +34,7 @@ void write_to_terminal(std::string_view text) {
 
 constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-// What signal handlers need of the view.
+// State that signal handlers share with the view.
 termios echoing_settings;
 volatile std::sig_atomic_t is_echo_off = 0;
 volatile std::sig_atomic_t was_stopped = 0;  // what was drawn is no longer where it was

@@ -30,7 +30,7 @@ std::vector<std::string> choices_of_format() {
   return choices;
 }
 
-/// What `action` refuses, in the names of flags.
+/// Runs `action`; errors that it throws name flags instead of fields.
 template <typename Action>
 auto in_flags(Action&& action) {
   try {

@@ -126,7 +126,7 @@ void normalise(std::vector<float>& values, int64_t cols) {
   }
 }
 
-/// What the rows of a canvas read of the pass before; empty where nothing is given.
+/// Input that the rows of a canvas take from the previous pass; empty if none is given.
 std::vector<float> read_conditioning(const LogitsFlags& flags, const LogitsRequest& request,
                                      const ModelConfig& config) {
   if (request.self_conditioning.empty()) return {};

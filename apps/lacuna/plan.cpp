@@ -34,8 +34,8 @@ struct PlanFlags : ModelFlags {
   bool json = false;
 };
 
-/// What the flags say, and what was measured here where they do not. A core there is taken to be as fast as
-/// one here, and a machine's memory as fast as this one's.
+/// Speeds from the flags; those that are not given are measured on this machine. A core there is taken to be
+/// as fast as one here, and a machine's memory as fast as this one's.
 MachineSpeeds machine_speeds(const PlanFlags& flags, const WeightFormats& formats) {
   MachineSpeeds speeds;
   speeds.link = link_speed(flags.link);

@@ -36,7 +36,7 @@ struct QuantizeFlags : ModelFlags {
   bool json = false;
 };
 
-/// What became of the weights.
+/// Size and error of the quantized weights.
 struct WeightReport {
   double squared_error = 0;
   double squared_weights = 0;

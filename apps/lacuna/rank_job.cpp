@@ -107,7 +107,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-/// What the ranks are started with.
+/// Command line that starts the ranks.
 std::vector<std::string> job_command(const ModelFlags& flags, const RankJobFlags& job,
                                      const std::string& name) {
   std::vector<std::string> command = words_of(job.launch);

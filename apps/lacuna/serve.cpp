@@ -126,7 +126,7 @@ extern "C" void stop_serving(int /*signal*/) {
 void serve(ServeFlags flags) {
   // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  // Whatever may be wrong with the flags is said before the weights are read.
+  // Report errors in the flags before the weights are read.
   ServedModels served = open_served_models(flags);
   ServiceSettings settings;
   settings.version = LACUNA_VERSION;

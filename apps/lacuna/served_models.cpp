@@ -75,7 +75,7 @@ std::filesystem::path reloaded_folder(const std::string& reload_from, const std:
   return path;
 }
 
-/// What loads the weights of another folder into the place of the model's.
+/// Returns a function that loads weights of another folder in place of the model's.
 PoolModel::Load other_weights(const ServedModelFlags& flags, const std::shared_ptr<const OpenedModel>& opened,
                               const std::shared_ptr<SchedulerLimits>& limits, const std::string& folder) {
   const std::filesystem::path path = reloaded_folder(flags.reload_from, folder);

@@ -238,7 +238,7 @@ TuneFlags with_loading(TuneFlags flags, std::span<const TuningSetting> loading) 
   return flags;
 }
 
-/// What the flags say, what the log has kept, or what is measured here and then kept: an interrupted tuning
+/// Speeds from the flags, else from the log, else measured here and then logged: an interrupted tuning
 /// continues with the same. As many bytes are read as the weights take: small ones lie in the caches.
 MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, TuningLog& log) {
   MachinePeaks peaks{flags.gflops * 1e9, flags.gigabytes * 1e9};
@@ -259,7 +259,7 @@ MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, Tu
   return peaks;
 }
 
-/// What options set beyond what was given.
+/// Settings of the options beyond those that were given.
 std::vector<TuningSetting> added_settings(const GenerationOptions& options,
                                           const std::vector<TuningSetting>& given) {
   std::vector<TuningSetting> added;
@@ -310,7 +310,7 @@ SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const
   return preset;
 }
 
-/// What runs of these flags share: the same text for the same answers.
+/// Key of the runs with these flags: equal keys mean equal answers.
 std::string log_key(const TuneFlags& flags, const OpenedModel& opened, const TuningPrompts& prompts,
                     const GenerationOptions& asked) {
   Fnv1a key;

@@ -22,7 +22,7 @@ struct ServedModel {
   std::string name;   ///< for clients, in their "model" field; empty: as `model` says
 };
 
-/// What clients may ask for at once. Further limits that protect the server (sizes of heads and bodies, slow
+/// Limits on the requests of clients. Further limits that protect the server (sizes of heads and bodies, slow
 /// clients, replies that nobody reads) are fixed (docs/reference/server.md).
 struct ServerLimits {
   int32_t max_queue = 256;     ///< requests of one model that wait, 0 to 65536; more get 503
@@ -33,7 +33,7 @@ struct ServerLimits {
   int32_t max_connections_per_address = 512;  ///< of these, from one IP address
 };
 
-/// What a server serves, where, and to whom.
+/// Models, address, access and limits of a server.
 struct ServerOptions {
   /// At least one. A single model is loaded at the start; several are loaded when they are asked for.
   std::vector<ServedModel> models;

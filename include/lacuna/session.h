@@ -35,7 +35,7 @@ struct LoadOptions {
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
-/// What is known of a loaded model.
+/// Properties of a loaded model.
 struct ModelInfo {
   std::string family;               ///< as `lacuna inspect` names it: "llada", "dream", "qwen3", ...
   std::string architecture;         ///< as published: "LLaDAModelLM"
@@ -51,7 +51,7 @@ struct ModelInfo {
   bool can_infill = false;          ///< whether it fills single positions, as Session::infill() needs
 };
 
-/// What one forward pass did for one request. Spans are valid during the callback alone.
+/// Effect of one forward pass on one request. Spans are valid during the callback alone.
 struct PassEvent {
   int32_t step = 0;       ///< 0-based
   std::string_view kind;  ///< "denoise", "draft", "verify", "prefill", "decode", ...
@@ -66,7 +66,7 @@ struct PassEvent {
 /// False stops the request: its answer is what the canvas holds.
 using PassCallback = std::function<bool(const PassEvent&)>;
 
-/// What is asked: a prompt, messages or tokens, one of the three.
+/// A generation request: a prompt, messages or tokens (exactly one of the three), and settings.
 struct Request {
   std::string prompt;  ///< text of a user's turn, rendered by the model's chat template where it has one
   std::vector<Message> messages;  ///< a conversation, rendered by the model's chat template
@@ -123,7 +123,7 @@ class LACUNA_API Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  /// What is known of the model. Valid as long as the session.
+  /// Properties of the model. Valid as long as the session.
   const ModelInfo& info() const;
 
   /// Answers, and calls `callback` after each pass, from a thread of the session. Throws Error for a request

@@ -29,7 +29,7 @@ struct ToolCall {
   bool operator==(const ToolCall&) const = default;
 };
 
-/// What an answer says that may call functions.
+/// The parts of an answer that may call functions.
 struct ToolAnswer {
   std::string content;          ///< text before the calls
   std::vector<ToolCall> calls;  ///< in the order in which they were made

@@ -58,7 +58,7 @@ enum class StopReason : uint8_t {
   kStopText,  ///< the answer holds a text that ends it
 };
 
-/// What a request cost.
+/// Work that a request took.
 struct Statistics {
   int32_t steps = 0;           ///< denoising steps: forward passes of the model itself
   int32_t forward_passes = 0;  ///< of the model and its guide
@@ -70,7 +70,7 @@ struct Statistics {
   double tokens_per_second = 0;  ///< answer tokens
 };
 
-/// What a model wrote.
+/// Answer of a model.
 struct Answer {
   std::string text;             ///< up to the first end token or stop text; empty without a tokenizer
   std::vector<TokenId> tokens;  ///< every generated token, those after an end token included

@@ -1,5 +1,5 @@
-// What computes passes, by the name that people give it: this machine, a CUDA device, or the simulator of
-// CUDA threads.
+// Devices that compute passes, by the names that users give them: this machine, a CUDA device, or the
+// simulator of CUDA threads.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What several processes that compute one model together ask of the network between them: gathering, and
+// Communication between processes that compute one model together: gathering, and
 // nothing that adds. Numbers arrive as they were sent, so results do not depend on the transport.
 #pragma once
 

@@ -103,7 +103,7 @@ class KvCache {
   /// [cells that were asked for, KvShape::soft_embedding_dim] f32. It is no part of what sequences share.
   Matrix<float> soft_embeddings() const;
 
-  /// What sparse attention keeps of this sequence; made by the first call.
+  /// State of sparse attention for this sequence; created by the first call.
   SparseCells& sparse();
 
  private:

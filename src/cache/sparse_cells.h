@@ -1,4 +1,4 @@
-// What sparse attention keeps of one sequence besides its keys and values.
+// State that sparse attention keeps per sequence besides its keys and values.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ struct AutomatonLimits {
   void spend(size_t visits, std::string_view what);
 };
 
-/// What was beyond an AutomatonLimits; an InputError.
+/// Thrown when an AutomatonLimits is exceeded; an InputError.
 class AutomatonTooLarge : public InputError {
  public:
   using InputError::InputError;

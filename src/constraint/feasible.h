@@ -1,4 +1,4 @@
-// What the known tokens of a canvas leave open: the states that can lie between its positions, and the tokens
+// Feasible completions of a partly known canvas: the states possible between its positions, and the tokens
 // that each open position may get.
 #pragma once
 

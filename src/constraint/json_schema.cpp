@@ -320,7 +320,7 @@ class SchemaCompiler {
     return true;
   }
 
-  /// What lists of one schema say about their items: the first ones each, then all others.
+  /// Schemas of a list's items: one for each of the first items, then one for all others.
   struct ItemSchemas {
     Schemas first;
     std::optional<SchemaReader> rest;
@@ -486,7 +486,7 @@ class SchemaCompiler {
   std::string empty_at_;  // path of the first schema for which no text can be written
 };
 
-/// What one attempt to compile a schema may take.
+/// Work that one attempt to compile a schema may take.
 struct WorkBudget {
   AutomatonLimits patterns, whole;
 

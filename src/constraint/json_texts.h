@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-/// What is written between the items of lists and objects, and behind a key.
+/// Separators between the items of lists and objects, and after a key.
 struct JsonPunctuation {
   std::string item_separator, key_separator;
 };

@@ -14,7 +14,7 @@
 namespace lacuna {
 namespace {
 
-/// What a string of bytes does: for each state in which it can be written, the state that it leads to.
+/// The effect of a byte string: for each state in which it can be written, the state that it leads to.
 struct Move {
   StateId from, to;
   bool operator==(const Move&) const = default;

@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-/// What the tokens of a model write.
+/// The bytes that each token of a model writes.
 struct TokenTable {
   /// [vocab_size] bytes that each token adds to the text; empty for ids that add none (special tokens, unused
   /// ids). Tokens may begin or end within a character.

@@ -37,7 +37,7 @@ class LogSum {
   double sum_ = 0;
 };
 
-/// What is known of the states between two positions: those in F_i and B_i alone.
+/// The states between two positions that are in both F_i and B_i, and their values.
 struct Column {
   std::vector<StateId> states;  // ascending
   std::vector<double> values;   // of the best, or of all, ways from each state to the end

@@ -9,7 +9,7 @@
 
 namespace lacuna {
 
-/// What is asked of a model, however it is computed. Lengths are positions.
+/// A request, independent of how it is computed. Lengths are in positions.
 struct BaselineRequest {
   int32_t prompt_length = 0;
   int32_t gen_length = 0;  ///< asked for

@@ -48,7 +48,7 @@ struct BlockDiffusion {
 
 /// Blocks that one pass computes for their K/V alone, at most: more would only take more memory.
 int32_t most_kept_blocks(int32_t block_length);
-/// What a pass over the last of so many blocks computes without a cache: every row of all of them.
+/// Work of a pass over the last of `num_blocks` blocks without a cache: every row of all of them.
 PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows);
 
 class BlockDiffusionDecoder final : public Decoder {

@@ -38,7 +38,7 @@ class Canvas {
   /// Whether the prompt fixes the position.
   bool is_given(int32_t position) const { return given_[static_cast<size_t>(position)]; }
   int32_t count_masked(int32_t begin, int32_t end) const;
-  /// What the uncached baseline of a request on this canvas depends on.
+  /// The properties of this canvas on which the cost of the uncached baseline depends.
   BaselineRequest baseline_request(int32_t num_sequences) const;
   /// Masked positions of [begin, end), ascending.
   std::vector<int32_t> masked_positions(int32_t begin, int32_t end) const;

@@ -74,7 +74,7 @@ ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> wrapped, AnswerC
   write_literal(before);
 }
 
-// What is known, and what the samples would make of it.
+// Known tokens, and the tokens that the samples would add.
 
 void ConstrainedDecoder::begin_samples(std::span<const RowStatistics> samples, std::span<const LogitRow> rows,
                                        std::span<const int32_t> positions, std::span<const TokenId> drafts) {

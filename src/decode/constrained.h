@@ -2,7 +2,7 @@
 // expression, one of several texts. It wraps the decoder of any method and replaces what a pass samples, so
 // schedules, thresholds, caches and locks stay as they are.
 //
-// What is committed is part of one complete accepted answer, a witness (constraint/witness.h): where the
+// Committed tokens are part of one complete accepted answer, a witness (constraint/witness.h): where the
 // pass's own samples can be completed, they are the witness, and the run is bit for bit the one without a
 // constraint; otherwise the rows are read once more by classes of tokens and the best accepted answer is
 // found, or at a temperature sampled. So whatever a step commits, the rest stays possible within the canvas,
@@ -34,7 +34,7 @@
 
 namespace lacuna {
 
-/// What a decoder's answer is held to.
+/// Constraint on a decoder's answer.
 struct AnswerConstraint {
   std::shared_ptr<const TokenAutomaton> automaton;
   int32_t gen_length = 0;       ///< positions of the answer, where the canvas keeps its length
@@ -52,7 +52,8 @@ struct AnswerConstraint {
 /// are never written.
 TokenClasses classes_of(const TokenAutomaton& automaton);
 
-/// What a row of logits says of each class of an automaton, normalised over the whole vocabulary.
+/// Log-probabilities that a row of logits gives each class of an automaton, normalized over the whole
+/// vocabulary.
 class RowScores {
  public:
   ///   row  of classes_of(): num_classes and the one of tokens that are never written
@@ -101,7 +102,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   void keep_held();
   /// Sets targets_: the window with what the samples would have its positions hold.
   void set_targets();
-  /// What the sample would have its position hold.
+  /// The token that the sample would write at its position.
   TokenId target_of(const Sample& sample) const;
   ConstrainedCanvas canvas_of(std::span<const TokenId> tokens) const;
   /// Whether the samples are possible as they are; otherwise asks for classes.

@@ -1,4 +1,4 @@
-// What a step's edits of a canvas do to a list that has one element for each position.
+// Applies a step's edits of a canvas to a list with one element per position.
 #pragma once
 
 #include <vector>

@@ -163,7 +163,7 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
   }
 }
 
-/// What the request asks for, whatever the strategy.
+/// Checks the fields of the request that do not depend on the strategy.
 void check_request(const ModelConfig& config, const Strategy& strategy, const Asked& asked,
                    Problems& problems) {
   const DecodeRequest& request = asked.request;
@@ -345,7 +345,7 @@ std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& confi
 
 namespace {
 
-/// What holds an answer to the request's constraint; the growth of `strategy` begins with a length that an
+/// Builds the constraint of the request; the growth of `strategy` begins with a length that an
 /// answer can have.
 AnswerConstraint answer_constraint(const Asked& asked, Strategy& strategy) {
   const DecoderContext& context = asked.request.context;

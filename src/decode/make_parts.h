@@ -1,5 +1,5 @@
-// What the parts of make_decoder() share, one for each paradigm: check() finds what is wrong, make() relies
-// on that it found nothing.
+// Declarations shared by the parts of make_decoder(), one for each paradigm: check() finds what is wrong,
+// make() relies on that it found nothing.
 #pragma once
 
 #include <span>

@@ -26,7 +26,7 @@ void check_cache(const UniformStrategy& strategy, Problems& problems) {
   }
 }
 
-/// What blocks have and a canvas that is denoised at once has not.
+/// Refuses settings of blocks for a canvas that is denoised at once.
 void check_whole_canvas(const UniformStrategy& strategy, Problems& problems) {
   constexpr std::string_view kReason = "all that follows the prompt is one block";
   problems.refuse(strategy.block_length.has_value(), "block_length", kReason);

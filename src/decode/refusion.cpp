@@ -464,7 +464,7 @@ int32_t RefusionDecoder::num_final() const {
   return static_cast<int32_t>(gap - answer);
 }
 
-/// What is clean, and what stands of the slots that are worked on.
+/// The committed token, or the accepted one of a slot in progress.
 TokenId RefusionDecoder::held_token(int32_t position) const {
   const TokenId token = canvas_[static_cast<size_t>(position)];
   if (token != options_.mask_id) return token;

@@ -150,7 +150,7 @@ std::vector<TokenId> SeededDiffusionDecoder::judged_drafts() const {
   return drafts;
 }
 
-// What becomes of the samples.
+// Handling of the samples.
 
 StepReport SeededDiffusionDecoder::apply(const PassResult& result) {
   expects(is_planned_ && result.samples.size() == plan_.logits.size(),

@@ -1,4 +1,4 @@
-// What is wrong with a strategy or a request, told so that every surface can use its own names for the
+// Problems of a strategy or a request, worded so that every interface can use its own names for the
 // fields.
 #pragma once
 

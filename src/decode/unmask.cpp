@@ -18,7 +18,7 @@ float time_at(float eps, int32_t index, int32_t count) {
   return eps - step * static_cast<float>(count - index);
 }
 
-/// What orders a candidate; larger goes first.
+/// Sort key of a candidate, in descending order.
 double rank_of(const UnmaskPolicy& policy, const Commit& candidate, const RngStream& noise) {
   const auto position = static_cast<uint64_t>(candidate.position);
   if (policy.order == UnmaskOrder::kRandom) return noise.uniform(position);
@@ -30,7 +30,7 @@ double rank_of(const UnmaskPolicy& policy, const Commit& candidate, const RngStr
   return candidate.confidence;
 }
 
-/// What the caller's function chooses, ascending.
+/// The positions that the caller's function chooses, ascending.
 std::vector<Commit> choose_by(const UnmaskFunction& function, std::span<const Commit> candidates,
                               const BlockProgress& progress, std::span<const RowStatistics> rows) {
   expects(rows.size() == candidates.size(), "choose: one row for each candidate");

@@ -15,7 +15,7 @@
 
 namespace lacuna {
 
-// What a denoising step draws numbers for, so that draws and choices never share one.
+// Noise streams of a denoising step, one per purpose, so that samples and choices never share a number.
 inline constexpr uint64_t kTokenNoise = 1;
 inline constexpr uint64_t kOrderNoise = 2;
 
@@ -82,7 +82,7 @@ struct CustomRule {
 using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor, Dynamic,
                                EntropyBounded, CustomRule>;
 
-/// What puts candidates in order.
+/// Order of the candidates.
 enum class UnmaskOrder : uint8_t {
   kConfidence,
   kRandom,       ///< LLaDA's "random"

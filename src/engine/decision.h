@@ -46,7 +46,7 @@ inline constexpr int32_t kMostDraws = 64;
 DecisionQuestion make_predicate(std::string instructions, std::string if_true = {},
                                 std::string if_false = {});
 
-/// What softmax(logits / T) divides by, for each kind of question.
+/// The temperature T of softmax(logits / T), for each kind of question.
 struct DecisionTemperatures {
   std::array<double, kNumQuestionKinds> values = {1, 1, 1};  ///< by QuestionKind
   bool is_fitted = false;
@@ -54,7 +54,7 @@ struct DecisionTemperatures {
   double of(QuestionKind kind) const { return values[static_cast<size_t>(kind)]; }
 };
 
-/// What is asked about one text.
+/// Questions about one text.
 struct DecideRequest {
   std::string guidance = {};  ///< what else the system turn says, before the questions; may be empty
   std::string state;          ///< the text

@@ -58,7 +58,7 @@ DecisionBranch decision_lines(const DecisionModel& model, const DecisionSheet& s
 /// Which option each label of a question's slot stands for.
 std::vector<size_t> options_of_labels(const DecisionQuestion& question, bool reversed);
 
-/// What is read at a slot.
+/// The question of a slot, and whether its labels stand for the options in reverse order.
 struct SlotSource {
   size_t question = 0;  ///< of the request
   bool reversed = false;

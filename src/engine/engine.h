@@ -20,13 +20,13 @@
 
 namespace lacuna {
 
-/// What a request has cost so far, the guide's passes included.
+/// Work of a request so far, including the guide's passes.
 struct RunStatistics {
   int32_t steps = 0;           ///< passes of the main model
   int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
   StepCost uncached;  ///< what the same passes cost without any cache or lock
-  /// What the family's uncached baseline costs for the whole request, its answer as long as it is by now
+  /// Cost of the family's uncached baseline for the whole request, its answer as long as it is by now
   /// (decode/baseline.h).
   StepCost baseline;
   int64_t guide_rows = 0;     ///< the guide's part of cost.rows
@@ -35,7 +35,7 @@ struct RunStatistics {
                        ///< requests share them
 };
 
-/// What happened to one request in one pass.
+/// Effect of one pass on one request.
 struct StepEvent {
   size_t request = 0;      ///< as Engine::add() numbered it
   const Decoder& decoder;  ///< after the step
@@ -69,10 +69,10 @@ class Engine {
   void limit_memory(int64_t bytes) { most_memory_ = std::min(bytes, room_of_pools()); }
   /// The same, or what the models' devices have room for, where that is less.
   int64_t memory_limit() const { return most_memory_; }
-  /// What a request holds from its first pass to its last: K/V of its whole canvas, and outputs where they
-  /// are remembered. Any thread may ask.
+  /// Memory that a request holds from its first pass to its last: K/V of its whole canvas, and outputs where
+  /// they are remembered. Any thread may ask.
   int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
-  /// What the requests that run hold. Pages that several share are counted once.
+  /// Memory of the running requests. Pages that several share are counted once.
   int64_t memory_in_use() const;
   /// Pages of K/V that so many bytes are.
   int64_t pages_of(int64_t bytes) const {
@@ -148,7 +148,7 @@ class Engine {
   SequenceShape shape_for(const Decoder& decoder) const;
   /// memory_for(), without the whole pages of a prefix that the request shares.
   int64_t memory_for(const Decoder& decoder, const KvPrefix& prefix) const;
-  /// What the running requests hold together with one more sequence, unless that is null.
+  /// Memory of the running requests and, unless null, of one more sequence.
   int64_t measure_memory(const KvSequence* with) const;
   /// Evicts stored prefixes until the request fits, and returns the prefix that it can still reuse. Empty,
   /// and nothing is evicted, where the running requests leave too little memory.

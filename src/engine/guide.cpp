@@ -92,7 +92,7 @@ GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
 
 std::optional<TokenId> ByteAlignment::write(std::span<const TokenId> answer, const GuideReading& reading,
                                             size_t num_read, TokenId guide_token) const {
-  // What the guide has read beyond the answer, then its own token.
+  // Tokens of the guide after the answer, then its own next token.
   const int32_t answer_end = answer.empty() ? 0 : reading.answer_ends[answer.size() - 1];
   std::string text;
   for (size_t i = 0; i < num_read; ++i) {

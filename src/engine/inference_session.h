@@ -138,8 +138,8 @@ class InferenceSession {
   InfillResult infill(const InfillRequest& request, SessionListener* listener = nullptr,
                       const std::stop_token& stop = {});
 
-  /// What runs the requests, for those who submit decoders of opened().make_decoder() themselves and listen
-  /// without waiting, as the server does.
+  /// The scheduler that runs the requests, for callers that submit decoders of opened().make_decoder()
+  /// themselves and listen without waiting, as the server does.
   Scheduler& scheduler() { return *scheduler_; }
 
  private:

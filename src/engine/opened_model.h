@@ -23,7 +23,7 @@
 
 namespace lacuna {
 
-/// What is known of a model before its weights are read.
+/// Properties of a model before its weights are read.
 struct ModelSource {
   std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
   ModelConfig config;
@@ -55,7 +55,7 @@ struct GuideSource {
   GuideSource& operator=(const GuideSource&) = delete;
 };
 
-/// What an answer continues: a text as it is, token ids, or turns for the chat template to render.
+/// The input that an answer continues: a text as it is, token ids, or turns for the chat template to render.
 using Prompt = std::variant<std::string, std::vector<TokenId>, std::vector<Message>>;
 
 /// One answer that is asked for.
@@ -67,7 +67,7 @@ struct GenerateRequest {
   bool ends_by_itself = false;
   uint64_t seed = 0;                   ///< of all sampling
   std::vector<std::string> stop = {};  ///< texts that end the answer (autoregressive models, ReFusion)
-  /// What the answer's positions hold at first, with mask tokens where they are to be filled (an infill);
+  /// Initial tokens of the answer's positions, with mask tokens where they are to be filled (an infill);
   /// empty: masks.
   std::vector<TokenId> answer = {};
   std::optional<Constraint> constraint = {};  ///< what the answer's text has to be; none: anything
@@ -106,7 +106,7 @@ class OpenedModel {
 
   /// Labels of answers to decisions, found at the first call. InputError without a tokenizer.
   const AnswerLabels& answer_labels() const;
-  /// What decisions.json says, read at the first call. InputError where it is damaged.
+  /// Temperatures from decisions.json, read at the first call. Throws InputError if the file is invalid.
   const DecisionTemperatures& decision_temperatures() const;
 
   /// The ids of a text, special tokens as text. InputError without a tokenizer.
@@ -123,7 +123,7 @@ class OpenedModel {
 
  private:
   std::shared_ptr<const TokenAutomaton> tool_automaton_of(ToolCallConstraint constraint) const;
-  /// What the model's tokens write. `specials` are the tokens that a constraint names as such.
+  /// The bytes that the model's tokens write. `specials` are the tokens that a constraint names as such.
   TokenTable token_table(std::vector<TokenId> specials = {}) const;
   /// The vocabulary of plain constraints.
   const std::shared_ptr<const TokenVocabulary>& vocabulary() const;
@@ -145,7 +145,8 @@ class OpenedModel {
   mutable DecisionTemperatures temperatures_;
 };
 
-/// What options ask for, without a prompt: strategy, length, seed, stop texts and constraint. SettingError.
+/// The request that options describe, without a prompt: strategy, length, seed, stop texts and constraint.
+/// SettingError.
 ///   has_guide  whether a guide takes part
 GenerateRequest request_of(const OpenedModel& opened, const GenerationOptions& options, bool has_guide);
 

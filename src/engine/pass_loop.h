@@ -14,8 +14,8 @@
 
 namespace lacuna {
 
-/// What takes passes: BackendModel::submit, or a stand-in for it. The plan and the sequences outlive the
-/// ticket.
+/// Function that submits passes: BackendModel::submit, or a stand-in for it. The plan and the sequences
+/// outlive the ticket.
 using SubmitPass =
     std::function<std::unique_ptr<PassTicket>(const StepPlan& plan, std::span<KvSequence* const> sequences)>;
 
@@ -26,7 +26,7 @@ struct PassMember {
   std::span<const std::unique_ptr<KvSequence>> sequences = {};
 };
 
-/// What a pass did for one of its members.
+/// Result of a pass for one of its requests.
 struct PassPart {
   const StepPlan* plan = nullptr;  ///< the decoder's own; valid until its next plan()
   StepReport report;

@@ -53,7 +53,7 @@ struct SchedulerLimits {
   double request_seconds = 0;  ///< from a request's arrival to its end; later it fails; 0: no limit
 };
 
-/// What /slots says of a request.
+/// State of a request as /slots reports it.
 struct RequestState {
   uint64_t id = 0;
   bool is_running = false;

@@ -40,7 +40,7 @@ class ToolCallReader {
   bool read_arguments(std::vector<Piece>& pieces);
   bool read_literal(std::string_view literal, Part next);
   bool enter(Part part);
-  /// What has been read of a call that is none becomes free text again.
+  /// Text that turned out not to be a call becomes free text again.
   bool give_up(std::string_view read);
 
   Part part_ = Part::kText;

@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-// What random numbers are for.
+// Noise streams by purpose.
 enum Purpose : uint8_t { kOffset = 48, kOrder, kNoisy };
 
 /// Draw k of n, spread over [0, 1): each is even there, all together they leave no gap.

@@ -39,8 +39,8 @@ struct SampleRecord {
   bool correct = false;
 };
 
-/// What the passes of one step computed for all samples that took it, and what they would have without any
-/// cache or lock.
+/// Rows that the passes of one step computed for all samples that took it, and that they would have without
+/// any cache or lock.
 struct StepRows {
   int64_t rows = 0;
   int64_t uncached = 0;
@@ -84,7 +84,7 @@ struct EvaluatedModel {
 GenerationOptions with_length(GenerationOptions generation, const Task& task,
                               const TaskOptions& task_options = {});
 
-/// What a model is asked, and what is expected.
+/// A question to a model, and the expected answer.
 struct Question {
   Sample sample;
   std::vector<Message> messages;  ///< that the prompt is rendered from; of a task: sample.prompt alone

@@ -24,7 +24,7 @@
 
 namespace lacuna {
 
-// What is measured. All requests count in the same averages.
+// Quantities that are measured. All requests count in the same averages.
 
 struct Average {
   double sum = 0;

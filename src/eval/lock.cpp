@@ -25,7 +25,7 @@ class LogitTable {
   Matrix<float> matrix_;
 };
 
-/// What is remembered of softmax(logits): its largest probability and ln sum exp.
+/// Summary of softmax(logits): its largest probability and ln sum exp.
 struct Posterior {
   double largest = 0;
   double log_sum = 0;

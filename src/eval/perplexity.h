@@ -1,4 +1,4 @@
-// What an autoregressive model thinks of a text that another model wrote, and how much the text repeats
+// Perplexity, by an autoregressive model, of a text that another model wrote, and how much the text repeats
 // itself: quality without a right answer to compare with. A low perplexity alone means little, because a text
 // that repeats itself has one too.
 #pragma once

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a program that ran to its end exits with; one that leaves early would have to guess it.
+// Exit code of a program that ran to its end; a program that exits early would have to guess it.
 constexpr int kPassed = 97;
 
 class EmptyFolder {

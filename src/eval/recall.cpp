@@ -208,7 +208,7 @@ QueryGap query_gap(ConstMatrix<float> first, ConstMatrix<float> now) {
 
 namespace {
 
-/// What the rows of the block in hand attend to in one pass, and their queries: of every layer that may be
+/// Attention weights and queries of the current block's rows in one pass, for every layer that may be
 /// sparse and every kv head ("unit").
 class Recording {
  public:

@@ -127,7 +127,7 @@ class Tuner {
     return valid;
   }
 
-  /// What came of a setting, and the baseline's work on the same prompts.
+  /// Results of a setting, and the baseline's work on the same prompts.
   struct Tally {
     LossSum sum;
     RunWork work;

@@ -78,8 +78,8 @@ struct TuningResult {
   double baseline_flops = 0;           ///< per prompt
 };
 
-/// What is being done, for a progress bar: "baseline", "race" or "certification", with prompts done of all;
-/// in a race, of which the number of runs is not known, `total` is 0.
+/// Progress of the tuning, for a progress bar: "baseline", "race" or "certification", with prompts done of
+/// all; in a race, of which the number of runs is not known, `total` is 0.
 using TuningProgress = std::function<void(const char* phase, int64_t done, int64_t total)>;
 
 /// Runs the whole of it. Everything but measured times is a function of the model, the prompts and the plan,

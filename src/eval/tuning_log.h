@@ -15,7 +15,7 @@
 
 namespace lacuna {
 
-/// What a run took. Everything but the time is the same on every machine.
+/// Work of a run. Everything but the time is the same on every machine.
 struct RunWork {
   double flops = 0;
   double bytes = 0;  ///< weights and K/V that passes read and write, as if the request ran alone

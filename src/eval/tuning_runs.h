@@ -18,7 +18,7 @@
 
 namespace lacuna {
 
-/// What counts as harm to an answer; each is a number in [0, 1] per prompt.
+/// Measures of harm to an answer; each is a number in [0, 1] per prompt.
 enum class TuningLoss : uint8_t { kChangedAnswer, kWrongAnswer, kToken, kKl, kJudge };
 
 /// "changed-answer", "wrong-answer", "token", "kl" or "judge".

@@ -96,7 +96,7 @@ struct AttentionShape {
   float soft_cap = 0;  ///< c: scaled scores s become c tanh(s / c) before the softmax; 0: they stay
 };
 
-/// What one query head of one row attends to, for those who measure it.
+/// Attention weights of one query head of one row, for instruments.
 struct AttentionRow {
   size_t group = 0;  ///< as prepared
   int32_t row = 0;   ///< of q

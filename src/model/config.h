@@ -1,4 +1,4 @@
-// What a checkpoint's config.json says, in one vocabulary for every family.
+// Contents of a checkpoint's config.json, in one vocabulary for every family.
 #pragma once
 
 #include <algorithm>
@@ -121,7 +121,7 @@ struct CanvasConfig {
   bool operator==(const CanvasConfig&) const = default;
 };
 
-/// What the feed-forward layers compute between their two products.
+/// Activation function of the feed-forward layers, between their two matmuls.
 enum class Activation : uint8_t {
   kSilu,         ///< silu(gate) * up
   kGeluTanh,     ///< gelu(gate) * up, gelu in the form with tanh
@@ -229,7 +229,7 @@ struct ModelConfig {
   /// the end of a chat turn if tokenizer_config.json lists one.
   std::vector<TokenId> end_ids;
 
-  // What generation_config.json says about the length of an answer, else config.json; 0: nothing.
+  // Answer length from generation_config.json, else from config.json; 0 if neither has one.
   int64_t max_new_tokens = 0;
   int64_t max_length = 0;  ///< of the prompt and the answer together; only where max_new_tokens is 0
 
@@ -259,7 +259,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// What a user says of a checkpoint whose config.json does not say it.
+/// A user's choices for a checkpoint whose config.json does not contain them.
 struct ConfigChoices {
   std::vector<std::string> ignored_keys = {};  ///< taken for harmless although they are not known
   /// For architectures that models of several paradigms share. "lacuna": {"paradigm": NAME} in config.json

@@ -26,7 +26,8 @@ struct Drift {
 /// finite.
 Drift measure_drift(std::span<const float> now, std::span<const float> before);
 
-/// What the cosine of two vectors is made of. Sums of parts of the vectors add up to those of the whole.
+/// The sums from which the cosine of two vectors is computed. Sums of parts of the vectors add up to those of
+/// the whole.
 struct CosineSums {
   double product = 0;    ///< sum of a[i] b[i]
   double squares_a = 0;  ///< sum of a[i]^2

@@ -62,7 +62,7 @@ struct TensorNames {
   std::string_view head;        ///< [vocab, hidden]; may be absent when embeddings are tied
   LayerTensorNames (*layer)(int64_t layer);
   ExpertTensorNames (*expert)(int64_t layer, int64_t expert);  ///< null in dense families
-  // What reads the last pass's distribution, in families with canvases:
+  // Weights that read the last pass's distribution, in families with canvases:
   std::string_view conditioning_norm = {};                        ///< [hidden]
   std::string_view conditioning_gate = {}, conditioning_up = {};  ///< [conditioning_dim, hidden]
   std::string_view conditioning_down = {};                        ///< [hidden, conditioning_dim]
@@ -80,7 +80,7 @@ struct GgufDialect {
   nlohmann::json (*read_generation)(const GgufKeys& keys) = nullptr;
   /// Whether rows of q and k are stored for rotation of neighbouring pairs of dimensions.
   bool interleaves_rotation = false;
-  /// What is named otherwise than in every file; null: nothing.
+  /// Renames tensors whose names differ from the usual ones; null if there are none.
   void (*rename)(TensorNames& names) = nullptr;
 };
 

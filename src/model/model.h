@@ -26,7 +26,7 @@
 
 namespace lacuna {
 
-/// What rows attend to in the layers of one kind, and how they turn.
+/// Visible cells and rotary angles of the rows in the layers of one kind.
 struct LayerKind {
   Attention attention;
   std::vector<Attention::Group> groups;
@@ -60,7 +60,7 @@ struct Workspace {
   std::vector<int32_t> whole_rows;    // ascending, rows of the plan
   std::vector<int32_t> residual_row;  // [rows of the plan] where they lie in `residual`; -1: gone
 
-  // What PassResult and FollowUpResult view:
+  // Storage that PassResult and FollowUpResult view:
   std::vector<RowStatistics> samples, further_samples;
   std::vector<Drift> drifts;
   std::vector<ClassStatistics> classes;
@@ -80,12 +80,12 @@ struct Workspace {
   PassTimes times;                 ///< of the last pass
 };
 
-/// What Workspace::bytes() grows to, or a little less where experts share the rows.
+/// Upper estimate of Workspace::bytes(), a little low where experts share the rows.
 ///   rows  of one pass, all of which may be drawn from
 int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats& formats,
                                   const KernelTable& kernels, int64_t rows);
 
-/// What a sequence of the model keeps of each of its cells.
+/// Shape of the K/V that a sequence of the model keeps for each of its cells.
 ///   part  whose K/V are kept
 KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part = {});
 
@@ -170,7 +170,7 @@ class Model {
  private:
   class Pass;
 
-  /// What embeddings are multiplied by, rounded as rows of the dtype are.
+  /// Factor of the embeddings, rounded to the dtype of the rows.
   float embedding_scale() const;
 
   ModelConfig config_;

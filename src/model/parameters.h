@@ -63,7 +63,7 @@ struct Conditioning {
 };
 
 struct Parameters {
-  // What other ranks keep is empty.
+  // Matrices that other ranks keep are empty.
   PackedMatrix embedding;               ///< [vocab, hidden]; a pass copies rows out of it
   std::vector<LayerParameters> layers;  ///< of the whole model
   std::vector<float> final_norm;        ///< [hidden]
@@ -77,8 +77,8 @@ struct Parameters {
   std::vector<std::span<const std::byte>> mapped_panels() const;
 };
 
-/// What matrices are kept as. A dtype alone means all of them, except that those of a checkpoint that is
-/// quantised stay as stored.
+/// Storage formats of the matrices. A dtype alone means all of them, except that those of a checkpoint that
+/// is quantised stay as stored.
 struct WeightFormats {
   DType dtype = DType::kBF16;               ///< kF32 or kBF16, of rows and K/V, and so of every dense matrix
   std::optional<WeightFormat> layers = {};  ///< projections and feed-forward layers, experts included

@@ -109,8 +109,8 @@ class Model::Pass {
 
   LayerKind& kind_of(int64_t layer) { return config_.slides(layer) ? ws_.sliding : ws_.everything; }
 
-  /// What a confined group sees besides the chosen cells: what is visible but not to be chosen among, and its
-  /// own rows.
+  /// Lists the cells that a confined group sees besides the chosen ones: visible cells that are not
+  /// candidates, and its own rows.
   void list_cells_behind(size_t g);
 
   void embed();

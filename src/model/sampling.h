@@ -13,7 +13,7 @@
 
 namespace lacuna {
 
-/// What a decoder orders its candidates by; larger is surer.
+/// Measure by which a decoder orders its candidates; larger is more confident.
 enum class ConfidenceMeasure : uint8_t {
   kProbability,      ///< of the sampled token (LLaDA's low_confidence, Dream's maskgit_plus)
   kMargin,           ///< probability of the best token less that of the second (Dream's topk_margin)

@@ -27,7 +27,7 @@ struct ClassRow {
   bool samples = true;                    ///< false: the best token of each class, whatever the rule says
 };
 
-/// What a row of logits says of one class.
+/// Statistics of one class in a row of logits.
 struct ClassStatistics {
   TokenId token = -1;  ///< the best, or at a temperature above 0 a sample; -1: none may be drawn
   float logit = 0;     ///< its logit

@@ -21,7 +21,7 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& opt
 
 /// The setting or field that asks for a constraint: json_schema, json_object, regex, choice or tools.
 std::string_view setting_of(const Constraint& constraint);
-/// What the options ask of the answer's text. SettingError where they ask for more than one thing.
+/// Constraint that the options put on the answer's text. Throws SettingError if they give more than one.
 std::optional<Constraint> choose_constraint(const GenerationOptions& options);
 
 /// How an unguided masked model's canvas changes its length: as asked for, else by the tokens that it has for

@@ -1,5 +1,5 @@
-// What each surface calls a setting. Problems name fields as strategies do ("block_length"); the names that
-// people type are listed in options.h, with dashes.
+// Names of a setting in each interface. Problems name fields as strategies do ("block_length"); the names
+// that people type are listed in options.h, with dashes.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ std::string with_dashes(std::string_view name);
 /// "block_length" for "block-length".
 std::string with_underscores(std::string_view name);
 
-/// What options.h calls the setting of this name, or of this alias, dashes and underscores alike; empty:
+/// Name in options.h of the setting with this name or alias, dashes and underscores alike; empty:
 /// there is none. "-n", a short flag, is an alias as it stands.
 std::string_view setting_named(std::string_view name);
 

@@ -24,8 +24,8 @@ struct AnswerLength : std::optional<int32_t> {
   bool is_auto = false;  ///< the model says where the answer ends
 };
 
-/// What was asked for. An empty field means "the family's default"; a field that the chosen method would
-/// ignore is refused by make_decoder().
+/// Generation settings as the user gave them. An empty field means "the family's default"; a field that the
+/// chosen method would ignore is refused by make_decoder().
 struct GenerationOptions {
   std::optional<std::string> preset;
   AnswerLength gen_length;

@@ -22,9 +22,9 @@ struct Preset {
   std::span<const PresetSetting> settings;  ///< none: the family's defaults
 };
 
-/// What the model is decoded by, in this order: "exact" gives the text of the family's uncached baseline,
-/// "balanced" lost at most a point of accuracy on the models that ship, "fast" at most ten. Where one setting
-/// is the best of both kinds, the two are alike. None chooses a length or a guide.
+/// The presets of the model's family, in this order: "exact" gives the text of the family's uncached
+/// baseline, "balanced" lost at most a point of accuracy on the models that ship, "fast" at most ten. Where
+/// one setting is the best of both kinds, the two are alike. None chooses a length or a guide.
 std::span<const Preset> presets_of(const ModelConfig& config);
 
 /// The preset as flags: "--cache dkv --eos-exit"; "the defaults" where it sets nothing.

@@ -23,7 +23,7 @@ struct PresetFormats {
   bool operator==(const PresetFormats&) const = default;
 };
 
-/// What was promised, and on what it rests.
+/// The promise of a preset, and the evidence for it.
 struct Certificate {
   std::string loss;          ///< "changed-answer", "wrong-answer", "token", "kl" or "judge"
   double risk = 0;           ///< mean loss that was asked for, (0, 1)
@@ -87,8 +87,8 @@ std::vector<SavedPreset> saved_presets();
 /// Writes the preset's file as a whole or not at all, and returns its path. InputError.
 std::filesystem::path save_preset(const SavedPreset& preset);
 
-/// What the preset sets wherever nothing was given, both its settings and what it was tested with, and
-/// without options.preset. SettingError.
+/// Fills options that were not given from the preset, both its settings and those that it was tested with,
+/// and without options.preset. SettingError.
 GenerationOptions with_saved_preset(const SavedPreset& preset, GenerationOptions options);
 
 /// All tuned settings: generation options, then formats.

@@ -89,7 +89,7 @@ std::string admit_headers(std::string_view wanted) {
     name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
     name = name.substr(0, name.find_last_not_of(" \t") + 1);
     const std::string lower = lower_case(name);
-    // What goes into a header of the reply is a header's name and nothing else.
+    // Only characters of header names are copied into a header of the reply.
     constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-_";
     if (lower.find_first_not_of(kNameCharacters) != std::string::npos) continue;
     const bool is_known =

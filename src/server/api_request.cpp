@@ -194,7 +194,7 @@ constexpr RequestField kLastFields[] = {
      "tokens that are listed for each position, with logprobs", read_top_logprobs},
 };
 
-/// What completes every request once its fields are read.
+/// Completes a request once its fields are read.
 void complete_request(GenerationRequest& request) {
   GenerationOptions& options = request.options;
   // Every client sends filters, which change nothing where the best token is taken.

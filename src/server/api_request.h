@@ -20,7 +20,7 @@
 
 namespace lacuna {
 
-/// What every request that generates has in common.
+/// Fields that all generating requests have in common.
 struct GenerationRequest {
   std::vector<Prompt> prompts;           ///< at least one; empty for an infill
   std::vector<CanvasPart> canvas;        ///< of an infill: at least one hole
@@ -48,7 +48,7 @@ struct GenerationRequest {
   std::map<std::string, std::string, std::less<>> keys;
 
   bool is_infill() const { return !canvas.empty(); }
-  /// What the request calls a field: the key that was sent, else request_name().
+  /// Name of a field in this request: the key that was sent, else request_name().
   std::optional<std::string> name_of(std::string_view field) const;
 };
 

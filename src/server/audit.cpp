@@ -41,7 +41,7 @@ struct Audit::Case {
   AuditedRequest request;
   Answer accelerated = {};
 
-  /// What a decoder wrote, as a client gets it.
+  /// The answer of a decoder, as a client receives it.
   Answer answer_of(const Decoder& decoder) const {
     Transcript transcript(
         AnswerText(opened->tokenizer(), opened->config().end_ids, request.stop, request.has_tools));

@@ -19,7 +19,7 @@
 
 namespace lacuna {
 
-/// What an audit has found so far.
+/// Results of an audit so far.
 struct AuditState {
   int64_t observed = 0;  ///< answers that were compared with the baseline's
   int64_t changed = 0;   ///< of these, those whose text differs
@@ -36,7 +36,7 @@ struct AuditSettings {
   std::function<void(const std::string& sentence)> warn;
 };
 
-/// What the baseline is asked for, where `options` were: without accelerations, but with what the preset was
+/// Options of the baseline for a request with `options`: without accelerations, but with what the preset was
 /// tuned with.
 GenerationOptions audited_options(const ModelConfig& config, GenerationOptions options,
                                   const std::optional<SavedPreset>& preset);

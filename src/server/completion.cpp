@@ -29,7 +29,7 @@ struct Completion::Choice : AnswerChoice {
   std::optional<size_t> best_candidate;
 };
 
-/// What all listeners share. They keep their completion alive; it does not keep them.
+/// Base class of all listeners. They keep their completion alive; it does not keep them.
 class Completion::Listener : public RequestListener {
  public:
   Listener(std::shared_ptr<Completion> owner, Choice& choice) : owner_(std::move(owner)), choice_(choice) {
@@ -158,7 +158,7 @@ class Completion::Candidate final : public Listener {
     owner().add_piece(choice, piece, {});
   }
 
-  /// What was filled in alone.
+  /// Takes the inserted text alone.
   void take_inserted(const Decoder& decoder) {
     const IndexRange range = decoder.holes().empty() ? start_.inserted : decoder.holes().front();
     const std::span<const TokenId> tokens =

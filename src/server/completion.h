@@ -29,7 +29,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
              std::shared_ptr<HttpReply> reply, std::string request_id, Metrics& metrics);
   ~Completion();
 
-  /// What is known of a choice before it starts.
+  /// Properties of a choice before it starts.
   struct Start {
     std::vector<TokenId> echoed;  ///< tokens that come before the answer's
     int32_t prompt_tokens = 0;    ///< for usage

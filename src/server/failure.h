@@ -1,4 +1,4 @@
-// What a client is told of an exception.
+// Error replies for exceptions.
 #pragma once
 
 #include <exception>

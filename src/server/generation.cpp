@@ -189,7 +189,7 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
   }
 }
 
-/// What scores a prompt. InputError where the model or the prompt is not fit for it.
+/// Builds the decoder that scores a prompt. Throws InputError if the model or the prompt does not support it.
 std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const GenerationRequest& request,
                                                                    const std::vector<TokenId>& tokens) const {
   const ModelConfig& config = model_.config();

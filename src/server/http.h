@@ -31,7 +31,7 @@ struct HttpRequest {
   std::string id = {};                ///< of the request: the X-Request-Id of its reply
 };
 
-/// What a generating endpoint says of its answer in the log.
+/// The log's record of an answer of a generating endpoint.
 struct AnswerRecord {
   std::string model;
   int32_t prompt_tokens = 0;
@@ -73,8 +73,8 @@ class ReplyBudget {
   std::atomic<size_t> used_{0};
 };
 
-/// What goes back. Whoever answers calls send(), or begin_stream(), write() any number of times and end();
-/// the connection takes what there is. Any thread may call anything.
+/// The reply to a request. The handler calls send(), or begin_stream(), write() any number of times and
+/// end(); the connection takes what there is. Any thread may call anything.
 ///
 /// A stream whose client lets more than `stream_bytes` wait, or that does not fit the budget of all replies,
 /// overflows: the connection is closed. A whole reply that does not fit becomes status 503. What comes after
@@ -95,7 +95,7 @@ class HttpReply {
     bool is_stream = false;
     std::string allow_headers = {};  ///< of 204: the value of Access-Control-Allow-Headers
   };
-  /// What the connection has to write next.
+  /// The bytes that the connection has to write next.
   struct Output {
     bool has_head = false;  ///< the head was given; it stays so
     Head head;
@@ -112,7 +112,7 @@ class HttpReply {
   /// Sets the value of X-Lacuna-Weights. Before send() and begin_stream().
   void name_weights(std::string version);
 
-  /// What the log says of the answer. Before its last byte.
+  /// Sets the log's record of the answer. Call it before the last byte.
   void record(AnswerRecord answer);
 
   /// Closes the connection of a stream that has begun: its client must not take an error for its end.

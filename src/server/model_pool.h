@@ -26,8 +26,8 @@ struct PoolModel {
   int64_t bytes = 0;  ///< that it takes when it is loaded, K/V included, as predicted
   Load load = {};
   SchedulerLimits limits = {};  ///< that it will have, to tell before it is loaded
-  /// What loads the same model with the weights of another folder, which a client names. It checks the name
-  /// and throws InputError. Empty: weights cannot be replaced.
+  /// Function that loads the same model with the weights of another folder, which a client names. It checks
+  /// the name and throws InputError. Empty: weights cannot be replaced.
   std::function<Load(const std::string& folder)> other_weights = {};
 };
 
@@ -89,7 +89,7 @@ class ModelPool {
     bool is_replaced = false;  ///< another is in its place
     Lease lease;
   };
-  /// What is loaded. These leases do not count as use.
+  /// The loaded models. These leases do not count as use.
   std::vector<Loaded> loaded() const;
 
   /// Loads nothing more; requests that wait get an error.

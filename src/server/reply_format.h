@@ -27,7 +27,7 @@ struct ReplyModel {
   const OpenedModel& opened() const { return session->opened(); }
   const ModelConfig& config() const { return opened().config(); }
   const Tokenizer* tokenizer() const { return opened().tokenizer(); }  ///< null: answers have ids alone
-  /// What tokens write, as UTF-8; empty without a tokenizer.
+  /// Text of tokens, as UTF-8; empty without a tokenizer.
   std::string text_of(std::span<const TokenId> tokens) const;
 };
 
@@ -45,7 +45,7 @@ struct AnswerChoice {
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
 };
 
-/// What all choices of a request took.
+/// Usage of all choices of a request together.
 struct AnswerUsage {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;  ///< of these, those whose K/V were another request's
@@ -54,7 +54,7 @@ struct AnswerUsage {
   double answer_ms = 0;
 };
 
-/// What became final of a choice, in a stream.
+/// Newly final text of a choice, in a stream.
 struct AnswerPart {
   const AnswerChoice& choice;
   const Piece& piece;
@@ -65,7 +65,7 @@ struct AnswerPart {
   std::vector<ToolCallReader::Piece> tool_pieces = {};
 };
 
-/// What formats need of a request.
+/// Data of a request that formats need.
 struct AnswerHead {
   ReplyModel model;
   GenerationRequest request;  ///< without its prompts
@@ -84,11 +84,11 @@ class ReplyFormat {
   virtual nlohmann::ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) = 0;
 
   virtual std::string_view stream_type() const { return "text/event-stream"; }
-  /// What a stream begins with. The usage has the prompt's tokens.
+  /// Beginning of a stream. The usage has the prompt's tokens.
   virtual std::string begin_stream(const AnswerUsage& /*usage*/) { return {}; }
   /// Empty: the part says nothing that clients of this API are told.
   virtual std::string part(const AnswerPart& part) = 0;
-  /// What a stream ends with, after the last part of every choice.
+  /// End of a stream, after the last part of every choice.
   virtual std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) = 0;
   /// The same where the answer fails.
   virtual std::string fail_stream(const std::string& sentence) = 0;
@@ -119,7 +119,7 @@ nlohmann::ordered_json chat_logprobs(const ReplyModel& model, std::span<const To
 /// The ids of the tokens, and the passes that committed them.
 nlohmann::ordered_json ids_of(std::span<const TokenRecord> tokens);
 nlohmann::ordered_json steps_of(std::span<const TokenRecord> tokens);
-/// What the answer cost, as `lacuna run --json` prints it.
+/// Statistics of the answer, as `lacuna run --json` prints them.
 nlohmann::ordered_json stats_of(const AnswerChoice& choice);
 /// The "lacuna" object of a choice in a whole reply: tokens, stats, and the step map where it is asked for.
 nlohmann::ordered_json own_part(const AnswerChoice& choice, const GenerationRequest& request);

@@ -60,7 +60,7 @@ nlohmann::ordered_json schema_of_fields(RequestFields fields);
 /// One list of several.
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists);
 
-// What lists name in `read`:
+// Fields that lists name in `read`:
 
 /// Reads a setting of options.h by the field's own name, which errors use from then on.
 void read_setting_field(std::string_view setting, const FieldValue& field, GenerationRequest& request);

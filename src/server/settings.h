@@ -29,9 +29,9 @@ bool read_setting_as(std::string_view name, const nlohmann::json& value, std::st
 /// ...), so that it means the same at the top level of a request.
 bool is_common_name(std::string_view name);
 
-/// What requests call a field where they send none of its names: "max_tokens" for "gen_length", another
-/// setting that requests have at their top level by its own name ("block_length"), and the others stand in
-/// the request's own object ("lacuna.slot_size"). Nothing for what is no setting.
+/// Name of a field in messages to a client that sent none of its names: "max_tokens" for "gen_length",
+/// another setting that requests have at their top level by its own name ("block_length"), and the others
+/// stand in the request's own object ("lacuna.slot_size"). Nothing for what is no setting.
 std::optional<std::string> request_name(std::string_view field);
 
 /// One object for each setting: name, aliases, type, help.

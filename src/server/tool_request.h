@@ -1,4 +1,4 @@
-// What a request says of tools: functions, choices, earlier calls and their results, in the forms of the APIs
+// Tools of a request: functions, choices, earlier calls and their results, in the forms of the APIs
 // that have them.
 #pragma once
 

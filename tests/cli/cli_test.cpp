@@ -87,7 +87,7 @@ class Cli : public testing::Test {
     return (folder_ / name).string();
   }
 
-  /// What `lacuna logits` writes for four tokens.
+  /// Output of `lacuna logits` for four tokens.
   ///   model  with flags behind it
   std::string logits(const std::string& model) const {
     write("request.json", R"({"tokens": [1, 2, 3, 4]})");

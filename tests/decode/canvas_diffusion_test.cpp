@@ -85,7 +85,7 @@ std::vector<TokenId> prompt_of(int32_t length) {
   return prompt;
 }
 
-/// What a position's row gives in a pass.
+/// Result of a position's row in a pass.
 struct Drawn {
   TokenId best = 0;
   TokenId sampled = 0;

@@ -46,7 +46,7 @@ struct FakeModel {
     return l;
   }
 
-  /// What a forward pass over plans without old cells would draw.
+  /// Samples of a forward pass over a plan without old cells.
   std::vector<RowStatistics> forward(const StepPlan& plan) const {
     const auto row_logits = [&](int32_t row) {
       for (const RowGroup& group : plan.groups) {
@@ -159,7 +159,7 @@ class FakeCells {
     return sample(plan, plan.logits);
   }
 
-  /// What is known of rows of the last pass, such as FollowUp::logits.
+  /// Statistics of rows of the last pass, such as FollowUp::logits.
   std::vector<RowStatistics> sample(const StepPlan& plan, std::span<const LogitRow> wanted) const {
     std::vector<RowStatistics> samples;
     for (const LogitRow& logit : wanted) {
@@ -183,7 +183,7 @@ class FakeCells {
     }
   }
 
-  /// What is known of a row of the last pass.
+  /// Logits of a row of the last pass.
   std::vector<float> logits(int32_t row) const {
     return model_.logits(RngStream(outputs_.at(static_cast<size_t>(row))));
   }

@@ -25,7 +25,7 @@ constexpr double kSure = 0.95;
 constexpr double kUnsure = 0.5;
 constexpr int32_t kPrompt = 2;
 
-/// What the row before a position says about the draft there, and its own pick (-1: the draft itself).
+/// Judgement of a draft by the row before it, and that row's own choice (-1: the draft itself).
 struct Judgement {
   double probability = kSure;
   TokenId token = -1;
@@ -283,7 +283,7 @@ TEST(Refusion, ThePublishedRulesCommitLeadingWholeSlotsAndPlanAgain) {
     EXPECT_THAT(accepted(passes[1]), ElementsAre(2, 2, 1, 2));
     EXPECT_THAT(committed(passes[1]), ElementsAre(2, 3, 4, 5));
     EXPECT_EQ(passes[2].report.iteration, 1);
-    // What was fed behind the whole slots has gone; their K/V stay.
+    // Cells after the complete slots were dropped; the K/V of these slots stay.
     EXPECT_THAT(rows(passes[2]),
                 ElementsAre(Row{kMask, 6, 6}, Row{kMask, 7, 7}, Row{kMask, 8, 8}, Row{kMask, 9, 9}));
     EXPECT_THAT(committed(passes[3]), ElementsAre(6, 7, 8, 9));
@@ -472,7 +472,7 @@ TEST(Refusion, AnEndThatIsRefusedEndsNothing) {
   const auto passes = run(decoder, Script().draft(3, {{kEnd, kSure}}).judge(3, {{0.1, 77}}));
   EXPECT_THAT(kinds(passes), ElementsAre("plan", "verify", "fill"));
   EXPECT_THAT(rows(passes[1]), ElementsAre(Row{12, 2, 2}, Row{kEnd, 3, 3}));
-  // What lay behind the end is judged now.
+  // Tokens after the end are judged now.
   EXPECT_THAT(rows(passes[2]), ElementsAre(Row{77, 3, 3}, Row{14, 4, 4}, Row{15, 5, 5}));
   EXPECT_THAT(judged(passes[2]), ElementsAre(4, 5));
   EXPECT_THAT(answer(decoder), ElementsAre(12, 77, 14, 15));

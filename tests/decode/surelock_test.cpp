@@ -41,7 +41,7 @@ struct PassOutcome {
   bool operator==(const PassOutcome&) const = default;
 };
 
-/// What a pass would measure.
+/// Measurements of a pass.
 struct Measured {
   ByRow certainty = always(0.5);
   ByRow kl = always(0);

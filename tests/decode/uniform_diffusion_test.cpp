@@ -56,7 +56,7 @@ struct Pass {
   std::vector<TokenId> context;  // before the pass
 };
 
-/// What a row gives for its position in the n-th pass, and how far its K/V moved.
+/// Result of a row for its position in the n-th pass, and the drift of its K/V.
 struct Script {
   std::function<RowStatistics(int32_t position, size_t pass)> sample;
   std::function<float(int32_t position, size_t pass)> drift = [](int32_t, size_t) { return 0.0F; };
@@ -311,7 +311,8 @@ TEST(UniformDiffusion, AdaptiveMeasuresTheBestTokenAgainstTheOneThatIsThere) {
 }
 
 TEST(UniformDiffusion, AdaptiveChangesTheLargestScoresAbove0) {
-  // What the model gives to the tokens of 3, 4, 5 and so on; all of them prefer 9, with 0.9.
+  // Probabilities that the model gives the tokens of positions 3, 4, 5 and so on; all of them prefer 9, with
+  // 0.9.
   const auto changed_by = [](int32_t tokens_per_step, std::vector<double> current) {
     const auto length = static_cast<int32_t>(current.size());
     UniformDiffusion options = settings(20, length, length, 1);
@@ -751,7 +752,7 @@ UniformDiffusion correcting(SelfCorrection correction, int32_t gen_length = 4) {
   return options;
 }
 
-/// What an iteration suggests for a position: y, q(y), the likeliest token.
+/// Suggestion of an iteration for a position: y, q(y), the likeliest token.
 struct Suggestion {
   TokenId token = 0;
   double probability = 0;

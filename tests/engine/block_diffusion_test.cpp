@@ -121,7 +121,7 @@ std::vector<TokenId> decode_plainly(const Model& model, ThreadPool& threads, std
   return tokens;
 }
 
-/// What every pass of a decode planned and wrote, and the canvas in the end.
+/// Plan and commits of every pass of a decode, and the final canvas.
 struct Decoding {
   std::vector<StepPlan> plans;
   std::vector<StepReport> reports;

@@ -403,7 +403,7 @@ TEST_F(GgufLlada2, TurnsAsManyDimensionsAsItsKeySays) {
   }
 }
 
-// What llama.cpp reads.
+// The keys that llama.cpp reads.
 TEST_F(GgufLlada2, TurnsWholeHeadsWithoutThatKey) {
   EXPECT_EQ(read({{"rope.dimension_count", 0}}).rotary_dim, 10);
 }

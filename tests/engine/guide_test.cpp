@@ -53,8 +53,8 @@ class ByteAlignmentTest : public testing::Test {
  protected:
   GuideReading read(const std::vector<TokenId>& answer) const { return alignment.read(answer); }
 
-  /// What the guide's token becomes after the first num_read tokens of the reading of `answer`, of which the
-  /// first num_standing stand.
+  /// The token that is written for the guide's token after the first num_read tokens of the reading of
+  /// `answer`, of which the first num_standing are accepted.
   std::optional<TokenId> written(const std::vector<TokenId>& answer, size_t num_standing, size_t num_read,
                                  TokenId guide_token) const {
     return alignment.write(std::span(answer).first(num_standing), alignment.read(answer), num_read,

@@ -61,7 +61,7 @@ Outcome lacuna(const fs::path& folder, const std::string& arguments, const std::
   return outcome;
 }
 
-/// What a command writes: the bytes of each file below a folder, by its path.
+/// Output of a command: the bytes of each file below a folder, by its path.
 std::map<std::string, std::string> files_in(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {

@@ -314,7 +314,7 @@ class PlainModel {
   std::vector<float> frequencies_;
 };
 
-// What must hold for every kind of model.
+// Properties that must hold for every kind of model.
 
 class TinyModel : public TestWithParam<size_t> {
  protected:

@@ -485,7 +485,7 @@ def check_cancel(report, server):
 
 
 def send(port, data, seconds=30):
-    """What a raw client gets for its bytes, until the server closes."""
+    """Sends bytes from a raw client and returns the reply, until the server closes."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as client:
         try:
             client.sendall(data)

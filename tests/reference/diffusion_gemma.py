@@ -238,7 +238,7 @@ class Model:
 
 @dataclass
 class Settings:
-    """What generation_config.json says, and the request."""
+    """Settings of generation_config.json and of the request."""
     canvas: int
     gen_length: int
     ends: frozenset = frozenset()  # empty: never stop at a token
@@ -288,7 +288,7 @@ def accept(entropy, bound):
 
 @dataclass
 class Step:
-    """What a step derives from the logits of its canvas."""
+    """Quantities that a step derives from the logits of its canvas."""
     scaled: np.ndarray   # logits over the temperature
     p: np.ndarray
     entropy: np.ndarray

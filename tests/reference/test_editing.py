@@ -90,7 +90,7 @@ def test_ids_of_edits_that_no_step_wrote_are_tokens():
     assert scanned([DELETE, SPLIT, 2], {2: DELETE}) == ([DELETE, SPLIT], [], [1, 0])
 
 
-# What a step writes
+# Tokens that a step writes
 
 
 def test_quota():

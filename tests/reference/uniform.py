@@ -129,7 +129,7 @@ class Noise:
         return Level(self, log_snr)
 
     def first(self, position, seed, allowed):
-        """What a position begins with."""
+        """Initial token of a position."""
         stream = RngStream(seed, CANVAS, position)
         if stream.uniform(0) < sigmoid(self.low + self.shift):
             return allowed[stream.below(1, len(allowed))]

@@ -73,7 +73,7 @@ inline std::vector<double> random_difficulties(int prompts, std::mt19937& random
   return difficulties;
 }
 
-/// What came of many tunings, as shares of them.
+/// Outcomes of many tunings, as shares of them.
 struct Frequencies {
   double broken = 0;     ///< some certified setting has a higher risk than what was promised
   double certified = 0;  ///< some setting was certified

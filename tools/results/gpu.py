@@ -140,7 +140,7 @@ def threads(run):
 
 @value
 def left_out(run):
-    """What a run left out, or what failed."""
+    """Parts that a run left out, or that failed."""
     rows = [f'- {row["device"]}, {row["check"]}: {row["why"]}.'
             for kind in ("left_out", "failed") for row in run.of_kind(kind)]
     return "\n".join(rows) or "- Nothing."

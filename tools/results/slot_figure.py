@@ -12,7 +12,7 @@ LETTERS = 6  # that fit a cell
 
 @dataclass
 class Cell:
-    """What a pass says about a position."""
+    """Result of a pass for a position."""
     text: str = ""
     is_committed: bool = False  # by this pass or by an earlier one
     is_accepted: bool = False

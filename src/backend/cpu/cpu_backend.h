@@ -60,7 +60,7 @@ struct RunMemory {
   int64_t total() const { return weights + kv + buffers; }
 };
 
-/// What a run over `canvas` tokens takes on this machine.
+/// Predicted memory of a run over `canvas` tokens on this machine.
 ///   stored  the checkpoint's weights; null: a dense model's
 RunMemory predict_cpu_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
                              const WeightSource* stored);

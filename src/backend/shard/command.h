@@ -1,4 +1,4 @@
-// What rank 0 tells the other ranks of a sharded model.
+// Commands of rank 0 to the other ranks of a sharded model.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-/// What has happened to a sequence since the last command.
+/// Changes of a sequence since the last command.
 struct SequenceChange {
   enum class Kind : uint8_t { kMake, kTakePrefix, kKeepSoftEmbeddings, kFree };
   Kind kind = Kind::kMake;

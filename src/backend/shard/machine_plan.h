@@ -1,5 +1,5 @@
-// What a model over several machines would take and bring, by formulas: memory of a rank, bytes that travel,
-// and the time of a pass. Nothing is loaded or measured. Sizes are in bytes, times in seconds.
+// Predicts memory, traffic and speed of a model over several machines by formulas: memory of a rank, bytes
+// sent, and the time of a pass. Nothing is loaded or measured. Sizes are in bytes, times in seconds.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kBetweenChecks{20};
 constexpr std::chrono::milliseconds kBetweenBeats{50};
 constexpr size_t kSlotBytesOfProcesses = size_t{16} << 20;  // touched as far as exchanges need it
 
-/// What a rank says to the others. Lies in memory that all of them map.
+/// State that a rank publishes to the others, in memory that all of them map.
 struct alignas(64) RankState {
   std::atomic<uint64_t> handed_over{0};  ///< exchanges for which its bytes lie in its slot
   std::atomic<uint64_t> beats{0};        ///< counted as long as the process runs

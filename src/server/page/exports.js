@@ -1,4 +1,4 @@
-// What can be kept of a run: images, an animation, the trace, a link, and the text.
+// Exports of a run: images, an animation, the trace, a link, and the text.
 import { showText } from "./dialogs.js";
 import { copyText, saveFile } from "./dom.js";
 import { inSeconds } from "./costs.js";

@@ -101,7 +101,7 @@ function stepOf(line, canvas, mask) {
   return Object.assign(step, moreOf(line.page));
 }
 
-/// What traces that this page wrote tell beyond those of the command line.
+/// Keys that traces written by this page have beyond those of the command line.
 function moreOf(page) {
   const known = {};
   for (const name of ["final", "rows_uncached", "rows_baseline", "flops_uncached", "flops_baseline"]) {
