@@ -165,7 +165,7 @@ const std::vector<InstrumentCommand>& instruments() {
 
 // Requests.
 
-constexpr uint64_t kPromptNoise = 32;  // what random prompts take their numbers from
+constexpr uint64_t kPromptNoise = 32;  // noise stream of random prompts
 
 /// A beginning as the model expects it, then tokens sampled uniformly from all but the mask.
 std::vector<TokenId> random_prompt(const ModelConfig& config, int32_t length, uint64_t seed) {

@@ -62,7 +62,7 @@ void print_step_table(const nlohmann::ordered_json& report) {
 /// Steps of the same model by pools of several sizes, the first being the yardstick.
 void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
-  std::map<int32_t, double> yardstick;  // by rows
+  std::map<int32_t, double> yardstick;  // time of the first pool, by number of rows
   for (const int count : flags.by_threads) {
     const auto threads = make_threads(count, flags.pin);
     for (const StepTiming& timing :

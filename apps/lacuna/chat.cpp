@@ -358,7 +358,7 @@ class ChatSession {
   std::unique_ptr<InferenceSession> session_;
   std::vector<Message> messages_;  // of the user and the assistant in turn
   size_t first_sent_ = 0;          // messages before it are no longer read
-  uint64_t num_regenerated_ = 0;   // of the last answer
+  uint64_t num_regenerated_ = 0;   // regenerations of the last answer
 };
 
 }  // namespace

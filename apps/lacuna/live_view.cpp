@@ -37,7 +37,7 @@ constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 // State that signal handlers share with the view.
 termios echoing_settings;
 volatile std::sig_atomic_t is_echo_off = 0;
-volatile std::sig_atomic_t was_stopped = 0;  // what was drawn is no longer where it was
+volatile std::sig_atomic_t was_stopped = 0;  // set when the drawn lines may no longer be on the screen
 
 /// A program in the background must not change the terminal's settings.
 bool owns_terminal() {

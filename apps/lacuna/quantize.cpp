@@ -64,7 +64,7 @@ struct WeightReport {
 
 /// How far the outputs moved.
 struct LogitReport {
-  double mean_kl = 0;  ///< of the quantised model's posteriors from the original's, in nats
+  double mean_kl = 0;  ///< mean KL divergence from the original's posteriors, in nats
   double largest_kl = 0;
   double same_best = 0;  ///< share of rows with the same most likely token
 };

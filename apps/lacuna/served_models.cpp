@@ -186,7 +186,7 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
   }
   check_reload(flags, served);
   for (PoolModel& model : served.models) {
-    const auto limits = std::make_shared<SchedulerLimits>(model.limits);  // of the pool's thread
+    const auto limits = std::make_shared<SchedulerLimits>(model.limits);  // read by the pool's thread
     model.load = [flags, opened = model.opened, limits] {
       return load_served(flags, opened->name(), opened, opened->source(), *limits);
     };

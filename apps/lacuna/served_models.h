@@ -20,7 +20,7 @@ struct ServedModelFlags : GuidedModelFlags {
   int rank_restarts = 5;            ///< in a row
   std::string reload_from;          ///< folder of folders whose weights clients may load; empty: they may not
   std::vector<std::string> models;  ///< as -m has them: MODEL, or NAME=MODEL
-  std::string name;                 ///< of the one model for clients; empty: as -m has it
+  std::string name;                 ///< name for clients if there is one model; empty: the one from -m
   std::string chat_template;
   std::optional<int64_t> models_memory;  ///< MiB for all that are loaded
   double unload_seconds = 0;             ///< 0: never for being idle
@@ -41,8 +41,8 @@ NamedModel split_model_name(const std::string& given);
 struct ServedModels {
   std::vector<PoolModel> models;
   PoolLimits limits;
-  GenerationOptions defaults;              ///< of requests: the flags', with what a saved preset sets
-  std::optional<SavedPreset> preset = {};  ///< that the flags name
+  GenerationOptions defaults;  ///< settings that a request does not give: by flags and a saved preset
+  std::optional<SavedPreset> preset = {};  ///< preset that the flags name
 };
 ServedModels open_served_models(const ServedModelFlags& flags);
 

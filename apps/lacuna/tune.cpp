@@ -110,7 +110,7 @@ void check_flags(const TuneFlags& flags) {
 struct TuningPrompts {
   std::string name;
   std::vector<TuningPrompt> prompts;
-  std::string hash;  ///< of all of them, those that are not used included
+  std::string hash;  ///< hash of all prompts, including those that are not used
 };
 
 std::vector<Message> with_system(const TuneFlags& flags, std::vector<Message> messages) {
@@ -247,7 +247,7 @@ MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, Tu
     const auto as_printed = [](double value) { return std::stod(fmt::format("{:.3g}", value)); };
     const WeightFormats formats = weight_formats(flags, opened.source());
     const auto threads = make_threads(flags.threads, flags.pin);
-    constexpr int64_t kPart = int64_t{1} << 22;  // that one thread reads at a time
+    constexpr int64_t kPart = int64_t{1} << 22;  // bytes that one thread reads at a time
     constexpr int64_t kMost = int64_t{1} << 30;
     const int64_t weights = predict_run_memory(opened.source(), formats, 1).weights;
     const int64_t bytes = std::clamp(weights / kPart * kPart, kPart * threads->size(), kMost);
@@ -280,7 +280,7 @@ SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const
   asked.seed.reset();
   preset.tested_with = given_settings(asked);
   const auto options = tuned_options(opened.config(), asked, plan.paths, chosen.levels);
-  preset.settings = added_settings(*options, preset.tested_with);  // what the baseline sets included
+  preset.settings = added_settings(*options, preset.tested_with);  // including those that the baseline sets
   preset.model = flags.model;
   preset.model_hash = model_hash(opened.source(), opened.name());
   if (chosen.is_guided) {

@@ -31,7 +31,7 @@ using Options = std::map<std::string, OptionValue, std::less<>>;
 /// A position got its token.
 struct Commit {
   int32_t position = 0;   ///< in the canvas, 0-based
-  TokenId token = 0;      ///< that the position got
+  TokenId token = 0;      ///< token that was written
   double confidence = 0;  ///< as the unmask rule ranks it; a probability for most rules
 
   /// Whether all fields are the same.
@@ -43,7 +43,7 @@ struct Commit {
 struct Candidates {
   std::span<const int32_t> position;    ///< in the canvas, ascending
   std::span<const TokenId> token;       ///< sampled in this pass
-  std::span<const double> probability;  ///< of that token
+  std::span<const double> probability;  ///< probability of the candidate's token
   std::span<const double> entropy;      ///< of the position's distribution, nats
   std::span<const double> margin;       ///< the largest probability less the second
   int32_t age = 0;                      ///< passes since the block began
@@ -77,8 +77,8 @@ struct Answer {
   int32_t prompt_tokens = 0;    ///< the chat template's included
   int32_t answer_tokens = 0;    ///< up to and without the first end token
   StopReason stop_reason = StopReason::kLength;  ///< why it ended
-  uint64_t seed = 0;                             ///< that it was sampled with
-  Statistics statistics;                         ///< what it cost
+  uint64_t seed = 0;                             ///< seed of the sampling
+  Statistics statistics;                         ///< work that the request took
 };
 
 }  // namespace lacuna

@@ -22,7 +22,7 @@ struct DeviceName {
     kSimulator,  ///< the code of kCuda on simulated threads: a test device, hundreds of times slower
   };
   Kind kind = Kind::kCpu;
-  int index = 0;  ///< of kCuda
+  int index = 0;  ///< N of cuda:N; used by kCuda only
 
   bool operator==(const DeviceName&) const = default;
 };

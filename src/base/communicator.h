@@ -31,7 +31,7 @@ class Communicator {
   /// How long a rank waits for the others.
   enum class Wait : uint8_t {
     kBounded,  ///< the group's time-out, as within a pass
-    kIdle,     ///< as long as they live: for the next command
+    kIdle,     ///< without limit: for the next command
   };
 
   virtual ~Communicator() = default;

@@ -121,7 +121,7 @@ class KvCache {
   std::unique_ptr<KvPage> own_;        // soft embeddings
   int64_t asked_cells_ = 0;
   std::vector<std::shared_ptr<KvPage>> pages_;
-  std::vector<std::byte*> page_starts_;  // of pages_
+  std::vector<std::byte*> page_starts_;  // first byte of each of pages_
   std::unique_ptr<SparseCells> sparse_;
 };
 

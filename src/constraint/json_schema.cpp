@@ -27,7 +27,7 @@ using Schemas = std::vector<SchemaReader>;
 /// Schemas that must all hold for one value: references followed, allOf taken apart.
 struct Conjunction {
   Schemas schemas;
-  std::vector<Schemas> unions;  // of each, one schema must hold, too
+  std::vector<Schemas> unions;  // for each union, one schema must match as well
 };
 
 /// Every member that returns an expression returns texts that are valid against all schemas that it is given.

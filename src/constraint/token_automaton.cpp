@@ -100,9 +100,9 @@ class Effects {
   }
 
   const ByteAutomaton& automaton_;
-  std::vector<Move> moves_;         // of all effects, one after the other; ascending by `from` within each
-  std::vector<size_t> first_{0};    // [size + 1]
-  std::vector<int32_t> rows_;       // [size] row of followers_, or kUnknown
+  std::vector<Move> moves_;       // moves of all effects, contiguous; ascending by `from` within each effect
+  std::vector<size_t> first_{0};  // [size + 1]
+  std::vector<int32_t> rows_;     // [size] row of followers_, or kUnknown
   std::vector<int32_t> followers_;  // [rows, symbol classes]
   std::unordered_multimap<uint64_t, int32_t> by_hash_;
 };

@@ -15,7 +15,7 @@
 namespace lacuna {
 
 using ClassId = uint16_t;
-inline constexpr ClassId kNoClass = 0xFFFF;  ///< of tokens that are never allowed, in no state
+inline constexpr ClassId kNoClass = 0xFFFF;  ///< class of the tokens that no state allows
 
 /// (state, class) pairs, without those behind an end token. A pass looks at each for every position: some 4
 /// ns each.

@@ -40,7 +40,7 @@ class LogSum {
 /// The states between two positions that are in both F_i and B_i, and their values.
 struct Column {
   std::vector<StateId> states;  // ascending
-  std::vector<double> values;   // of the best, or of all, ways from each state to the end
+  std::vector<double> values;   // value of the best way, or of all ways, from each state to the end
   std::vector<Edge> choices;    // best_witness: the first step of the best way
 };
 

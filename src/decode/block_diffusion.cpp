@@ -243,7 +243,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
 
   ++step_;
   ++progress_.step;
-  if (chosen.size() == candidates.size()) progress_.step = 0;  // of the next sub-block
+  if (chosen.size() == candidates.size()) progress_.step = 0;  // begin the next sub-block
   if (!had_masks) ++edit_steps_;
   if (first_masked() < begin_of(block_ + 1)) return;
   const bool goes_on = options_.edit && (had_masks || !edits.empty()) && edit_steps_ < options_.edit->most;

@@ -118,7 +118,7 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t num_kept_ = 0;  // blocks whose K/V are in their cells
   int32_t num_passes_ = 0;
   int32_t step_ = 0;        // of the block
-  int32_t edit_steps_ = 0;  // of the block, since its last mask went
+  int32_t edit_steps_ = 0;  // edit steps since the block's last mask was filled
   BlockProgress progress_;  // of the sub-block
   SparseSchedule sparse_;
   SparseAttention attention_;  // of the planned step

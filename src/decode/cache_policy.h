@@ -25,7 +25,7 @@ struct PrefixCache {
 
 /// Fast-dLLM, section 3.2: what follows the block keeps its K/V too.
 struct DualCache {
-  int32_t refresh = 0;  ///< as PrefixCache
+  int32_t refresh = 0;  ///< as in PrefixCache
   bool operator==(const DualCache&) const = default;
 };
 

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kWitnessNoise = 20;  // what random numbers are for, besides kTokenNoise
+constexpr uint64_t kWitnessNoise = 20;  // noise stream by purpose, besides kTokenNoise
 constexpr double kLeastProbability = 1e-9;
 
 /// How sure a decoder is of a token that has this probability among those that are allowed.

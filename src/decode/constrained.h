@@ -88,7 +88,7 @@ class ConstrainedDecoder final : public AskingWrapper {
     size_t index = 0;      ///< among samples_
     int32_t position = 0;  ///< of the answer
     bool is_open = true;   ///< false: the position has its token, which stays
-    TokenId draft = -1;    ///< that the sample judges; -1: none
+    TokenId draft = -1;    ///< drafted token that the sample judges; -1: none
     bool is_edit = false;  ///< the sample changes the canvas's length, and may
   };
 
@@ -145,7 +145,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   std::vector<LogitRow> rows_;               // [samples_]
   StateSet start_;                           // state_ alone
   std::vector<TokenId> window_;              // from first_open_ on; -1 where open
-  std::optional<FeasibleSets> window_sets_;  // of edit_window_, to look at edits
+  std::optional<FeasibleSets> window_sets_;  // feasible sets of edit_window_, for checking edits
   std::vector<TokenId> edit_window_;
   StateId edit_state_ = kNoState;  // before it
   std::vector<Sample> constrained_;
@@ -153,7 +153,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   std::vector<TokenId> targets_;           // window_ with the samples or the witness
   bool is_replaced_ = false;               // it is a witness
   int32_t replaced_end_ = 0;               // if so, the position at which its text ends
-  std::vector<int32_t> constrained_rows_;  // of constrained_, if so
+  std::vector<int32_t> constrained_rows_;  // rows of constrained_, if it is set
 };
 
 }  // namespace lacuna

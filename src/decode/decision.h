@@ -20,7 +20,7 @@ namespace lacuna {
 
 /// A place where one of several tokens stands.
 struct DecisionSlot {
-  int32_t position = 0;  ///< of the token; its row, or the one before that predicts it, is of the branch
+  int32_t position = 0;         ///< position of the token; the row that predicts it belongs to the branch
   std::vector<TokenId> labels;  ///< distinct
 };
 

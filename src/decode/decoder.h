@@ -24,16 +24,16 @@ struct DriftEstimate;
 
 /// Result of one forward pass for one slot (ReFusion).
 struct SlotReport {
-  int32_t position = 0;               ///< of its first token
+  int32_t position = 0;               ///< position of the slot's first token
   bool selected = false;              ///< a plan: whether it is written next
   int32_t accepted = 0;               ///< leading tokens that stand
   std::vector<TokenId> tokens;        ///< a plan: the first draft; otherwise what stands, then drafts
-  std::vector<double> probabilities;  ///< as many
+  std::vector<double> probabilities;  ///< one for each token
 };
 
 /// New masks on a canvas that grows.
 struct InsertedMasks {
-  int32_t position = 0;  ///< of the first one, after the step
+  int32_t position = 0;  ///< position of the first new mask after the step
   int32_t count = 0;
 
   bool operator==(const InsertedMasks&) const = default;

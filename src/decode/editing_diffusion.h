@@ -108,7 +108,7 @@ class EditingDiffusionDecoder final : public Decoder {
   bool is_planned_ = false;
   int32_t first_row_ = 0;
   std::vector<TokenId> written_;       // of the block
-  std::vector<double> probabilities_;  // of what is written, where something is
+  std::vector<double> probabilities_;  // probability of each written token
   std::vector<LogitRow> further_;      // edits of the last pass: the best plain tokens are wanted
   std::vector<size_t> replaced_;       // where they are
   bool done_ = false;

@@ -138,7 +138,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   std::vector<int32_t>
       budgets_;              // TokenGrowth: how often each may still expand; 0 of one that keeps its length
   std::vector<bool> fixed_;  // TokenGrowth: whether each keeps its length
-  std::vector<IndexRange> ranges_;  // of holes_, where there is an infill
+  std::vector<IndexRange> ranges_;  // ranges of holes_, for an infill
   CanvasPass pass_;
   Block block_;
   bool is_infill_;
@@ -149,7 +149,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   bool is_planned_ = false;
   int32_t step_ = 0;
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
-  std::vector<int32_t> rules_;            // of each
+  std::vector<int32_t> rules_;            // rule of each drawn position
 };
 
 }  // namespace lacuna

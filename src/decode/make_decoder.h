@@ -28,7 +28,7 @@ inline constexpr int32_t kMostGrownLength = 2048;
 /// The model that confirms drafts (FlashDLM's guided diffusion).
 struct GuideContext {
   const ModelConfig* config = nullptr;
-  std::vector<TokenId> prompt;  ///< as the guide reads it
+  std::vector<TokenId> prompt;  ///< prompt in the guide's tokens
   std::shared_ptr<const TokenAlignment> alignment;
 };
 

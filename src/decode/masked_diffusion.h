@@ -84,7 +84,7 @@ class MaskedDiffusionDecoder final : public Decoder {
   Canvas canvas_;
   CanvasPass pass_;
   Block block_;
-  int32_t finished_steps_ = 0;  // of the blocks before this one
+  int32_t finished_steps_ = 0;  // steps of the finished blocks
   BlockProgress progress_;
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
   bool is_planned_ = false;

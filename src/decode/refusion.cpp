@@ -171,7 +171,7 @@ const RowStatistics* RefusionDecoder::extend(Slot& slot, int32_t first,
 }
 
 void RefusionDecoder::take_verified(std::span<const RowStatistics> drawn, StepReport& report) {
-  const RowStatistics* refusal = nullptr;  // of the first slot that is not whole
+  const RowStatistics* refusal = nullptr;  // row that rejected a draft of the first incomplete slot
   size_t whole = 0;
   for (size_t i = 0; i < working_.size(); ++i) {
     Slot& slot = working_[i];

@@ -179,7 +179,7 @@ class RefusionDecoder final : public Decoder {
 
   bool is_planned_ = false;
   StepPlan plan_;
-  std::vector<LogitRow> further_;  // of the pass that was applied last
+  std::vector<LogitRow> further_;  // rows of logits that the last applied pass still offers
 };
 
 }  // namespace lacuna

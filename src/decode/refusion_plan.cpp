@@ -25,7 +25,7 @@ PassWork RefusionDecoder::uncached_work() const {
 std::vector<int32_t> RefusionDecoder::sampled_positions() const {
   std::vector<int32_t> positions;
   for (const LogitRow& logit : plan_.logits) {
-    const bool is_judgement = logit.scored >= 0;  // of the token behind the row's
+    const bool is_judgement = logit.scored >= 0;  // the row judges the token after its own
     positions.push_back(plan_.positions[static_cast<size_t>(logit.row)] + (is_judgement ? 1 : 0));
   }
   return positions;

@@ -19,8 +19,8 @@ namespace lacuna {
 /// `gen_length` 8"; word() puts a surface's own names there.
 struct Problem {
   std::string field;     ///< at fault, as strategy.h and DecodeRequest call it
-  std::string value;     ///< as it is; empty: it would have no effect, whatever it is
-  std::string expected;  ///< what would be accepted; empty: that the field is left out
+  std::string value;     ///< the rejected value; empty: the field has no effect with any value
+  std::string expected;  ///< accepted values; empty: the field has to be left out
   std::string sentence;
 
   bool operator==(const Problem&) const = default;

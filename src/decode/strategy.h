@@ -53,7 +53,8 @@ struct GuideRule {
 /// LLaDA, LLaDA-MoE and Dream: any masked position of a canvas at any step.
 struct MaskedStrategy {
   std::optional<int32_t> block_length;  ///< divides the answer's length; none: the whole answer
-  std::optional<int32_t> steps;  ///< of the whole run, a multiple of the blocks; none: one for each position
+  std::optional<int32_t>
+      steps;  ///< steps of the whole run, a multiple of the number of blocks; default: one per position
   std::variant<UnmaskRule, GuideRule> commit;
   TokenSampling sampling;
   double cfg_scale = 0;  ///< classifier-free guidance; 0: none
@@ -77,7 +78,7 @@ struct BlockStrategy {
 
   std::optional<int32_t> block_length;      ///< none: as trained
   std::optional<int32_t> sub_block_length;  ///< Fast-dLLM v2; divides block_length; none: as trained
-  std::optional<int32_t> steps;             ///< of a block; none: one for each position
+  std::optional<int32_t> steps;             ///< steps of a block; default: one per position
   UnmaskRule unmask;
   TokenSampling sampling;
   bool ignore_eos = false;       ///< continue after an end token
@@ -95,7 +96,7 @@ struct BlockStrategy {
 /// GIDD: blocks of noise, any token of which a step may replace. Sumi: the whole canvas is one block.
 struct UniformStrategy {
   std::optional<int32_t> block_length;  ///< none: 32, or the whole of a shorter answer; Sumi: none
-  std::optional<int32_t> steps;         ///< of a block; none: one for each position; Sumi: as published
+  std::optional<int32_t> steps;         ///< steps of a block; default: one per position; Sumi: as published
   std::optional<int32_t> context;       ///< prompt, answer and the noise behind it; none: the model's
   int32_t min_length = 0;               ///< positions of the answer that hold no end token
   bool ignore_eos = false;
@@ -118,7 +119,7 @@ struct UniformStrategy {
 
 /// DiffusionGemma: canvases from left to right, any token of which a pass may replace.
 struct CanvasStrategy {
-  std::optional<int32_t> block_length;  ///< of a canvas; none: as trained
+  std::optional<int32_t> block_length;  ///< positions of a canvas; default: as trained
   std::optional<int32_t> steps;         ///< passes of a canvas at most; none: as published
   std::optional<double> entropy_bound;  ///< nats of the tokens that are accepted together; none: as published
   std::optional<double> stop_entropy;   ///< nats; mean entropy of a canvas that is done; none: as published

@@ -61,7 +61,7 @@ struct UniformDiffusion {
   TokenId mask_id = -1;  ///< -1: the model has none
   std::vector<TokenId> end_ids;
   std::vector<TokenId> noise_excludes;  ///< tokens that the first noise never shows
-  std::vector<TokenId> closing;         ///< of a whole canvas: fixed tokens right behind the answer
+  std::vector<TokenId> closing;         ///< tokens fixed right after the answer, for a whole canvas
 
   int32_t context = 2048;  ///< positions: prompt, gen_length, filler
   int32_t gen_length = 128;
@@ -165,20 +165,21 @@ class UniformDiffusionDecoder final : public Decoder {
   UniformDiffusion options_;
   NoiseSchedule schedule_;
   int32_t prompt_length_;
-  int32_t length_;               // of the canvas that is handed out
+  int32_t length_;               // length of the canvas that callers see
   std::vector<TokenId> tokens_;  // [context]
   Phase phase_ = Phase::kDenoise;
 
   int32_t block_ = 0;
   int32_t step_ = 1;
-  int32_t rest_step_ = 0;  ///< of a whole canvas: the last step that denoised what is behind the answer
+  int32_t rest_step_ = 0;  ///< last step that denoised the positions after the answer, for a whole canvas
   bool changed_in_last_step_ = false;
   bool next_block_is_current_ = false;  // computed since the last change
   StepPlan plan_;
   bool is_planned_ = false;
   FinishBlock finish_with_;        // may be empty
   std::vector<LogitRow> further_;  // positions whose token is still to be drawn
-  std::vector<Commit> chosen_;     // of the pass in hand, in part without a token while further_ is wanted
+  std::vector<Commit>
+      chosen_;  // choices of the current pass, some without a token until further_ is computed
 
   // With DriftRefresh, by position:
   struct Movement {

@@ -60,14 +60,14 @@ std::vector<size_t> options_of_labels(const DecisionQuestion& question, bool rev
 
 /// The question of a slot, and whether its labels stand for the options in reverse order.
 struct SlotSource {
-  size_t question = 0;  ///< of the request
+  size_t question = 0;  ///< index among the questions of the request
   bool reversed = false;
 };
 
 struct DecisionLayout {
   std::vector<DecisionCanvas> canvases;
   std::vector<SlotSource> sources;  ///< of all slots, in the order of DecisionDecoder::readings()
-  int64_t prompt_tokens = 0;        ///< of all prompts; draws of noise share one
+  int64_t prompt_tokens = 0;        ///< tokens of all prompts; samples of noise share one prompt
 };
 
 /// Lays out all questions of a request in as few canvases as fit the context. InputError for a request that

@@ -25,12 +25,12 @@ struct RunStatistics {
   int32_t steps = 0;           ///< passes of the main model
   int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
-  StepCost uncached;  ///< what the same passes cost without any cache or lock
+  StepCost uncached;  ///< cost of the same passes without any cache or lock
   /// Cost of the family's uncached baseline for the whole request, its answer as long as it is by now
   /// (decode/baseline.h).
   StepCost baseline;
   int64_t guide_rows = 0;     ///< the guide's part of cost.rows
-  int32_t shared_tokens = 0;  ///< of the prompt: their K/V were another request's
+  int32_t shared_tokens = 0;  ///< prompt tokens whose K/V come from another request
   double seconds = 0;  ///< from the request's first pass to its last, less the time of observers; other
                        ///< requests share them
 };
@@ -131,7 +131,7 @@ class Engine {
     std::vector<std::unique_ptr<KvSequence>> sequences[2];  // by ModelRole; of a guide one, or none
     RunStatistics statistics;
     Stopwatch clock;
-    std::optional<BaselineRequest> baseline_request;  // what statistics.baseline was computed for
+    std::optional<BaselineRequest> baseline_request;  // the request that statistics.baseline was computed for
     double observed_before = 0;                       // observing_seconds_ at its start
     bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
     int64_t turn =
@@ -141,7 +141,7 @@ class Engine {
   /// The prefix that a request can reuse.
   struct FoundPrefix {
     KvPrefix kv;                     ///< whole blocks; empty while a request computes more of it
-    bool is_being_computed = false;  ///< by an earlier request
+    bool is_being_computed = false;  ///< an earlier request is computing it
   };
 
   void admit();

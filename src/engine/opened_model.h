@@ -70,7 +70,7 @@ struct GenerateRequest {
   /// Initial tokens of the answer's positions, with mask tokens where they are to be filled (an infill);
   /// empty: masks.
   std::vector<TokenId> answer = {};
-  std::optional<Constraint> constraint = {};  ///< what the answer's text has to be; none: anything
+  std::optional<Constraint> constraint = {};  ///< constraint on the answer's text; empty: none
   bool gives_literals = false;                ///< texts that the constraint leaves no choice of take no pass
   int32_t num_alternatives = 0;               ///< the same as DecoderContext's
   /// Holes of an infill whose canvas changes its length, positions of `answer`.

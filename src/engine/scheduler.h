@@ -98,7 +98,7 @@ class Scheduler {
     /// Rows of the uncached baselines of requests that wait or run, times the share of their answers that is
     /// not final.
     int64_t rows_pending = 0;
-    int64_t kv_pages = 0;  ///< that SchedulerLimits::memory has room for
+    int64_t kv_pages = 0;  ///< pages of K/V that fit SchedulerLimits::memory
   };
   static constexpr int64_t kCellsOfPage = kPageCells;
 
@@ -159,7 +159,7 @@ class Scheduler {
     bool is_added = false;
     bool is_cancelled = false;
     bool has_ended = false;
-    std::exception_ptr error = nullptr;  // that its listener threw
+    std::exception_ptr error = nullptr;  // exception of its listener
   };
   using RequestNode = std::map<uint64_t, Request>::node_type;
 
@@ -169,7 +169,7 @@ class Scheduler {
     size_t number = 0;  // the engine's
     bool has_started = false;
     bool has_ended = false;
-    std::exception_ptr error = nullptr;  // that its listener threw
+    std::exception_ptr error = nullptr;  // exception of its listener
   };
 
   void end_thread();

@@ -13,7 +13,7 @@ namespace lacuna {
 
 /// Names of formats as docs/reference/flags.md lists them ("Model"). "auto": as stored.
 struct FormatNames {
-  std::string dtype = "auto";         ///< of activations, and of weights and K/V that nothing else is said of
+  std::string dtype = "auto";  ///< dtype of activations, and of weights and K/V without a format of their own
   std::string weights = "auto";       ///< of layers
   std::string head_weights = "auto";  ///< of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element, with a scale per head

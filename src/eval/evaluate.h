@@ -52,7 +52,7 @@ struct Evaluation {
   int64_t forward_passes = 0;          ///< of the model; each serves a whole batch
   double seconds = 0;                  ///< of all passes
   double processor_seconds = 0;        ///< of all passes: what this process used, all threads together
-  std::vector<StepRows> step_rows;     ///< by the main model's passes of a sample, from its first
+  std::vector<StepRows> step_rows;     ///< one per pass of the main model, from a sample's first
   std::optional<Judgement> judgement;  ///< of the answers, with EvaluatedModel::judge
 
   int32_t num_correct() const;
@@ -87,7 +87,7 @@ GenerationOptions with_length(GenerationOptions generation, const Task& task,
 /// A question to a model, and the expected answer.
 struct Question {
   Sample sample;
-  std::vector<Message> messages;  ///< that the prompt is rendered from; of a task: sample.prompt alone
+  std::vector<Message> messages;  ///< messages of the prompt; for a task: sample.prompt alone
 };
 
 /// The conversation that a sample ends: its history and its prompt as the last user turn.

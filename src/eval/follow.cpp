@@ -88,7 +88,7 @@ class FollowedTicket final : public PassTicket {
   std::unique_ptr<PassTicket> ticket_;
   FollowedPass& pass_;
   Instrument& instrument_;
-  PassTimes of_instrument_;  // what it asked of the ticket
+  PassTimes of_instrument_;  // time spent on the instrument's own calls of the ticket
 };
 
 /// Runs the passes of one request for an instrument.

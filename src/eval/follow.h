@@ -18,7 +18,7 @@ enum class Region : uint8_t {
   kPrevious,    ///< the block that was finished last
   kCurrent,     ///< the block in hand, with what of it reaches beyond the answer
   kNext,        ///< the block after it, within the answer
-  kRestFuture,  ///< what of the answer comes after that
+  kRestFuture,  ///< the rest of the answer, after kNext
   kFiller,      ///< behind the answer
 };
 inline constexpr size_t kRegions = 8;
@@ -50,10 +50,10 @@ struct FollowedPass {
   const Decoder& decoder;
   BlockWindow window;            ///< before the pass changed anything
   bool at_boundary;              ///< the pass before, if there was one, had another block in hand
-  StepPlan plan;                 ///< what is computed
+  StepPlan plan;                 ///< plan of the pass
   PassResult result;             ///< of the pass, once computed
   const KvSequence& sequence;    ///< the request's first (the second is that of guidance)
-  PassOptions options = {};      ///< that it is submitted with
+  PassOptions options = {};      ///< options of the submitted pass
   PassTicket* ticket = nullptr;  ///< once computed
   PassTimes times = {};          ///< with all draws that the decoder wanted; once finished
   double seconds = 0;            ///< wall time of what `times` covers

@@ -32,7 +32,7 @@ JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
 
 struct Judgement {
   int64_t tokens = 0;                  ///< scored: the answers' and their ends
-  double negative_log_likelihood = 0;  ///< of them all, in nats
+  double negative_log_likelihood = 0;  ///< sum over all scored tokens, in nats
   /// Distinct n-grams of all answers per n-gram, n = 1, 2, 3 (Li et al., arXiv 1510.03055).
   double distinct[3] = {};
   /// Share of 4-grams that their own answer has had before (seq-rep-4, Welleck et al., arXiv 1908.04319).

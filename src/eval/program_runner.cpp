@@ -95,7 +95,7 @@ bool passes(const std::string& python, std::string_view program, const ProgramLi
   while ((ended = waitpid(child, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  kill(-child, SIGKILL);  // what it started
+  kill(-child, SIGKILL);  // including processes that it started
   if (ended == 0) {
     kill(child, SIGKILL);  // should it not lead its group yet
     waitpid(child, &status, 0);

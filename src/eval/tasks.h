@@ -52,7 +52,8 @@ struct Task {
   std::string_view summary;
   int32_t
       answer_positions;  ///< room for every answer as the project's own tokenizer spells it, and an end token
-  int32_t level_positions;  ///< of which difficulty d needs at most d + 1 times as many; 0: it needs no more
+  int32_t level_positions;  ///< positions that the level needs; difficulty d needs at most d + 1 times as
+                            ///< many; 0: none
   bool has_lengths;         ///< whether its samples follow TaskOptions::length and depth
   Sample (*draw)(Split split, uint64_t seed, uint64_t index, const TaskOptions& options);
   /// The prompt and answer number `index` of this seed. Two indices may give the same sample. InputError as

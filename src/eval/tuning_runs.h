@@ -94,7 +94,7 @@ class TuningRuns {
   const OpenedModel& opened_;
   TuningModels models_;
   InferenceSession::Parts parts_;       // null before the first run
-  std::vector<TuningSetting> loading_;  // what they were loaded with
+  std::vector<TuningSetting> loading_;  // formats of the loaded model
   std::span<const TuningPrompt> prompts_;
   Checker check_;
   int32_t batch_;

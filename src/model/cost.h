@@ -40,7 +40,7 @@ double flops_per_logits(const ModelConfig& config);
 /// How much a pass computes, whatever the model.
 struct PassWork {
   int64_t rows = 0;
-  double pairs = 0;       ///< of a row and a cell that it sees
+  double pairs = 0;       ///< pairs of a row and a cell that it sees
   double cells = 0;       ///< read, by all groups together
   double logit_rows = 0;  ///< guidance counts a row twice
   // Included above, but left out by the last layer:

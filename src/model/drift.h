@@ -9,7 +9,7 @@ namespace lacuna {
 /// A row of the pass just made whose posterior is compared with the one that a cell remembers.
 struct DriftProbe {
   int32_t row = 0;                 ///< index into StepPlan::tokens
-  int32_t unconditional_row = -1;  ///< as LogitRow: guided posteriors are compared; -1: none
+  int32_t unconditional_row = -1;  ///< as in LogitRow: guided posteriors are compared; -1: none
   float guidance = 0;
   int32_t cell = 0;  ///< of the row's sequence (and of the unconditional row's)
 

@@ -93,7 +93,7 @@ struct PublishedConfig {
 /// All that the engine knows of a family but its mathematics. ModelConfig has switches for these.
 struct FamilyEntry {
   std::string_view name;          ///< of the family, for people and in ModelConfig: "llada"
-  std::string_view architecture;  ///< what config.json lists under "architectures"
+  std::string_view architecture;  ///< name in config.json under "architectures"
   /// Everything but the token ids that the files next to config.json add.
   ModelConfig (*read_config)(const JsonObject& json);
   TensorNames tensors;

@@ -40,7 +40,7 @@ struct Workspace {
   LayerKind everything, sliding;
   std::vector<KvLayerView> layer_views;
   std::vector<size_t> attended_groups;             // of the plan, one for each of a kind's groups
-  std::vector<std::vector<int32_t>> cells_behind;  // of each confined group: seen besides the chosen ones
+  std::vector<std::vector<int32_t>> cells_behind;  // further cells of each confined group
   PackedRows packed;
   Buffer<float> residual, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
@@ -51,7 +51,7 @@ struct Workspace {
   // Layers of experts:
   Buffer<float> normed, router_logits, dense, expert_sum;
   std::vector<ExpertChoice> expert_choices;  // [rows, experts_per_token]
-  std::vector<std::vector<int32_t>> pools;   // of experts that the rows of a window share
+  std::vector<std::vector<int32_t>> pools;   // experts that the rows of a window share
   std::vector<size_t> pool_of_row;
   std::vector<std::vector<int32_t>> expert_rows;
   std::vector<std::vector<float>> expert_weights;
@@ -70,13 +70,13 @@ struct Workspace {
   // For ranks that compute a model together:
   Buffer<float> own_outputs, gathered;  // this rank's outputs of a matrix; all ranks' inputs of the next
   Buffer<float> expert_activations;     // [chosen rows of all experts, the rank's part of their width]
-  Buffer<std::byte> sent, received;     // what an all-gather reads and writes
+  Buffer<std::byte> sent, received;     // buffers of an all-gather
 
   /// Memory of rows and of logits. What attention keeps, which is little, is not counted.
   int64_t bytes() const;
 
   AttentionProbe attention_probe;  ///< sees every row's attention, if set
-  int64_t layer = 0;               ///< that the probe is called for
+  int64_t layer = 0;               ///< layer that the probe is called for
   PassTimes times;                 ///< of the last pass
 };
 
@@ -180,8 +180,8 @@ class Model {
   std::shared_ptr<Communicator> ranks_;  // null: this is all of the model
   ModelPart part_;
   Parameters parameters_;
-  std::vector<float> rope_frequencies_;     // of layers that see everything
-  std::vector<float> sliding_frequencies_;  // of those that slide
+  std::vector<float> rope_frequencies_;     // frequencies of layers without a window
+  std::vector<float> sliding_frequencies_;  // frequencies of layers with a sliding window
   std::vector<float> ones_;                 // a norm's weights where it has none
 };
 

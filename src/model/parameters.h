@@ -45,7 +45,7 @@ struct LayerParameters {
   Linear router;
   std::vector<float> expert_bias;    ///< [experts] or empty
   std::vector<FeedForward> experts;  ///< empty in dense layers
-  FeedForward shared_expert;         ///< of width 0 where the family has none
+  FeedForward shared_expert;         ///< width 0 if the family has none
 
   // Gemma; empty, or 1, elsewhere:
   std::vector<float> post_attn_norm, post_ffn_norm;  ///< [hidden]

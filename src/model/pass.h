@@ -310,10 +310,10 @@ class Model::Pass {
   std::span<KvCache* const> caches_;
   Workspace& ws_;
   const Matrix<float> residual_;       // [rows of the plan, hidden]
-  std::vector<IndexRange> rank_rows_;  // that each rank computes, where they divide the rows
-  IndexRange rows_;                    // of the plan, that are computed
-  IndexRange place_;                   // of x_ in the residual stream
-  int64_t num_rows_ = 0;               // of x_
+  std::vector<IndexRange> rank_rows_;  // rows that each rank computes, if they divide the rows
+  IndexRange rows_;                    // rows of the plan that are computed
+  IndexRange place_;                   // range of x_ in the residual stream
+  int64_t num_rows_ = 0;               // rows in x_
   Matrix<float> x_, normed_, projected_;
   bool is_narrow_ = false;  // the last layer continued with some rows alone: x_ has only these
   std::vector<int32_t> row_sequence_;

@@ -15,7 +15,7 @@ namespace lacuna {
 
 /// Measure by which a decoder orders its candidates; larger is more confident.
 enum class ConfidenceMeasure : uint8_t {
-  kProbability,      ///< of the sampled token (LLaDA's low_confidence, Dream's maskgit_plus)
+  kProbability,      ///< probability of the sampled token (LLaDA's low_confidence, Dream's maskgit_plus)
   kMargin,           ///< probability of the best token less that of the second (Dream's topk_margin)
   kNegativeEntropy,  ///< sum of p ln p (Dream's entropy)
 };
@@ -47,9 +47,9 @@ struct SamplingRule {
 
 struct RowStatistics {
   TokenId token = 0;
-  double confidence = 0;     ///< by the rule's measure; never NaN
+  double confidence = 0;     ///< confidence by the rule's measure; never NaN
   float best_logit = 0;      ///< the largest that may be drawn
-  TokenId best_token = 0;    ///< whose it is, ties to the lowest id
+  TokenId best_token = 0;    ///< the most likely token, ties to the lowest id
   TokenId second_token = 0;  ///< the best that may be drawn but that one, if SamplingRule::finds_second
   // The token LogitRow::scored, if one was given:
   int32_t scored_rank =

@@ -13,7 +13,7 @@
 namespace lacuna {
 
 struct PresetSetting {
-  std::string_view name;   ///< as visit_options() has it
+  std::string_view name;   ///< name in visit_options()
   std::string_view value;  ///< as the command line takes it; empty for a flag
 };
 

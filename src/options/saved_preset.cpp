@@ -60,7 +60,7 @@ std::vector<TuningSetting> read_settings(const nlohmann::ordered_json& json, con
     throw InputError("{}: \"{}\" is missing or no object; expected settings by name", file, key);
   }
   std::vector<TuningSetting> settings;
-  GenerationOptions checked;  // that each is a setting, and its value of the right type
+  GenerationOptions checked;  // checks that each is a setting with a value of the right type
   for (const auto& [name, value] : list->items()) {
     if (!value.is_string() || name == "preset") {
       throw InputError("{}: \"{}\" of \"{}\" is no setting as a text", file, name, key);

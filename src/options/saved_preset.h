@@ -29,19 +29,19 @@ struct Certificate {
   double risk = 0;           ///< mean loss that was asked for, (0, 1)
   double confidence = 0;     ///< (0, 1)
   double bound = 0;          ///< upper bound of the mean loss of this setting taken alone, (0, 1]
-  int64_t prompts = 0;       ///< of certification
+  int64_t prompts = 0;       ///< prompts used for certification
   double losses = 0;         ///< their sum over these prompts
   std::string prompts_name;  ///< "task arithmetic" or the name of a file
   std::string prompts_hash;  ///< 16 hexadecimal digits
   /// Settings were compared by the time that their FLOPs and bytes take on a machine of this speed.
   double peak_flops = 0;       ///< per second
   double peak_bandwidth = 0;   ///< bytes per second
-  double predicted_ratio = 0;  ///< that time relative to the uncached baseline, on these prompts
+  double predicted_ratio = 0;  ///< predicted time relative to the uncached baseline, on these prompts
   double flops_ratio = 0;      ///< the same of FLOPs, ...
   double rows_ratio = 0;
   double seconds_ratio = 0;
-  std::string date;     ///< of the day, "2026-05-31"
-  std::string version;  ///< of Lacuna
+  std::string date;     ///< date, "2026-05-31"
+  std::string version;  ///< version of Lacuna that made the preset
 
   bool operator==(const Certificate&) const = default;
 };
@@ -50,7 +50,7 @@ struct SavedPreset {
   std::string name;
   std::vector<TuningSetting> settings;     ///< generation options that were tuned
   std::vector<TuningSetting> loading;      ///< formats that were tuned: "weights", "kv-cache"
-  std::vector<TuningSetting> tested_with;  ///< what the user gave: lengths, for example
+  std::vector<TuningSetting> tested_with;  ///< the user's settings, such as lengths
   std::string model;                       ///< as --model named it
   std::string model_hash;                  ///< fingerprint_of() (model/fingerprint.h)
   std::string guide;                       ///< as --guide named it; empty: no guide

@@ -25,7 +25,7 @@ struct TuningSetting {
 
 struct TuningPath {
   std::string name;    ///< "cache dkv"
-  std::string method;  ///< what --methods calls it; paths of one method exclude each other: "cache"
+  std::string method;  ///< name in --methods; paths of one method exclude each other: "cache"
   std::vector<std::vector<TuningSetting>> levels;  ///< at least one
   bool uses_guide = false;
   bool is_of_loading = false;  ///< levels are formats of weights or K/V, not settings of generation

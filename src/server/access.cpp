@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 14> kAdmittedHeaders = {
     "content-language", "content-type",    "http-referer", "idempotency-key", "openai-",
     "user-agent",       "x-api-key",       "x-request-id", "x-stainless-"};
 
-constexpr size_t kMostClients = 65536;  // whose requests of a minute are counted
+constexpr size_t kMostClients = 65536;  // clients whose requests per minute are counted
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);

@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-constexpr double kAuditLevel = 0.025;  // of each side of the 95% interval
+constexpr double kAuditLevel = 0.025;  // probability outside each side of the 95% interval
 constexpr std::string_view kTokenLoss = "token";
 constexpr std::string_view kChangedLoss = "changed-answer";
 

@@ -28,7 +28,7 @@ struct BatchRequest {
 };
 
 struct BatchAnswer {
-  int status = 200;  ///< of HTTP
+  int status = 200;  ///< HTTP status
   std::string body;  ///< JSON
 };
 

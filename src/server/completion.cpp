@@ -207,8 +207,7 @@ Completion::Completion(const Dialect& dialect, ReplyModel model, const Generatio
       metrics_(metrics) {
   head_.request.prompts.clear();
   head_.request.canvas.clear();
-  if (head_.request.tools)
-    head_.request.tools->functions.clear();  // what matters here is that there are some
+  if (head_.request.tools) head_.request.tools->functions.clear();  // only whether there are any matters here
   format_ = dialect.make_format(head_);
 }
 

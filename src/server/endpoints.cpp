@@ -33,8 +33,8 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kOwner = "lacuna";
 constexpr std::string_view kRest = "{id}";
-constexpr size_t kMostPieces = 1 << 18;     // that /tokenize and /detokenize list
-constexpr size_t kMostTextBytes = 4 << 20;  // of /detokenize, as of a request's body
+constexpr size_t kMostPieces = 1 << 18;     // pieces that /tokenize and /detokenize list
+constexpr size_t kMostTextBytes = 4 << 20;  // as for the body of a request; for /detokenize
 
 void send_json(const Asker& asker, const ordered_json& body) {
   asker.reply->send({200, "application/json"}, dump_json(body));

@@ -31,8 +31,8 @@ struct Endpoint {
   /// Null: Service answers it, whoever asks and before the models are there.
   void (Endpoints::*answer)(const Endpoint& endpoint, const HttpRequest& request,
                             const Asker& asker) = nullptr;
-  const Dialect* dialect = nullptr;  ///< of an endpoint that generates
-  RequestFields fields = {};         ///< of other bodies
+  const Dialect* dialect = nullptr;  ///< dialect of an endpoint that generates; null for others
+  RequestFields fields = {};         ///< fields of endpoints that do not generate
   ErrorFormat error = openai_error;
 };
 

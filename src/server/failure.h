@@ -9,7 +9,7 @@ namespace lacuna {
 struct Failure {
   int status = 500;
   std::string sentence;
-  std::string field = {};  ///< of the request that is at fault; empty: none is known
+  std::string field = {};  ///< field of the request that is at fault; empty: unknown
 };
 
 /// ApiError, SchedulingError, FieldError and InputError become what they say; anything else has status 500.

@@ -27,8 +27,8 @@ struct HttpRequest {
   std::string content_encoding = {};  ///< header; empty: none
   std::string api_key = {};           ///< X-Api-Key header; empty: none
   std::string wanted_headers = {};    ///< Access-Control-Request-Headers header; empty: none
-  std::string query = {};             ///< of the path, without "?", as sent
-  std::string id = {};                ///< of the request: the X-Request-Id of its reply
+  std::string query = {};             ///< query string without "?", as sent
+  std::string id = {};                ///< request id, sent back as X-Request-Id
 };
 
 /// The log's record of an answer of a generating endpoint.
@@ -42,7 +42,7 @@ struct AnswerRecord {
 struct RequestRecord {
   std::string id, address;
   std::string method, path;  ///< empty: the head could not be read
-  int status = 0;            ///< of the reply; 499: the client went away before it began
+  int status = 0;            ///< status of the reply; 499: the client closed the connection before it began
   double seconds = 0;        ///< from the whole request to the reply's last byte
   bool is_whole = true;      ///< whether all of the reply was written
   std::optional<AnswerRecord> answer = {};
@@ -91,15 +91,15 @@ class HttpReply {
   struct Head {
     int status = 200;
     std::string content_type;
-    std::string allow = {};  ///< of 405: the method that is
+    std::string allow = {};  ///< for 405: the allowed method
     bool is_stream = false;
-    std::string allow_headers = {};  ///< of 204: the value of Access-Control-Allow-Headers
+    std::string allow_headers = {};  ///< for 204: the value of Access-Control-Allow-Headers
   };
   /// The bytes that the connection has to write next.
   struct Output {
     bool has_head = false;  ///< the head was given; it stays so
     Head head;
-    std::string data;  ///< that was not taken yet
+    std::string data;  ///< bytes that the connection has not taken yet
     bool has_ended = false;
     bool has_overflowed = false;  ///< the client reads too slowly, or abandon(): nothing more will come
     std::string allow_origin;     ///< the value of Access-Control-Allow-Origin; empty: none

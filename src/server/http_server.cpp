@@ -557,7 +557,7 @@ class HttpServer::Implementation {
   HttpGate gate_;
   HttpLog log_;
   HttpLimits limits_;
-  std::mt19937_64 random_{std::random_device{}()};  // of the connections' thread
+  std::mt19937_64 random_{std::random_device{}()};  // used by the connections' thread only
   // Before io_, which ends conversations that count here:
   uint64_t all_body_bytes_ = 0;
   std::map<std::string, OfAddress> addresses_;

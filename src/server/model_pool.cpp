@@ -140,7 +140,7 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   Condition changed;
   std::vector<Slot> slots LACUNA_GUARDED_BY(mutex);
   std::deque<Waiting> waiting LACUNA_GUARDED_BY(mutex);
-  std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // of which the load has not ended
+  std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // reload whose load has not finished
   std::vector<std::shared_ptr<Held>> retired LACUNA_GUARDED_BY(mutex);
   bool is_stopping LACUNA_GUARDED_BY(mutex) = false;
   std::thread thread;

@@ -23,9 +23,9 @@ struct PoolModel {
 
   std::string name;  ///< as clients see it
   std::shared_ptr<const OpenedModel> opened;
-  int64_t bytes = 0;  ///< that it takes when it is loaded, K/V included, as predicted
+  int64_t bytes = 0;  ///< predicted memory of the loaded model, K/V included
   Load load = {};
-  SchedulerLimits limits = {};  ///< that it will have, to tell before it is loaded
+  SchedulerLimits limits = {};  ///< limits that it will have once loaded
   /// Function that loads the same model with the weights of another folder, which a client names. It checks
   /// the name and throws InputError. Empty: weights cannot be replaced.
   std::function<Load(const std::string& folder)> other_weights = {};

@@ -21,7 +21,7 @@ namespace lacuna {
 /// The model that answers. Holding it keeps the model loaded.
 struct ReplyModel {
   std::string name;         ///< as clients see it
-  std::string fingerprint;  ///< of the program and of the weights: "lacuna-0.2.0-28c1f2a65b0d9e47"
+  std::string fingerprint;  ///< fingerprint of the program and the weights: "lacuna-0.2.0-28c1f2a65b0d9e47"
   std::shared_ptr<InferenceSession> session;
 
   const OpenedModel& opened() const { return session->opened(); }
@@ -34,11 +34,11 @@ struct ReplyModel {
 /// One answer of a request.
 struct AnswerChoice {
   size_t index = 0;
-  Piece answer;  ///< of a whole reply: all of it; of a stream it stays empty
+  Piece answer;  ///< the whole answer; empty in a stream
   std::vector<TokenRecord>
       scores;                      ///< of the tokens before the answer, where their likelihoods are asked for
   std::string finish_reason = {};  ///< "stop", "length" or "tool_calls"; empty: it continues
-  std::optional<ToolReply> tools = {};  ///< of an answer that may call tools: its text, as a message
+  std::optional<ToolReply> tools = {};  ///< the calls of an answer that may call tools, as a message
   std::string stop_text = {};           ///< the stop text that ended it; empty: none did
   int32_t answer_tokens = 0;
   RunStatistics statistics = {};
@@ -48,7 +48,7 @@ struct AnswerChoice {
 /// Usage of all choices of a request together.
 struct AnswerUsage {
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;  ///< of these, those whose K/V were another request's
+  int32_t cached_tokens = 0;  ///< prompt tokens whose K/V come from another request
   int32_t answer_tokens = 0;
   double prompt_ms = 0;
   double answer_ms = 0;
@@ -59,7 +59,7 @@ struct AnswerPart {
   const AnswerChoice& choice;
   const Piece& piece;
   nlohmann::ordered_json event = {};      ///< a step's changes; null: none
-  bool is_first = false;                  ///< of its choice
+  bool is_first = false;                  ///< first piece of its choice
   std::optional<AnswerUsage> usage = {};  ///< with the last part of all
   /// The piece as text and calls, where the answer may call tools (ToolReply::advance).
   std::vector<ToolCallReader::Piece> tool_pieces = {};

@@ -29,7 +29,7 @@ struct FieldValue {
   std::string text() const;
   const nlohmann::json& object() const;
   const nlohmann::json& list() const;
-  FieldValue at(std::string_view key) const;  ///< of an object that has it
+  FieldValue at(std::string_view key) const;  ///< member of an object; the object has it
 };
 
 struct RequestField {

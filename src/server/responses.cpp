@@ -411,7 +411,7 @@ class ResponsesFormat final : public ReplyFormat {
   Piece streamed_;                               // a message's text so far
   size_t call_ = 0;                              // the call in hand
   // Where the answer may have calls:
-  std::vector<TokenRecord> text_tokens_;  // that no message has yet
+  std::vector<TokenRecord> text_tokens_;  // tokens that no message has yet
   size_t token_begin_ = 0;                // bytes of text before them
   size_t text_end_ = 0;                   // bytes of text that messages have
 };

@@ -44,7 +44,7 @@ class Service {
   AccessControl access_;
   std::string description_;  // /openapi.json
   std::atomic<bool> is_draining_{false};
-  std::unique_ptr<ModelPool> own_pool_;  // of start(session)
+  std::unique_ptr<ModelPool> own_pool_;  // pool of start(session)
   std::unique_ptr<Endpoints> parts_;
   std::atomic<Endpoints*> running_{nullptr};
 };

@@ -22,7 +22,7 @@ enum class ToolFormat : uint8_t {
   kChat,       ///< OpenAI's chats: {"type": "function", "function": {"name", "parameters", ...}}
   kResponses,  ///< OpenAI's Responses: {"type": "function", "name", "parameters", ...}
   kAnthropic,  ///< {"name", "input_schema", ...}; the choice is an object with a type
-  kOllama,     ///< as kChat; there is no choice
+  kOllama,     ///< as kChat, without a tool choice
 };
 
 /// Whether a body has a key that parse_tools() reads.

@@ -147,7 +147,7 @@ class FakeCells {
       }
       for (const RowGroup& group : plan.groups) {
         for (int32_t i = group.rows.begin; i < group.rows.end; ++i) {
-          uint64_t sum = 0;  // of attention, which has no order
+          uint64_t sum = 0;  // sum for attention, which has no order
           for (const int32_t cell : cells_seen_by(plan, group, i)) {
             sum += mix_bits(cells_.at(static_cast<size_t>(cell))[layer]);
           }

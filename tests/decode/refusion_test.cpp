@@ -772,7 +772,7 @@ void decode_and_check(Fuzz& fuzz) {
   std::vector<Clean> clean;
   for (int32_t i = 0; i < prompt_length; ++i)
     clean.push_back({prompt[static_cast<size_t>(i)], i, 0, 0, false});
-  std::map<int32_t, int> times;  // that a position was committed
+  std::map<int32_t, int> times;  // number of times that each position was committed
 
   // Content of a clean cell's row, given the contents before it.
   const auto expected = [&](int32_t cell, bool apart) {

@@ -340,7 +340,7 @@ TEST(SureLock, ProbesLockedRowsAloneAndThoseOfLongestAgoFirst) {
   EXPECT_THAT(run.pass({.kl = listed({1, 0, 1, 1, 0, 0})}).locked, ElementsAre(1, 4, 5));
   const PassOutcome second = run.pass({.kl = listed({0, 0, 0, 1, 0, 0})});
   EXPECT_THAT(second.locked, ElementsAre(0, 2));
-  EXPECT_THAT(second.probed, ElementsAre(1, 4));  // of the three locked in pass 1, the lowest
+  EXPECT_THAT(second.probed, ElementsAre(1, 4));  // lowest positions of the three locked in pass 1
   const Measured still{.kl = listed({0, 0, 0, 1, 0, 0})};
   EXPECT_THAT(run.pass(still).probed, ElementsAre(0, 5));  // 5 of pass 1, then the lowest of pass 2
   EXPECT_THAT(run.pass(still).probed, ElementsAre(1, 2));

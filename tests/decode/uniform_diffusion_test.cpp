@@ -60,7 +60,7 @@ struct Pass {
 struct Script {
   std::function<RowStatistics(int32_t position, size_t pass)> sample;
   std::function<float(int32_t position, size_t pass)> drift = [](int32_t, size_t) { return 0.0F; };
-  TokenId further = 19;  // what follow-ups sample
+  TokenId further = 19;  // token that follow-ups sample
 };
 
 /// A row whose best token is `token`, with a probability of 0.9 and of `current` for the token that is there.
@@ -588,7 +588,7 @@ TEST(UniformDiffusion, ABlockIsNotLeftBeforeTheNextOneIsComputedBehindABoundaryP
   options.cache = UniformCacheKind::kUniform;
   options.refresh = 2;
   EXPECT_THAT(steps(run(options, 3, kAgree)), ElementsAre(0, 4, 8));
-  options.boundary = BoundaryRefresh{2, 8};  // of block 1: the frozen block and block 1, not block 2
+  options.boundary = BoundaryRefresh{2, 8};  // computes the frozen block and block 1
   EXPECT_THAT(steps(run(options, 3, kAgree)), ElementsAre(0, 4, 5, 8));
   options.boundary = BoundaryRefresh{3, 8};
   EXPECT_THAT(steps(run(options, 3, kAgree)), ElementsAre(0, 4, 8));
@@ -921,9 +921,9 @@ TEST(UniformDiffusion, TheStopReasonIsThatOfTheCorrectedAnswer) {
 
 struct Outcome {
   std::vector<TokenId> answer;
-  std::vector<int32_t> steps;                                     // that were computed
-  std::vector<std::vector<int32_t>> rows;                         // of each
-  std::vector<std::vector<std::pair<int32_t, TokenId>>> changes;  // of each
+  std::vector<int32_t> steps;                                     // steps that were computed
+  std::vector<std::vector<int32_t>> rows;                         // computed rows of each step
+  std::vector<std::vector<std::pair<int32_t, TokenId>>> changes;  // changes of each step
 
   bool operator==(const Outcome&) const = default;
 };
@@ -1198,7 +1198,7 @@ TEST(UniformDiffusion, LeavingEarlyIsExact) {
     Request request = random_request(seed);
     request.options.sampler = UniformSampler::kAdaptive;
     request.options.sampling.temperature = 0;
-    request.options.drift = {};  // whose rates a step without a pass does not measure
+    request.options.drift = {};  // a step without a pass does not measure drift rates
     request.options.leaves_at_fixed_point = true;
     const Outcome leaving = decode(request.model, request.options, request.prompt);
     request.options.leaves_at_fixed_point = false;

@@ -158,7 +158,7 @@ TEST_F(ByteAlignmentTest, WritesTheGuidesEndTokenAsTheMainModels) {
   const std::vector<TokenId> answer = {kAb, 'c'};
   EXPECT_EQ(written(answer, 0, 0, 400), 300);
   EXPECT_EQ(written(answer, 2, 2, 400), 300);
-  EXPECT_EQ(written(answer, 0, 1, 400), 'a');  // what it read before the end comes first
+  EXPECT_EQ(written(answer, 0, 1, 400), 'a');  // tokens read before the end come first
 }
 
 TEST_F(ByteAlignmentTest, WritesNothingWhereNothingCanBeSaid) {

@@ -66,8 +66,8 @@ class CountingSource final : public WeightSource {
 
 /// Share of a checkpoint's layers that one of several ranks reads and holds.
 struct LayerShare {
-  int64_t bytes = 0;     ///< of the matrices that it holds
-  int64_t elements = 0;  ///< that it has read
+  int64_t bytes = 0;     ///< bytes of the matrices that the rank holds
+  int64_t elements = 0;  ///< elements that the rank has read
 };
 
 /// Without embedding and head, which are read all the same.

@@ -17,7 +17,7 @@ struct SequenceChange {
   int64_t sequence = 0;
   int64_t num_cells = 0;  ///< kMake
   // kMake, kTakePrefix:
-  int64_t from = -1;   ///< whose first cells it gets; -1: nobody's
+  int64_t from = -1;   ///< sequence whose first cells it gets; -1: none
   int64_t prefix = 0;  ///< cells
   // kKeepSoftEmbeddings:
   std::vector<int32_t> cells = {};

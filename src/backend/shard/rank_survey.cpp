@@ -37,7 +37,7 @@ double time_exchange(Communicator& ranks, std::vector<std::byte>& own, std::vect
 RankLink measure_link(Communicator& ranks) {
   constexpr double kLongEnough = 0.05;  // seconds: bursts that a link lets through no longer count for much
   constexpr size_t kFirst = size_t{1} << 18;
-  constexpr size_t kMost = size_t{1} << 28;  // of all ranks together
+  constexpr size_t kMost = size_t{1} << 28;  // sum over all ranks
   constexpr int kTries = 9;
   std::vector<std::byte> own, all;
   std::vector<double> latencies;

@@ -10,7 +10,7 @@
 namespace lacuna {
 
 struct RankLink {
-  double bytes_per_second = 0;  ///< that a rank receives
+  double bytes_per_second = 0;  ///< rate at which a rank receives
   double latency = 0;           ///< seconds of one exchange of few bytes
 };
 

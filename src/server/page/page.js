@@ -19,7 +19,7 @@ const CANVAS_HINT = "The canvas appears here and fills as the model writes: in a
 
 /// State shared by the tabs.
 const app = {
-  props: null,    // of the server's model, once it is there
+  props: null,    // /props of the server's model, once it has arrived
   running: null,  // AbortController of what is being done
   key: () => by("key").value,
   length: () => (by("length").value === "" ? {} : { max_tokens: by("length").valueAsNumber }),

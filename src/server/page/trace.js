@@ -3,7 +3,7 @@
 
 const MOST_POSITIONS = 1 << 16;
 const MOST_STEPS = 1 << 16;
-const MOST_CELLS = 1 << 26;  // of all passes together: each is read once for each pass
+const MOST_CELLS = 1 << 26;  // cells of all passes together: each is read once per pass
 
 /// The events of the first request in a recorded run. Throws an Error with one sentence where it is none.
 ///   mask  the model's mask token, for traces that do not tell it

@@ -288,7 +288,7 @@ TEST(ShardedModel, WouldShowAnyExchangeThatIsNotExact) {
     ShardedOverThreads sharded(config, by, ranks, DType::kF32,
                                tampering([=](int rank, int exchange, std::vector<std::byte>& own) {
                                  if (rank != faulty_rank || exchange != faulty) return;
-                                 own.at(1) ^= std::byte{0x80};  // of a float's fraction
+                                 own.at(1) ^= std::byte{0x80};  // a fraction byte
                                }));
     return passes(*sharded.model()).front().logits;
   };
