@@ -25,7 +25,7 @@ struct ServedModelFlags : GuidedModelFlags {
   std::optional<int64_t> models_memory;  ///< MiB for all that are loaded
   double unload_seconds = 0;             ///< 0: never for being idle
   int64_t kv_memory = 0;                 ///< MiB of each model; 0: half of what is free, less with several
-  std::optional<int64_t> prefix_memory;  ///< MiB; none: a quarter of kv_memory
+  std::optional<int64_t> prefix_memory;  ///< MiB; default: a quarter of kv_memory
   SchedulerLimits limits;
   GenerationOptions generation;
 };

@@ -78,7 +78,7 @@ class SchemaReader {
 /// Properties that all valid values of a schema share, found without compiling it.
 struct SchemaOutline {
   JsonTypes types = kAllTypes;
-  std::optional<std::set<std::string>> values;  ///< canonical; none: any
+  std::optional<std::set<std::string>> values;  ///< allowed values in canonical form; empty: any
   std::map<std::string, std::set<std::string>>
       tags;  ///< required members of objects that have one of a few values
 };

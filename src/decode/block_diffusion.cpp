@@ -102,7 +102,7 @@ std::vector<int32_t> BlockDiffusionDecoder::sampled_positions() const {
 }
 
 ExactPrefix BlockDiffusionDecoder::exact_prefix() const {
-  // The pass that keeps the last block of the prompt may draw the first token of the answer.
+  // The pass that keeps the last block of the prompt may sample the first token of the answer.
   const bool draws_first = options_.shifted_logits && begin_of(first_block_) == prompt_length_;
   const int32_t wanted = draws_first ? first_block_ - 1 : first_block_;
   const int32_t kept = options_.commits_sparsely ? std::min(num_kept_, first_block_) : num_kept_;

@@ -37,7 +37,7 @@ struct BlockDiffusion {
   UnmaskPolicy unmask;
   SamplingRule sampling;
   uint64_t seed = 0;
-  bool shifted_logits = false;  ///< row i - 1 draws position i; commits_apart
+  bool shifted_logits = false;  ///< row i - 1 samples position i; commits_apart
   bool caches_block = false;    ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
   bool commits_apart = false;   ///< in passes of their own, not with the next block's first step
   std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits
@@ -96,7 +96,7 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t first_masked() const;
   /// The part of the block that is denoised now.
   IndexRange sub_block() const;
-  /// Positions that the step draws: masked ones of the sub-block, or all that may be edited.
+  /// Positions that the step samples: masked ones of the sub-block, or all that may be edited.
   std::vector<int32_t> drawn_positions() const;
 
   void plan_keeping();

@@ -136,7 +136,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   StateId state_;         // behind it
   int32_t num_passes_ = 0;
 
-  // The pass in hand:
+  // The current pass:
   const StepPlan* plan_ = nullptr;  // the wrapped decoder's
   std::vector<float> kv_drift_;
   bool in_follow_up_ = false;                // the samples are those of a follow-up of the wrapped decoder

@@ -195,7 +195,7 @@ class Decoder {
   virtual int32_t prompt_length() const = 0;
   /// How many tokens of the answer, from its first on, nothing will change any more.
   virtual int32_t num_final() const = 0;
-  /// The token that a position of the answer has and that the pass in hand keeps; -1: the pass may give it
+  /// The token that a position of the answer has and that the current pass keeps; -1: the pass may give it
   /// one.
   virtual TokenId held_token(int32_t position) const {
     return position - prompt_length() < num_final() ? canvas()[static_cast<size_t>(position)] : -1;

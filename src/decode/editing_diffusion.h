@@ -103,7 +103,7 @@ class EditingDiffusionDecoder final : public Decoder {
   int32_t edit_steps_ = 0;  // passes in a row that found none of these masks
   std::set<std::vector<TokenId>> seen_;
 
-  // The pass in hand:
+  // The current pass:
   StepPlan plan_;
   bool is_planned_ = false;
   int32_t first_row_ = 0;

@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-// Rules of TokenGrowth's plans, by what a position may draw.
+// Rules of TokenGrowth's plans, by what a position may sample.
 constexpr int32_t kGrows = 0;
 constexpr int32_t kShrinks = 1;  // its hole is full
 constexpr int32_t kFixed = 2;    // the hole keeps its length

@@ -110,7 +110,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   int32_t answer_length() const { return canvas_.length() - canvas_.prompt_length(); }
 
   void add_sampling_rules();
-  /// Which of them draws the position.
+  /// Which of them samples the position.
   int32_t rule_at(int32_t position);
   void draw(int32_t position, int32_t rule);
   void prepare_by_tokens();
@@ -144,7 +144,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   bool is_infill_;
   bool finds_length_;
   AllowsEdit allows_edit_;          // empty: every edit is allowed
-  bool draws_measure_end_ = false;  // tokens are drawn by the rule that measures the end mass
+  bool draws_measure_end_ = false;  // tokens are sampled by the rule that measures the end mass
   bool done_ = false;
   bool is_planned_ = false;
   int32_t step_ = 0;

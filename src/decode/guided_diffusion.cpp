@@ -59,7 +59,7 @@ const StepPlan& GuidedDiffusionDecoder::plan() {
   expects(!done_, "plan: the request is not done");
   if (!is_planned_) {
     if (role_ == ModelRole::kMain) {
-      // Drafts are the best tokens: nothing random is drawn.
+      // Drafts are the best tokens: nothing random is sampled.
       pass_.prepare(canvas_, block_, drawn_positions_, [](int32_t) { return RngStream(0); });
     } else {
       plan_guide();

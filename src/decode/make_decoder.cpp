@@ -22,7 +22,7 @@ int64_t positions_of(const ModelConfig& config, const Strategy& strategy) {
   return context_of(config, *uniform) - num_closing(config);
 }
 
-/// Positions that the prompt leaves for an answer. SettingError where there are none.
+/// Positions that the prompt leaves for an answer. Throws SettingError if there are none.
 int64_t room_for_answer(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
                         const GuideContext* guide) {
   const int64_t positions = positions_of(config, strategy);

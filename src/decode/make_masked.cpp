@@ -231,7 +231,7 @@ void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, con
 /// How an unguided model samples: the confidence is the rule's.
 void apply_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const DecoderContext& context, SamplingRule& sampling) {
-  // Dream measures the distribution it draws from, LLaDA the one before temperature.
+  // Dream measures the distribution it samples from, LLaDA the one before temperature.
   sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
   sampling.measure = rule.measure;
   sampling.measures_all = rule.policy.is_custom();

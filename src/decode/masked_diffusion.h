@@ -1,9 +1,9 @@
 // Masked diffusion as LLaDA and Dream sample it: a pass predicts every masked position, and a policy chooses
-// which of them keep what was drawn. Which rows a pass computes is canvas_pass.h's business.
+// which of them keep what was sampled. Which rows a pass computes is canvas_pass.h's business.
 //
 // Sources: LLaDA's generate.py (arXiv 2502.09992), Dream's generation_utils.py (arXiv 2508.15487),
 // Fast-dLLM's parallel decoding (arXiv 2505.22618). Decisions where they leave a choice: ties go to the
-// lowest position; steps that would commit nothing are skipped; several positions of one pass are drawn
+// lowest position; steps that would commit nothing are skipped; several positions of one pass are sampled
 // independently.
 #pragma once
 

@@ -46,7 +46,7 @@ double prior(const NoiseLevel& level, bool is_mask, int64_t num_tokens);
 /// prediction stands for the clean token: a mixture of three, without a vocabulary-wide posterior.
 struct AncestralMixture {
   double stay = 1;     ///< z stays
-  double predict = 0;  ///< a draw from the prediction; otherwise a draw from the cleaner level's prior
+  double predict = 0;  ///< a sample from the prediction; otherwise a sample from the cleaner level's prior
 };
 
 ///   prediction_of_z  what the model gives to z     num_tokens  num_noise_tokens()

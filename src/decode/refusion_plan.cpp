@@ -114,7 +114,7 @@ void RefusionDecoder::add_slots(StepPlan& plan) const {
     for (int32_t offset = slot.kept; offset < end; ++offset) {
       const bool is_mask = phase_ == Phase::kPredict && offset >= slot.known;
       if (is_mask) {
-        // The released code draws drafts in its plans only.
+        // The released code samples drafts in its plans only.
         plan.logits.push_back(draft(plan.num_rows(), slot.begin + offset,
                                     options_.rules == RefusionRules::kReleased ? kBest : kPick));
       }

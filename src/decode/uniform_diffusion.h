@@ -73,7 +73,7 @@ struct UniformDiffusion {
   UniformSampler sampler = UniformSampler::kAdaptive;
   int32_t tokens_per_step = 3;
   NoiseCurve curve = NoiseCurve::kCosine;
-  SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are drawn
+  SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are sampled
 
   UniformCacheKind cache = UniformCacheKind::kNone;
   int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block (of a whole canvas:
@@ -97,7 +97,7 @@ class UniformDiffusionDecoder final : public Decoder {
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override;
-  /// The pass of the step in hand as it is without any cache.
+  /// The pass of the current step as it is without any cache.
   std::optional<StepPlan> uncached_plan() const override;
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
@@ -152,7 +152,7 @@ class UniformDiffusionDecoder final : public Decoder {
   std::vector<Commit> choose_adaptive(std::span<const RowStatistics> drawn) const;
   std::vector<Commit> choose_ancestral(std::span<const RowStatistics> drawn);
   std::vector<Commit> choose_best(std::span<const RowStatistics> drawn) const;
-  /// The position of the i-th row that the plan in hand samples from.
+  /// The position of the i-th row that the current plan samples from.
   int32_t drawn_position(size_t i) const;
   void want_draw(int32_t position);
   /// Writes tokens and moves on; `report` gets those that changed.
@@ -177,7 +177,7 @@ class UniformDiffusionDecoder final : public Decoder {
   StepPlan plan_;
   bool is_planned_ = false;
   FinishBlock finish_with_;        // may be empty
-  std::vector<LogitRow> further_;  // positions whose token is still to be drawn
+  std::vector<LogitRow> further_;  // positions whose token is still to be sampled
   std::vector<Commit>
       chosen_;  // choices of the current pass, some without a token until further_ is computed
 

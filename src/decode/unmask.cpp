@@ -24,7 +24,7 @@ double rank_of(const UnmaskPolicy& policy, const Commit& candidate, const RngStr
   if (policy.order == UnmaskOrder::kRandom) return noise.uniform(position);
   if (policy.order == UnmaskOrder::kLeftToRight) return -static_cast<double>(candidate.position);
   if (policy.order_temperature > 0) {
-    // The k largest of w + Gumbel noise are k draws without replacement with weights softmax(w).
+    // The k largest of w + Gumbel noise are k samples without replacement with weights softmax(w).
     return candidate.confidence / policy.order_temperature - std::log(-std::log(noise.uniform(position)));
   }
   return candidate.confidence;

@@ -117,7 +117,7 @@ float unmask_probability(float eps, int32_t step, int32_t num_steps);
 int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
 
 /// The positions to commit, ascending, from candidates in ascending position order. Ties go to the lowest
-/// position. `noise` draws one number per position, for the rules that need any.
+/// position. `noise` gives one number per position, for the rules that need any.
 ///   rows  of the candidates, in their order; only CustomRule reads them
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
                            const BlockProgress& progress, const RngStream& noise,

@@ -70,7 +70,7 @@ class SessionListener {
 /// Texts, tokens and holes, and how to fill the holes.
 struct InfillRequest {
   std::vector<CanvasPart> canvas;
-  std::optional<Strategy> strategy = {};  ///< none: the model's default
+  std::optional<Strategy> strategy = {};  ///< default: the model's default
   uint64_t seed = 0;
   std::optional<Constraint> constraint = {};  ///< constraint on the filled text; empty: none
   bool gives_literals = false;                ///< the same as GenerateRequest's

@@ -61,7 +61,7 @@ using Prompt = std::variant<std::string, std::vector<TokenId>, std::vector<Messa
 /// One answer that is asked for.
 struct GenerateRequest {
   Prompt prompt;
-  std::optional<Strategy> strategy = {};  ///< none: the model's default
+  std::optional<Strategy> strategy = {};  ///< default: the model's default
   /// The same as DecodeRequest's.
   std::optional<int32_t> gen_length = {};
   bool ends_by_itself = false;

@@ -121,7 +121,7 @@ class Scheduler {
   ///   client  who asks, for SchedulerLimits::max_per_client; empty: not counted
   std::vector<uint64_t> submit(std::vector<Job> jobs, const std::string& client = {});
   /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear
-  /// what the pass in hand does, and nothing after it.
+  /// what the current pass does, and nothing after it.
   void cancel(const std::vector<uint64_t>& ids);
 
   /// Takes a job that runs alone and while no request runs or waits, after those that were taken before it. A

@@ -16,7 +16,7 @@ class ToolCallReader {
  public:
   /// Something that the text says.
   struct Piece {
-    std::optional<size_t> call = {};  ///< index of the call that it belongs to; none: free text
+    std::optional<size_t> call = {};  ///< index of the call that it belongs to; empty: free text
     std::string name = {};            ///< name of a call that begins; empty in its later pieces
     std::string text = {};            ///< free text, or further bytes of the call's arguments
   };

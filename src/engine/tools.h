@@ -45,7 +45,7 @@ struct Tools {
 ///   place       of the function in the request, for errors: "tools.0.function"
 void add_function(Tools& tools, CallableFunction function, const nlohmann::ordered_json& definition,
                   std::string_view place);
-/// Chooses one of the functions: kNamed. InputError where there is none of this name.
+/// Chooses one of the functions: kNamed. Throws InputError if none has this name.
 void choose_function(std::string name, std::string_view place, Tools& tools);
 
 /// The answers that the request allows; with kNone there is no constraint to ask for. expects() that the

@@ -53,7 +53,7 @@ int32_t size_of(const std::vector<TokenId>& tokens) {
 class Passes {
  public:
   Passes(const BackendModel& model, Bound& bound) : model_(model), bound_(bound), pool_(model.make_pool()) {
-    plan_.rules.emplace_back();  // greedy: draws the best token
+    plan_.rules.emplace_back();  // greedy: takes the best token
   }
 
   /// Sequences begin here; rows, groups and scores that follow belong to `text`.

@@ -178,7 +178,7 @@ class DriftInstrument final : public Instrument {
   size_t layers_;
   DriftFindings findings_;
   Correlations keys_and_values_, key_layers_, value_layers_;
-  std::vector<double> keys_, values_;  // [layers] of the position in hand
+  std::vector<double> keys_, values_;  // [layers] of the current position
   std::vector<bool> was_computed_;     // by position
   std::vector<int32_t> row_of_;        // by position
 };
@@ -294,7 +294,7 @@ class EntropyInstrument final : public Instrument {
 
   const BackendModel& model_;
   int32_t first_rule_ = 0;
-  EntropyFindings::Step step_;  // of the pass in hand
+  EntropyFindings::Step step_;  // of the current pass
   EntropyFindings findings_;
 };
 

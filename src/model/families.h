@@ -104,7 +104,7 @@ struct FamilyEntry {
   /// name it.
   std::span<const std::string_view> expand_texts = {};
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
-  std::optional<GgufDialect> gguf = {};  ///< none: no converter is known
+  std::optional<GgufDialect> gguf = {};  ///< empty: no known converter
   std::span<const PublishedConfig> published = {};
   /// Keys of config.json, beyond those that no family minds (model/config_keys.h), that read_config() need
   /// not read.

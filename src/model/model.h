@@ -81,7 +81,7 @@ struct Workspace {
 };
 
 /// Upper estimate of Workspace::bytes(), a little low where experts share the rows.
-///   rows  of one pass, all of which may be drawn from
+///   rows  of one pass, all of which may be sampled from
 int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats& formats,
                                   const KernelTable& kernels, int64_t rows);
 

@@ -120,7 +120,8 @@ class Model::Pass {
 
   std::vector<int64_t> kept_rows(std::span<const ClassRow> wanted) const;
 
-  /// Replaces the logits of rows that ask for it, as their draws left them, and keeps their soft embeddings.
+  /// Replaces the logits of rows that ask for it, as their samples left them, and keeps their soft
+  /// embeddings.
   void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
 
   void attend(int64_t layer_index);

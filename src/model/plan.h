@@ -69,7 +69,7 @@ struct RowGroup {
   bool operator==(const RowGroup&) const = default;
 };
 
-/// One token to draw from one row's logits.
+/// One token to sample from one row's logits.
 struct LogitRow {
   int32_t row = 0;  ///< index into StepPlan::tokens
   int32_t unconditional_row =

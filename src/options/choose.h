@@ -25,7 +25,8 @@ std::string_view setting_of(const Constraint& constraint);
 std::optional<Constraint> choose_constraint(const GenerationOptions& options);
 
 /// How an unguided masked model's canvas changes its length: as asked for, else by the tokens that it has for
-/// that, else, where its answer ends by itself, by its end mass; none: it does not. SettingError.
+/// that, else, where its answer ends by itself, by its end mass; empty: it keeps its length. Throws
+/// SettingError.
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
 
 /// Whether literal texts of a constraint are given (DecoderContext::encode_literal). SettingError.

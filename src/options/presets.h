@@ -19,7 +19,7 @@ struct PresetSetting {
 
 struct Preset {
   std::string_view name;
-  std::span<const PresetSetting> settings;  ///< none: the family's defaults
+  std::span<const PresetSetting> settings;  ///< empty: the family's defaults
 };
 
 /// The presets of the model's family, in this order: "exact" gives the text of the family's uncached

@@ -157,7 +157,7 @@ std::shared_ptr<RequestListener> RequestHandler::with_audit(const GenerationRequ
 void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& request,
                                 Completion& completion, std::string_view request_id, Jobs& jobs) const {
   if (!std::holds_alternative<std::vector<TokenId>>(prompt))
-    tokenizer_for_texts(opened(), model_.name);  // says where there is none
+    tokenizer_for_texts(opened(), model_.name);  // throws if the model has no tokenizer
   const std::vector<TokenId> tokens = opened().tokens_of(prompt);
   if (request.uses_guide && opened().guide() == nullptr) {
     const auto asks = std::find_if(request.keys.begin(), request.keys.end(),

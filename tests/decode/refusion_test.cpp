@@ -158,7 +158,7 @@ std::vector<Row> rows(const Pass& pass) {
   return result;
 }
 
-/// The positions that a pass's first draws are for.
+/// The positions that a pass's first samples are for.
 std::vector<int32_t> judged(const Pass& pass) {
   std::vector<int32_t> result;
   for (const LogitRow& logit : pass.plan.logits) {

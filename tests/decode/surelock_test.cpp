@@ -192,7 +192,7 @@ TEST(SureLock, JudgesOnlyRowsThatMayBecomeLockable) {
   SureLock lock = with_gate(20);
   LockingRun known(lock, {7, kMask}, 1);
   EXPECT_THAT(known.pass().judged, ElementsAre(0));
-  lock.min_age = 0;  // a drawn position may be committed and lock at once
+  lock.min_age = 0;  // a sampled position may be committed and lock at once
   LockingRun young(lock, {7, kMask}, 1);
   EXPECT_THAT(young.pass().judged, ElementsAre(0, 1, 2));
   lock.min_age = 2;

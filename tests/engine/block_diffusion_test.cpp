@@ -53,7 +53,7 @@ bool is_end(const ModelConfig& config, TokenId token) {
   return std::find(config.end_ids.begin(), config.end_ids.end(), token) != config.end_ids.end();
 }
 
-/// A pass over all blocks up to `end` without anything kept; draws from `rows`.
+/// A pass over all blocks up to `end` without anything kept; samples from `rows`.
 std::vector<RowStatistics> draw_anew(const Model& model, ThreadPool& threads,
                                      const std::vector<TokenId>& tokens, int32_t end,
                                      const std::vector<int32_t>& rows) {

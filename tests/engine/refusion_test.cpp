@@ -516,7 +516,7 @@ TEST(RefusionAcceptance, ExactlyDrawsFromTheLeftToRightDistribution) {
     ++counts[decoder.canvas()[2]][decoder.canvas()[3]];
   }
   EXPECT_GT(fallen, kDraws / 50);  // drafts and judges do differ
-  // Five tokens drawn without a common noise would agree far less often.
+  // Five tokens sampled without a common noise would agree far less often.
   EXPECT_LT(fallen, kDraws * 3 / 5);
 
   const auto distribution = [&](const std::vector<float>& logits) {
