@@ -1,4 +1,4 @@
-// The ranks of a sharded model under `lacuna serve`: processes apart from the server, which outlives them.
+// The ranks of a sharded model under `lacuna serve`: separate processes; the server survives their failure.
 #pragma once
 
 #include <CLI/CLI.hpp>

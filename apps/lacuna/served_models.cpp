@@ -27,7 +27,8 @@ GuidedModelFlags flags_of(const ServedModelFlags& flags, const std::string& mode
   return own;
 }
 
-/// Whether the ranks are processes apart; else mpirun has started this one as one of them.
+/// Whether the server starts the ranks as separate processes; else mpirun has started this process as one of
+/// them.
 bool has_rank_job(const ServedModelFlags& flags) {
   return flags.is_sharded() && !is_started_by_mpi();
 }

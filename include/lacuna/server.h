@@ -41,7 +41,8 @@ struct ServerOptions {
   Options defaults;                ///< values of settings that a request does not give, by their names
   std::string host = "127.0.0.1";  ///< address to listen on
   uint16_t port = 8080;            ///< 0: any that is free
-  /// Of which clients send one, as Authorization: Bearer KEY or X-Api-Key: KEY; empty: no key is required.
+  /// Accepted keys; clients send one as Authorization: Bearer KEY or X-Api-Key: KEY. Empty: no key is
+  /// required.
   std::vector<std::string> api_keys;
   bool insecure = false;                     ///< serve other machines although no key is required
   std::vector<std::string> allowed_origins;  ///< pages that may ask: "https://example.org", or "*" for all

@@ -1,6 +1,5 @@
-// Answers that are held to a constraint, written by models of random weights, which never want what the
-// constraint asks for: every finished answer has to be accepted, whatever the method, the schedule and the
-// length.
+// Constrained answers of models with random weights, whose unconstrained answers never match the constraint:
+// every finished answer has to be accepted, whatever the method, the schedule and the length.
 #include "decode/constrained.h"
 
 #include <gmock/gmock.h>

@@ -250,7 +250,7 @@ class Settings:
     confidence: float = 0.005
 
     def temperature(self, remaining):
-        """Of a step after which remaining - 1 are left."""
+        """Temperature of the step after which remaining - 1 steps are left."""
         return self.t_min + (self.t_max - self.t_min) * remaining / self.steps
 
     @property

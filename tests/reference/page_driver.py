@@ -100,7 +100,7 @@ class Page:
         return file
 
     def drop(self, text, name):
-        """As the drop event brings it; a real drag would have to come from outside the browser."""
+        """Drops a file on the page by a drop event; a real drag would have to come from outside the browser."""
         self.script("""const data = new DataTransfer();
             data.items.add(new File([arguments[0]], arguments[1]));
             document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));""", text, name)

@@ -597,7 +597,7 @@ def make_gidd_checkpoint(folder, seed):
 
 
 def llama_tensors(rng, root, head, vocab, hidden, ffn, layers, heads, kv_heads, head_dim, strength, qkv_bias=False):
-    """Of Llama's block, below the module `root`."""
+    """Tensors of Llama's block, below the module `root`."""
     def linear(rows, columns, gain=1.0):
         return rng.standard_normal((rows, columns)) * gain / np.sqrt(columns)
 

@@ -1,4 +1,4 @@
-"""What the kernels of the CUDA backend reach on devices.
+"""Speed of the CUDA backend's kernels on devices.
 
 Nothing is measured here: `make gpu-check` writes lines on a machine with a device, and `python3 tools/results gpu` takes
 them over. The lines of one run for each device are kept; a new run replaces those of its device.

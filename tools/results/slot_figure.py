@@ -27,7 +27,7 @@ def fitted(text):
 
 
 def is_final(slot, following):
-    """Whether the next pass goes on with no more than the accepted tokens: the rest of the drafts was not judged."""
+    """Whether the next pass continues with no more than the accepted tokens: the rest of the drafts was not judged."""
     return following is not None and following["kind"] != "plan" and any(
         later["position"] == slot["position"] and len(later["tokens"]) <= slot["accepted"]
         for later in following["slots"])

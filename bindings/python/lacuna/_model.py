@@ -315,7 +315,7 @@ class Model:
 
     def log_likelihoods(self, texts: Sequence[tuple[Sequence[int], Sequence[int]]], *, draws: int = 32,
                         seed: int = 0) -> np.ndarray:
-        """Of pairs of token ids, the log-likelihood of the second given the first, in nats: float64 [len(texts)].
+        """Log-likelihood of the second given the first of each pair of token ids, in nats: float64 [len(texts)].
 
         Exact for models that write left to right and for ReFusion. For the others a lower bound, as a mean over
         `draws` random masks or noise levels, which depend on the seed (docs/guide/evaluate.md).

@@ -7,7 +7,7 @@ import { RunView } from "./run_view.js";
 import { ask, eventsOf } from "./stream.js";
 
 const RACE_MILLISECONDS = 6000;  // duration of the longest of several runs that are played together
-/// Asks for other tokens that a position might have got, with their probabilities.
+/// Alternatives to request for each position, with their probabilities.
 export const NUM_ALTERNATIVES = 5;
 export const LOGPROBS_OF_CHATS = { logprobs: true, top_logprobs: NUM_ALTERNATIVES };
 
