@@ -510,8 +510,8 @@ void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
       ->group("Recall");
   command
       .add_option("--as-blocks", flags.as_blocks,
-                  "The control: run an autoregressive model as if it were one of block diffusion with blocks "
-                  "of so many positions")
+                  "Control experiment: run an autoregressive model as block diffusion with blocks of this "
+                  "many positions")
       ->check(CLI::Range(1, 1 << 16))
       ->group("Recall");
   command
@@ -534,7 +534,7 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
       ->group("Requests");
   command
       ->add_option("--prompt-length", flags->prompt_length,
-                   "Prompts of so many random tokens, for models without a tokenizer")
+                   "Random tokens of each prompt, for models without a tokenizer")
       ->check(CLI::Range(1, 1 << 20))
       ->group("Requests");
   command

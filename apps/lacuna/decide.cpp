@@ -225,8 +225,7 @@ void add_decide_command(CLI::App& program) {
                    "GIDD, DiffusionGemma: draws of noise at open positions, 1 to 64 (default 4)")
       ->check(CLI::Range(1, kMostDraws))
       ->group("Questions");
-  command->add_option("--seed", flags->seed, "Seed of the noise that --draws draws (default 0)")
-      ->group("Questions");
+  command->add_option("--seed", flags->seed, "Seed of the noise of --draws (default 0)")->group("Questions");
   command
       ->add_option("--chat-template", flags->chat_template,
                    "llada, chatml, gemma or none (default: the checkpoint's)")

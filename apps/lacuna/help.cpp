@@ -137,7 +137,7 @@ void add_help_command(CLI::App& program) {
   auto flags = std::make_shared<HelpFlags>();
   CLI::App* command = program.add_subcommand("help", "Explain a command");
   command->add_option("COMMAND", flags->words, "A command, as in `lacuna help bench step`");
-  command->add_flag("--all", flags->all, "With every flag and every name of it");
+  command->add_flag("--all", flags->all, "Include all flags and aliases");
   command->callback([flags, &program] { print_help(program, flags->words, flags->all); });
 }
 

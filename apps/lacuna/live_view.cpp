@@ -145,7 +145,7 @@ void add_view_flags(CLI::App& command, LiveFlags& flags) {
   add_choice("--color", flags.color, kChoices,
              "Draw the canvas in colour: auto (unless NO_COLOR is set), always or never (default: auto)");
   add_choice("--color-by", flags.color_by, kColorings,
-             "What colours of the canvas show: age or confidence of a token (default: age)");
+             "Meaning of the canvas's colours: age or confidence of a token (default: age)");
 }
 
 void add_live_flags(CLI::App& command, LiveFlags& flags) {

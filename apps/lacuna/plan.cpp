@@ -128,10 +128,11 @@ void add_plan_command(CLI::App& program) {
   command->add_option("--machines", flags->pass.machines, "Machines, 2 to 64 (default 2)")
       ->check(CLI::Range(2, 64));
   command
-      ->add_option("--cores", flags->cores, "Cores of one machine, as fast as those here (default: as many)")
+      ->add_option("--cores", flags->cores,
+                   "Cores of one machine, each as fast as one here (default: as many as here)")
       ->check(CLI::Range(1, 4096));
   command->add_option("--link", flags->link,
-                      "What a machine receives, in bits per second: 10Gb, 100Mb (default 10Gb)");
+                      "Rate at which a machine receives, in bits per second: 10Gb, 100Mb (default 10Gb)");
   command->add_option("--latency", flags->latency_us, "Microseconds of one exchange (default 50)")
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("--gflops", flags->gflops, "GFLOP/s of one machine (default: measured here)")

@@ -267,11 +267,13 @@ void add_quantize_command(CLI::App& program) {
                    "Format of embedding and head (default auto: they stay as they are)")
       ->check(CLI::IsMember(for_head));
   command->add_option("-o,--out", flags->out, "A new folder")->required();
-  command->add_option("--seed", flags->seed, "Of the random tokens that logits are compared on (default 0)")
+  command
+      ->add_option("--seed", flags->seed,
+                   "Seed of the random tokens on which logits are compared (default 0)")
       ->check(number<uint64_t>());
   command
       ->add_option("--tokens", flags->tokens,
-                   "How many of them, at most as many as the model has positions (default 64)")
+                   "Number of random tokens, at most the model's positions (default 64)")
       ->check(CLI::Range(1, 4096));
   add_config_flags(*command, *flags);
   add_threads_flag(*command, flags->threads);

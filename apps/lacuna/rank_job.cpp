@@ -145,8 +145,9 @@ void serve_ranks(const ModelFlags& flags, const std::string& name) {
 
 void add_rank_job_flags(CLI::App& command, RankJobFlags& job, ModelFlags& flags) {
   command
-      .add_option("--launch", job.launch,
-                  "What starts the ranks of --shard on several machines: \"mpirun -n 4 --hostfile hosts\"")
+      .add_option(
+          "--launch", job.launch,
+          "Command that starts the ranks of --shard on several machines: \"mpirun -n 4 --hostfile hosts\"")
       ->group("Server");
   add_rank_timeout_flag(command, flags);
 }

@@ -409,8 +409,7 @@ void add_tune_command(CLI::App& program) {
   add("--confidence", flags->promise.confidence,
       "Probability that the promise holds, above 0 and below 1 (default 0.9)")
       ->check(number_in<double>(0.001, 0.999999));
-  add("--loss", flags->loss,
-      "What counts as harm: changed-answer (default), wrong-answer, token, kl or judge")
+  add("--loss", flags->loss, "Measure of harm: changed-answer (default), wrong-answer, token, kl or judge")
       ->check(CLI::IsMember({"changed-answer", "wrong-answer", "token", "kl", "judge"}));
   add("--judge", flags->judge, "An autoregressive model with the same tokenizer, for --loss judge");
   add("--methods", flags->methods, "Methods to choose among, such as cache,lock (default: all of the family)")
