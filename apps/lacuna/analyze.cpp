@@ -278,8 +278,9 @@ TokenId find_mask(const AnalyzeFlags& flags, const ModelSource& source) {
 ModelConfig as_blocks(const AnalyzeFlags& flags, const ModelSource& source) {
   ModelConfig config = source.config;
   if (!config.causal) {
-    throw InputError("--as-blocks {}: {} is no autoregressive model; expected one (Qwen2, Qwen3, ReFusion)",
-                     *flags.as_blocks, flags.model);
+    throw InputError(
+        "--as-blocks {}: {} is not an autoregressive model; expected one (Qwen2, Qwen3, ReFusion)",
+        *flags.as_blocks, flags.model);
   }
   config.mask_id = find_mask(flags, source);
   config.family = "sdar";

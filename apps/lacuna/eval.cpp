@@ -21,7 +21,7 @@ namespace {
 /// Refuses flags that the task would ignore.
 void refuse_flags(const CLI::App& command, std::string_view task, std::initializer_list<const char*> names) {
   for (const char* const name : names) {
-    if (command.count(name) > 0) throw InputError("{}: means nothing to --task {}", name, task);
+    if (command.count(name) > 0) throw InputError("{}: has no effect with --task {}", name, task);
   }
 }
 

@@ -66,7 +66,7 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
     const bool has_canvas = (key == "canvas_begin" && (config.canvas || config.causal_context)) ||
                             (key == "self_conditioning" && config.canvas);
     if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix && !has_canvas) {
-      throw InputError("{}: the key '{}' means nothing to {}", file, key, config.architecture);
+      throw InputError("{}: the key '{}' has no effect for {}", file, key, config.architecture);
     }
   }
   LogitsRequest request;

@@ -205,8 +205,8 @@ std::vector<TuningPath> choose_paths(const TuneFlags& flags, const GenerationOpt
   };
   for (const std::string& method : flags.methods) {
     if (method == "all" || std::find(known.begin(), known.end(), method) != known.end()) continue;
-    throw InputError("--methods '{}' is no method that is open here; expected all or some of {}", method,
-                     fmt::join(known, ", "));
+    throw InputError("--methods '{}' is not a method that can be tuned here; expected all or some of {}",
+                     method, fmt::join(known, ", "));
   }
   if (!is_wanted("all")) {
     std::erase_if(paths, [&](const TuningPath& path) { return !is_wanted(path.method); });

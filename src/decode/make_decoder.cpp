@@ -186,7 +186,7 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
     }
   } else {
     const bool asks = masked != nullptr && std::holds_alternative<GuideRule>(masked->commit);
-    problems.refuse(!asks, "guide", "the strategy leaves nothing to one");
+    problems.refuse(!asks, "guide", "the strategy does not use a guide");
   }
 }
 

@@ -22,7 +22,7 @@ std::string with_underscores(std::string_view name);
 /// there is none. "-n", a short flag, is an alias as it stands.
 std::string_view setting_named(std::string_view name);
 
-/// "--block-length" for "block_length"; nothing for what is no setting and no flag.
+/// "--block-length" for "block_length"; nothing for what is not a setting and no flag.
 std::optional<std::string> flag_name(std::string_view field);
 
 /// The sentence of an error in a surface's own names: of its problem, where it has one, else its own.

@@ -217,7 +217,7 @@ void complete_request(GenerationRequest& request) {
 ///   skipped  a key that the caller has read
 GenerationRequest read_common(const json& body, const GenerationOptions& defaults, RequestFields fields,
                               std::string_view skipped = "") {
-  if (!body.is_object()) throw InputError("the body is no JSON object");
+  if (!body.is_object()) throw InputError("the body is not a JSON object");
   GenerationRequest request;
   request.options = defaults;
   for (const auto& [key, value] : body.items()) {
@@ -405,7 +405,7 @@ constexpr RequestField kInfillFields[] = {
     {"input_prefix", R"({"type": "string"})", "text before the hole"},
     {"input_suffix", R"({"type": "string"})", "text behind it"},
     {"diffusion_seed_canvas", R"({"type": "array"})", "the same as tokens"},
-    {"diffusion_pinned", R"({"type": "array"})", "positions of tokens that are no holes"},
+    {"diffusion_pinned", R"({"type": "array"})", "positions of tokens that are not holes"},
     {"diffusion_max_steps", R"({"type": "integer"})", "steps"},
 };
 

@@ -213,7 +213,7 @@ class HttpServer::Implementation {
     beast::error_code error;
     tcp::resolver resolver(io_);
     const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
-    if (error || found.empty()) throw InputError("--host {}: is no address of this machine", host);
+    if (error || found.empty()) throw InputError("--host {}: not an address of this machine", host);
     const tcp::endpoint endpoint = found.begin()->endpoint();
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);

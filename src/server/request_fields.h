@@ -49,7 +49,7 @@ const nlohmann::json* find_value(const nlohmann::json& object, std::string_view 
 std::string shown(const nlohmann::json& value);
 
 /// Reads the fields that an object has, in the order of the list; keys that are not listed are ignored.
-/// FieldError, also if a required field is missing or `object` is no JSON object.
+/// FieldError, also if a required field is missing or `object` is not a JSON object.
 ///   place  before the names in errors: "" or "options."
 void read_fields(const nlohmann::json& object, std::string_view place, RequestFields fields,
                  GenerationRequest& request);

@@ -134,7 +134,7 @@ bool read_setting_as(std::string_view name, const json& value, std::string_view 
 void expect_setting(std::string_view key, const json& value, std::string_view place,
                     GenerationOptions& options) {
   if (read_setting(key, value, place, options)) return;
-  throw InputError("{}{} is no setting; GET /props lists them", place, in_quotes(key));
+  throw InputError("{}{} is not a setting; GET /props lists them", place, in_quotes(key));
 }
 
 bool is_common_name(std::string_view name) {

@@ -12,7 +12,7 @@ namespace lacuna {
 
 /// Reads a key as the flag of that name or of one of its aliases, dashes and underscores alike:
 /// "block_length", 8. null leaves a setting as it is. InputError names `place`, the key, its value and what
-/// was expected, also for a key that is no setting.
+/// was expected, also for a key that is not a setting.
 void expect_setting(std::string_view key, const nlohmann::json& value, std::string_view place,
                     GenerationOptions& options);
 
@@ -31,7 +31,7 @@ bool is_common_name(std::string_view name);
 
 /// Name of a field in messages to a client that sent none of its names: "max_tokens" for "gen_length",
 /// another setting that requests have at their top level by its own name ("block_length"), and the others
-/// stand in the request's own object ("lacuna.slot_size"). Nothing for what is no setting.
+/// stand in the request's own object ("lacuna.slot_size"). Nothing for what is not a setting.
 std::optional<std::string> request_name(std::string_view field);
 
 /// One object for each setting: name, aliases, type, help.

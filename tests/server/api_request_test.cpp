@@ -76,7 +76,7 @@ TEST(ApiRequest, KnowsTheCommandLinesNamesUnderItsOwnKey) {
   EXPECT_TRUE(request.events);
   EXPECT_FALSE(request.uses_guide);
   EXPECT_REFUSED(complete(R"({"prompt": "a", "lacuna": {"bloc_length": 3}})"),
-                 "lacuna.\"bloc_length\" is no setting");
+                 "lacuna.\"bloc_length\" is not a setting");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "lacuna": 3})"), "lacuna is");
 }
 

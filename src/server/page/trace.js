@@ -10,7 +10,7 @@ const MOST_CELLS = 1 << 26;  // cells of all passes together: each is read once 
 export function eventsOfTrace(text, mask) {
   const lines = text.split("\n").filter((line) => line.trim() !== "").map(parseLine);
   const start = lines.find((line) => Array.isArray(line.canvas));
-  if (!start) throw new Error("this is no recorded run; expected the file that lacuna run --trace writes");
+  if (!start) throw new Error("this is not a recorded run; expected the file that lacuna run --trace writes");
   const canvas = idsOf(start.canvas, "canvas");
   if (canvas.length > MOST_POSITIONS) {
     throw new Error(`the canvas has ${canvas.length} positions; expected at most ${MOST_POSITIONS}`);
