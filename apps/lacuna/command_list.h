@@ -18,7 +18,7 @@ struct CommandEntry {
   std::array<std::string_view, 2> examples;
 };
 
-/// Ordered as the list of commands is. Commands that a build lacks are no error.
+/// Ordered as the list of commands is. Commands that a build lacks are not an error.
 std::span<const CommandEntry> command_entries();
 
 /// Null for a command without an entry.

@@ -59,7 +59,7 @@ std::string quoted(const std::string& text, std::string_view escape) {
   return result + "'";
 }
 
-/// bash: the words that are no flags lead to the command; the word before decides what a value may be.
+/// bash: the words that are not flags lead to the command; the word before decides what a value may be.
 std::string bash_script(const CLI::App& program) {
   std::string words_of, values_of;
   for (const CLI::App* command : all_commands(program)) {

@@ -69,7 +69,7 @@ struct LogitReport {
   double same_best = 0;  ///< share of rows with the same most likely token
 };
 
-/// The modules whose matrices are no layer's projections.
+/// The modules whose matrices do not belong to a layer's projections.
 struct SpecialModules {
   std::set<std::string, std::less<>> ends;     ///< embedding and head
   std::set<std::string, std::less<>> routers;  ///< and other small matrices: they stay
@@ -215,7 +215,7 @@ void quantize(QuantizeFlags flags) {
   ThreadPool threads(flags.threads);
   const WeightReport weights = quantize_weights(checkpoint, source.config, formats, out, threads);
   copy_companions(source.folder, out);
-  // Last: without it the folder is no model.
+  // Last: without it the folder is not a model.
   write_config(source.folder, out, flags);
   const LogitReport logits = check_logits(flags, source);
   if (flags.json) {

@@ -37,7 +37,7 @@ struct NamedModel {
 NamedModel split_model_name(const std::string& given);
 
 /// Opens the models, so that whatever may be wrong with the flags is said before weights are read. Several
-/// models are loaded when they are asked for. InputError.
+/// models are loaded when they are asked for. Throws InputError.
 struct ServedModels {
   std::vector<PoolModel> models;
   PoolLimits limits;

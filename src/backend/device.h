@@ -28,8 +28,8 @@ struct DeviceName {
 };
 
 /// "auto", "cpu", "cuda", "cuda:N" or "simulator". "auto" is the first CUDA device of a build with CUDA where
-/// there is one, else this machine. InputError for any other text, and for a device that this build does not
-/// have.
+/// there is one, else this machine. Throws InputError for any other text, and for a device that this build
+/// does not have.
 ///   field  that the text was given for, with which the error begins
 DeviceName device_named(std::string_view text, std::string_view field = "--device");
 
@@ -46,7 +46,7 @@ struct Device {
 };
 Device open_device(const DeviceName& name, std::shared_ptr<const CpuDevice> host);
 
-/// Reads the weights of a checkpoint, or makes random ones, as load_on_cpu() does. InputError.
+/// Reads the weights of a checkpoint, or makes random ones, as load_on_cpu() does. Throws InputError.
 std::shared_ptr<const BackendModel> load_on(const Device& device, const std::filesystem::path& folder,
                                             const ModelConfig& config, const WeightFormats& formats,
                                             uint64_t random_seed, const LoadProgress& progress);

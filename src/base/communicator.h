@@ -65,7 +65,7 @@ class Communicator {
   int previous() const { return (rank() + size() - 1) % size(); }
 
   /// Tells the others, as far as that is possible, that this rank cannot continue: their calls throw a
-  /// RankError with this cause.
+  /// Throws RankError with this cause.
   virtual void fail(const std::string& cause) noexcept = 0;
 
  protected:

@@ -100,7 +100,7 @@ class KvCache {
   KvLayerView layer(int64_t layer) const;
 
   /// The mean embedding of each cell under the distribution that a pass found for it, zeros at first:
-  /// [cells that were asked for, KvShape::soft_embedding_dim] f32. It is no part of what sequences share.
+  /// [cells that were asked for, KvShape::soft_embedding_dim] f32. Sequences do not share it.
   Matrix<float> soft_embeddings() const;
 
   /// State of sparse attention for this sequence; created by the first call.

@@ -500,7 +500,7 @@ struct WorkBudget {
   }
 
   void subtract(size_t schema_visits) const {
-    constexpr int64_t kVisitWork = 1'000;  // a visited schema takes as long as so many visited states
+    constexpr int64_t kVisitWork = 1'000;  // a visited schema takes as long as this many visited states
     if (shared_ == nullptr) return;
     *shared_ -= given_ - patterns.work - whole.work + static_cast<int64_t>(schema_visits) * kVisitWork;
   }

@@ -76,7 +76,7 @@ class TokenAutomaton {
   /// cannot write any accepted text from there.
   static constexpr int kNever = 1 << 30;
   int min_tokens(StateId state) const { return min_tokens_[state]; }
-  /// States with min_tokens() <= tokens: those from which a text can be completed with so many more tokens.
+  /// States with min_tokens() <= tokens: those from which a text can be completed with this many more tokens.
   StateSet completable_within(int64_t tokens) const;
 
   /// The bytes with which every accepted text continues behind a state, up to where there is a choice; empty

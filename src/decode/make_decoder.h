@@ -72,7 +72,7 @@ struct DecodeRequest {
 
 /// The length of an answer where nothing is asked for: what the model's files say, else kDefaultGenLength,
 /// but never more than the prompt leaves of the context, and whole blocks where they must divide it.
-/// SettingError where the prompt leaves nothing.
+/// Throws SettingError if the prompt leaves nothing.
 int32_t default_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
                            const GuideContext* guide = nullptr);
 
@@ -82,7 +82,7 @@ std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& confi
 std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& config,
                               const DecodeRequest& request);
 
-/// A decoder for the model. SettingError with the first problem that validate() finds.
+/// A decoder for the model. Throws SettingError with the first problem that validate() finds.
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy& strategy,
                                       DecodeRequest request);
 
@@ -94,7 +94,7 @@ int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int
 /// (DecoderContext::num_alternatives).
 bool lists_alternatives(const ModelConfig& config, const Strategy& strategy);
 
-/// InputError unless the model fills single positions, as an infill needs.
+/// Throws InputError unless the model fills single positions, as an infill needs.
 void expect_infill(const ModelConfig& config);
 
 /// The alignment of two models that number their tokens alike.

@@ -98,7 +98,7 @@ class Problems {
 
   bool empty() const { return found_.empty(); }
   const std::vector<Problem>& found() const { return found_; }
-  /// SettingError where there is one.
+  /// Throws SettingError if there is one.
   void throw_first() const {
     if (!found_.empty()) throw SettingError(found_.front());
   }

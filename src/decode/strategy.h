@@ -28,7 +28,7 @@ namespace lacuna {
 struct TokenSampling {
   double temperature = 0;  ///< 0: the best token, whatever the filters
   double top_p = 1;        ///< sample from the most likely tokens up to this total probability; (0, 1]
-  int32_t top_k = 0;       ///< sample from so many of the most likely tokens; 0: all
+  int32_t top_k = 0;       ///< sample from this many of the most likely tokens; 0: all
 
   bool operator==(const TokenSampling&) const = default;
 };
@@ -101,7 +101,7 @@ struct UniformStrategy {
   int32_t min_length = 0;               ///< positions of the answer that hold no end token
   bool ignore_eos = false;
   UniformSampler sampler = UniformSampler::kAdaptive;
-  int32_t tokens_per_step = 3;  ///< kAdaptive: at most so many tokens change
+  int32_t tokens_per_step = 3;  ///< kAdaptive: at most this many tokens change
   NoiseCurve schedule = NoiseCurve::kCosine;
   bool noise_shows_special = false;  ///< noise is sampled from all tokens, special ones included
   TokenSampling sampling;

@@ -28,8 +28,8 @@ struct DecideResult {
 /// One request: its decoder runs once, anywhere.
 class PreparedDecision {
  public:
-  /// Lays out the questions. InputError where the model has no tokenizer, and for a request that cannot be
-  /// answered.
+  /// Lays out the questions. Throws InputError if the model has no tokenizer, and for a request that cannot
+  /// be answered.
   PreparedDecision(const OpenedModel& opened, DecideRequest request);
 
   /// The first call's; there is none afterwards.

@@ -144,7 +144,7 @@ class LineEncoder {
     return positions;
   }
 
-  /// The lines with this label of every question that has so many, the first one of the others.
+  /// The lines with this label of every question that has that many, the first line of the others.
   std::vector<TokenId> encode(size_t label) const {
     std::string text;
     for (size_t i = 0; i < questions_.size(); ++i) {

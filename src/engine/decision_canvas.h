@@ -50,8 +50,8 @@ std::vector<TokenId> decision_prompt(const DecisionModel& model, const std::stri
                                      const std::string& state, const DecisionSheet& sheet);
 
 /// The answer's lines of questions `first` to `first + count` of a sheet, with the first label at each slot.
-/// Positions of slots count from the first line's first token. InputError names a label that is not one token
-/// there, and a question with more options than there are labels.
+/// Positions of slots count from the first line's first token. Throws InputError, which names a label that is
+/// not one token there, and a question with more options than there are labels.
 DecisionBranch decision_lines(const DecisionModel& model, const DecisionSheet& sheet, size_t first,
                               size_t count);
 
@@ -70,8 +70,8 @@ struct DecisionLayout {
   int64_t prompt_tokens = 0;        ///< tokens of all prompts; samples of noise share one prompt
 };
 
-/// Lays out all questions of a request in as few canvases as fit the context. InputError for a request that
-/// no model could answer, and for a text and a question that do not fit; `state` is never shortened.
+/// Lays out all questions of a request in as few canvases as fit the context. Throws InputError for a request
+/// that no model could answer, and for a text and a question that do not fit; `state` is never shortened.
 DecisionLayout lay_out_decision(const DecisionModel& model, const DecideRequest& request);
 
 }  // namespace lacuna

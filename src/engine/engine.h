@@ -58,7 +58,7 @@ class Engine {
   explicit Engine(std::shared_ptr<const BackendModel> model, int32_t max_running = 1,
                   std::shared_ptr<const BackendModel> guide = nullptr);
 
-  /// InputError where the models cannot compute the request, or could never hold its keys and values. Any
+  /// Throws InputError if the models cannot compute the request, or could never hold its keys and values. Any
   /// thread may ask.
   void check(const Decoder& decoder) const;
   /// Queues a request, which passed check(). Requests are numbered from 0.
@@ -74,7 +74,7 @@ class Engine {
   int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
   /// Memory of the running requests. Pages that several share are counted once.
   int64_t memory_in_use() const;
-  /// Pages of K/V that so many bytes are.
+  /// Pages of K/V in this many bytes.
   int64_t pages_of(int64_t bytes) const {
     return bytes / std::max<int64_t>(1, pools_[0]->bytes_for({kPageCells}));
   }

@@ -81,7 +81,7 @@ struct InfillRequest {
 void take_canvas(InfillCanvas canvas, GenerateRequest& request);
 
 /// One request for each way to lay out the canvas, as infill_canvases() orders them. InputError,
-/// SettingError.
+/// Throws SettingError.
 std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const InfillRequest& request);
 
 struct FilledHole {
@@ -103,7 +103,7 @@ struct InfillResult {
 
 class InferenceSession {
  public:
-  /// Reads the weights, and those of the guide that `opened` has. InputError.
+  /// Reads the weights, and those of the guide that `opened` has. Throws InputError.
   static std::unique_ptr<InferenceSession> load(std::shared_ptr<const OpenedModel> opened,
                                                 const SessionOptions& options);
 

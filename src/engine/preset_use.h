@@ -34,7 +34,7 @@ GenerationOptions use_saved_preset(const OpenedModel& opened, const WeightFormat
                                    GenerationOptions options);
 
 /// The names with the formats that options.preset was tuned to, where it names a saved preset and they say
-/// "auto". InputError where the preset's file is damaged.
+/// "auto". Throws InputError if the preset's file is damaged.
 FormatNames with_preset_formats(FormatNames names, const GenerationOptions& options);
 
 /// The saved presets of this model, by name.

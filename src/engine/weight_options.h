@@ -27,7 +27,7 @@ struct FormatNames {
 WeightFormats weight_formats(const FormatNames& names, const ModelSource& source);
 
 /// Predicted memory of a run over `canvas` tokens. Opens the files, reads no weights; a model without weights
-/// is taken for a dense one. InputError.
+/// is taken for a dense one. Throws InputError.
 RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas);
 
 /// SettingError, of `ignore_memory`, where a run cannot fit into the memory that is available now. Its

@@ -100,8 +100,8 @@ std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const 
 /// Called after each forward pass.
 using EvaluationProgress = std::function<void(int32_t samples_done)>;
 
-/// Generates the first settings.samples samples of the test split, answers and checks them. InputError for an
-/// unknown task, task options that it refuses, or settings that make_decoder() refuses.
+/// Generates the first settings.samples samples of the test split, answers and checks them. Throws InputError
+/// for an unknown task, task options that it refuses, or settings that make_decoder() refuses.
 Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& settings,
                     const EvaluationProgress& progress = {});
 

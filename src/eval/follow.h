@@ -38,10 +38,10 @@ struct BlockWindow {
 
 Region region_of(const BlockWindow& window, int32_t position);
 
-/// InputError unless the model denoises blocks of noise or masks.
+/// Throws InputError unless the model denoises blocks of noise or masks.
 void expect_blocks(const ModelConfig& config);
 
-/// InputError unless the decoder has an uncached plan to compare its passes with.
+/// Throws InputError unless the decoder has an uncached plan to compare its passes with.
 void expect_uncached_plan(const Decoder& decoder);
 
 // One decoder, pass by pass.

@@ -132,7 +132,7 @@ class DriftInstrument final : public Instrument {
     });
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {
       const auto index = static_cast<size_t>(position);
-      // The first time, the cell held zeros: that is no drift.
+      // The first time, the cell held zeros, which does not count as drift.
       if (was_computed_[index]) count(pass, position, row_of_[index]);
       was_computed_[index] = was_computed_[index] || row_of_[index] >= 0;
     }

@@ -51,7 +51,7 @@ double distinct_ngrams(std::span<const JudgedText> texts, size_t n);
 double repeated_ngrams(std::span<const JudgedText> texts, size_t n);
 
 /// Scores each token given the prompt and the tokens before it, several texts to a forward pass. A text's
-/// first token counts only if something stands before it. InputError for a token outside the judge's
+/// first token counts only if something stands before it. Throws InputError for a token outside the judge's
 /// vocabulary.
 Judgement judge(const BackendModel& model, std::span<const JudgedText> texts);
 

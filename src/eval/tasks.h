@@ -116,8 +116,8 @@ std::string task_names();
 /// The task of that name; throws InputError with the list of names.
 const Task& find_task(std::string_view name);
 
-/// InputError for a length, depth or difficulty outside its range, or a length or depth for a task that has
-/// none; the sentence names the flags of the program: --length, --depth, --difficulty.
+/// Throws InputError for a length, depth or difficulty outside its range, or a length or depth for a task
+/// that has none; the sentence names the flags of the program: --length, --depth, --difficulty.
 void check_options(const Task& task, const TaskOptions& options);
 
 /// The split that a prompt belongs to.

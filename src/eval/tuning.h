@@ -41,7 +41,7 @@ int64_t fewest_prompts(const Promise& promise);
 /// needs, and a third of that for the race.
 int32_t usual_prompts(const Promise& promise);
 /// A quarter for the race, at most 256 and at least kFewestRacePrompts; less where certification needs the
-/// prompts. InputError where they do not suffice: it says how many are needed and which risk these allow.
+/// prompts. Throws InputError if they do not suffice: it says how many are needed and which risk these allow.
 PromptSplit split_prompts(const Promise& promise, int32_t prompts);
 
 /// A setting relative to the baseline on the same prompts.
@@ -84,7 +84,7 @@ struct TuningResult {
 using TuningProgress = std::function<void(const char* phase, int64_t done, int64_t total)>;
 
 /// Runs the whole of it. Everything but measured times is a function of the model, the prompts and the plan,
-/// its peaks included; with a budget also of the speed that the log keeps. InputError.
+/// its peaks included; with a budget also of the speed that the log keeps. Throws InputError.
 TuningResult tune(const TuningPlan& plan, TuningRuns& runs, TuningLog& log,
                   const TuningProgress& progress = {});
 

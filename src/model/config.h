@@ -26,7 +26,7 @@ struct RopeConfig {
   int64_t original_positions = 0;  ///< YaRN: the context before scaling
   float beta_fast = 32;  ///< YaRN: pairs that turn more often than this in the old context keep their speed
   float beta_slow = 1;   ///< YaRN: pairs that turn less often than this are slowed by `factor`
-  int64_t num_turning = 0;      ///< pairs behind the first so many stay as they are; 0: all turn
+  int64_t num_turning = 0;      ///< number of leading pairs that rotate; 0: all
   float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
   /// b of Llama 4's temperature: the rotated query of position p is multiplied by
   /// 1 + b ln(1 + floor(p / original_positions)); 0: it is not.
@@ -60,9 +60,9 @@ struct MoeConfig {
   int64_t groups_per_token = 1;  ///< groups whose experts may be chosen: the largest sums of two best scores
   float routed_scale = 1;        ///< weights of chosen experts are multiplied by this
   int64_t shared_ffn_dim = 0;    ///< inner width of an expert that every row passes, unweighted; 0: none
-  int64_t first_dense_layers = 0;  ///< so many layers come first that are dense
-  /// LLaDA 2.2: the rows of so many consecutive positions, counted from 0, share a pool of experts from which
-  /// each chooses; 0: every row chooses among all. Such rows are always computed together.
+  int64_t first_dense_layers = 0;  ///< number of dense layers at the beginning
+  /// LLaDA 2.2: the rows of this many consecutive positions, counted from 0, share a pool of experts from
+  /// which each chooses; 0: every row chooses among all. Such rows are always computed together.
   int64_t window = 0;
   int64_t experts_per_window = 0;  ///< experts in a window's pool: those with the largest score of any row
   bool router_in_f32 = false;      ///< the router's product is in f32 even where matrices are bf16

@@ -77,7 +77,7 @@ struct LogitRow {
   float guidance = 0;         ///< logits = u + (guidance + 1) * (l - u), LLaDA's cfg_scale
   int32_t rule = 0;           ///< index into StepPlan::rules
   RngStream noise{0};         ///< random numbers of the sample
-  int32_t num_likeliest = 0;  ///< RowStatistics::likeliest is wanted of so many tokens
+  int32_t num_likeliest = 0;  ///< length of RowStatistics::likeliest
   TokenId scored = -1;        ///< a token whose rank and logit are wanted as well; -1: none
   /// 0 to 1: the sequence keeps the mean embedding under the distribution that the confidence is measured in,
   /// less its least likely tokens, of this probability together at most; -1: it does not. The mean is then

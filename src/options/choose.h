@@ -14,8 +14,8 @@
 namespace lacuna {
 
 /// The strategy that the options ask for: theirs, then the preset's, then the model's, then the family's.
-/// SettingError names the setting, its value and what was expected: for an invalid value, and for a setting
-/// that the model would ignore.
+/// Throws SettingError, which names the setting, its value and what was expected: for an invalid value, and
+/// for a setting that the model would ignore.
 ///   has_guide  a guide confirms what is drafted
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 
@@ -29,10 +29,10 @@ std::optional<Constraint> choose_constraint(const GenerationOptions& options);
 /// SettingError.
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
 
-/// Whether literal texts of a constraint are given (DecoderContext::encode_literal). SettingError.
+/// Whether literal texts of a constraint are given (DecoderContext::encode_literal). Throws SettingError.
 bool choose_literals(const GenerationOptions& options);
-/// The request that the options make, apart from its strategy. SettingError where they constrain the answer
-/// and the context has no automaton for it.
+/// The request that the options make, apart from its strategy. Throws SettingError if they constrain the
+/// answer and the context has no automaton for it.
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
                            DecoderContext context = {});
 

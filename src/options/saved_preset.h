@@ -80,15 +80,15 @@ nlohmann::ordered_json to_json(const SavedPreset& preset);
 /// InputError begins with `file` and says what is wrong.
 SavedPreset parse_saved_preset(std::string_view text, const std::string& file);
 
-/// The preset of this name; empty where there is no such file. InputError where it is damaged.
+/// The preset of this name; empty where there is no such file. Throws InputError if it is damaged.
 std::optional<SavedPreset> load_saved_preset(std::string_view name);
 /// All that can be read, by name; the others are left out.
 std::vector<SavedPreset> saved_presets();
-/// Writes the preset's file as a whole or not at all, and returns its path. InputError.
+/// Writes the preset's file as a whole or not at all, and returns its path. Throws InputError.
 std::filesystem::path save_preset(const SavedPreset& preset);
 
 /// Fills options that were not given from the preset, both its settings and those that it was tested with,
-/// and without options.preset. SettingError.
+/// and without options.preset. Throws SettingError.
 GenerationOptions with_saved_preset(const SavedPreset& preset, GenerationOptions options);
 
 /// All tuned settings: generation options, then formats.

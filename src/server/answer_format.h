@@ -27,8 +27,8 @@ struct AnswerFormat {
 };
 
 /// Parses the keys kAnswerFormatKeys, or text (OpenAI's Responses), output_config or output_format
-/// (Anthropic). Empty for free text. InputError names the key: an invalid value, a second constraint, or a
-/// grammar, which is not supported.
+/// (Anthropic). Empty for free text. Throws InputError, which names the key: an invalid value, a second
+/// constraint, or a grammar, which is not supported.
 ///   body  the request's JSON text; object properties are written in the order of this text
 ///   keys  that the API has
 std::optional<AnswerFormat> parse_answer_format(std::string_view body,

@@ -101,7 +101,7 @@ void read_echo(const FieldValue& field, GenerationRequest& request) {
   request.echoes = field.flag();
 }
 
-// Members of "lacuna" that are no settings.
+// Members of "lacuna" that are not settings.
 
 void read_events(const FieldValue& field, GenerationRequest& request) {
   request.events = field.flag();

@@ -81,7 +81,7 @@ void RequestHandler::decide(DecisionBody body, const Asker& asker) const {
   submit(std::move(jobs), asker);
 }
 
-/// Refuses to give logarithms of confidences that are no probabilities.
+/// Refuses to give logarithms of confidences that are not probabilities.
 void RequestHandler::check_logprobs(const GenerationRequest& request) const {
   if (!request.wants_logprobs || request.scores_only) return;
   if (measures_probability(choose_strategy(config(), request.options, request.uses_guide))) return;

@@ -59,7 +59,7 @@ class ReplyBudget {
  public:
   explicit ReplyBudget(size_t limit) : limit_(limit) {}
 
-  /// Whether so many more bytes fit; if so, they count.
+  /// Whether this many more bytes fit; if so, they count.
   bool reserve(size_t bytes) {
     if (used_.fetch_add(bytes) + bytes <= limit_) return true;
     used_ -= bytes;

@@ -43,7 +43,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-// Every operation gives its error as a value: a client that goes away is no exception.
+// Every operation gives its error as a value: a client that goes away does not throw.
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kWatchEvery = std::chrono::milliseconds(250);
 // A reply says when there is something to take. Where memory is short even that may fail.

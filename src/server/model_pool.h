@@ -63,18 +63,18 @@ class ModelPool {
 
   /// Calls `then` with the model: at once where it is loaded, else from the pool's thread when it is, and
   /// with null and a sentence where that failed. Requests are served in their order: a model that has to
-  /// leave for an earlier request's gets no new leases. SchedulingError where too many wait or the pool is
-  /// stopping. What `then` throws is dropped where the pool's thread calls it.
+  /// leave for an earlier request's gets no new leases. Throws SchedulingError if too many wait or the pool
+  /// is stopping. What `then` throws is dropped where the pool's thread calls it.
   using Then = std::function<void(Lease lease, const std::string& failure)>;
   void use(size_t index, Then then);
 
-  /// Loads a model, where it is not, and waits for it. InputError with what went wrong.
+  /// Loads a model, where it is not, and waits for it. Throws InputError with what went wrong.
   void load(size_t index);
 
   /// Loads a model anew and puts it in the place of the one that is loaded. Calls `then` from the pool's
   /// thread when the new model is in use or loading failed. The old model is freed when its last lease ends.
-  /// SchedulingError where another model is being replaced, or one that was is still in use: there are never
-  /// more than two in memory.
+  /// Throws SchedulingError if another model is being replaced, or one that was is still in use: there are
+  /// never more than two in memory.
   void replace(size_t index, PoolModel::Load load, std::function<void(const std::string& failure)> then);
 
   /// The first model that computes nothing more.

@@ -22,7 +22,7 @@ struct FieldValue {
 
   /// FieldError: "stop is 3; expected a string".
   [[noreturn]] void refuse(std::string_view expected) const;
-  /// FieldError where the value is of another type, or outside the range.
+  /// Throws FieldError if the value is of another type, or outside the range.
   bool flag() const;
   int64_t integer(int64_t least, int64_t most) const;
   double number(double least, double most) const;

@@ -11,8 +11,8 @@
 namespace lacuna {
 
 /// Reads a key as the flag of that name or of one of its aliases, dashes and underscores alike:
-/// "block_length", 8. null leaves a setting as it is. InputError names `place`, the key, its value and what
-/// was expected, also for a key that is not a setting.
+/// "block_length", 8. null leaves a setting as it is. Throws InputError, which names `place`, the key, its
+/// value and what was expected, also for a key that is not a setting.
 void expect_setting(std::string_view key, const nlohmann::json& value, std::string_view place,
                     GenerationOptions& options);
 

@@ -29,7 +29,7 @@ enum class ToolFormat : uint8_t {
 bool has_tools(const nlohmann::json& body);
 
 /// tools, tool_choice and parallel_tool_calls of a body's JSON text, whose order of keys matters. None
-/// without tools. InputError names the field: "tools.0.function.name is ...".
+/// without tools. Throws InputError, which names the field: "tools.0.function.name is ...".
 ///   format  not kNone
 std::optional<Tools> parse_tools(std::string_view body, ToolFormat format);
 

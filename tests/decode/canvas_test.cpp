@@ -116,7 +116,7 @@ TEST(Canvas, TheAnswerEndsAtItsFirstEndToken) {
 }
 
 TEST(Canvas, TheAnswerIsFinalOnceNothingBeforeItsEndIsMasked) {
-  Canvas canvas({kMask, 7}, 4, kMask, false);  // a gap in the prompt is no part of the answer
+  Canvas canvas({kMask, 7}, 4, kMask, false);  // a gap in the prompt is not part of the answer
   const std::vector<TokenId> end_ids = {4};
   EXPECT_FALSE(canvas.answer_is_final(end_ids));
   canvas.commit({4, 4, 1});

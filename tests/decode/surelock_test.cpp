@@ -477,7 +477,7 @@ TEST(SureLock, EstimatesTheThresholdFromTheNinetyFifthPercentiles) {
   EXPECT_THAT(next.locked, ElementsAre(5));
 }
 
-/// Locked rows of a pass that brings so many samples of these quotients; its D is `d`.
+/// Locked rows of a pass that brings this many samples of these quotients; its D is `d`.
 std::vector<int32_t> locked_by(const SureLock& lock, int32_t samples, double contraction, double gain,
                                double d, double* eps = nullptr) {
   LockingRun run(lock, std::vector<TokenId>(static_cast<size_t>(samples), 7), 0);
@@ -706,7 +706,7 @@ TEST(SureLock, EqualsThePageOnRandomRuns) {
           .certainty = [&](int32_t row) { return rows.below(static_cast<uint64_t>(row), 8) / 8.0 + 0.125; },
           .kl = [&](int32_t row) { return rows.uniform(static_cast<uint64_t>(row) + 1000); }};
       PassOutcome got = run.pass(measured, committed);
-      got.judged.clear();  // which rows are asked beforehand is no part of the page
+      got.judged.clear();  // which rows are asked beforehand is not specified
       const PassOutcome expected = plain.pass(measured, committed);
       ASSERT_EQ(got.rows, expected.rows) << seed << ", pass " << pass;
       ASSERT_EQ(got.probed, expected.probed) << seed << ", pass " << pass;

@@ -852,7 +852,7 @@ TEST(UniformDiffusion, CorrectionEndsWhenNothingChangesOrAfterMostIterations) {
 }
 
 TEST(UniformDiffusion, CorrectionEndsOncePatienceIsUsedUpAndUndoesItsLastChange) {
-  // After each iteration so many of four tokens are the likeliest; the first position never is.
+  // After each iteration this many of the four tokens are the likeliest ones; the first position never is.
   const auto accuracy = [](int32_t patience, const std::vector<int32_t>& agreeing) {
     UniformDiffusion options =
         correcting({.most = static_cast<int32_t>(agreeing.size()), .patience = patience, .tokens = 4});

@@ -1,6 +1,6 @@
 // Files that the program writes while its disk fills, its calls fail or it is killed: faulty_calls.cpp is
 // loaded before the C library. A file under its final name is whole or as it was before; a failure is one
-// sentence and exit code 1, and interrupted and short calls are no failures.
+// sentence and exit code 1, and interrupted and short calls are not failures.
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -79,7 +79,7 @@ bool is_partial(const std::string& name) {
 struct Command {
   std::string name;
   std::string arguments;
-  /// The file without which the others are no result: it has to be the last.
+  /// The file that makes the result complete: it has to be written last.
   std::string last;
   std::map<std::string, std::string> before = {};  ///< files that are there
 };

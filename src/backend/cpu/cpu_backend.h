@@ -44,7 +44,7 @@ std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model,
 std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model, const KernelTable& kernels,
                                            ThreadPool& threads);
 
-/// Reads the weights of a checkpoint, or makes random ones. InputError.
+/// Reads the weights of a checkpoint, or makes random ones. Throws InputError.
 ///   folder  or a .gguf file; empty: random weights     random_seed  of those
 std::shared_ptr<const BackendModel> load_on_cpu(const std::shared_ptr<const CpuDevice>& device,
                                                 const std::filesystem::path& folder,

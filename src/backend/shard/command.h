@@ -40,7 +40,7 @@ struct Command {
 
 std::vector<std::byte> to_bytes(const Command& command);
 
-/// The command whose bytes these are. InputError where they are no command's.
+/// The command whose bytes these are. Throws InputError if they are not a command.
 Command command_from_bytes(std::span<const std::byte> bytes);
 
 }  // namespace lacuna

@@ -19,7 +19,7 @@ std::vector<Value> values_of_all(Communicator& ranks, const Value& own) {
   return values;
 }
 
-/// Seconds of an exchange of so many bytes of each rank, as the rank sees it that waits longest.
+/// Seconds of an exchange of this many bytes of each rank, as the rank sees it that waits longest.
 double time_exchange(Communicator& ranks, std::vector<std::byte>& own, std::vector<std::byte>& all,
                      size_t bytes) {
   const auto count = static_cast<size_t>(ranks.size());
