@@ -18,14 +18,14 @@
 
 namespace lacuna {
 
-/// A place where one of several tokens stands.
+/// A position that holds one of several tokens.
 struct DecisionSlot {
   int32_t position = 0;         ///< position of the token; the row that predicts it belongs to the branch
   std::vector<TokenId> labels;  ///< distinct
 };
 
 struct DecisionBranch {
-  std::vector<TokenId> tokens;      ///< behind the prefix, with a mask or noise where a label is to stand
+  std::vector<TokenId> tokens;      ///< behind the prefix, with a mask or noise where a label goes
   std::vector<DecisionSlot> slots;  ///< positions ascend
 };
 

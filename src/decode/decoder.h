@@ -26,8 +26,8 @@ struct DriftEstimate;
 struct SlotReport {
   int32_t position = 0;               ///< position of the slot's first token
   bool selected = false;              ///< a plan: whether it is written next
-  int32_t accepted = 0;               ///< leading tokens that stand
-  std::vector<TokenId> tokens;        ///< a plan: the first draft; otherwise what stands, then drafts
+  int32_t accepted = 0;               ///< leading tokens that are accepted
+  std::vector<TokenId> tokens;        ///< a plan: the first draft; otherwise accepted tokens, then drafts
   std::vector<double> probabilities;  ///< one for each token
 };
 
@@ -88,7 +88,7 @@ enum class ModelRole : uint8_t {
 /// before: bit for bit the same in every request with these tokens. A position's cell has its number.
 struct ExactPrefix {
   int32_t block_length = 0;  ///< 1: left to right; 0: there are no such positions
-  int32_t wanted = 0;        ///< positions that another request's K/V may stand in for
+  int32_t wanted = 0;        ///< positions whose K/V may come from another request
   int32_t promised = 0;      ///< positions whose K/V will lie in their cells once the prompt is read
   int32_t kept = 0;          ///< positions whose K/V lie in their cells
 };

@@ -122,7 +122,7 @@ void GuidedDiffusionDecoder::take_drafts(std::span<const RowStatistics> drawn) {
 }
 
 size_t GuidedDiffusionDecoder::drafts_covered(size_t num_read) const {
-  // Tokens that end in one place stand or fall together.
+  // Tokens that end at the same byte are accepted or rejected together.
   const std::vector<int32_t>& ends = reading_.guide_ends;
   while (num_read > 0 && num_read < ends.size() && ends[num_read] == ends[num_read - 1]) --num_read;
   if (num_read == 0) return 0;

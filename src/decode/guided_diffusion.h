@@ -131,9 +131,9 @@ class GuidedDiffusionDecoder final : public Decoder {
 
   // The guide's side of a round: its reading of the committed tokens and the drafts.
   GuideReading reading_;
-  size_t num_accepted_ = 0;    // tokens of the reading that stand, those of committed tokens included
-  size_t pass_end_ = 0;        // end of the reading's tokens that this pass judges
-  std::vector<TokenId> kept_;  // the guide's sequence whose K/V are in its cells
+  size_t num_accepted_ = 0;              // accepted tokens of the reading, committed ones included
+  size_t pass_end_ = 0;                  // end of the reading's tokens that this pass judges
+  std::vector<TokenId> kept_;            // the guide's sequence whose K/V are in its cells
   std::optional<TokenId> guide_choice_;  // the guide's own token where it refused a draft
   StepPlan guide_plan_;
   AllowsToken allows_;  // empty: every token

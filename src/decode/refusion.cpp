@@ -156,8 +156,8 @@ void RefusionDecoder::place_working() {
   }
 }
 
-/// Extends what stands from offset `first` on. `judged` are the samples for the offsets from there to the
-/// slot's end. Returns the sample that refused a draft, if one did.
+/// Extends the accepted tokens from offset `first` on. `judged` are the samples for the offsets from there to
+/// the slot's end. Returns the sample that refused a draft, if one did.
 const RowStatistics* RefusionDecoder::extend(Slot& slot, int32_t first,
                                              std::span<const RowStatistics> judged) const {
   slot.known = first;

@@ -1,6 +1,6 @@
 // Block diffusion behind a causal context (Nemotron-Labs-Diffusion): blocks are denoised in both directions
 // and then read causally by the same weights. The read of a block gives the first token of the next one, its
-// seed, or, in self-speculation, decides how much of the block stands.
+// seed, or, in self-speculation, decides how much of the block is accepted.
 // docs/methods/seeded_diffusion.md has the rules and where they come from.
 #pragma once
 
@@ -25,7 +25,7 @@ struct SeededDiffusion {
   UnmaskPolicy unmask;
   SamplingRule sampling;  ///< sampling of seeds and of tokens of the causal pass
   SamplingRule drafting;  ///< of masked positions
-  bool verifies = false;  ///< self-speculation: only what the causal read samples as well stands
+  bool verifies = false;  ///< self-speculation: accept only tokens that the causal pass samples as well
   uint64_t seed = 0;
 };
 

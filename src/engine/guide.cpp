@@ -64,7 +64,7 @@ GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
       reading.tokens.push_back(token);
       reading.guide_ends.push_back(guide_end);
     }
-    // A normalised text may have another length; then the segment stands or falls as a whole.
+    // A normalised text may have another length; then the segment is accepted or rejected as a whole.
     if (guide_end != end) {
       std::replace_if(
           reading.guide_ends.begin(), reading.guide_ends.end(),

@@ -314,7 +314,7 @@ TEST(Refusion, TheReleasedRulesForceOneTokenOfEachSlotPerRound) {
   EXPECT_THAT(accepted(passes[7]), ElementsAre(4));
   EXPECT_EQ(passes[7].report.round, 2);
   EXPECT_THAT(judged(passes[2]), ElementsAre(3, 4, 5));  // masks
-  EXPECT_THAT(judged(passes[3]), ElementsAre(4, 5));     // nobody judges the first after what stands
+  EXPECT_THAT(judged(passes[3]), ElementsAre(4, 5));  // the first token after the accepted ones is not judged
   EXPECT_THAT(judged(passes[7]), IsEmpty());
   EXPECT_THAT(answer(decoder), ElementsAre(12, 13, 14, 15));
 }
@@ -365,7 +365,7 @@ TEST(Refusion, ThePaperRefusesAFirstTokenThatIsNotLikelyEnough) {
 
 TEST(Refusion, ThePaperKeepsTheKvOfWhatStandsInACompletion) {
   RefusionDecoder decoder = make(options(RefusionRules::kPaper, 8, 8, 4));
-  // The first slot stands up to offset 2, then is forced on; the second needs no second check.
+  // The first slot is accepted up to offset 2, then forced on; the second needs no second check.
   const auto passes = run(decoder, Script().judge(4, {{0.1}}).judge(5, {{0.1}}));
   ASSERT_THAT(kinds(passes), ElementsAre("plan", "verify", "check", "predict", "check", "predict", "check"));
   EXPECT_THAT(accepted(passes[2]), ElementsAre(2, 4));

@@ -143,7 +143,7 @@ TEST_F(ByteAlignmentTest, WritesTheGuidesTokenAfterWhatItRead) {
   EXPECT_EQ(written(answer, 0, 0, kBc), 'b');  // "bc": its first token
   EXPECT_EQ(written(answer, 0, 1, 'b'), kAb);  // "a", read and not yet standing, then "b"
   EXPECT_EQ(written(answer, 0, 1, 'x'), 'a');  // "ax"
-  EXPECT_EQ(written(answer, 2, 2, 'd'), 'd');  // all that was read stands
+  EXPECT_EQ(written(answer, 2, 2, 'd'), 'd');  // all tokens of the reading are accepted
   EXPECT_EQ(written(answer, 2, 2, 'x'), 'x');
 }
 
