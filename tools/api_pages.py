@@ -184,7 +184,7 @@ def c_page(trees):
 
 
 def fields_of(cls):
-    """(name, type, default, text) of a dataclass' fields; the text is the comment behind `#:`."""
+    """(name, type, default, text) of a dataclass' fields; the text is the comment after `#:`."""
     for name, member in cls.members.items():
         if member.is_attribute and not name.startswith("_") and "property" not in member.labels:
             line = (cls.filepath.read_text().splitlines())[member.lineno - 1]

@@ -72,7 +72,7 @@ class Span:
 
     `end` is None where the interval lasts to the end of the run.
     """
-    position: int  # 0: the first position behind the prompt
+    position: int  # 0: the first position after the prompt
     begin: int
     end: int | None
     token: int | None = None  # None: the span says that the position exists, whatever it holds

@@ -227,7 +227,7 @@ void run_block_bench(const BlockFlags& flags) {
 void add_block_bench(CLI::App& bench) {
   auto flags = std::make_shared<BlockFlags>();
   CLI::App* command = bench.add_subcommand(
-      "block", "Time a block of output of block diffusion behind long prefixes, by --sparse policy");
+      "block", "Time a block of output of block diffusion after long prefixes, by --sparse policy");
   add_block_timing_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer(

@@ -59,7 +59,7 @@ std::vector<BoundText> task_texts(const EvalCommandFlags& flags, const Evaluated
 std::vector<BoundText> file_texts(const EvalCommandFlags& flags, const EvaluatedModel& model) {
   const auto length = static_cast<size_t>(flags.settings.task_options.length.value_or(kPieceLength));
   std::string text = read_file(flags.data);
-  // A token has a byte or more, and most have less than this many: what lies behind is not read.
+  // A token has a byte or more, and most have less than this many: the rest is not read.
   constexpr size_t kBytesPerToken = 16;
   text.resize(std::min(text.size(), static_cast<size_t>(flags.settings.samples) * length * kBytesPerToken));
   const std::vector<TokenId> tokens = model.tokenizer.encode(text);

@@ -26,7 +26,7 @@ struct LogitsRequest {
   std::vector<TokenId> tokens;
   std::vector<int32_t> positions;
   int32_t block_length = 0;   // 0: not given
-  int32_t clean_prefix = 0;   // GIDD: rows that do not see those behind them
+  int32_t clean_prefix = 0;   // GIDD: rows that do not see those after them
   int32_t canvas_begin = -1;  // DiffusionGemma: where the canvas begins; -1: there is none
   std::string self_conditioning;
 };
@@ -170,7 +170,7 @@ void add_logits_command(CLI::App& program) {
       ->add_option(
           "--request", flags->request,
           "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion, "
-          "\"clean_prefix\": N rows that see none behind them, for GIDD, \"canvas_begin\": P where "
+          "\"clean_prefix\": N rows that see none after them, for GIDD, \"canvas_begin\": P where "
           "the canvas begins and \"self_conditioning\": \"FILE.npy\" [canvas, vocabulary], for "
           "DiffusionGemma}")
       ->required();

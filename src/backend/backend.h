@@ -38,7 +38,7 @@ class KvSequence {
 
   const SequenceShape& shape() const { return shape_; }
 
-  /// The cell of the model's learned key and value, behind those that were asked for; -1: it has none.
+  /// The cell of the model's learned key and value, after those that were asked for; -1: it has none.
   virtual int32_t sink_cell() const = 0;
 
   /// Copies what some cells hold for one kv head of a layer, as f32; keys, values  [cells, head_dim]

@@ -73,7 +73,7 @@ class KvCache {
   int64_t num_cells() const { return static_cast<int64_t>(pages_.size()) * kPageCells; }
   /// Bytes that it takes besides its pages.
   int64_t own_bytes() const { return own_ ? own_->memory.size() : 0; }
-  /// The cell of the learned key and value, behind those that were asked for; -1: the shape has none.
+  /// The cell of the learned key and value, after those that were asked for; -1: the shape has none.
   int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
 
@@ -89,7 +89,7 @@ class KvCache {
   void copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell, int64_t to_cell);
 
   /// Takes over the first `count` cells of a cache of the same shape. Whole pages are then those of both,
-  /// which neither may write to while the other has them; the cells of the page behind them are copied.
+  /// which neither may write to while the other has them; the cells of the page after them are copied.
   void share_first_cells(const KvCache& from, int64_t count);
 
   const std::vector<std::shared_ptr<KvPage>>& pages() const { return pages_; }

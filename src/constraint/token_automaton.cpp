@@ -25,7 +25,7 @@ constexpr size_t kMaxMoves = 8'000'000;
 
 constexpr int32_t kDead = -1;      // leads nowhere, from every state
 constexpr int32_t kUnknown = -2;   // not computed yet
-constexpr int32_t kEndToken = -3;  // behind an accepting state
+constexpr int32_t kEndToken = -3;  // after an accepting state
 constexpr int32_t kExcluded = -4;  // has no class
 
 /// The effects of byte strings. Strings of the same effect have the same number, so that the trie of a

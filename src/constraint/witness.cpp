@@ -98,7 +98,7 @@ class Position {
 };
 
 /// Works from the last position to the first: `fill(position, state, next_values, column)` appends the value
-/// of one state, given the values of all states behind the position.
+/// of one state, given the values of all states after the position.
 template <typename Fill>
 std::vector<Column> backward_columns(const FeasibleSets& sets, std::span<const ClassScores> scores,
                                      Fill fill) {

@@ -182,7 +182,7 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   return total;
 }
 
-/// Sumi: every position of the canvas in every step, of which those behind the prompt are sampled from.
+/// Sumi: every position of the canvas in every step, of which those after the prompt are sampled from.
 BaselineWork whole_canvas_work(const ModelConfig& config, const BaselineRequest& request) {
   const double context = request.context;
   PassWork pass;

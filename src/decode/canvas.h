@@ -59,10 +59,10 @@ class Canvas {
   void count_pass(std::span<const int32_t> rows);
   void commit(const Commit& commit);
 
-  // Edits behind the prompt. The cells from the edit on hold keys and values of other tokens at other
+  // Edits after the prompt. The cells from the edit on hold keys and values of other tokens at other
   // positions, so that their positions have an age of 0 again, and no pass may attend to them before it has
   // computed them.
-  /// Puts masks before what the position holds; at length(), behind everything.
+  /// Puts masks before what the position holds; at length(), after everything.
   void insert_masks(int32_t position, int32_t count);
   void drop(int32_t position);
   /// Appends `count` copies of a token to the answer.

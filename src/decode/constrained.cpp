@@ -141,7 +141,7 @@ TokenId ConstrainedDecoder::target_of(const Sample& sample) const {
 
 void ConstrainedDecoder::set_targets() {
   targets_ = window_;
-  int32_t refused_before = -1;  // the position of a run behind a draft that was not accepted
+  int32_t refused_before = -1;  // the position of a run after a draft that was not accepted
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
     if (judges_ && sample.position == refused_before) {
@@ -187,7 +187,7 @@ const FeasibleSets& ConstrainedDecoder::sets_of_window() {
 }
 
 bool ConstrainedDecoder::allows(const CanvasEdit& edit) {
-  // Behind the end of the witness's text nothing is unsure: its end tokens are held back.
+  // After the end of the witness's text nothing is unsure: its end tokens are held back.
   if (is_replaced_ && edit.positions.begin >= replaced_end_) return false;
   constrained_.clear();
   open_window();

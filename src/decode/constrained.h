@@ -13,7 +13,7 @@
 //
 // Where a pass judges drafts from left to right instead (autoregressive decoding without drafts, Nemotron's
 // self-speculation, ReFusion's slots), each judgement is the model's among the tokens that are possible
-// behind what was accepted before it.
+// after what was accepted before it.
 //
 // Source: a witness instead of tests on single tokens, as docs/methods/structured_output.md states it.
 #pragma once
@@ -133,7 +133,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   TokenClasses classes_;  // of the automaton, and one more for tokens that are never written
   int32_t end_;           // one past the last position of the answer
   int32_t first_open_;    // the answer before it is final
-  StateId state_;         // behind it
+  StateId state_;         // after it
   int32_t num_passes_ = 0;
 
   // The current pass:

@@ -246,7 +246,7 @@ void EditingDiffusionDecoder::write(StepReport& report) {
     has_changed = true;
     const auto position = begin + static_cast<int32_t>(i);
     tokens_[static_cast<size_t>(position)] = after[i].token;
-    // Where an edit moved the tokens behind it, nothing was committed: they are told as changes of the
+    // Where an edit moved the tokens after it, nothing was committed: they are told as changes of the
     // canvas.
     const bool is_committed = !is_mask && after[i].token == written_[i];
     if (is_committed && position < length_)

@@ -7,7 +7,7 @@
 
 namespace lacuna {
 
-/// Carries out the edits; what is inserted becomes `fresh`. Edits behind the list's end change nothing.
+/// Carries out the edits; what is inserted becomes `fresh`. Edits after the list's end change nothing.
 ///   first  position of the list's first element; edits before it change nothing either
 template <typename T>
 void apply_edits(const CanvasEdits& edits, const T& fresh, std::vector<T>& list, int32_t first = 0) {

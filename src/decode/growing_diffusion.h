@@ -20,7 +20,7 @@ namespace lacuna {
 struct TokenGrowth {
   int32_t start = 4;  ///< masks of a whole answer at first; holes say their own
   bool drops_rest =
-      false;  ///< the token that deletes takes along every mask behind it in its hole (pad_eos_to_right)
+      false;  ///< the token that deletes takes along every mask after it in its hole (pad_eos_to_right)
 
   bool operator==(const TokenGrowth&) const = default;
 };

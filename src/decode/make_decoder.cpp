@@ -75,7 +75,7 @@ std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& 
 
 /// Why answers by this strategy cannot be constrained; empty: they can.
 std::string_view why_no_constraint(const Strategy& strategy) {
-  constexpr std::string_view kContinues = "the answer would continue behind its end";
+  constexpr std::string_view kContinues = "the answer would continue after its end";
   if (const auto* slots = std::get_if<SlotStrategy>(&strategy)) {
     return slots->rules == RefusionRules::kLacuna
                ? ""
@@ -94,7 +94,7 @@ std::string_view why_no_constraint(const Strategy& strategy) {
   return ignores_eos ? kContinues : "";
 }
 
-/// The state behind what an infill's text has before its first hole.
+/// The state after what an infill's text has before its first hole.
 StateId state_before_answer(const TokenAutomaton& automaton, const DecodeRequest& request) {
   const auto prefix = static_cast<size_t>(request.context.constrained_prefix);
   expects(prefix <= request.prompt.size(), "the text before an infill's first hole is its prompt");
@@ -190,7 +190,7 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   }
 }
 
-/// Positions of an infill behind its prompt, with every hole as long as it may become.
+/// Positions of an infill after its prompt, with every hole as long as it may become.
 int64_t most_infill_length(const DecoderContext& context) {
   auto length = static_cast<int64_t>(context.answer.size());
   for (const GrowingHole& hole : context.holes) length += hole.most - hole.positions.size();

@@ -42,7 +42,7 @@ struct DecoderContext {
   /// Dream), and never samples a token that ends an answer.
   std::vector<TokenId> answer = {};
   /// Constraint on the answer; null: none. Its end tokens are the model's. LLaDA 2.2 then inserts and
-  /// deletes nothing. Not for ReFusion by published rules, or settings by which an answer continues behind
+  /// deletes nothing. Not for ReFusion by published rules, or settings by which an answer continues after
   /// its end. Of an infill the text begins with the last `constrained_prefix` tokens of the prompt, ends with
   /// the canvas, and has no end token where a hole is.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;

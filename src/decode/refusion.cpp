@@ -340,7 +340,7 @@ void RefusionDecoder::finish_slot(size_t index) {
   drop_behind_end(index);
 }
 
-/// An end token among what is known of a slot makes the slots behind it needless.
+/// An end token among what is known of a slot makes the slots after it needless.
 void RefusionDecoder::drop_behind_end(size_t index) {
   const Slot& slot = working_[index];
   const auto known = std::span(slot.tokens).first(static_cast<size_t>(slot.known));

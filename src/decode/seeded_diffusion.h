@@ -1,4 +1,4 @@
-// Block diffusion behind a causal context (Nemotron-Labs-Diffusion): blocks are denoised in both directions
+// Block diffusion after a causal context (Nemotron-Labs-Diffusion): blocks are denoised in both directions
 // and then read causally by the same weights. The read of a block gives the first token of the next one, its
 // seed, or, in self-speculation, decides how much of the block is accepted.
 // docs/methods/seeded_diffusion.md has the rules and where they come from.

@@ -97,7 +97,7 @@ struct BlockStrategy {
 struct UniformStrategy {
   std::optional<int32_t> block_length;  ///< default: 32, or the whole of a shorter answer; Sumi has no blocks
   std::optional<int32_t> steps;         ///< steps of a block; default: one per position; Sumi: as published
-  std::optional<int32_t> context;       ///< prompt, answer and the noise behind it; default: the model's
+  std::optional<int32_t> context;       ///< prompt, answer and the noise after it; default: the model's
   int32_t min_length = 0;               ///< positions of the answer that hold no end token
   bool ignore_eos = false;
   UniformSampler sampler = UniformSampler::kAdaptive;

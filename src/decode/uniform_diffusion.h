@@ -130,7 +130,7 @@ class UniformDiffusionDecoder final : public Decoder {
 
   bool takes_best() const { return options_.sampling.temperature == 0; }
   bool denoises_all() const { return options_.noise.whole_canvas.has_value(); }
-  /// Whether the position holds a token that never changes, behind the answer.
+  /// Whether the position holds a token that never changes, after the answer.
   bool is_closing(int32_t position) const;
   int32_t num_blocks() const;
   int32_t global_step() const { return block_ * options_.steps + step_; }

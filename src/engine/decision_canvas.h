@@ -13,7 +13,7 @@
 //                2: [label]
 //
 // Masked and uniform models read an answer whole, block models where all labels lie in one block. Otherwise,
-// and from left to right, each question has a branch with its own line alone, behind a prompt that is read
+// and from left to right, each question has a branch with its own line alone, after a prompt that is read
 // once. What the sources do, and what was chosen where they differ, is in docs/guide/decide.md.
 #pragma once
 

@@ -96,7 +96,7 @@ class TraceReplay {
   void read_edits(const nlohmann::json& line);
   void read_changes(const nlohmann::json& line);
   void read_pieces(const nlohmann::json& line);
-  /// Sets what a position holds; a position behind the canvas is appended, with masks before it.
+  /// Sets what a position holds; a position after the canvas is appended, with masks before it.
   void set(int64_t position, TokenId token);
 
   std::istream& stream_;

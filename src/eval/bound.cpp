@@ -222,7 +222,7 @@ void add_masked(const BoundText& text, size_t index, const ModelConfig& config, 
   }
 }
 
-/// A sequence holds the clean text and behind it, at the same positions, as many masked copies of its blocks
+/// A sequence holds the clean text and after it, at the same positions, as many masked copies of its blocks
 /// as a pass has room for.
 class BlockText {
  public:

@@ -19,7 +19,7 @@ enum class Region : uint8_t {
   kCurrent,     ///< the current block, with what of it reaches beyond the answer
   kNext,        ///< the block after it, within the answer
   kRestFuture,  ///< the rest of the answer, after kNext
-  kFiller,      ///< behind the answer
+  kFiller,      ///< after the answer
 };
 inline constexpr size_t kRegions = 8;
 

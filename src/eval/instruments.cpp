@@ -195,7 +195,7 @@ class AttentionInstrument final : public Instrument {
       }
       group.only_kv = false;
     }
-    // Whole tiles, and a cell behind them that every row sees.
+    // Whole tiles, and a cell after them that every row sees.
     const int64_t tiles = (pass.sequence.shape().num_cells + kCellTile) / kCellTile + 1;
     regions_.assign(static_cast<size_t>(tiles * kCellTile), Region::kFiller);
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {

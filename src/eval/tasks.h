@@ -62,7 +62,7 @@ struct Task {
   /// Whether `text`, written after the prompt of `sample` and up to the end token, is right. White space
   /// around the text is ignored.
   bool (*check)(const Sample& sample, std::string_view text);
-  /// The sample's answer as the text behind its prompt: a prompt that stops amid a sentence continues with a
+  /// The sample's answer as the text after its prompt: a prompt that stops amid a sentence continues with a
   /// space.
   std::string continuation(const Sample& sample) const { return (has_lengths ? " " : "") + sample.answer; }
   /// answer_positions, or more where the difficulty asks for it: whole eights.

@@ -35,7 +35,7 @@ struct NumberProblem {
 /// random pronounceable word as its name or its object, so that a model cannot rely on known words.
 NumberProblem draw_word_problem(Draws& draws);
 
-/// Another change for a story, behind those that it has.
+/// Another change for a story, after those that it has.
 Change draw_change(Draws& draws, const NumberProblem& problem);
 
 /// "12+7=19. 19-5=14. The answer is 14."

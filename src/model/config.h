@@ -178,7 +178,7 @@ struct ModelConfig {
   int64_t block_length = 0;   ///< positions of a block, for block_causal; 0: the family has no blocks
   int64_t sub_block_length = 0;  ///< a block is denoised in stretches of this length; 0: all at once
   /// Nemotron-Labs-Diffusion: what is written is read causally, and the read of a block, whose rows predict
-  /// the position behind theirs, gives the first token of the next one. Blocks begin behind the prompt.
+  /// the position after theirs, gives the first token of the next one. Blocks begin after the prompt.
   bool causal_context = false;
   bool shifted_logits = false;          ///< row i - 1 predicts position i (row 0 predicts position 0)
   float embedding_scale = 1;            ///< embeddings are multiplied by this

@@ -85,7 +85,7 @@ class Model::Pass {
   /// The rows of the residual stream that a rank passes on after a step of run_stages(); may be none.
   IndexRange passed_on(std::span<const IndexRange> pieces, int64_t step, int rank) const;
 
-  /// Where rows of the plan lie in the residual stream behind the last layer.
+  /// Where rows of the plan lie in the residual stream after the last layer.
   IndexRange places(IndexRange rows) const;
 
   static bool remembers_cells(const RowGroup& group) {

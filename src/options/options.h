@@ -185,7 +185,7 @@ void visit_options(Options& options, Visit&& visit) {
   visit("min-length", Aliases{}, options.min_length,
         "GIDD, Sumi: positions of the answer that hold no end token (default 0)");
   visit("context", Aliases{}, options.context,
-        "GIDD, Sumi: positions of the context, noise behind the answer included (default: the model's; Sumi: "
+        "GIDD, Sumi: positions of the context, noise after the answer included (default: the model's; Sumi: "
         "2048)");
   visit("noise", Aliases{}, options.noise,
         "GIDD, Sumi: tokens that noise is sampled from: safe (no special ones) or hub (all) (default safe; "

@@ -403,7 +403,7 @@ constexpr RequestField kInfillFields[] = {
     {"tokens", R"({"type": "array"})", "token ids, null for a hole"},
     {"mask", R"({"type": "array"})", "positions of tokens that are holes"},
     {"input_prefix", R"({"type": "string"})", "text before the hole"},
-    {"input_suffix", R"({"type": "string"})", "text behind it"},
+    {"input_suffix", R"({"type": "string"})", "text after it"},
     {"diffusion_seed_canvas", R"({"type": "array"})", "the same as tokens"},
     {"diffusion_pinned", R"({"type": "array"})", "positions of tokens that are not holes"},
     {"diffusion_max_steps", R"({"type": "integer"})", "steps"},

@@ -217,7 +217,7 @@ class HttpServer::Implementation {
     const tcp::endpoint endpoint = found.begin()->endpoint();
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    // Without this option Asio takes such an error for an empty queue, and those behind wait for one more
+    // Without this option Asio takes such an error for an empty queue, and those after wait for one more
     // client.
     if (!error) acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
     if (!error) acceptor_.bind(endpoint, error);
@@ -454,7 +454,7 @@ class HttpServer::Implementation {
       {
         const std::shared_ptr<HttpReply> waiting = weak.lock();
         if (waiting == nullptr || waiting->is_closed()) co_return;
-        // Behind a full buffer a hang-up cannot be seen.
+        // After a full buffer a hang-up cannot be seen.
         if (has_hung_up(stream->socket()) || unread_bytes(stream->socket()) > limits_.early_bytes) {
           waiting->close();
           ready->expires_at(asio::steady_timer::time_point::min());

@@ -88,7 +88,7 @@ class Cli : public testing::Test {
   }
 
   /// Output of `lacuna logits` for four tokens.
-  ///   model  with flags behind it
+  ///   model  with flags after it
   std::string logits(const std::string& model) const {
     write("request.json", R"({"tokens": [1, 2, 3, 4]})");
     const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " + model);

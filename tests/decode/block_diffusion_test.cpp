@@ -878,7 +878,7 @@ class Plainly {
   Outcome outcome_;
 };
 
-/// Without what lies behind the answer.
+/// Without what lies after the answer.
 Outcome cut(Outcome outcome, int32_t prompt_length) {
   const auto end = prompt_length + static_cast<int32_t>(outcome.answer.size());
   for (auto& pass : outcome.commits) {

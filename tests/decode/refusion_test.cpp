@@ -637,7 +637,7 @@ TEST(Refusion, AStopTextEndsTheAnswerOnceThereIsNoGapBeforeIt) {
     };
     RefusionDecoder decoder = make(wanted);
     const auto passes = run(decoder, Script().draft(2, {{12, kUnsure}, {12, kSure}}));
-    EXPECT_THAT(committed(passes[1]), ElementsAre(4, 5));  // behind a gap
+    EXPECT_THAT(committed(passes[1]), ElementsAre(4, 5));  // after a gap
     EXPECT_EQ(passes.size(), 4U);
     EXPECT_THAT(answer(decoder), ElementsAre(12, 13, 14));
     EXPECT_EQ(decoder.stop_reason(), StopReason::kStopText);

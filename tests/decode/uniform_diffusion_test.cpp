@@ -507,7 +507,7 @@ TEST(UniformDiffusion, CleanRowsSeeCleanCellsAndNoisyRowsSeeEverything) {
 }
 
 TEST(UniformDiffusion, TheCacheComputesTheNextBlockInEveryRthStepButTheFirst) {
-  // The first position behind the block and the end of the next block where a step computes it, 0 otherwise.
+  // The first position after the block and the end of the next block where a step computes it, 0 otherwise.
   const auto next_blocks = [](int32_t refresh, int32_t context) {
     UniformDiffusion options = cached(UniformCacheKind::kUniform, context, 11, 4, 5);
     options.refresh = refresh;
@@ -637,7 +637,7 @@ TEST(UniformDiffusion, ABoundaryPassComputesTheFrozenBlockAndThoseFromTheNewOneO
       << "cut at S";
 }
 
-/// Positions behind the block that each pass computes.
+/// Positions after the block that each pass computes.
 std::vector<std::vector<int32_t>> computed_behind(const std::vector<Pass>& passes) {
   std::vector<std::vector<int32_t>> result;
   for (const Pass& pass : passes) {

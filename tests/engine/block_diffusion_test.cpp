@@ -381,7 +381,7 @@ TEST(SparseBlockDiffusion, WithEveryCellChosenHasTheBitsOfExactAttention) {
   }
 }
 
-/// A prefix of 60 cells and a block behind it, computed exactly; mass by layer, kv head and cell.
+/// A prefix of 60 cells and a block after it, computed exactly; mass by layer, kv head and cell.
 struct Remembering {
   static constexpr int32_t kPrefix = 60;
   static constexpr int32_t kBudget = 9;

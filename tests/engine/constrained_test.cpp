@@ -477,7 +477,7 @@ TEST(ConstrainedAnswers, AreAcceptedOfCanvases) {
 /// Two functions; the tags are tokens, or are written by their characters.
 TokenTable tool_table(const ModelConfig& config, bool has_tags) {
   TokenTable table = table_of(config);
-  TokenId id = 60;  // behind some 46 characters and a few longer texts, which these replace
+  TokenId id = 60;  // after some 46 characters and a few longer texts, which these replace
   for (const char* text : {"<", ">", "_", "/", "\n", "<tool_call>\n", "</tool"}) {
     table.bytes[static_cast<size_t>(id++)] = text;
   }

@@ -247,7 +247,7 @@ def streamed_calls(chunks):
 
 
 def check_tools(report, binary, models):
-    """Calls that are required or named, whole and streamed, and the turn behind their results."""
+    """Calls that are required or named, whole and streamed, and the turn after their results."""
     question = [{"role": "user", "content": STORY}]
     # ReFusion takes no constraint, and the functions' descriptions fill the context of mini-gidd.
     unfit = ("mini-refusion", "mini-gidd", "mini-gidd-mask")

@@ -55,7 +55,7 @@ class Slot:
         self.kept = []                 # the cells of leading offsets whose K/V stay
         self.known = 0                 # offsets that are decided: the page's tag, or its known tokens
         self.done = False
-        self.filled = False            # lacuna, verified: has been through fill passes behind another slot
+        self.filled = False            # lacuna, verified: has been through fill passes after another slot
         self.count = None              # tokens to commit once it is done
 
 
@@ -507,7 +507,7 @@ class Decoder:
 
     @staticmethod
     def remainder(slot, count):
-        """The part that was cut off: a masked slot up to the length of the whole one, positions behind an end token included."""
+        """The part that was cut off: a masked slot up to the length of the whole one, positions after an end token included."""
         return Slot(slot.begin + count, slot.length - count)
 
     def fill(self, group):

@@ -30,7 +30,7 @@ def has_all_bytes(family, vocab):
 
 
 def bare_tokenizer(family, model):
-    """`model` behind the family's pre-tokenizer."""
+    """`model` after the family's pre-tokenizer."""
     tokenizer = Tokenizer(model)
     if family == "gemma":
         tokenizer.normalizer = normalizers.Replace(" ", "\u2581")

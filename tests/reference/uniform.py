@@ -455,7 +455,7 @@ class Decoder:
             resting = not changed
 
     def pages(self, end):
-        """The positions behind the block whose K/V have probably moved too far."""
+        """The positions after the block whose K/V have probably moved too far."""
         tau, length, budget = self.options.drift
         found = []
         for low in range(end, self.size, length):

@@ -59,7 +59,7 @@ TEST(MaskedExamples, HidesAllCopiesOfOneTokenWhereToldTo) {
   for (int64_t at = 0; at < 10; ++at) tokens[0][at] = at % 2 + 1;
   for (uint64_t step = 0; step < 20; ++step) {
     const Examples masked = masked_examples(llada(), batch, kMask, 1, step, 1);
-    ASSERT_EQ(masked.targets.size(0), 3);  // 1 and 2 stand three times each behind the prompt
+    ASSERT_EQ(masked.targets.size(0), 3);  // 1 and 2 stand three times each after the prompt
     EXPECT_TRUE(masked.targets.eq(masked.targets[0]).all().item<bool>());
     EXPECT_NEAR(masked.weights.sum().item<double>(), 1, 1e-6);
   }

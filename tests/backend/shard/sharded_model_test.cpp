@@ -172,7 +172,7 @@ TEST(ShardedModel, RepeatsWhatHappensToSequences) {
   }
 }
 
-/// Four sequences of 65 rows: of the first K/V alone are wanted, the second is causal behind cells that were
+/// Four sequences of 65 rows: of the first K/V alone are wanted, the second is causal after cells that were
 /// written before, the others see themselves.
 StepPlan plan_of_sequences() {
   constexpr int32_t kRows = 65;
