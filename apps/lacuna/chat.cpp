@@ -123,7 +123,7 @@ class ChatSession {
   }
 
  private:
-  /// A line for the person, not for a script.
+  /// Prints a line for interactive users; scripts do not get it.
   template <typename... Arguments>
   void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
     if (is_interactive_)

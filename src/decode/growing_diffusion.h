@@ -110,7 +110,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   int32_t answer_length() const { return canvas_.length() - canvas_.prompt_length(); }
 
   void add_sampling_rules();
-  /// Which of them samples the position.
+  /// Index of the rule by which the position is sampled.
   int32_t rule_at(int32_t position);
   void draw(int32_t position, int32_t rule);
   void prepare_by_tokens();

@@ -25,7 +25,7 @@ struct DecideResult {
   RunStatistics statistics;
 };
 
-/// One request: its decoder runs once, anywhere.
+/// A prepared request. Its decoder runs once, in any engine.
 class PreparedDecision {
  public:
   /// Lays out the questions. Throws InputError if the model has no tokenizer, and for a request that cannot
