@@ -28,7 +28,7 @@ inline constexpr CellFormat kCellFormats[] = {
 struct AttentionBenchOptions {
   AttentionShape shape = {32, 32, 128};  ///< LLaDA-8B's; the scale is 1 / sqrt(head_dim) whatever it says
   std::vector<int32_t> rows = {1, 32, 256, 1024};
-  int32_t cells = 1024;                                             ///< that every row sees
+  int32_t cells = 1024;                                             ///< cells that every row sees
   std::vector<std::string> cell_formats = {"bf16", "f32", "int8"};  ///< names of kCellFormats
   int repeat = 9;                                                   ///< timed pairs, after one to warm up
   bool rough_roof = false;                                          ///< as MatmulBenchOptions has it

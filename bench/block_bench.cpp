@@ -56,7 +56,7 @@ StepPlan plan_of(const PassKind& kind, int32_t prefix, const BlockBenchOptions& 
 /// One policy with one prefix: its kinds of passes, and how often each occurs in a block.
 struct BlockPasses {
   PassKind first, later;
-  double exact_share = 0;  // of the later steps, those that are as the first
+  double exact_share = 0;  // fraction of the steps that are like `first`
 };
 
 BlockPasses passes_of(SparsePolicy policy, int32_t prefix, int32_t steps) {

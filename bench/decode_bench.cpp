@@ -92,8 +92,8 @@ class Simulation {
   const DecodeBenchOptions& options_;
   RngStream noise_;
   uint64_t drawn_ = 0;
-  std::map<int32_t, int32_t> reads_;   // by position: passes that computed its token
-  std::map<int32_t, int32_t> drafts_;  // by position: times that it was drafted
+  std::map<int32_t, int32_t> reads_;   // passes that computed the token of each position
+  std::map<int32_t, int32_t> drafts_;  // number of times that each position was drafted
 };
 
 /// Records passes instead of computing them, and answers with the synthetic posteriors of their requests.
@@ -123,7 +123,7 @@ class Recorder {
   }
 
  private:
-  /// What the simulations say.
+  /// Returns results of the simulations.
   class Ticket final : public PassTicket {
    public:
     explicit Ticket(Recorder& recorder) : recorder_(recorder) {

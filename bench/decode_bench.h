@@ -29,7 +29,7 @@ struct DecodeBenchOptions {
 
 /// One setting's run.
 struct DecodeTiming {
-  int64_t passes = 0;  ///< of both models
+  int64_t passes = 0;  ///< forward passes of both models together
   int64_t rows = 0;    ///< of the whole run
   double layer_flops = 0;
   double flops = 0;

@@ -15,7 +15,7 @@ std::string processor_name();
 
 /// FLOP/s of all threads doing nothing but the multiply-add by which the kernel table `isa` multiplies
 /// `dtype`.
-///   tries  the fastest of so many counts
+///   tries  the fastest of this many counts
 double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype, int tries = 20);
 
 /// Bytes per second of all threads that read this many bytes once: more than any cache holds.

@@ -55,7 +55,7 @@ struct MatmulReport {
   std::vector<MatmulTiming> timings;
 };
 
-/// Parses "4096x12288" (inputs x outputs). InputError where it is something else.
+/// Parses "4096x12288" (inputs x outputs). Throws InputError if it is something else.
 MatmulShape parse_matmul_shape(const std::string& text);
 
 /// Checks each matmul on a sample of its elements (std::logic_error if one is wrong), then times it

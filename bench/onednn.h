@@ -18,7 +18,7 @@ struct ProductToTime {
   int64_t outputs = 0;
   const float* x = nullptr;
   const float* weights = nullptr;
-  int64_t copies = 1;  ///< of the weights, to rotate over
+  int64_t copies = 1;  ///< copies of the weights that the timing alternates between
 };
 
 class OneDnnProduct {

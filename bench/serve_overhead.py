@@ -1,4 +1,4 @@
-"""What `lacuna serve` costs over `lacuna run`, and what a batch of equal requests gains.
+"""Measures the overhead of `lacuna serve` over `lacuna run`, and the gain of a batch of equal requests.
 
     python3 bench/serve_overhead.py -m random:llada-8b,layers=2 --canvas 256 --steps 4
 

@@ -41,7 +41,7 @@ double step_flops(const ModelConfig& config, int32_t canvas, int32_t rows) {
   return rows * (flops_per_row(config) + canvas * flops_per_cell(config) + flops_per_logits(config));
 }
 
-/// What follows a pass whose samples a constraint does not allow: the time to read its rows by classes, and
+/// Times the work after a pass whose samples a constraint rejects: the time to read its rows by classes, and
 /// that to find a witness.
 std::pair<double, double> time_constraint(PassTicket& pass, const StepPlan& plan,
                                           const TokenAutomaton& automaton) {

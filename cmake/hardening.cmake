@@ -1,4 +1,4 @@
-# What makes memory errors end the program, and exploits of them harder: for our libraries and programs, not for those
+# Options that make memory errors end the program, and exploits of them harder: for our libraries and programs, not for those
 # that link them, nor for tests. Debug builds lack _FORTIFY_SOURCE, which needs an optimizer, and sanitizers check more.
 add_library(lacuna_hardening INTERFACE)
 set(lacuna_hardening_link_options)

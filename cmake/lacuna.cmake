@@ -10,7 +10,7 @@ if(LACUNA_DEVELOPER AND NOT CMAKE_BUILD_TYPE STREQUAL Release)
     $<$<COMPILE_LANGUAGE:C,CXX>:-Werror> "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>")
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-  # What base/mutex.h declares of mutexes and their data holds, or nothing is built.
+  # clang checks the annotations of base/mutex.h; violations are errors.
   target_compile_options(lacuna_compile_options INTERFACE -Wthread-safety -Werror=thread-safety)
 endif()
 if(LACUNA_SANITIZE)
@@ -81,7 +81,7 @@ endfunction()
 
 # lacuna_library(<component> <file name> MODULES <module>...)
 #
-# What other projects link: lacuna::<component>, lib<file name>.a or .so, from the objects of the modules. Its headers are
+# Libraries that other projects link: lacuna::<component>, lib<file name>.a or .so, from the objects of the modules. Its headers are
 # those of include/lacuna/ alone; the libraries that the modules need stay its own.
 function(lacuna_library component file)
   cmake_parse_arguments(ARG "" "" "MODULES" ${ARGN})
@@ -197,7 +197,7 @@ function(lacuna_kernel_flags)
     file(GLOB sources CONFIGURE_DEPENDS ${lacuna_SOURCE_DIR}/src/kernels/${isa}/*.cpp)
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${${isa}};${optimise}")
   endforeach()
-  # What asks for AMX must run anywhere.
+  # The code that asks for AMX must run on any CPU.
   set_source_files_properties(${lacuna_SOURCE_DIR}/src/kernels/amx/table.cpp PROPERTIES COMPILE_OPTIONS "")
 endfunction()
 

@@ -1,4 +1,4 @@
-// Lets a model call a function, and tells it what came out: tools MODEL
+// Lets a model call a function, and gives it the result: tools MODEL
 #include <cstdio>
 #include <lacuna/lacuna.hpp>
 

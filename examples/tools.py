@@ -1,4 +1,4 @@
-"""Lets a model call a function, and tells it what came out: python3 tools.py MODEL"""
+"""Lets a model call a function, and gives it the result: python3 tools.py MODEL"""
 import sys
 
 import lacuna

@@ -1,4 +1,4 @@
-// What every config that was read promises.
+// Checks the invariants of every config that was read.
 #pragma once
 
 #include <cmath>

@@ -144,7 +144,7 @@ bool read_flag(std::string_view argument, std::string_view name, uint64_t& value
 
 }  // namespace
 
-// What libFuzzer gives to a target's own mutation.
+// Stand-in for the function that libFuzzer offers to custom mutators.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most) {
   static Mutator mutator(1);
   Bytes input(data, data + size);

@@ -1,4 +1,4 @@
-// What fuzz targets share: checks, and how one input holds several texts or files.
+// Helpers of all fuzz targets: checks, and splitting one input into several texts or files.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a client sends over one connection, in pieces whose size the first byte gives. The server answers,
-// refuses or closes, does so in time, and never lets a client write a header of a reply.
+// Feeds the server the bytes of one connection, in pieces whose size the first byte gives. The server
+// answers, refuses or closes, does so in time, and never lets a client write a header of a reply.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>

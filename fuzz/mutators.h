@@ -28,9 +28,9 @@ std::string mutate_bytes(std::string_view input, Random& random);
 std::string mutate_json(std::string_view text, Random& random);
 /// The same in one of several texts with zero bytes between them.
 std::string mutate_json_texts(std::string_view input, Random& random);
-/// The same behind the first byte, or in it.
+/// The same after the first byte, or in it.
 std::string mutate_json_after_byte(std::string_view input, Random& random);
-/// The same behind the first two bytes, or in them.
+/// The same after the first two bytes, or in them.
 std::string mutate_json_after_two(std::string_view input, Random& random);
 /// The same in one of several lines.
 std::string mutate_json_lines(std::string_view input, Random& random);

@@ -1,5 +1,6 @@
 // A folder with a tokenizer in any of its forms and a chat template; the file "text" is to be encoded.
-// Whatever loads must encode without special tokens, render a conversation, and decode what it encoded.
+// A tokenizer that loads must encode without special tokens, render a conversation, and decode its own
+// encoding.
 #include <cstddef>
 #include <cstdint>
 #include <string>

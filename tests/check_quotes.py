@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares programs that pages quote with their files: python3 tests/check_quotes.py [ROOT]
 
-A block behind a line `<!-- examples/answer.cpp -->` holds that file.
+A block after a line `<!-- examples/answer.cpp -->` holds that file.
 """
 import pathlib
 import re

@@ -130,7 +130,7 @@ def free(member, level):
 
 
 def first_comment(path):
-    """What a header says of itself."""
+    """The first comment of a header."""
     text = path.read_text()
     if found := re.match(r"/\*(.*?)\*/", text, re.DOTALL):
         return "\n\n".join(escaped(re.sub(r"^ \*", "", part, flags=re.MULTILINE))
@@ -139,7 +139,7 @@ def first_comment(path):
 
 
 def entities(trees, header):
-    """What a header declares, as (line, Markdown without its level)."""
+    """Declarations of a header, as (line, Markdown without its level)."""
     found = []
     for node in trees:
         if node.get("kind") in ("class", "struct"):
@@ -184,7 +184,7 @@ def c_page(trees):
 
 
 def fields_of(cls):
-    """(name, type, default, text) of a dataclass' fields; the text is the comment behind `#:`."""
+    """(name, type, default, text) of a dataclass' fields; the text is the comment after `#:`."""
     for name, member in cls.members.items():
         if member.is_attribute and not name.startswith("_") and "property" not in member.labels:
             line = (cls.filepath.read_text().splitlines())[member.lineno - 1]

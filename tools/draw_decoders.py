@@ -60,7 +60,7 @@ COUNTER_HEIGHT, COUNTER_STEPS = 40, 200
 
 
 class DrawError(Exception):
-    """What went wrong, as one sentence for the user."""
+    """An error, as one sentence for the user."""
 
 
 # --- traces ---
@@ -72,7 +72,7 @@ class Span:
 
     `end` is None where the interval lasts to the end of the run.
     """
-    position: int  # 0: the first position behind the prompt
+    position: int  # 0: the first position after the prompt
     begin: int
     end: int | None
     token: int | None = None  # None: the span says that the position exists, whatever it holds
@@ -346,7 +346,7 @@ def draw_token(grid, timeline, span):
 
 
 def draw_windows(spans, animations, draw):
-    """What `draw` makes of each span, in one group for all spans of the same interval."""
+    """The output of `draw` for each span, in one group for all spans of the same interval."""
     windows = {}
     for span in spans:
         windows.setdefault((span.begin, span.end), []).append(draw(span))

@@ -6,7 +6,7 @@
 
 namespace lacuna {
 
-/// What `lacuna analyze` finds with these words behind it: "drift -m mini-gidd --cache uniform". A list of
+/// Findings of `lacuna analyze` run with these arguments: "drift -m mini-gidd --cache uniform". A list of
 /// flat objects.
 nlohmann::ordered_json run_analysis(const std::string& words);
 

@@ -165,7 +165,7 @@ const std::vector<InstrumentCommand>& instruments() {
 
 // Requests.
 
-constexpr uint64_t kPromptNoise = 32;  // what random prompts take their numbers from
+constexpr uint64_t kPromptNoise = 32;  // noise stream of random prompts
 
 /// A beginning as the model expects it, then tokens sampled uniformly from all but the mask.
 std::vector<TokenId> random_prompt(const ModelConfig& config, int32_t length, uint64_t seed) {
@@ -278,8 +278,9 @@ TokenId find_mask(const AnalyzeFlags& flags, const ModelSource& source) {
 ModelConfig as_blocks(const AnalyzeFlags& flags, const ModelSource& source) {
   ModelConfig config = source.config;
   if (!config.causal) {
-    throw InputError("--as-blocks {}: {} is no autoregressive model; expected one (Qwen2, Qwen3, ReFusion)",
-                     *flags.as_blocks, flags.model);
+    throw InputError(
+        "--as-blocks {}: {} is not an autoregressive model; expected one (Qwen2, Qwen3, ReFusion)",
+        *flags.as_blocks, flags.model);
   }
   config.mask_id = find_mask(flags, source);
   config.family = "sdar";
@@ -510,8 +511,8 @@ void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
       ->group("Recall");
   command
       .add_option("--as-blocks", flags.as_blocks,
-                  "The control: run an autoregressive model as if it were one of block diffusion with blocks "
-                  "of so many positions")
+                  "Control experiment: run an autoregressive model as block diffusion with blocks of this "
+                  "many positions")
       ->check(CLI::Range(1, 1 << 16))
       ->group("Recall");
   command
@@ -534,7 +535,7 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
       ->group("Requests");
   command
       ->add_option("--prompt-length", flags->prompt_length,
-                   "Prompts of so many random tokens, for models without a tokenizer")
+                   "Random tokens of each prompt, for models without a tokenizer")
       ->check(CLI::Range(1, 1 << 20))
       ->group("Requests");
   command

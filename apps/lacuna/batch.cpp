@@ -279,7 +279,7 @@ class BatchRun {
 
   void write(size_t index, int status, std::string line) {
     const std::lock_guard lock(mutex_);
-    if (error_) return;  // behind a line that could not be written nothing may follow
+    if (error_) return;  // after a line that could not be written nothing may follow
     if (status >= 400) ++errors_;
     waiting_[index] = std::move(line);
     try {

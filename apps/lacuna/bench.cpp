@@ -62,7 +62,7 @@ void print_step_table(const nlohmann::ordered_json& report) {
 /// Steps of the same model by pools of several sizes, the first being the yardstick.
 void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
-  std::map<int32_t, double> yardstick;  // by rows
+  std::map<int32_t, double> yardstick;  // time of the first pool, by number of rows
   for (const int count : flags.by_threads) {
     const auto threads = make_threads(count, flags.pin);
     for (const StepTiming& timing :
@@ -135,13 +135,13 @@ void add_step_bench(CLI::App& bench) {
       ->check(number_in<int32_t>(1, 1 << 20));
   command
       ->add_option("--by-threads", flags->by_threads,
-                   "Thread counts to compare, such as 1,2; speed-ups are the first's time by each")
+                   "Thread counts to compare, such as 1,2; speedups are relative to the first")
       ->delimiter(',')
       ->check(number_in<int>(1, 1024));
   command->add_option("--repeat", flags->options.repeat, "Timed passes per row count (default 5)")
       ->check(CLI::Range(1, 10'000));
   command->add_option("--json-schema", flags->schema,
-                      "Also time what holding the step's tokens to this schema takes, with synthetic tokens");
+                      "Also time constraining the step's tokens to this schema, with synthetic tokens");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { bench_step(*flags); });
 }
@@ -227,7 +227,7 @@ void run_block_bench(const BlockFlags& flags) {
 void add_block_bench(CLI::App& bench) {
   auto flags = std::make_shared<BlockFlags>();
   CLI::App* command = bench.add_subcommand(
-      "block", "Time a block of output of block diffusion behind long prefixes, by --sparse policy");
+      "block", "Time a block of output of block diffusion after long prefixes, by --sparse policy");
   add_block_timing_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer(
@@ -308,8 +308,9 @@ void add_matmul_bench(CLI::App& bench) {
                    "Formats of weights, separated by commas (default bf16,f32)")
       ->delimiter(',')
       ->check(CLI::IsMember(weight_format_names()));
-  command->add_flag("--in-cache", flags->options.in_cache,
-                    "Multiply with one copy of the weights, instead of going round at least 1 GiB of them");
+  command->add_flag(
+      "--in-cache", flags->options.in_cache,
+      "Multiply with one copy of the weights, instead of alternating between copies of at least 1 GiB");
   add_activations_flag(*command, flags->activations);
   command->add_option("--repeat", flags->options.repeat, "Timed products of each kind (default 9)")
       ->check(CLI::Range(1, 10'000));
@@ -373,7 +374,7 @@ void add_attention_bench(CLI::App& bench) {
       ->check(number_in<int32_t>(1, 1 << 16));
   command
       ->add_option("--kv-cache", options.cell_formats,
-                   "What keys and values are kept as, separated by commas (default bf16,f32,int8)")
+                   "Formats of keys and values, separated by commas (default bf16,f32,int8)")
       ->delimiter(',')
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   command->add_option("--repeat", options.repeat, "Timed calls of each kind (default 9)")

@@ -1,4 +1,4 @@
-// What `lacuna bench block` measures, for every subcommand that measures it.
+// The measurement of `lacuna bench block`, shared by all subcommands that run it.
 #pragma once
 
 #include <CLI/CLI.hpp>

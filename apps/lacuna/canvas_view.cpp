@@ -74,7 +74,7 @@ std::string_view shown_text(const CanvasCell& cell) {
   return is_blank ? kBlankGlyph : std::string_view(cell.text);
 }
 
-/// What one row of the grid shows; `cells` may be fewer than fit.
+/// Text of one row of the grid; `cells` may be fewer than fit.
 std::string grid_line(std::span<const CanvasCell> cells, int width, const CanvasStyle& style) {
   std::string line;
   std::string look;

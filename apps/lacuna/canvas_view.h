@@ -59,7 +59,7 @@ class CanvasFollower {
 
   struct Settings {
     TokenId mask_id = -1;
-    std::vector<TokenId> end_ids;  ///< that end the answer; empty for an infill
+    std::vector<TokenId> end_ids;  ///< tokens that end the answer; empty for an infill
     size_t first_shown = 0;        ///< positions before it have no cell
   };
 
@@ -77,7 +77,7 @@ class CanvasFollower {
  private:
   struct Position {
     TokenId token = 0;
-    int32_t pass = -1;  // that wrote it; -1: none
+    int32_t pass = -1;  // pass that wrote it; -1: none
     double confidence = -1;
   };
 

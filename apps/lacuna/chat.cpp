@@ -94,7 +94,7 @@ class ChatSession {
     if (opened_->tokenizer() == nullptr)
       throw InputError("{} has no tokenizer; a chat needs one", flags_.model);
     options_ = with_saved_preset(flags, *opened_, flags.generation);
-    // Whatever may be wrong with the flags is said before the weights are read.
+    // Report errors in the flags before the weights are read.
     opened_->make_decoder(make_chat_request({{"user", "?"}}));
     // One chat as long as the context; what is forgotten of another is only computed again.
     SchedulerLimits limits = own_limits(1);
@@ -123,7 +123,7 @@ class ChatSession {
   }
 
  private:
-  /// A line for the person, not for a script.
+  /// Prints a line for interactive users; scripts do not get it.
   template <typename... Arguments>
   void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
     if (is_interactive_)
@@ -358,7 +358,7 @@ class ChatSession {
   std::unique_ptr<InferenceSession> session_;
   std::vector<Message> messages_;  // of the user and the assistant in turn
   size_t first_sent_ = 0;          // messages before it are no longer read
-  uint64_t num_regenerated_ = 0;   // of the last answer
+  uint64_t num_regenerated_ = 0;   // regenerations of the last answer
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ struct ChatFlags : GuidedModelFlags {
 /// --model and what belongs to it, --guide, --system, --chat-template, --raw.
 void add_chat_flags(CLI::App& command, ChatFlags& flags);
 
-/// The model that the flags name, with the template that --chat-template and --raw ask for. InputError where
+/// The model that the flags name, with the template that --chat-template and --raw ask for. Throws InputError
+/// if
 /// --system has no place in it.
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags);
 

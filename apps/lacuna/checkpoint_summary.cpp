@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What most of the bytes are stored as.
+/// Format in which most of the bytes are stored.
 std::string most_of(const std::map<std::string, int64_t>& bytes_of) {
   const auto most = std::max_element(bytes_of.begin(), bytes_of.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });

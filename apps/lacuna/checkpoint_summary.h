@@ -1,4 +1,4 @@
-// What a checkpoint's files hold, without reading weights.
+// Summarizes a checkpoint's files without reading weights.
 #pragma once
 
 #include <cstdint>

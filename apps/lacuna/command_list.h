@@ -1,4 +1,4 @@
-// What a newcomer is shown of the commands: under which heading, with which examples, and which of their
+// How help presents the commands: their headings, their examples, and which of their
 // flags come first. Everything else that help, completion and the manual say comes from the commands
 // themselves.
 #pragma once
@@ -18,7 +18,7 @@ struct CommandEntry {
   std::array<std::string_view, 2> examples;
 };
 
-/// Ordered as the list of commands is. Commands that a build lacks are no error.
+/// Ordered as the list of commands is. Commands that a build lacks are not an error.
 std::span<const CommandEntry> command_entries();
 
 /// Null for a command without an entry.

@@ -152,7 +152,7 @@ void add_compare_command(CLI::App& program) {
       "--a", flags->a,
       "Flags of generation and of formats of the first setting, such as \"--cache dual --weights int8\"; "
       "empty: defaults");
-  command->add_option("--b", flags->b, "The same flags of the second setting")->required();
+  command->add_option("--b", flags->b, "Flags of the second setting, like --a")->required();
   command->add_flag("--raw", flags->raw, "Apply no chat template");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->footer("Batches of the two settings take turns, so that both meet the same machine.");

@@ -36,7 +36,7 @@ std::vector<std::string> names_of_flag(const CLI::Option& option, bool all) {
   return names;
 }
 
-/// What may follow a command: commands and first names of flags.
+/// Completions after a command: its subcommands and the first names of its flags.
 std::vector<std::string> words_after(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* each : commands_of(command)) words.push_back(each->get_name());
@@ -59,7 +59,7 @@ std::string quoted(const std::string& text, std::string_view escape) {
   return result + "'";
 }
 
-/// bash: the words that are no flags lead to the command; the word before decides what a value may be.
+/// bash: the words that are not flags lead to the command; the word before decides what a value may be.
 std::string bash_script(const CLI::App& program) {
   std::string words_of, values_of;
   for (const CLI::App* command : all_commands(program)) {

@@ -67,7 +67,7 @@ void add_question(DecisionBody& body, const std::string& text) {
   body.options.emplace_back();
 }
 
-/// What --choice and --levels say of the question before them.
+/// Adds the options that --choice and --levels give to the question before them.
 void add_options(DecisionBody& body, QuestionKind kind, const std::string& list, std::string_view flag,
                  size_t most) {
   if (body.request.questions.empty() || !body.options.back().empty())
@@ -146,7 +146,7 @@ void print_answer(const DecisionBody& body, size_t i, const DecisionAnswer& answ
 
 void decide_command(const DecideFlags& flags, const CLI::App& command) {
   const DecisionBody body = read_body(flags, command);
-  // Whatever may be wrong with the flags is said before the weights are read.
+  // Report errors in the flags before the weights are read.
   const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
   [[maybe_unused]] const PreparedDecision checked(*opened, body.request);
   const std::unique_ptr<InferenceSession> session = load_session(flags, opened, own_limits(1));
@@ -225,8 +225,7 @@ void add_decide_command(CLI::App& program) {
                    "GIDD, DiffusionGemma: draws of noise at open positions, 1 to 64 (default 4)")
       ->check(CLI::Range(1, kMostDraws))
       ->group("Questions");
-  command->add_option("--seed", flags->seed, "Seed of the noise that --draws draws (default 0)")
-      ->group("Questions");
+  command->add_option("--seed", flags->seed, "Seed of the noise of --draws (default 0)")->group("Questions");
   command
       ->add_option("--chat-template", flags->chat_template,
                    "llada, chatml, gemma or none (default: the checkpoint's)")

@@ -33,7 +33,7 @@ void add_decode_timing_flags(CLI::App& command, DecodeTimingFlags& flags) {
       ->check(CLI::Range(0.0, 1.0));
   command
       .add_option("--select-rate", options.select_rate,
-                  "Simulated, ReFusion: share of slots whose first token is sure (default 0.5)")
+                  "Simulated, ReFusion: share of slots whose first token is confident (default 0.5)")
       ->check(CLI::Range(0.0, 1.0));
   add_generation_flags(command, flags.generation);
 }

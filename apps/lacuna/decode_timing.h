@@ -1,4 +1,4 @@
-// What `lacuna bench decode` measures, for every subcommand that measures it.
+// The measurement of `lacuna bench decode`, shared by all subcommands that run it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -21,7 +21,7 @@ namespace {
 /// Refuses flags that the task would ignore.
 void refuse_flags(const CLI::App& command, std::string_view task, std::initializer_list<const char*> names) {
   for (const char* const name : names) {
-    if (command.count(name) > 0) throw InputError("{}: means nothing to --task {}", name, task);
+    if (command.count(name) > 0) throw InputError("{}: has no effect with --task {}", name, task);
   }
 }
 
@@ -129,7 +129,9 @@ void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
   command.add_option("--shots", flags.shots, "gsm8k: solved problems before the question (default 0)")
       ->check(CLI::Range(0, 64))
       ->group("Task");
-  command.add_option("--shots-data", flags.shots_data, "gsm8k: the file that they are the first of")
+  command
+      .add_option("--shots-data", flags.shots_data,
+                  "gsm8k: file whose first problems are the solved ones of --shots")
       ->group("Task");
   command
       .add_option("--run-tests", flags.run_tests,
@@ -144,7 +146,8 @@ void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
       .add_option("--text-task", flags.text_task,
                   "perplexity: the task whose texts are scored (default stories)")
       ->group("Task");
-  command.add_option("--draws", flags.draws, "perplexity: random draws of each text (default 32)")
+  command
+      .add_option("--draws", flags.draws, "perplexity: random samples of the masks of each text (default 32)")
       ->check(CLI::Range(1, 1'000'000))
       ->group("Task");
 }

@@ -90,7 +90,7 @@ void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
   show_failures(evaluation, flags.show);
   if (!flags.json) {
     print_report(evaluation);
-    fmt::print("strict     {} of {} behind ####\n", strict, count);
+    fmt::print("strict     {} of {} after ####\n", strict, count);
     return;
   }
   nlohmann::ordered_json json = to_json(evaluation);

@@ -1,4 +1,4 @@
-// What the parts of `lacuna eval` share.
+// Declarations shared by the parts of `lacuna eval`.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct EvalCommandFlags : EvalFlags {
   bool fits = false;  ///< decisions: temperatures, which the model's folder keeps
 };
 
-/// What --task names besides the generated tasks.
+/// Values of --task besides the generated tasks.
 inline constexpr std::string_view kPerplexityTask = "perplexity";
 inline constexpr std::string_view kBenchmarkTasks[] = {"gsm8k", "humaneval", "mt-bench"};
 

@@ -23,7 +23,7 @@ void check_settings(const EvalCommandFlags& flags) {
   generation.seed.reset();
   const nlohmann::ordered_json given = given_options(generation);
   if (given.empty()) return;
-  throw InputError("--{}: means nothing to --task {}; expected --seed alone", given.begin().key(),
+  throw InputError("--{}: has no effect with --task {}; expected --seed alone", given.begin().key(),
                    kDecisionsTask);
 }
 

@@ -30,7 +30,7 @@ void check_generation(const EvalCommandFlags& flags, Paradigm paradigm) {
         (name == "slot-size" && paradigm == Paradigm::kSlots)) {
       continue;
     }
-    throw InputError("--{}: means nothing to --task {} with this model, which generates nothing", name,
+    throw InputError("--{}: has no effect with --task {} for this model, which generates nothing", name,
                      kPerplexityTask);
   }
 }
@@ -59,7 +59,7 @@ std::vector<BoundText> task_texts(const EvalCommandFlags& flags, const Evaluated
 std::vector<BoundText> file_texts(const EvalCommandFlags& flags, const EvaluatedModel& model) {
   const auto length = static_cast<size_t>(flags.settings.task_options.length.value_or(kPieceLength));
   std::string text = read_file(flags.data);
-  // A token has a byte or more, and most have less than this many: what lies behind is not read.
+  // A token has a byte or more, and most have less than this many: the rest is not read.
   constexpr size_t kBytesPerToken = 16;
   text.resize(std::min(text.size(), static_cast<size_t>(flags.settings.samples) * length * kBytesPerToken));
   const std::vector<TokenId> tokens = model.tokenizer.encode(text);
@@ -77,7 +77,7 @@ void check_texts(const EvalCommandFlags& flags, const CLI::App& command) {
   const TaskOptions& options = flags.settings.task_options;
   if (flags.data.empty()) return check_options(find_task(flags.text_task), options);
   for (const char* const name : {"--text-task", "--depth", "--difficulty"}) {
-    if (command.count(name) > 0) throw InputError("{}: means nothing with --data", name);
+    if (command.count(name) > 0) throw InputError("{}: has no effect with --data", name);
   }
   if (options.length && (*options.length < 2 || *options.length > kMaxLength)) {
     throw InputError("--length {}: expected 2 to {} tokens of a piece", *options.length, kMaxLength);
@@ -94,7 +94,7 @@ void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command) {
   const Paradigm paradigm = model.model->config().paradigm();
   check_generation(flags, paradigm);
   if (is_exact(paradigm) && command.count("--draws") > 0) {
-    throw InputError("--draws {}: means nothing to this model, whose likelihood is exact", flags.draws);
+    throw InputError("--draws {}: has no effect with this model, whose likelihood is exact", flags.draws);
   }
 
   BoundSettings settings;

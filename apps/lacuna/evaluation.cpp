@@ -19,7 +19,7 @@ void add_task_option_flags(CLI::App& command, TaskOptions& options) {
       ->group("Task");
   command
       .add_option("--depth", options.depth,
-                  "Where the asked fact of retrieval lies: 0 first, 1 last (default: sampled uniformly)")
+                  "Place of the requested fact of retrieval: 0 first, 1 last (default: sampled uniformly)")
       ->group("Task");
   command
       .add_option("--difficulty", options.difficulty,
@@ -32,8 +32,9 @@ void add_task_option_flags(CLI::App& command, TaskOptions& options) {
 void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   add_model_flags(command, flags);
   add_guide_flag(command, flags.guide);
-  command.add_option("--judge", flags.judge,
-                     "An autoregressive model with the same tokenizer; the perplexity of the answers to it");
+  command.add_option(
+      "--judge", flags.judge,
+      "Autoregressive model with the same tokenizer that measures the perplexity of the answers");
   command.add_option("--task", flags.settings.task, task_names())->required()->group("Task");
   add_task_option_flags(command, flags.settings.task_options);
   command.add_option("--samples", flags.settings.samples, "Samples of the test split (default 100)")

@@ -1,4 +1,4 @@
-// What `lacuna eval` measures, for every subcommand that measures it.
+// The measurement of `lacuna eval`, shared by all subcommands that run it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -26,7 +26,7 @@ class HelpFormatter final : public CLI::FormatterBase {
   }
 };
 
-/// What an option takes: "N", "f32|bf16"; empty for a flag.
+/// Placeholder for an option's value: "N", "f32|bf16"; empty for a flag.
 std::string value_of(const CLI::Option& option) {
   constexpr size_t kLongest = 24;
   if (is_flag(option)) return "";
@@ -137,7 +137,7 @@ void add_help_command(CLI::App& program) {
   auto flags = std::make_shared<HelpFlags>();
   CLI::App* command = program.add_subcommand("help", "Explain a command");
   command->add_option("COMMAND", flags->words, "A command, as in `lacuna help bench step`");
-  command->add_flag("--all", flags->all, "With every flag and every name of it");
+  command->add_flag("--all", flags->all, "Include all flags and aliases");
   command->callback([flags, &program] { print_help(program, flags->words, flags->all); });
 }
 

@@ -1,4 +1,4 @@
-// What --help, --help-all and `lacuna help` print.
+// Text of --help, --help-all and `lacuna help`.
 #pragma once
 
 #include <CLI/CLI.hpp>

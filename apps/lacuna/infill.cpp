@@ -90,7 +90,7 @@ void print_json(const InfillResult& result, uint64_t seed) {
 void infill(const InfillFlags& flags) {
   InfillRequest request;
   request.canvas = parse_marked_text(marked_text(flags));
-  // Whatever may be wrong with the flags is said before the weights are read.
+  // Report errors in the flags before the weights are read.
   const std::shared_ptr<const OpenedModel> opened = open_model(flags, "", true);
   expect_infill(opened->config());
   if (opened->tokenizer() == nullptr) {

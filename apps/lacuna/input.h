@@ -1,4 +1,4 @@
-// What people give a subcommand, as values.
+// Input of a subcommand (texts, files, token ids), as values.
 #pragma once
 
 #include <iosfwd>
@@ -13,14 +13,14 @@ namespace lacuna {
 /// All of standard input; InputError beyond 64 MiB.
 std::string read_standard_input();
 
-/// The bytes of a file; InputError if it cannot be read or has more than 64 MiB.
+/// The bytes of a file; throws InputError if it cannot be read or has more than 64 MiB.
 std::string read_file(const std::string& path);
 
-/// What names standard input where a file or a text is expected.
+/// Stands for standard input where a file or a text is expected.
 inline constexpr std::string_view kStandardInput = "-";
 
-/// Standard input to its end as a prompt, without the line break that ends it. InputError if it is empty or
-/// longer than any prompt.
+/// Standard input to its end as a prompt, without the line break that ends it. Throws InputError if it is
+/// empty or longer than any prompt.
 std::string read_prompt_from_standard_input();
 
 /// Token ids from "1,2,3" or "[1, 2, 3]". InputErrors begin with `source`, a flag or a file.

@@ -321,7 +321,7 @@ void print_packed(const ModelConfig& config, const Json& panel_bytes) {
                          human_bytes(total), fmt::join(parts, ", ")));
 }
 
-/// What few families have.
+/// Properties that only few families have.
 std::vector<std::string> traits_of(const ModelConfig& config) {
   std::vector<std::string> traits;
   if (config.shifted_logits) traits.emplace_back("row i predicts position i + 1");

@@ -142,7 +142,7 @@ class LineEditor::Terminal {
     if (!history_file_.empty()) history(history_, &event, H_SAVE, history_file_.c_str());
   }
 
-  /// A folder that cannot be made, or a file that is none of ours, is no reason not to chat.
+  /// The chat continues without a history file if its folder cannot be created or the file is not ours.
   void load_history() {
     if (history_file_.empty()) return;
     std::error_code error;

@@ -174,7 +174,7 @@ void add_list_command(CLI::App& program) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* command =
       program.add_subcommand("list", "Show the models on this machine: those that ship, and downloads");
-  command->add_flag("--json", *as_json, "Print one JSON list, with the whole reason where one is unusable");
+  command->add_flag("--json", *as_json, "Print one JSON list, with the full reason for each unusable model");
   command->callback([as_json] { list_models(*as_json); });
 }
 

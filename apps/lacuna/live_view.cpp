@@ -34,10 +34,10 @@ void write_to_terminal(std::string_view text) {
 
 constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-// What signal handlers need of the view.
+// State that signal handlers share with the view.
 termios echoing_settings;
 volatile std::sig_atomic_t is_echo_off = 0;
-volatile std::sig_atomic_t was_stopped = 0;  // what was drawn is no longer where it was
+volatile std::sig_atomic_t was_stopped = 0;  // set when the drawn lines may no longer be on the screen
 
 /// A program in the background must not change the terminal's settings.
 bool owns_terminal() {
@@ -145,7 +145,7 @@ void add_view_flags(CLI::App& command, LiveFlags& flags) {
   add_choice("--color", flags.color, kChoices,
              "Draw the canvas in colour: auto (unless NO_COLOR is set), always or never (default: auto)");
   add_choice("--color-by", flags.color_by, kColorings,
-             "What colours of the canvas show: age or confidence of a token (default: age)");
+             "Meaning of the canvas's colours: age or confidence of a token (default: age)");
 }
 
 void add_live_flags(CLI::App& command, LiveFlags& flags) {

@@ -51,7 +51,7 @@ class LiveView {
   LiveFlags flags_;
   CanvasStyle style_;
   std::optional<Stopwatch> since_frame_;
-  TerminalSize size_;        // of the last frame
+  TerminalSize size_;        // size of the terminal at the last frame
   std::vector<int> widths_;  // columns of each line of the last frame
 };
 

@@ -30,7 +30,7 @@ std::vector<std::string> choices_of_format() {
   return choices;
 }
 
-/// What `action` refuses, in the names of flags.
+/// Runs `action`; errors that it throws name flags instead of fields.
 template <typename Action>
 auto in_flags(Action&& action) {
   try {
@@ -94,8 +94,7 @@ void add_threads_flag(CLI::App& command, int& threads) {
 }
 
 void add_pin_flag(CLI::App& command, bool& pin) {
-  command.add_flag("--pin", pin,
-                   "Bind all threads but the first, which stays free to move, to cores of their own");
+  command.add_flag("--pin", pin, "Bind each thread except the first to its own core");
 }
 
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin) {
@@ -120,9 +119,9 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
 }
 
 void add_device_flag(CLI::App& command, std::string& device) {
-  command.add_option("--device", device,
-                     "What computes: auto (a GPU in builds with CUDA), cpu, cuda:N or simulator (slow, for "
-                     "tests)");
+  command.add_option(
+      "--device", device,
+      "Device that computes: auto (a GPU in builds with CUDA), cpu, cuda:N or simulator (slow, for tests)");
 }
 
 void add_kv_cache_flag(CLI::App& command, std::string& kv_cache) {
@@ -134,9 +133,9 @@ void add_kv_cache_flag(CLI::App& command, std::string& kv_cache) {
 
 void add_activations_flag(CLI::App& command, std::string& activations) {
   command
-      .add_option(
-          "--activations", activations,
-          "Activations that quantized weights meet: auto (bf16 or about as exact) or int8 (default auto)")
+      .add_option("--activations", activations,
+                  "Activations in matmuls with quantized weights: auto (bf16 or similarly accurate) or int8 "
+                  "(default auto)")
       ->check(CLI::IsMember({"auto", "int8"}));
 }
 
@@ -164,9 +163,8 @@ void add_loading_flags(CLI::App& command, ModelFlags& flags) {
 
 void add_config_flags(CLI::App& command, ModelFlags& flags) {
   command
-      .add_option(
-          "--ignore-config-keys", flags.ignored_config_keys,
-          "Keys of config.json, KEY,KEY, that are not known and that you vouch for (default: refused)")
+      .add_option("--ignore-config-keys", flags.ignored_config_keys,
+                  "Unknown keys of config.json to ignore, KEY,KEY (default: unknown keys are refused)")
       ->delimiter(',');
   command
       .add_option(

@@ -1,4 +1,4 @@
-// What every subcommand that computes does first: open the model that --model names.
+// Opens the model that --model names, for every subcommand that computes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -51,7 +51,7 @@ void add_device_flag(CLI::App& command, std::string& device);
 void add_activations_flag(CLI::App& command, std::string& activations);
 /// --ignore-config-keys, --paradigm.
 void add_config_flags(CLI::App& command, ModelFlags& flags);
-/// What they choose.
+/// The choices that these flags make.
 ConfigChoices config_choices(const ModelFlags& flags);
 /// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
 /// --ignore-memory, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
@@ -76,7 +76,7 @@ struct LoadedModel {
 /// InputError, naming `flag`, where --device names another device than this machine.
 void require_cpu(const ModelFlags& flags, std::string_view flag);
 
-/// What the flags ask weights and K/V to be kept as. Throws InputError where they contradict each other.
+/// Formats of weights and K/V that the flags ask for. Throws InputError where they contradict each other.
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
 
 /// The number of threads that --threads gives, bound to cores with --pin.
@@ -85,7 +85,7 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 /// Loads with a progress bar on standard error, if that is a terminal. Throws InputError before it reads
 /// weights where a download is not complete or memory does not suffice (unless --ignore-memory).
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
-/// What answers of these weights tell (InferenceSession::Parts).
+/// Version of the weights, which answers report (InferenceSession::Parts).
 std::string weights_version(const ModelFlags& flags, const ModelSource& source);
 
 /// --guide.
@@ -120,7 +120,7 @@ GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& 
 GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
                                     GenerationOptions options);
 
-/// What `lacuna` asks a session for, by the options of its flags.
+/// Request to a session, from the options of the flags.
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,
                                       Prompt prompt);
 

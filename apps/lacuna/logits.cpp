@@ -26,7 +26,7 @@ struct LogitsRequest {
   std::vector<TokenId> tokens;
   std::vector<int32_t> positions;
   int32_t block_length = 0;   // 0: not given
-  int32_t clean_prefix = 0;   // GIDD: rows that do not see those behind them
+  int32_t clean_prefix = 0;   // GIDD: rows that do not see those after them
   int32_t canvas_begin = -1;  // DiffusionGemma: where the canvas begins; -1: there is none
   std::string self_conditioning;
 };
@@ -66,7 +66,7 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
     const bool has_canvas = (key == "canvas_begin" && (config.canvas || config.causal_context)) ||
                             (key == "self_conditioning" && config.canvas);
     if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix && !has_canvas) {
-      throw InputError("{}: the key '{}' means nothing to {}", file, key, config.architecture);
+      throw InputError("{}: the key '{}' has no effect for {}", file, key, config.architecture);
     }
   }
   LogitsRequest request;
@@ -126,7 +126,7 @@ void normalise(std::vector<float>& values, int64_t cols) {
   }
 }
 
-/// What the rows of a canvas read of the pass before; empty where nothing is given.
+/// Input that the rows of a canvas take from the previous pass; empty if none is given.
 std::vector<float> read_conditioning(const LogitsFlags& flags, const LogitsRequest& request,
                                      const ModelConfig& config) {
   if (request.self_conditioning.empty()) return {};
@@ -170,7 +170,7 @@ void add_logits_command(CLI::App& program) {
       ->add_option(
           "--request", flags->request,
           "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion, "
-          "\"clean_prefix\": N rows that see none behind them, for GIDD, \"canvas_begin\": P where "
+          "\"clean_prefix\": N rows that see none after them, for GIDD, \"canvas_begin\": P where "
           "the canvas begins and \"self_conditioning\": \"FILE.npy\" [canvas, vocabulary], for "
           "DiffusionGemma}")
       ->required();

@@ -42,7 +42,7 @@ std::vector<std::string> normalised_arguments(int argc, char** argv) {
   return arguments;
 }
 
-/// What was wrong on the command line, and where to read what is right.
+/// Describes an error on the command line and where the usage is documented.
 std::string describe(const CLI::ParseError& error, const CLI::App& program) {
   std::string name = "lacuna";
   const CLI::App* command = &program;

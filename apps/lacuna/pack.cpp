@@ -86,7 +86,7 @@ void write_texts(const ModelSource& source, const WeightFormats& formats, const 
                                    {"names", source.config.gguf_names ? "gguf" : "published"}};
   if (source.chosen_paradigm) config["lacuna"] = {{"paradigm", name_of(*source.chosen_paradigm)}};
   copy_texts(source, folder);
-  // Last: without it the folder is no model.
+  // Last: without it the folder is not a model.
   write_whole_file(folder / "config.json", config.dump(2) + '\n');
 }
 

@@ -34,8 +34,8 @@ struct PlanFlags : ModelFlags {
   bool json = false;
 };
 
-/// What the flags say, and what was measured here where they do not. A core there is taken to be as fast as
-/// one here, and a machine's memory as fast as this one's.
+/// Speeds from the flags; those that are not given are measured on this machine. A core there is taken to be
+/// as fast as one here, and a machine's memory as fast as this one's.
 MachineSpeeds machine_speeds(const PlanFlags& flags, const WeightFormats& formats) {
   MachineSpeeds speeds;
   speeds.link = link_speed(flags.link);
@@ -128,10 +128,11 @@ void add_plan_command(CLI::App& program) {
   command->add_option("--machines", flags->pass.machines, "Machines, 2 to 64 (default 2)")
       ->check(CLI::Range(2, 64));
   command
-      ->add_option("--cores", flags->cores, "Cores of one machine, as fast as those here (default: as many)")
+      ->add_option("--cores", flags->cores,
+                   "Cores of one machine, each as fast as one here (default: as many as here)")
       ->check(CLI::Range(1, 4096));
   command->add_option("--link", flags->link,
-                      "What a machine receives, in bits per second: 10Gb, 100Mb (default 10Gb)");
+                      "Rate at which a machine receives, in bits per second: 10Gb, 100Mb (default 10Gb)");
   command->add_option("--latency", flags->latency_us, "Microseconds of one exchange (default 50)")
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("--gflops", flags->gflops, "GFLOP/s of one machine (default: measured here)")

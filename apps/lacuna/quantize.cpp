@@ -36,7 +36,7 @@ struct QuantizeFlags : ModelFlags {
   bool json = false;
 };
 
-/// What became of the weights.
+/// Size and error of the quantized weights.
 struct WeightReport {
   double squared_error = 0;
   double squared_weights = 0;
@@ -64,12 +64,12 @@ struct WeightReport {
 
 /// How far the outputs moved.
 struct LogitReport {
-  double mean_kl = 0;  ///< of the quantised model's posteriors from the original's, in nats
+  double mean_kl = 0;  ///< mean KL divergence from the original's posteriors, in nats
   double largest_kl = 0;
   double same_best = 0;  ///< share of rows with the same most likely token
 };
 
-/// The modules whose matrices are no layer's projections.
+/// The modules whose matrices do not belong to a layer's projections.
 struct SpecialModules {
   std::set<std::string, std::less<>> ends;     ///< embedding and head
   std::set<std::string, std::less<>> routers;  ///< and other small matrices: they stay
@@ -215,7 +215,7 @@ void quantize(QuantizeFlags flags) {
   ThreadPool threads(flags.threads);
   const WeightReport weights = quantize_weights(checkpoint, source.config, formats, out, threads);
   copy_companions(source.folder, out);
-  // Last: without it the folder is no model.
+  // Last: without it the folder is not a model.
   write_config(source.folder, out, flags);
   const LogitReport logits = check_logits(flags, source);
   if (flags.json) {
@@ -267,11 +267,13 @@ void add_quantize_command(CLI::App& program) {
                    "Format of embedding and head (default auto: they stay as they are)")
       ->check(CLI::IsMember(for_head));
   command->add_option("-o,--out", flags->out, "A new folder")->required();
-  command->add_option("--seed", flags->seed, "Of the random tokens that logits are compared on (default 0)")
+  command
+      ->add_option("--seed", flags->seed,
+                   "Seed of the random tokens on which logits are compared (default 0)")
       ->check(number<uint64_t>());
   command
       ->add_option("--tokens", flags->tokens,
-                   "How many of them, at most as many as the model has positions (default 64)")
+                   "Number of random tokens, at most the model's positions (default 64)")
       ->check(CLI::Range(1, 4096));
   add_config_flags(*command, *flags);
   add_threads_flag(*command, flags->threads);

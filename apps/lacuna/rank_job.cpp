@@ -107,7 +107,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-/// What the ranks are started with.
+/// Command line that starts the ranks.
 std::vector<std::string> job_command(const ModelFlags& flags, const RankJobFlags& job,
                                      const std::string& name) {
   std::vector<std::string> command = words_of(job.launch);
@@ -145,8 +145,9 @@ void serve_ranks(const ModelFlags& flags, const std::string& name) {
 
 void add_rank_job_flags(CLI::App& command, RankJobFlags& job, ModelFlags& flags) {
   command
-      .add_option("--launch", job.launch,
-                  "What starts the ranks of --shard on several machines: \"mpirun -n 4 --hostfile hosts\"")
+      .add_option(
+          "--launch", job.launch,
+          "Command that starts the ranks of --shard on several machines: \"mpirun -n 4 --hostfile hosts\"")
       ->group("Server");
   add_rank_timeout_flag(command, flags);
 }

@@ -1,4 +1,4 @@
-// The ranks of a sharded model under `lacuna serve`: processes apart from the server, which outlives them.
+// The ranks of a sharded model under `lacuna serve`: separate processes; the server survives their failure.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ void add_rank_job_flags(CLI::App& command, RankJobFlags& job, ModelFlags& flags)
 /// The flags of add_loading_flags() that a command was given, each as --NAME=VALUE.
 std::vector<std::string> loading_arguments(const CLI::App& command);
 
-/// Starts the ranks and waits until they have loaded the model; the processes end with it. InputError.
+/// Starts the ranks and waits until they have loaded the model; the processes end with it. Throws InputError.
 ///   flags  sharded, and not a rank itself
 LoadedModel load_on_job(const ModelFlags& flags, const ModelSource& source, const RankJobFlags& job);
 

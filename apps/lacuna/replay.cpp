@@ -30,7 +30,7 @@ struct ReplayFlags {
   LiveFlags live;
 };
 
-/// What older traces do not tell comes from the model.
+/// Supplies what older traces do not contain, such as the texts of tokens, from the model.
 struct ReplayModel {
   explicit ReplayModel(const std::string& name) : source(find_model(name)), tokenizer(tokenizer_of(source)) {}
 

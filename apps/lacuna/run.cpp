@@ -47,7 +47,7 @@ struct RunFlags : ChatFlags {
   }
 };
 
-/// What one line of --prompts-file, or the flags, ask for.
+/// Request of one line of --prompts-file, or of the flags.
 struct RunPrompt {
   Prompt prompt;
   GenerationOptions options;
@@ -209,7 +209,7 @@ void run(RunFlags flags) {
     chat(flags);
     return;
   }
-  // Whatever may be wrong with the flags is said before the weights are read.
+  // Report errors in the flags before the weights are read.
   use_preset_formats(flags, flags.generation);
   const std::shared_ptr<const OpenedModel> opened = open_chat_model(flags);
   flags.generation = with_saved_preset(flags, *opened, flags.generation);

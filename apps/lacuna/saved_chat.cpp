@@ -35,7 +35,7 @@ void expect_replaceable(const std::string& file) {
   try {
     load_chat(file);
   } catch (const InputError&) {
-    throw InputError("{}: exists and is no saved chat; expected a new file, or a chat to replace", file);
+    throw InputError("{}: exists and is not a saved chat; expected a new file, or a chat to replace", file);
   }
 }
 
@@ -56,7 +56,7 @@ SavedChat parse_chat(std::string_view text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file);
   const JsonObject object(json, file);
   if (object.text("format", "") != kChatFormat) {
-    throw InputError("{}: is no saved chat; expected the file that /save writes", file);
+    throw InputError("{}: is not a saved chat; expected the file that /save writes", file);
   }
   object.integer("version", {kChatVersion, kChatVersion});
   SavedChat chat;

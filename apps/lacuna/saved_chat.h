@@ -23,7 +23,7 @@ std::string to_text(const SavedChat& chat);
 /// Parses anybody's file. InputError begins with `file` and says what is wrong.
 SavedChat parse_chat(std::string_view text, const std::string& file);
 
-/// InputError where the file cannot be written, or exists and is no saved chat.
+/// Throws InputError if the file cannot be written, or exists and is not a saved chat.
 void save_chat(const SavedChat& chat, const std::string& file);
 SavedChat load_chat(const std::string& file);
 

@@ -126,7 +126,7 @@ extern "C" void stop_serving(int /*signal*/) {
 void serve(ServeFlags flags) {
   // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  // Whatever may be wrong with the flags is said before the weights are read.
+  // Report errors in the flags before the weights are read.
   ServedModels served = open_served_models(flags);
   ServiceSettings settings;
   settings.version = LACUNA_VERSION;
@@ -194,13 +194,14 @@ void add_serve_command(CLI::App& program) {
   add("--host", flags->host, "Address to listen on (default 127.0.0.1: this machine alone)");
   add("--port", flags->port, "Port; 0: any that is free (default 8080)");
   add("--api-key", flags->api_keys,
-      "What clients must send as Authorization: Bearer KEY; repeatable (default: nothing)")
+      "Key that clients must send as Authorization: Bearer KEY; repeatable (default: none)")
       ->take_all();
   add("--api-key-file", flags->api_key_file, "File of keys, one a line");
   command->add_flag("--insecure", flags->insecure, "Serve other machines although no key is required")
       ->group("Server");
   add("--allow-origin", flags->allowed_origins,
-      "Pages that may ask: https://example.org, or * for all; repeatable (default: its own page)")
+      "Origins of pages that may send requests: https://example.org, or * for all; repeatable (default: its "
+      "own page)")
       ->take_all();
   add("--allow-host", flags->allowed_hosts,
       "Name of this server in the Host header, besides localhost and IP addresses, where no key is required")
@@ -214,7 +215,7 @@ void add_serve_command(CLI::App& program) {
   add("--max-connections", flags->http.connections, "Open connections (default 1024)")
       ->check(CLI::Range(1, 1 << 20));
   add("--max-connections-per-address", flags->http.connections_per_address,
-      "Of these, from one IP address (default 512)")
+      "Open connections from one IP address (default 512)")
       ->check(CLI::Range(1, 1 << 20));
   add("--request-timeout", flags->limits.request_seconds,
       "Seconds from a request's arrival to its end; later it fails (default 0: no limit)")
@@ -223,15 +224,15 @@ void add_serve_command(CLI::App& program) {
       "Seconds that requests may continue after SIGTERM or Ctrl-C; then they end with an error (default 10)")
       ->check(CLI::Range(0.0, 86400.0));
   add("--log-format", flags->log_format,
-      "The line that is written to standard error for each request: text, json or off (default text)")
+      "Log of requests on standard error, a line each: text, json or off (default text)")
       ->check(CLI::IsMember({"text", "json", "off"}));
   add("--audit", flags->audit,
-      "Share of answers, 0 to 1, that the baseline repeats when the server is idle, to compare (default 0)")
+      "Fraction of answers, 0 to 1, that the idle server compares with the baseline's (default 0)")
       ->check(CLI::Range(0.0, 1.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
   add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
   add("--rank-restarts", flags->rank_restarts,
-      "Restarts in a row of ranks that ended, before the server gives up (default 5)")
+      "Consecutive restarts of failed ranks before the server gives up (default 5)")
       ->check(CLI::Range(0, 1 << 20));
   add("--reload-from", flags->reload_from,
       "Folder whose subfolders POST /v1/reload may load as new weights (default: reloading is off)");
@@ -250,7 +251,7 @@ void add_serve_command(CLI::App& program) {
       "MiB for keys and values of a model's requests (default: half of what is free; of n models 1/(2n))")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   add("--prefix-memory", flags->prefix_memory,
-      "MiB of these for prompts and answers that later requests may begin with (default: a quarter)")
+      "MiB of --kv-memory for prompts and answers that later requests reuse (default: a quarter)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
   add("--pass-rows", flags->limits.pass_rows,
       "Rows of a pass that several requests share; a longer canvas has its passes to itself (default 1024)")

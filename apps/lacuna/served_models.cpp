@@ -27,7 +27,8 @@ GuidedModelFlags flags_of(const ServedModelFlags& flags, const std::string& mode
   return own;
 }
 
-/// Whether the ranks are processes apart; else mpirun has started this one as one of them.
+/// Whether the server starts the ranks as separate processes; else mpirun has started this process as one of
+/// them.
 bool has_rank_job(const ServedModelFlags& flags) {
   return flags.is_sharded() && !is_started_by_mpi();
 }
@@ -75,7 +76,7 @@ std::filesystem::path reloaded_folder(const std::string& reload_from, const std:
   return path;
 }
 
-/// What loads the weights of another folder into the place of the model's.
+/// Returns a function that loads weights of another folder in place of the model's.
 PoolModel::Load other_weights(const ServedModelFlags& flags, const std::shared_ptr<const OpenedModel>& opened,
                               const std::shared_ptr<SchedulerLimits>& limits, const std::string& folder) {
   const std::filesystem::path path = reloaded_folder(flags.reload_from, folder);
@@ -186,7 +187,7 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
   }
   check_reload(flags, served);
   for (PoolModel& model : served.models) {
-    const auto limits = std::make_shared<SchedulerLimits>(model.limits);  // of the pool's thread
+    const auto limits = std::make_shared<SchedulerLimits>(model.limits);  // read by the pool's thread
     model.load = [flags, opened = model.opened, limits] {
       return load_served(flags, opened->name(), opened, opened->source(), *limits);
     };

@@ -20,12 +20,12 @@ struct ServedModelFlags : GuidedModelFlags {
   int rank_restarts = 5;            ///< in a row
   std::string reload_from;          ///< folder of folders whose weights clients may load; empty: they may not
   std::vector<std::string> models;  ///< as -m has them: MODEL, or NAME=MODEL
-  std::string name;                 ///< of the one model for clients; empty: as -m has it
+  std::string name;                 ///< name for clients if there is one model; empty: the one from -m
   std::string chat_template;
   std::optional<int64_t> models_memory;  ///< MiB for all that are loaded
   double unload_seconds = 0;             ///< 0: never for being idle
   int64_t kv_memory = 0;                 ///< MiB of each model; 0: half of what is free, less with several
-  std::optional<int64_t> prefix_memory;  ///< MiB; none: a quarter of kv_memory
+  std::optional<int64_t> prefix_memory;  ///< MiB; default: a quarter of kv_memory
   SchedulerLimits limits;
   GenerationOptions generation;
 };
@@ -37,12 +37,12 @@ struct NamedModel {
 NamedModel split_model_name(const std::string& given);
 
 /// Opens the models, so that whatever may be wrong with the flags is said before weights are read. Several
-/// models are loaded when they are asked for. InputError.
+/// models are loaded when they are asked for. Throws InputError.
 struct ServedModels {
   std::vector<PoolModel> models;
   PoolLimits limits;
-  GenerationOptions defaults;              ///< of requests: the flags', with what a saved preset sets
-  std::optional<SavedPreset> preset = {};  ///< that the flags name
+  GenerationOptions defaults;  ///< settings that a request does not give: by flags and a saved preset
+  std::optional<SavedPreset> preset = {};  ///< preset that the flags name
 };
 ServedModels open_served_models(const ServedModelFlags& flags);
 

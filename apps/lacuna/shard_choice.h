@@ -12,11 +12,11 @@ class CpuDevice;
 struct ModelFlags;
 struct ModelSource;
 
-/// Bytes per second of "10Gb", "100Mb" or "2.5Gb", as --link takes them. InputError.
+/// Bytes per second of "10Gb", "100Mb" or "2.5Gb", as --link takes them. Throws InputError.
 double link_speed(const std::string& text);
 
 /// This rank's part. Called by all ranks at once. With --shard auto, measures what machines and links can do,
-/// and rank 0 says on standard error what was chosen and why. InputError where nothing that may be chosen
+/// and rank 0 says on standard error what was chosen and why. Throws InputError if nothing that may be chosen
 /// fits into the memory of the ranks.
 ModelPart choose_part(const ModelFlags& flags, const ModelSource& source, const CpuDevice& device,
                       Communicator& ranks);

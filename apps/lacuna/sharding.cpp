@@ -93,7 +93,7 @@ std::chrono::milliseconds rank_silence(const ShardFlags& flags) {
 void add_rank_timeout_flag(CLI::App& command, ShardFlags& flags) {
   command
       .add_option("--rank-timeout", flags.rank_timeout,
-                  "Seconds without a sign of life after which a rank counts as ended (default 10)")
+                  "Seconds without a response after which a rank counts as failed (default 10)")
       ->check(CLI::Range(0.5, 86400.0));
 }
 

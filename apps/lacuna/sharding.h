@@ -25,9 +25,9 @@ struct ShardFlags {
 
 /// --shard, --ranks, --link.
 void add_shard_flags(CLI::App& command, ShardFlags& flags);
-/// InputError where one of them has no effect.
+/// Throws InputError if one of them has no effect.
 void check_shard_flags(const ShardFlags& flags);
-/// InputError with --shard: `what` needs a process of its own.
+/// Throws InputError with --shard: `what` needs a process of its own.
 void refuse_shard(const ShardFlags& flags, const std::string& what);
 
 /// --rank-timeout.
@@ -35,7 +35,7 @@ void add_rank_timeout_flag(CLI::App& command, ShardFlags& flags);
 std::chrono::milliseconds rank_silence(const ShardFlags& flags);
 
 /// Loads each rank's part. Returns on rank 0 alone: the processes of the other ranks end here when rank 0's
-/// model is gone. InputError.
+/// model is gone. Throws InputError.
 LoadedModel load_on_ranks(const ModelFlags& flags, const ModelSource& source);
 
 /// Threads of each rank.

@@ -28,7 +28,7 @@ std::vector<std::string> names_in(std::string_view list) {
     size_t end = i;
     while (end < list.size() && is_of_name(list[end])) ++end;
     if (end > i + 1) names.emplace_back(list.substr(i, end - i));
-    if (end < list.size() && list[end] == '=') {  // what the name takes
+    if (end < list.size() && list[end] == '=') {  // completions of the option's value
       while (end < list.size() && list[end] != ' ' && list[end] != ',') ++end;
     }
     i = end + 1;

@@ -12,7 +12,7 @@ namespace lacuna {
 /// "; did you mean NAME?", or nothing.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
-/// What may follow a command: the names of its commands, and "--name" of its options.
+/// Words that may follow a command: the names of its commands, and "--name" of its options.
 std::vector<std::string> names_of(const CLI::App& command);
 
 /// A message about a value, with the nearest of the values that it lists: `--cache is 'dul'; expected none,

@@ -1,4 +1,4 @@
-// What the program knows of the terminal that it runs on, and what text may go there.
+// Properties of the terminal, and sanitizing of text that is printed on it.
 #pragma once
 
 #include <cstdint>

@@ -110,7 +110,7 @@ void check_flags(const TuneFlags& flags) {
 struct TuningPrompts {
   std::string name;
   std::vector<TuningPrompt> prompts;
-  std::string hash;  ///< of all of them, those that are not used included
+  std::string hash;  ///< hash of all prompts, including those that are not used
 };
 
 std::vector<Message> with_system(const TuneFlags& flags, std::vector<Message> messages) {
@@ -205,8 +205,8 @@ std::vector<TuningPath> choose_paths(const TuneFlags& flags, const GenerationOpt
   };
   for (const std::string& method : flags.methods) {
     if (method == "all" || std::find(known.begin(), known.end(), method) != known.end()) continue;
-    throw InputError("--methods '{}' is no method that is open here; expected all or some of {}", method,
-                     fmt::join(known, ", "));
+    throw InputError("--methods '{}' is not a method that can be tuned here; expected all or some of {}",
+                     method, fmt::join(known, ", "));
   }
   if (!is_wanted("all")) {
     std::erase_if(paths, [&](const TuningPath& path) { return !is_wanted(path.method); });
@@ -238,7 +238,7 @@ TuneFlags with_loading(TuneFlags flags, std::span<const TuningSetting> loading) 
   return flags;
 }
 
-/// What the flags say, what the log has kept, or what is measured here and then kept: an interrupted tuning
+/// Speeds from the flags, else from the log, else measured here and then logged: an interrupted tuning
 /// continues with the same. As many bytes are read as the weights take: small ones lie in the caches.
 MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, TuningLog& log) {
   MachinePeaks peaks{flags.gflops * 1e9, flags.gigabytes * 1e9};
@@ -247,7 +247,7 @@ MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, Tu
     const auto as_printed = [](double value) { return std::stod(fmt::format("{:.3g}", value)); };
     const WeightFormats formats = weight_formats(flags, opened.source());
     const auto threads = make_threads(flags.threads, flags.pin);
-    constexpr int64_t kPart = int64_t{1} << 22;  // that one thread reads at a time
+    constexpr int64_t kPart = int64_t{1} << 22;  // bytes that one thread reads at a time
     constexpr int64_t kMost = int64_t{1} << 30;
     const int64_t weights = predict_run_memory(opened.source(), formats, 1).weights;
     const int64_t bytes = std::clamp(weights / kPart * kPart, kPart * threads->size(), kMost);
@@ -259,7 +259,7 @@ MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, Tu
   return peaks;
 }
 
-/// What options set beyond what was given.
+/// Settings of the options beyond those that were given.
 std::vector<TuningSetting> added_settings(const GenerationOptions& options,
                                           const std::vector<TuningSetting>& given) {
   std::vector<TuningSetting> added;
@@ -280,7 +280,7 @@ SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const
   asked.seed.reset();
   preset.tested_with = given_settings(asked);
   const auto options = tuned_options(opened.config(), asked, plan.paths, chosen.levels);
-  preset.settings = added_settings(*options, preset.tested_with);  // what the baseline sets included
+  preset.settings = added_settings(*options, preset.tested_with);  // including those that the baseline sets
   preset.model = flags.model;
   preset.model_hash = model_hash(opened.source(), opened.name());
   if (chosen.is_guided) {
@@ -310,7 +310,7 @@ SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const
   return preset;
 }
 
-/// What runs of these flags share: the same text for the same answers.
+/// Key of the runs with these flags: equal keys mean equal answers.
 std::string log_key(const TuneFlags& flags, const OpenedModel& opened, const TuningPrompts& prompts,
                     const GenerationOptions& asked) {
   Fnv1a key;
@@ -409,8 +409,7 @@ void add_tune_command(CLI::App& program) {
   add("--confidence", flags->promise.confidence,
       "Probability that the promise holds, above 0 and below 1 (default 0.9)")
       ->check(number_in<double>(0.001, 0.999999));
-  add("--loss", flags->loss,
-      "What counts as harm: changed-answer (default), wrong-answer, token, kl or judge")
+  add("--loss", flags->loss, "Measure of harm: changed-answer (default), wrong-answer, token, kl or judge")
       ->check(CLI::IsMember({"changed-answer", "wrong-answer", "token", "kl", "judge"}));
   add("--judge", flags->judge, "An autoregressive model with the same tokenizer, for --loss judge");
   add("--methods", flags->methods, "Methods to choose among, such as cache,lock (default: all of the family)")

@@ -7,7 +7,7 @@
 namespace lacuna {
 namespace {
 
-/// The loss in words, behind a share or a number.
+/// The loss in words, after a share or a number.
 std::string_view harm_of(TuningLoss loss) {
   switch (loss) {
     case TuningLoss::kChangedAnswer:

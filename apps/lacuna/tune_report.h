@@ -1,4 +1,4 @@
-// What `lacuna tune` prints.
+// The report that `lacuna tune` prints.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 namespace lacuna {
 
-/// What a report says besides the result.
+/// Contents of a report besides the result.
 struct TuningReport {
   std::string model;
   std::string guide;         ///< as --guide has it; empty: none

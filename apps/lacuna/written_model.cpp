@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 void expect_new_folder(const std::string& out) {
   std::error_code ignored;
   if (!fs::exists(out, ignored)) return;
-  // What an interrupted run was about to write will be written over.
+  // Files that an interrupted run left unfinished are overwritten.
   const auto is_left_over = [](const fs::directory_entry& entry) {
     return entry.path().extension() == ".partial";
   };

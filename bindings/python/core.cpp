@@ -53,7 +53,7 @@ Array<T> array_of(std::span<const T> values) {
   return array_of(std::vector<T>(values.begin(), values.end()), {values.size()});
 }
 
-/// What a Python function learns of a pass: copies, because it may keep them.
+/// A pass as a Python function sees it: copies, because it may keep them.
 struct Pass {
   int32_t step = 0;
   std::string kind;

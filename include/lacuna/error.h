@@ -1,4 +1,4 @@
-// What the library throws.
+// Exceptions of the library.
 #pragma once
 
 #include <stdexcept>

@@ -121,7 +121,7 @@ LACUNA_API const char* lacuna_answer_json(const lacuna_answer* answer);
  * returns how many there are, or a negative number. */
 LACUNA_API int64_t lacuna_tokenize(const lacuna_session* session, const char* text, size_t length,
                                    int32_t* tokens, size_t capacity);
-/** The text of tokens. Writes at most `capacity` bytes, without a zero byte behind them, and returns how many
+/** The text of tokens. Writes at most `capacity` bytes, without a zero byte after them, and returns how many
  * there are, or a negative number. */
 LACUNA_API int64_t lacuna_detokenize(const lacuna_session* session, const int32_t* tokens, size_t count,
                                      char* text, size_t capacity);

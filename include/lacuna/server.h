@@ -22,26 +22,27 @@ struct ServedModel {
   std::string name;   ///< for clients, in their "model" field; empty: as `model` says
 };
 
-/// What clients may ask for at once. Further limits that protect the server (sizes of heads and bodies, slow
+/// Limits on the requests of clients. Further limits that protect the server (sizes of heads and bodies, slow
 /// clients, replies that nobody reads) are fixed (docs/reference/server.md).
 struct ServerLimits {
-  int32_t max_queue = 256;     ///< requests of one model that wait, 0 to 65536; more get 503
-  int32_t max_per_client = 0;  ///< that run or wait, of one key or address; 0: 3/4 of all places; more: 429
+  int32_t max_queue = 256;          ///< requests of one model that wait, 0 to 65536; more get 503
+  int32_t max_per_client = 0;       ///< requests per key or address; 0: 3/4 of all places; beyond: 429
   int32_t requests_per_minute = 0;  ///< POST requests of one key or address; 0: no limit; more get 429
   double request_seconds = 0;       ///< from a request's arrival to its end; later it fails; 0: no limit
   int32_t max_connections = 1024;   ///< open at the same time, 1 to 1048576
-  int32_t max_connections_per_address = 512;  ///< of these, from one IP address
+  int32_t max_connections_per_address = 512;  ///< connections from one IP address, of max_connections
 };
 
-/// What a server serves, where, and to whom.
+/// Models, address, access and limits of a server.
 struct ServerOptions {
   /// At least one. A single model is loaded at the start; several are loaded when they are asked for.
   std::vector<ServedModel> models;
-  LoadOptions load;                ///< of each model; a guide goes with a single one
-  Options defaults;                ///< of settings that a request does not give, by their names
+  LoadOptions load;                ///< how each model is loaded; a guide requires a single model
+  Options defaults;                ///< values of settings that a request does not give, by their names
   std::string host = "127.0.0.1";  ///< address to listen on
   uint16_t port = 8080;            ///< 0: any that is free
-  /// Of which clients send one, as Authorization: Bearer KEY or X-Api-Key: KEY; empty: no key is required.
+  /// Accepted keys; clients send one as Authorization: Bearer KEY or X-Api-Key: KEY. Empty: no key is
+  /// required.
   std::vector<std::string> api_keys;
   bool insecure = false;                     ///< serve other machines although no key is required
   std::vector<std::string> allowed_origins;  ///< pages that may ask: "https://example.org", or "*" for all
@@ -49,7 +50,7 @@ struct ServerOptions {
   int64_t models_memory = 0;  ///< bytes that several loaded models may take, K/V included; 0: what is free
   double unload_seconds = 0;  ///< without a request, after which one of several is unloaded; 0: never
   bool page = true;           ///< whether a browser gets the page at "/"
-  ServerLimits limits;        ///< what clients may ask for at once
+  ServerLimits limits;        ///< limits on the requests of clients
   /// Told of each request when its reply has been written or its client has gone: one JSON object
   /// (docs/guide/serve.md). Called on the connections' thread, so it must be quick. May be empty.
   std::function<void(std::string_view line)> log;

@@ -24,7 +24,7 @@ struct LoadOptions {
   std::string head_weights = "auto";  ///< of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element
   std::string activations = "auto";   ///< "int8": those that quantized weights meet
-  std::string device = "auto";        ///< what computes: "cpu", "cuda:N" or "simulator" (slow, for tests)
+  std::string device = "auto";        ///< device: "cpu", "cuda:N" or "simulator" (slow, for tests)
   std::string guide;                  ///< an autoregressive model that verifies drafts; empty: none
   int32_t threads = 0;                ///< 0: one for each core that the process may use
   uint64_t random_seed = 0;           ///< of the weights of a random: model
@@ -35,7 +35,7 @@ struct LoadOptions {
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
-/// What is known of a loaded model.
+/// Properties of a loaded model.
 struct ModelInfo {
   std::string family;               ///< as `lacuna inspect` names it: "llada", "dream", "qwen3", ...
   std::string architecture;         ///< as published: "LLaDAModelLM"
@@ -44,29 +44,29 @@ struct ModelInfo {
   int64_t context = 0;              ///< positions, prompt and answer together
   int64_t num_layers = 0;           ///< transformer layers
   int64_t hidden_size = 0;          ///< elements of a hidden state
-  int64_t weight_bytes = 0;         ///< of the weights in memory, as they were loaded
+  int64_t weight_bytes = 0;         ///< bytes of the weights in memory, in the formats that were loaded
   TokenId mask_token = -1;          ///< -1: the model has none
   std::vector<TokenId> end_tokens;  ///< each ends an answer
   bool has_tokenizer = false;       ///< whether texts can be given, and not token ids alone
   bool can_infill = false;          ///< whether it fills single positions, as Session::infill() needs
 };
 
-/// What one forward pass did for one request. Spans are valid during the callback alone.
+/// Effect of one forward pass on one request. Spans are valid during the callback alone.
 struct PassEvent {
   int32_t step = 0;       ///< 0-based
   std::string_view kind;  ///< "denoise", "draft", "verify", "prefill", "decode", ...
   std::span<const TokenId>
       canvas;                 ///< prompt and answer after the pass, with mask tokens where nothing is yet
   int32_t prompt_tokens = 0;  ///< the canvas' first ones
-  int32_t final_tokens = 0;   ///< of the canvas: its longest prefix that will not change any more
+  int32_t final_tokens = 0;   ///< length of the longest prefix of the canvas that will not change any more
   std::span<const Commit> committed;  ///< ascending positions
-  int64_t rows = 0;                   ///< that the pass computed for this request
+  int64_t rows = 0;                   ///< rows that the pass computed for this request
   double seconds = 0;                 ///< of the whole pass
 };
 /// False stops the request: its answer is what the canvas holds.
 using PassCallback = std::function<bool(const PassEvent&)>;
 
-/// What is asked: a prompt, messages or tokens, one of the three.
+/// A generation request: a prompt, messages or tokens (exactly one of the three), and settings.
 struct Request {
   std::string prompt;  ///< text of a user's turn, rendered by the model's chat template where it has one
   std::vector<Message> messages;  ///< a conversation, rendered by the model's chat template
@@ -123,7 +123,7 @@ class LACUNA_API Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  /// What is known of the model. Valid as long as the session.
+  /// Properties of the model. Valid as long as the session.
   const ModelInfo& info() const;
 
   /// Answers, and calls `callback` after each pass, from a thread of the session. Throws Error for a request

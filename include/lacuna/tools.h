@@ -14,7 +14,7 @@ namespace lacuna {
 /// A function that an answer may call: Request::tools.
 struct Tool {
   std::string name;         ///< 1 to 64 letters, digits, underscores and hyphens
-  std::string description;  ///< what it does, for the model; empty: nothing is said
+  std::string description;  ///< description for the model; empty: none
   std::string parameters;   ///< JSON schema of an object, as text; empty: it takes no arguments
   bool strict = false;      ///< the schema has to follow OpenAI's rules of strict schemas
 };
@@ -23,13 +23,13 @@ struct Tool {
 struct ToolCall {
   std::string name;       ///< the function's
   std::string arguments;  ///< JSON text of an object
-  std::string id = {};    ///< that tells calls of a conversation apart; may be empty
+  std::string id = {};    ///< distinguishes calls of a conversation; may be empty
 
   /// Whether all fields are the same.
   bool operator==(const ToolCall&) const = default;
 };
 
-/// What an answer says that may call functions.
+/// The parts of an answer that may call functions.
 struct ToolAnswer {
   std::string content;          ///< text before the calls
   std::vector<ToolCall> calls;  ///< in the order in which they were made

@@ -31,7 +31,7 @@ using Options = std::map<std::string, OptionValue, std::less<>>;
 /// A position got its token.
 struct Commit {
   int32_t position = 0;   ///< in the canvas, 0-based
-  TokenId token = 0;      ///< that the position got
+  TokenId token = 0;      ///< token that was written
   double confidence = 0;  ///< as the unmask rule ranks it; a probability for most rules
 
   /// Whether all fields are the same.
@@ -43,7 +43,7 @@ struct Commit {
 struct Candidates {
   std::span<const int32_t> position;    ///< in the canvas, ascending
   std::span<const TokenId> token;       ///< sampled in this pass
-  std::span<const double> probability;  ///< of that token
+  std::span<const double> probability;  ///< probability of the candidate's token
   std::span<const double> entropy;      ///< of the position's distribution, nats
   std::span<const double> margin;       ///< the largest probability less the second
   int32_t age = 0;                      ///< passes since the block began
@@ -58,7 +58,7 @@ enum class StopReason : uint8_t {
   kStopText,  ///< the answer holds a text that ends it
 };
 
-/// What a request cost.
+/// Work that a request took.
 struct Statistics {
   int32_t steps = 0;           ///< denoising steps: forward passes of the model itself
   int32_t forward_passes = 0;  ///< of the model and its guide
@@ -70,15 +70,15 @@ struct Statistics {
   double tokens_per_second = 0;  ///< answer tokens
 };
 
-/// What a model wrote.
+/// Answer of a model.
 struct Answer {
   std::string text;             ///< up to the first end token or stop text; empty without a tokenizer
   std::vector<TokenId> tokens;  ///< every generated token, those after an end token included
   int32_t prompt_tokens = 0;    ///< the chat template's included
   int32_t answer_tokens = 0;    ///< up to and without the first end token
   StopReason stop_reason = StopReason::kLength;  ///< why it ended
-  uint64_t seed = 0;                             ///< that it was sampled with
-  Statistics statistics;                         ///< what it cost
+  uint64_t seed = 0;                             ///< seed of the sampling
+  Statistics statistics;                         ///< work that the request took
 };
 
 }  // namespace lacuna

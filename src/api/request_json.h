@@ -9,8 +9,8 @@
 
 namespace lacuna {
 
-// `place` is what errors name: an argument. InputError for a key that is not known, or a value of another
-// type.
+// `place` is what errors name: an argument. Throws InputError for a key that is not known, or a value of
+// another type.
 
 LoadOptions load_options(const nlohmann::ordered_json& object, const std::string& place);
 /// Settings of a generation by their names.

@@ -11,8 +11,8 @@ void expect_candidates(std::span<const int32_t> chosen, std::span<const int32_t>
   if (chosen.empty()) throw InputError("unmask chose no position; expected at least one of the candidates");
   for (const int32_t position : chosen) {
     if (std::binary_search(positions.begin(), positions.end(), position)) continue;
-    throw InputError("unmask chose position {}, which is no candidate; expected some of {} to {}", position,
-                     positions.front(), positions.back());
+    throw InputError("unmask chose position {}, which is not a candidate; expected some of {} to {}",
+                     position, positions.front(), positions.back());
   }
 }
 

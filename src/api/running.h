@@ -26,7 +26,7 @@ class GuardedUnmask {
   explicit GuardedUnmask(UnmaskFunction function) : function_(std::move(function)) {}
 
   std::vector<int32_t> choose(const Candidates& candidates);
-  /// What went wrong, once; null: nothing did.
+  /// Returns the error once and clears it; null if there is no error.
   std::exception_ptr take_error() { return std::exchange(error_, nullptr); }
   /// The function is not called any more, and destroyed.
   void drop() { function_ = nullptr; }
@@ -40,7 +40,7 @@ Answer answer_of(GenerationResult result);
 /// Calls a callback with what a pass did.
 bool call(const PassCallback& callback, const StepEvent& event);
 
-/// What a request's listener hears and its caller waits for.
+/// State shared by a request's listener and the caller who waits for it.
 class Running final : public RequestListener {
  public:
   Running(std::shared_ptr<const OpenedModel> opened, const GenerateRequest& request, PassCallback callback,

@@ -25,7 +25,7 @@
 namespace lacuna {
 namespace {
 
-/// What `action` refuses, in the interface's names and as the interface's exception.
+/// Runs `action`; its errors are rethrown as the interface's exception, in the interface's names.
 template <typename Action>
 auto translated(Action&& action) {
   try {

@@ -11,7 +11,7 @@
 
 namespace lacuna {
 
-/// What a request says of tools; none without tools, or where none may be called. InputError names the
+/// Tools of a request; empty without tools, or if none may be called. Throws InputError, which names the
 /// function.
 std::optional<Tools> tools_of(const Request& request);
 

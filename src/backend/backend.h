@@ -38,7 +38,7 @@ class KvSequence {
 
   const SequenceShape& shape() const { return shape_; }
 
-  /// The cell of the model's learned key and value, behind those that were asked for; -1: it has none.
+  /// The cell of the model's learned key and value, after those that were asked for; -1: it has none.
   virtual int32_t sink_cell() const = 0;
 
   /// Copies what some cells hold for one kv head of a layer, as f32; keys, values  [cells, head_dim]
@@ -70,13 +70,13 @@ class KvPool {
 
   virtual ~KvPool() = default;
 
-  /// What a sequence takes.
+  /// Memory that a sequence takes.
   ///   shared  cells of a prefix; its whole pages do not count
   virtual int64_t bytes_for(const SequenceShape& shape, int64_t shared = 0) const = 0;
   virtual int64_t limit() const = 0;
-  /// What the sequences that exist take.
+  /// Memory of all existing sequences.
   virtual int64_t bytes() const = 0;
-  /// What some of them take together.
+  /// Memory of these sequences together.
   virtual int64_t bytes_of(std::span<const KvSequence* const> sequences) const = 0;
 
   /// Null where less is left than the sequence takes. The pool may be destroyed before its sequences.
@@ -88,7 +88,7 @@ class KvPool {
   virtual void take_prefix(KvSequence& to, const KvPrefix& prefix) = 0;
 };
 
-/// What one query head of one row attends to in one layer.
+/// Attention weights of one query head of one row in one layer.
 struct ObservedAttention {
   int64_t layer = 0;
   int32_t row = 0;  ///< of the plan, unless a group asks for K/V only
@@ -136,7 +136,7 @@ class BackendModel {
   virtual ~BackendModel() = default;
 
   virtual const ModelConfig& config() const = 0;
-  /// What computes: a device, or the instruction set of this machine.
+  /// Name of what computes passes: a device, or the instruction set of this machine.
   virtual std::string_view device() const = 0;
   /// Type of activations, K/V, and weights that are not quantized.
   virtual DType dtype() const = 0;

@@ -1,5 +1,5 @@
-// What computes passes, by the name that people give it: this machine, a CUDA device, or the simulator of
-// CUDA threads.
+// Devices that compute passes, by the names that users give them: this machine, a CUDA device, or the
+// simulator of CUDA threads.
 #pragma once
 
 #include <filesystem>
@@ -22,14 +22,14 @@ struct DeviceName {
     kSimulator,  ///< the code of kCuda on simulated threads: a test device, hundreds of times slower
   };
   Kind kind = Kind::kCpu;
-  int index = 0;  ///< of kCuda
+  int index = 0;  ///< N of cuda:N; used by kCuda only
 
   bool operator==(const DeviceName&) const = default;
 };
 
 /// "auto", "cpu", "cuda", "cuda:N" or "simulator". "auto" is the first CUDA device of a build with CUDA where
-/// there is one, else this machine. InputError for any other text, and for a device that this build does not
-/// have.
+/// there is one, else this machine. Throws InputError for any other text, and for a device that this build
+/// does not have.
 ///   field  that the text was given for, with which the error begins
 DeviceName device_named(std::string_view text, std::string_view field = "--device");
 
@@ -46,7 +46,7 @@ struct Device {
 };
 Device open_device(const DeviceName& name, std::shared_ptr<const CpuDevice> host);
 
-/// Reads the weights of a checkpoint, or makes random ones, as load_on_cpu() does. InputError.
+/// Reads the weights of a checkpoint, or makes random ones, as load_on_cpu() does. Throws InputError.
 std::shared_ptr<const BackendModel> load_on(const Device& device, const std::filesystem::path& folder,
                                             const ModelConfig& config, const WeightFormats& formats,
                                             uint64_t random_seed, const LoadProgress& progress);

@@ -1,4 +1,4 @@
-// What several processes that compute one model together ask of the network between them: gathering, and
+// Communication between processes that compute one model together: gathering, and
 // nothing that adds. Numbers arrive as they were sent, so results do not depend on the transport.
 #pragma once
 
@@ -31,7 +31,7 @@ class Communicator {
   /// How long a rank waits for the others.
   enum class Wait : uint8_t {
     kBounded,  ///< the group's time-out, as within a pass
-    kIdle,     ///< as long as they live: for the next command
+    kIdle,     ///< without limit: for the next command
   };
 
   virtual ~Communicator() = default;
@@ -65,7 +65,7 @@ class Communicator {
   int previous() const { return (rank() + size() - 1) % size(); }
 
   /// Tells the others, as far as that is possible, that this rank cannot continue: their calls throw a
-  /// RankError with this cause.
+  /// Throws RankError with this cause.
   virtual void fail(const std::string& cause) noexcept = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// What an exception says to those who asked for something.
+// The message of an exception, for the user.
 #pragma once
 
 #include <exception>

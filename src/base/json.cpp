@@ -107,7 +107,7 @@ class Builder : public nlohmann::json_sax<Json> {
   std::string_view file_;
   Json root_;
   std::vector<Json*> open_;                  // objects and arrays around the current value
-  std::vector<std::set<std::string>> keys_;  // of each of them; used where the order of keys is kept
+  std::vector<std::set<std::string>> keys_;  // keys of each open object; used if the order of keys is kept
   Json* member_ = nullptr;                   // of the innermost object, whose key was parsed last
   size_t max_values_;
   size_t num_values_ = 0;

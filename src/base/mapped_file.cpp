@@ -46,7 +46,7 @@ struct Registered {
   Registered* next = nullptr;  // fixed before the node can be seen
 };
 std::atomic<Registered*> registered{nullptr};
-std::mutex registered_mutex;  // of writers, and of readers other than the handler
+std::mutex registered_mutex;  // excludes writers and readers other than the signal handler
 
 Registered& free_node() {
   for (Registered* node = registered; node != nullptr; node = node->next) {

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number behind `key` in a file of lines "key number", or the file's first number where `key` is empty.
+/// The number after `key` in a file of lines "key number", or the file's first number where `key` is empty.
 std::optional<int64_t> number_in(const fs::path& path, std::string_view key = {}) {
   std::ifstream file(path);
   int64_t number = 0;

@@ -43,7 +43,7 @@ class LACUNA_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-/// What threads wait on for a change of what a mutex guards. A wait may end without one, so callers ask in a
+/// Condition variable for the state that a mutex guards. Wake-ups may be spurious, so callers check in a
 /// loop for what they wait for.
 class Condition {
  public:

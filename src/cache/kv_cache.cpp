@@ -92,7 +92,7 @@ struct KvCache::Place {
   std::byte* keys;  ///< the head's, of the page
   std::byte* values;
   int64_t cell;      ///< of the page
-  float* key_scale;  ///< of the cell; null where it is not codes
+  float* key_scale;  ///< scale of the cell's key; null if keys are not quantized
   float* value_scale;
 };
 

@@ -73,7 +73,7 @@ class KvCache {
   int64_t num_cells() const { return static_cast<int64_t>(pages_.size()) * kPageCells; }
   /// Bytes that it takes besides its pages.
   int64_t own_bytes() const { return own_ ? own_->memory.size() : 0; }
-  /// The cell of the learned key and value, behind those that were asked for; -1: the shape has none.
+  /// The cell of the learned key and value, after those that were asked for; -1: the shape has none.
   int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
 
@@ -89,7 +89,7 @@ class KvCache {
   void copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell, int64_t to_cell);
 
   /// Takes over the first `count` cells of a cache of the same shape. Whole pages are then those of both,
-  /// which neither may write to while the other has them; the cells of the page behind them are copied.
+  /// which neither may write to while the other has them; the cells of the page after them are copied.
   void share_first_cells(const KvCache& from, int64_t count);
 
   const std::vector<std::shared_ptr<KvPage>>& pages() const { return pages_; }
@@ -100,10 +100,10 @@ class KvCache {
   KvLayerView layer(int64_t layer) const;
 
   /// The mean embedding of each cell under the distribution that a pass found for it, zeros at first:
-  /// [cells that were asked for, KvShape::soft_embedding_dim] f32. It is no part of what sequences share.
+  /// [cells that were asked for, KvShape::soft_embedding_dim] f32. Sequences do not share it.
   Matrix<float> soft_embeddings() const;
 
-  /// What sparse attention keeps of this sequence; made by the first call.
+  /// State of sparse attention for this sequence; created by the first call.
   SparseCells& sparse();
 
  private:
@@ -121,7 +121,7 @@ class KvCache {
   std::unique_ptr<KvPage> own_;        // soft embeddings
   int64_t asked_cells_ = 0;
   std::vector<std::shared_ptr<KvPage>> pages_;
-  std::vector<std::byte*> page_starts_;  // of pages_
+  std::vector<std::byte*> page_starts_;  // first byte of each of pages_
   std::unique_ptr<SparseCells> sparse_;
 };
 

@@ -1,4 +1,4 @@
-// What sparse attention keeps of one sequence besides its keys and values.
+// State that sparse attention keeps per sequence besides its keys and values.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class ChosenCells {
   void choose(int64_t layer, int64_t kv_head, std::span<const int32_t> cells, const KvCache& from);
   std::span<const int32_t> cells(int64_t layer, int64_t kv_head) const;
 
-  /// Copies one more cell to a place behind those that are chosen.
+  /// Copies one more cell to a place after those that are chosen.
   void place(int64_t layer, int64_t kv_head, int32_t cell, int64_t place, const KvCache& from);
 
   /// The copies.

@@ -207,7 +207,7 @@ ByteAutomaton ByteAutomaton::compile(const Expression& expression, std::string_v
 ByteAutomaton ByteAutomaton::intersection(const ByteAutomaton& a, const ByteAutomaton& b,
                                           std::string_view what, AutomatonLimits& limits) {
   TransitionTable table;
-  std::vector<std::pair<int, int>> classes;  // of a and b
+  std::vector<std::pair<int, int>> classes;  // pairs of classes of a and b
   for (int symbol = 0; symbol < kNumSymbols; ++symbol) {
     const std::pair pair(a.symbol_class(static_cast<Symbol>(symbol)),
                          b.symbol_class(static_cast<Symbol>(symbol)));

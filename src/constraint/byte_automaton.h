@@ -17,7 +17,7 @@ inline constexpr StateId kNoState = 0xFFFF;  ///< where no accepted text continu
 /// Bounds of a compilation. Work is counted, not timed: whether a constraint is accepted does not depend on
 /// the machine.
 struct AutomatonLimits {
-  int states = 20'000;          ///< of a deterministic automaton, before it is minimised; below kNoState
+  int states = 20'000;          ///< states of a deterministic automaton before minimization; below kNoState
   int transitions = 2'000'000;  ///< (state, class of symbols) pairs that lead anywhere
   int parts = 400'000;          ///< states and edges of the nondeterministic automaton
   /// Visits of states and transitions that are left, about 250 ms. Compilations subtract theirs, so that
@@ -28,7 +28,7 @@ struct AutomatonLimits {
   void spend(size_t visits, std::string_view what);
 };
 
-/// What was beyond an AutomatonLimits; an InputError.
+/// Thrown when an AutomatonLimits is exceeded; an InputError.
 class AutomatonTooLarge : public InputError {
  public:
   using InputError::InputError;

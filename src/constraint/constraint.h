@@ -1,4 +1,4 @@
-// What a user asks of the form of an answer.
+// A user's constraint on the form of an answer.
 #pragma once
 
 #include <cstddef>

@@ -73,7 +73,7 @@ FeasibleSets::FeasibleSets(const TokenAutomaton& automaton, const ConstrainedCan
     : automaton_(&automaton),
       only_text_(canvas.only_text),
       behind_all_(automaton.completable_within(canvas.tokens_after)) {
-  expects(canvas.tokens_after >= 0, "there are no less than 0 tokens behind a canvas");
+  expects(canvas.tokens_after >= 0, "there are no less than 0 tokens after a canvas");
   expects(canvas.tokens_after == 0 || !only_text_, "text fills a canvas exactly");
   for (size_t i = 0; i < canvas.tokens.size(); ++i) tokens_.push_back(token_of(canvas, i));
   forward_.resize(length() + 1);
@@ -113,7 +113,7 @@ void FeasibleSets::set(size_t position, TokenId token) {
     update_backward(position, true);
     return;
   }
-  // Whether a text may end behind the position depends on whether it is open.
+  // Whether a text may end after the position depends on whether it is open.
   backward_[length()] = behind_all_;
   keep_text(length());
   update_backward(length() - 1, false);

@@ -1,4 +1,4 @@
-// What the known tokens of a canvas leave open: the states that can lie between its positions, and the tokens
+// Feasible completions of a partly known canvas: the states possible between its positions, and the tokens
 // that each open position may get.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace lacuna {
 struct ConstrainedCanvas {
   std::span<const TokenId> tokens;  ///< [length] the mask token, or a negative id, where open
   TokenId mask = -1;
-  int64_t tokens_after = 0;         ///< further open positions behind these (blocks to come); >= 0
+  int64_t tokens_after = 0;         ///< further open positions after these (blocks to come); >= 0
   const StateSet* start = nullptr;  ///< states before the first position; null: the automaton's start
   /// Open positions take no end token, so that all of them write text. Not together with tokens_after.
   bool only_text = false;
@@ -33,7 +33,7 @@ StateSet states_after(const TokenAutomaton& automaton, const StateSet& before, T
 StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, TokenId token, bool only_text);
 /// {state}, as a set of the automaton's states.
 StateSet only(const TokenAutomaton& automaton, StateId state);
-/// The state behind known tokens; kNoState where no text begins like this.
+/// The state after known tokens; kNoState where no text begins like this.
 StateId state_behind(const TokenAutomaton& automaton, std::span<const TokenId> tokens);
 
 /// F_0 = start, F_{i+1} = the states that position i leads to from F_i; B_length = the states from which

@@ -27,7 +27,7 @@ using Schemas = std::vector<SchemaReader>;
 /// Schemas that must all hold for one value: references followed, allOf taken apart.
 struct Conjunction {
   Schemas schemas;
-  std::vector<Schemas> unions;  // of each, one schema must hold, too
+  std::vector<Schemas> unions;  // for each union, one schema must match as well
 };
 
 /// Every member that returns an expression returns texts that are valid against all schemas that it is given.
@@ -320,7 +320,7 @@ class SchemaCompiler {
     return true;
   }
 
-  /// What lists of one schema say about their items: the first ones each, then all others.
+  /// Schemas of a list's items: one for each of the first items, then one for all others.
   struct ItemSchemas {
     Schemas first;
     std::optional<SchemaReader> rest;
@@ -486,7 +486,7 @@ class SchemaCompiler {
   std::string empty_at_;  // path of the first schema for which no text can be written
 };
 
-/// What one attempt to compile a schema may take.
+/// Work that one attempt to compile a schema may take.
 struct WorkBudget {
   AutomatonLimits patterns, whole;
 
@@ -500,7 +500,7 @@ struct WorkBudget {
   }
 
   void subtract(size_t schema_visits) const {
-    constexpr int64_t kVisitWork = 1'000;  // a visited schema takes as long as so many visited states
+    constexpr int64_t kVisitWork = 1'000;  // a visited schema takes as long as this many visited states
     if (shared_ == nullptr) return;
     *shared_ -= given_ - patterns.work - whole.work + static_cast<int64_t>(schema_visits) * kVisitWork;
   }

@@ -15,15 +15,15 @@ enum class JsonLayout {
   kCompact,  ///< {"a":1,"b":[2,3]}
 };
 
-inline constexpr int kMaxSchemaNesting = 64;     ///< of schemas within schemas, $ref followed
+inline constexpr int kMaxSchemaNesting = 64;     ///< depth of schemas within schemas, following $ref
 inline constexpr int kMaxSchemaVisits = 20'000;  ///< schemas visited, $ref followed
 inline constexpr int kRecursionDepth =
     4;                                ///< times that a $ref may lie within itself; fewer if that is too large
 inline constexpr int kMaxItems = 64;  ///< larger maxItems are taken as this
 inline constexpr int kMaxStringLength = 500;  ///< code points; larger maxLength are taken as this
-inline constexpr int kJsonObjectDepth = 5;  ///< of any_json_object: objects and lists, the outermost included
-inline constexpr int kFreeValueDepth = 2;   ///< of a value about which a schema says nothing
-inline constexpr int kMaxIntegerDigits = 15;  ///< of integers and of the part before a decimal point
+inline constexpr int kJsonObjectDepth = 5;    ///< nesting in any_json_object, including the outermost
+inline constexpr int kFreeValueDepth = 2;     ///< nesting of a value that a schema does not constrain
+inline constexpr int kMaxIntegerDigits = 15;  ///< digits of an integer, or before a decimal point
 inline constexpr int kMaxFractionDigits = 15;
 
 struct JsonSchemaOptions {

@@ -62,7 +62,7 @@ Expression natural_numbers(int64_t first, int64_t last) {
   return Expression::choice(std::move(parts));
 }
 
-/// Behind the decimal point: up to `most` digits, at least one of them not 0.
+/// After the decimal point: up to `most` digits, at least one of them not 0.
 Expression nonzero_fraction(int most) {
   std::vector<Expression> by_zeros;
   by_zeros.reserve(static_cast<size_t>(most));
@@ -213,7 +213,7 @@ std::optional<std::string> format_pattern(std::string_view format) {
   const std::string hours_minutes = "([01][0-9]|2[0-3]):[0-5][0-9]";
   const std::string time = hours_minutes + ":[0-5][0-9](\\.[0-9]{1,6})?(Z|[+\\-]" + hours_minutes + ")";
   const std::string byte = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
-  // Below RFC 5321's limits: at most 61 characters before the "@", four labels of at most 31 behind it.
+  // Below RFC 5321's limits: at most 61 characters before the "@", four labels of at most 31 after it.
   const std::string label = "[a-zA-Z0-9](-?[a-zA-Z0-9]){0,15}";
   if (format == "date") return date;
   if (format == "time") return time;

@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-/// What is written between the items of lists and objects, and behind a key.
+/// Separators between the items of lists and objects, and after a key.
 struct JsonPunctuation {
   std::string item_separator, key_separator;
 };
@@ -32,7 +32,7 @@ Expression json_list(const Expression& items);
 
 /// Integers in [first, last], without leading zeros and "-0". Both are within kMaxIntegerDigits digits.
 Expression json_integer(int64_t first, int64_t last);
-inline constexpr int64_t kLargestInteger = 999'999'999'999'999;  ///< of kMaxIntegerDigits digits
+inline constexpr int64_t kLargestInteger = 999'999'999'999'999;  ///< kMaxIntegerDigits nines
 
 /// Bounds of numbers; integers of at most kMaxIntegerDigits digits.
 struct NumberBounds {

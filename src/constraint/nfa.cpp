@@ -162,7 +162,7 @@ class NfaBuilder {
     return to;
   }
 
-  /// Two rows of states: before anything is written, where the next member has no separator, and behind it.
+  /// Two rows of states: before anything is written, where the next member has no separator, and after it.
   uint32_t add_members(const MembersNode& list, uint32_t from) {
     uint32_t unwritten = from;
     uint32_t written = new_state();  // cannot be reached before the first member

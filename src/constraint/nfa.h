@@ -15,7 +15,7 @@ struct Nfa {
     kSymbols,    ///< consumes one symbol in [first, last]
     kEmpty,      ///< consumes nothing
     kIfAtBegin,  ///< consumes nothing; before the first symbol only
-    kIfAtEnd,    ///< consumes nothing; behind the last symbol only
+    kIfAtEnd,    ///< consumes nothing; after the last symbol only
   };
   struct Edge {
     uint32_t target;

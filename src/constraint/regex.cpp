@@ -255,7 +255,7 @@ class RegexParser {
     }
     if (take_if("(?<") || take_if("(?P<")) {
       while (!at_end() && peek() != '>') take();
-      if (!take_if('>')) refuse("expected '>' behind a group's name");
+      if (!take_if('>')) refuse("expected '>' after a group's name");
     } else if (!take_if("(?:")) {
       if (peek(1) == '?') refuse_unsupported("the group or inline flag \"(?\"");
       take();
@@ -265,7 +265,7 @@ class RegexParser {
     return expression;
   }
 
-  /// Behind '['.
+  /// After '['.
   CodePointSet character_class() {
     const bool is_negated = take_if('^');
     std::vector<Interval> intervals;
@@ -314,7 +314,7 @@ class RegexParser {
     return CodePointSet({{c, c}});
   }
 
-  /// Behind a backslash and `letter`.
+  /// After a backslash and `letter`.
   uint32_t character_escape(uint32_t letter) {
     if (const auto control = control_escape(letter)) return *control;
     const auto is_letter = [](uint32_t c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };

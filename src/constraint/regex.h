@@ -15,7 +15,7 @@ enum class RegexMatch {
 
 inline constexpr int kMaxRegexRepeat = 1'000;     ///< largest count in {least,most}
 inline constexpr size_t kMaxRegexBytes = 16'384;  ///< of one expression
-inline constexpr int kMaxRegexNesting = 64;       ///< of groups
+inline constexpr int kMaxRegexNesting = 64;       ///< depth of nested groups
 
 /// The texts that `pattern` matches, each code point written as `encoding` says. ECMA-262 with the flag "u"
 /// over code points: | * + ? {n} {n,} {n,m} (lazy ones alike) ( ) (?: ) (?<name> ) [ ] . ^ $ \d \w \s \D \W

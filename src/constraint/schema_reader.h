@@ -58,7 +58,7 @@ class SchemaReader {
   /// Values that "enum" and "const" allow; none if both are absent.
   std::optional<std::vector<const nlohmann::ordered_json*>> values() const;
 
-  /// What "$ref" names.
+  /// The schema that "$ref" points to.
   std::optional<SchemaReader> reference() const;
 
   /// Throws InputError that names the keyword's path.
@@ -75,10 +75,10 @@ class SchemaReader {
   std::string path_;
 };
 
-/// What can be told about the values of a schema without compiling it: every valid value is as described.
+/// Properties that all valid values of a schema share, found without compiling it.
 struct SchemaOutline {
   JsonTypes types = kAllTypes;
-  std::optional<std::set<std::string>> values;  ///< canonical; none: any
+  std::optional<std::set<std::string>> values;  ///< allowed values in canonical form; empty: any
   std::map<std::string, std::set<std::string>>
       tags;  ///< required members of objects that have one of a few values
 };

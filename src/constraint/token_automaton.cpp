@@ -14,7 +14,7 @@
 namespace lacuna {
 namespace {
 
-/// What a string of bytes does: for each state in which it can be written, the state that it leads to.
+/// The effect of a byte string: for each state in which it can be written, the state that it leads to.
 struct Move {
   StateId from, to;
   bool operator==(const Move&) const = default;
@@ -25,7 +25,7 @@ constexpr size_t kMaxMoves = 8'000'000;
 
 constexpr int32_t kDead = -1;      // leads nowhere, from every state
 constexpr int32_t kUnknown = -2;   // not computed yet
-constexpr int32_t kEndToken = -3;  // behind an accepting state
+constexpr int32_t kEndToken = -3;  // after an accepting state
 constexpr int32_t kExcluded = -4;  // has no class
 
 /// The effects of byte strings. Strings of the same effect have the same number, so that the trie of a
@@ -100,9 +100,9 @@ class Effects {
   }
 
   const ByteAutomaton& automaton_;
-  std::vector<Move> moves_;         // of all effects, one after the other; ascending by `from` within each
-  std::vector<size_t> first_{0};    // [size + 1]
-  std::vector<int32_t> rows_;       // [size] row of followers_, or kUnknown
+  std::vector<Move> moves_;       // moves of all effects, contiguous; ascending by `from` within each effect
+  std::vector<size_t> first_{0};  // [size + 1]
+  std::vector<int32_t> rows_;     // [size] row of followers_, or kUnknown
   std::vector<int32_t> followers_;  // [rows, symbol classes]
   std::unordered_multimap<uint64_t, int32_t> by_hash_;
 };

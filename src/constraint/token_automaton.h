@@ -15,9 +15,9 @@
 namespace lacuna {
 
 using ClassId = uint16_t;
-inline constexpr ClassId kNoClass = 0xFFFF;  ///< of tokens that are never allowed, in no state
+inline constexpr ClassId kNoClass = 0xFFFF;  ///< class of the tokens that no state allows
 
-/// (state, class) pairs, without those behind an end token. A pass looks at each for every position: some 4
+/// (state, class) pairs, without those after an end token. A pass looks at each for every position: some 4
 /// ns each.
 inline constexpr size_t kMaxTokenEdges = 1'000'000;
 
@@ -25,8 +25,8 @@ using StateSet = BitSet;  ///< [num_states]
 using ClassSet = BitSet;  ///< [num_classes]
 
 /// A deterministic automaton over tokens. States 0, 1, ... are those of the byte automaton; a token leads
-/// where its bytes lead. One more state, ended(), lies behind an end token: an end token leads there from
-/// every accepting state, and from there every token leads back to it, because text behind an end token is
+/// where its bytes lead. One more state, ended(), lies after an end token: an end token leads there from
+/// every accepting state, and from there every token leads back to it, because text after an end token is
 /// cut off. So the texts of a canvas of L tokens are exactly those with up to L tokens. Tokens that lead from
 /// every state to the same state form a class; all decisions are made for classes. Immutable.
 class TokenAutomaton {
@@ -76,10 +76,10 @@ class TokenAutomaton {
   /// cannot write any accepted text from there.
   static constexpr int kNever = 1 << 30;
   int min_tokens(StateId state) const { return min_tokens_[state]; }
-  /// States with min_tokens() <= tokens: those from which a text can be completed with so many more tokens.
+  /// States with min_tokens() <= tokens: those from which a text can be completed with this many more tokens.
   StateSet completable_within(int64_t tokens) const;
 
-  /// The bytes with which every accepted text continues behind a state, up to where there is a choice; empty
+  /// The bytes with which every accepted text continues after a state, up to where there is a choice; empty
   /// where a text may end, or a special token may follow.
   std::string literal(StateId state) const;
 

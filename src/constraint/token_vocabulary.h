@@ -12,13 +12,13 @@
 
 namespace lacuna {
 
-/// What the tokens of a model write.
+/// The bytes that each token of a model writes.
 struct TokenTable {
   /// [vocab_size] bytes that each token adds to the text; empty for ids that add none (special tokens, unused
   /// ids). Tokens may begin or end within a character.
   std::vector<std::string> bytes;
   std::vector<TokenId> end_ids;   ///< tokens that end the answer; at least one. Their bytes are not looked at
-  std::vector<TokenId> excluded;  ///< never written, not even behind an end token: the mask token
+  std::vector<TokenId> excluded;  ///< never written, not even after an end token: the mask token
   std::vector<TokenId> specials;  ///< tokens that stand for kFirstSpecial + k; at most kMaxSpecials
 };
 
@@ -31,7 +31,7 @@ class TokenVocabulary {
 
   /// Nodes in depth-first order, children in ascending order of their bytes. The root is not among them.
   struct Node {
-    uint32_t end;          ///< index behind the last node below this one
+    uint32_t end;          ///< index after the last node below this one
     uint32_t first_token;  ///< into tokens(): the tokens that end here, up to the next node's first
     uint16_t depth;        ///< bytes from the root; 1 for the root's children
     uint8_t byte;

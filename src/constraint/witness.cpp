@@ -37,10 +37,10 @@ class LogSum {
   double sum_ = 0;
 };
 
-/// What is known of the states between two positions: those in F_i and B_i alone.
+/// The states between two positions that are in both F_i and B_i, and their values.
 struct Column {
   std::vector<StateId> states;  // ascending
-  std::vector<double> values;   // of the best, or of all, ways from each state to the end
+  std::vector<double> values;   // value of the best way, or of all ways, from each state to the end
   std::vector<Edge> choices;    // best_witness: the first step of the best way
 };
 
@@ -98,7 +98,7 @@ class Position {
 };
 
 /// Works from the last position to the first: `fill(position, state, next_values, column)` appends the value
-/// of one state, given the values of all states behind the position.
+/// of one state, given the values of all states after the position.
 template <typename Fill>
 std::vector<Column> backward_columns(const FeasibleSets& sets, std::span<const ClassScores> scores,
                                      Fill fill) {

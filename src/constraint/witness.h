@@ -11,7 +11,7 @@
 
 namespace lacuna {
 
-/// What one row says about each class, [num_classes] each. All empty: the position was not sampled; it takes
+/// Scores of the classes in one row, [num_classes] each. All empty: the position was not sampled; it takes
 /// any class with the same score. Scores of -inf and NaN count as kLeastScore, so that they are used only
 /// where nothing else is possible.
 struct ClassScores {

@@ -31,8 +31,8 @@ class AlternativesDecoder final : public AskingWrapper {
   void ask_for_alternatives(StepReport& report);
 
   int32_t count_;
-  // The pass in hand:
-  std::vector<int32_t> positions_;  // that its first rows of logits sampled tokens for
+  // The current pass:
+  std::vector<int32_t> positions_;  // positions that its first rows of logits sampled tokens for
   std::vector<LogitRow> sampled_;   // [positions_.size()]
   std::vector<LogitRow> wanted_;    // not empty: the pass waits for them
   std::vector<size_t> commits_;     // [wanted_.size()] index into StepReport::committed

@@ -144,7 +144,7 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   const int32_t first = request.prompt_length / size;
   const int32_t begun = request.prompt_length % size;  // positions of the first block that the prompt holds
   const int32_t last = (request.prompt_length + std::max(request.answer_length, 1) - 1) / size;
-  // A pass that keeps a block draws the first token of the next one where logits are shifted.
+  // A pass that keeps a block samples the first token of the next one where logits are shifted.
   const auto pass_over = [&](int32_t block) {
     PassWork pass;
     pass.rows = size;
@@ -182,7 +182,7 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   return total;
 }
 
-/// Sumi: every position of the canvas in every step, of which those behind the prompt are drawn from.
+/// Sumi: every position of the canvas in every step, of which those after the prompt are sampled from.
 BaselineWork whole_canvas_work(const ModelConfig& config, const BaselineRequest& request) {
   const double context = request.context;
   PassWork pass;

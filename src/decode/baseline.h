@@ -9,7 +9,7 @@
 
 namespace lacuna {
 
-/// What is asked of a model, however it is computed. Lengths are positions.
+/// A request, independent of how it is computed. Lengths are in positions.
 struct BaselineRequest {
   int32_t prompt_length = 0;
   int32_t gen_length = 0;  ///< asked for
@@ -17,10 +17,10 @@ struct BaselineRequest {
       0;  ///< up to where the decoder stopped; gen_length, or what is written, before that
   // LLaDA and Dream:
   int32_t prompt_masks = 0;   ///< gaps of the prompt
-  int32_t answer_masks = 0;   ///< of the answer at first: gen_length, fewer in an infill
+  int32_t answer_masks = 0;   ///< masks of the initial answer: gen_length, or fewer in an infill
   int32_t num_sequences = 1;  ///< 2 with classifier-free guidance, which asks another thing of the model
   // GIDD:
-  int32_t context = 0;  ///< of the prompt, the answer and the noise behind it
+  int32_t context = 0;  ///< length of the prompt, the answer and the noise after it
 
   bool operator==(const BaselineRequest&) const = default;
 };

@@ -102,7 +102,7 @@ std::vector<int32_t> BlockDiffusionDecoder::sampled_positions() const {
 }
 
 ExactPrefix BlockDiffusionDecoder::exact_prefix() const {
-  // The pass that keeps the last block of the prompt may draw the first token of the answer.
+  // The pass that keeps the last block of the prompt may sample the first token of the answer.
   const bool draws_first = options_.shifted_logits && begin_of(first_block_) == prompt_length_;
   const int32_t wanted = draws_first ? first_block_ - 1 : first_block_;
   const int32_t kept = options_.commits_sparsely ? std::min(num_kept_, first_block_) : num_kept_;
@@ -243,7 +243,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
 
   ++step_;
   ++progress_.step;
-  if (chosen.size() == candidates.size()) progress_.step = 0;  // of the next sub-block
+  if (chosen.size() == candidates.size()) progress_.step = 0;  // begin the next sub-block
   if (!had_masks) ++edit_steps_;
   if (first_masked() < begin_of(block_ + 1)) return;
   const bool goes_on = options_.edit && (had_masks || !edits.empty()) && edit_steps_ < options_.edit->most;

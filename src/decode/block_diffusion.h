@@ -37,7 +37,7 @@ struct BlockDiffusion {
   UnmaskPolicy unmask;
   SamplingRule sampling;
   uint64_t seed = 0;
-  bool shifted_logits = false;  ///< row i - 1 draws position i; commits_apart
+  bool shifted_logits = false;  ///< row i - 1 samples position i; commits_apart
   bool caches_block = false;    ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
   bool commits_apart = false;   ///< in passes of their own, not with the next block's first step
   std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits
@@ -48,7 +48,7 @@ struct BlockDiffusion {
 
 /// Blocks that one pass computes for their K/V alone, at most: more would only take more memory.
 int32_t most_kept_blocks(int32_t block_length);
-/// What a pass over the last of so many blocks computes without a cache: every row of all of them.
+/// Work of a pass over the last of `num_blocks` blocks without a cache: every row of all of them.
 PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows);
 
 class BlockDiffusionDecoder final : public Decoder {
@@ -96,7 +96,7 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t first_masked() const;
   /// The part of the block that is denoised now.
   IndexRange sub_block() const;
-  /// Positions that the step draws: masked ones of the sub-block, or all that may be edited.
+  /// Positions that the step samples: masked ones of the sub-block, or all that may be edited.
   std::vector<int32_t> drawn_positions() const;
 
   void plan_keeping();
@@ -118,7 +118,7 @@ class BlockDiffusionDecoder final : public Decoder {
   int32_t num_kept_ = 0;  // blocks whose K/V are in their cells
   int32_t num_passes_ = 0;
   int32_t step_ = 0;        // of the block
-  int32_t edit_steps_ = 0;  // of the block, since its last mask went
+  int32_t edit_steps_ = 0;  // edit steps since the block's last mask was filled
   BlockProgress progress_;  // of the sub-block
   SparseSchedule sparse_;
   SparseAttention attention_;  // of the planned step

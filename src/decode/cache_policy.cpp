@@ -18,7 +18,7 @@ std::vector<int32_t> range(int32_t begin, int32_t end) {
   return rows;
 }
 
-/// End of the finished cache blocks: 0, the prompt's length, or so many whole blocks after it.
+/// End of the finished cache blocks: 0, the prompt's length, or a number of whole blocks after it.
 int32_t frozen_end(const FreeCache& policy, const Canvas& canvas) {
   const auto is_finished = [&](int32_t position) {
     return canvas.is_known(position) && (policy.literal || canvas.age(position) > 0);

@@ -19,13 +19,13 @@ struct NoCache {
 /// Fast-dLLM (arXiv 2505.22618), section 3.2: what precedes the block keeps the K/V of the block's first
 /// pass.
 struct PrefixCache {
-  int32_t refresh = 0;  ///< everything again every so many passes of a block; 0: in the first alone
+  int32_t refresh = 0;  ///< passes of a block between full recomputations; 0: only the first pass
   bool operator==(const PrefixCache&) const = default;
 };
 
 /// Fast-dLLM, section 3.2: what follows the block keeps its K/V too.
 struct DualCache {
-  int32_t refresh = 0;  ///< as PrefixCache
+  int32_t refresh = 0;  ///< as in PrefixCache
   bool operator==(const DualCache&) const = default;
 };
 
@@ -33,13 +33,13 @@ struct DualCache {
 struct FreeCache {
   int32_t block = 32;    ///< positions that freeze together, counted from the end of the prompt
   bool literal = false;  ///< as released: freeze with the K/V that a token's mask had
-  int32_t refresh = 0;   ///< everything again every so many passes of the request; 0: never
+  int32_t refresh = 0;   ///< passes of the request between full recomputations; 0: never
   bool operator==(const FreeCache&) const = default;
 };
 
 /// dKV-Cache (arXiv 2505.15781), the decode variant: a token's K/V are kept once a pass has computed its row.
 struct DkvCache {
-  int32_t refresh = 8;  ///< everything again every so many passes of the request, at least 1
+  int32_t refresh = 8;  ///< passes of the request between full recomputations, at least 1
   bool operator==(const DkvCache&) const = default;
 };
 

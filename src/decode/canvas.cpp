@@ -53,7 +53,7 @@ void Canvas::count_pass(std::span<const int32_t> rows) {
 
 void Canvas::commit(const Commit& commit) {
   const auto index = static_cast<size_t>(commit.position);
-  // A drawn mask token changes nothing: the row's K/V still come from its token.
+  // A sampled mask token changes nothing: the row's K/V still come from its token.
   if (tokens_[index] == commit.token) return;
   tokens_[index] = commit.token;
   ages_[index] = 0;
@@ -101,7 +101,7 @@ int32_t Canvas::answer_end(std::span<const TokenId> end_ids) const {
 }
 
 bool Canvas::answer_is_final(std::span<const TokenId> end_ids) const {
-  // A drawn mask token leaves its position masked, and later blocks may still fill it.
+  // A sampled mask token leaves its position masked, and later blocks may still fill it.
   const int32_t end = answer_end(end_ids);
   return end < length() && count_masked(prompt_length_, end) == 0;
 }

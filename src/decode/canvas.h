@@ -38,7 +38,7 @@ class Canvas {
   /// Whether the prompt fixes the position.
   bool is_given(int32_t position) const { return given_[static_cast<size_t>(position)]; }
   int32_t count_masked(int32_t begin, int32_t end) const;
-  /// What the uncached baseline of a request on this canvas depends on.
+  /// The properties of this canvas on which the cost of the uncached baseline depends.
   BaselineRequest baseline_request(int32_t num_sequences) const;
   /// Masked positions of [begin, end), ascending.
   std::vector<int32_t> masked_positions(int32_t begin, int32_t end) const;
@@ -59,10 +59,10 @@ class Canvas {
   void count_pass(std::span<const int32_t> rows);
   void commit(const Commit& commit);
 
-  // Edits behind the prompt. The cells from the edit on hold keys and values of other tokens at other
+  // Edits after the prompt. The cells from the edit on hold keys and values of other tokens at other
   // positions, so that their positions have an age of 0 again, and no pass may attend to them before it has
   // computed them.
-  /// Puts masks before what the position holds; at length(), behind everything.
+  /// Puts masks before what the position holds; at length(), after everything.
   void insert_masks(int32_t position, int32_t count);
   void drop(int32_t position);
   /// Appends `count` copies of a token to the answer.

@@ -13,7 +13,7 @@ namespace {
 // Rows that one pass reads; more would only take more memory.
 constexpr int32_t kReadRows = 1024;
 
-// What random numbers are for, besides kTokenNoise.
+// Noise streams by purpose, besides kTokenNoise.
 constexpr uint64_t kCanvasNoise = 19;
 
 }  // namespace

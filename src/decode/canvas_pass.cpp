@@ -79,8 +79,8 @@ void CanvasPass::add_rows(const Canvas& canvas, std::span<const int32_t> probes)
 
 void CanvasPass::judge(const Canvas& canvas, std::span<const int32_t> drawn_positions,
                        std::span<const int32_t> probes) {
-  // The certainty of a row is the largest probability of its raw posterior: where tokens are drawn and
-  // measured just so, the draw says it.
+  // The certainty of a row is the largest probability of its raw posterior: where tokens are sampled and
+  // measured just so, the sample says it.
   const SamplingRule posterior;
   const bool draws_say_it = options_.sampling == posterior;
   const auto rule = static_cast<int32_t>(draws_say_it ? 0 : plan_.rules.size());

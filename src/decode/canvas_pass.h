@@ -1,6 +1,6 @@
 // One pass of a masked diffusion model over one canvas: which rows it computes, what is asked of them, and
-// which of them lock afterwards. Decoders decide what is drawn and committed; everything else about a pass is
-// here.
+// which of them lock afterwards. Decoders decide what is sampled and committed; everything else about a pass
+// is here.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace lacuna {
 
 struct CanvasPassOptions {
   SamplingRule sampling;
-  std::vector<SamplingRule> other_sampling;  ///< for positions that are drawn by another rule
+  std::vector<SamplingRule> other_sampling;  ///< for positions that are sampled by another rule
   float cfg_scale = 0;                       ///< classifier-free guidance; 0: none
   CachePolicy cache;
   std::optional<SureLock> lock;
@@ -40,8 +40,8 @@ class CanvasPass {
 
   /// Plans the next pass. The first plan().logits are those of `drawn_positions` (ascending; without a lock,
   /// a position may come twice), in their order.
-  ///   noise  what the draw at a position takes its random numbers from
-  ///   rules  by which each is drawn: 0 is options.sampling, i > 0 options.other_sampling[i - 1]; empty: 0
+  ///   noise  what the sample at a position takes its random numbers from
+  ///   rules  by which each is sampled: 0 is options.sampling, i > 0 options.other_sampling[i - 1]; empty: 0
   void prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
                const std::function<RngStream(int32_t position)>& noise, std::span<const int32_t> rules = {});
   const StepPlan& plan() const { return plan_; }
@@ -49,13 +49,13 @@ class CanvasPass {
   /// After the pass, before its commits.
   void count_rows(Canvas& canvas) const { canvas.count_pass(rows_); }
   /// After the commits: chooses the rows whose drift is to be measured.
-  ///   drawn  one for each of plan().logits
+  ///   drawn  one sample for each of plan().logits
   void close_gate(const Canvas& canvas, std::span<const RowStatistics> drawn);
   std::span<const DriftProbe> drift_probes() const { return drift_probes_; }
   /// With what was measured, one for each of drift_probes(): locks and unlocks.
   void apply_drift(const Canvas& canvas, std::span<const Drift> drifts, StepReport& report);
 
-  /// The pass with every row of the canvas, drawing the same positions.
+  /// The pass with every row of the canvas, sampling the same positions.
   PassWork uncached_work(const Canvas& canvas) const;
 
   /// Null without a lock that estimates its threshold.

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kWitnessNoise = 20;  // what random numbers are for, besides kTokenNoise
+constexpr uint64_t kWitnessNoise = 20;  // noise stream by purpose, besides kTokenNoise
 constexpr double kLeastProbability = 1e-9;
 
 /// How sure a decoder is of a token that has this probability among those that are allowed.
@@ -74,7 +74,7 @@ ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> wrapped, AnswerC
   write_literal(before);
 }
 
-// What is known, and what the samples would make of it.
+// Known tokens, and the tokens that the samples would add.
 
 void ConstrainedDecoder::begin_samples(std::span<const RowStatistics> samples, std::span<const LogitRow> rows,
                                        std::span<const int32_t> positions, std::span<const TokenId> drafts) {
@@ -141,7 +141,7 @@ TokenId ConstrainedDecoder::target_of(const Sample& sample) const {
 
 void ConstrainedDecoder::set_targets() {
   targets_ = window_;
-  int32_t refused_before = -1;  // the position of a run behind a draft that was not accepted
+  int32_t refused_before = -1;  // the position of a run after a draft that was not accepted
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
     if (judges_ && sample.position == refused_before) {
@@ -187,7 +187,7 @@ const FeasibleSets& ConstrainedDecoder::sets_of_window() {
 }
 
 bool ConstrainedDecoder::allows(const CanvasEdit& edit) {
-  // Behind the end of the witness's text nothing is unsure: its end tokens are held back.
+  // After the end of the witness's text nothing is unsure: its end tokens are held back.
   if (is_replaced_ && edit.positions.begin >= replaced_end_) return false;
   constrained_.clear();
   open_window();

@@ -2,7 +2,7 @@
 // expression, one of several texts. It wraps the decoder of any method and replaces what a pass samples, so
 // schedules, thresholds, caches and locks stay as they are.
 //
-// What is committed is part of one complete accepted answer, a witness (constraint/witness.h): where the
+// Committed tokens are part of one complete accepted answer, a witness (constraint/witness.h): where the
 // pass's own samples can be completed, they are the witness, and the run is bit for bit the one without a
 // constraint; otherwise the rows are read once more by classes of tokens and the best accepted answer is
 // found, or at a temperature sampled. So whatever a step commits, the rest stays possible within the canvas,
@@ -13,7 +13,7 @@
 //
 // Where a pass judges drafts from left to right instead (autoregressive decoding without drafts, Nemotron's
 // self-speculation, ReFusion's slots), each judgement is the model's among the tokens that are possible
-// behind what was accepted before it.
+// after what was accepted before it.
 //
 // Source: a witness instead of tests on single tokens, as docs/methods/structured_output.md states it.
 #pragma once
@@ -34,7 +34,7 @@
 
 namespace lacuna {
 
-/// What a decoder's answer is held to.
+/// Constraint on a decoder's answer.
 struct AnswerConstraint {
   std::shared_ptr<const TokenAutomaton> automaton;
   int32_t gen_length = 0;       ///< positions of the answer, where the canvas keeps its length
@@ -52,7 +52,8 @@ struct AnswerConstraint {
 /// are never written.
 TokenClasses classes_of(const TokenAutomaton& automaton);
 
-/// What a row of logits says of each class of an automaton, normalised over the whole vocabulary.
+/// Log-probabilities that a row of logits gives each class of an automaton, normalized over the whole
+/// vocabulary.
 class RowScores {
  public:
   ///   row  of classes_of(): num_classes and the one of tokens that are never written
@@ -87,7 +88,7 @@ class ConstrainedDecoder final : public AskingWrapper {
     size_t index = 0;      ///< among samples_
     int32_t position = 0;  ///< of the answer
     bool is_open = true;   ///< false: the position has its token, which stays
-    TokenId draft = -1;    ///< that the sample judges; -1: none
+    TokenId draft = -1;    ///< drafted token that the sample judges; -1: none
     bool is_edit = false;  ///< the sample changes the canvas's length, and may
   };
 
@@ -101,7 +102,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   void keep_held();
   /// Sets targets_: the window with what the samples would have its positions hold.
   void set_targets();
-  /// What the sample would have its position hold.
+  /// The token that the sample would write at its position.
   TokenId target_of(const Sample& sample) const;
   ConstrainedCanvas canvas_of(std::span<const TokenId> tokens) const;
   /// Whether the samples are possible as they are; otherwise asks for classes.
@@ -132,10 +133,10 @@ class ConstrainedDecoder final : public AskingWrapper {
   TokenClasses classes_;  // of the automaton, and one more for tokens that are never written
   int32_t end_;           // one past the last position of the answer
   int32_t first_open_;    // the answer before it is final
-  StateId state_;         // behind it
+  StateId state_;         // after it
   int32_t num_passes_ = 0;
 
-  // The pass in hand:
+  // The current pass:
   const StepPlan* plan_ = nullptr;  // the wrapped decoder's
   std::vector<float> kv_drift_;
   bool in_follow_up_ = false;                // the samples are those of a follow-up of the wrapped decoder
@@ -144,7 +145,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   std::vector<LogitRow> rows_;               // [samples_]
   StateSet start_;                           // state_ alone
   std::vector<TokenId> window_;              // from first_open_ on; -1 where open
-  std::optional<FeasibleSets> window_sets_;  // of edit_window_, to look at edits
+  std::optional<FeasibleSets> window_sets_;  // feasible sets of edit_window_, for checking edits
   std::vector<TokenId> edit_window_;
   StateId edit_state_ = kNoState;  // before it
   std::vector<Sample> constrained_;
@@ -152,7 +153,7 @@ class ConstrainedDecoder final : public AskingWrapper {
   std::vector<TokenId> targets_;           // window_ with the samples or the witness
   bool is_replaced_ = false;               // it is a witness
   int32_t replaced_end_ = 0;               // if so, the position at which its text ends
-  std::vector<int32_t> constrained_rows_;  // of constrained_, if so
+  std::vector<int32_t> constrained_rows_;  // rows of constrained_, if it is set
 };
 
 }  // namespace lacuna

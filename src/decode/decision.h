@@ -1,6 +1,6 @@
 // Texts of which all is given but a few tokens: what a model would write there, read from few passes.
 //
-// A canvas is a prefix, which is read once, and branches behind it that do not see each other. What a family
+// A canvas is a prefix, which is read once, and branches after it that do not see each other. What a family
 // needs decides how questions are laid out (engine/decision_canvas.h); here it decides what a row sees:
 //   masked          no prefix; a branch is a whole canvas with its prompt
 //   uniform         the prefix sees itself alone, a branch the prefix and itself
@@ -18,14 +18,14 @@
 
 namespace lacuna {
 
-/// A place where one of several tokens stands.
+/// A position that holds one of several tokens.
 struct DecisionSlot {
-  int32_t position = 0;  ///< of the token; its row, or the one before that predicts it, is of the branch
+  int32_t position = 0;         ///< position of the token; the row that predicts it belongs to the branch
   std::vector<TokenId> labels;  ///< distinct
 };
 
 struct DecisionBranch {
-  std::vector<TokenId> tokens;      ///< behind the prefix, with a mask or noise where a label is to stand
+  std::vector<TokenId> tokens;      ///< after the prefix, with a mask or noise where a label goes
   std::vector<DecisionSlot> slots;  ///< positions ascend
 };
 
@@ -68,7 +68,7 @@ class DecisionDecoder final : public Decoder {
   /// Adds branches as long as there is room; the first one in any case where nothing was added before.
   void add_branches();
   void add_branch(const DecisionBranch& branch, int32_t begin_cell);
-  /// Where a branch begins behind cells up to `end`: at a tile, so that the order of attention's sums, and
+  /// Where a branch begins after cells up to `end`: at a tile, so that the order of attention's sums, and
   /// with it every bit, is the same wherever the branch lies.
   int32_t first_cell(int64_t end) const;
   void add_group(IndexRange rows, int32_t begin_cell, OwnRows own_rows);
@@ -78,7 +78,7 @@ class DecisionDecoder final : public Decoder {
 
   Paradigm paradigm_;
   int32_t block_length_;  // 0: no blocks
-  bool row_before_;       // a row predicts the position behind it
+  bool row_before_;       // a row predicts the position after it
   std::vector<DecisionCanvas> canvases_;
   int32_t num_cells_;
   std::vector<TokenId> shown_;

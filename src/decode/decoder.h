@@ -22,24 +22,24 @@ namespace lacuna {
 
 struct DriftEstimate;
 
-/// What one forward pass said about one slot (ReFusion).
+/// Result of one forward pass for one slot (ReFusion).
 struct SlotReport {
-  int32_t position = 0;               ///< of its first token
+  int32_t position = 0;               ///< position of the slot's first token
   bool selected = false;              ///< a plan: whether it is written next
-  int32_t accepted = 0;               ///< leading tokens that stand
-  std::vector<TokenId> tokens;        ///< a plan: the first draft; otherwise what stands, then drafts
-  std::vector<double> probabilities;  ///< as many
+  int32_t accepted = 0;               ///< leading tokens that are accepted
+  std::vector<TokenId> tokens;        ///< a plan: the first draft; otherwise accepted tokens, then drafts
+  std::vector<double> probabilities;  ///< one for each token
 };
 
 /// New masks on a canvas that grows.
 struct InsertedMasks {
-  int32_t position = 0;  ///< of the first one, after the step
+  int32_t position = 0;  ///< position of the first new mask after the step
   int32_t count = 0;
 
   bool operator==(const InsertedMasks&) const = default;
 };
 
-/// What a step changed about the length of a canvas, in the order in which it is carried out. What is
+/// Edits of a step that change the length of a canvas, in the order in which they are applied. What is
 /// appended at the canvas's end is not among it.
 struct CanvasEdits {
   std::vector<int32_t> dropped = {};         ///< positions before the step, ascending
@@ -58,7 +58,7 @@ struct CanvasEdit {
 /// Tokens that a position might have got instead, the likeliest first, with their logprobs.
 using Alternatives = std::vector<std::pair<TokenId, double>>;
 
-/// What one forward pass did for one request. Positions of a canvas that the step edits are those after it,
+/// Effect of one forward pass on one request. Positions of a canvas that the step edits are those after it,
 /// except for what was dropped and for the rows of the plan.
 struct StepReport {
   int32_t step = 0;               ///< 0-based; counts the decoder's steps, those that needed no pass included
@@ -88,7 +88,7 @@ enum class ModelRole : uint8_t {
 /// before: bit for bit the same in every request with these tokens. A position's cell has its number.
 struct ExactPrefix {
   int32_t block_length = 0;  ///< 1: left to right; 0: there are no such positions
-  int32_t wanted = 0;        ///< positions that another request's K/V may stand in for
+  int32_t wanted = 0;        ///< positions whose K/V may come from another request
   int32_t promised = 0;      ///< positions whose K/V will lie in their cells once the prompt is read
   int32_t kept = 0;          ///< positions whose K/V lie in their cells
 };
@@ -100,7 +100,7 @@ struct TokenScore {
   std::optional<std::pair<TokenId, double>> best;  ///< the most likely token there and its logprob
 };
 
-/// What a model would write at one place.
+/// Distribution over the labels of one slot.
 struct SlotReading {
   /// Natural logarithms of the probabilities of the place's labels, by the model's raw logits over its whole
   /// vocabulary; -infinity for a probability of 0.
@@ -135,10 +135,10 @@ class Decoder {
   /// The K/V of the first `count` positions lie in their cells now: whole blocks, at most those wanted.
   /// Before the first plan().
   virtual void skip_prefix(int32_t /*count*/) {}
-  /// What to compute next. Only while not done(). The same until apply(); what was returned stays as it is
+  /// The next pass. Only while not done(). The same until apply(); what was returned stays as it is
   /// until the next call.
   virtual const StepPlan& plan() = 0;
-  /// What the pass that plan() describes would compute without any cache or lock.
+  /// Work of the pass that plan() describes, without any cache or lock.
   virtual PassWork uncached_work() const = 0;
   /// Inputs of the request's uncached baseline, with the current length of the answer. Empty for decoders
   /// without a baseline, such as those that measure a likelihood.
@@ -156,7 +156,7 @@ class Decoder {
   /// after every pass of the main model where remembers_outputs().
   virtual void apply_follow_up(const FollowUpResult& /*result*/, StepReport& /*report*/) {}
 
-  // What a constraint on the answer needs (decode/constrained.h).
+  // Interface for constraints on the answer (decode/constrained.h).
   /// The positions for which the first of plan()'s logits sample a token, in their order; until apply().
   /// Empty where none is sampled, or the decoder's answers cannot be constrained; -1 of rows that measure
   /// something else.
@@ -179,7 +179,8 @@ class Decoder {
   /// those alone for which this is true.
   using AllowsToken = std::function<bool(int32_t position, TokenId token)>;
   virtual void write_only_with(AllowsToken /*allows*/) {}
-  /// What a token stands for at a position, where it is not written but changes the canvas's length.
+  /// The edit that a token stands for at a position, if it changes the canvas's length instead of being
+  /// written.
   virtual std::optional<CanvasEdit> edit_of(int32_t /*position*/, TokenId /*token*/) const { return {}; }
   /// Decoders whose canvas changes its length while it is denoised make those edits alone for which this is
   /// true.
@@ -194,7 +195,7 @@ class Decoder {
   virtual int32_t prompt_length() const = 0;
   /// How many tokens of the answer, from its first on, nothing will change any more.
   virtual int32_t num_final() const = 0;
-  /// The token that a position of the answer has and that the pass in hand keeps; -1: the pass may give it
+  /// The token that a position of the answer has and that the current pass keeps; -1: the pass may give it
   /// one.
   virtual TokenId held_token(int32_t position) const {
     return position - prompt_length() < num_final() ? canvas()[static_cast<size_t>(position)] : -1;
@@ -211,9 +212,9 @@ class Decoder {
   virtual int32_t planned_steps() const { return 0; }
   /// Likelihood of each token of the canvas; complete once done(). Empty for decoders that write an answer.
   virtual std::span<const TokenScore> scores() const { return {}; }
-  /// What was read of each slot of a decision, in order; complete once done(). Empty for other decoders.
+  /// Readings of the slots of a decision, in order; complete once done(). Empty for other decoders.
   virtual std::span<const SlotReading> readings() const { return {}; }
-  /// What a lock with an estimated threshold has learnt; null without one.
+  /// Estimates of a lock with an estimated threshold; null without one.
   virtual const DriftEstimate* drift_estimate() const { return nullptr; }
 };
 

@@ -85,9 +85,9 @@ class AskingWrapper : public DecoderWrapper {
   }
 
  protected:
-  /// What the wrapper waits for; empty: nothing.
+  /// Follow-up that the wrapper waits for; empty if none.
   virtual FollowUp own_follow_up() const = 0;
-  /// Takes the results of own_follow_up(), which is empty or another one behind this.
+  /// Takes the results of own_follow_up(), which is empty or another one after this.
   virtual void apply_own_follow_up(const FollowUpResult& result, StepReport& report) = 0;
   /// Passes the results of the wrapped decoder's follow_up() on to it.
   virtual void apply_inner_follow_up(const FollowUpResult& result, StepReport& report) {

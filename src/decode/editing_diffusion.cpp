@@ -161,7 +161,7 @@ bool EditingDiffusionDecoder::choose(std::span<const RowStatistics> drawn) {
   const auto fixed = static_cast<size_t>(num_fixed());
   const auto drawn_at = [&](size_t i) -> const RowStatistics& { return drawn[i - fixed]; };
   std::vector<size_t> open;
-  int32_t num_left = 0;  // of the masks that the block began with
+  int32_t num_left = 0;  // remaining masks of those that the block began with
   for (size_t i = fixed; i < edited_.size(); ++i) {
     if (!is_open(i)) continue;
     open.push_back(i);
@@ -246,7 +246,7 @@ void EditingDiffusionDecoder::write(StepReport& report) {
     has_changed = true;
     const auto position = begin + static_cast<int32_t>(i);
     tokens_[static_cast<size_t>(position)] = after[i].token;
-    // Where an edit moved the tokens behind it, nothing was committed: they are told as changes of the
+    // Where an edit moved the tokens after it, nothing was committed: they are told as changes of the
     // canvas.
     const bool is_committed = !is_mask && after[i].token == written_[i];
     if (is_committed && position < length_)

@@ -103,12 +103,12 @@ class EditingDiffusionDecoder final : public Decoder {
   int32_t edit_steps_ = 0;  // passes in a row that found none of these masks
   std::set<std::vector<TokenId>> seen_;
 
-  // The pass in hand:
+  // The current pass:
   StepPlan plan_;
   bool is_planned_ = false;
   int32_t first_row_ = 0;
   std::vector<TokenId> written_;       // of the block
-  std::vector<double> probabilities_;  // of what is written, where something is
+  std::vector<double> probabilities_;  // probability of each written token
   std::vector<LogitRow> further_;      // edits of the last pass: the best plain tokens are wanted
   std::vector<size_t> replaced_;       // where they are
   bool done_ = false;

@@ -1,4 +1,4 @@
-// What a step's edits of a canvas do to a list that has one element for each position.
+// Applies a step's edits of a canvas to a list with one element per position.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace lacuna {
 
-/// Carries out the edits; what is inserted becomes `fresh`. Edits behind the list's end change nothing.
+/// Carries out the edits; what is inserted becomes `fresh`. Edits after the list's end change nothing.
 ///   first  position of the list's first element; edits before it change nothing either
 template <typename T>
 void apply_edits(const CanvasEdits& edits, const T& fresh, std::vector<T>& list, int32_t first = 0) {

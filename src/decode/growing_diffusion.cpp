@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-// Rules of TokenGrowth's plans, by what a position may draw.
+// Rules of TokenGrowth's plans, by what a position may sample.
 constexpr int32_t kGrows = 0;
 constexpr int32_t kShrinks = 1;  // its hole is full
 constexpr int32_t kFixed = 2;    // the hole keeps its length
@@ -93,7 +93,7 @@ StopReason GrowingDiffusionDecoder::stop_reason() const {
 }
 
 const GrowingHole* GrowingDiffusionDecoder::hole_at(int32_t position) const {
-  // The first that ends behind the position: an empty one before it does not.
+  // The first that ends after the position: an empty one before it does not.
   const auto found = std::partition_point(
       holes_.begin(), holes_.end(), [&](const GrowingHole& hole) { return hole.positions.end <= position; });
   return found == holes_.end() || found->positions.begin > position ? nullptr : &*found;

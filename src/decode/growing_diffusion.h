@@ -20,7 +20,7 @@ namespace lacuna {
 struct TokenGrowth {
   int32_t start = 4;  ///< masks of a whole answer at first; holes say their own
   bool drops_rest =
-      false;  ///< the token that deletes takes along every mask behind it in its hole (pad_eos_to_right)
+      false;  ///< the token that deletes takes along every mask after it in its hole (pad_eos_to_right)
 
   bool operator==(const TokenGrowth&) const = default;
 };
@@ -110,7 +110,7 @@ class GrowingDiffusionDecoder final : public Decoder {
   int32_t answer_length() const { return canvas_.length() - canvas_.prompt_length(); }
 
   void add_sampling_rules();
-  /// Which of them draws the position.
+  /// Index of the rule by which the position is sampled.
   int32_t rule_at(int32_t position);
   void draw(int32_t position, int32_t rule);
   void prepare_by_tokens();
@@ -138,18 +138,18 @@ class GrowingDiffusionDecoder final : public Decoder {
   std::vector<int32_t>
       budgets_;              // TokenGrowth: how often each may still expand; 0 of one that keeps its length
   std::vector<bool> fixed_;  // TokenGrowth: whether each keeps its length
-  std::vector<IndexRange> ranges_;  // of holes_, where there is an infill
+  std::vector<IndexRange> ranges_;  // ranges of holes_, for an infill
   CanvasPass pass_;
   Block block_;
   bool is_infill_;
   bool finds_length_;
   AllowsEdit allows_edit_;          // empty: every edit is allowed
-  bool draws_measure_end_ = false;  // tokens are drawn by the rule that measures the end mass
+  bool draws_measure_end_ = false;  // tokens are sampled by the rule that measures the end mass
   bool done_ = false;
   bool is_planned_ = false;
   int32_t step_ = 0;
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
-  std::vector<int32_t> rules_;            // of each
+  std::vector<int32_t> rules_;            // rule of each drawn position
 };
 
 }  // namespace lacuna

@@ -59,7 +59,7 @@ const StepPlan& GuidedDiffusionDecoder::plan() {
   expects(!done_, "plan: the request is not done");
   if (!is_planned_) {
     if (role_ == ModelRole::kMain) {
-      // Drafts are the best tokens: nothing random is drawn.
+      // Drafts are the best tokens: nothing random is sampled.
       pass_.prepare(canvas_, block_, drawn_positions_, [](int32_t) { return RngStream(0); });
     } else {
       plan_guide();
@@ -122,7 +122,7 @@ void GuidedDiffusionDecoder::take_drafts(std::span<const RowStatistics> drawn) {
 }
 
 size_t GuidedDiffusionDecoder::drafts_covered(size_t num_read) const {
-  // Tokens that end in one place stand or fall together.
+  // Tokens that end at the same byte are accepted or rejected together.
   const std::vector<int32_t>& ends = reading_.guide_ends;
   while (num_read > 0 && num_read < ends.size() && ends[num_read] == ends[num_read - 1]) --num_read;
   if (num_read == 0) return 0;

@@ -126,14 +126,14 @@ class GuidedDiffusionDecoder final : public Decoder {
   int32_t round_ = 0;
   Block block_;
   std::vector<int32_t> drawn_positions_;
-  int32_t num_committed_ = 0;  // of the answer
+  int32_t num_committed_ = 0;  // committed tokens of the answer
   std::vector<Draft> drafts_;
 
   // The guide's side of a round: its reading of the committed tokens and the drafts.
   GuideReading reading_;
-  size_t num_accepted_ = 0;    // tokens of the reading that stand, those of committed tokens included
-  size_t pass_end_ = 0;        // of the reading's tokens that the pass in question judges
-  std::vector<TokenId> kept_;  // the guide's sequence whose K/V are in its cells
+  size_t num_accepted_ = 0;              // accepted tokens of the reading, committed ones included
+  size_t pass_end_ = 0;                  // end of the reading's tokens that this pass judges
+  std::vector<TokenId> kept_;            // the guide's sequence whose K/V are in its cells
   std::optional<TokenId> guide_choice_;  // the guide's own token where it refused a draft
   StepPlan guide_plan_;
   AllowsToken allows_;  // empty: every token

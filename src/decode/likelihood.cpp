@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-// What random numbers are for.
+// Noise streams by purpose.
 enum Purpose : uint8_t { kOffset, kOrder };
 
 }  // namespace

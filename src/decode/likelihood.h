@@ -54,9 +54,9 @@ class CausalLikelihood final : public LikelihoodDecoder {
   int32_t num_read_ = 0;
 };
 
-/// A masked model's likelihood of the tokens behind the first `given` ones, on a canvas that ends with them.
+/// A masked model's likelihood of the tokens after the first `given` ones, on a canvas that ends with them.
 ///
-/// Without draws, in the order left to right: of each token, given those before it, while it and all behind
+/// Without draws, in the order left to right: of each token, given those before it, while it and all after
 /// it are masked. One pass for each. Their sum is the likelihood of writing the text in this order, for
 /// whatever part of the text is looked at.
 ///

@@ -102,7 +102,7 @@ void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Pro
   problems.within_part("edit", "most", strategy.edit->most, 0, kMostGenLength);
 }
 
-/// What blocks behind a causal context do without.
+/// Refuses settings that blocks after a causal context do not support.
 void check_seeded(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
   if (!config.causal_context) {

@@ -22,7 +22,7 @@ int64_t positions_of(const ModelConfig& config, const Strategy& strategy) {
   return context_of(config, *uniform) - num_closing(config);
 }
 
-/// Positions that the prompt leaves for an answer. SettingError where there are none.
+/// Positions that the prompt leaves for an answer. Throws SettingError if there are none.
 int64_t room_for_answer(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
                         const GuideContext* guide) {
   const int64_t positions = positions_of(config, strategy);
@@ -75,7 +75,7 @@ std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& 
 
 /// Why answers by this strategy cannot be constrained; empty: they can.
 std::string_view why_no_constraint(const Strategy& strategy) {
-  constexpr std::string_view kContinues = "the answer would continue behind its end";
+  constexpr std::string_view kContinues = "the answer would continue after its end";
   if (const auto* slots = std::get_if<SlotStrategy>(&strategy)) {
     return slots->rules == RefusionRules::kLacuna
                ? ""
@@ -94,7 +94,7 @@ std::string_view why_no_constraint(const Strategy& strategy) {
   return ignores_eos ? kContinues : "";
 }
 
-/// The state behind what an infill's text has before its first hole.
+/// The state after what an infill's text has before its first hole.
 StateId state_before_answer(const TokenAutomaton& automaton, const DecodeRequest& request) {
   const auto prefix = static_cast<size_t>(request.context.constrained_prefix);
   expects(prefix <= request.prompt.size(), "the text before an infill's first hole is its prompt");
@@ -163,7 +163,7 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
   }
 }
 
-/// What the request asks for, whatever the strategy.
+/// Checks the fields of the request that do not depend on the strategy.
 void check_request(const ModelConfig& config, const Strategy& strategy, const Asked& asked,
                    Problems& problems) {
   const DecodeRequest& request = asked.request;
@@ -186,11 +186,11 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
     }
   } else {
     const bool asks = masked != nullptr && std::holds_alternative<GuideRule>(masked->commit);
-    problems.refuse(!asks, "guide", "the strategy leaves nothing to one");
+    problems.refuse(!asks, "guide", "the strategy does not use a guide");
   }
 }
 
-/// Positions of an infill behind its prompt, with every hole as long as it may become.
+/// Positions of an infill after its prompt, with every hole as long as it may become.
 int64_t most_infill_length(const DecoderContext& context) {
   auto length = static_cast<int64_t>(context.answer.size());
   for (const GrowingHole& hole : context.holes) length += hole.most - hole.positions.size();
@@ -345,7 +345,7 @@ std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& confi
 
 namespace {
 
-/// What holds an answer to the request's constraint; the growth of `strategy` begins with a length that an
+/// Builds the constraint of the request; the growth of `strategy` begins with a length that an
 /// answer can have.
 AnswerConstraint answer_constraint(const Asked& asked, Strategy& strategy) {
   const DecoderContext& context = asked.request.context;

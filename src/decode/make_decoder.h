@@ -28,21 +28,21 @@ inline constexpr int32_t kMostGrownLength = 2048;
 /// The model that confirms drafts (FlashDLM's guided diffusion).
 struct GuideContext {
   const ModelConfig* config = nullptr;
-  std::vector<TokenId> prompt;  ///< as the guide reads it
+  std::vector<TokenId> prompt;  ///< prompt in the guide's tokens
   std::shared_ptr<const TokenAlignment> alignment;
 };
 
-/// What a decoder must know besides the model's config.
+/// Inputs of a decoder besides the model's config.
 struct DecoderContext {
   TokenId end_of_turn = -1;                ///< the token that ends a chat turn, -1 if the tokenizer has none
   std::optional<GuideContext> guide = {};  ///< with MaskedStrategy::commit a GuideRule, and only then
   StopFinder find_stop = {};               ///< empty: no text ends the answer
-  /// What the positions of the answer hold at first, with the mask token where they are to be filled; empty:
+  /// Initial tokens of the answer's positions, with the mask token where they are to be filled; empty:
   /// masks. Not empty: an infill, which is as long as this, needs a model that fills single positions (LLaDA,
   /// Dream), and never samples a token that ends an answer.
   std::vector<TokenId> answer = {};
-  /// What the answer has to be; null: anything. Its end tokens are the model's. LLaDA 2.2 then inserts and
-  /// deletes nothing. Not for ReFusion by published rules, or settings by which an answer continues behind
+  /// Constraint on the answer; null: none. Its end tokens are the model's. LLaDA 2.2 then inserts and
+  /// deletes nothing. Not for ReFusion by published rules, or settings by which an answer continues after
   /// its end. Of an infill the text begins with the last `constrained_prefix` tokens of the prompt, ends with
   /// the canvas, and has no end token where a hole is.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;
@@ -58,7 +58,7 @@ struct DecoderContext {
   std::vector<GrowingHole> holes = {};
 };
 
-/// What is asked of a strategy.
+/// A request to decode with a strategy.
 struct DecodeRequest {
   std::vector<TokenId> prompt;
   /// Positions of the answer, or the most that an answer of its own length may have; none:
@@ -72,17 +72,17 @@ struct DecodeRequest {
 
 /// The length of an answer where nothing is asked for: what the model's files say, else kDefaultGenLength,
 /// but never more than the prompt leaves of the context, and whole blocks where they must divide it.
-/// SettingError where the prompt leaves nothing.
+/// Throws SettingError if the prompt leaves nothing.
 int32_t default_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
                            const GuideContext* guide = nullptr);
 
-/// What is wrong with a strategy for every request, the first to be told first; empty: nothing.
+/// Problems of a strategy that do not depend on the request, most important first; empty if it is valid.
 std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& config);
-/// What is wrong with it for this one, or with the request.
+/// Problems of a strategy for this request, and of the request itself.
 std::vector<Problem> validate(const Strategy& strategy, const ModelConfig& config,
                               const DecodeRequest& request);
 
-/// A decoder for the model. SettingError with the first problem that validate() finds.
+/// A decoder for the model. Throws SettingError with the first problem that validate() finds.
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy& strategy,
                                       DecodeRequest request);
 
@@ -94,7 +94,7 @@ int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int
 /// (DecoderContext::num_alternatives).
 bool lists_alternatives(const ModelConfig& config, const Strategy& strategy);
 
-/// InputError unless the model fills single positions, as an infill needs.
+/// Throws InputError unless the model fills single positions, as an infill needs.
 void expect_infill(const ModelConfig& config);
 
 /// The alignment of two models that number their tokens alike.

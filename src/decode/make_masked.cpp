@@ -39,7 +39,7 @@ void check_lock(const SureLock& lock, Problems& problems) {
   within("strictness", lock.strictness, 0.0, 1.0);
 }
 
-/// What holds with a guide and without.
+/// Checks that apply with and without a guide.
 void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
   const int32_t most_block = asked != nullptr ? asked->gen_length : kMostGenLength;
@@ -103,7 +103,7 @@ void check_growth_numbers(const CanvasGrowth& growth, Problems& problems) {
   within("unsure", end_mass->unsure, 0.0, 1.0);
 }
 
-/// What does not go with a canvas that changes its length.
+/// Refuses settings that a canvas of changing length does not support.
 void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                   Problems& problems) {
   check_growth_numbers(*strategy.growth, problems);
@@ -214,7 +214,7 @@ CanvasPassOptions pass_options(const MaskedStrategy& strategy, const ModelConfig
   return pass;
 }
 
-/// What masked diffusion needs with a guide and without.
+/// Sets the fields that masked diffusion needs with and without a guide.
 template <typename Settings>
 void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked& asked,
                   Settings& settings) {
@@ -231,7 +231,7 @@ void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, con
 /// How an unguided model samples: the confidence is the rule's.
 void apply_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const DecoderContext& context, SamplingRule& sampling) {
-  // Dream measures the distribution it draws from, LLaDA the one before temperature.
+  // Dream measures the distribution it samples from, LLaDA the one before temperature.
   sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
   sampling.measure = rule.measure;
   sampling.measures_all = rule.policy.is_custom();

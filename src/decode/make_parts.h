@@ -1,5 +1,5 @@
-// What the parts of make_decoder() share, one for each paradigm: check() finds what is wrong, make() relies
-// on that it found nothing.
+// Declarations shared by the parts of make_decoder(), one for each paradigm: check() finds what is wrong,
+// make() relies on that it found nothing.
 #pragma once
 
 #include <span>
@@ -36,9 +36,9 @@ void check_unmask(const UnmaskRule& rule, Problems& problems);
 
 /// Whether a prompt begins as its model was trained to read it; only GIDD and Sumi mind.
 bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt);
-/// Positions of a model of uniform diffusion: prompt, answer and what lies behind it.
+/// Positions of a model of uniform diffusion: prompt, answer and what lies after it.
 int32_t context_of(const ModelConfig& config, const UniformStrategy& strategy);
-/// Positions right behind the answer that hold fixed tokens (Sumi); context_of() counts them.
+/// Positions right after the answer that hold fixed tokens (Sumi); context_of() counts them.
 int32_t num_closing(const ModelConfig& config);
 
 // `asked` is null where the strategy alone is checked.

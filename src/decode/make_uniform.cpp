@@ -26,7 +26,7 @@ void check_cache(const UniformStrategy& strategy, Problems& problems) {
   }
 }
 
-/// What blocks have and a canvas that is denoised at once has not.
+/// Refuses settings of blocks for a canvas that is denoised at once.
 void check_whole_canvas(const UniformStrategy& strategy, Problems& problems) {
   constexpr std::string_view kReason = "all that follows the prompt is one block";
   problems.refuse(strategy.block_length.has_value(), "block_length", kReason);
@@ -49,7 +49,7 @@ void check_correction(const SelfCorrection& correction, Problems& problems) {
   within("full-every", correction.full_every, 1, kMostGenLength);
 }
 
-/// Fixed tokens right behind the answer of a whole canvas: the end of this text and the beginning of the
+/// Fixed tokens right after the answer of a whole canvas: the end of this text and the beginning of the
 /// next.
 std::vector<TokenId> closing_tokens(const ModelConfig& config) {
   std::vector<TokenId> tokens;
@@ -69,7 +69,7 @@ void check_request(const UniformStrategy& strategy, const ModelConfig& config, c
     problems.add(
         {"prompt", "", "at least one token", "the prompt is empty; the model needs at least one token"});
   }
-  const std::string closed = fmt::format(", less the {} tokens behind the answer,", num_closing(config));
+  const std::string closed = fmt::format(", less the {} tokens after the answer,", num_closing(config));
   check_length(static_cast<int64_t>(prompt.size()) + (lacks_bos ? 1 : 0), asked.gen_length,
                context_of(config, strategy) - num_closing(config),
                (strategy.context ? "`context`" : "the model") + (num_closing(config) > 0 ? closed : ""),

@@ -1,9 +1,9 @@
 // Masked diffusion as LLaDA and Dream sample it: a pass predicts every masked position, and a policy chooses
-// which of them keep what was drawn. Which rows a pass computes is canvas_pass.h's business.
+// which of them keep what was sampled. Which rows a pass computes is canvas_pass.h's business.
 //
 // Sources: LLaDA's generate.py (arXiv 2502.09992), Dream's generation_utils.py (arXiv 2508.15487),
 // Fast-dLLM's parallel decoding (arXiv 2505.22618). Decisions where they leave a choice: ties go to the
-// lowest position; steps that would commit nothing are skipped; several positions of one pass are drawn
+// lowest position; steps that would commit nothing are skipped; several positions of one pass are sampled
 // independently.
 #pragma once
 
@@ -84,7 +84,7 @@ class MaskedDiffusionDecoder final : public Decoder {
   Canvas canvas_;
   CanvasPass pass_;
   Block block_;
-  int32_t finished_steps_ = 0;  // of the blocks before this one
+  int32_t finished_steps_ = 0;  // steps of the finished blocks
   BlockProgress progress_;
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
   bool is_planned_ = false;

@@ -42,11 +42,11 @@ class NoiseSchedule {
 ///   num_tokens  num_noise_tokens()
 double prior(const NoiseLevel& level, bool is_mask, int64_t num_tokens);
 
-/// What becomes of a token z in the exact ancestral step from one level to a cleaner one, if the model's
+/// Distribution of a token z after the exact ancestral step from one level to a cleaner one, if the model's
 /// prediction stands for the clean token: a mixture of three, without a vocabulary-wide posterior.
 struct AncestralMixture {
   double stay = 1;     ///< z stays
-  double predict = 0;  ///< a draw from the prediction; otherwise a draw from the cleaner level's prior
+  double predict = 0;  ///< a sample from the prediction; otherwise a sample from the cleaner level's prior
 };
 
 ///   prediction_of_z  what the model gives to z     num_tokens  num_noise_tokens()

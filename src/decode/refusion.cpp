@@ -156,8 +156,8 @@ void RefusionDecoder::place_working() {
   }
 }
 
-/// Extends what stands from offset `first` on. `judged` are the draws for the offsets from there to the
-/// slot's end. Returns the draw that refused a draft, if one did.
+/// Extends the accepted tokens from offset `first` on. `judged` are the samples for the offsets from there to
+/// the slot's end. Returns the sample that refused a draft, if one did.
 const RowStatistics* RefusionDecoder::extend(Slot& slot, int32_t first,
                                              std::span<const RowStatistics> judged) const {
   slot.known = first;
@@ -171,7 +171,7 @@ const RowStatistics* RefusionDecoder::extend(Slot& slot, int32_t first,
 }
 
 void RefusionDecoder::take_verified(std::span<const RowStatistics> drawn, StepReport& report) {
-  const RowStatistics* refusal = nullptr;  // of the first slot that is not whole
+  const RowStatistics* refusal = nullptr;  // row that rejected a draft of the first incomplete slot
   size_t whole = 0;
   for (size_t i = 0; i < working_.size(); ++i) {
     Slot& slot = working_[i];
@@ -340,7 +340,7 @@ void RefusionDecoder::finish_slot(size_t index) {
   drop_behind_end(index);
 }
 
-/// An end token among what is known of a slot makes the slots behind it needless.
+/// An end token among what is known of a slot makes the slots after it needless.
 void RefusionDecoder::drop_behind_end(size_t index) {
   const Slot& slot = working_[index];
   const auto known = std::span(slot.tokens).first(static_cast<size_t>(slot.known));
@@ -464,7 +464,7 @@ int32_t RefusionDecoder::num_final() const {
   return static_cast<int32_t>(gap - answer);
 }
 
-/// What is clean, and what stands of the slots that are worked on.
+/// The committed token, or the accepted one of a slot in progress.
 TokenId RefusionDecoder::held_token(int32_t position) const {
   const TokenId token = canvas_[static_cast<size_t>(position)];
   if (token != options_.mask_id) return token;

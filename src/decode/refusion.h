@@ -81,8 +81,9 @@ class RefusionDecoder final : public Decoder {
   enum class Phase : uint8_t {
     kPlan,     // masks of all of the block's open slots: scores and drafts
     kVerify,   // tokens of the selected slots, one slot after the other
-    kPredict,  // each slot on its own: masks after what stands
-    kCheck,    // each slot on its own: its tokens; the first after what stands is accepted unseen
+    kPredict,  // each slot on its own: masks after the accepted tokens
+    kCheck,    // each slot on its own: its tokens; the first after the accepted ones is accepted without a
+               // check
     kFill,     // each slot on its own: its tokens; a draft that falls is replaced in the same pass
   };
 
@@ -91,9 +92,9 @@ class RefusionDecoder final : public Decoder {
 
   struct Slot {
     int32_t begin = 0;                  // position
-    std::vector<TokenId> tokens;        // drafts, then what stands
+    std::vector<TokenId> tokens;        // drafts, replaced by accepted tokens
     std::vector<double> probabilities;  // of tokens
-    int32_t known = 0;                  // leading tokens that stand
+    int32_t known = 0;                  // leading tokens that are accepted
     int32_t kept = 0;                   // leading tokens whose K/V lie in base, base + 1, ...
     int32_t base = 0;                   // cell
     size_t open_index = 0;              // in open_ when it was selected
@@ -179,7 +180,7 @@ class RefusionDecoder final : public Decoder {
 
   bool is_planned_ = false;
   StepPlan plan_;
-  std::vector<LogitRow> further_;  // of the pass that was applied last
+  std::vector<LogitRow> further_;  // rows of logits that the last applied pass still offers
 };
 
 }  // namespace lacuna

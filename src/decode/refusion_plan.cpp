@@ -25,7 +25,7 @@ PassWork RefusionDecoder::uncached_work() const {
 std::vector<int32_t> RefusionDecoder::sampled_positions() const {
   std::vector<int32_t> positions;
   for (const LogitRow& logit : plan_.logits) {
-    const bool is_judgement = logit.scored >= 0;  // of the token behind the row's
+    const bool is_judgement = logit.scored >= 0;  // the row judges the token after its own
     positions.push_back(plan_.positions[static_cast<size_t>(logit.row)] + (is_judgement ? 1 : 0));
   }
   return positions;
@@ -114,7 +114,7 @@ void RefusionDecoder::add_slots(StepPlan& plan) const {
     for (int32_t offset = slot.kept; offset < end; ++offset) {
       const bool is_mask = phase_ == Phase::kPredict && offset >= slot.known;
       if (is_mask) {
-        // The released code draws drafts in its plans only.
+        // The released code samples drafts in its plans only.
         plan.logits.push_back(draft(plan.num_rows(), slot.begin + offset,
                                     options_.rules == RefusionRules::kReleased ? kBest : kPick));
       }

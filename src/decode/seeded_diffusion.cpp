@@ -89,7 +89,7 @@ void SeededDiffusionDecoder::plan_reading() {
   plan_.groups.push_back(std::move(group));
   if (end < num_read_) return;
   plan_.rules.push_back(options_.sampling);
-  // The row before a position draws it, with the numbers of an autoregressive run.
+  // The row before a position samples it, with the numbers of an autoregressive run.
   const int32_t first = judges() ? 0 : plan_.num_rows() - 1;
   for (int32_t row = first; row < plan_.num_rows(); ++row)
     plan_.logits.push_back(logit_row(row, RngStream(options_.seed, num_kept_ + row + 1)));
@@ -102,7 +102,7 @@ void SeededDiffusionDecoder::plan_denoising() {
   plan_.rules.push_back(options_.drafting);
   for (int32_t position = block_.begin; position < block_.end; ++position) {
     if (is_masked(position)) {
-      // Drafts that are judged are drawn with the numbers of their judge, so that both agree more often.
+      // Drafts that are judged are sampled with the numbers of their judge, so that both agree more often.
       const RngStream noise = options_.verifies ? RngStream(options_.seed, position)
                                                 : RngStream(options_.seed, kTokenNoise, num_blocks_ - 1,
                                                             progress_.step, position);
@@ -150,7 +150,7 @@ std::vector<TokenId> SeededDiffusionDecoder::judged_drafts() const {
   return drafts;
 }
 
-// What becomes of the samples.
+// Handling of the samples.
 
 StepReport SeededDiffusionDecoder::apply(const PassResult& result) {
   expects(is_planned_ && result.samples.size() == plan_.logits.size(),

@@ -1,6 +1,6 @@
-// Block diffusion behind a causal context (Nemotron-Labs-Diffusion): blocks are denoised in both directions
+// Block diffusion after a causal context (Nemotron-Labs-Diffusion): blocks are denoised in both directions
 // and then read causally by the same weights. The read of a block gives the first token of the next one, its
-// seed, or, in self-speculation, decides how much of the block stands.
+// seed, or, in self-speculation, decides how much of the block is accepted.
 // docs/methods/seeded_diffusion.md has the rules and where they come from.
 #pragma once
 
@@ -23,9 +23,9 @@ struct SeededDiffusion {
   int32_t block_length = 32;  ///< the seed included
   int32_t steps = 32;         ///< of a block, for the rules that split it
   UnmaskPolicy unmask;
-  SamplingRule sampling;  ///< of seeds and of what is read
+  SamplingRule sampling;  ///< sampling of seeds and of tokens of the causal pass
   SamplingRule drafting;  ///< of masked positions
-  bool verifies = false;  ///< self-speculation: only what the causal read samples as well stands
+  bool verifies = false;  ///< self-speculation: accept only tokens that the causal pass samples as well
   uint64_t seed = 0;
 };
 
@@ -94,11 +94,11 @@ class SeededDiffusionDecoder final : public Decoder {
   int32_t length_;               // of the prompt and the answer
   std::vector<TokenId> tokens_;  // and what fills the last block
   std::vector<bool> is_masked_;  // [tokens_]
-  IndexRange block_;             // that is denoised or judged; empty while the prompt is read
+  IndexRange block_;             // positions being denoised or judged; empty while the prompt is read
   int32_t num_written_;          // tokens that stay, from the first on
   int32_t num_kept_ = 0;         // tokens whose K/V are in their cells
   int32_t num_read_;             // tokens that the causal context is to hold
-  int32_t num_blocks_ = 0;       // that were begun
+  int32_t num_blocks_ = 0;       // blocks begun so far
   int32_t num_passes_ = 0;
   BlockProgress progress_;
   bool is_planned_ = false;

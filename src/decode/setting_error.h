@@ -1,4 +1,4 @@
-// What is wrong with a strategy or a request, told so that every surface can use its own names for the
+// Problems of a strategy or a request, worded so that every interface can use its own names for the
 // fields.
 #pragma once
 
@@ -19,8 +19,8 @@ namespace lacuna {
 /// `gen_length` 8"; word() puts a surface's own names there.
 struct Problem {
   std::string field;     ///< at fault, as strategy.h and DecodeRequest call it
-  std::string value;     ///< as it is; empty: it would have no effect, whatever it is
-  std::string expected;  ///< what would be accepted; empty: that the field is left out
+  std::string value;     ///< the rejected value; empty: the field has no effect with any value
+  std::string expected;  ///< accepted values; empty: the field has to be left out
   std::string sentence;
 
   bool operator==(const Problem&) const = default;
@@ -98,7 +98,7 @@ class Problems {
 
   bool empty() const { return found_.empty(); }
   const std::vector<Problem>& found() const { return found_; }
-  /// SettingError where there is one.
+  /// Throws SettingError if there is one.
   void throw_first() const {
     if (!found_.empty()) throw SettingError(found_.front());
   }

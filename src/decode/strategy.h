@@ -28,7 +28,7 @@ namespace lacuna {
 struct TokenSampling {
   double temperature = 0;  ///< 0: the best token, whatever the filters
   double top_p = 1;        ///< sample from the most likely tokens up to this total probability; (0, 1]
-  int32_t top_k = 0;       ///< sample from so many of the most likely tokens; 0: all
+  int32_t top_k = 0;       ///< sample from this many of the most likely tokens; 0: all
 
   bool operator==(const TokenSampling&) const = default;
 };
@@ -52,15 +52,16 @@ struct GuideRule {
 
 /// LLaDA, LLaDA-MoE and Dream: any masked position of a canvas at any step.
 struct MaskedStrategy {
-  std::optional<int32_t> block_length;  ///< divides the answer's length; none: the whole answer
-  std::optional<int32_t> steps;  ///< of the whole run, a multiple of the blocks; none: one for each position
+  std::optional<int32_t> block_length;  ///< divides the answer's length; default: the whole answer
+  std::optional<int32_t>
+      steps;  ///< steps of the whole run, a multiple of the number of blocks; default: one per position
   std::variant<UnmaskRule, GuideRule> commit;
   TokenSampling sampling;
   double cfg_scale = 0;  ///< classifier-free guidance; 0: none
   CachePolicy cache;     ///< FreeCache::block 0: block_length
   std::optional<SureLock> lock;
-  /// How the canvas changes its length; none: it keeps it. Then the answer's length is the most that it may
-  /// have, and block_length 32 unless it is given (DAEDAL).
+  /// How the canvas changes its length; default: it keeps it. Then the answer's length is the most that it
+  /// may have, and block_length 32 unless it is given (DAEDAL).
   std::optional<CanvasGrowth> growth;
   bool logits_eos_inf = false;          ///< never sample the end-of-text token
   bool confidence_eos_eot_inf = false;  ///< commit end tokens last
@@ -75,14 +76,14 @@ struct MaskedStrategy {
 struct BlockStrategy {
   enum class Commit : uint8_t { kFused, kApart };
 
-  std::optional<int32_t> block_length;      ///< none: as trained
-  std::optional<int32_t> sub_block_length;  ///< Fast-dLLM v2; divides block_length; none: as trained
-  std::optional<int32_t> steps;             ///< of a block; none: one for each position
+  std::optional<int32_t> block_length;      ///< default: as trained
+  std::optional<int32_t> sub_block_length;  ///< Fast-dLLM v2; divides block_length; default: as trained
+  std::optional<int32_t> steps;             ///< steps of a block; default: one per position
   UnmaskRule unmask;
   TokenSampling sampling;
   bool ignore_eos = false;       ///< continue after an end token
   bool caches_block = false;     ///< Fast-dLLM v2: compute a sub-block alone where that is possible
-  std::optional<Commit> commit;  ///< a finished block's K/V come with the next step; none: where they can
+  std::optional<Commit> commit;  ///< a finished block's K/V come with the next step; default: where they can
   std::optional<TokenEditing> edit;
   SparsePolicy sparse;
   bool commits_sparsely = false;  ///< K/V that are kept come from sparse attention
@@ -94,13 +95,13 @@ struct BlockStrategy {
 
 /// GIDD: blocks of noise, any token of which a step may replace. Sumi: the whole canvas is one block.
 struct UniformStrategy {
-  std::optional<int32_t> block_length;  ///< none: 32, or the whole of a shorter answer; Sumi: none
-  std::optional<int32_t> steps;         ///< of a block; none: one for each position; Sumi: as published
-  std::optional<int32_t> context;       ///< prompt, answer and the noise behind it; none: the model's
+  std::optional<int32_t> block_length;  ///< default: 32, or the whole of a shorter answer; Sumi has no blocks
+  std::optional<int32_t> steps;         ///< steps of a block; default: one per position; Sumi: as published
+  std::optional<int32_t> context;       ///< prompt, answer and the noise after it; default: the model's
   int32_t min_length = 0;               ///< positions of the answer that hold no end token
   bool ignore_eos = false;
   UniformSampler sampler = UniformSampler::kAdaptive;
-  int32_t tokens_per_step = 3;  ///< kAdaptive: at most so many tokens change
+  int32_t tokens_per_step = 3;  ///< kAdaptive: at most this many tokens change
   NoiseCurve schedule = NoiseCurve::kCosine;
   bool noise_shows_special = false;  ///< noise is sampled from all tokens, special ones included
   TokenSampling sampling;
@@ -118,10 +119,11 @@ struct UniformStrategy {
 
 /// DiffusionGemma: canvases from left to right, any token of which a pass may replace.
 struct CanvasStrategy {
-  std::optional<int32_t> block_length;  ///< of a canvas; none: as trained
-  std::optional<int32_t> steps;         ///< passes of a canvas at most; none: as published
-  std::optional<double> entropy_bound;  ///< nats of the tokens that are accepted together; none: as published
-  std::optional<double> stop_entropy;   ///< nats; mean entropy of a canvas that is done; none: as published
+  std::optional<int32_t> block_length;  ///< positions of a canvas; default: as trained
+  std::optional<int32_t> steps;         ///< passes of a canvas at most; default: as published
+  std::optional<double>
+      entropy_bound;  ///< nats of the tokens that are accepted together; default: as published
+  std::optional<double> stop_entropy;  ///< nats; mean entropy of a canvas that is done; default: as published
   double temperature = 1;  ///< 1: candidates are sampled at the published temperatures; 0: the best tokens
   double soft_embedding_slack = 1e-6;  ///< probability that self-conditioning may leave out; 0: none
   bool ignore_eos = false;             ///< continue after an end token

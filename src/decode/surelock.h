@@ -26,7 +26,7 @@ struct SureLock {
   bool eager_prompt = false;          ///< rows of the prompt need not pass the gate
 
   // Appendix H:
-  int32_t unlock_every = 0;          ///< probe locked rows every so many passes; 0: a lock is final
+  int32_t unlock_every = 0;          ///< probe locked rows every this many passes; 0: a lock is final
   int32_t probes = 32;               ///< locked rows per probe
   std::optional<double> unlock_eps;  ///< KL(probe || at lock) above this unlocks; default 10 * eps
   int32_t min_locked_passes = 4;     ///< a lock holds at least so long

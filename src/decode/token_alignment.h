@@ -25,7 +25,7 @@ class TokenAlignment {
   virtual GuideReading read(std::span<const TokenId> answer) const = 0;
 
   /// The answer's next token if the guide continues with `guide_token` after `reading`'s first `num_read`
-  /// tokens; `answer` is what stands before. Nothing if it cannot be said with one token of the answer's
+  /// tokens; `answer` is the text before them. Nothing if it cannot be said with one token of the answer's
   /// vocabulary.
   virtual std::optional<TokenId> write(std::span<const TokenId> answer, const GuideReading& reading,
                                        size_t num_read, TokenId guide_token) const = 0;

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-// What random numbers are for, besides kTokenNoise.
+// Noise streams by purpose, besides kTokenNoise.
 constexpr uint64_t kPriorNoise = 16;
 constexpr uint64_t kMixtureNoise = 17;
 constexpr uint64_t kCorrectionNoise = 18;
@@ -268,7 +268,7 @@ std::optional<BaselineRequest> UniformDiffusionDecoder::baseline_request() const
   return request;
 }
 
-// What becomes of the tokens (section 3).
+// Changes of the tokens (section 3).
 
 std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const RowStatistics> drawn) const {
   const NoiseLevel level = schedule_.level(options_.steps - step_ + 1);

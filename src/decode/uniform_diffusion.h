@@ -61,7 +61,7 @@ struct UniformDiffusion {
   TokenId mask_id = -1;  ///< -1: the model has none
   std::vector<TokenId> end_ids;
   std::vector<TokenId> noise_excludes;  ///< tokens that the first noise never shows
-  std::vector<TokenId> closing;         ///< of a whole canvas: fixed tokens right behind the answer
+  std::vector<TokenId> closing;         ///< tokens fixed right after the answer, for a whole canvas
 
   int32_t context = 2048;  ///< positions: prompt, gen_length, filler
   int32_t gen_length = 128;
@@ -73,7 +73,7 @@ struct UniformDiffusion {
   UniformSampler sampler = UniformSampler::kAdaptive;
   int32_t tokens_per_step = 3;
   NoiseCurve curve = NoiseCurve::kCosine;
-  SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are drawn
+  SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are sampled
 
   UniformCacheKind cache = UniformCacheKind::kNone;
   int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block (of a whole canvas:
@@ -97,7 +97,7 @@ class UniformDiffusionDecoder final : public Decoder {
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override;
-  /// The pass of the step in hand as it is without any cache.
+  /// The pass of the current step as it is without any cache.
   std::optional<StepPlan> uncached_plan() const override;
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
@@ -130,7 +130,7 @@ class UniformDiffusionDecoder final : public Decoder {
 
   bool takes_best() const { return options_.sampling.temperature == 0; }
   bool denoises_all() const { return options_.noise.whole_canvas.has_value(); }
-  /// Whether the position holds a token that never changes, behind the answer.
+  /// Whether the position holds a token that never changes, after the answer.
   bool is_closing(int32_t position) const;
   int32_t num_blocks() const;
   int32_t global_step() const { return block_ * options_.steps + step_; }
@@ -152,7 +152,7 @@ class UniformDiffusionDecoder final : public Decoder {
   std::vector<Commit> choose_adaptive(std::span<const RowStatistics> drawn) const;
   std::vector<Commit> choose_ancestral(std::span<const RowStatistics> drawn);
   std::vector<Commit> choose_best(std::span<const RowStatistics> drawn) const;
-  /// The position of the i-th row that the plan in hand samples from.
+  /// The position of the i-th row that the current plan samples from.
   int32_t drawn_position(size_t i) const;
   void want_draw(int32_t position);
   /// Writes tokens and moves on; `report` gets those that changed.
@@ -165,20 +165,21 @@ class UniformDiffusionDecoder final : public Decoder {
   UniformDiffusion options_;
   NoiseSchedule schedule_;
   int32_t prompt_length_;
-  int32_t length_;               // of the canvas that is handed out
+  int32_t length_;               // length of the canvas that callers see
   std::vector<TokenId> tokens_;  // [context]
   Phase phase_ = Phase::kDenoise;
 
   int32_t block_ = 0;
   int32_t step_ = 1;
-  int32_t rest_step_ = 0;  ///< of a whole canvas: the last step that denoised what is behind the answer
+  int32_t rest_step_ = 0;  ///< last step that denoised the positions after the answer, for a whole canvas
   bool changed_in_last_step_ = false;
   bool next_block_is_current_ = false;  // computed since the last change
   StepPlan plan_;
   bool is_planned_ = false;
   FinishBlock finish_with_;        // may be empty
-  std::vector<LogitRow> further_;  // positions whose token is still to be drawn
-  std::vector<Commit> chosen_;     // of the pass in hand, in part without a token while further_ is wanted
+  std::vector<LogitRow> further_;  // positions whose token is still to be sampled
+  std::vector<Commit>
+      chosen_;  // choices of the current pass, some without a token until further_ is computed
 
   // With DriftRefresh, by position:
   struct Movement {

@@ -18,19 +18,19 @@ float time_at(float eps, int32_t index, int32_t count) {
   return eps - step * static_cast<float>(count - index);
 }
 
-/// What orders a candidate; larger goes first.
+/// Sort key of a candidate, in descending order.
 double rank_of(const UnmaskPolicy& policy, const Commit& candidate, const RngStream& noise) {
   const auto position = static_cast<uint64_t>(candidate.position);
   if (policy.order == UnmaskOrder::kRandom) return noise.uniform(position);
   if (policy.order == UnmaskOrder::kLeftToRight) return -static_cast<double>(candidate.position);
   if (policy.order_temperature > 0) {
-    // The k largest of w + Gumbel noise are k draws without replacement with weights softmax(w).
+    // The k largest of w + Gumbel noise are k samples without replacement with weights softmax(w).
     return candidate.confidence / policy.order_temperature - std::log(-std::log(noise.uniform(position)));
   }
   return candidate.confidence;
 }
 
-/// What the caller's function chooses, ascending.
+/// The positions that the caller's function chooses, ascending.
 std::vector<Commit> choose_by(const UnmaskFunction& function, std::span<const Commit> candidates,
                               const BlockProgress& progress, std::span<const RowStatistics> rows) {
   expects(rows.size() == candidates.size(), "choose: one row for each candidate");

@@ -15,7 +15,7 @@
 
 namespace lacuna {
 
-// What a denoising step draws numbers for, so that draws and choices never share one.
+// Noise streams of a denoising step, one per purpose, so that samples and choices never share a number.
 inline constexpr uint64_t kTokenNoise = 1;
 inline constexpr uint64_t kOrderNoise = 2;
 
@@ -82,7 +82,7 @@ struct CustomRule {
 using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor, Dynamic,
                                EntropyBounded, CustomRule>;
 
-/// What puts candidates in order.
+/// Order of the candidates.
 enum class UnmaskOrder : uint8_t {
   kConfidence,
   kRandom,       ///< LLaDA's "random"
@@ -117,7 +117,7 @@ float unmask_probability(float eps, int32_t step, int32_t num_steps);
 int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
 
 /// The positions to commit, ascending, from candidates in ascending position order. Ties go to the lowest
-/// position. `noise` draws one number per position, for the rules that need any.
+/// position. `noise` gives one number per position, for the rules that need any.
 ///   rows  of the candidates, in their order; only CustomRule reads them
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
                            const BlockProgress& progress, const RngStream& noise,

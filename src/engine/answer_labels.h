@@ -1,4 +1,4 @@
-// Labels that stand for the options of a question. A label is exactly one token behind the question's number,
+// Labels that stand for the options of a question. A label is exactly one token after the question's number,
 // whatever label stands there, so that its probability is one logit's.
 #pragma once
 

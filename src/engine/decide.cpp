@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-/// What one call waits for, shared with the session's thread, which may outlast the call.
+/// State of one call, shared with the session's thread, which may outlast the call.
 struct PendingDecisions {
   std::mutex mutex;
   std::condition_variable_any changed;

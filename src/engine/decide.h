@@ -17,7 +17,7 @@ namespace lacuna {
 
 struct DecideResult {
   std::vector<DecisionAnswer> answers;  ///< of the request's questions, in order
-  /// What was read of each question, before temperatures and means: log-probabilities in the order of its
+  /// Raw readings of each question, before temperatures and means: log-probabilities in the order of its
   /// options.
   std::vector<std::vector<std::vector<double>>> logprobs;
   int64_t prompt_tokens = 0;  ///< read, all prompts together
@@ -25,11 +25,11 @@ struct DecideResult {
   RunStatistics statistics;
 };
 
-/// One request: its decoder runs once, anywhere.
+/// A prepared request. Its decoder runs once, in any engine.
 class PreparedDecision {
  public:
-  /// Lays out the questions. InputError where the model has no tokenizer, and for a request that cannot be
-  /// answered.
+  /// Lays out the questions. Throws InputError if the model has no tokenizer, and for a request that cannot
+  /// be answered.
   PreparedDecision(const OpenedModel& opened, DecideRequest request);
 
   /// The first call's; there is none afterwards.
@@ -37,7 +37,7 @@ class PreparedDecision {
   const DecideRequest& request() const { return request_; }
   int64_t prompt_tokens() const { return prompt_tokens_; }
 
-  /// What the decoder's readings say, once it is done.
+  /// Converts the readings of a finished decoder into answers.
   DecideResult result(std::span<const SlotReading> readings, const RunStatistics& statistics) const;
 
  private:

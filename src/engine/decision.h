@@ -27,7 +27,7 @@ inline constexpr size_t kNumQuestionKinds = 3;
 std::string_view name_of(QuestionKind kind);
 
 struct DecisionOption {
-  std::string text;         ///< of a choice or a level; "yes" or "no" of a predicate
+  std::string text;         ///< text of the choice or level; "yes" or "no" for a predicate
   std::string description;  ///< when it applies; may be empty
 };
 
@@ -46,7 +46,7 @@ inline constexpr int32_t kMostDraws = 64;
 DecisionQuestion make_predicate(std::string instructions, std::string if_true = {},
                                 std::string if_false = {});
 
-/// What softmax(logits / T) divides by, for each kind of question.
+/// The temperature T of softmax(logits / T), for each kind of question.
 struct DecisionTemperatures {
   std::array<double, kNumQuestionKinds> values = {1, 1, 1};  ///< by QuestionKind
   bool is_fitted = false;
@@ -54,9 +54,9 @@ struct DecisionTemperatures {
   double of(QuestionKind kind) const { return values[static_cast<size_t>(kind)]; }
 };
 
-/// What is asked about one text.
+/// Questions about one text.
 struct DecideRequest {
-  std::string guidance = {};  ///< what else the system turn says, before the questions; may be empty
+  std::string guidance = {};  ///< further text of the system turn, before the questions; may be empty
   std::string state;          ///< the text
   std::vector<DecisionQuestion> questions;
   bool both_orders =
@@ -69,7 +69,7 @@ struct DecideRequest {
 
 struct DecisionAnswer {
   std::vector<double> probabilities;  ///< [options], their sum is 1
-  double label_mass = 0;  ///< what the labels have of the probability of all tokens; the mean of all readings
+  double label_mass = 0;              ///< probability of all labels together; mean of all readings
   /// Standard error of the mean over draws of noise, the largest of any option's probability; none without
   /// noise, and of one draw.
   std::optional<double> standard_error = {};

@@ -16,11 +16,11 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kSlotNoise = 20;       // what random numbers are for
-constexpr int64_t kMostTokens = 1 << 22;  // of all canvases of a request
-constexpr int64_t kLineTokens = 5;        // of an answer's line, about
+constexpr uint64_t kSlotNoise = 20;       // noise stream by purpose
+constexpr int64_t kMostTokens = 1 << 22;  // sum over all canvases of a request
+constexpr int64_t kLineTokens = 5;        // tokens of one line of the answer, approximately
 constexpr int32_t kAnswerUnit = 8;        // positions: answers are filled up with end tokens to a multiple
-constexpr double kMaskShare = 0.5;        // of the noise, from which a slot shows a mask
+constexpr double kMaskShare = 0.5;        // noise level from which a slot shows a mask
 
 /// User's words in one line.
 std::string in_one_line(std::string_view text) {
@@ -50,7 +50,7 @@ void check_labels(const DecisionQuestion& question, size_t number, const AnswerL
 class SlotFiller {
  public:
   SlotFiller(const ModelConfig& config, const DecideRequest& request) : config_(config), seed_(request.seed) {
-    if (config.canvas) {  // as its own decoder, which draws from all tokens
+    if (config.canvas) {  // like the canvas decoder, which samples from all tokens
       allowed_.resize(static_cast<size_t>(config.vocab_size));
       std::iota(allowed_.begin(), allowed_.end(), 0);
     } else if (config.noise && !shows_mask()) {
@@ -133,7 +133,7 @@ class LineEncoder {
     return positions;
   }
 
-  /// The lines with this label of every question that has so many, the first one of the others.
+  /// The lines with this label of every question that has that many, the first line of the others.
   std::vector<TokenId> encode(size_t label) const {
     std::string text;
     for (size_t i = 0; i < questions_.size(); ++i) {

@@ -13,7 +13,7 @@
 //                2: [label]
 //
 // Masked and uniform models read an answer whole, block models where all labels lie in one block. Otherwise,
-// and from left to right, each question has a branch with its own line alone, behind a prompt that is read
+// and from left to right, each question has a branch with its own line alone, after a prompt that is read
 // once. What the sources do, and what was chosen where they differ, is in docs/guide/decide.md.
 #pragma once
 
@@ -53,28 +53,28 @@ std::vector<TokenId> decision_prompt(const DecisionModel& model, const std::stri
                                      const std::string& state, const DecisionSheet& sheet);
 
 /// The answer's lines of questions `first` to `first + count` of a sheet, with the first label at each slot.
-/// Positions of slots count from the first line's first token. InputError names a label that is not one token
-/// there, and a question with more options than there are labels.
+/// Positions of slots count from the first line's first token. Throws InputError, which names a label that is
+/// not one token there, and a question with more options than there are labels.
 DecisionBranch decision_lines(const DecisionModel& model, const DecisionSheet& sheet, size_t first,
                               size_t count);
 
 /// Which option each label of a question's slot stands for.
 std::vector<size_t> options_of_labels(const DecisionQuestion& question, bool reversed);
 
-/// What is read at a slot.
+/// The question of a slot, and whether its labels stand for the options in reverse order.
 struct SlotSource {
-  size_t question = 0;  ///< of the request
+  size_t question = 0;  ///< index among the questions of the request
   bool reversed = false;
 };
 
 struct DecisionLayout {
   std::vector<DecisionCanvas> canvases;
   std::vector<SlotSource> sources;  ///< of all slots, in the order of DecisionDecoder::readings()
-  int64_t prompt_tokens = 0;        ///< of all prompts; draws of noise share one
+  int64_t prompt_tokens = 0;        ///< tokens of all prompts; samples of noise share one prompt
 };
 
-/// Lays out all questions of a request in as few canvases as fit the context. InputError for a request that
-/// no model could answer, and for a text and a question that do not fit; `state` is never shortened.
+/// Lays out all questions of a request in as few canvases as fit the context. Throws InputError for a request
+/// that no model could answer, and for a text and a question that do not fit; `state` is never shortened.
 DecisionLayout lay_out_decision(const DecisionModel& model, const DecideRequest& request);
 
 }  // namespace lacuna

@@ -436,7 +436,7 @@ ordered_json system_one_answer(const DecisionBody& body, size_t i, const Decisio
 DecisionBody parse_decision_body(std::string_view text, std::string_view name, size_t max_values,
                                  std::optional<DecisionFormat> format) {
   const json object = parse_json(text, name, max_values);
-  if (!object.is_object()) throw InputError("{} is no JSON object", name);
+  if (!object.is_object()) throw InputError("{} is not a JSON object", name);
   DecisionBody body;
   body.format = format ? *format : format_of(object, name);
   read_own_settings(object, body.request);

@@ -29,8 +29,8 @@ struct DecisionBody {
   std::vector<std::vector<nlohmann::json>> options;
 };
 
-/// Reads a body. InputError names the field, its value and what is accepted; `name` stands for the whole
-/// text.
+/// Reads a body. Throws InputError, which names the field, its value and what is accepted; `name` stands for
+/// the whole text.
 ///   format  none: as `state` or `input` say, and without both as a list or an object of questions
 DecisionBody parse_decision_body(std::string_view text, std::string_view name, size_t max_values,
                                  std::optional<DecisionFormat> format = {});

@@ -17,11 +17,11 @@ inline constexpr double kMostTemperature = 100;
 std::filesystem::path decision_sidecar(const std::filesystem::path& model);
 
 /// Reads the model's decisions.json. Temperatures default to 1 if the file or an entry is missing.
-/// InputError if the file is invalid.
+/// Throws InputError if the file is invalid.
 ///   model  folder or .gguf file; empty: a random model, which has no file
 DecisionTemperatures load_decision_temperatures(const std::filesystem::path& model);
 
-/// Writes the file. InputError where it cannot be written.
+/// Writes the file. Throws InputError if it cannot be written.
 ///   record  an object, whose keys are added
 void save_decision_temperatures(const std::filesystem::path& model, const DecisionTemperatures& temperatures,
                                 const nlohmann::ordered_json& record);

@@ -20,22 +20,22 @@
 
 namespace lacuna {
 
-/// What a request has cost so far, the guide's passes included.
+/// Work of a request so far, including the guide's passes.
 struct RunStatistics {
   int32_t steps = 0;           ///< passes of the main model
   int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
-  StepCost uncached;  ///< what the same passes cost without any cache or lock
-  /// What the family's uncached baseline costs for the whole request, its answer as long as it is by now
+  StepCost uncached;  ///< cost of the same passes without any cache or lock
+  /// Cost of the family's uncached baseline for the whole request, its answer as long as it is by now
   /// (decode/baseline.h).
   StepCost baseline;
   int64_t guide_rows = 0;     ///< the guide's part of cost.rows
-  int32_t shared_tokens = 0;  ///< of the prompt: their K/V were another request's
+  int32_t shared_tokens = 0;  ///< prompt tokens whose K/V come from another request
   double seconds = 0;  ///< from the request's first pass to its last, less the time of observers; other
                        ///< requests share them
 };
 
-/// What happened to one request in one pass.
+/// Effect of one pass on one request.
 struct StepEvent {
   size_t request = 0;      ///< as Engine::add() numbered it
   const Decoder& decoder;  ///< after the step
@@ -58,7 +58,7 @@ class Engine {
   explicit Engine(std::shared_ptr<const BackendModel> model, int32_t max_running = 1,
                   std::shared_ptr<const BackendModel> guide = nullptr);
 
-  /// InputError where the models cannot compute the request, or could never hold its keys and values. Any
+  /// Throws InputError if the models cannot compute the request, or could never hold its keys and values. Any
   /// thread may ask.
   void check(const Decoder& decoder) const;
   /// Queues a request, which passed check(). Requests are numbered from 0.
@@ -69,12 +69,12 @@ class Engine {
   void limit_memory(int64_t bytes) { most_memory_ = std::min(bytes, room_of_pools()); }
   /// The same, or what the models' devices have room for, where that is less.
   int64_t memory_limit() const { return most_memory_; }
-  /// What a request holds from its first pass to its last: K/V of its whole canvas, and outputs where they
-  /// are remembered. Any thread may ask.
+  /// Memory that a request holds from its first pass to its last: K/V of its whole canvas, and outputs where
+  /// they are remembered. Any thread may ask.
   int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
-  /// What the requests that run hold. Pages that several share are counted once.
+  /// Memory of the running requests. Pages that several share are counted once.
   int64_t memory_in_use() const;
-  /// Pages of K/V that so many bytes are.
+  /// Pages of K/V in this many bytes.
   int64_t pages_of(int64_t bytes) const {
     return bytes / std::max<int64_t>(1, pools_[0]->bytes_for({kPageCells}));
   }
@@ -131,7 +131,7 @@ class Engine {
     std::vector<std::unique_ptr<KvSequence>> sequences[2];  // by ModelRole; of a guide one, or none
     RunStatistics statistics;
     Stopwatch clock;
-    std::optional<BaselineRequest> baseline_request;  // what statistics.baseline was computed for
+    std::optional<BaselineRequest> baseline_request;  // the request that statistics.baseline was computed for
     double observed_before = 0;                       // observing_seconds_ at its start
     bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
     int64_t turn =
@@ -141,14 +141,14 @@ class Engine {
   /// The prefix that a request can reuse.
   struct FoundPrefix {
     KvPrefix kv;                     ///< whole blocks; empty while a request computes more of it
-    bool is_being_computed = false;  ///< by an earlier request
+    bool is_being_computed = false;  ///< an earlier request is computing it
   };
 
   void admit();
   SequenceShape shape_for(const Decoder& decoder) const;
   /// memory_for(), without the whole pages of a prefix that the request shares.
   int64_t memory_for(const Decoder& decoder, const KvPrefix& prefix) const;
-  /// What the running requests hold together with one more sequence, unless that is null.
+  /// Memory of the running requests and, unless null, of one more sequence.
   int64_t measure_memory(const KvSequence* with) const;
   /// Evicts stored prefixes until the request fits, and returns the prefix that it can still reuse. Empty,
   /// and nothing is evicted, where the running requests leave too little memory.

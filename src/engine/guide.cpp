@@ -64,7 +64,7 @@ GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
       reading.tokens.push_back(token);
       reading.guide_ends.push_back(guide_end);
     }
-    // A normalised text may have another length; then the segment stands or falls as a whole.
+    // A normalised text may have another length; then the segment is accepted or rejected as a whole.
     if (guide_end != end) {
       std::replace_if(
           reading.guide_ends.begin(), reading.guide_ends.end(),
@@ -92,7 +92,7 @@ GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
 
 std::optional<TokenId> ByteAlignment::write(std::span<const TokenId> answer, const GuideReading& reading,
                                             size_t num_read, TokenId guide_token) const {
-  // What the guide has read beyond the answer, then its own token.
+  // Tokens of the guide after the answer, then its own next token.
   const int32_t answer_end = answer.empty() ? 0 : reading.answer_ends[answer.size() - 1];
   std::string text;
   for (size_t i = 0; i < num_read; ++i) {

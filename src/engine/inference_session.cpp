@@ -27,7 +27,7 @@ std::shared_ptr<const BackendModel> load(const Device& device, const std::string
   return load_on(device, source.folder, source.config, formats, options.random_seed, progress);
 }
 
-/// What one call waits for, shared with the session's thread, which may outlast the call.
+/// State of one call, shared with the session's thread, which may outlast the call.
 struct PendingCall {
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -120,7 +120,7 @@ class ScoringListener final : public SessionListener {
   size_t first_ = 0;
 };
 
-/// What was written into each hole of a canvas.
+/// Text that was written into each hole of a canvas.
 std::vector<FilledHole> filled_holes(std::span<const IndexRange> ranges, std::span<const TokenId> canvas,
                                      const OpenedModel& opened) {
   std::vector<FilledHole> holes;

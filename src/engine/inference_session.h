@@ -43,7 +43,7 @@ class Cancelled : public std::runtime_error {
 struct SessionOptions {
   WeightFormats formats{DType::kBF16};
   WeightFormats guide_formats{DType::kBF16};
-  DeviceName device;         ///< what computes
+  DeviceName device;         ///< device that computes passes
   int threads = 0;           ///< 0: one for each core that the process may use
   bool pin = false;          ///< bind threads to cores
   uint64_t random_seed = 0;  ///< of the weights of a random: model
@@ -70,9 +70,9 @@ class SessionListener {
 /// Texts, tokens and holes, and how to fill the holes.
 struct InfillRequest {
   std::vector<CanvasPart> canvas;
-  std::optional<Strategy> strategy = {};  ///< none: the model's default
+  std::optional<Strategy> strategy = {};  ///< default: the model's default
   uint64_t seed = 0;
-  std::optional<Constraint> constraint = {};  ///< what the filled text has to be; none: anything
+  std::optional<Constraint> constraint = {};  ///< constraint on the filled text; empty: none
   bool gives_literals = false;                ///< the same as GenerateRequest's
   bool one_at_a_time = false;  ///< lengths of holes are tried one after the other, not in shared passes
 };
@@ -81,7 +81,7 @@ struct InfillRequest {
 void take_canvas(InfillCanvas canvas, GenerateRequest& request);
 
 /// One request for each way to lay out the canvas, as infill_canvases() orders them. InputError,
-/// SettingError.
+/// Throws SettingError.
 std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const InfillRequest& request);
 
 struct FilledHole {
@@ -98,12 +98,12 @@ struct InfillResult {
   std::vector<FilledHole> holes;
   double mean_log_confidence = 0;
   size_t candidates = 0;     ///< lengths that were tried
-  RunStatistics statistics;  ///< of all of them
+  RunStatistics statistics;  ///< statistics of all of them together
 };
 
 class InferenceSession {
  public:
-  /// Reads the weights, and those of the guide that `opened` has. InputError.
+  /// Reads the weights, and those of the guide that `opened` has. Throws InputError.
   static std::unique_ptr<InferenceSession> load(std::shared_ptr<const OpenedModel> opened,
                                                 const SessionOptions& options);
 
@@ -111,7 +111,7 @@ class InferenceSession {
   struct Parts {
     std::shared_ptr<const BackendModel> model;
     std::shared_ptr<const BackendModel> guide = nullptr;  ///< null: none
-    std::string version = {};  ///< of the weights, for replies; empty: they tell none
+    std::string version = {};  ///< version of the weights, for replies; empty: replies have none
   };
   InferenceSession(std::shared_ptr<const OpenedModel> opened, Parts parts, const SchedulerLimits& limits);
   /// Requests that are left fail.
@@ -138,8 +138,8 @@ class InferenceSession {
   InfillResult infill(const InfillRequest& request, SessionListener* listener = nullptr,
                       const std::stop_token& stop = {});
 
-  /// What runs the requests, for those who submit decoders of opened().make_decoder() themselves and listen
-  /// without waiting, as the server does.
+  /// The scheduler that runs the requests, for callers that submit decoders of opened().make_decoder()
+  /// themselves and listen without waiting, as the server does.
   Scheduler& scheduler() { return *scheduler_; }
 
  private:

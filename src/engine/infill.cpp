@@ -22,7 +22,7 @@ std::optional<int32_t> parse_length(std::string_view text) {
   return length;
 }
 
-/// What stands between [[ and ]].
+/// Parses the text between [[ and ]].
 std::optional<Hole> parse_hole(std::string_view text) {
   if (text == "*") return Hole{.most = kOpenHoleMost, .is_open = true};
   const size_t dash = text.find('-');

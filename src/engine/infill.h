@@ -41,7 +41,7 @@ inline constexpr int32_t kOpenHoleMost = 64;   ///< positions at most, on a canv
 /// backslashes before [[ come in pairs, all others are literal. Throws InputError for a malformed hole.
 std::vector<CanvasPart> parse_marked_text(std::string_view text);
 
-/// Every combination of the holes' lengths, the first hole's changing slowest. InputError where there are
+/// Every combination of the holes' lengths, the first hole's changing slowest. Throws InputError if there are
 /// more than kMostCandidates.
 std::vector<std::vector<int32_t>> hole_lengths(const std::vector<CanvasPart>& parts);
 
@@ -55,9 +55,9 @@ struct InfillCanvas {
 };
 
 /// Lays out the canvas with holes of these lengths; of a model whose tokens change the canvas (DreamOn), a
-/// text begins with its bos token and ends with its end token, as it was trained. InputError where the model
-/// has no mask token, a part holds it, or the model has fewer positions.
-///   tokenizer  null: there are no texts; InputError where there are
+/// text begins with its bos token and ends with its end token, as it was trained. Throws InputError if the
+/// model has no mask token, a part holds it, or the model has fewer positions.
+///   tokenizer  null: there are no texts; throws InputError if there are
 InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int32_t>& lengths,
                      const ModelConfig& config, const Tokenizer* tokenizer);
 
@@ -65,7 +65,7 @@ InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int
 bool changes_lengths(const Strategy& strategy);
 
 /// Every way to lay out a canvas for a strategy, as hole_lengths() orders them: one where it changes lengths
-/// by itself. InputError.
+/// by itself. Throws InputError.
 ///   constraint  what the filled text has to be; null: anything. Lengths of which no text is possible are
 ///   left out, and on a canvas that changes its length holes begin as long as they have to be. SettingError
 ///   where no lengths are possible.

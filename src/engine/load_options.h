@@ -12,10 +12,10 @@ namespace lacuna {
 /// Finds the model and its guide, without their weights. InputError, also for options out of their ranges.
 std::shared_ptr<OpenedModel> open_model(const std::string& model, const LoadOptions& options);
 
-/// The options of InferenceSession::load(). SettingError where formats contradict each other.
+/// The options of InferenceSession::load(). Throws SettingError if formats contradict each other.
 SessionOptions session_options(const OpenedModel& opened, const LoadOptions& options);
 
-/// The options with the formats that a saved preset was tuned to (engine/preset_use.h). InputError.
+/// The options with the formats that a saved preset was tuned to (engine/preset_use.h). Throws InputError.
 LoadOptions with_preset_formats(LoadOptions options, const GenerationOptions& generation);
 
 /// Loads what open_model() found. SettingError, of `ignore_memory`, where the memory does not suffice.

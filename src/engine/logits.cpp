@@ -42,7 +42,7 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
     RowGroup group;
     group.rows = {bounds[i], bounds[i + 1]};
     const bool is_canvas = groups.canvas_begin >= 0 && bounds[i] == groups.canvas_begin;
-    const bool reads = config.canvas || config.causal_context;  // what is not of the canvas
+    const bool reads = config.canvas || config.causal_context;  // rows that are not of the canvas
     const bool is_causal = config.causal || (reads && !is_canvas);
     group.own_rows = is_causal ? OwnRows::kCausal : OwnRows::kBidirectional;
     if (is_canvas && config.canvas)

@@ -23,7 +23,7 @@
 
 namespace lacuna {
 
-/// What is known of a model before its weights are read.
+/// Properties of a model before its weights are read.
 struct ModelSource {
   std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
   ModelConfig config;
@@ -31,7 +31,7 @@ struct ModelSource {
       {};  ///< where the files do not say it; a copy's config.json has to
 };
 
-/// From what a person types to name a model (model/locate.h), "random:NAME" included. InputError.
+/// From what a person types to name a model (model/locate.h), "random:NAME" included. Throws InputError.
 ///   choices  as read_config() takes them
 ModelSource find_model(const std::string& model, const ConfigChoices& choices = {});
 /// Whether a folder or a .gguf file holds a tokenizer.
@@ -48,29 +48,29 @@ struct GuideSource {
   std::optional<Tokenizer> tokenizer;
   Guide guide;
 
-  /// InputError where the model is not autoregressive.
+  /// Throws InputError if the model is not autoregressive.
   ///   flag  that names it
   GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag);
   GuideSource(const GuideSource&) = delete;
   GuideSource& operator=(const GuideSource&) = delete;
 };
 
-/// What an answer continues: a text as it is, token ids, or turns for the chat template to render.
+/// The input that an answer continues: a text as it is, token ids, or turns for the chat template to render.
 using Prompt = std::variant<std::string, std::vector<TokenId>, std::vector<Message>>;
 
 /// One answer that is asked for.
 struct GenerateRequest {
   Prompt prompt;
-  std::optional<Strategy> strategy = {};  ///< none: the model's default
+  std::optional<Strategy> strategy = {};  ///< default: the model's default
   /// The same as DecodeRequest's.
   std::optional<int32_t> gen_length = {};
   bool ends_by_itself = false;
   uint64_t seed = 0;                   ///< of all sampling
   std::vector<std::string> stop = {};  ///< texts that end the answer (autoregressive models, ReFusion)
-  /// What the answer's positions hold at first, with mask tokens where they are to be filled (an infill);
+  /// Initial tokens of the answer's positions, with mask tokens where they are to be filled (an infill);
   /// empty: masks.
   std::vector<TokenId> answer = {};
-  std::optional<Constraint> constraint = {};  ///< what the answer's text has to be; none: anything
+  std::optional<Constraint> constraint = {};  ///< constraint on the answer's text; empty: none
   bool gives_literals = false;                ///< texts that the constraint leaves no choice of take no pass
   int32_t num_alternatives = 0;               ///< the same as DecoderContext's
   /// Holes of an infill whose canvas changes its length, positions of `answer`.
@@ -81,7 +81,7 @@ struct GenerateRequest {
 /// Const, and safe for any number of threads, once the template and the guide are chosen.
 class OpenedModel {
  public:
-  /// Reads the tokenizer and the chat template, where there are any. InputError where they are damaged.
+  /// Reads the tokenizer and the chat template, where there are any. Throws InputError if they are damaged.
   ///   name  for errors
   OpenedModel(std::string name, ModelSource source);
   /// With a tokenizer that is not the checkpoint's, or none.
@@ -92,7 +92,7 @@ class OpenedModel {
 
   /// Another template than the checkpoint's; before use_guide().
   void use_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
-  /// An autoregressive model that confirms drafts, by the name that find_model() takes. InputError.
+  /// An autoregressive model that confirms drafts, by the name that find_model() takes. Throws InputError.
   void use_guide(const std::string& model);
 
   const std::string& name() const { return name_; }
@@ -104,14 +104,14 @@ class OpenedModel {
   /// Null where there is none.
   const GuideSource* guide() const { return guide_.get(); }
 
-  /// Labels of answers to decisions, found at the first call. InputError without a tokenizer.
+  /// Labels of answers to decisions, found at the first call. Throws InputError without a tokenizer.
   const AnswerLabels& answer_labels() const;
-  /// What decisions.json says, read at the first call. InputError where it is damaged.
+  /// Temperatures from decisions.json, read at the first call. Throws InputError if the file is invalid.
   const DecisionTemperatures& decision_temperatures() const;
 
-  /// The ids of a text, special tokens as text. InputError without a tokenizer.
+  /// The ids of a text, special tokens as text. Throws InputError without a tokenizer.
   std::vector<TokenId> encode(std::string_view text) const;
-  /// The ids of a prompt. InputError where it needs a tokenizer and there is none, or the template cannot
+  /// The ids of a prompt. Throws InputError if it needs a tokenizer and there is none, or the template cannot
   /// render it.
   std::vector<TokenId> tokens_of(const Prompt& prompt) const;
 
@@ -123,7 +123,7 @@ class OpenedModel {
 
  private:
   std::shared_ptr<const TokenAutomaton> tool_automaton_of(ToolCallConstraint constraint) const;
-  /// What the model's tokens write. `specials` are the tokens that a constraint names as such.
+  /// The bytes that the model's tokens write. `specials` are the tokens that a constraint names as such.
   TokenTable token_table(std::vector<TokenId> specials = {}) const;
   /// The vocabulary of plain constraints.
   const std::shared_ptr<const TokenVocabulary>& vocabulary() const;
@@ -145,7 +145,8 @@ class OpenedModel {
   mutable DecisionTemperatures temperatures_;
 };
 
-/// What options ask for, without a prompt: strategy, length, seed, stop texts and constraint. SettingError.
+/// The request that options describe, without a prompt: strategy, length, seed, stop texts and constraint.
+/// Throws SettingError.
 ///   has_guide  whether a guide takes part
 GenerateRequest request_of(const OpenedModel& opened, const GenerationOptions& options, bool has_guide);
 

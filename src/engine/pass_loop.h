@@ -14,8 +14,8 @@
 
 namespace lacuna {
 
-/// What takes passes: BackendModel::submit, or a stand-in for it. The plan and the sequences outlive the
-/// ticket.
+/// Function that submits passes: BackendModel::submit, or a stand-in for it. The plan and the sequences
+/// outlive the ticket.
 using SubmitPass =
     std::function<std::unique_ptr<PassTicket>(const StepPlan& plan, std::span<KvSequence* const> sequences)>;
 
@@ -26,16 +26,16 @@ struct PassMember {
   std::span<const std::unique_ptr<KvSequence>> sequences = {};
 };
 
-/// What a pass did for one of its members.
+/// Result of a pass for one of its requests.
 struct PassPart {
   const StepPlan* plan = nullptr;  ///< the decoder's own; valid until its next plan()
   StepReport report;
   PassWork work;      ///< computed, with the follow-up
-  PassWork uncached;  ///< what the pass would have computed without a cache or lock
+  PassWork uncached;  ///< work of the pass without a cache or lock
   /// Not empty: the model computed logits that are infinite or NaN, as this sentence says. The decoder was
   /// not given them, and its request cannot continue.
   std::string failure;
-  int32_t first_row = 0;   ///< of the plan within the pass
+  int32_t first_row = 0;   ///< first row of the plan in the pass
   int32_t first_rule = 0;  ///< likewise, of its sampling rules
 };
 

@@ -42,7 +42,7 @@ class PrefixStore {
  private:
   struct Entry {
     int32_t block_length;
-    std::vector<TokenId> tokens;  // as many as cells
+    std::vector<TokenId> tokens;  // one for each cell
     std::unique_ptr<KvSequence> sequence;
   };
 

@@ -17,7 +17,7 @@ std::string model_hash(const ModelSource& source, const std::string& name);
 /// The formats as a preset's file names them.
 PresetFormats preset_formats(const WeightFormats& formats);
 
-/// What options.preset asks for, where it names a saved preset: the options with all that it sets and without
+/// Applies options.preset if it names a saved preset: the options with all that it sets and without
 /// `preset`. Options without a preset, or with one of the family's, stay as they are. SettingError, of
 /// `preset` or `guide`, where the model or the guide has other files than those that were tuned; InputError
 /// where the preset's file is damaged.
@@ -34,7 +34,7 @@ GenerationOptions use_saved_preset(const OpenedModel& opened, const WeightFormat
                                    GenerationOptions options);
 
 /// The names with the formats that options.preset was tuned to, where it names a saved preset and they say
-/// "auto". InputError where the preset's file is damaged.
+/// "auto". Throws InputError if the preset's file is damaged.
 FormatNames with_preset_formats(FormatNames names, const GenerationOptions& options);
 
 /// The saved presets of this model, by name.

@@ -1,4 +1,4 @@
-// What a finished request gives back, and what a trace says about its steps.
+// Result of a finished request, and its steps as a trace records them.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
 std::string explain_no_text(const GenerationResult& result, const ModelConfig& config,
                             const Tokenizer* tokenizer, const std::vector<std::string>& stop = {});
 
-/// What a run computed relative to its baseline: "59 of 1,888 rows: 32x fewer".
+/// Describes the rows of a run relative to its baseline: "59 of 1,888 rows: 32x fewer".
 std::string describe_rows(const StepCost& cost, const StepCost& baseline);
 
 /// Everything but times.

@@ -53,7 +53,7 @@ struct SchedulerLimits {
   double request_seconds = 0;  ///< from a request's arrival to its end; later it fails; 0: no limit
 };
 
-/// What /slots says of a request.
+/// State of a request as /slots reports it.
 struct RequestState {
   uint64_t id = 0;
   bool is_running = false;
@@ -98,7 +98,7 @@ class Scheduler {
     /// Rows of the uncached baselines of requests that wait or run, times the share of their answers that is
     /// not final.
     int64_t rows_pending = 0;
-    int64_t kv_pages = 0;  ///< that SchedulerLimits::memory has room for
+    int64_t kv_pages = 0;  ///< pages of K/V that fit SchedulerLimits::memory
   };
   static constexpr int64_t kCellsOfPage = kPageCells;
 
@@ -121,7 +121,7 @@ class Scheduler {
   ///   client  who asks, for SchedulerLimits::max_per_client; empty: not counted
   std::vector<uint64_t> submit(std::vector<Job> jobs, const std::string& client = {});
   /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear
-  /// what the pass in hand does, and nothing after it.
+  /// what the current pass does, and nothing after it.
   void cancel(const std::vector<uint64_t>& ids);
 
   /// Takes a job that runs alone and while no request runs or waits, after those that were taken before it. A
@@ -159,7 +159,7 @@ class Scheduler {
     bool is_added = false;
     bool is_cancelled = false;
     bool has_ended = false;
-    std::exception_ptr error = nullptr;  // that its listener threw
+    std::exception_ptr error = nullptr;  // exception of its listener
   };
   using RequestNode = std::map<uint64_t, Request>::node_type;
 
@@ -169,7 +169,7 @@ class Scheduler {
     size_t number = 0;  // the engine's
     bool has_started = false;
     bool has_ended = false;
-    std::exception_ptr error = nullptr;  // that its listener threw
+    std::exception_ptr error = nullptr;  // exception of its listener
   };
 
   void end_thread();

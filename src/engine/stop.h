@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-/// What decoders ask; empty if there are no texts. `tokenizer` outlives it.
+/// Function by which decoders search for stop texts; empty if there are none. `tokenizer` outlives it.
 StopFinder make_stop_finder(const Tokenizer& tokenizer, std::vector<std::string> texts);
 
 /// The part of `text` before the first of `texts` in it.

@@ -16,8 +16,8 @@ class ToolCallReader {
  public:
   /// Something that the text says.
   struct Piece {
-    std::optional<size_t> call = {};  ///< index of the call that it belongs to; none: free text
-    std::string name = {};            ///< of a call that begins; empty in its later pieces
+    std::optional<size_t> call = {};  ///< index of the call that it belongs to; empty: free text
+    std::string name = {};            ///< name of a call that begins; empty in its later pieces
     std::string text = {};            ///< free text, or further bytes of the call's arguments
   };
 
@@ -40,7 +40,7 @@ class ToolCallReader {
   bool read_arguments(std::vector<Piece>& pieces);
   bool read_literal(std::string_view literal, Part next);
   bool enter(Part part);
-  /// What has been read of a call that is none becomes free text again.
+  /// Text that turned out not to be a call becomes free text again.
   bool give_up(std::string_view read);
 
   Part part_ = Part::kText;

@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMostArgumentValues = size_t{1} << 18;  // of any kind, at every level of the JSON
+constexpr size_t kMostArgumentValues = size_t{1} << 18;  // values in the JSON, at every level
 
 std::string arguments_text(const std::string& arguments, const std::string& place) {
   if (arguments.empty()) return "{}";  // as some clients send them for functions without parameters

@@ -17,8 +17,8 @@ inline constexpr size_t kMostCallIdBytes = 256;
 /// Throws InputError at the place named, unless an id has 1 to kMostCallIdBytes bytes.
 void expect_call_id(const std::string& id, std::string_view place);
 
-/// A call as a prompt shows it. InputError for a name that no function has, and for arguments that are no
-/// object.
+/// A call as a prompt shows it. Throws InputError for a name that no function has, and for arguments that are
+/// no object.
 ///   arguments  JSON text of an object; empty: {}
 ToolCall checked_call(const std::string& name, std::string_view name_place, const std::string& arguments,
                       std::string_view arguments_place);

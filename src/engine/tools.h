@@ -31,7 +31,7 @@ enum class ToolChoice : uint8_t {
   kNamed,     ///< one call of Tools::chosen
 };
 
-/// What a request says about tools.
+/// Tools of a request.
 struct Tools {
   std::vector<ToolFunction> functions;
   ToolChoice choice = ToolChoice::kAuto;
@@ -45,7 +45,7 @@ struct Tools {
 ///   place       of the function in the request, for errors: "tools.0.function"
 void add_function(Tools& tools, CallableFunction function, const nlohmann::ordered_json& definition,
                   std::string_view place);
-/// Chooses one of the functions: kNamed. InputError where there is none of this name.
+/// Chooses one of the functions: kNamed. Throws InputError if none has this name.
 void choose_function(std::string name, std::string_view place, Tools& tools);
 
 /// The answers that the request allows; with kNone there is no constraint to ask for. expects() that the
@@ -60,7 +60,7 @@ void describe_tools(const Tools& tools, std::string_view default_system, std::ve
 /// The content of an assistant's turn that made these calls, after its text, which may be empty.
 std::string with_tool_calls(std::string_view content, std::span<const ToolCall> calls);
 
-/// What a function returned, as a part of a user's turn; parts are separated by newlines.
+/// Formats the result of a function as a part of a user's turn; parts are separated by newlines.
 std::string tool_response(std::string_view result);
 
 /// A number for the ids of a request's calls: the same for the same request, another one for each turn of a

@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr Range<int64_t> kTokens{0, std::numeric_limits<TokenId>::max()};
 
-/// Makes `canvas` as long as `length`, with masks behind what it holds.
+/// Makes `canvas` as long as `length`, with masks after what it holds.
 void resize_canvas(std::vector<TokenId>& canvas, size_t length, TokenId mask_id) {
   canvas.resize(length, std::max<TokenId>(mask_id, 0));
 }

@@ -64,7 +64,7 @@ class TraceReplay {
   // More is refused.
   static constexpr size_t kMostLineBytes = size_t{1} << 26;
   static constexpr int32_t kMostPositions = 1 << 20;
-  static constexpr size_t kMostPieceBytes = size_t{1} << 26;  ///< of all texts
+  static constexpr size_t kMostPieceBytes = size_t{1} << 26;  ///< bytes of all texts together
 
   /// Reads up to the request's first line. `stream` outlives it.
   TraceReplay(std::istream& stream, std::string name, int64_t request);
@@ -96,7 +96,7 @@ class TraceReplay {
   void read_edits(const nlohmann::json& line);
   void read_changes(const nlohmann::json& line);
   void read_pieces(const nlohmann::json& line);
-  /// Sets what a position holds; a position behind the canvas is appended, with masks before it.
+  /// Sets what a position holds; a position after the canvas is appended, with masks before it.
   void set(int64_t position, TokenId token);
 
   std::istream& stream_;

@@ -28,7 +28,8 @@ void expect_known(std::string_view field, const std::string& name, std::vector<s
   refuse(field, name, expected, fmt::format("`{}` is {}; expected {}", field, name, expected));
 }
 
-/// What a packed copy was made for; else bf16 unless the checkpoint stores f32: nothing is lost either way.
+/// The named dtype; for "auto" the one that a packed copy was made for, else f32 if the checkpoint stores
+/// f32, else bf16.
 DType choose_dtype(const std::string& name, const ModelSource& source) {
   const std::filesystem::path& folder = source.folder;
   if (name == "f32") return DType::kF32;

@@ -13,7 +13,7 @@ namespace lacuna {
 
 /// Names of formats as docs/reference/flags.md lists them ("Model"). "auto": as stored.
 struct FormatNames {
-  std::string dtype = "auto";         ///< of activations, and of weights and K/V that nothing else is said of
+  std::string dtype = "auto";  ///< dtype of activations, and of weights and K/V without a format of their own
   std::string weights = "auto";       ///< of layers
   std::string head_weights = "auto";  ///< of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element, with a scale per head
@@ -22,12 +22,12 @@ struct FormatNames {
   bool rounds_to_bf16 = false;
 };
 
-/// What the names ask for. SettingError, with these fields, where one is no format or they contradict each
+/// Parses format names. Throws SettingError with these fields if one is not a format or they contradict each
 /// other.
 WeightFormats weight_formats(const FormatNames& names, const ModelSource& source);
 
-/// What a run over `canvas` tokens will take. Opens the files, reads no weights; a model without weights is
-/// taken for a dense one. InputError.
+/// Predicted memory of a run over `canvas` tokens. Opens the files, reads no weights; a model without weights
+/// is taken for a dense one. Throws InputError.
 RunMemory predict_run_memory(const ModelSource& source, const WeightFormats& formats, int64_t canvas);
 
 /// SettingError, of `ignore_memory`, where a run cannot fit into the memory that is available now. Its

@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-// What random numbers are for.
+// Noise streams by purpose.
 enum Purpose : uint8_t { kOffset = 48, kOrder, kNoisy };
 
 /// Draw k of n, spread over [0, 1): each is even there, all together they leave no gap.
@@ -53,7 +53,7 @@ int32_t size_of(const std::vector<TokenId>& tokens) {
 class Passes {
  public:
   Passes(const BackendModel& model, Bound& bound) : model_(model), bound_(bound), pool_(model.make_pool()) {
-    plan_.rules.emplace_back();  // greedy: draws the best token
+    plan_.rules.emplace_back();  // greedy: takes the best token
   }
 
   /// Sequences begin here; rows, groups and scores that follow belong to `text`.
@@ -222,7 +222,7 @@ void add_masked(const BoundText& text, size_t index, const ModelConfig& config, 
   }
 }
 
-/// A sequence holds the clean text and behind it, at the same positions, as many masked copies of its blocks
+/// A sequence holds the clean text and after it, at the same positions, as many masked copies of its blocks
 /// as a pass has room for.
 class BlockText {
  public:

@@ -86,8 +86,8 @@ struct Bound {
 BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std::span<const TokenId> answer,
                      TokenId end, int32_t room, int32_t block_length);
 
-/// Scores texts, several to a pass; the sums do not depend on how they share passes. InputError for a token
-/// outside the vocabulary, a mask, or a text that is longer than the model's context.
+/// Scores texts, several to a pass; the sums do not depend on how they share passes. Throws InputError for a
+/// token outside the vocabulary, a mask, or a text that is longer than the model's context.
 Bound bound(const BackendModel& model, std::span<const BoundText> texts, const BoundSettings& settings);
 
 /// texts, tokens, nats_per_token, perplexity, their intervals (null for fewer than two texts), costs.

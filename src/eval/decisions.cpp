@@ -18,7 +18,7 @@ constexpr uint64_t kDecisionSamples = 9;  // apart from the streams of the other
 constexpr size_t kBins = 15;
 constexpr size_t kFewQuestions = 500;  // below, bins of equal width would hold too few
 
-/// What a story says.
+/// The facts of a story.
 struct Facts {
   std::string_view owner, object;
   int number = 0;   // after all changes

@@ -26,7 +26,7 @@ struct DecisionSample {
 /// split. It has one to `most_questions` questions.
 DecisionSample draw_decisions(Split split, uint64_t seed, uint64_t index, int most_questions = 4);
 
-/// What a model said to one question.
+/// A model's answer to one question.
 struct JudgedDecision {
   DecisionQuestion question;
   size_t answer = 0;                          ///< the right option

@@ -39,8 +39,8 @@ struct SampleRecord {
   bool correct = false;
 };
 
-/// What the passes of one step computed for all samples that took it, and what they would have without any
-/// cache or lock.
+/// Rows that the passes of one step computed for all samples that took it, and that they would have without
+/// any cache or lock.
 struct StepRows {
   int64_t rows = 0;
   int64_t uncached = 0;
@@ -52,7 +52,7 @@ struct Evaluation {
   int64_t forward_passes = 0;          ///< of the model; each serves a whole batch
   double seconds = 0;                  ///< of all passes
   double processor_seconds = 0;        ///< of all passes: what this process used, all threads together
-  std::vector<StepRows> step_rows;     ///< by the main model's passes of a sample, from its first
+  std::vector<StepRows> step_rows;     ///< one per pass of the main model, from a sample's first
   std::optional<Judgement> judgement;  ///< of the answers, with EvaluatedModel::judge
 
   int32_t num_correct() const;
@@ -84,10 +84,10 @@ struct EvaluatedModel {
 GenerationOptions with_length(GenerationOptions generation, const Task& task,
                               const TaskOptions& task_options = {});
 
-/// What a model is asked, and what is expected.
+/// A question to a model, and the expected answer.
 struct Question {
   Sample sample;
-  std::vector<Message> messages;  ///< that the prompt is rendered from; of a task: sample.prompt alone
+  std::vector<Message> messages;  ///< messages of the prompt; for a task: sample.prompt alone
 };
 
 /// The conversation that a sample ends: its history and its prompt as the last user turn.
@@ -100,8 +100,8 @@ std::unique_ptr<Decoder> make_sample_decoder(const EvaluatedModel& model, const 
 /// Called after each forward pass.
 using EvaluationProgress = std::function<void(int32_t samples_done)>;
 
-/// Generates the first settings.samples samples of the test split, answers and checks them. InputError for an
-/// unknown task, task options that it refuses, or settings that make_decoder() refuses.
+/// Generates the first settings.samples samples of the test split, answers and checks them. Throws InputError
+/// for an unknown task, task options that it refuses, or settings that make_decoder() refuses.
 Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& settings,
                     const EvaluationProgress& progress = {});
 

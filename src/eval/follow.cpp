@@ -88,7 +88,7 @@ class FollowedTicket final : public PassTicket {
   std::unique_ptr<PassTicket> ticket_;
   FollowedPass& pass_;
   Instrument& instrument_;
-  PassTimes of_instrument_;  // what it asked of the ticket
+  PassTimes of_instrument_;  // time spent on the instrument's own calls of the ticket
 };
 
 /// Runs the passes of one request for an instrument.
@@ -100,7 +100,7 @@ class Follower {
     window_.block = decoder.block();
     window_.block_length = window_.block.size();
     window_.answer = {decoder.prompt_length(), static_cast<int32_t>(decoder.canvas().size())};
-    // Masked diffusion's cells behind the canvas are no positions.
+    // Masked diffusion's cells after the canvas are not positions.
     window_.num_positions = model.config().fills_canvas() ? window_.answer.end : decoder.num_cells();
     for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
       sequences_.push_back(pool_->make_sequence({decoder.num_cells(), decoder.remembers_outputs()}));

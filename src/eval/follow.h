@@ -9,17 +9,17 @@
 
 namespace lacuna {
 
-// Where a position lies, seen from the block in hand.
+// Where a position lies, seen from the current block.
 
 enum class Region : uint8_t {
   kSink,        ///< the learned key and value of a GIDD model
   kPrompt,      ///< all before the answer
   kRestPast,    ///< finished blocks but the last
   kPrevious,    ///< the block that was finished last
-  kCurrent,     ///< the block in hand, with what of it reaches beyond the answer
+  kCurrent,     ///< the current block, with what of it reaches beyond the answer
   kNext,        ///< the block after it, within the answer
-  kRestFuture,  ///< what of the answer comes after that
-  kFiller,      ///< behind the answer
+  kRestFuture,  ///< the rest of the answer, after kNext
+  kFiller,      ///< after the answer
 };
 inline constexpr size_t kRegions = 8;
 
@@ -30,7 +30,7 @@ inline bool contains(IndexRange range, int32_t index) {
 }
 
 struct BlockWindow {
-  IndexRange block;           ///< positions in hand
+  IndexRange block;           ///< positions of the current block
   IndexRange answer;          ///< positions to generate
   int32_t block_length = 0;   ///< of a whole block
   int32_t num_positions = 0;  ///< prompt, answer and filler
@@ -38,10 +38,10 @@ struct BlockWindow {
 
 Region region_of(const BlockWindow& window, int32_t position);
 
-/// InputError unless the model denoises blocks of noise or masks.
+/// Throws InputError unless the model denoises blocks of noise or masks.
 void expect_blocks(const ModelConfig& config);
 
-/// InputError unless the decoder has an uncached plan to compare its passes with.
+/// Throws InputError unless the decoder has an uncached plan to compare its passes with.
 void expect_uncached_plan(const Decoder& decoder);
 
 // One decoder, pass by pass.
@@ -49,13 +49,13 @@ void expect_uncached_plan(const Decoder& decoder);
 struct FollowedPass {
   const Decoder& decoder;
   BlockWindow window;            ///< before the pass changed anything
-  bool at_boundary;              ///< the pass before, if there was one, had another block in hand
-  StepPlan plan;                 ///< what is computed
+  bool at_boundary;              ///< the pass before, if there was one, had another current block
+  StepPlan plan;                 ///< plan of the pass
   PassResult result;             ///< of the pass, once computed
   const KvSequence& sequence;    ///< the request's first (the second is that of guidance)
-  PassOptions options = {};      ///< that it is submitted with
+  PassOptions options = {};      ///< options of the submitted pass
   PassTicket* ticket = nullptr;  ///< once computed
-  PassTimes times = {};          ///< with all draws that the decoder wanted; once finished
+  PassTimes times = {};          ///< with all samples that the decoder wanted; once finished
   double seconds = 0;            ///< wall time of what `times` covers
 };
 
@@ -68,7 +68,7 @@ class Instrument {
   virtual void prepare(FollowedPass& /*pass*/) {}
   /// Once the results are there, while the decoder still has the tokens that were read.
   virtual void computed(const FollowedPass& /*pass*/) {}
-  /// After the decoder took the draws.
+  /// After the decoder took the samples.
   virtual void finished(const FollowedPass& /*pass*/, const StepReport& /*report*/) {}
 };
 

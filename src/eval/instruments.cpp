@@ -132,7 +132,7 @@ class DriftInstrument final : public Instrument {
     });
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {
       const auto index = static_cast<size_t>(position);
-      // The first time, the cell held zeros: that is no drift.
+      // The first time, the cell held zeros, which does not count as drift.
       if (was_computed_[index]) count(pass, position, row_of_[index]);
       was_computed_[index] = was_computed_[index] || row_of_[index] >= 0;
     }
@@ -178,7 +178,7 @@ class DriftInstrument final : public Instrument {
   size_t layers_;
   DriftFindings findings_;
   Correlations keys_and_values_, key_layers_, value_layers_;
-  std::vector<double> keys_, values_;  // [layers] of the position in hand
+  std::vector<double> keys_, values_;  // [layers] of the current position
   std::vector<bool> was_computed_;     // by position
   std::vector<int32_t> row_of_;        // by position
 };
@@ -195,7 +195,7 @@ class AttentionInstrument final : public Instrument {
       }
       group.only_kv = false;
     }
-    // Whole tiles, and a cell behind them that every row sees.
+    // Whole tiles, and a cell after them that every row sees.
     const int64_t tiles = (pass.sequence.shape().num_cells + kCellTile) / kCellTile + 1;
     regions_.assign(static_cast<size_t>(tiles * kCellTile), Region::kFiller);
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {
@@ -294,7 +294,7 @@ class EntropyInstrument final : public Instrument {
 
   const BackendModel& model_;
   int32_t first_rule_ = 0;
-  EntropyFindings::Step step_;  // of the pass in hand
+  EntropyFindings::Step step_;  // of the current pass
   EntropyFindings findings_;
 };
 

@@ -24,7 +24,7 @@
 
 namespace lacuna {
 
-// What is measured. All requests count in the same averages.
+// Quantities that are measured. All requests count in the same averages.
 
 struct Average {
   double sum = 0;
@@ -78,7 +78,7 @@ struct ChangeFindings {
   struct Step {
     int64_t committed = 0;  ///< tokens, of all requests
     Average of_answer;      ///< committed / positions of the answer, [0, 1]
-    Average of_block;       ///< committed / positions of the block in hand, [0, 1]
+    Average of_block;       ///< committed / positions of the current block, [0, 1]
   };
   std::map<int32_t, Step> steps;
 };

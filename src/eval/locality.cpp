@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kRevealNoise = 33;  // what masks take their numbers from
+constexpr uint64_t kRevealNoise = 33;  // noise stream of the masks
 constexpr int32_t kNear = 2;
 constexpr int32_t kFar = 8;
 

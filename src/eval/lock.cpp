@@ -25,7 +25,7 @@ class LogitTable {
   Matrix<float> matrix_;
 };
 
-/// What is remembered of softmax(logits): its largest probability and ln sum exp.
+/// Summary of softmax(logits): its largest probability and ln sum exp.
 struct Posterior {
   double largest = 0;
   double log_sum = 0;
@@ -137,8 +137,8 @@ class LockInstrument final : public Instrument {
  private:
   struct Row {
     int32_t age = 0;            // passes that read its token
-    Posterior posterior;        // of the pass in hand
-    Drift drift;                // of the pass in hand
+    Posterior posterior;        // of the current pass
+    Drift drift;                // of the current pass
     std::vector<double> chain;  // divergences of the passes in a row in which it could lock
     int64_t locked = -1;        // index into findings_.locks
 
@@ -162,7 +162,7 @@ class LockInstrument final : public Instrument {
   }
   int32_t predicted(int32_t position) const { return position + (config_.shifted_logits ? 1 : 0); }
 
-  /// After the commits of the pass in hand.
+  /// After the commits of the current pass.
   bool may_lock(const FollowedPass& pass, int32_t position) const {
     return is_known(pass, position) && is_known(pass, predicted(position)) &&
            rows_[static_cast<size_t>(position)].age >= findings_.settings.min_age;
@@ -265,7 +265,7 @@ class LockInstrument final : public Instrument {
   LogitTable now_, before_, at_lock_;  // by position
   std::vector<Row> rows_;              // by position
   int32_t length_ = 0;
-  int32_t num_passes_ = 0;  // of the request in hand
+  int32_t num_passes_ = 0;  // of the current request
   int32_t request_ = 0;
   LockFindings findings_;
 };

@@ -27,7 +27,8 @@ inline constexpr int64_t kMostLogits = int64_t{16} << 30;
 /// Tokens that are less probable than this, at lock and at the end, are left out of LockedRow::likely_error.
 inline constexpr double kLeastLikely = 1e-4;
 
-/// What Theorem 1 assumes, for one row from one pass to the next. D_s = KL(p_s || p_{s-1}) in nats.
+/// Quantities in the assumptions of Theorem 1, for one row from one pass to the next. D_s = KL(p_s ||
+/// p_{s-1}) in nats.
 struct RowStep {
   int32_t request = 0;
   int32_t position = 0;    ///< of the row in the answer; negative in the prompt

@@ -101,7 +101,7 @@ Judgement judge(const BackendModel& model, std::span<const JudgedText> texts) {
   StepPlan plan;
   const auto run = [&] {
     if (plan.groups.empty()) return;
-    plan.rules.emplace_back();  // greedy: draws the best token
+    plan.rules.emplace_back();  // greedy: takes the best token
     std::vector<std::unique_ptr<KvSequence>> sequences;
     std::vector<KvSequence*> pointers;
     for (const RowGroup& group : plan.groups) {

@@ -1,4 +1,4 @@
-// What an autoregressive model thinks of a text that another model wrote, and how much the text repeats
+// Perplexity, by an autoregressive model, of a text that another model wrote, and how much the text repeats
 // itself: quality without a right answer to compare with. A low perplexity alone means little, because a text
 // that repeats itself has one too.
 #pragma once
@@ -32,7 +32,7 @@ JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
 
 struct Judgement {
   int64_t tokens = 0;                  ///< scored: the answers' and their ends
-  double negative_log_likelihood = 0;  ///< of them all, in nats
+  double negative_log_likelihood = 0;  ///< sum over all scored tokens, in nats
   /// Distinct n-grams of all answers per n-gram, n = 1, 2, 3 (Li et al., arXiv 1510.03055).
   double distinct[3] = {};
   /// Share of 4-grams that their own answer has had before (seq-rep-4, Welleck et al., arXiv 1908.04319).
@@ -51,7 +51,7 @@ double distinct_ngrams(std::span<const JudgedText> texts, size_t n);
 double repeated_ngrams(std::span<const JudgedText> texts, size_t n);
 
 /// Scores each token given the prompt and the tokens before it, several texts to a forward pass. A text's
-/// first token counts only if something stands before it. InputError for a token outside the judge's
+/// first token counts only if something stands before it. Throws InputError for a token outside the judge's
 /// vocabulary.
 Judgement judge(const BackendModel& model, std::span<const JudgedText> texts);
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a program that ran to its end exits with; one that leaves early would have to guess it.
+// Exit code of a program that ran to its end; a program that exits early would have to guess it.
 constexpr int kPassed = 97;
 
 class EmptyFolder {
@@ -95,7 +95,7 @@ bool passes(const std::string& python, std::string_view program, const ProgramLi
   while ((ended = waitpid(child, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  kill(-child, SIGKILL);  // what it started
+  kill(-child, SIGKILL);  // including processes that it started
   if (ended == 0) {
     kill(child, SIGKILL);  // should it not lead its group yet
     waitpid(child, &status, 0);

@@ -1,5 +1,5 @@
-// Runs a Python program that a model wrote, in a child process with limits. This is no sandbox: the program
-// runs as the user who runs Lacuna and can read what he can read, write where he can write, and start
+// Runs a Python program that a model wrote, in a child process with limits. This is not a sandbox: the
+// program runs as the user who runs Lacuna and can read what he can read, write where he can write, and start
 // processes. Limits hold accidents (endless loops, memory, huge files); for anything else use a container or
 // a machine of its own.
 #pragma once

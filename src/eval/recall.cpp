@@ -208,7 +208,7 @@ QueryGap query_gap(ConstMatrix<float> first, ConstMatrix<float> now) {
 
 namespace {
 
-/// What the rows of the block in hand attend to in one pass, and their queries: of every layer that may be
+/// Attention weights and queries of the current block's rows in one pass, for every layer that may be
 /// sparse and every kv head ("unit").
 class Recording {
  public:
@@ -225,7 +225,7 @@ class Recording {
   int32_t kv_head_of(int32_t unit) const { return unit % num_kv_heads_; }
   IndexRange block() const { return block_; }
 
-  ///   block      cells, which lie behind all others that it sees
+  ///   block      cells, which lie after all others that it sees
   ///   first_row  of the plan
   void start(IndexRange block, int32_t first_row) {
     block_ = block;

@@ -26,7 +26,7 @@ using CellSet = std::vector<int32_t>;  ///< ascending
 /// before the block, then the block's own.
 struct HeadAttention {
   int32_t num_rows = 0;
-  int32_t num_heads = 0;           ///< of the kv head
+  int32_t num_heads = 0;           ///< query heads of this K/V head
   int32_t prefix = 0;              ///< cells before the block, >= 1
   int32_t num_cells = 0;           ///< with the block's own
   std::span<const float> weights;  ///< [num_rows, num_heads, num_cells]; a row's head adds up to 1
@@ -103,7 +103,7 @@ QueryGap query_gap(ConstMatrix<float> first, ConstMatrix<float> now);
 
 enum class ChosenBy : uint8_t {
   kThisStep,   ///< heaviest_of_block() of the step itself: the best that one set for a block can do
-  kFirstStep,  ///< of the block's first step: MAGE
+  kFirstStep,  ///< MAGE: cells of the block's first step
   kQuest,
   kSparseD,  ///< includes the cells that were added since its set was stored
 };

@@ -20,7 +20,7 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kTestShare = 8;  // one prompt in so many is for testing
+constexpr uint64_t kTestShare = 8;  // one prompt in eight is for testing
 
 // Sentences that change the number: {0} pronoun, {1} the change, {2} a friend, {3} the pronoun as an object.
 constexpr auto kGains = std::to_array<std::string_view>(

@@ -52,7 +52,8 @@ struct Task {
   std::string_view summary;
   int32_t
       answer_positions;  ///< room for every answer as the project's own tokenizer spells it, and an end token
-  int32_t level_positions;  ///< of which difficulty d needs at most d + 1 times as many; 0: it needs no more
+  int32_t level_positions;  ///< positions that the level needs; difficulty d needs at most d + 1 times as
+                            ///< many; 0: none
   bool has_lengths;         ///< whether its samples follow TaskOptions::length and depth
   Sample (*draw)(Split split, uint64_t seed, uint64_t index, const TaskOptions& options);
   /// The prompt and answer number `index` of this seed. Two indices may give the same sample. InputError as
@@ -61,7 +62,7 @@ struct Task {
   /// Whether `text`, written after the prompt of `sample` and up to the end token, is right. White space
   /// around the text is ignored.
   bool (*check)(const Sample& sample, std::string_view text);
-  /// The sample's answer as the text behind its prompt: a prompt that stops amid a sentence continues with a
+  /// The sample's answer as the text after its prompt: a prompt that stops amid a sentence continues with a
   /// space.
   std::string continuation(const Sample& sample) const { return (has_lengths ? " " : "") + sample.answer; }
   /// answer_positions, or more where the difficulty asks for it: whole eights.
@@ -115,8 +116,8 @@ std::string task_names();
 /// The task of that name; throws InputError with the list of names.
 const Task& find_task(std::string_view name);
 
-/// InputError for a length, depth or difficulty outside its range, or a length or depth for a task that has
-/// none; the sentence names the flags of the program: --length, --depth, --difficulty.
+/// Throws InputError for a length, depth or difficulty outside its range, or a length or depth for a task
+/// that has none; the sentence names the flags of the program: --length, --depth, --difficulty.
 void check_options(const Task& task, const TaskOptions& options);
 
 /// The split that a prompt belongs to.

@@ -26,7 +26,7 @@ class ToyParser {
     rest_.remove_prefix(first == std::string_view::npos ? rest_.size() : first);
     return rest_.empty();
   }
-  /// The next character that is no white space; 0 at the end.
+  /// The next character that is not white space; 0 at the end.
   char peek() { return at_end() ? '\0' : rest_.front(); }
   bool read(char wanted) {
     if (peek() != wanted) return false;

@@ -22,7 +22,7 @@ namespace lacuna {
 class ToyProgram {
  public:
   static constexpr size_t kMaxStatements = 32;
-  static constexpr int64_t kMaxValue = 1'000'000;  ///< of either sign
+  static constexpr int64_t kMaxValue = 1'000'000;  ///< largest absolute value
 
   /// Values of a and b.
   using Numbers = std::array<int64_t, 2>;

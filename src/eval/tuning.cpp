@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kMostRacePrompts = 256;
 constexpr int32_t kMostChains = 2;
-constexpr int32_t kTimedPrompts = 8;  // that measure the baseline's speed
+constexpr int32_t kTimedPrompts = 8;  // prompts that measure the baseline's speed
 
 // Shares of a budget.
 constexpr double kBaselineShare = 0.4;
@@ -36,7 +36,7 @@ class Tuner {
 
   TuningResult tune() {
     prompts_ = plan_.prompts;
-    split_prompts(plan_.promise, prompts_);  // what is impossible is said before anything runs
+    split_prompts(plan_.promise, prompts_);  // throws before anything runs if the promise is impossible
     if (plan_.budget_seconds > 0) plan_budget();
     result_.split = split_prompts(plan_.promise, prompts_);
     run_baseline();
@@ -127,7 +127,7 @@ class Tuner {
     return valid;
   }
 
-  /// What came of a setting, and the baseline's work on the same prompts.
+  /// Results of a setting, and the baseline's work on the same prompts.
   struct Tally {
     LossSum sum;
     RunWork work;
@@ -264,7 +264,7 @@ class Tuner {
   TunedSetting baseline_;
   int32_t prompts_ = 0;
   std::optional<double> budget_;  // FLOPs
-  double spent_ = 0;              // of these
+  double spent_ = 0;              // time spent on these runs
   std::set<std::pair<std::string, int32_t>> counted_;
   std::map<Levels, bool> validity_;
   TuningResult result_;

@@ -19,9 +19,9 @@ namespace lacuna {
 struct TuningPlan {
   Promise promise;
   TuningLoss loss = TuningLoss::kChangedAnswer;
-  GenerationOptions asked;  ///< what the user gave: the same in the baseline and in every setting
+  GenerationOptions asked;  ///< the user's settings: the same in the baseline and in every setting
   std::vector<TuningPath> paths;
-  MachinePeaks peaks{1, 1};   ///< by which settings are compared: the fewest seconds
+  MachinePeaks peaks{1, 1};   ///< speeds that predict the time of a setting
   int32_t prompts = 0;        ///< in all
   double budget_seconds = 0;  ///< wall time of the baseline's work that may be spent; 0: no limit
 };
@@ -30,7 +30,7 @@ struct TuningPlan {
 struct PromptSplit {
   int32_t race = 0;
   int32_t certification = 0;
-  int32_t chains = 0;  ///< that certification can afford
+  int32_t chains = 0;  ///< chains that the prompts suffice for
 };
 
 /// Fewest prompts of a race.
@@ -41,7 +41,7 @@ int64_t fewest_prompts(const Promise& promise);
 /// needs, and a third of that for the race.
 int32_t usual_prompts(const Promise& promise);
 /// A quarter for the race, at most 256 and at least kFewestRacePrompts; less where certification needs the
-/// prompts. InputError where they do not suffice: it says how many are needed and which risk these allow.
+/// prompts. Throws InputError if they do not suffice: it says how many are needed and which risk these allow.
 PromptSplit split_prompts(const Promise& promise, int32_t prompts);
 
 /// A setting relative to the baseline on the same prompts.
@@ -70,20 +70,21 @@ struct TuningResult {
   PromptSplit split;
   double level = 0;                    ///< of each chain
   std::vector<TunedCandidate> tested;  ///< in the order of testing
-  std::optional<size_t> chosen;        ///< of `tested`: the certified one of the shortest predicted time
-  size_t num_raced = 0;                ///< settings that the race measured
-  bool budget_spent = false;           ///< something was left out because of it
-  int64_t num_correct = 0;             ///< baseline's correct answers on all prompts, where a checker judges
-  double baseline_seconds = 0;         ///< per prompt
-  double baseline_flops = 0;           ///< per prompt
+  std::optional<size_t>
+      chosen;                 ///< index in `tested` of the certified setting with the shortest predicted time
+  size_t num_raced = 0;       ///< settings that the race measured
+  bool budget_spent = false;  ///< something was left out because of it
+  int64_t num_correct = 0;    ///< baseline's correct answers on all prompts, where a checker judges
+  double baseline_seconds = 0;  ///< per prompt
+  double baseline_flops = 0;    ///< per prompt
 };
 
-/// What is being done, for a progress bar: "baseline", "race" or "certification", with prompts done of all;
-/// in a race, of which the number of runs is not known, `total` is 0.
+/// Progress of the tuning, for a progress bar: "baseline", "race" or "certification", with prompts done of
+/// all; in a race, of which the number of runs is not known, `total` is 0.
 using TuningProgress = std::function<void(const char* phase, int64_t done, int64_t total)>;
 
 /// Runs the whole of it. Everything but measured times is a function of the model, the prompts and the plan,
-/// its peaks included; with a budget also of the speed that the log keeps. InputError.
+/// its peaks included; with a budget also of the speed that the log keeps. Throws InputError.
 TuningResult tune(const TuningPlan& plan, TuningRuns& runs, TuningLog& log,
                   const TuningProgress& progress = {});
 

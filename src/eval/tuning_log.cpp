@@ -65,7 +65,7 @@ TuningLog::TuningLog(const std::filesystem::path& path, int32_t prompts)
     ends_line = !stream.eof();
     if (take_line(line)) ++num_found_;
   }
-  if (!ends_line) write("");  // what follows begins a line of its own
+  if (!ends_line) write("");  // begin a new line for the next record
 }
 
 TuningLog::~TuningLog() {

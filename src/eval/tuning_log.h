@@ -15,7 +15,7 @@
 
 namespace lacuna {
 
-/// What a run took. Everything but the time is the same on every machine.
+/// Work of a run. Everything but the time is the same on every machine.
 struct RunWork {
   double flops = 0;
   double bytes = 0;  ///< weights and K/V that passes read and write, as if the request ran alone
@@ -56,8 +56,8 @@ struct TunedRun {
 
 class TuningLog {
  public:
-  /// Reads the log and keeps it open for this process alone. InputError where it cannot be read or written,
-  /// or another process has it.
+  /// Reads the log and keeps it open for this process alone. Throws InputError if it cannot be read or
+  /// written, or another process has it.
   ///   path  empty: nothing is kept
   ///   prompts  indices of prompts lie below this
   TuningLog(const std::filesystem::path& path, int32_t prompts);

@@ -18,7 +18,7 @@
 
 namespace lacuna {
 
-/// What counts as harm to an answer; each is a number in [0, 1] per prompt.
+/// Measures of harm to an answer; each is a number in [0, 1] per prompt.
 enum class TuningLoss : uint8_t { kChangedAnswer, kWrongAnswer, kToken, kKl, kJudge };
 
 /// "changed-answer", "wrong-answer", "token", "kl" or "judge".
@@ -94,7 +94,7 @@ class TuningRuns {
   const OpenedModel& opened_;
   TuningModels models_;
   InferenceSession::Parts parts_;       // null before the first run
-  std::vector<TuningSetting> loading_;  // what they were loaded with
+  std::vector<TuningSetting> loading_;  // formats of the loaded model
   std::span<const TuningPrompt> prompts_;
   Checker check_;
   int32_t batch_;

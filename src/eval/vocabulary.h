@@ -39,7 +39,7 @@ inline constexpr auto kThings = std::to_array<std::string_view>(
     {"lantern", "key",  "drum",    "map",    "kite",  "boat",   "bell",  "coin", "hat",   "mirror",
      "ladder",  "rope", "whistle", "basket", "clock", "candle", "spoon", "flag", "crown", "flute"});
 
-/// What happens to a thing, and the feeling that follows from it.
+/// An event that happens to a thing, and the feeling that follows from it.
 struct Event {
   std::string_view verb;
   std::string_view feeling;

@@ -466,7 +466,7 @@ std::vector<std::string> word_problem_words() {
   for (const Verb& verb : kVerbs) {
     for (const std::string_view form : {verb.present, verb.past}) {
       words.push_back(fmt::format(" {}", form));
-      add(form);  // behind "She ", where a text is cut at a hole
+      add(form);  // after "She ", where a text is cut at a hole
     }
   }
   for (const std::string_view relative : kRelatives) {

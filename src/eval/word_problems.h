@@ -35,7 +35,7 @@ struct NumberProblem {
 /// random pronounceable word as its name or its object, so that a model cannot rely on known words.
 NumberProblem draw_word_problem(Draws& draws);
 
-/// Another change for a story, behind those that it has.
+/// Another change for a story, after those that it has.
 Change draw_change(Draws& draws, const NumberProblem& problem);
 
 /// "12+7=19. 19-5=14. The answer is 14."
@@ -59,8 +59,8 @@ bool is_held_out(uint64_t frame);
 /// A span of a text that the rest of the text determines.
 struct Blank {
   size_t begin = 0, end = 0;          ///< bytes of the text
-  size_t change = 0;                  ///< of the story's changes, the one that it belongs to
-  std::vector<std::string> accepted;  ///< what may stand there; the text's own words are among them
+  size_t change = 0;                  ///< index of the story's change that the number belongs to
+  std::vector<std::string> accepted;  ///< correct fillings; the text's own words are among them
 };
 
 struct InfillStory {

@@ -233,7 +233,7 @@ class BlobTransfer {
   std::string url_;
   const HubFile& file_;
   PartialBlob& blob_;
-  std::string validator_;    // of the reply that the bytes on disk came from, if it came in this run
+  std::string validator_;    // validator of the reply whose bytes are on disk, if it came in this run
   std::string retry_after_;  // of the last reply
 };
 
@@ -268,7 +268,7 @@ void download_blob(HttpClient& client, const PullOptions& options, const std::st
   BlobTransfer transfer(client, options, commit, file, blob);
   transfer.run(stop);
   std::string digest = blob.digest();
-  if (digest != file.blob && was_resumed) {  // what was there may have been wrong
+  if (digest != file.blob && was_resumed) {  // the resumed part may have been wrong
     blob.clear();
     transfer.run(stop);
     digest = blob.digest();

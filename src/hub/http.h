@@ -17,7 +17,7 @@ struct HttpGet {
   std::string token = {};     ///< bearer token, sent to the URL's host and port alone; may be empty
   int64_t first_byte = 0;     ///< asks for the rest of the body from here on
   std::string if_range = {};  ///< the ETag that the rest must belong to; may be empty
-  bool is_file = false;       ///< as long as bytes arrive there is no time limit; else kMaxSeconds
+  bool is_file = false;       ///< no time limit while bytes arrive; otherwise kMaxSeconds
 };
 
 /// A body of JSON. Its reply is waited for, however long no byte comes, until `seconds` are over.

@@ -13,7 +13,7 @@ namespace lacuna {
 namespace {
 
 constexpr int kMaxFailures = 6;
-constexpr int kMaxAttempts = 1000;  // of one file, however much each brings
+constexpr int kMaxAttempts = 1000;  // attempts for one file, however many bytes each brings
 constexpr std::chrono::seconds kMaxWait{30};
 constexpr size_t kMaxReply = 16 << 20;
 constexpr int kMaxPages = 1000;

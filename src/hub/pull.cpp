@@ -160,11 +160,11 @@ class Downloads {
   const PullPlan& plan_;
   const std::vector<int64_t>& counted_;
   PullObserver& observer_;
-  const std::atomic<bool>& stop_;   // by the caller
-  std::atomic<bool> halt_ = false;  // by the caller or by a failure
+  const std::atomic<bool>& stop_;   // set by the caller
+  std::atomic<bool> halt_ = false;  // set by the caller or by a failure
   std::atomic<int64_t> present_;
   std::atomic<size_t> next_ = 0;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects the members below
   std::condition_variable changed_;
   std::vector<std::function<void()>> events_;
   size_t running_ = 0;

@@ -40,7 +40,7 @@ struct PullPlan {
   std::string commit;
   std::vector<HubFile> files;
   int64_t total_bytes = 0;
-  int64_t present_bytes = 0;  ///< of these, already in the cache, partial files included
+  int64_t present_bytes = 0;  ///< bytes that are already in the cache, partial files included
 };
 
 /// Progress callbacks, on the thread that called pull().

@@ -96,10 +96,10 @@ struct AttentionShape {
   float soft_cap = 0;  ///< c: scaled scores s become c tanh(s / c) before the softmax; 0: they stay
 };
 
-/// What one query head of one row attends to, for those who measure it.
+/// Attention weights of one query head of one row, for instruments.
 struct AttentionRow {
   size_t group = 0;  ///< as prepared
-  int32_t row = 0;   ///< of q
+  int32_t row = 0;   ///< index of the row in q
   int32_t head = 0;
   std::span<const float> query;           ///< [head_dim]
   std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, contiguous in `weights`
@@ -119,7 +119,7 @@ class Attention {
     std::span<const int32_t> own_cells;    ///< cells of the group's own rows, in row order
     bool causal = false;                   ///< own cells are seen in row order
     bool wants_mass = false;               ///< whether mass() is asked for
-    std::span<const int32_t> begins = {};  ///< of each row: it sees no cell before this one; empty: it may
+    std::span<const int32_t> begins = {};  ///< first visible cell of each row; empty: all cells are visible
   };
 
   void prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,

@@ -67,7 +67,7 @@ constexpr int64_t panel_offset(int64_t lane, int64_t k) {
 /// minimum, within [0, 255]; the weight is output_scale * value + output_minimum in f32, rounded
 /// once.
 struct Quantisation {
-  int32_t bits = 0;          ///< of a code, 4 or 8; 0: the weights are not quantised
+  int32_t bits = 0;          ///< bits of a quantized value, 4 or 8; 0: the weights are not quantized
   int32_t group = 0;         ///< inputs that share a scale, 16 or 32; 0: all inputs of the output
   bool has_minimum = false;  ///< otherwise minimum = -2^(bits - 1) * scale: codes lie around the middle one
   bool wide_scales = false;  ///< scales and minimums are f32, otherwise f16

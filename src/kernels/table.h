@@ -91,8 +91,8 @@ struct MaxIndex {
 
 /// Sums over e_i = exp(x_i - max), for softmax statistics.
 struct ExpSums {
-  double sum;       ///< of e_i
-  double weighted;  ///< of e_i * (x_i - max), 0 where e_i is 0
+  double sum;       ///< sum of the numerators e_i
+  double weighted;  ///< sum of e_i * (x_i - max), 0 where e_i is 0
 };
 
 struct KernelTable {

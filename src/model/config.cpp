@@ -218,7 +218,7 @@ void choose_delete_id(const std::string& file, TokenId published, ModelConfig& c
       config.expand_id, config.delete_id);
 }
 
-/// What `lacuna quantize` and `lacuna pack` leave for those who load what they wrote.
+/// Reads the keys that `lacuna quantize` and `lacuna pack` add to the config of a model that they wrote.
 void read_own_form(const JsonObject& form, ModelConfig& config) {
   if (form.text("quant_method", "") != "lacuna-packed") {
     form.require("quant_method", "lacuna");
@@ -235,7 +235,7 @@ void read_own_form(const JsonObject& form, ModelConfig& config) {
   config.gguf_names = names == "gguf";
 }
 
-/// What "lacuna.paradigm" asks for and the family has turned the model into are the same.
+/// Checks that the family applied the paradigm that "lacuna.paradigm" asks for.
 void check_paradigm(const JsonObject& json, const ModelConfig& config) {
   if (!json.has("lacuna")) return;
   const JsonObject own = json.object("lacuna");

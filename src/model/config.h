@@ -1,4 +1,4 @@
-// What a checkpoint's config.json says, in one vocabulary for every family.
+// Contents of a checkpoint's config.json, in one vocabulary for every family.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct RopeConfig {
   int64_t original_positions = 0;  ///< YaRN: the context before scaling
   float beta_fast = 32;  ///< YaRN: pairs that turn more often than this in the old context keep their speed
   float beta_slow = 1;   ///< YaRN: pairs that turn less often than this are slowed by `factor`
-  int64_t num_turning = 0;      ///< pairs behind the first so many stay as they are; 0: all turn
+  int64_t num_turning = 0;      ///< number of leading pairs that rotate; 0: all
   float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
   /// b of Llama 4's temperature: the rotated query of position p is multiplied by
   /// 1 + b ln(1 + floor(p / original_positions)); 0: it is not.
@@ -60,11 +60,11 @@ struct MoeConfig {
   int64_t groups_per_token = 1;  ///< groups whose experts may be chosen: the largest sums of two best scores
   float routed_scale = 1;        ///< weights of chosen experts are multiplied by this
   int64_t shared_ffn_dim = 0;    ///< inner width of an expert that every row passes, unweighted; 0: none
-  int64_t first_dense_layers = 0;  ///< so many layers come first that are dense
-  /// LLaDA 2.2: the rows of so many consecutive positions, counted from 0, share a pool of experts from which
-  /// each chooses; 0: every row chooses among all. Such rows are always computed together.
+  int64_t first_dense_layers = 0;  ///< number of dense layers at the beginning
+  /// LLaDA 2.2: the rows of this many consecutive positions, counted from 0, share a pool of experts from
+  /// which each chooses; 0: every row chooses among all. Such rows are always computed together.
   int64_t window = 0;
-  int64_t experts_per_window = 0;  ///< of the pool: those with the largest score of any row
+  int64_t experts_per_window = 0;  ///< experts in a window's pool: those with the largest score of any row
   bool router_in_f32 = false;      ///< the router's product is in f32 even where matrices are bf16
   /// Gemma 4: a dense layer of width ModelConfig::ffn_dim and the experts read the same row, each through a
   /// norm of its own, and what they give is normed and added up. The router reads the row through a norm of
@@ -101,7 +101,7 @@ struct SlidingAttention {
   int64_t window = 0;        ///< positions that a row of a causal pass sees, its own included
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
-  RopeConfig rope;  ///< of all dimensions of a head
+  RopeConfig rope;  ///< rotary embedding of all dimensions of a head
 
   bool operator==(const SlidingAttention&) const = default;
 };
@@ -112,8 +112,8 @@ struct CanvasConfig {
   int64_t conditioning_dim = 0;    ///< inner width of the layer that reads the last pass's distribution
   int64_t steps = 48;              ///< passes of a canvas at most
   float entropy_bound = 0.1F;      ///< nats of the tokens that are accepted together
-  float first_temperature = 0.8F;  ///< what the temperature falls from, in equal steps
-  float last_temperature = 0.4F;   ///< what it would reach after one step more than there are
+  float first_temperature = 0.8F;  ///< temperature of the first step; later ones fall in equal steps
+  float last_temperature = 0.4F;   ///< temperature that one step after the last would have
   int64_t stable_steps = 1;        ///< passes in a row whose best tokens are those of the pass before
   float stop_entropy = 0.005F;  ///< nats; a canvas is done when its mean entropy is below, and it is stable
   TokenId image_id = -1;        ///< stands for a part of an image, which nothing here reads; -1: none
@@ -121,7 +121,7 @@ struct CanvasConfig {
   bool operator==(const CanvasConfig&) const = default;
 };
 
-/// What the feed-forward layers compute between their two products.
+/// Activation function of the feed-forward layers, between their two matmuls.
 enum class Activation : uint8_t {
   kSilu,         ///< silu(gate) * up
   kGeluTanh,     ///< gelu(gate) * up, gelu in the form with tanh
@@ -150,7 +150,8 @@ struct ModelConfig {
   std::string_view family = "llada";  ///< FamilyEntry::name
   std::string architecture;           ///< as published: "LLaDAModelLM"
   bool gguf_names = false;  ///< tensors have the names that GGUF files give them, not the published ones
-  std::optional<DType> packed_for;  ///< of a packed copy (docs/reference/quantized.md): the dtype of its rows
+  std::optional<DType>
+      packed_for;  ///< dtype of the rows, for a packed copy (docs/reference/quantized.md); else empty
 
   int64_t num_layers = 0;
   int64_t hidden_dim = 0;    ///< width of the residual stream
@@ -174,16 +175,16 @@ struct ModelConfig {
   bool causal = false;            ///< trained left to right: a row sees itself and what came before
   bool plans_slots = false;   ///< ReFusion: causal, and a row with the mask token predicts its own position
   bool block_causal = false;  ///< a row sees its own block of positions and those before; blocks begin at 0
-  int64_t block_length = 0;   ///< of block_causal, as trained; 0: the family has no blocks
+  int64_t block_length = 0;   ///< positions of a block, for block_causal; 0: the family has no blocks
   int64_t sub_block_length = 0;  ///< a block is denoised in stretches of this length; 0: all at once
   /// Nemotron-Labs-Diffusion: what is written is read causally, and the read of a block, whose rows predict
-  /// the position behind theirs, gives the first token of the next one. Blocks begin behind the prompt.
+  /// the position after theirs, gives the first token of the next one. Blocks begin after the prompt.
   bool causal_context = false;
   bool shifted_logits = false;          ///< row i - 1 predicts position i (row 0 predicts position 0)
   float embedding_scale = 1;            ///< embeddings are multiplied by this
   bool rounds_embedding_scale = false;  ///< which is a bf16 number where rows are
   float logit_scale = 1;                ///< logits are multiplied by this
-  float residual_scale = 1;             ///< what attention and feed-forward layers add is multiplied by this
+  float residual_scale = 1;             ///< factor of the outputs of attention and feed-forward layers
   bool norm_offset = false;             ///< stored norm weights w stand for 1 + w
   bool kv_sink = false;     ///< each layer has one learned key and value that every row sees, unrotated
   bool zero_sink = false;   ///< the same with zeros: weights are exp(s) / (1 + sum exp(s)), softmax_one
@@ -196,14 +197,15 @@ struct ModelConfig {
   std::optional<SlidingAttention> sliding;  ///< empty: all layers see everything
   bool shares_keys = false;  ///< in layers that see everything, values are the keys before norm and rotation
   bool v_norm = false;       ///< RMSNorm of each head of v, without a weight
-  float attn_scale = 0;      ///< of scores; 0: 1 / sqrt(head_dim)
+  float attn_scale = 0;      ///< factor of the scores; 0: 1 / sqrt(head_dim)
   bool norms_outputs = false;  ///< RMSNorm of what attention and feed-forward layers add
   bool layer_scalars = false;  ///< each layer's residual stream is multiplied by a learned number, of which
                                ///< rows that are denoised have another than those that are read
   float logit_soft_cap = 0;    ///< c: logits l become c tanh(l / c); 0: they stay
   std::optional<CanvasConfig> canvas;  ///< rows that are denoised read the last pass's distribution
 
-  std::optional<NoiseProcess> noise;  ///< what an interpolating model was trained to undo; empty: masks alone
+  std::optional<NoiseProcess>
+      noise;  ///< noise that an interpolating model was trained to remove; empty: masks alone
 
   Paradigm paradigm() const {
     if (canvas) return Paradigm::kCanvases;
@@ -229,9 +231,9 @@ struct ModelConfig {
   /// the end of a chat turn if tokenizer_config.json lists one.
   std::vector<TokenId> end_ids;
 
-  // What generation_config.json says about the length of an answer, else config.json; 0: nothing.
+  // Answer length from generation_config.json, else from config.json; 0 if neither has one.
   int64_t max_new_tokens = 0;
-  int64_t max_length = 0;  ///< of the prompt and the answer together; only where max_new_tokens is 0
+  int64_t max_length = 0;  ///< of prompt and answer together; used only if max_new_tokens is 0
 
   // Decoding settings for a run that chooses none, from the object "lacuna" of generation_config.json.
   std::string default_unmask;  ///< --unmask of masked and block diffusion; empty: the family's default
@@ -259,7 +261,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// What a user says of a checkpoint whose config.json does not say it.
+/// A user's choices for a checkpoint whose config.json does not contain them.
 struct ConfigChoices {
   std::vector<std::string> ignored_keys = {};  ///< taken for harmless although they are not known
   /// For architectures that models of several paradigms share. "lacuna": {"paradigm": NAME} in config.json

@@ -11,8 +11,8 @@
 namespace lacuna {
 namespace {
 
-// What the transformers library writes for itself, and settings of training, of its generate() and of its
-// outputs.
+// Keys that the transformers library writes for itself, and settings of training, of its generate() and of
+// its outputs.
 constexpr std::array kBookkeeping = std::to_array<std::string_view>(
     {// Who wrote the file, and which classes read it.
      "_name_or_path", "_commit_hash", "architectures", "auto_map", "model_type", "name_or_path",
@@ -21,7 +21,7 @@ constexpr std::array kBookkeeping = std::to_array<std::string_view>(
      "dtype", "torch_dtype", "precision", "torchscript", "use_bfloat16", "tf_legacy_loss",
      "_attn_implementation", "_attn_implementation_autoset", "attn_implementation", "flash_attention",
      "gradient_checkpointing", "pretraining_tp", "chunk_size_feed_forward",
-     // What a call returns.
+     // Outputs of a call.
      "output_attentions", "output_hidden_states", "output_router_logits", "output_scores", "return_dict",
      "return_dict_in_generate", "use_cache", "use_return_dict",
      // Heads for other tasks.

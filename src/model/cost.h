@@ -1,4 +1,4 @@
-// What a pass costs, from its plan alone.
+// Cost of a pass, computed from its plan alone.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ double flops_per_logits(const ModelConfig& config);
 /// How much a pass computes, whatever the model.
 struct PassWork {
   int64_t rows = 0;
-  double pairs = 0;       ///< of a row and a cell that it sees
+  double pairs = 0;       ///< pairs of a row and a cell that it sees
   double cells = 0;       ///< read, by all groups together
   double logit_rows = 0;  ///< guidance counts a row twice
   // Included above, but left out by the last layer:
@@ -57,7 +57,7 @@ PassWork work_of(const StepPlan& plan);
 /// Rows of logits that a follow-up computes.
 double logit_rows_of(const FollowUp& wanted);
 
-/// What passes read of a model, as it is kept, in bytes.
+/// Bytes of a model's weights that passes read, in their stored format.
 struct ModelBytes {
   double layers = 0;  ///< weights of all layers and of all their experts: many rows read nearly all of these
   double head = 0;

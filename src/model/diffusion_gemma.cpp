@@ -31,7 +31,7 @@ RopeConfig read_rotation(const JsonObject& text, std::string_view kind, int64_t 
   rope.theta = json.number("rope_theta", kRopeTheta);
   const std::string type = json.text("rope_type", "default");
   if (type == "proportional") {
-    // Frequencies are those of the whole head; the pairs behind this share of them do not turn.
+    // Frequencies are those of the whole head; the pairs after this share of them do not turn.
     const float share = json.number("partial_rotary_factor", {0, 1}, 1.0F);
     rope.num_turning = static_cast<int64_t>(share * static_cast<float>(head_dim)) / 2;
     json.expect("factor", 1);

@@ -9,7 +9,7 @@ namespace lacuna {
 /// A row of the pass just made whose posterior is compared with the one that a cell remembers.
 struct DriftProbe {
   int32_t row = 0;                 ///< index into StepPlan::tokens
-  int32_t unconditional_row = -1;  ///< as LogitRow: guided posteriors are compared; -1: none
+  int32_t unconditional_row = -1;  ///< as in LogitRow: guided posteriors are compared; -1: none
   float guidance = 0;
   int32_t cell = 0;  ///< of the row's sequence (and of the unconditional row's)
 
@@ -26,7 +26,8 @@ struct Drift {
 /// finite.
 Drift measure_drift(std::span<const float> now, std::span<const float> before);
 
-/// What the cosine of two vectors is made of. Sums of parts of the vectors add up to those of the whole.
+/// The sums from which the cosine of two vectors is computed. Sums of parts of the vectors add up to those of
+/// the whole.
 struct CosineSums {
   double product = 0;    ///< sum of a[i] b[i]
   double squares_a = 0;  ///< sum of a[i]^2

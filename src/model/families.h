@@ -62,7 +62,7 @@ struct TensorNames {
   std::string_view head;        ///< [vocab, hidden]; may be absent when embeddings are tied
   LayerTensorNames (*layer)(int64_t layer);
   ExpertTensorNames (*expert)(int64_t layer, int64_t expert);  ///< null in dense families
-  // What reads the last pass's distribution, in families with canvases:
+  // Weights that read the last pass's distribution, in families with canvases:
   std::string_view conditioning_norm = {};                        ///< [hidden]
   std::string_view conditioning_gate = {}, conditioning_up = {};  ///< [conditioning_dim, hidden]
   std::string_view conditioning_down = {};                        ///< [hidden, conditioning_dim]
@@ -80,7 +80,7 @@ struct GgufDialect {
   nlohmann::json (*read_generation)(const GgufKeys& keys) = nullptr;
   /// Whether rows of q and k are stored for rotation of neighbouring pairs of dimensions.
   bool interleaves_rotation = false;
-  /// What is named otherwise than in every file; null: nothing.
+  /// Renames tensors whose names differ from the usual ones; null if there are none.
   void (*rename)(TensorNames& names) = nullptr;
 };
 
@@ -93,7 +93,7 @@ struct PublishedConfig {
 /// All that the engine knows of a family but its mathematics. ModelConfig has switches for these.
 struct FamilyEntry {
   std::string_view name;          ///< of the family, for people and in ModelConfig: "llada"
-  std::string_view architecture;  ///< what config.json lists under "architectures"
+  std::string_view architecture;  ///< name in config.json under "architectures"
   /// Everything but the token ids that the files next to config.json add.
   ModelConfig (*read_config)(const JsonObject& json);
   TensorNames tensors;
@@ -104,7 +104,7 @@ struct FamilyEntry {
   /// name it.
   std::span<const std::string_view> expand_texts = {};
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
-  std::optional<GgufDialect> gguf = {};  ///< none: no converter is known
+  std::optional<GgufDialect> gguf = {};  ///< empty: no known converter
   std::span<const PublishedConfig> published = {};
   /// Keys of config.json, beyond those that no family minds (model/config_keys.h), that read_config() need
   /// not read.

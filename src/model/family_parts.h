@@ -1,4 +1,4 @@
-// What the families' files share with each other and with families.cpp; nobody else includes this.
+// Declarations shared by the families' files and families.cpp; no other file includes this header.
 #pragma once
 
 #include <initializer_list>
@@ -57,7 +57,8 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
 
 // Llama's and Qwen's blocks, causal until the family says otherwise. The mask's id is -1 where config.json
 // has none.
-/// What they have in common: all but biases, norms of q and k, the width of heads and feed-forward layers.
+/// The keys that these families have in common: all but biases, norms of q and k, the width of heads and
+/// feed-forward layers.
 ModelConfig read_decoder_block(const JsonObject& json);
 ModelConfig read_llama_block(const JsonObject& json);
 /// Qwen2 and Qwen2.5.
@@ -71,7 +72,7 @@ constexpr int64_t kUsualSdarBlock = 4;  // the published checkpoints on the hub 
 /// The range of log-SNR that noise has, where the file gives it.
 void read_log_snr(const JsonObject& json, NoiseProcess& noise);
 
-/// What --paradigm or "lacuna": {"paradigm": ...} chooses of these; empty where neither is given.
+/// The one of these that --paradigm or "lacuna": {"paradigm": ...} chooses; empty if neither is given.
 std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_list<Paradigm> known);
 /// Whether the file says that it is of a model with this in its name: in "model_type", "_name_or_path" or the
 /// classes of "auto_map". Letters' case does not matter.

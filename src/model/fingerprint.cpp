@@ -15,7 +15,7 @@ namespace {
 constexpr std::streamsize kFirstBytes = 64 << 10;
 constexpr std::streamsize kPiece = 4 << 10;
 constexpr int64_t kPieces = 64;
-constexpr int64_t kMostWhole = int64_t{64} << 20;  // of a JSON file: larger ones are sampled as weights are
+constexpr int64_t kMostWhole = int64_t{64} << 20;  // larger JSON files are sampled, as weights are
 constexpr size_t kMostFiles = 10'000;
 
 void add_range(std::ifstream& stream, int64_t begin, std::streamsize size, Fnv1a& hash) {

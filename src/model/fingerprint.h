@@ -30,9 +30,9 @@ class Fnv1a {
 /// Fingerprint of a checkpoint folder or a .gguf file: 16 hexadecimal digits. It covers the JSON files of the
 /// model and its tokenizer whole, and of each file of weights the size, the first 64 KiB and 64 further
 /// pieces of 4 KiB at equal distances, so that it takes a few milliseconds for any size. Two models that
-/// differ in their tensors, their training or their format have different ones; it is no protection against
+/// differ in their tensors, their training or their format have different ones; it does not protect against
 /// somebody who wants two files to look alike. Files that Lacuna writes about a model (decisions.json) do not
-/// count. InputError where the folder cannot be read.
+/// count. Throws InputError if the folder cannot be read.
 std::string fingerprint_of(const std::filesystem::path& model);
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-// What the families' files need to read a GGUF file's keys and to name its tensors.
+// Helpers of the families' files that read a GGUF file's keys and name its tensors.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace lacuna {
 
-/// What the config.json of the same model would hold, as JSON. Throws InputError.
+/// The JSON text of a config.json for the same model. Throws InputError.
 std::string gguf_config_text(const GgufFile& file);
 
 /// The config of a GGUF file of a family with a GgufDialect. Its keys are put as the config.json of the same

@@ -253,7 +253,7 @@ void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const f
   thread_local std::vector<float> before, after;
   read_kv(cache, layer, cell, before);
   cache.write(kv_layer(), cell, key, value);
-  read_kv(cache, layer, cell, after);  // as rounded
+  read_kv(cache, layer, cell, after);  // with the rounding of the cache
   const auto head_dim = static_cast<size_t>(config_.head_dim_of(layer));
   const int64_t pieces = 2 * own_kv_heads(layer);  // each head's key, then each head's value
   CosineSums* sums = own_kv_sums(layer).row(row);

@@ -114,7 +114,7 @@ std::vector<std::string> known_names(const ModelPlaces& places) {
 [[noreturn]] void refuse_unknown(std::string_view argument, const ModelPlaces& places,
                                  const std::optional<HubModel>& model) {
   std::string hint;
-  // A misspelt organisation may still have the right name behind it, and the other way round.
+  // A misspelt organisation may still have the right name after it, and the other way round.
   if (const std::string near = nearest_name(argument, known_names(places)); !near.empty()) {
     hint = fmt::format("did you mean {}? ", in_quotes(near));
   }

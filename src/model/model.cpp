@@ -1,4 +1,4 @@
-// Models as they are loaded, and the forward pass as it is asked for (pass.h).
+// Loads models and starts forward passes (pass.h).
 #include "model/model.h"
 
 #include <algorithm>

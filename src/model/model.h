@@ -26,7 +26,7 @@
 
 namespace lacuna {
 
-/// What rows attend to in the layers of one kind, and how they turn.
+/// Visible cells and rotary angles of the rows in the layers of one kind.
 struct LayerKind {
   Attention attention;
   std::vector<Attention::Group> groups;
@@ -40,7 +40,7 @@ struct Workspace {
   LayerKind everything, sliding;
   std::vector<KvLayerView> layer_views;
   std::vector<size_t> attended_groups;             // of the plan, one for each of a kind's groups
-  std::vector<std::vector<int32_t>> cells_behind;  // of each confined group: seen besides the chosen ones
+  std::vector<std::vector<int32_t>> cells_behind;  // further cells of each confined group
   PackedRows packed;
   Buffer<float> residual, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;
@@ -51,7 +51,7 @@ struct Workspace {
   // Layers of experts:
   Buffer<float> normed, router_logits, dense, expert_sum;
   std::vector<ExpertChoice> expert_choices;  // [rows, experts_per_token]
-  std::vector<std::vector<int32_t>> pools;   // of experts that the rows of a window share
+  std::vector<std::vector<int32_t>> pools;   // experts that the rows of a window share
   std::vector<size_t> pool_of_row;
   std::vector<std::vector<int32_t>> expert_rows;
   std::vector<std::vector<float>> expert_weights;
@@ -60,7 +60,7 @@ struct Workspace {
   std::vector<int32_t> whole_rows;    // ascending, rows of the plan
   std::vector<int32_t> residual_row;  // [rows of the plan] where they lie in `residual`; -1: gone
 
-  // What PassResult and FollowUpResult view:
+  // Storage that PassResult and FollowUpResult view:
   std::vector<RowStatistics> samples, further_samples;
   std::vector<Drift> drifts;
   std::vector<ClassStatistics> classes;
@@ -70,22 +70,22 @@ struct Workspace {
   // For ranks that compute a model together:
   Buffer<float> own_outputs, gathered;  // this rank's outputs of a matrix; all ranks' inputs of the next
   Buffer<float> expert_activations;     // [chosen rows of all experts, the rank's part of their width]
-  Buffer<std::byte> sent, received;     // what an all-gather reads and writes
+  Buffer<std::byte> sent, received;     // buffers of an all-gather
 
   /// Memory of rows and of logits. What attention keeps, which is little, is not counted.
   int64_t bytes() const;
 
   AttentionProbe attention_probe;  ///< sees every row's attention, if set
-  int64_t layer = 0;               ///< that the probe is called for
+  int64_t layer = 0;               ///< layer that the probe is called for
   PassTimes times;                 ///< of the last pass
 };
 
-/// What Workspace::bytes() grows to, or a little less where experts share the rows.
-///   rows  of one pass, all of which may be drawn from
+/// Upper estimate of Workspace::bytes(), a little low where experts share the rows.
+///   rows  of one pass, all of which may be sampled from
 int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats& formats,
                                   const KernelTable& kernels, int64_t rows);
 
-/// What a sequence of the model keeps of each of its cells.
+/// Shape of the K/V that a sequence of the model keeps for each of its cells.
 ///   part  whose K/V are kept
 KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part = {});
 
@@ -170,7 +170,7 @@ class Model {
  private:
   class Pass;
 
-  /// What embeddings are multiplied by, rounded as rows of the dtype are.
+  /// Factor of the embeddings, rounded to the dtype of the rows.
   float embedding_scale() const;
 
   ModelConfig config_;
@@ -180,8 +180,8 @@ class Model {
   std::shared_ptr<Communicator> ranks_;  // null: this is all of the model
   ModelPart part_;
   Parameters parameters_;
-  std::vector<float> rope_frequencies_;     // of layers that see everything
-  std::vector<float> sliding_frequencies_;  // of those that slide
+  std::vector<float> rope_frequencies_;     // frequencies of layers without a window
+  std::vector<float> sliding_frequencies_;  // frequencies of layers with a sliding window
   std::vector<float> ones_;                 // a norm's weights where it has none
 };
 

@@ -72,7 +72,7 @@ class Builder {
           Conditioning{vector(std::string(names_.conditioning_norm), hidden, Role::kNorm),
                        feed_forward(names, config_.canvas->conditioning_dim)};
     }
-    if (done_ < total_) report(total_ - done_);  // what other ranks keep
+    if (done_ < total_) report(total_ - done_);  // matrices that other ranks keep
     return parameters;
   }
 

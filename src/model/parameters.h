@@ -45,7 +45,7 @@ struct LayerParameters {
   Linear router;
   std::vector<float> expert_bias;    ///< [experts] or empty
   std::vector<FeedForward> experts;  ///< empty in dense layers
-  FeedForward shared_expert;         ///< of width 0 where the family has none
+  FeedForward shared_expert;         ///< width 0 if the family has none
 
   // Gemma; empty, or 1, elsewhere:
   std::vector<float> post_attn_norm, post_ffn_norm;  ///< [hidden]
@@ -63,7 +63,7 @@ struct Conditioning {
 };
 
 struct Parameters {
-  // What other ranks keep is empty.
+  // Matrices that other ranks keep are empty.
   PackedMatrix embedding;               ///< [vocab, hidden]; a pass copies rows out of it
   std::vector<LayerParameters> layers;  ///< of the whole model
   std::vector<float> final_norm;        ///< [hidden]
@@ -77,8 +77,8 @@ struct Parameters {
   std::vector<std::span<const std::byte>> mapped_panels() const;
 };
 
-/// What matrices are kept as. A dtype alone means all of them, except that those of a checkpoint that is
-/// quantised stay as stored.
+/// Storage formats of the matrices. A dtype alone means all of them, except that those of a checkpoint that
+/// is quantised stay as stored.
 struct WeightFormats {
   DType dtype = DType::kBF16;               ///< kF32 or kBF16, of rows and K/V, and so of every dense matrix
   std::optional<WeightFormat> layers = {};  ///< projections and feed-forward layers, experts included

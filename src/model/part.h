@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-/// What is divided among the ranks.
+/// The dimension that is divided among the ranks.
 enum class ShardBy : uint8_t {
   kOutputs,  ///< the outputs of every matrix of the layers, with the K/V heads that belong to them
   kRows,     ///< the rows of a pass; every rank keeps the whole model and all K/V

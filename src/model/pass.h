@@ -85,7 +85,7 @@ class Model::Pass {
   /// The rows of the residual stream that a rank passes on after a step of run_stages(); may be none.
   IndexRange passed_on(std::span<const IndexRange> pieces, int64_t step, int rank) const;
 
-  /// Where rows of the plan lie in the residual stream behind the last layer.
+  /// Where rows of the plan lie in the residual stream after the last layer.
   IndexRange places(IndexRange rows) const;
 
   static bool remembers_cells(const RowGroup& group) {
@@ -109,8 +109,8 @@ class Model::Pass {
 
   LayerKind& kind_of(int64_t layer) { return config_.slides(layer) ? ws_.sliding : ws_.everything; }
 
-  /// What a confined group sees besides the chosen cells: what is visible but not to be chosen among, and its
-  /// own rows.
+  /// Lists the cells that a confined group sees besides the chosen ones: visible cells that are not
+  /// candidates, and its own rows.
   void list_cells_behind(size_t g);
 
   void embed();
@@ -120,7 +120,8 @@ class Model::Pass {
 
   std::vector<int64_t> kept_rows(std::span<const ClassRow> wanted) const;
 
-  /// Replaces the logits of rows that ask for it, as their draws left them, and keeps their soft embeddings.
+  /// Replaces the logits of rows that ask for it, as their samples left them, and keeps their soft
+  /// embeddings.
   void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
 
   void attend(int64_t layer_index);
@@ -310,10 +311,10 @@ class Model::Pass {
   std::span<KvCache* const> caches_;
   Workspace& ws_;
   const Matrix<float> residual_;       // [rows of the plan, hidden]
-  std::vector<IndexRange> rank_rows_;  // that each rank computes, where they divide the rows
-  IndexRange rows_;                    // of the plan, that are computed
-  IndexRange place_;                   // of x_ in the residual stream
-  int64_t num_rows_ = 0;               // of x_
+  std::vector<IndexRange> rank_rows_;  // rows that each rank computes, if they divide the rows
+  IndexRange rows_;                    // rows of the plan that are computed
+  IndexRange place_;                   // range of x_ in the residual stream
+  int64_t num_rows_ = 0;               // rows in x_
   Matrix<float> x_, normed_, projected_;
   bool is_narrow_ = false;  // the last layer continued with some rows alone: x_ has only these
   std::vector<int32_t> row_sequence_;

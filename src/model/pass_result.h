@@ -1,4 +1,4 @@
-// What a forward pass returns, and what may still be asked of its rows before the next pass.
+// Results of a forward pass, and follow-ups on its rows before the next pass.
 #pragma once
 
 #include <span>

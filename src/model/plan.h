@@ -20,9 +20,9 @@ enum class OwnRows : uint8_t {
 
 /// How the rows of a group enter a model with canvases.
 enum class CanvasRows : uint8_t {
-  kNone,         ///< as the embeddings of their tokens: the prompt, and canvases that are done
-  kFresh,        ///< of a canvas that no pass has seen
-  kConditioned,  ///< of a canvas, with the soft embeddings that its sequence keeps of their cells
+  kNone,         ///< embeddings of the tokens: the prompt, and finished canvases
+  kFresh,        ///< canvas that no pass has seen
+  kConditioned,  ///< canvas with the soft embeddings that its sequence keeps for its cells
 };
 
 /// Layers that attend to all visible cells even where attention is sparse: by default the first two (Quest,
@@ -69,15 +69,15 @@ struct RowGroup {
   bool operator==(const RowGroup&) const = default;
 };
 
-/// One token to draw from one row's logits.
+/// One token to sample from one row's logits.
 struct LogitRow {
   int32_t row = 0;  ///< index into StepPlan::tokens
   int32_t unconditional_row =
       -1;                     ///< classifier-free guidance: the same position without its prompt; -1: none
   float guidance = 0;         ///< logits = u + (guidance + 1) * (l - u), LLaDA's cfg_scale
   int32_t rule = 0;           ///< index into StepPlan::rules
-  RngStream noise{0};         ///< what the draw's random numbers come from
-  int32_t num_likeliest = 0;  ///< RowStatistics::likeliest is wanted of so many tokens
+  RngStream noise{0};         ///< random numbers of the sample
+  int32_t num_likeliest = 0;  ///< length of RowStatistics::likeliest
   TokenId scored = -1;        ///< a token whose rank and logit are wanted as well; -1: none
   /// 0 to 1: the sequence keeps the mean embedding under the distribution that the confidence is measured in,
   /// less its least likely tokens, of this probability together at most; -1: it does not. The mean is then
@@ -94,7 +94,7 @@ struct StepPlan {
   std::vector<int32_t> positions;  ///< [num_rows] 0-based position within the row's sequence
   std::vector<int32_t> cells;      ///< [num_rows] where the row's K/V go; distinct within a sequence
   std::vector<RowGroup> groups;    ///< cover all rows, in row order
-  std::vector<LogitRow> logits;    ///< what to draw, in any order
+  std::vector<LogitRow> logits;    ///< rows to sample from, in any order
   std::vector<SamplingRule> rules;
   /// Whether PassResult::kv_drift says how far each row's K/V moved from what their cells held.
   bool measures_kv_drift = false;

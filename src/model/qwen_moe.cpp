@@ -57,7 +57,7 @@ nlohmann::json read_qwen3_moe_gguf(const GgufKeys& keys) {
   config["num_experts"] = keys.integer("expert_count", kExpertCount);
   config["num_experts_per_tok"] = keys.integer("expert_used_count", kExpertCount);
   config["moe_intermediate_size"] = keys.integer("expert_feed_forward_length", kWidth);
-  config["norm_topk_prob"] = true;  // what the architecture's name stands for there
+  config["norm_topk_prob"] = true;  // implied by the architecture's name
   keys.expect("expert_weights_norm", true);
   keys.integer("expert_shared_count", {0, 0}, 0);
   return config;

@@ -1,5 +1,5 @@
-// What the ranks of a model exchange within a pass. They gather finished numbers and add nothing, so every
-// number is the one that a process alone computes.
+// Data that the ranks of a model exchange within a pass. They gather finished numbers and add nothing, so
+// every number is the one that a process alone computes.
 #include <array>
 #include <cstring>
 #include <numeric>

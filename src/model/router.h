@@ -12,7 +12,7 @@ namespace lacuna {
 
 struct ExpertChoice {
   int32_t expert;
-  float weight;  ///< of its output in the row's sum
+  float weight;  ///< weight of the expert's output in the row's sum
 };
 
 /// Chooses one row's experts, best first; of equals the lowest expert or group wins.

@@ -14,7 +14,7 @@ namespace lacuna {
 /// to, and those that share a window's experts (MoeConfig::window).
 std::vector<IndexRange> rows_of_ranks(const ModelConfig& config, const StepPlan& plan, int ranks);
 
-/// Fewest rows of a piece, where there are so many: about as many as it takes until arithmetic takes longer
+/// Fewest rows of a piece, if there are that many: about as many as it takes until arithmetic takes longer
 /// than reading the weights, which each piece does anew.
 inline constexpr int32_t kLeastRowsOfPiece = 64;
 

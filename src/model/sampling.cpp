@@ -172,7 +172,7 @@ void score(std::span<const float> logits, TokenId scored, RowStatistics& result)
   }
 }
 
-/// Logits of tokens that are not drawn but count in the confidence: out of the row while its token is
+/// Logits of tokens that are not sampled but count in the confidence: out of the row while its token is
 /// sampled.
 class SetAside {
  public:
@@ -210,7 +210,7 @@ void sample_token(const KernelTable& kernels, const SamplingRule& rule, const Rn
     temperature = 1;
   }
 
-  // LLaDA's confidence ignores temperature and filters: a filtered draw works on a copy.
+  // LLaDA's confidence ignores temperature and filters: a filtered sample works on a copy.
   thread_local std::vector<float> copy;
   std::span<float> sampled = logits;
   if (raw && filters) {

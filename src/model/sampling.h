@@ -13,9 +13,9 @@
 
 namespace lacuna {
 
-/// What a decoder orders its candidates by; larger is surer.
+/// Measure by which a decoder orders its candidates; larger is more confident.
 enum class ConfidenceMeasure : uint8_t {
-  kProbability,      ///< of the sampled token (LLaDA's low_confidence, Dream's maskgit_plus)
+  kProbability,      ///< probability of the sampled token (LLaDA's low_confidence, Dream's maskgit_plus)
   kMargin,           ///< probability of the best token less that of the second (Dream's topk_margin)
   kNegativeEntropy,  ///< sum of p ln p (Dream's entropy)
 };
@@ -24,7 +24,8 @@ enum class ConfidenceMeasure : uint8_t {
 enum class ConfidenceSource : uint8_t {
   kRawLogits,  ///< softmax of the logits, without temperature or filters (LLaDA)
   kTempered,   ///< softmax of the logits at the rule's temperature, without filters (SDAR)
-  kSampled,  ///< the distribution that the token was drawn from (Dream); at temperature 0, after the filters
+  kSampled,    ///< the distribution that the token was sampled from (Dream); at temperature 0, after the
+               ///< filters
 };
 
 /// How the tokens of a request are sampled.
@@ -36,8 +37,8 @@ struct SamplingRule {
   ConfidenceMeasure measure = ConfidenceMeasure::kProbability;
   ConfidenceSource source = ConfidenceSource::kRawLogits;
   std::vector<TokenId> forbidden;  ///< logits set to -infinity before anything else
-  std::vector<TokenId> undrawn;    ///< never drawn, but counted in the confidence's softmax
-  std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the draw
+  std::vector<TokenId> undrawn;    ///< never sampled, but counted in the confidence's softmax
+  std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the sample
   std::vector<TokenId> listed;     ///< RowStatistics::listed_logprobs is wanted of these
   bool finds_second = false;       ///< RowStatistics::second_token is wanted
   bool measures_all = false;       ///< RowStatistics::entropy and margin are computed, whatever `measure` is
@@ -47,13 +48,13 @@ struct SamplingRule {
 
 struct RowStatistics {
   TokenId token = 0;
-  double confidence = 0;     ///< by the rule's measure; never NaN
-  float best_logit = 0;      ///< the largest that may be drawn
-  TokenId best_token = 0;    ///< whose it is, ties to the lowest id
-  TokenId second_token = 0;  ///< the best that may be drawn but that one, if SamplingRule::finds_second
+  double confidence = 0;     ///< confidence by the rule's measure; never NaN
+  float best_logit = 0;      ///< the largest that may be sampled
+  TokenId best_token = 0;    ///< the most likely token, ties to the lowest id
+  TokenId second_token = 0;  ///< the best that may be sampled but that one, if SamplingRule::finds_second
   // The token LogitRow::scored, if one was given:
   int32_t scored_rank =
-      0;  ///< tokens that may be drawn and come before it: larger logits, or equal and a lower id
+      0;  ///< tokens that may be sampled and come before it: larger logits, or equal and a lower id
   float scored_logit = 0;
   double scored_probability = 0;  ///< in the distribution that the confidence is measured in
   // The distribution that the confidence is measured in, if SamplingRule::measures_all:
@@ -62,7 +63,7 @@ struct RowStatistics {
   /// [SamplingRule::listed.size()] natural logarithms of their probabilities in that distribution; -infinity
   /// for a probability of 0.
   std::vector<double> listed_logprobs = {};
-  /// The likeliest tokens in that distribution that may be drawn, ties to the lowest id, with the natural
+  /// The likeliest tokens in that distribution that may be sampled, ties to the lowest id, with the natural
   /// logarithms of their probabilities: LogitRow::num_likeliest, or as many as have a probability.
   std::vector<std::pair<TokenId, double>> likeliest = {};
   bool is_finite = true;  ///< whether every logit of the model was a finite number
@@ -72,7 +73,7 @@ struct RowStatistics {
 
 /// Samples a token and measures it. Sampling is Gumbel-max in double, argmax(l / T - ln(-ln u)): for LLaDA
 /// that is the published sampler, exp(l) / (-ln u)^T (arXiv 2409.02908 on why double), for the others an
-/// exact draw from softmax(l / T).
+/// exact sample from softmax(l / T).
 ///   logits  [vocab] f32, overwritten     noise  one number per token id
 ///   scored, num_likeliest  as LogitRow
 /// Where keeps_logits(rule, num_likeliest), only the forbidden tokens' logits are overwritten.

@@ -27,9 +27,9 @@ struct ClassRow {
   bool samples = true;                    ///< false: the best token of each class, whatever the rule says
 };
 
-/// What a row of logits says of one class.
+/// Statistics of one class in a row of logits.
 struct ClassStatistics {
-  TokenId token = -1;  ///< the best, or at a temperature above 0 a sample; -1: none may be drawn
+  TokenId token = -1;  ///< the best, or at a temperature above 0 a sample; -1: none may be sampled
   float logit = 0;     ///< its logit
   double log_sum =
       0;  ///< ln of the sum of exp(logit / temperature) over the class; temperature 0 counts as 1
@@ -38,7 +38,7 @@ struct ClassStatistics {
 };
 
 /// Reads a row of logits by classes. Ties go to the lowest id. The samples are those of `draw` with this
-/// noise if a class is all that may be drawn: a class's token and which class is chosen are independent
+/// noise if a class is all that may be sampled: a class's token and which class is chosen are independent
 /// (Gumbel-max), so a class chosen with weights exp(log_sum) and its token are a sample of the whole row.
 ///   noise   null: the best token of each class
 ///   logits  [vocab] f32, overwritten     values  [classes.count]

@@ -117,7 +117,7 @@ SettingError unknown_setting(std::string_view name) {
   const std::string field = with_underscores(name);
   return SettingError(
       {field, "", "",
-       fmt::format("`{}` is no setting; docs/reference/flags.md lists them under \"Generation\"", field)});
+       fmt::format("`{}` is not a setting; docs/reference/flags.md lists them under \"Generation\"", field)});
 }
 
 }  // namespace

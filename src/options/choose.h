@@ -14,24 +14,25 @@
 namespace lacuna {
 
 /// The strategy that the options ask for: theirs, then the preset's, then the model's, then the family's.
-/// SettingError names the setting, its value and what was expected: for an invalid value, and for a setting
-/// that the model would ignore.
+/// Throws SettingError, which names the setting, its value and what was expected: for an invalid value, and
+/// for a setting that the model would ignore.
 ///   has_guide  a guide confirms what is drafted
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 
 /// The setting or field that asks for a constraint: json_schema, json_object, regex, choice or tools.
 std::string_view setting_of(const Constraint& constraint);
-/// What the options ask of the answer's text. SettingError where they ask for more than one thing.
+/// Constraint that the options put on the answer's text. Throws SettingError if they give more than one.
 std::optional<Constraint> choose_constraint(const GenerationOptions& options);
 
 /// How an unguided masked model's canvas changes its length: as asked for, else by the tokens that it has for
-/// that, else, where its answer ends by itself, by its end mass; none: it does not. SettingError.
+/// that, else, where its answer ends by itself, by its end mass; empty: it keeps its length. Throws
+/// SettingError.
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
 
-/// Whether literal texts of a constraint are given (DecoderContext::encode_literal). SettingError.
+/// Whether literal texts of a constraint are given (DecoderContext::encode_literal). Throws SettingError.
 bool choose_literals(const GenerationOptions& options);
-/// The request that the options make, apart from its strategy. SettingError where they constrain the answer
-/// and the context has no automaton for it.
+/// The request that the options make, apart from its strategy. Throws SettingError if they constrain the
+/// answer and the context has no automaton for it.
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
                            DecoderContext context = {});
 

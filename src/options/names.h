@@ -1,5 +1,5 @@
-// What each surface calls a setting. Problems name fields as strategies do ("block_length"); the names that
-// people type are listed in options.h, with dashes.
+// Names of a setting in each interface. Problems name fields as strategies do ("block_length"); the names
+// that people type are listed in options.h, with dashes.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,11 +18,11 @@ std::string with_dashes(std::string_view name);
 /// "block_length" for "block-length".
 std::string with_underscores(std::string_view name);
 
-/// What options.h calls the setting of this name, or of this alias, dashes and underscores alike; empty:
+/// Name in options.h of the setting with this name or alias, dashes and underscores alike; empty:
 /// there is none. "-n", a short flag, is an alias as it stands.
 std::string_view setting_named(std::string_view name);
 
-/// "--block-length" for "block_length"; nothing for what is no setting and no flag.
+/// "--block-length" for "block_length"; nothing for what is not a setting and no flag.
 std::optional<std::string> flag_name(std::string_view field);
 
 /// The sentence of an error in a surface's own names: of its problem, where it has one, else its own.

@@ -24,8 +24,8 @@ struct AnswerLength : std::optional<int32_t> {
   bool is_auto = false;  ///< the model says where the answer ends
 };
 
-/// What was asked for. An empty field means "the family's default"; a field that the chosen method would
-/// ignore is refused by make_decoder().
+/// Generation settings as the user gave them. An empty field means "the family's default"; a field that the
+/// chosen method would ignore is refused by make_decoder().
 struct GenerationOptions {
   std::optional<std::string> preset;
   AnswerLength gen_length;
@@ -135,10 +135,10 @@ void visit_options(Options& options, Visit&& visit) {
   visit("json-schema", Aliases{}, options.json_schema,
         "The answer is JSON that is valid against this schema (docs/guide/structured_output.md)");
   visit("json-object", Aliases{}, options.json_object, "The answer is a JSON object");
-  visit("regex", Aliases{}, options.regex, "The answer matches this regular expression, the whole of it");
+  visit("regex", Aliases{}, options.regex, "The whole answer matches this regular expression");
   visit("choice", Aliases{}, options.choice, "The answer is this text, or another --choice; repeatable");
   visit("literals", Aliases{}, options.literals,
-        "Text that the form leaves no choice of: decoded, or given without a pass (default decoded)");
+        "Text that a constraint fully determines: decoded, or given without a pass (default decoded)");
   visit(
       "cache", Aliases{}, options.cache,
       "K/V cache: none (default), prefix, dual, free, free-literal, dkv; uniform (GIDD); block (Fast-dLLM)");
@@ -161,7 +161,7 @@ void visit_options(Options& options, Visit&& visit) {
   visit("slot-size", Aliases{}, options.slot_size,
         "ReFusion: positions of a slot, written left to right (default 8)");
   visit("slot-threshold", Aliases{}, options.slot_threshold,
-        "ReFusion: slots whose first token is more probable are written together (default 0.9)");
+        "ReFusion: slots whose first token is more probable than this are written together (default 0.9)");
   visit("token-threshold", Aliases{}, options.token_threshold,
         "ReFusion: a drafted token is accepted if it is more probable than this (default 0.9)");
   visit("fill", Aliases{}, options.fill,
@@ -185,7 +185,7 @@ void visit_options(Options& options, Visit&& visit) {
   visit("min-length", Aliases{}, options.min_length,
         "GIDD, Sumi: positions of the answer that hold no end token (default 0)");
   visit("context", Aliases{}, options.context,
-        "GIDD, Sumi: positions of the context, noise behind the answer included (default: the model's; Sumi: "
+        "GIDD, Sumi: positions of the context, noise after the answer included (default: the model's; Sumi: "
         "2048)");
   visit("noise", Aliases{}, options.noise,
         "GIDD, Sumi: tokens that noise is sampled from: safe (no special ones) or hub (all) (default safe; "

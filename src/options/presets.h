@@ -13,18 +13,18 @@
 namespace lacuna {
 
 struct PresetSetting {
-  std::string_view name;   ///< as visit_options() has it
+  std::string_view name;   ///< name in visit_options()
   std::string_view value;  ///< as the command line takes it; empty for a flag
 };
 
 struct Preset {
   std::string_view name;
-  std::span<const PresetSetting> settings;  ///< none: the family's defaults
+  std::span<const PresetSetting> settings;  ///< empty: the family's defaults
 };
 
-/// What the model is decoded by, in this order: "exact" gives the text of the family's uncached baseline,
-/// "balanced" lost at most a point of accuracy on the models that ship, "fast" at most ten. Where one setting
-/// is the best of both kinds, the two are alike. None chooses a length or a guide.
+/// The presets of the model's family, in this order: "exact" gives the text of the family's uncached
+/// baseline, "balanced" lost at most a point of accuracy on the models that ship, "fast" at most ten. Where
+/// one setting is the best of both kinds, the two are alike. None chooses a length or a guide.
 std::span<const Preset> presets_of(const ModelConfig& config);
 
 /// The preset as flags: "--cache dkv --eos-exit"; "the defaults" where it sets nothing.
@@ -35,14 +35,14 @@ Strategy strategy_of(const ModelConfig& config, const Preset& preset);
 
 /// The options with what options.preset sets wherever nothing was given, and without a preset. What was given
 /// goes first: a setting of the preset that would contradict it is left out, so that no preset makes options
-/// invalid that are valid without. SettingError for a name that is no preset.
+/// invalid that are valid without. Throws SettingError for an unknown preset.
 GenerationOptions with_preset(const ModelConfig& config, GenerationOptions options);
 
 /// Fills in what was not chosen: the preset's settings first (as with_preset()), then the model's own
 /// decoding defaults (ModelConfig::default_unmask, default_tokens_per_step), then the family's --unmask. The
 /// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which
-/// decides what is committed, --unmask stays empty. SettingError for an unknown preset, or naming
-/// generation_config.json if the model's --unmask is no rule.
+/// decides what is committed, --unmask stays empty. Throws SettingError for an unknown preset, or naming
+/// generation_config.json if the model's --unmask is not a valid rule.
 GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide);
 
 }  // namespace lacuna

@@ -60,10 +60,10 @@ std::vector<TuningSetting> read_settings(const nlohmann::ordered_json& json, con
     throw InputError("{}: \"{}\" is missing or no object; expected settings by name", file, key);
   }
   std::vector<TuningSetting> settings;
-  GenerationOptions checked;  // that each is a setting, and its value of the right type
+  GenerationOptions checked;  // checks that each is a setting with a value of the right type
   for (const auto& [name, value] : list->items()) {
     if (!value.is_string() || name == "preset") {
-      throw InputError("{}: \"{}\" of \"{}\" is no setting as a text", file, name, key);
+      throw InputError("{}: \"{}\" of \"{}\" is not a setting as a text", file, name, key);
     }
     settings.push_back({name, value.get<std::string>()});
     try {
@@ -228,7 +228,7 @@ SavedPreset parse_saved_preset(std::string_view text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file, kMostPresetValues);
   const JsonObject object(json, file);
   if (object.text("format", "") != kPresetFormat) {
-    throw InputError("{}: is no saved preset; expected the file that lacuna tune --save writes", file);
+    throw InputError("{}: is not a saved preset; expected the file that lacuna tune --save writes", file);
   }
   object.integer("version", {kPresetVersion, kPresetVersion});
   SavedPreset preset;

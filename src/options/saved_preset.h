@@ -23,25 +23,25 @@ struct PresetFormats {
   bool operator==(const PresetFormats&) const = default;
 };
 
-/// What was promised, and on what it rests.
+/// The promise of a preset, and the evidence for it.
 struct Certificate {
   std::string loss;          ///< "changed-answer", "wrong-answer", "token", "kl" or "judge"
   double risk = 0;           ///< mean loss that was asked for, (0, 1)
   double confidence = 0;     ///< (0, 1)
   double bound = 0;          ///< upper bound of the mean loss of this setting taken alone, (0, 1]
-  int64_t prompts = 0;       ///< of certification
+  int64_t prompts = 0;       ///< prompts used for certification
   double losses = 0;         ///< their sum over these prompts
   std::string prompts_name;  ///< "task arithmetic" or the name of a file
   std::string prompts_hash;  ///< 16 hexadecimal digits
   /// Settings were compared by the time that their FLOPs and bytes take on a machine of this speed.
   double peak_flops = 0;       ///< per second
   double peak_bandwidth = 0;   ///< bytes per second
-  double predicted_ratio = 0;  ///< that time relative to the uncached baseline, on these prompts
+  double predicted_ratio = 0;  ///< predicted time relative to the uncached baseline, on these prompts
   double flops_ratio = 0;      ///< the same of FLOPs, ...
   double rows_ratio = 0;
   double seconds_ratio = 0;
-  std::string date;     ///< of the day, "2026-05-31"
-  std::string version;  ///< of Lacuna
+  std::string date;     ///< date, "2026-05-31"
+  std::string version;  ///< version of Lacuna that made the preset
 
   bool operator==(const Certificate&) const = default;
 };
@@ -50,7 +50,7 @@ struct SavedPreset {
   std::string name;
   std::vector<TuningSetting> settings;     ///< generation options that were tuned
   std::vector<TuningSetting> loading;      ///< formats that were tuned: "weights", "kv-cache"
-  std::vector<TuningSetting> tested_with;  ///< what the user gave: lengths, for example
+  std::vector<TuningSetting> tested_with;  ///< the user's settings, such as lengths
   std::string model;                       ///< as --model named it
   std::string model_hash;                  ///< fingerprint_of() (model/fingerprint.h)
   std::string guide;                       ///< as --guide named it; empty: no guide
@@ -80,15 +80,15 @@ nlohmann::ordered_json to_json(const SavedPreset& preset);
 /// InputError begins with `file` and says what is wrong.
 SavedPreset parse_saved_preset(std::string_view text, const std::string& file);
 
-/// The preset of this name; empty where there is no such file. InputError where it is damaged.
+/// The preset of this name; empty where there is no such file. Throws InputError if it is damaged.
 std::optional<SavedPreset> load_saved_preset(std::string_view name);
 /// All that can be read, by name; the others are left out.
 std::vector<SavedPreset> saved_presets();
-/// Writes the preset's file as a whole or not at all, and returns its path. InputError.
+/// Writes the preset's file as a whole or not at all, and returns its path. Throws InputError.
 std::filesystem::path save_preset(const SavedPreset& preset);
 
-/// What the preset sets wherever nothing was given, both its settings and what it was tested with, and
-/// without options.preset. SettingError.
+/// Fills options that were not given from the preset, both its settings and those that it was tested with,
+/// and without options.preset. Throws SettingError.
 GenerationOptions with_saved_preset(const SavedPreset& preset, GenerationOptions options);
 
 /// All tuned settings: generation options, then formats.

@@ -25,7 +25,7 @@ struct TuningSetting {
 
 struct TuningPath {
   std::string name;    ///< "cache dkv"
-  std::string method;  ///< what --methods calls it; paths of one method exclude each other: "cache"
+  std::string method;  ///< name in --methods; paths of one method exclude each other: "cache"
   std::vector<std::vector<TuningSetting>> levels;  ///< at least one
   bool uses_guide = false;
   bool is_of_loading = false;  ///< levels are formats of weights or K/V, not settings of generation
@@ -40,7 +40,7 @@ std::vector<TuningPath> tuning_paths(const ModelConfig& config, const Generation
 /// Methods of these paths, each once, in order.
 std::vector<std::string> methods_of(std::span<const TuningPath> paths);
 
-/// What the user asked for, and in whatever that leaves open the family's uncached baseline: the published
+/// The user's settings, completed by those of the family's uncached baseline: the published
 /// rule with one token per step.
 GenerationOptions baseline_options(const ModelConfig& config, const GenerationOptions& asked);
 

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 14> kAdmittedHeaders = {
     "content-language", "content-type",    "http-referer", "idempotency-key", "openai-",
     "user-agent",       "x-api-key",       "x-request-id", "x-stainless-"};
 
-constexpr size_t kMostClients = 65536;  // whose requests of a minute are counted
+constexpr size_t kMostClients = 65536;  // clients whose requests per minute are counted
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -89,7 +89,7 @@ std::string admit_headers(std::string_view wanted) {
     name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
     name = name.substr(0, name.find_last_not_of(" \t") + 1);
     const std::string lower = lower_case(name);
-    // What goes into a header of the reply is a header's name and nothing else.
+    // Only characters of header names are copied into a header of the reply.
     constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-_";
     if (lower.find_first_not_of(kNameCharacters) != std::string::npos) continue;
     const bool is_known =

@@ -63,7 +63,8 @@ class AccessControl {
 
   AccessRules rules_;
   Mutex mutex_;
-  std::map<std::string, int32_t> counts_ LACUNA_GUARDED_BY(mutex_);  // of the minute that began at begin_
+  std::map<std::string, int32_t> counts_
+      LACUNA_GUARDED_BY(mutex_);  // requests of each client in the minute that began at begin_
   std::chrono::steady_clock::time_point begin_ LACUNA_GUARDED_BY(mutex_){};
 };
 

@@ -1,4 +1,4 @@
-// What a request asks of the form of its answer, under the names that other servers have for it.
+// A request's constraint on the form of its answer, under the names that other servers use.
 #pragma once
 
 #include <array>
@@ -26,9 +26,9 @@ struct AnswerFormat {
   std::string key;  ///< of the request, such as "guided_json" or "text.format"
 };
 
-/// What some of kAnswerFormatKeys say, or text (OpenAI's Responses), output_config or output_format
-/// (Anthropic). Empty for free text. InputError names the key: an invalid value, a second constraint, or a
-/// grammar, which is not supported.
+/// Parses the keys kAnswerFormatKeys, or text (OpenAI's Responses), output_config or output_format
+/// (Anthropic). Empty for free text. Throws InputError, which names the key: an invalid value, a second
+/// constraint, or a grammar, which is not supported.
 ///   body  the request's JSON text; object properties are written in the order of this text
 ///   keys  that the API has
 std::optional<AnswerFormat> parse_answer_format(std::string_view body,

@@ -47,7 +47,7 @@ std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
   return text;
 }
 
-/// Cuts the text before the stop text that is the first to end behind byte `from`: so it does not matter how
+/// Cuts the text before the stop text that is the first to end after byte `from`: so it does not matter how
 /// many tokens come at once.
 void AnswerText::find_stop(size_t from) {
   size_t first_end = std::string::npos;

@@ -255,7 +255,7 @@ class MessagesFormat final : public ReplyFormat {
 
   std::string id_;
   // The state of a stream:
-  int64_t num_blocks_ = 0;  // that have ended
+  int64_t num_blocks_ = 0;  // finished blocks
   bool is_open_ = false;
   bool in_text_ = false;
 };

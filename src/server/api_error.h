@@ -1,4 +1,4 @@
-// What a client is told instead of an answer.
+// Error replies to clients.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -101,7 +101,7 @@ void read_echo(const FieldValue& field, GenerationRequest& request) {
   request.echoes = field.flag();
 }
 
-// Members of "lacuna" that are no settings.
+// Members of "lacuna" that are not settings.
 
 void read_events(const FieldValue& field, GenerationRequest& request) {
   request.events = field.flag();
@@ -194,7 +194,7 @@ constexpr RequestField kLastFields[] = {
      "tokens that are listed for each position, with logprobs", read_top_logprobs},
 };
 
-/// What completes every request once its fields are read.
+/// Completes a request once its fields are read.
 void complete_request(GenerationRequest& request) {
   GenerationOptions& options = request.options;
   // Every client sends filters, which change nothing where the best token is taken.
@@ -217,7 +217,7 @@ void complete_request(GenerationRequest& request) {
 ///   skipped  a key that the caller has read
 GenerationRequest read_common(const json& body, const GenerationOptions& defaults, RequestFields fields,
                               std::string_view skipped = "") {
-  if (!body.is_object()) throw InputError("the body is no JSON object");
+  if (!body.is_object()) throw InputError("the body is not a JSON object");
   GenerationRequest request;
   request.options = defaults;
   for (const auto& [key, value] : body.items()) {
@@ -403,9 +403,9 @@ constexpr RequestField kInfillFields[] = {
     {"tokens", R"({"type": "array"})", "token ids, null for a hole"},
     {"mask", R"({"type": "array"})", "positions of tokens that are holes"},
     {"input_prefix", R"({"type": "string"})", "text before the hole"},
-    {"input_suffix", R"({"type": "string"})", "text behind it"},
+    {"input_suffix", R"({"type": "string"})", "text after it"},
     {"diffusion_seed_canvas", R"({"type": "array"})", "the same as tokens"},
-    {"diffusion_pinned", R"({"type": "array"})", "positions of tokens that are no holes"},
+    {"diffusion_pinned", R"({"type": "array"})", "positions of tokens that are not holes"},
     {"diffusion_max_steps", R"({"type": "integer"})", "steps"},
 };
 

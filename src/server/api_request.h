@@ -20,14 +20,14 @@
 
 namespace lacuna {
 
-/// What every request that generates has in common.
+/// Fields that all generating requests have in common.
 struct GenerationRequest {
   std::vector<Prompt> prompts;           ///< at least one; empty for an infill
-  std::vector<CanvasPart> canvas;        ///< of an infill: at least one hole
+  std::vector<CanvasPart> canvas;        ///< parts of an infill's canvas: at least one hole
   GenerationOptions options;             ///< without `stop`
   std::vector<std::string> stop;         ///< none empty
   std::optional<Constraint> constraint;  ///< of the answer's text
-  std::optional<Tools> tools;            ///< that a chat's answer may call
+  std::optional<Tools> tools;            ///< tools that a chat's answer may call
   int32_t num_choices = 1;               ///< for each prompt
   bool stream = false;
   bool include_usage = false;  ///< a last chunk with usage and timings alone
@@ -48,7 +48,7 @@ struct GenerationRequest {
   std::map<std::string, std::string, std::less<>> keys;
 
   bool is_infill() const { return !canvas.empty(); }
-  /// What the request calls a field: the key that was sent, else request_name().
+  /// Name of a field in this request: the key that was sent, else request_name().
   std::optional<std::string> name_of(std::string_view field) const;
 };
 
@@ -63,7 +63,7 @@ inline constexpr int32_t kMostLikelihoodDraws = 4096;
 inline constexpr size_t kMostCanvasParts = 65536;
 inline constexpr size_t kMostBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON
 inline constexpr size_t kMostParsedBytes = size_t{42}
-                                           << 20;  ///< that so many values take (objects of one member)
+                                           << 20;  ///< bytes of this many values (objects of one member)
 
 /// Parses a body as JSON. InputError says what is wrong, also with UTF-8 and with nesting.
 nlohmann::json parse_body(std::string_view body);

@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-constexpr double kAuditLevel = 0.025;  // of each side of the 95% interval
+constexpr double kAuditLevel = 0.025;  // probability outside each side of the 95% interval
 constexpr std::string_view kTokenLoss = "token";
 constexpr std::string_view kChangedLoss = "changed-answer";
 
@@ -41,7 +41,7 @@ struct Audit::Case {
   AuditedRequest request;
   Answer accelerated = {};
 
-  /// What a decoder wrote, as a client gets it.
+  /// The answer of a decoder, as a client receives it.
   Answer answer_of(const Decoder& decoder) const {
     Transcript transcript(
         AnswerText(opened->tokenizer(), opened->config().end_ids, request.stop, request.has_tools));

@@ -19,10 +19,10 @@
 
 namespace lacuna {
 
-/// What an audit has found so far.
+/// Results of an audit so far.
 struct AuditState {
   int64_t observed = 0;  ///< answers that were compared with the baseline's
-  int64_t changed = 0;   ///< of these, those whose text differs
+  int64_t changed = 0;   ///< answers of `requests` whose text differs
   int64_t dropped = 0;   ///< chosen answers that were not compared
   double risk = 0;       ///< mean loss of those that were compared
   double low = 0;        ///< 95% interval of the risk
@@ -30,13 +30,13 @@ struct AuditState {
 };
 
 struct AuditSettings {
-  double share = 0;                   ///< of the answers to prompts, 0 to 1; 0: none
-  std::optional<SavedPreset> preset;  ///< that the server was started with: the promise
+  double share = 0;                   ///< fraction of the prompts' answers that are audited, 0 to 1; 0: none
+  std::optional<SavedPreset> preset;  ///< preset that the server was started with, which has the promise
   /// Hears a sentence, once, when the lower bound of the observed risk is above the promise.
   std::function<void(const std::string& sentence)> warn;
 };
 
-/// What the baseline is asked for, where `options` were: without accelerations, but with what the preset was
+/// Options of the baseline for a request with `options`: without accelerations, but with what the preset was
 /// tuned with.
 GenerationOptions audited_options(const ModelConfig& config, GenerationOptions options,
                                   const std::optional<SavedPreset>& preset);

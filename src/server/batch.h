@@ -28,16 +28,16 @@ struct BatchRequest {
 };
 
 struct BatchAnswer {
-  int status = 200;  ///< of HTTP
+  int status = 200;  ///< HTTP status
   std::string body;  ///< JSON
 };
 
 /// A file of requests, which is checked whole before the first of them runs. Empty lines are skipped.
 class BatchInput {
  public:
-  /// Throws InputError naming the file, the line, and what was expected: a line that is no such object or is
-  /// longer than kMostBatchLineBytes, an id that another line has, a method other than POST, a body that asks
-  /// for a stream.
+  /// Throws InputError naming the file, the line, and what was expected: a line that is not such an object or
+  /// is longer than kMostBatchLineBytes, an id that another line has, a method other than POST, a body that
+  /// asks for a stream.
   explicit BatchInput(const std::filesystem::path& path);
 
   size_t size() const { return lines_.size(); }

@@ -29,7 +29,7 @@ struct Completion::Choice : AnswerChoice {
   std::optional<size_t> best_candidate;
 };
 
-/// What all listeners share. They keep their completion alive; it does not keep them.
+/// Base class of all listeners. They keep their completion alive; it does not keep them.
 class Completion::Listener : public RequestListener {
  public:
   Listener(std::shared_ptr<Completion> owner, Choice& choice) : owner_(std::move(owner)), choice_(choice) {
@@ -158,7 +158,7 @@ class Completion::Candidate final : public Listener {
     owner().add_piece(choice, piece, {});
   }
 
-  /// What was filled in alone.
+  /// Takes the inserted text alone.
   void take_inserted(const Decoder& decoder) {
     const IndexRange range = decoder.holes().empty() ? start_.inserted : decoder.holes().front();
     const std::span<const TokenId> tokens =
@@ -207,8 +207,7 @@ Completion::Completion(const Dialect& dialect, ReplyModel model, const Generatio
       metrics_(metrics) {
   head_.request.prompts.clear();
   head_.request.canvas.clear();
-  if (head_.request.tools)
-    head_.request.tools->functions.clear();  // what matters here is that there are some
+  if (head_.request.tools) head_.request.tools->functions.clear();  // only whether there are any matters here
   format_ = dialect.make_format(head_);
 }
 

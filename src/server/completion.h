@@ -29,13 +29,13 @@ class Completion : public std::enable_shared_from_this<Completion> {
              std::shared_ptr<HttpReply> reply, std::string request_id, Metrics& metrics);
   ~Completion();
 
-  /// What is known of a choice before it starts.
+  /// Properties of a choice before it starts.
   struct Start {
     std::vector<TokenId> echoed;  ///< tokens that come before the answer's
     int32_t prompt_tokens = 0;    ///< for usage
-    int32_t given_tokens = 0;     ///< of the answer's positions, for usage
+    int32_t given_tokens = 0;     ///< given positions of the answer, for usage
     IndexRange inserted = {};     ///< where the hole is, if the answer is what was filled in alone
-    uint64_t tool_call_key = 0;   ///< of the ids of the answer's tool calls
+    uint64_t tool_call_key = 0;   ///< key from which the ids of the answer's tool calls are derived
   };
 
   /// A new choice, written by this decoder, which has not started.

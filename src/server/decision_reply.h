@@ -33,7 +33,7 @@ class DecisionReply final : public RequestListener {
   std::shared_ptr<const PreparedDecision> prepared_;
   std::shared_ptr<HttpReply> reply_;
   Metrics& metrics_;
-  RunStatistics statistics_;  // as they were after the last pass
+  RunStatistics statistics_;  // after the last pass
   Stopwatch clock_;
 };
 

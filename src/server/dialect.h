@@ -27,7 +27,7 @@ struct Dialect {
   bool takes_common_settings = false;  ///< is_common_name() (server/settings.h)
   /// Names of fields that say what the answer has to be (server/answer_format.h).
   std::span<const std::string_view> answer_formats = {};
-  /// InputError.
+  /// Throws InputError.
   GenerationRequest (*parse)(const nlohmann::json& body, const GenerationOptions& defaults);
   std::unique_ptr<ReplyFormat> (*make_format)(AnswerHead head);
   ErrorFormat error;
@@ -50,7 +50,7 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 
 // For parse functions:
 
-/// "lacuna": settings by the names of the command line, and the members that are no settings.
+/// "lacuna": settings by the names of the command line, and the members that are not settings.
 RequestFields own_fields();
 RequestFields own_members();
 

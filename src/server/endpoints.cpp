@@ -33,8 +33,8 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kOwner = "lacuna";
 constexpr std::string_view kRest = "{id}";
-constexpr size_t kMostPieces = 1 << 18;     // that /tokenize and /detokenize list
-constexpr size_t kMostTextBytes = 4 << 20;  // of /detokenize, as of a request's body
+constexpr size_t kMostPieces = 1 << 18;     // pieces that /tokenize and /detokenize list
+constexpr size_t kMostTextBytes = 4 << 20;  // as for the body of a request; for /detokenize
 
 void send_json(const Asker& asker, const ordered_json& body) {
   asker.reply->send({200, "application/json"}, dump_json(body));
@@ -280,7 +280,7 @@ void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, c
   });
 }
 
-// What is not generated.
+// Endpoints that do not generate.
 
 ordered_json Endpoints::describe_model(size_t index) const {
   const ModelConfig& config = pool_.model(index).opened->config();
@@ -299,7 +299,7 @@ void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*reques
   ordered_json reply{{"object", "list"}, {"data", ordered_json::array()}, {"models", ordered_json::array()}};
   for (size_t i = 0; i < pool_.size(); ++i) {
     reply["data"].push_back(describe_model(i));
-    // What clients of System One read.
+    // Fields that clients of System One read.
     reply["models"].push_back({{"name", pool_.model(i).name},
                                {"description", family_entry(pool_.model(i).opened->config().family).name},
                                {"release_date", utc_date(files_[i].created)}});

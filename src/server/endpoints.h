@@ -1,4 +1,4 @@
-// What the server answers, path by path. docs/reference/server.md says what each endpoint takes and gives.
+// The endpoints of the server, by path. docs/reference/server.md says what each endpoint takes and gives.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Endpoint {
   /// Null: Service answers it, whoever asks and before the models are there.
   void (Endpoints::*answer)(const Endpoint& endpoint, const HttpRequest& request,
                             const Asker& asker) = nullptr;
-  const Dialect* dialect = nullptr;  ///< of an endpoint that generates
-  RequestFields fields = {};         ///< of other bodies
+  const Dialect* dialect = nullptr;  ///< dialect of an endpoint that generates; null for others
+  RequestFields fields = {};         ///< fields of endpoints that do not generate
   ErrorFormat error = openai_error;
 };
 
@@ -92,7 +92,7 @@ class Endpoints {
   /// The version of the weights that answer new requests; empty: none are loaded, or they tell none.
   std::string version_of(size_t index) const;
 
-  /// What the files of a model say.
+  /// Contents of a model's files.
   struct ModelFiles {
     int64_t created = 0;  ///< when they were last written, seconds since 1970
     int64_t bytes = 0;

@@ -19,7 +19,7 @@ double rounded(double value) {
 
 /// The positions of a pass's rows, in whatever order and more than once, as [[begin, end], ...] after the
 /// step's edits.
-///   before  positions of the canvas before the step     after  behind it
+///   before  positions of the canvas before the step     after  after it
 ordered_json ranges_of(const std::vector<int32_t>& positions, const CanvasEdits& edits, size_t before,
                        size_t after) {
   std::vector<char> is_computed(std::max(before, edits.empty() ? after : before), 0);

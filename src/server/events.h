@@ -1,4 +1,4 @@
-// What each step changed, in few words: version 2 of the event format that docs/reference/server.md
+// Changes of each step, in a compact form: version 2 of the event format that docs/reference/server.md
 // describes.
 #pragma once
 

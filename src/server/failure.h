@@ -1,4 +1,4 @@
-// What a client is told of an exception.
+// Error replies for exceptions.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,7 @@ namespace lacuna {
 struct Failure {
   int status = 500;
   std::string sentence;
-  std::string field = {};  ///< of the request that is at fault; empty: none is known
+  std::string field = {};  ///< field of the request that is at fault; empty: unknown
 };
 
 /// ApiError, SchedulingError, FieldError and InputError become what they say; anything else has status 500.

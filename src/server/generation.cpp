@@ -81,7 +81,7 @@ void RequestHandler::decide(DecisionBody body, const Asker& asker) const {
   submit(std::move(jobs), asker);
 }
 
-/// Refuses to give logarithms of confidences that are no probabilities.
+/// Refuses to give logarithms of confidences that are not probabilities.
 void RequestHandler::check_logprobs(const GenerationRequest& request) const {
   if (!request.wants_logprobs || request.scores_only) return;
   if (measures_probability(choose_strategy(config(), request.options, request.uses_guide))) return;
@@ -157,7 +157,7 @@ std::shared_ptr<RequestListener> RequestHandler::with_audit(const GenerationRequ
 void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& request,
                                 Completion& completion, std::string_view request_id, Jobs& jobs) const {
   if (!std::holds_alternative<std::vector<TokenId>>(prompt))
-    tokenizer_for_texts(opened(), model_.name);  // says where there is none
+    tokenizer_for_texts(opened(), model_.name);  // throws if the model has no tokenizer
   const std::vector<TokenId> tokens = opened().tokens_of(prompt);
   if (request.uses_guide && opened().guide() == nullptr) {
     const auto asks = std::find_if(request.keys.begin(), request.keys.end(),
@@ -189,7 +189,7 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
   }
 }
 
-/// What scores a prompt. InputError where the model or the prompt is not fit for it.
+/// Builds the decoder that scores a prompt. Throws InputError if the model or the prompt does not support it.
 std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const GenerationRequest& request,
                                                                    const std::vector<TokenId>& tokens) const {
   const ModelConfig& config = model_.config();

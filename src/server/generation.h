@@ -63,7 +63,7 @@ class RequestHandler {
   std::shared_ptr<Audit> audit_;
 };
 
-/// InputError where a model has none.
+/// Throws InputError if a model has none.
 const Tokenizer& tokenizer_for_texts(const OpenedModel& opened, const std::string& name);
 
 /// Refuses to answer from weights that are no longer those that were loaded.

@@ -106,7 +106,7 @@ void HttpReply::when_ready(std::function<void()> notify) {
 
 HttpReply::Output HttpReply::take() {
   const MutexLock lock(mutex_);
-  // What was taken before has been written; what waits stays reserved while it is written.
+  // Bytes taken before have been written; waiting bytes stay reserved while they are written.
   const size_t waiting = std::min(reserved_, output_.data.size());
   if (budget_) budget_->release(reserved_ - waiting);
   reserved_ = waiting;

@@ -27,11 +27,11 @@ struct HttpRequest {
   std::string content_encoding = {};  ///< header; empty: none
   std::string api_key = {};           ///< X-Api-Key header; empty: none
   std::string wanted_headers = {};    ///< Access-Control-Request-Headers header; empty: none
-  std::string query = {};             ///< of the path, without "?", as sent
-  std::string id = {};                ///< of the request: the X-Request-Id of its reply
+  std::string query = {};             ///< query string without "?", as sent
+  std::string id = {};                ///< request id, sent back as X-Request-Id
 };
 
-/// What a generating endpoint says of its answer in the log.
+/// The log's record of an answer of a generating endpoint.
 struct AnswerRecord {
   std::string model;
   int32_t prompt_tokens = 0;
@@ -42,7 +42,7 @@ struct AnswerRecord {
 struct RequestRecord {
   std::string id, address;
   std::string method, path;  ///< empty: the head could not be read
-  int status = 0;            ///< of the reply; 499: the client went away before it began
+  int status = 0;            ///< status of the reply; 499: the client closed the connection before it began
   double seconds = 0;        ///< from the whole request to the reply's last byte
   bool is_whole = true;      ///< whether all of the reply was written
   std::optional<AnswerRecord> answer = {};
@@ -59,7 +59,7 @@ class ReplyBudget {
  public:
   explicit ReplyBudget(size_t limit) : limit_(limit) {}
 
-  /// Whether so many more bytes fit; if so, they count.
+  /// Whether this many more bytes fit; if so, they count.
   bool reserve(size_t bytes) {
     if (used_.fetch_add(bytes) + bytes <= limit_) return true;
     used_ -= bytes;
@@ -73,8 +73,8 @@ class ReplyBudget {
   std::atomic<size_t> used_{0};
 };
 
-/// What goes back. Whoever answers calls send(), or begin_stream(), write() any number of times and end();
-/// the connection takes what there is. Any thread may call anything.
+/// The reply to a request. The handler calls send(), or begin_stream(), write() any number of times and
+/// end(); the connection takes what there is. Any thread may call anything.
 ///
 /// A stream whose client lets more than `stream_bytes` wait, or that does not fit the budget of all replies,
 /// overflows: the connection is closed. A whole reply that does not fit becomes status 503. What comes after
@@ -91,15 +91,15 @@ class HttpReply {
   struct Head {
     int status = 200;
     std::string content_type;
-    std::string allow = {};  ///< of 405: the method that is
+    std::string allow = {};  ///< for 405: the allowed method
     bool is_stream = false;
-    std::string allow_headers = {};  ///< of 204: the value of Access-Control-Allow-Headers
+    std::string allow_headers = {};  ///< for 204: the value of Access-Control-Allow-Headers
   };
-  /// What the connection has to write next.
+  /// The bytes that the connection has to write next.
   struct Output {
     bool has_head = false;  ///< the head was given; it stays so
     Head head;
-    std::string data;  ///< that was not taken yet
+    std::string data;  ///< bytes that the connection has not taken yet
     bool has_ended = false;
     bool has_overflowed = false;  ///< the client reads too slowly, or abandon(): nothing more will come
     std::string allow_origin;     ///< the value of Access-Control-Allow-Origin; empty: none
@@ -112,7 +112,7 @@ class HttpReply {
   /// Sets the value of X-Lacuna-Weights. Before send() and begin_stream().
   void name_weights(std::string version);
 
-  /// What the log says of the answer. Before its last byte.
+  /// Sets the log's record of the answer. Call it before the last byte.
   void record(AnswerRecord answer);
 
   /// Closes the connection of a stream that has begun: its client must not take an error for its end.

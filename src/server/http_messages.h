@@ -19,7 +19,7 @@ std::string header_text(boost::beast::string_view text);
 /// Whether a client's name of its request may go into a header and a log.
 bool is_sane_id(boost::beast::string_view id);
 
-/// What every reply carries.
+/// Sets the headers that every reply has.
 ///   allow_origin  pages that may read the reply; empty: those of this server alone
 void set_common_headers(boost::beast::http::fields& message, const std::string& request_id,
                         const std::string& allow_origin = {});
@@ -27,7 +27,7 @@ void set_common_headers(boost::beast::http::fields& message, const std::string& 
 HttpText make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive,
                    const std::string& request_id, const std::string& allow_origin = {});
 
-/// What is wrong with the head of a request that could be read; empty: nothing.
+/// The problem in the headers of a request that could be parsed; empty if there is none.
 std::string_view find_problem(const HttpParser& parser);
 
 /// The request without its body.

@@ -43,7 +43,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-// Every operation gives its error as a value: a client that goes away is no exception.
+// Every operation gives its error as a value: a client that goes away does not throw.
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kWatchEvery = std::chrono::milliseconds(250);
 // A reply says when there is something to take. Where memory is short even that may fail.
@@ -213,11 +213,11 @@ class HttpServer::Implementation {
     beast::error_code error;
     tcp::resolver resolver(io_);
     const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
-    if (error || found.empty()) throw InputError("--host {}: is no address of this machine", host);
+    if (error || found.empty()) throw InputError("--host {}: not an address of this machine", host);
     const tcp::endpoint endpoint = found.begin()->endpoint();
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    // Without this option Asio takes such an error for an empty queue, and those behind wait for one more
+    // Without this option Asio takes such an error for an empty queue, and those after wait for one more
     // client.
     if (!error) acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
     if (!error) acceptor_.bind(endpoint, error);
@@ -454,7 +454,7 @@ class HttpServer::Implementation {
       {
         const std::shared_ptr<HttpReply> waiting = weak.lock();
         if (waiting == nullptr || waiting->is_closed()) co_return;
-        // Behind a full buffer a hang-up cannot be seen.
+        // After a full buffer a hang-up cannot be seen.
         if (has_hung_up(stream->socket()) || unread_bytes(stream->socket()) > limits_.early_bytes) {
           waiting->close();
           ready->expires_at(asio::steady_timer::time_point::min());
@@ -557,7 +557,7 @@ class HttpServer::Implementation {
   HttpGate gate_;
   HttpLog log_;
   HttpLimits limits_;
-  std::mt19937_64 random_{std::random_device{}()};  // of the connections' thread
+  std::mt19937_64 random_{std::random_device{}()};  // used by the connections' thread only
   // Before io_, which ends conversations that count here:
   uint64_t all_body_bytes_ = 0;
   std::map<std::string, OfAddress> addresses_;

@@ -21,17 +21,17 @@ struct HttpLimits {
   uint32_t header_bytes = 16 << 10;           ///< start line and all headers
   uint64_t body_bytes = 4 << 20;              ///< more: 413
   size_t connections_per_address = 512;       ///< likewise, among those of one IP address
-  size_t all_body_bytes = 256 << 20;          ///< of all requests that are read or answered; more: 503
-  size_t body_bytes_per_address = 128 << 20;  ///< of these, those of one IP address; more: 503
+  size_t all_body_bytes = 256 << 20;          ///< bytes of all requests being read or answered; beyond: 503
+  size_t body_bytes_per_address = 128 << 20;  ///< bytes of all requests of one IP address; beyond: 503
   /// GET of these is answered on the connections' thread, before all that waits for a handler. Must be quick.
   std::vector<std::string> probes = {"/health", "/v1/health", "/ready", "/live"};
-  size_t early_bytes = 64 << 10;       ///< that a client may send behind a request before it has the reply
-  size_t stream_bytes = 4 << 20;       ///< of a stream that its client does not read; more: closed
-  size_t all_reply_bytes = 256 << 20;  ///< of all replies that wait to be read; more: 503, streams are closed
+  size_t early_bytes = 64 << 10;  ///< bytes that a client may send after a request before it has the reply
+  size_t stream_bytes = 4 << 20;  ///< unread bytes of one stream; beyond: the connection is closed
+  size_t all_reply_bytes = 256 << 20;  ///< unread bytes of all replies; beyond: 503, and streams are closed
   std::chrono::seconds header_seconds{20};  ///< from the connection, or the last reply, to the last header
   std::chrono::seconds body_seconds{60};    ///< for the whole body
   std::chrono::seconds write_seconds{60};   ///< for each write to take
-  std::chrono::milliseconds ping_every{15000};  ///< of silence in a stream: an SSE comment
+  std::chrono::milliseconds ping_every{15000};  ///< silence after which a stream gets an SSE comment
 };
 
 /// Handlers may run on several threads at once and reply whenever they are ready. Requests other than POST

@@ -1,4 +1,4 @@
-// What GET /metrics tells Prometheus. docs/reference/server.md lists the names.
+// Metrics for Prometheus (GET /metrics). docs/reference/server.md lists the names.
 #pragma once
 
 #include <prometheus/counter.h>

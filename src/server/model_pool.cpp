@@ -33,7 +33,7 @@ std::string tell_final(const std::string& failure) {
 
 }  // namespace
 
-/// What the pool's thread, its callers and leases share.
+/// State shared by the pool's thread, its callers and leases.
 struct ModelPool::State : std::enable_shared_from_this<State> {
   /// A session that is loaded. The pool's thread alone frees it.
   struct Held {
@@ -46,8 +46,8 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
     std::shared_ptr<Held> held;  // null: not loaded
     bool is_leaving = false;     // no new leases: memory is needed for another
     PoolClock::time_point last_used = {};
-    // What has computed the model has ended:
-    std::string failure;  // as a sentence; empty: it has not
+    // State after the processes that computed the model have ended:
+    std::string failure;  // one sentence; empty while they run
     bool has_given_up = false;
     int num_restarts = 0;  // in a row
     PoolClock::time_point loaded_at = {};
@@ -140,7 +140,7 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   Condition changed;
   std::vector<Slot> slots LACUNA_GUARDED_BY(mutex);
   std::deque<Waiting> waiting LACUNA_GUARDED_BY(mutex);
-  std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // of which the load has not ended
+  std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // reload whose load has not finished
   std::vector<std::shared_ptr<Held>> retired LACUNA_GUARDED_BY(mutex);
   bool is_stopping LACUNA_GUARDED_BY(mutex) = false;
   std::thread thread;
@@ -148,7 +148,7 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
 
 namespace {
 
-/// What a request is told must not end the pool's thread.
+/// Calls `then`; an exception of the request's callback must not end the pool's thread.
 void tell(const ModelPool::Then& then, ModelPool::Lease lease, const std::string& failure) noexcept {
   try {
     then(std::move(lease), failure);

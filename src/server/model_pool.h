@@ -23,11 +23,11 @@ struct PoolModel {
 
   std::string name;  ///< as clients see it
   std::shared_ptr<const OpenedModel> opened;
-  int64_t bytes = 0;  ///< that it takes when it is loaded, K/V included, as predicted
+  int64_t bytes = 0;  ///< predicted memory of the loaded model, K/V included
   Load load = {};
-  SchedulerLimits limits = {};  ///< that it will have, to tell before it is loaded
-  /// What loads the same model with the weights of another folder, which a client names. It checks the name
-  /// and throws InputError. Empty: weights cannot be replaced.
+  SchedulerLimits limits = {};  ///< limits that it will have once loaded
+  /// Function that loads the same model with the weights of another folder, which a client names. It checks
+  /// the name and throws InputError. Empty: weights cannot be replaced.
   std::function<Load(const std::string& folder)> other_weights = {};
 };
 
@@ -63,18 +63,18 @@ class ModelPool {
 
   /// Calls `then` with the model: at once where it is loaded, else from the pool's thread when it is, and
   /// with null and a sentence where that failed. Requests are served in their order: a model that has to
-  /// leave for an earlier request's gets no new leases. SchedulingError where too many wait or the pool is
-  /// stopping. What `then` throws is dropped where the pool's thread calls it.
+  /// leave for an earlier request's gets no new leases. Throws SchedulingError if too many wait or the pool
+  /// is stopping. What `then` throws is dropped where the pool's thread calls it.
   using Then = std::function<void(Lease lease, const std::string& failure)>;
   void use(size_t index, Then then);
 
-  /// Loads a model, where it is not, and waits for it. InputError with what went wrong.
+  /// Loads a model, where it is not, and waits for it. Throws InputError with what went wrong.
   void load(size_t index);
 
   /// Loads a model anew and puts it in the place of the one that is loaded. Calls `then` from the pool's
   /// thread when the new model is in use or loading failed. The old model is freed when its last lease ends.
-  /// SchedulingError where another model is being replaced, or one that was is still in use: there are never
-  /// more than two in memory.
+  /// Throws SchedulingError if another model is being replaced, or one that was is still in use: there are
+  /// never more than two in memory.
   void replace(size_t index, PoolModel::Load load, std::function<void(const std::string& failure)> then);
 
   /// The first model that computes nothing more.
@@ -89,7 +89,7 @@ class ModelPool {
     bool is_replaced = false;  ///< another is in its place
     Lease lease;
   };
-  /// What is loaded. These leases do not count as use.
+  /// The loaded models. These leases do not count as use.
   std::vector<Loaded> loaded() const;
 
   /// Loads nothing more; requests that wait get an error.

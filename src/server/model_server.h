@@ -14,7 +14,7 @@ namespace lacuna {
 
 class ModelServer {
  public:
-  /// Listens. Until start(), requests for all but files get 503. InputError where the address cannot be
+  /// Listens. Until start(), requests for all but files get 503. Throws InputError if the address cannot be
   /// listened on.
   ///   port  0: any that is free     log  empty: nobody is told of requests
   ModelServer(const std::string& host, uint16_t port, ServiceSettings settings, const HttpLimits& limits,
@@ -24,7 +24,7 @@ class ModelServer {
   ModelServer(const ModelServer&) = delete;
   ModelServer& operator=(const ModelServer&) = delete;
 
-  /// Answers requests from now on. A single model is loaded first. Once. InputError.
+  /// Answers requests from now on. A single model is loaded first. Once. Throws InputError.
   void start(std::vector<PoolModel> models, const PoolLimits& limits);
 
   uint16_t port() const { return http_->port(); }

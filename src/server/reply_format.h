@@ -21,51 +21,51 @@ namespace lacuna {
 /// The model that answers. Holding it keeps the model loaded.
 struct ReplyModel {
   std::string name;         ///< as clients see it
-  std::string fingerprint;  ///< of the program and of the weights: "lacuna-0.2.0-28c1f2a65b0d9e47"
+  std::string fingerprint;  ///< fingerprint of the program and the weights: "lacuna-0.2.0-28c1f2a65b0d9e47"
   std::shared_ptr<InferenceSession> session;
 
   const OpenedModel& opened() const { return session->opened(); }
   const ModelConfig& config() const { return opened().config(); }
   const Tokenizer* tokenizer() const { return opened().tokenizer(); }  ///< null: answers have ids alone
-  /// What tokens write, as UTF-8; empty without a tokenizer.
+  /// Text of tokens, as UTF-8; empty without a tokenizer.
   std::string text_of(std::span<const TokenId> tokens) const;
 };
 
 /// One answer of a request.
 struct AnswerChoice {
   size_t index = 0;
-  Piece answer;  ///< of a whole reply: all of it; of a stream it stays empty
+  Piece answer;  ///< the whole answer; empty in a stream
   std::vector<TokenRecord>
       scores;                      ///< of the tokens before the answer, where their likelihoods are asked for
   std::string finish_reason = {};  ///< "stop", "length" or "tool_calls"; empty: it continues
-  std::optional<ToolReply> tools = {};  ///< of an answer that may call tools: its text, as a message
+  std::optional<ToolReply> tools = {};  ///< the calls of an answer that may call tools, as a message
   std::string stop_text = {};           ///< the stop text that ended it; empty: none did
   int32_t answer_tokens = 0;
   RunStatistics statistics = {};
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
 };
 
-/// What all choices of a request took.
+/// Usage of all choices of a request together.
 struct AnswerUsage {
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;  ///< of these, those whose K/V were another request's
+  int32_t cached_tokens = 0;  ///< prompt tokens whose K/V come from another request
   int32_t answer_tokens = 0;
   double prompt_ms = 0;
   double answer_ms = 0;
 };
 
-/// What became final of a choice, in a stream.
+/// Newly final text of a choice, in a stream.
 struct AnswerPart {
   const AnswerChoice& choice;
   const Piece& piece;
   nlohmann::ordered_json event = {};      ///< a step's changes; null: none
-  bool is_first = false;                  ///< of its choice
+  bool is_first = false;                  ///< first piece of its choice
   std::optional<AnswerUsage> usage = {};  ///< with the last part of all
   /// The piece as text and calls, where the answer may call tools (ToolReply::advance).
   std::vector<ToolCallReader::Piece> tool_pieces = {};
 };
 
-/// What formats need of a request.
+/// Data of a request that formats need.
 struct AnswerHead {
   ReplyModel model;
   GenerationRequest request;  ///< without its prompts
@@ -84,11 +84,11 @@ class ReplyFormat {
   virtual nlohmann::ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) = 0;
 
   virtual std::string_view stream_type() const { return "text/event-stream"; }
-  /// What a stream begins with. The usage has the prompt's tokens.
+  /// Beginning of a stream. The usage has the prompt's tokens.
   virtual std::string begin_stream(const AnswerUsage& /*usage*/) { return {}; }
   /// Empty: the part says nothing that clients of this API are told.
   virtual std::string part(const AnswerPart& part) = 0;
-  /// What a stream ends with, after the last part of every choice.
+  /// End of a stream, after the last part of every choice.
   virtual std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) = 0;
   /// The same where the answer fails.
   virtual std::string fail_stream(const std::string& sentence) = 0;
@@ -119,7 +119,7 @@ nlohmann::ordered_json chat_logprobs(const ReplyModel& model, std::span<const To
 /// The ids of the tokens, and the passes that committed them.
 nlohmann::ordered_json ids_of(std::span<const TokenRecord> tokens);
 nlohmann::ordered_json steps_of(std::span<const TokenRecord> tokens);
-/// What the answer cost, as `lacuna run --json` prints it.
+/// Statistics of the answer, as `lacuna run --json` prints them.
 nlohmann::ordered_json stats_of(const AnswerChoice& choice);
 /// The "lacuna" object of a choice in a whole reply: tokens, stats, and the step map where it is asked for.
 nlohmann::ordered_json own_part(const AnswerChoice& choice, const GenerationRequest& request);

@@ -69,7 +69,7 @@ FieldValue FieldValue::at(std::string_view key) const {
 
 void read_fields(const json& object, std::string_view place, RequestFields fields,
                  GenerationRequest& request) {
-  if (!object.is_object()) throw InputError("the body is no JSON object");
+  if (!object.is_object()) throw InputError("the body is not a JSON object");
   for (const RequestField& field : fields) {
     const std::string name = fmt::format("{}{}", place, field.name);
     const json* value = find_value(object, field.name);

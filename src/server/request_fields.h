@@ -22,14 +22,14 @@ struct FieldValue {
 
   /// FieldError: "stop is 3; expected a string".
   [[noreturn]] void refuse(std::string_view expected) const;
-  /// FieldError where the value is of another type, or outside the range.
+  /// Throws FieldError if the value is of another type, or outside the range.
   bool flag() const;
   int64_t integer(int64_t least, int64_t most) const;
   double number(double least, double most) const;
   std::string text() const;
   const nlohmann::json& object() const;
   const nlohmann::json& list() const;
-  FieldValue at(std::string_view key) const;  ///< of an object that has it
+  FieldValue at(std::string_view key) const;  ///< member of an object; the object has it
 };
 
 struct RequestField {
@@ -49,7 +49,7 @@ const nlohmann::json* find_value(const nlohmann::json& object, std::string_view 
 std::string shown(const nlohmann::json& value);
 
 /// Reads the fields that an object has, in the order of the list; keys that are not listed are ignored.
-/// FieldError, also if a required field is missing or `object` is no JSON object.
+/// FieldError, also if a required field is missing or `object` is not a JSON object.
 ///   place  before the names in errors: "" or "options."
 void read_fields(const nlohmann::json& object, std::string_view place, RequestFields fields,
                  GenerationRequest& request);
@@ -60,7 +60,7 @@ nlohmann::ordered_json schema_of_fields(RequestFields fields);
 /// One list of several.
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists);
 
-// What lists name in `read`:
+// Fields that lists name in `read`:
 
 /// Reads a setting of options.h by the field's own name, which errors use from then on.
 void read_setting_field(std::string_view setting, const FieldValue& field, GenerationRequest& request);

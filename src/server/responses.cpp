@@ -76,7 +76,7 @@ class InputReader {
   }
 
   std::vector<Message> messages_;
-  std::vector<ToolCall> calls_;  // of the turn in hand
+  std::vector<ToolCall> calls_;  // of the current turn
   ToolHistory history_;
 };
 
@@ -311,7 +311,7 @@ class ResponsesFormat final : public ReplyFormat {
     return text;
   }
 
-  /// Data of an event that is about the item in hand.
+  /// Data of an event that is about the current item.
   ordered_json in_item(const std::string& item_id, const ordered_json& data) const {
     ordered_json reply{{"item_id", item_id}, {"output_index", output_.size()}};
     reply.update(data);
@@ -407,11 +407,11 @@ class ResponsesFormat final : public ReplyFormat {
   int64_t sequence_number_ = 0;
   // The state of a stream:
   ordered_json output_ = ordered_json::array();  // the items that are done
-  Open open_ = Open::kNothing;                   // the kind of the item in hand
+  Open open_ = Open::kNothing;                   // the kind of the current item
   Piece streamed_;                               // a message's text so far
-  size_t call_ = 0;                              // the call in hand
+  size_t call_ = 0;                              // the current call
   // Where the answer may have calls:
-  std::vector<TokenRecord> text_tokens_;  // that no message has yet
+  std::vector<TokenRecord> text_tokens_;  // tokens that no message has yet
   size_t token_begin_ = 0;                // bytes of text before them
   size_t text_end_ = 0;                   // bytes of text that messages have
 };

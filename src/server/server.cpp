@@ -84,7 +84,7 @@ SchedulerLimits scheduler_limits(const ServerOptions& options) {
   return limits;
 }
 
-/// Bytes that a loaded model takes. InputError where they exceed those of all models.
+/// Bytes that a loaded model takes. Throws InputError if they exceed those of all models.
 int64_t model_bytes(const OpenedModel& opened, const ServerOptions& options, int64_t budget) {
   const SessionOptions chosen = session_options(opened, options.load);
   const RunMemory run = predict_run_memory(opened.source(), chosen.formats, 1024);

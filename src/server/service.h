@@ -29,7 +29,7 @@ class Service {
   /// From now on /health answers 503. Requests are still answered; the scheduler refuses new ones.
   void begin_drain() { is_draining_ = true; }
 
-  /// Why a client may not send this request, from its head alone; none: it may.
+  /// Why a client may not send this request, from its headers alone; empty: it may.
   std::optional<HttpRefusal> find_refusal(const HttpRequest& head) const;
 
   /// Answers, now or later. Any thread; never throws.
@@ -44,7 +44,7 @@ class Service {
   AccessControl access_;
   std::string description_;  // /openapi.json
   std::atomic<bool> is_draining_{false};
-  std::unique_ptr<ModelPool> own_pool_;  // of start(session)
+  std::unique_ptr<ModelPool> own_pool_;  // pool of start(session)
   std::unique_ptr<Endpoints> parts_;
   std::atomic<Endpoints*> running_{nullptr};
 };

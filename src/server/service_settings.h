@@ -1,4 +1,4 @@
-// What a service is told at its start.
+// Settings of a service.
 #pragma once
 
 #include <functional>

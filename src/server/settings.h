@@ -11,8 +11,8 @@
 namespace lacuna {
 
 /// Reads a key as the flag of that name or of one of its aliases, dashes and underscores alike:
-/// "block_length", 8. null leaves a setting as it is. InputError names `place`, the key, its value and what
-/// was expected, also for a key that is no setting.
+/// "block_length", 8. null leaves a setting as it is. Throws InputError, which names `place`, the key, its
+/// value and what was expected, also for a key that is not a setting.
 void expect_setting(std::string_view key, const nlohmann::json& value, std::string_view place,
                     GenerationOptions& options);
 
@@ -29,9 +29,9 @@ bool read_setting_as(std::string_view name, const nlohmann::json& value, std::st
 /// ...), so that it means the same at the top level of a request.
 bool is_common_name(std::string_view name);
 
-/// What requests call a field where they send none of its names: "max_tokens" for "gen_length", another
-/// setting that requests have at their top level by its own name ("block_length"), and the others stand in
-/// the request's own object ("lacuna.slot_size"). Nothing for what is no setting.
+/// Name of a field in messages to a client that sent none of its names: "max_tokens" for "gen_length",
+/// another setting that requests have at their top level by its own name ("block_length"), and the others
+/// stand in the request's own object ("lacuna.slot_size"). Nothing for what is not a setting.
 std::optional<std::string> request_name(std::string_view field);
 
 /// One object for each setting: name, aliases, type, help.

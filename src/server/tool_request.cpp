@@ -63,7 +63,7 @@ void expect_type(const Json& object, std::string_view place, std::string_view ex
 
 /// Names that differ between the APIs.
 struct ToolNames {
-  bool is_nested = true;  // what a tool says of its function is in an object of its own
+  bool is_nested = true;  // the function's fields are in an object of their own
   std::string_view type = "function";
   std::string_view schema = "parameters";
 };
@@ -144,7 +144,7 @@ void read_anthropic_choice(const ordered_json& choice, Tools& tools) {
 void expect_no_choice(const ordered_json& body) {
   const ordered_json* choice = member(body, "tool_choice");
   if (choice == nullptr) return;
-  const ordered_json* type = choice->is_object() ? member(*choice, "type") : choice;  // of Anthropic's
+  const ordered_json* type = choice->is_object() ? member(*choice, "type") : choice;  // Anthropic's type
   const bool asks_for_calls = type == nullptr || (*type != "none" && *type != "auto");
   if (asks_for_calls)
     throw InputError("tool_choice is {} and there are no tools; expected \"none\", \"auto\", or tools",

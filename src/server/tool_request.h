@@ -1,4 +1,4 @@
-// What a request says of tools: functions, choices, earlier calls and their results, in the forms of the APIs
+// Tools of a request: functions, choices, earlier calls and their results, in the forms of the APIs
 // that have them.
 #pragma once
 
@@ -22,14 +22,14 @@ enum class ToolFormat : uint8_t {
   kChat,       ///< OpenAI's chats: {"type": "function", "function": {"name", "parameters", ...}}
   kResponses,  ///< OpenAI's Responses: {"type": "function", "name", "parameters", ...}
   kAnthropic,  ///< {"name", "input_schema", ...}; the choice is an object with a type
-  kOllama,     ///< as kChat; there is no choice
+  kOllama,     ///< as kChat, without a tool choice
 };
 
 /// Whether a body has a key that parse_tools() reads.
 bool has_tools(const nlohmann::json& body);
 
 /// tools, tool_choice and parallel_tool_calls of a body's JSON text, whose order of keys matters. None
-/// without tools. InputError names the field: "tools.0.function.name is ...".
+/// without tools. Throws InputError, which names the field: "tools.0.function.name is ...".
 ///   format  not kNone
 std::optional<Tools> parse_tools(std::string_view body, ToolFormat format);
 

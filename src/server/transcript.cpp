@@ -27,7 +27,7 @@ Piece Transcript::advance(const Decoder& decoder, bool is_all) {
       decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
   const auto before = static_cast<size_t>(text_.num_tokens());
   Piece piece;
-  if (answer.size() < before) return piece;  // cut behind an end that was met before
+  if (answer.size() < before) return piece;  // cut after an end that was met before
   const auto final = is_all ? answer.size() : static_cast<size_t>(decoder.num_final());
   piece.text = text_.advance(answer.first(std::max(final, before)), is_all);
   for (auto i = before; i < static_cast<size_t>(text_.num_tokens()); ++i) {

@@ -1,4 +1,4 @@
-// What one decoder wrote, as clients see it: text and tokens that are final, with how each was committed.
+// Output of one decoder, as clients see it: text and tokens that are final, with how each was committed.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Transcript {
 
   /// Remembers what a pass committed.
   void note(const StepEvent& event);
-  /// What became final since the last call.
+  /// Returns what became final since the last call.
   ///   is_all  no further pass comes
   Piece advance(const Decoder& decoder, bool is_all);
 

@@ -14,7 +14,7 @@
 
 namespace lacuna {
 
-/// What merges begin with, and how the vocabulary spells it.
+/// The symbols that merges begin with, and their spelling in the vocabulary.
 enum class BpeSymbols : uint8_t {
   kBytes,       ///< bytes, spelled in byte characters (GPT-2)
   kCharacters,  ///< UTF-8 characters; one without an entry becomes bytes, <0x00> to <0xFF> (SentencePiece)

@@ -15,7 +15,7 @@ constexpr char32_t kCharacterMax = 0x143;  // 188 bytes stand for themselves, 68
 
 struct Alphabet {
   std::array<std::string, 256> text;                 // UTF-8 of each byte's character
-  std::array<int16_t, kCharacterMax + 1> byte = {};  // of each character, -1 where it spells none
+  std::array<int16_t, kCharacterMax + 1> byte = {};  // byte of each character, -1 if it spells none
 
   Alphabet() {
     byte.fill(-1);

@@ -136,7 +136,7 @@ std::string unescape(std::string_view literal) {
 
 // Templates with a default system turn hold it in one string literal, '<|im_start|>system\nYou are
 // …<|im_end|>'. Where a message's content is pasted in, the literal ends before <|im_end|>.
-// Looks at the first places only, and at a bounded part behind each, so that a hostile template takes no
+// Looks at the first places only, and at a bounded part after each, so that a hostile template takes no
 // longer.
 std::string find_default_system(std::string_view jinja) {
   constexpr std::string_view kTurn = "<|im_start|>system";

@@ -64,7 +64,7 @@ std::string to_normal_form(std::string_view text, int steps) {
   const auto options = static_cast<utf8proc_option_t>(steps | UTF8PROC_STABLE);
   std::vector<utf8proc_int32_t> characters = decompose(text, options);
   const auto count = static_cast<utf8proc_ssize_t>(characters.size());
-  characters.push_back(0);  // the text is written over the characters, and a zero behind it
+  characters.push_back(0);  // the text is written over the characters, and a zero after it
   const auto size = utf8proc_reencode(characters.data(), count, options);
   if (size < 0) throw InputError("the text cannot be normalised ({})", utf8proc_errmsg(size));
   return {reinterpret_cast<const char*>(characters.data()), static_cast<size_t>(size)};

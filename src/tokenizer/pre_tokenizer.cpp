@@ -76,7 +76,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbol
   if (has_bytes && byte_level_count == 0)
     throw InputError("{} has no ByteLevel step, as byte-level BPE needs", name);
   if (byte_level_count > 1) throw InputError("{} has more than one ByteLevel step", name);
-  // Rules behind ByteLevel see byte characters. It usually comes last, and then no text is ever spelled so.
+  // Rules after ByteLevel see byte characters. It usually comes last, and then no text is ever spelled so.
   const bool spelled = has_bytes && !is_byte_level(rules.back());
 
   const auto add_split = [&](const SplitRule& rule) {

@@ -27,7 +27,7 @@ class Regex {
   Regex(std::string_view pattern, Syntax syntax, std::string name);
 
   /// All matches in well-formed `text`, left to right, without overlaps. As in Oniguruma's iteration, an
-  /// empty match right behind the previous one does not count. Takes what the matches cost, items of the
+  /// empty match right after the previous one does not count. Takes what the matches cost, items of the
   /// expression tried and bytes moved over, from `work_left`, and throws InputError where that is not enough,
   /// so that no expression hangs.
   std::vector<TextRange> find_all(std::string_view text, int64_t& work_left) const;

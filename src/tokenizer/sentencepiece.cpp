@@ -32,7 +32,7 @@ std::string byte_token(unsigned char byte) {
 }
 
 std::optional<char> byte_of_token(std::string_view token) {
-  constexpr size_t kBegin = 3, kEnd = 5;  // of the digits
+  constexpr size_t kBegin = 3, kEnd = 5;  // first digit
   if (token.size() != kEnd + 1 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
   unsigned char byte = 0;
   const auto [end, error] = std::from_chars(token.data() + kBegin, token.data() + kEnd, byte, 16);

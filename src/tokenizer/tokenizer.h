@@ -29,7 +29,7 @@ namespace lacuna {
 
 /// Everything a tokenizer is made of, as any file format may state it.
 struct TokenizerParts {
-  std::string name;  ///< of the file; begins errors
+  std::string name;  ///< name of the file, for error messages
   BpeParts bpe;
   std::vector<AddedToken> added_tokens;
   std::vector<Normalization> normalization;
@@ -43,8 +43,9 @@ bool has_gguf_tokenizer(const GgufFile& file);
 
 /// The metadata of a GGUF file as files of a folder that load as it does.
 struct TokenizerTexts {
-  std::string tokenizer;         ///< of tokenizer.json
-  std::string tokenizer_config;  ///< of tokenizer_config.json: the chat template and what it begins with
+  std::string tokenizer;         ///< contents of tokenizer.json
+  std::string tokenizer_config;  ///< contents of tokenizer_config.json: the chat template, and the token that
+                                 ///< texts begin with
 };
 TokenizerTexts gguf_tokenizer_texts(const GgufFile& file);
 

@@ -31,7 +31,7 @@ char32_t last_character(std::string_view text);
 void append_utf8(char32_t character, std::string& text);
 
 bool is_space(char32_t character);  ///< Unicode's White_Space
-bool is_word(char32_t character);   ///< what `\w` matches: letters, marks, digits, connectors, joiners
+bool is_word(char32_t character);   ///< as `\w`: letters, marks, digits, connectors, joiners
 
 /// `text` without the white space at its start or end.
 std::string_view trim_start(std::string_view text);

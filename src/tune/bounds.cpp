@@ -51,7 +51,7 @@ void check(const LossSum& sum) {
   expects(sum.losses >= 0 && sum.losses <= static_cast<double>(sum.prompts), "bounds: losses lie in [0, 1]");
 }
 
-/// What the losses leave of the prompts: 1 - loss for each.
+/// Sum of 1 - loss over the prompts.
 LossSum complement(const LossSum& sum) {
   const auto prompts = static_cast<double>(sum.prompts);
   return {sum.prompts, std::clamp(prompts - sum.losses, 0.0, prompts)};

@@ -1,7 +1,7 @@
-// What the losses of independent prompts say about the risk, the mean loss over all prompts of the same kind.
-// Losses lie in [0, 1]. A p-value is at most u with probability at most u, whatever the distribution of the
-// losses, where the risk is above the asked one; an upper bound is above the risk with the asked confidence.
-// Sources: Clopper and Pearson 1934 (binomial); Bates et al., arXiv 2101.02703, section 3.1
+// Bounds on the risk, the mean loss over all prompts of the same kind, from the losses of independent
+// prompts. Losses lie in [0, 1]. A p-value is at most u with probability at most u, whatever the distribution
+// of the losses, where the risk is above the asked one; an upper bound is above the risk with the asked
+// confidence. Sources: Clopper and Pearson 1934 (binomial); Bates et al., arXiv 2101.02703, section 3.1
 // (Hoeffding-Bentkus).
 #pragma once
 

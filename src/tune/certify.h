@@ -18,7 +18,7 @@ namespace lacuna {
 struct Promise {
   LossKind kind = LossKind::kBinary;
   double risk = 0.02;       ///< mean loss that is allowed, (0, 1)
-  double confidence = 0.9;  ///< that no certified setting exceeds it, (0, 1)
+  double confidence = 0.9;  ///< probability that no certified setting exceeds the risk, (0, 1)
 };
 
 /// Settings by number, in the order of testing: the most cautious first.

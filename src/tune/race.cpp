@@ -77,7 +77,7 @@ class Race {
   }
 
   /// Whether the setting is refuted on the first `prompts` prompts. After the last round its mean loss must
-  /// not exceed the risk either: what fails on the race's own prompts is no good guess.
+  /// not exceed the risk either: a setting that fails on the race's own prompts is a bad candidate.
   const RaceResult::Entrant& examine(const Levels& levels, int32_t prompts) {
     RaceResult::Entrant& entrant = entrant_of(levels);
     if (entrant.refuted) return entrant;

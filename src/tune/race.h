@@ -35,8 +35,8 @@ struct RaceRules {
   /// [paths]: the method of each path. Paths of one method compete; those of different methods may be
   /// combined.
   std::vector<int32_t> methods;
-  int32_t first_prompts = 8;  ///< of the first round
-  int32_t prompts = 64;       ///< of the last round; rounds double
+  int32_t first_prompts = 8;  ///< prompts of the first round
+  int32_t prompts = 64;       ///< prompts of the last round; each round doubles them
   int32_t kept_paths = 2;     ///< rounds halve the paths of a method down to this many
   int32_t most_chains = 2;
   int32_t most_tested = 6;  ///< settings of a chain

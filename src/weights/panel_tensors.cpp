@@ -143,7 +143,7 @@ std::unique_ptr<StoredMatrix> open_panels(const Checkpoint& checkpoint, std::str
   }
   const auto excess = reinterpret_cast<uintptr_t>(panels.bytes.data()) % kCacheLine;
   if (excess != 0) {
-    throw InputError("{}: tensor {} begins {} bytes behind a multiple of {}; expected such a multiple",
+    throw InputError("{}: tensor {} begins {} bytes after a multiple of {}; expected such a multiple",
                      panels.file, in_quotes(name), excess, kCacheLine);
   }
   return std::make_unique<PanelMatrix>(

@@ -51,8 +51,8 @@ class WeightSource {
 };
 
 /// Packs rows [first, first + count) of a matrix: without loss if it is stored in `format`, and without a
-/// copy if it is stored as panels. InputError names the first row with an infinite or NaN weight; panels were
-/// checked when they were written.
+/// copy if it is stored as panels. Throws InputError, which names the first row with an infinite or NaN
+/// weight; panels were checked when they were written.
 PackedMatrix pack(ThreadPool& threads, const WeightFormat& format, const StoredMatrix& stored, int64_t first,
                   int64_t count, int64_t inputs);
 

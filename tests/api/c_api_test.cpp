@@ -117,7 +117,7 @@ TEST_F(CApi, SaysWhatItCannotDo) {
   const auto refused = [&](const char* request) {
     return lacuna_generate(session, request, nullptr, nullptr) == nullptr;
   };
-  expect(refused(R"({"prompt": "Hi", "stepz": 3})"), "stepz is no setting");
+  expect(refused(R"({"prompt": "Hi", "stepz": 3})"), "stepz is not a setting");
   expect(refused(R"({"prompt": "Hi", "steps": "three"})"), "steps is 'three'; expected a whole number");
   expect(refused(R"({"prompt": 3})"), "request_json: \"prompt\" is");
   expect(refused(R"({"prompt": "Hi", "messages": [{"role": "user", "content": "Hi"}]})"),

@@ -321,7 +321,7 @@ TEST(CallersRuleOfAnyModel, EndsItsRequestAloneWhereItFails) {
   EXPECT_THAT([&] { session.generate(bad); }, ThrowsMessage<Error>(HasSubstr("unmask chose no position")));
   bad.unmask = [](const Candidates&) { return std::vector<int32_t>{0}; };
   EXPECT_THAT([&] { session.generate(bad); },
-              ThrowsMessage<Error>(HasSubstr("position 0, which is no candidate")));
+              ThrowsMessage<Error>(HasSubstr("position 0, which is not a candidate")));
 }
 
 TEST(CallersRuleOfAnyModel, IsRefusedWhereNothingIsUnmasked) {
@@ -431,7 +431,7 @@ TEST(Session, RefusesRequestsInOneSentence) {
   expect(request, "2 of prompt, messages and tokens are given; expected one");
   request.tokens.clear();
   request.options = {{"stepz", int64_t{3}}};
-  expect(request, "stepz is no setting; docs/reference/flags.md lists them");
+  expect(request, "stepz is not a setting; docs/reference/flags.md lists them");
   request.options = {{"steps", std::string("three")}};
   expect(request, "steps is 'three'; expected a whole number");
   request.options = {{"steps", int64_t{-1}}};

@@ -17,7 +17,7 @@ void expect_refused(const std::string& text, const std::string& part) {
   EXPECT_THAT([&] { parse_json(text, "F"); }, ThrowsMessage<InputError>(HasSubstr(part)));
 }
 
-/// The same element so many times, with commas between.
+/// `count` copies of an element, separated by commas.
 std::string list_of(size_t count, std::string_view element) {
   std::string text = "[";
   for (size_t i = 0; i < count; ++i) {

@@ -223,7 +223,7 @@ TEST_F(Chat, DrawsForTheWidthThatATerminalHas) {
   TerminalProgram program(environment(), "run --threads 1 -n 32 --fps 20 -p Hi -m " + model, 200);
   program.wait_for("masked");
   program.resize(20);
-  program.wait_for("\x1b[J");  // what was drawn at the other width is cleared
+  program.wait_for("\x1b[J");  // lines drawn at the other width are cleared
   int status = -1;
   program.finish(status);
   EXPECT_EQ(status, 0);

@@ -87,8 +87,8 @@ class Cli : public testing::Test {
     return (folder_ / name).string();
   }
 
-  /// What `lacuna logits` writes for four tokens.
-  ///   model  with flags behind it
+  /// Output of `lacuna logits` for four tokens.
+  ///   model  with flags after it
   std::string logits(const std::string& model) const {
     write("request.json", R"({"tokens": [1, 2, 3, 4]})");
     const Outcome run = lacuna("logits --threads 1 --request request.json --out out.npy -m " + model);
@@ -303,10 +303,10 @@ TEST_F(Cli, SaysWhatIsWrongWithARequestForTheLogitsOfACanvas) {
   refused("canvas_begin", 44, "'canvas_begin' is 44; expected a whole number from 0 to 43");
   refused("canvas_begin", -1, "'canvas_begin' is -1");
   refused("canvas_begin", 13, "of another shape");
-  refused("block_length", 4, "the key 'block_length' means nothing to DiffusionGemmaForBlockDiffusion");
+  refused("block_length", 4, "the key 'block_length' has no effect for DiffusionGemmaForBlockDiffusion");
   write("request.json", R"({"tokens": [1, 2, 3], "canvas_begin": 1})");
   expect_refused(lacuna("logits --request request.json --out out.npy -m " + golden("llada")),
-                 "the key 'canvas_begin' means nothing to LLaDAModelLM");
+                 "the key 'canvas_begin' has no effect for LLaDAModelLM");
 }
 
 TEST_F(Cli, NamesTheLineOfAPromptThatItCannotUse) {
@@ -738,17 +738,17 @@ TEST_F(Cli, MeasuresHowLikelyTextsAre) {
   const std::string text = write("text.txt", "Mia has 12 shells. She finds 7 more. She gives 5 to Ben.");
   EXPECT_EQ(perplexity("mini-llada --draws 2 --length 6 --data " + text)["tokens"], 15);
 
-  expect_refused(lacuna(eval + "mini-qwen3 --draws 4"), "--draws 4: means nothing");
-  expect_refused(lacuna(eval + "mini-llada --steps 4"), "--steps: means nothing to --task perplexity");
-  expect_refused(lacuna(eval + "mini-llada --out f"), "--out: means nothing to --task perplexity");
+  expect_refused(lacuna(eval + "mini-qwen3 --draws 4"), "--draws 4: has no effect with this model");
+  expect_refused(lacuna(eval + "mini-llada --steps 4"), "--steps: has no effect with --task perplexity");
+  expect_refused(lacuna(eval + "mini-llada --out f"), "--out: has no effect with --task perplexity");
   expect_refused(lacuna(eval + "mini-llada --text-task chess"), "task 'chess' is not known");
   expect_refused(lacuna(eval + "mini-llada --data nothing"), "nothing");
   expect_refused(lacuna(eval + "mini-llada --depth 0.5 --data " + text),
-                 "--depth: means nothing with --data");
+                 "--depth: has no effect with --data");
   expect_refused(lacuna(eval + "mini-llada --length 1 --data " + text), "--length 1");
   expect_refused(lacuna(eval + "mini-llada --data " + write("empty.txt", "")), "at least two tokens");
   expect_refused(lacuna("eval --task stories --draws 4 -m " + kZoo + "mini-llada"),
-                 "--draws: means nothing to --task stories");
+                 "--draws: has no effect with --task stories");
 }
 
 TEST_F(Cli, AnswersPublishedBenchmarks) {
@@ -791,12 +791,12 @@ TEST_F(Cli, AnswersPublishedBenchmarks) {
   expect_refused(lacuna(eval + "gsm8k --data chat.jsonl"), "chat.jsonl line 1");
   expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --shots 3 --shots-data gsm8k.jsonl"), "--shots 3");
   expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --shots 1"), "--shots 1: expected --shots-data");
-  expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --difficulty 2"), "--difficulty: means nothing");
+  expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --difficulty 2"), "--difficulty: has no effect");
   expect_refused(lacuna(eval + "humaneval --data code.jsonl"), "expected --out");
   expect_refused(lacuna(eval + "humaneval --data code.jsonl --run-tests /bin/false"),
                  "--run-tests /bin/false");
   expect_refused(lacuna(eval + "mt-bench --data chat.jsonl"), "expected --out");
-  expect_refused(lacuna(eval + "stories --data chat.jsonl"), "--data: means nothing to --task stories");
+  expect_refused(lacuna(eval + "stories --data chat.jsonl"), "--data: has no effect with --task stories");
 }
 
 TEST_F(Cli, JudgesTheAnswersOfATask) {

@@ -34,7 +34,7 @@ std::vector<fs::path> pages() {
   return found;
 }
 
-/// What a shell prints, with its exit code.
+/// Exit code and output of a shell command.
 std::pair<int, std::string> shell(const std::string& command) {
   std::string printed;
   std::FILE* const pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");

@@ -129,7 +129,7 @@ TEST_F(Help, SuggestsTheNearestOfWhatThereIs) {
   EXPECT_THAT(shell("lacuna xyzzy").err, Not(HasSubstr("did you mean")));
 }
 
-/// What bash would offer after these words.
+/// Completions that bash would offer after these words.
 std::string completing(const std::string& words) {
   return "source <(lacuna completion bash) && COMP_WORDS=(lacuna " + words +
          ") COMP_CWORD=$((${#COMP_WORDS[@]}-1)) && _lacuna && printf '%s\\n' \"${COMPREPLY[@]}\"";

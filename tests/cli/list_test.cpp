@@ -1,4 +1,5 @@
-// Which models there are, where they are found, and what is said where they are not.
+// The list of models, the order in which folders are searched, and the messages about models that are not
+// found.
 #include <gmock/gmock.h>
 
 #include <algorithm>

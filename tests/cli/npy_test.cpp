@@ -48,7 +48,7 @@ TEST_F(Npy, ReadsBackWhatItWrote) {
   for (const int64_t cols : {1, 3, 257}) {
     std::vector<float> values;
     for (int64_t i = 0; i < 4 * (cols + 2); ++i) values.push_back(static_cast<float>(i) / 3);
-    write_npy(path_of("m.npy"), {values.data(), 4, cols, cols + 2});  // rows with a gap behind them
+    write_npy(path_of("m.npy"), {values.data(), 4, cols, cols + 2});  // rows with a gap after them
     std::vector<float> expected;
     for (int64_t row = 0; row < 4; ++row)
       expected.insert(expected.end(), values.begin() + row * (cols + 2),

@@ -122,7 +122,7 @@ class TerminalProgram {
     ioctl(terminal_, TIOCSWINSZ, &size);
   }
 
-  /// What was shown since the last call, up to and with `part`; a test fails where it does not come.
+  /// Output since the last call, up to and with `part`; a test fails where it does not come.
   std::string wait_for(const std::string& part) {
     size_t found = screen_.find(part, seen_);
     while (found == std::string::npos && read_more()) found = screen_.find(part, seen_);

@@ -198,7 +198,7 @@ TEST_F(PullCli, FailsWithoutWaitingLongWhereNobodyListens) {
   EXPECT_THAT(outcome.err, Not(IsEmpty()));
 }
 
-/// What a terminal of so many columns shows: lines as they are when they are overwritten or ended.
+/// Lines that a terminal of this width shows: lines as they are when they are overwritten or ended.
 std::vector<std::string> terminal_lines(const std::string& command, unsigned short columns) {
   winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;

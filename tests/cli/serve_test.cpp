@@ -156,7 +156,7 @@ pgrep -f "connect=lacuna-$server-" >left && echo "processes are left"
 
 class ServeOnRanks : public Serve {
  protected:
-  /// Kills or stops rank 0 or a rank behind it, while nothing is computed or in a stream.
+  /// Kills or stops rank 0 or a rank after it, while nothing is computed or in a stream.
   ProgramResult after(const std::string& signal, bool is_rank_0, bool is_in_stream) const {
     const std::string stream = is_in_stream ? R"(
 ask '{"prompt":[5,6,7],"max_tokens":2000,"steps":2000,"stream":true,"lacuna":{"events":true}}' >answer &

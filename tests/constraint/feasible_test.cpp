@@ -96,7 +96,7 @@ TEST(Feasible, LetsNoOpenPositionEndATextThatFillsItsCanvas) {
       expected = true;
       for (size_t i = 0; i < tokens.size(); ++i) allowed[i].insert(tokens[i]);
     });
-    // A known token behind an end token may be anything; here, too, an end token.
+    // A known token after an end token may be anything; here, too, an end token.
     const auto first_end = std::find(each.canvas.begin(), each.canvas.end(), toy().end);
     if (std::count(first_end, each.canvas.end(), toy().end) != each.canvas.end() - first_end) continue;
     const ConstrainedCanvas canvas{.tokens = each.canvas, .mask = toy().mask, .only_text = true};

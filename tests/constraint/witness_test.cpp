@@ -213,7 +213,7 @@ TEST(SampleWitness, FollowsTheProductOfTheRowsRestrictedToAcceptedAnswers) {
 }
 
 TEST(SampleWitness, WeighsAWildcardByStatesAndNotByTokens) {
-  // A wildcard leads to one of two states: behind "a" (one token) or behind "b", "c", "d" (three tokens).
+  // A wildcard leads to one of two states: after "a" (one token) or after "b", "c", "d" (three tokens).
   const Toy letters({"a", "b", "c", "d", "x", "y"});
   const TokenAutomaton automaton = letters.automaton("(a|b|c|d)x|[bcd]y|ay");
   // Both states are one: all letters are one class. Make them differ.

@@ -677,7 +677,7 @@ TEST(BlockDiffusion, SparseDIsExactForAShareOfThePlannedStepsAndThenRemembersOnc
   EXPECT_THAT(std::vector(steps.begin(), steps.begin() + 4), Each(Pair(Choice::kAll, 0)));
   EXPECT_THAT(steps[4], Pair(Choice::kAllAndRemember, 8));
   EXPECT_THAT(std::vector(steps.begin() + 5, steps.end()), Each(Pair(Choice::kRemembered, 8)));
-  // Cells since are seen, too: 12 before the block in hand, and its own.
+  // Cells since are seen, too: 12 before the current block, and its own.
   EXPECT_THAT(groups(passes[6]).back(), (Group{{12, 16}, 16, !kOnlyKv}));
   EXPECT_THAT(passes[6].plan.groups.back().visible, ElementsAre(IndexRange{0, 8}, IndexRange{8, 12}));
 }
@@ -878,7 +878,7 @@ class Plainly {
   Outcome outcome_;
 };
 
-/// Without what lies behind the answer.
+/// Without what lies after the answer.
 Outcome cut(Outcome outcome, int32_t prompt_length) {
   const auto end = prompt_length + static_cast<int32_t>(outcome.answer.size());
   for (auto& pass : outcome.commits) {

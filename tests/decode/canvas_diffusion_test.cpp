@@ -85,7 +85,7 @@ std::vector<TokenId> prompt_of(int32_t length) {
   return prompt;
 }
 
-/// What a position's row gives in a pass.
+/// Result of a position's row in a pass.
 struct Drawn {
   TokenId best = 0;
   TokenId sampled = 0;
@@ -395,7 +395,7 @@ TEST(CanvasDiffusion, ContinuesAfterEndTokensWhereNothingEndsAnAnswer) {
 TEST(CanvasDiffusion, CutsTheAnswerAtItsLengthThoughCanvasesAreWhole) {
   CanvasDiffusionDecoder decoder(settings(11, 8, 5), prompt_of(kPrompt));
   const std::vector<Pass> passes = run(decoder, [](const Where& at) {
-    return Drawn{at.position == 16 ? kEnd : 100, 300, 0};  // behind the answer
+    return Drawn{at.position == 16 ? kEnd : 100, 300, 0};  // after the answer
   });
   EXPECT_THAT(passes.back().inputs, SizeIs(8));
   EXPECT_THAT(answer(decoder), SizeIs(11));

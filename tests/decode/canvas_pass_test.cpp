@@ -186,7 +186,7 @@ TEST(CanvasPass, CountsWhatThePassWouldCostWithoutCachesAndLocks) {
     EXPECT_EQ(work.rows, 5 * sequences);
     EXPECT_EQ(work.pairs, 25 * sequences);
     EXPECT_EQ(work.cells, 5 * sequences);
-    EXPECT_EQ(work.logit_rows, 2 * sequences);  // the two draws, not the rows that are judged
+    EXPECT_EQ(work.logit_rows, 2 * sequences);  // the two samples, not the rows that are judged
   }
 }
 
@@ -262,7 +262,7 @@ TEST(CanvasPass, ADrawThatSaysTheCertaintyIsNotAskedTwice) {
   options.lock->min_age = 0;
   Passes plain(options, {7}, 2);
   EXPECT_THAT(rows_of(plain.prepare().logits), ElementsAre(1, 2, 0));
-  // Shifted, the rows that draw are those before.
+  // Shifted, the rows that sample are those before.
   Passes shifted(options, {7}, 2, true);
   EXPECT_THAT(rows_of(shifted.prepare().logits), ElementsAre(0, 1, 2));
   options.sampling = suppressing(5);
@@ -277,7 +277,7 @@ TEST(CanvasPass, TheGateTakesEachRowsOwnCertainty) {
   options.lock->min_age = 0;
   Passes passes(options, {7, 8}, 2);
   passes.run();
-  passes.prepare();  // draws at 2 and 3, then rows 0 and 1
+  passes.prepare();  // samples at 2 and 3, then rows 0 and 1
   // Position 3 is not committed: among 0.6, 0.7 and 0.9, of rows 0, 1 and 2, the most confident ceil(1.5)
   // pass.
   EXPECT_THAT(passes.finish_with({{2, 9, 1}}, {0.9, 0.99, 0.6, 0.7}, 0).locked, ElementsAre(1, 2));
@@ -328,7 +328,7 @@ TEST(CanvasPass, ProbesWriteToScratchCellsAndReadTheCanvas) {
   EXPECT_THAT(plan.cells, ElementsAre(3, 4, 5, 6));
   EXPECT_THAT(plan.groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 5}}, OwnRows::kNone},
                                        RowGroup{0, {2, 4}, {{0, 5}}, OwnRows::kNone}));
-  EXPECT_THAT(rows_of(plan.logits), ElementsAre(1, 0, 2, 3));  // the draw, the judged row, the probes
+  EXPECT_THAT(rows_of(plan.logits), ElementsAre(1, 0, 2, 3));  // the sample, the judged row, the probes
   const int32_t age = passes.canvas.age(0);
   const StepReport report = passes.finish_with({}, {0.5, 0.5, 0.5, 1}, 0.2);
   // The second probe is certain; the first is compared with what its own cell remembers.

@@ -40,7 +40,7 @@ TEST(Canvas, AMaskInThePromptIsAGapThatThePromptDoesNotFix) {
   EXPECT_FALSE(canvas.is_given(3));
   EXPECT_THAT(canvas.masked_positions(0, 4), ElementsAre(1, 3));
   canvas.commit({1, 5, 0.5});
-  EXPECT_FALSE(canvas.is_given(1));  // what was committed is no part of the prompt
+  EXPECT_FALSE(canvas.is_given(1));  // committed tokens are not part of the prompt
 }
 
 TEST(Canvas, CountsMasksFromTheFirstPositionToBeforeTheLast) {
@@ -116,7 +116,7 @@ TEST(Canvas, TheAnswerEndsAtItsFirstEndToken) {
 }
 
 TEST(Canvas, TheAnswerIsFinalOnceNothingBeforeItsEndIsMasked) {
-  Canvas canvas({kMask, 7}, 4, kMask, false);  // a gap in the prompt is no part of the answer
+  Canvas canvas({kMask, 7}, 4, kMask, false);  // a gap in the prompt is not part of the answer
   const std::vector<TokenId> end_ids = {4};
   EXPECT_FALSE(canvas.answer_is_final(end_ids));
   canvas.commit({4, 4, 1});

@@ -77,7 +77,7 @@ TEST(CarryOutEdits, KnowsWhichMasksWereThereAtFirst) {
                           EditedToken{4, true}));
 }
 
-/// What a row says: the token that is drawn, how likely it is, and the next best.
+/// Result of a row: the sampled token, its probability, and the second best.
 struct Says {
   TokenId token;
   double confidence;

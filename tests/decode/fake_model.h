@@ -46,7 +46,7 @@ struct FakeModel {
     return l;
   }
 
-  /// What a forward pass over plans without old cells would draw.
+  /// Samples of a forward pass over a plan without old cells.
   std::vector<RowStatistics> forward(const StepPlan& plan) const {
     const auto row_logits = [&](int32_t row) {
       for (const RowGroup& group : plan.groups) {
@@ -147,7 +147,7 @@ class FakeCells {
       }
       for (const RowGroup& group : plan.groups) {
         for (int32_t i = group.rows.begin; i < group.rows.end; ++i) {
-          uint64_t sum = 0;  // of attention, which has no order
+          uint64_t sum = 0;  // sum for attention, which has no order
           for (const int32_t cell : cells_seen_by(plan, group, i)) {
             sum += mix_bits(cells_.at(static_cast<size_t>(cell))[layer]);
           }
@@ -159,7 +159,7 @@ class FakeCells {
     return sample(plan, plan.logits);
   }
 
-  /// What is known of rows of the last pass, such as FollowUp::logits.
+  /// Statistics of rows of the last pass, such as FollowUp::logits.
   std::vector<RowStatistics> sample(const StepPlan& plan, std::span<const LogitRow> wanted) const {
     std::vector<RowStatistics> samples;
     for (const LogitRow& logit : wanted) {
@@ -183,7 +183,7 @@ class FakeCells {
     }
   }
 
-  /// What is known of a row of the last pass.
+  /// Logits of a row of the last pass.
   std::vector<float> logits(int32_t row) const {
     return model_.logits(RngStream(outputs_.at(static_cast<size_t>(row))));
   }

@@ -50,7 +50,7 @@ GrowingDiffusion end_mass_settings(const EndMassGrowth& growth, int32_t most) {
   return options;
 }
 
-/// What a row says: its token and how sure the model is of it.
+/// Result of a row: its token and the confidence.
 struct Says {
   TokenId token = 0;
   double confidence = 0;
@@ -219,7 +219,7 @@ TEST(EndMass, GrowsHolesOfAnInfillWhereTheModelIsUnsure) {
   EXPECT_THAT(decoder.holes(), ElementsAre(IndexRange{1, 4}, IndexRange{5, 7}));
 }
 
-/// Whatever the model says: no canvas is longer than it may be, and reports explain every canvas.
+/// Checks, for any model output, that no canvas exceeds its limit and that reports explain every canvas.
 void check_run(GrowingDiffusionDecoder& decoder, const FakeModel& model, int32_t most_positions) {
   std::vector<TokenId> followed = canvas_of(decoder);
   EXPECT_GE(decoder.num_cells(), most_positions);

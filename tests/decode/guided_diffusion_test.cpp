@@ -70,7 +70,7 @@ GuidedDiffusion settings(int32_t gen_length, int32_t block_length, std::vector<T
   return options;
 }
 
-/// What an autoregressive model says of the token behind a sequence.
+/// Logits of an autoregressive model for the token after a sequence.
 std::vector<float> logits_behind(const FakeModel& model, const std::vector<TokenId>& context) {
   StepPlan plan;
   for (const TokenId token : context) plan.add_row(token, plan.num_rows(), plan.num_rows());

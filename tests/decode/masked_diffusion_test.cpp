@@ -437,7 +437,7 @@ TEST(MaskedDiffusion, EarlyExitLeavesOutBlocksButNotTheAnswer) {
     options.seed = seed;
     FakeModel model;
     model.seed = seed;
-    model.favour = {0, 0, seed % 3 == 0 ? 4.0 : 0.0, 0, 2};  // masks and end tokens are drawn often
+    model.favour = {0, 0, seed % 3 == 0 ? 4.0 : 0.0, 0, 2};  // masks and end tokens are sampled often
     MaskedDiffusionDecoder whole(options, {7, 8});
     options.eos_exit = true;
     MaskedDiffusionDecoder early(options, {7, 8});

@@ -25,7 +25,7 @@ constexpr double kSure = 0.95;
 constexpr double kUnsure = 0.5;
 constexpr int32_t kPrompt = 2;
 
-/// What the row before a position says about the draft there, and its own pick (-1: the draft itself).
+/// Judgement of a draft by the row before it, and that row's own choice (-1: the draft itself).
 struct Judgement {
   double probability = kSure;
   TokenId token = -1;
@@ -158,7 +158,7 @@ std::vector<Row> rows(const Pass& pass) {
   return result;
 }
 
-/// The positions that a pass's first draws are for.
+/// The positions that a pass's first samples are for.
 std::vector<int32_t> judged(const Pass& pass) {
   std::vector<int32_t> result;
   for (const LogitRow& logit : pass.plan.logits) {
@@ -283,7 +283,7 @@ TEST(Refusion, ThePublishedRulesCommitLeadingWholeSlotsAndPlanAgain) {
     EXPECT_THAT(accepted(passes[1]), ElementsAre(2, 2, 1, 2));
     EXPECT_THAT(committed(passes[1]), ElementsAre(2, 3, 4, 5));
     EXPECT_EQ(passes[2].report.iteration, 1);
-    // What was fed behind the whole slots has gone; their K/V stay.
+    // Cells after the complete slots were dropped; the K/V of these slots stay.
     EXPECT_THAT(rows(passes[2]),
                 ElementsAre(Row{kMask, 6, 6}, Row{kMask, 7, 7}, Row{kMask, 8, 8}, Row{kMask, 9, 9}));
     EXPECT_THAT(committed(passes[3]), ElementsAre(6, 7, 8, 9));
@@ -314,7 +314,7 @@ TEST(Refusion, TheReleasedRulesForceOneTokenOfEachSlotPerRound) {
   EXPECT_THAT(accepted(passes[7]), ElementsAre(4));
   EXPECT_EQ(passes[7].report.round, 2);
   EXPECT_THAT(judged(passes[2]), ElementsAre(3, 4, 5));  // masks
-  EXPECT_THAT(judged(passes[3]), ElementsAre(4, 5));     // nobody judges the first after what stands
+  EXPECT_THAT(judged(passes[3]), ElementsAre(4, 5));  // the first token after the accepted ones is not judged
   EXPECT_THAT(judged(passes[7]), IsEmpty());
   EXPECT_THAT(answer(decoder), ElementsAre(12, 13, 14, 15));
 }
@@ -365,7 +365,7 @@ TEST(Refusion, ThePaperRefusesAFirstTokenThatIsNotLikelyEnough) {
 
 TEST(Refusion, ThePaperKeepsTheKvOfWhatStandsInACompletion) {
   RefusionDecoder decoder = make(options(RefusionRules::kPaper, 8, 8, 4));
-  // The first slot stands up to offset 2, then is forced on; the second needs no second check.
+  // The first slot is accepted up to offset 2, then forced on; the second needs no second check.
   const auto passes = run(decoder, Script().judge(4, {{0.1}}).judge(5, {{0.1}}));
   ASSERT_THAT(kinds(passes), ElementsAre("plan", "verify", "check", "predict", "check", "predict", "check"));
   EXPECT_THAT(accepted(passes[2]), ElementsAre(2, 4));
@@ -472,7 +472,7 @@ TEST(Refusion, AnEndThatIsRefusedEndsNothing) {
   const auto passes = run(decoder, Script().draft(3, {{kEnd, kSure}}).judge(3, {{0.1, 77}}));
   EXPECT_THAT(kinds(passes), ElementsAre("plan", "verify", "fill"));
   EXPECT_THAT(rows(passes[1]), ElementsAre(Row{12, 2, 2}, Row{kEnd, 3, 3}));
-  // What lay behind the end is judged now.
+  // Tokens after the end are judged now.
   EXPECT_THAT(rows(passes[2]), ElementsAre(Row{77, 3, 3}, Row{14, 4, 4}, Row{15, 5, 5}));
   EXPECT_THAT(judged(passes[2]), ElementsAre(4, 5));
   EXPECT_THAT(answer(decoder), ElementsAre(12, 77, 14, 15));
@@ -637,7 +637,7 @@ TEST(Refusion, AStopTextEndsTheAnswerOnceThereIsNoGapBeforeIt) {
     };
     RefusionDecoder decoder = make(wanted);
     const auto passes = run(decoder, Script().draft(2, {{12, kUnsure}, {12, kSure}}));
-    EXPECT_THAT(committed(passes[1]), ElementsAre(4, 5));  // behind a gap
+    EXPECT_THAT(committed(passes[1]), ElementsAre(4, 5));  // after a gap
     EXPECT_EQ(passes.size(), 4U);
     EXPECT_THAT(answer(decoder), ElementsAre(12, 13, 14));
     EXPECT_EQ(decoder.stop_reason(), StopReason::kStopText);
@@ -772,7 +772,7 @@ void decode_and_check(Fuzz& fuzz) {
   std::vector<Clean> clean;
   for (int32_t i = 0; i < prompt_length; ++i)
     clean.push_back({prompt[static_cast<size_t>(i)], i, 0, 0, false});
-  std::map<int32_t, int> times;  // that a position was committed
+  std::map<int32_t, int> times;  // number of times that each position was committed
 
   // Content of a clean cell's row, given the contents before it.
   const auto expected = [&](int32_t cell, bool apart) {

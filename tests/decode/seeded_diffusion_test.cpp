@@ -31,7 +31,7 @@ SeededDiffusion settings() {
   return options;
 }
 
-/// What the row of a position samples: `causal` for the position behind it, otherwise for its own.
+/// Samples of a position's row: `causal` for the position after it, otherwise for its own.
 struct Script {
   std::function<TokenId(int32_t position)> causal, drafted;
 };

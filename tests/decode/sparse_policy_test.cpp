@@ -7,7 +7,7 @@ namespace {
 
 using Choice = SparseAttention::Choice;
 
-/// What the steps of some blocks attend to; block b has 8 cells more before it than the one before.
+/// Sparse attention of the steps of some blocks; block b has 8 cells more before it than the one before.
 std::vector<SparseAttention> run(SparseSchedule& schedule, int32_t first_prefix, int32_t blocks,
                                  int32_t steps) {
   std::vector<SparseAttention> all;

@@ -41,7 +41,7 @@ struct PassOutcome {
   bool operator==(const PassOutcome&) const = default;
 };
 
-/// What a pass would measure.
+/// Measurements of a pass.
 struct Measured {
   ByRow certainty = always(0.5);
   ByRow kl = always(0);
@@ -192,7 +192,7 @@ TEST(SureLock, JudgesOnlyRowsThatMayBecomeLockable) {
   SureLock lock = with_gate(20);
   LockingRun known(lock, {7, kMask}, 1);
   EXPECT_THAT(known.pass().judged, ElementsAre(0));
-  lock.min_age = 0;  // a drawn position may be committed and lock at once
+  lock.min_age = 0;  // a sampled position may be committed and lock at once
   LockingRun young(lock, {7, kMask}, 1);
   EXPECT_THAT(young.pass().judged, ElementsAre(0, 1, 2));
   lock.min_age = 2;
@@ -340,7 +340,7 @@ TEST(SureLock, ProbesLockedRowsAloneAndThoseOfLongestAgoFirst) {
   EXPECT_THAT(run.pass({.kl = listed({1, 0, 1, 1, 0, 0})}).locked, ElementsAre(1, 4, 5));
   const PassOutcome second = run.pass({.kl = listed({0, 0, 0, 1, 0, 0})});
   EXPECT_THAT(second.locked, ElementsAre(0, 2));
-  EXPECT_THAT(second.probed, ElementsAre(1, 4));  // of the three locked in pass 1, the lowest
+  EXPECT_THAT(second.probed, ElementsAre(1, 4));  // lowest positions of the three locked in pass 1
   const Measured still{.kl = listed({0, 0, 0, 1, 0, 0})};
   EXPECT_THAT(run.pass(still).probed, ElementsAre(0, 5));  // 5 of pass 1, then the lowest of pass 2
   EXPECT_THAT(run.pass(still).probed, ElementsAre(1, 2));
@@ -477,7 +477,7 @@ TEST(SureLock, EstimatesTheThresholdFromTheNinetyFifthPercentiles) {
   EXPECT_THAT(next.locked, ElementsAre(5));
 }
 
-/// Locked rows of a pass that brings so many samples of these quotients; its D is `d`.
+/// Locked rows of a pass that brings this many samples of these quotients; its D is `d`.
 std::vector<int32_t> locked_by(const SureLock& lock, int32_t samples, double contraction, double gain,
                                double d, double* eps = nullptr) {
   LockingRun run(lock, std::vector<TokenId>(static_cast<size_t>(samples), 7), 0);
@@ -706,7 +706,7 @@ TEST(SureLock, EqualsThePageOnRandomRuns) {
           .certainty = [&](int32_t row) { return rows.below(static_cast<uint64_t>(row), 8) / 8.0 + 0.125; },
           .kl = [&](int32_t row) { return rows.uniform(static_cast<uint64_t>(row) + 1000); }};
       PassOutcome got = run.pass(measured, committed);
-      got.judged.clear();  // which rows are asked beforehand is no part of the page
+      got.judged.clear();  // which rows are asked beforehand is not specified
       const PassOutcome expected = plain.pass(measured, committed);
       ASSERT_EQ(got.rows, expected.rows) << seed << ", pass " << pass;
       ASSERT_EQ(got.probed, expected.probed) << seed << ", pass " << pass;

@@ -56,11 +56,11 @@ struct Pass {
   std::vector<TokenId> context;  // before the pass
 };
 
-/// What a row gives for its position in the n-th pass, and how far its K/V moved.
+/// Result of a row for its position in the n-th pass, and the drift of its K/V.
 struct Script {
   std::function<RowStatistics(int32_t position, size_t pass)> sample;
   std::function<float(int32_t position, size_t pass)> drift = [](int32_t, size_t) { return 0.0F; };
-  TokenId further = 19;  // what follow-ups sample
+  TokenId further = 19;  // token that follow-ups sample
 };
 
 /// A row whose best token is `token`, with a probability of 0.9 and of `current` for the token that is there.
@@ -311,7 +311,8 @@ TEST(UniformDiffusion, AdaptiveMeasuresTheBestTokenAgainstTheOneThatIsThere) {
 }
 
 TEST(UniformDiffusion, AdaptiveChangesTheLargestScoresAbove0) {
-  // What the model gives to the tokens of 3, 4, 5 and so on; all of them prefer 9, with 0.9.
+  // Probabilities that the model gives the tokens of positions 3, 4, 5 and so on; all of them prefer 9, with
+  // 0.9.
   const auto changed_by = [](int32_t tokens_per_step, std::vector<double> current) {
     const auto length = static_cast<int32_t>(current.size());
     UniformDiffusion options = settings(20, length, length, 1);
@@ -506,7 +507,7 @@ TEST(UniformDiffusion, CleanRowsSeeCleanCellsAndNoisyRowsSeeEverything) {
 }
 
 TEST(UniformDiffusion, TheCacheComputesTheNextBlockInEveryRthStepButTheFirst) {
-  // The first position behind the block and the end of the next block where a step computes it, 0 otherwise.
+  // The first position after the block and the end of the next block where a step computes it, 0 otherwise.
   const auto next_blocks = [](int32_t refresh, int32_t context) {
     UniformDiffusion options = cached(UniformCacheKind::kUniform, context, 11, 4, 5);
     options.refresh = refresh;
@@ -587,7 +588,7 @@ TEST(UniformDiffusion, ABlockIsNotLeftBeforeTheNextOneIsComputedBehindABoundaryP
   options.cache = UniformCacheKind::kUniform;
   options.refresh = 2;
   EXPECT_THAT(steps(run(options, 3, kAgree)), ElementsAre(0, 4, 8));
-  options.boundary = BoundaryRefresh{2, 8};  // of block 1: the frozen block and block 1, not block 2
+  options.boundary = BoundaryRefresh{2, 8};  // computes the frozen block and block 1
   EXPECT_THAT(steps(run(options, 3, kAgree)), ElementsAre(0, 4, 5, 8));
   options.boundary = BoundaryRefresh{3, 8};
   EXPECT_THAT(steps(run(options, 3, kAgree)), ElementsAre(0, 4, 8));
@@ -636,7 +637,7 @@ TEST(UniformDiffusion, ABoundaryPassComputesTheFrozenBlockAndThoseFromTheNewOneO
       << "cut at S";
 }
 
-/// Positions behind the block that each pass computes.
+/// Positions after the block that each pass computes.
 std::vector<std::vector<int32_t>> computed_behind(const std::vector<Pass>& passes) {
   std::vector<std::vector<int32_t>> result;
   for (const Pass& pass : passes) {
@@ -751,7 +752,7 @@ UniformDiffusion correcting(SelfCorrection correction, int32_t gen_length = 4) {
   return options;
 }
 
-/// What an iteration suggests for a position: y, q(y), the likeliest token.
+/// Suggestion of an iteration for a position: y, q(y), the likeliest token.
 struct Suggestion {
   TokenId token = 0;
   double probability = 0;
@@ -851,7 +852,7 @@ TEST(UniformDiffusion, CorrectionEndsWhenNothingChangesOrAfterMostIterations) {
 }
 
 TEST(UniformDiffusion, CorrectionEndsOncePatienceIsUsedUpAndUndoesItsLastChange) {
-  // After each iteration so many of four tokens are the likeliest; the first position never is.
+  // After each iteration this many of the four tokens are the likeliest ones; the first position never is.
   const auto accuracy = [](int32_t patience, const std::vector<int32_t>& agreeing) {
     UniformDiffusion options =
         correcting({.most = static_cast<int32_t>(agreeing.size()), .patience = patience, .tokens = 4});
@@ -920,9 +921,9 @@ TEST(UniformDiffusion, TheStopReasonIsThatOfTheCorrectedAnswer) {
 
 struct Outcome {
   std::vector<TokenId> answer;
-  std::vector<int32_t> steps;                                     // that were computed
-  std::vector<std::vector<int32_t>> rows;                         // of each
-  std::vector<std::vector<std::pair<int32_t, TokenId>>> changes;  // of each
+  std::vector<int32_t> steps;                                     // steps that were computed
+  std::vector<std::vector<int32_t>> rows;                         // computed rows of each step
+  std::vector<std::vector<std::pair<int32_t, TokenId>>> changes;  // changes of each step
 
   bool operator==(const Outcome&) const = default;
 };
@@ -1197,7 +1198,7 @@ TEST(UniformDiffusion, LeavingEarlyIsExact) {
     Request request = random_request(seed);
     request.options.sampler = UniformSampler::kAdaptive;
     request.options.sampling.temperature = 0;
-    request.options.drift = {};  // whose rates a step without a pass does not measure
+    request.options.drift = {};  // a step without a pass does not measure drift rates
     request.options.leaves_at_fixed_point = true;
     const Outcome leaving = decode(request.model, request.options, request.prompt);
     request.options.leaves_at_fixed_point = false;

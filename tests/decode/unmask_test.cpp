@@ -161,7 +161,7 @@ TEST(OrderTemperature, DrawsPositionsWithoutReplacement) {
   std::vector<double> weights;
   for (const double confidence : confidences) weights.push_back(std::exp(confidence / 0.5));
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::map<std::vector<int32_t>, double> expected;  // of unordered pairs
+  std::map<std::vector<int32_t>, double> expected;  // expected frequency of each unordered pair
   for (int32_t a = 0; a < 4; ++a) {
     for (int32_t b = 0; b < 4; ++b) {
       const double wa = weights[static_cast<size_t>(a)];

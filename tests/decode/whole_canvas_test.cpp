@@ -21,7 +21,7 @@ constexpr TokenId kBegin = 3;
 constexpr int32_t kPrompt = 3;
 constexpr int32_t kAnswer = 5;
 constexpr int32_t kCanvas = 16;
-constexpr int32_t kClosing = kPrompt + kAnswer;  // where the two tokens behind the answer stand
+constexpr int32_t kClosing = kPrompt + kAnswer;  // where the two tokens after the answer stand
 
 UniformDiffusion settings() {
   UniformDiffusion options;
@@ -85,7 +85,7 @@ std::vector<int32_t> range(int32_t begin, int32_t end) {
   return result;
 }
 
-/// All that is denoised: what is behind the prompt, without the two fixed tokens.
+/// All that is denoised: what is after the prompt, without the two fixed tokens.
 std::vector<int32_t> free_positions() {
   std::vector<int32_t> result = range(kPrompt, kClosing);
   const std::vector<int32_t> rest = range(kClosing + 2, kCanvas);

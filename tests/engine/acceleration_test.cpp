@@ -1,4 +1,4 @@
-// What caches, locks and guides must have in common, on real forward passes.
+// Properties that all caches, locks and guides must have, on real forward passes.
 #include <gmock/gmock.h>
 
 #include <functional>

@@ -53,7 +53,7 @@ bool is_end(const ModelConfig& config, TokenId token) {
   return std::find(config.end_ids.begin(), config.end_ids.end(), token) != config.end_ids.end();
 }
 
-/// A pass over all blocks up to `end` without anything kept; draws from `rows`.
+/// A pass over all blocks up to `end` without anything kept; samples from `rows`.
 std::vector<RowStatistics> draw_anew(const Model& model, ThreadPool& threads,
                                      const std::vector<TokenId>& tokens, int32_t end,
                                      const std::vector<int32_t>& rows) {
@@ -121,7 +121,7 @@ std::vector<TokenId> decode_plainly(const Model& model, ThreadPool& threads, std
   return tokens;
 }
 
-/// What every pass of a decode planned and wrote, and the canvas in the end.
+/// Plan and commits of every pass of a decode, and the final canvas.
 struct Decoding {
   std::vector<StepPlan> plans;
   std::vector<StepReport> reports;
@@ -381,7 +381,7 @@ TEST(SparseBlockDiffusion, WithEveryCellChosenHasTheBitsOfExactAttention) {
   }
 }
 
-/// A prefix of 60 cells and a block behind it, computed exactly; mass by layer, kv head and cell.
+/// A prefix of 60 cells and a block after it, computed exactly; mass by layer, kv head and cell.
 struct Remembering {
   static constexpr int32_t kPrefix = 60;
   static constexpr int32_t kBudget = 9;

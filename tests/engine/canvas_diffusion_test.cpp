@@ -264,7 +264,7 @@ TEST(CanvasPasses, SeeAWindowInLayersThatSlide) {
     EXPECT_EQ(passes.kv(cell) == wide.kv(cell), cell < 7)
         << "a window of 7, its own position included: " << cell;
   }
-  // What the first layer's window leaves out changes nothing that the second layer reads.
+  // Cells outside the first layer's window change nothing that the second layer reads.
   tokens[10] += 1;
   Passes changed(model);
   changed.read(tokens, 0, 30);

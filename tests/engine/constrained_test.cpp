@@ -1,6 +1,5 @@
-// Answers that are held to a constraint, written by models of random weights, which never want what the
-// constraint asks for: every finished answer has to be accepted, whatever the method, the schedule and the
-// length.
+// Constrained answers of models with random weights, whose unconstrained answers never match the constraint:
+// every finished answer has to be accepted, whatever the method, the schedule and the length.
 #include "decode/constrained.h"
 
 #include <gmock/gmock.h>
@@ -478,7 +477,7 @@ TEST(ConstrainedAnswers, AreAcceptedOfCanvases) {
 /// Two functions; the tags are tokens, or are written by their characters.
 TokenTable tool_table(const ModelConfig& config, bool has_tags) {
   TokenTable table = table_of(config);
-  TokenId id = 60;  // behind some 46 characters and a few longer texts, which these replace
+  TokenId id = 60;  // after some 46 characters and a few longer texts, which these replace
   for (const char* text : {"<", ">", "_", "/", "\n", "<tool_call>\n", "</tool"}) {
     table.bytes[static_cast<size_t>(id++)] = text;
   }

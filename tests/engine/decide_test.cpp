@@ -53,7 +53,7 @@ TEST(Decide, GivesProbabilitiesThatAddUpToOneForEveryFamily) {
   for (const std::string& name : kModels) {
     const auto session = load(name);
     DecideRequest request = request_about(12);
-    if (name.starts_with("mini-gidd")) request.questions.resize(1);  // whose context is short
+    if (name.starts_with("mini-gidd")) request.questions.resize(1);  // its context is short
     const DecideResult result = decide(*session, request);
     ASSERT_EQ(result.answers.size(), request.questions.size()) << name;
     for (const DecisionAnswer& answer : result.answers) {

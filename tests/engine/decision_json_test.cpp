@@ -94,7 +94,7 @@ TEST(DecisionJson, WritesConversationsAsATextAndSystemTurnsAsGuidance) {
 }
 
 TEST(DecisionJson, NamesTheFieldThatIsWrong) {
-  expect_refused("[]", "the body is no JSON object");
+  expect_refused("[]", "the body is not a JSON object");
   expect_refused(R"({"input": "x", "state": "y", "questions": []})", "both input and state");
   expect_refused(R"({"input": "x"})", "questions is missing");
   expect_refused(R"({"input": "x", "questions": []})", "questions has 0 elements; expected 1 to 400");

@@ -329,7 +329,7 @@ TEST(Engine, GivesTheSameTokensWhateverTheRowsOfAPass) {
   }
 }
 
-/// What is final stays as it is, and all of the answer is final in the end.
+/// Checks that final tokens never change and that the whole answer is final in the end.
 void check_final_tokens(const ModelConfig& config, const std::string& unmask, int32_t block_length) {
   GenerationOptions options;
   options.gen_length = 24;

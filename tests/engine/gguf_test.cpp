@@ -287,7 +287,7 @@ TEST_P(GgufModels, AreReadByEachRankAsFarAsTheRankNeedsThem) {
   for (const uint32_t type : {kGgmlBf16, kGgmlQ8_0}) {
     write(type);
     const ModelConfig config = read_config(path_);
-    if (!config.has_experts()) expect_fair_shares(path_, config, DType::kBF16);  // whose panels divide evenly
+    if (!config.has_experts()) expect_fair_shares(path_, config, DType::kBF16);  // their panels divide evenly
     for (const ShardBy by : kAllWaysToShard) {
       ThreadPool threads(1);
       const auto plan = canvas_plan(random_tokens(1, 24, config.vocab_size), own_rows_of(config));
@@ -403,7 +403,7 @@ TEST_F(GgufLlada2, TurnsAsManyDimensionsAsItsKeySays) {
   }
 }
 
-// What llama.cpp reads.
+// The keys that llama.cpp reads.
 TEST_F(GgufLlada2, TurnsWholeHeadsWithoutThatKey) {
   EXPECT_EQ(read({{"rope.dimension_count", 0}}).rotary_dim, 10);
 }

@@ -53,8 +53,8 @@ class ByteAlignmentTest : public testing::Test {
  protected:
   GuideReading read(const std::vector<TokenId>& answer) const { return alignment.read(answer); }
 
-  /// What the guide's token becomes after the first num_read tokens of the reading of `answer`, of which the
-  /// first num_standing stand.
+  /// The token that is written for the guide's token after the first num_read tokens of the reading of
+  /// `answer`, of which the first num_standing are accepted.
   std::optional<TokenId> written(const std::vector<TokenId>& answer, size_t num_standing, size_t num_read,
                                  TokenId guide_token) const {
     return alignment.write(std::span(answer).first(num_standing), alignment.read(answer), num_read,
@@ -143,7 +143,7 @@ TEST_F(ByteAlignmentTest, WritesTheGuidesTokenAfterWhatItRead) {
   EXPECT_EQ(written(answer, 0, 0, kBc), 'b');  // "bc": its first token
   EXPECT_EQ(written(answer, 0, 1, 'b'), kAb);  // "a", read and not yet standing, then "b"
   EXPECT_EQ(written(answer, 0, 1, 'x'), 'a');  // "ax"
-  EXPECT_EQ(written(answer, 2, 2, 'd'), 'd');  // all that was read stands
+  EXPECT_EQ(written(answer, 2, 2, 'd'), 'd');  // all tokens of the reading are accepted
   EXPECT_EQ(written(answer, 2, 2, 'x'), 'x');
 }
 
@@ -158,7 +158,7 @@ TEST_F(ByteAlignmentTest, WritesTheGuidesEndTokenAsTheMainModels) {
   const std::vector<TokenId> answer = {kAb, 'c'};
   EXPECT_EQ(written(answer, 0, 0, 400), 300);
   EXPECT_EQ(written(answer, 2, 2, 400), 300);
-  EXPECT_EQ(written(answer, 0, 1, 400), 'a');  // what it read before the end comes first
+  EXPECT_EQ(written(answer, 0, 1, 400), 'a');  // tokens read before the end come first
 }
 
 TEST_F(ByteAlignmentTest, WritesNothingWhereNothingCanBeSaid) {

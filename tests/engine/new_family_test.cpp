@@ -34,7 +34,7 @@ void add_toy_once() {
   [[maybe_unused]] static const bool is_added = (add_family(toy_family()), true);
 }
 
-/// What the toy calls a tensor of LLaDA's.
+/// The toy family's name for a tensor of LLaDA's.
 std::string toy_name(const std::string& name) {
   if (name == "model.transformer.wte.weight") return "model.embed_tokens.weight";
   if (name == "model.transformer.ln_f.weight") return "model.norm.weight";

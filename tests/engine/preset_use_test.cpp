@@ -97,7 +97,7 @@ TEST_F(PresetUse, ChoosesTheFormatsThatWereTuned) {
   preset_.loading = {{"weights", "int8"}, {"kv-cache", "int8"}};
   save_preset(preset_);
   const FormatNames names = with_preset_formats({.weights = "int4"}, options_);
-  EXPECT_EQ(names.weights, "int4");  // what was given stays
+  EXPECT_EQ(names.weights, "int4");  // a given format stays
   EXPECT_EQ(names.kv_cache, "int8");
   options_.preset.reset();
   EXPECT_EQ(with_preset_formats({}, options_).kv_cache, "auto");

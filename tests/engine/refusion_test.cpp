@@ -146,7 +146,7 @@ KvCache causal_cache(const Model& model, std::span<const Commit> tokens) {
   return cache;
 }
 
-/// What follows the last of `tokens` in one causal pass: [vocab].
+/// Logits after the last of `tokens` in one causal pass: [vocab].
 std::vector<float> next_logits(const Model& model, std::span<const Commit> tokens) {
   ThreadPool threads(1);
   KvCache cache = model.make_cache(static_cast<int64_t>(tokens.size()));
@@ -287,7 +287,8 @@ TEST_P(RefusionKv, AcceptingExactlyWritesWhatLeftToRightDecodingOfASlotWrites) {
     options.recomputes_kv = true;  // so that one causal pass over the clean tokens knows all there is
     const ByHand run(model_, options, some_prompt(config_));
     for (const ByHand::Step& step : run.steps()) {
-      // What a slot sees: what was clean before it was completed, in a verify pass also the slots before it.
+      // A slot sees the tokens that were clean before it was completed; in a verify pass also the slots
+      // before it.
       const auto clean = std::span(run.clean()).first(static_cast<size_t>(step.num_clean));
       std::vector<Commit> context(clean.begin(), clean.end());
       for (const Commit& commit : step.committed) {
@@ -515,7 +516,7 @@ TEST(RefusionAcceptance, ExactlyDrawsFromTheLeftToRightDistribution) {
     ++counts[decoder.canvas()[2]][decoder.canvas()[3]];
   }
   EXPECT_GT(fallen, kDraws / 50);  // drafts and judges do differ
-  // Five tokens drawn without a common noise would agree far less often.
+  // Five tokens sampled without a common noise would agree far less often.
   EXPECT_LT(fallen, kDraws * 3 / 5);
 
   const auto distribution = [&](const std::vector<float>& logits) {

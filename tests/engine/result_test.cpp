@@ -61,7 +61,7 @@ TEST(Result, HoldsWhatTheRequestGenerated) {
   EXPECT_EQ(GenerationResult().tokens_per_second(), 0);
 }
 
-/// What is said of an answer of these tokens, of which 'a' to 'z' are letters, 32 a space and 256 special.
+/// The explanation of an answer of these tokens, of which 'a' to 'z' are letters, 32 a space and 256 special.
 std::string explain(const ModelConfig& config, std::vector<TokenId> tokens,
                     const std::vector<std::string>& stop = {}) {
   nlohmann::json json = tiny_tokenizer();

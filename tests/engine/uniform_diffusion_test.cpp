@@ -172,7 +172,7 @@ TEST_F(UniformDiffusionTest, NeverRefreshesWithAnIntervalOfZero) {
   for (const auto& rows : run.rows) EXPECT_TRUE(rows.size() == kContext || rows.size() == 8);
 }
 
-// With nothing behind the next block, a refresh at every step leaves nothing stale.
+// With nothing after the next block, a refresh at every step leaves nothing stale.
 TEST_F(UniformDiffusionTest, EqualsNoCacheWhereEverythingIsRefreshedAtEveryStep) {
   GenerationOptions options = plain_options();
   options.gen_length = 16;
@@ -203,7 +203,7 @@ TEST_F(UniformDiffusionTest, ComputesPagesAgainThatMoveFast) {
   GenerationOptions options = plain_options();
   options.cache = "uniform";
   options.drift = "tau=0,page=4,budget=8";
-  options.context = 57;  // whole pages behind each block
+  options.context = 57;  // whole pages after each block
   options.block_exit = "steps";
   const Decoding run = decode(model_, threads_, options);
   EXPECT_EQ(run.rows[1].size(), 8) << "nothing is known in the first block";

@@ -198,7 +198,7 @@ TEST_F(Instruments, FindTheEntropyOfNoKnowledge) {
 
 TEST_F(Instruments, FindEntropiesWithinTheirRange) {
   GenerationOptions sharp = masked_options();
-  sharp.temperature = 0.1;  // of the draws, not of the entropy
+  sharp.temperature = 0.1;  // temperature of the samples, not of the entropy
   const EntropyFindings found = analyze_entropy(*llada_, random_requests(*llada_, sharp, 2));
   EXPECT_EQ(found.steps.size(), 16);
   for (const auto& [index, step] : found.steps) {

@@ -1,5 +1,5 @@
-// What Theorem 1 of SureLock assumes and bounds, on models with random weights: what must hold whatever they
-// are.
+// The assumptions and the bound of SureLock's Theorem 1 on models with random weights: properties that hold
+// whatever they are.
 #include "eval/lock.h"
 
 #include <gmock/gmock.h>

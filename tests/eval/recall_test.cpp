@@ -193,7 +193,7 @@ class Tape final : public Instrument {
   }
 
   void computed(const FollowedPass& pass) override {
-    constexpr int64_t kHeadDim = 16;  // of blocks_config()
+    constexpr int64_t kHeadDim = 16;  // as blocks_config() has it
     const int32_t page_size = few_cells().page_size;
     const IndexRange before{0, pass.window.block.begin};
     std::vector<float> keys(static_cast<size_t>(before.size() * kHeadDim));

@@ -1,4 +1,4 @@
-// What every test of an SVG asks.
+// Checks that every test of an SVG uses.
 #pragma once
 
 #include <gmock/gmock.h>

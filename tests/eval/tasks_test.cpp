@@ -297,7 +297,7 @@ struct FactList {
     std::string value;
   };
   std::vector<Fact> facts;
-  std::string question;  // the text behind the last fact
+  std::string question;  // the text after the last fact
 
   explicit FactList(const std::string& prompt) {
     const size_t opening = prompt.find('.') + 1;

@@ -105,7 +105,7 @@ TEST(Chat, AsksForNumbersAloneAndGoesOnWithTheSameThings) {
     const Turn& last = sample.history.back();
     if (last.role != "assistant") continue;
     ++follow_ups;
-    // What the earlier answer ends with is what the next one begins with.
+    // The result of the earlier answer is the first number of the next one.
     const size_t end = last.content.find_last_of("0123456789");
     const size_t begin = last.content.find_last_not_of("0123456789", end) + 1;
     const std::string number = last.content.substr(begin, end + 1 - begin);

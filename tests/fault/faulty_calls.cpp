@@ -127,7 +127,7 @@ struct Outcome {
   size_t count = 0;
 };
 
-/// EINTR and a part of the bytes are no failures; `error` is one. Each is as likely.
+/// EINTR and a part of the bytes are not failures; `error` is one. Each is as likely.
 Outcome outcome_of_transfer(uint64_t bits, size_t count, int error) {
   switch ((bits >> 8U) % 3) {
     case 0:

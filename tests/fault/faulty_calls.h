@@ -31,7 +31,7 @@ inline constexpr size_t kNumFaultyCalls = 10;
 /// Which calls fail.
 struct FaultPlan {
   uint64_t seed = 0;
-  /// By FaultyCall: of so many calls about one fails; 0: none does.
+  /// By FaultyCall: about one call in this many fails; 0: none fails.
   std::array<uint32_t, kNumFaultyCalls> one_in = {};
 };
 

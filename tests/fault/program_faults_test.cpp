@@ -1,6 +1,6 @@
 // Files that the program writes while its disk fills, its calls fail or it is killed: faulty_calls.cpp is
 // loaded before the C library. A file under its final name is whole or as it was before; a failure is one
-// sentence and exit code 1, and interrupted and short calls are no failures.
+// sentence and exit code 1, and interrupted and short calls are not failures.
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -61,7 +61,7 @@ Outcome lacuna(const fs::path& folder, const std::string& arguments, const std::
   return outcome;
 }
 
-/// What a command writes: the bytes of each file below a folder, by its path.
+/// Output of a command: the bytes of each file below a folder, by its path.
 std::map<std::string, std::string> files_in(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -79,7 +79,7 @@ bool is_partial(const std::string& name) {
 struct Command {
   std::string name;
   std::string arguments;
-  /// The file without which the others are no result: it has to be the last.
+  /// The file that makes the result complete: it has to be written last.
   std::string last;
   std::map<std::string, std::string> before = {};  ///< files that are there
 };

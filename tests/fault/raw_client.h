@@ -21,7 +21,7 @@ namespace lacuna {
 /// How a client behaves.
 enum class Manner : uint8_t { kPatient, kSlow, kDiesInRequest, kDiesInReply };
 
-/// What came back.
+/// Reply to a raw client.
 struct Heard {
   int status = 0;  ///< 0: the connection was closed before a head
   std::string body;

@@ -1,5 +1,5 @@
 // A server whose memory, files, sockets and clock fail as a seed says, and clients that are slow or go away.
-// Whatever fails: nothing hangs, every client gets an answer, an error in the form of its API or a closed
+// For any failure: nothing hangs, every client gets an answer, an error in the form of its API or a closed
 // connection, every answer that is whole is the one that the request has alone, and afterwards the server
 // answers as before and holds nothing.
 //
@@ -146,7 +146,7 @@ struct Question {
   }
 };
 
-/// What the client of an API reads: the texts of an answer, joined; empty: the reply ended with an error, or
+/// Texts of an answer as the client of an API reads them, joined; empty: the reply ended with an error, or
 /// before its end. Fails the test where it is neither answer nor error.
 std::string texts_of(const json& reply) {
   std::string text;
@@ -209,7 +209,7 @@ std::optional<std::string> answer_of(const Question& question, const Heard& hear
   return text;
 }
 
-/// What only a masked model answers.
+/// Requests that only a masked model answers.
 template <typename Add>
 void add_of_masked(const Add& add) {
   using Form = Question::Form;

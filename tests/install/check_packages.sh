@@ -21,7 +21,7 @@ done
 question='Mia has 12 shells. She finds 5 more. How many shells does Mia have?'
 "$root/usr/bin/lacuna" run -m mini-llada -p "$question" | grep 17
 
-# What the program is built from: the libraries that it links, and those whose headers it is compiled from.
+# Components that the program is built from: the libraries that it links, and those whose headers it is compiled from.
 python3 - "$root"/usr/share/doc/lacuna/lacuna.cdx.json <<'PROGRAM'
 import json
 import sys

@@ -346,7 +346,7 @@ TEST_P(AttentionOverCells, SeesOwnCellsInRowOrderWhereCausal) {
   }
 }
 
-/// Rows of a causal group behind `prefix` cells, each of which sees `window` cells with its own.
+/// Rows of a causal group after `prefix` cells, each of which sees `window` cells with its own.
 Group sliding_group(int32_t prefix, int32_t rows, int32_t window) {
   Group group{.rows = {0, rows},
               .ranges = {{0, prefix}},

@@ -266,7 +266,7 @@ TEST_P(Rows, SoftmaxSeesTheColumnsThatARowSees) {
     for (const int32_t row : {0, 3, 5, 6, 100}) {
       std::vector<float> scores = test::random_values(8, count, 20);
       for (int64_t c = 0; c < count; ++c) {
-        // Whatever a hidden cell holds: large values would win the maximum.
+        // Hidden cells hold large values, which would win the maximum.
         if (first_row[static_cast<size_t>(c)] > row) scores[static_cast<size_t>(c)] *= 1e30F;
       }
       double largest = -kInfinity;

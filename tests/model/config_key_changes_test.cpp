@@ -46,7 +46,7 @@ bool is_overruled(const json& config, const std::string& key) {
          (key == "text_config.eos_token_id" && config.contains("eos_token_id"));
 }
 
-/// What a message names where the two no longer fit each other.
+/// The key that a message names if the two no longer match.
 std::string partner_of(const std::string& key) {
   const std::map<std::string, std::string> partners = {{"head_dim", "\"rotary_dim\""},
                                                        {"num_experts", "\"n_group\""},

@@ -64,10 +64,10 @@ class CountingSource final : public WeightSource {
   mutable std::atomic<int64_t> elements_{0};
 };
 
-/// What one of several ranks reads and holds of a checkpoint's layers.
+/// Share of a checkpoint's layers that one of several ranks reads and holds.
 struct LayerShare {
-  int64_t bytes = 0;     ///< of the matrices that it holds
-  int64_t elements = 0;  ///< that it has read
+  int64_t bytes = 0;     ///< bytes of the matrices that the rank holds
+  int64_t elements = 0;  ///< elements that the rank has read
 };
 
 /// Without embedding and head, which are read all the same.

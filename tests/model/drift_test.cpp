@@ -210,7 +210,7 @@ class ModelDrift : public testing::TestWithParam<DType> {
       EXPECT_GT(drifts[i].kl, 0);
       EXPECT_THAT(drifts[i].kl, DoubleNear(expected.kl, 2e-7 + 1e-5 * expected.kl)) << i;
       EXPECT_THAT(drifts[i].max_log_change, DoubleNear(expected.max_log_change, 1e-5)) << i;
-      // What was remembered gives the logits of its own pass, to the bit.
+      // The remembered rows give the logits of their own pass, bit for bit.
       EXPECT_EQ(drifts[i].kl, measure_drift(now, before).kl) << i;
       EXPECT_EQ(drifts[i].max_log_change, measure_drift(now, before).max_log_change) << i;
     }

@@ -1,4 +1,4 @@
-// What tests of single families read: the published config.json of a family with one key changed.
+// Input of the tests of single families: the published config.json of a family with one key changed.
 #pragma once
 
 #include <gmock/gmock.h>

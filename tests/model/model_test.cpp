@@ -80,7 +80,7 @@ TEST_P(Golden, LogitsInBf16AreAsCloseAsItsEightBitsAllow) {
   for (const KernelTable& kernels : supported_tables()) {
     Runner runner(model, kernels, 1);
     const std::vector<float> logits = runner.logits(all_rows);
-    std::vector<double> errors;  // by row: another choice of experts may throw one far off
+    std::vector<double> errors;  // one per row: another choice of experts may make one large
     for (int64_t row = 0; row < all_rows.num_rows(); ++row) {
       std::vector<float> difference = slice(logits, row, 1, vocab);
       const std::vector<float> exact = slice(expected, row, 1, vocab);
@@ -314,7 +314,7 @@ class PlainModel {
   std::vector<float> frequencies_;
 };
 
-// What must hold for every kind of model.
+// Properties that must hold for every kind of model.
 
 class TinyModel : public TestWithParam<size_t> {
  protected:
@@ -514,7 +514,7 @@ TEST_P(TinyModel, ComesCloseWithCellsInCodesWhateverTheThreads) {
   const std::vector<float> logits = in_codes(1);
   EXPECT_EQ(in_codes(3), logits);
   const std::vector<float> plain = Runner(tiny_model(config_), default_table(), 1).logits(plan_);
-  double sum = 0;  // of single logits a router's change of mind may move some far
+  double sum = 0;  // sum over all logits: a router that chooses another expert may move single ones far
   for (size_t i = 0; i < plain.size(); ++i) sum += std::abs(logits[i] - plain[i]);
   EXPECT_GT(sum, 0);
   EXPECT_LT(sum / static_cast<double>(plain.size()), 0.05);

@@ -34,7 +34,7 @@ std::vector<std::filesystem::path> all_models() {
   return folders;
 }
 
-/// What a checkpoint may be packed as: dense, all quantised, and half.
+/// Formats that a checkpoint may be packed in: dense, all quantized, and half of it quantized.
 std::vector<WeightFormats> some_formats() {
   WeightFormats int8(DType::kBF16);
   int8.layers = *weight_format("int8");

@@ -163,7 +163,7 @@ TEST(Draw, TopPKeepsTokensUpToTheFirstThatExceedsIt) {
   };
   EXPECT_NEAR(kept_mass(0.3F), 0.5, 1e-6);
   EXPECT_NEAR(kept_mass(0.6F), 0.75, 1e-6);
-  EXPECT_NEAR(kept_mass(0.8F), 0.875, 1e-6);  // of equals, the lowest id first
+  EXPECT_NEAR(kept_mass(0.8F), 0.875, 1e-6);  // among equals the lowest id comes first
   EXPECT_NEAR(kept_mass(0.9F), 1, 1e-6);
 }
 

@@ -8,7 +8,7 @@
 
 namespace lacuna {
 
-/// A tiny config of each kind, with sizes that are no multiples of anything: widths of heads that do not add
+/// A tiny config of each kind, with sizes that are not multiples of anything: widths of heads that do not add
 /// up to the hidden width, odd vocabularies and feed-forward widths, one layer, shared K/V heads.
 inline std::vector<ModelConfig> tiny_configs() {
   ModelConfig plain;

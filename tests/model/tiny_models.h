@@ -52,7 +52,7 @@ inline nlohmann::json read_golden_json(const std::string& family, const std::str
   return nlohmann::json::parse(read_text(golden_folder(family) / file));
 }
 
-/// What the reference wrote as [rows, cols].
+/// Output of the reference as [rows, cols].
 inline std::vector<float> golden_matrix(const std::string& family, const std::string& file, int64_t rows,
                                         int64_t cols) {
   const std::string bytes = read_text(golden_folder(family) / file);

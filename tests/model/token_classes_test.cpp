@@ -48,7 +48,7 @@ std::vector<ClassStatistics> reduce(const SamplingRule& rule, std::vector<float>
 TEST(TokenClasses, FindTheBestTokenOfEachClass) {
   std::vector<float> logits(kVocab, 0.0F);
   logits[4] = 2;
-  logits[7] = 2;  // of the same class, as likely, and later
+  logits[7] = 2;  // same class, equally likely, larger id
   logits[5] = 1;
   const std::vector<ClassStatistics> values = reduce({}, logits);
   EXPECT_EQ(values[0].token, 0);

@@ -65,7 +65,7 @@ TEST(DefaultLength, LeavesPlacesForTheTokensThatCloseSumisAnswer) {
   options.gen_length = 18;
   EXPECT_THAT(
       [&] { answer_length(config, options, 30); },
-      ThrowsMessage<InputError>(AllOf(HasSubstr("--context, less the 2 tokens behind the answer, has 48"),
+      ThrowsMessage<InputError>(AllOf(HasSubstr("--context, less the 2 tokens after the answer, has 48"),
                                       HasSubstr("expected --gen-length 17 at most"))));
 }
 

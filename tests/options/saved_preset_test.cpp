@@ -84,7 +84,7 @@ TEST_F(SavedPresets, ThatAreDamagedAreRefusedAndNotListed) {
     std::string sentence;
   };
   const std::vector<Damage> damages = {
-      {[](Json& json) { json["format"] = "x"; }, "is no saved preset"},
+      {[](Json& json) { json["format"] = "x"; }, "is not a saved preset"},
       {[](Json& json) { json["version"] = 2; }, "version"},
       {[](Json& json) { json["name"] = "other"; }, "name"},
       {[](Json& json) { json["settings"] = 3; }, "settings"},

@@ -314,7 +314,7 @@ class PolicyTest(unittest.TestCase):
             def choose(self, candidates):
                 return [0]
 
-        with self.assertRaisesRegex(lacuna.Error, "position 0, which is no candidate"):
+        with self.assertRaisesRegex(lacuna.Error, "position 0, which is not a candidate"):
             model().generate(STORY, lacuna.Masked(unmask=Elsewhere()))
 
 

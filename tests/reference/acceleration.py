@@ -113,7 +113,7 @@ class Cached:
     # Rows of a pass
 
     def policy_rows(self, canvas, low, high):
-        """What the policy alone computes: before candidates are added and locked rows left out."""
+        """Rows that the policy alone computes, before candidates are added and locked rows are left out."""
         everything = list(range(self.size))
         step = 1 if self.shifted else 0
         within = self.block_passes  # passes of this block so far

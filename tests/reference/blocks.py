@@ -93,7 +93,7 @@ def page_scores(queries, keys, page):
 
 
 class View:
-    """What the rows of one block attend to in a pass: prefix cells and the block's own."""
+    """Cells that the rows of one block attend to in a pass: prefix cells and the block's own."""
 
     def __init__(self, begin, end, rows):
         self.begin, self.end, self.rows = begin, end, list(rows)
@@ -103,7 +103,7 @@ class View:
         return np.arange(self.begin)
 
     def weigh(self, layer, head, mass):
-        """What each cell of `cells` got from all rows and query heads together."""
+        """Attention mass of each cell of `cells`, summed over all rows and query heads."""
 
 
 class Remember(View):
@@ -393,7 +393,7 @@ class Decoder:
         return row
 
     def filtered(self, row):
-        """What top-p and then top-k leave of logits over the temperature, ties with the k-th included."""
+        """Logits over the temperature, filtered by top-p and then top-k, ties with the k-th included."""
         options, kept = self.options, np.array(row)
         if options.top_p < 1:
             order = np.argsort(-row, kind="stable")

@@ -64,7 +64,7 @@ def check_openai_agents(report, name, server):
         model = agents.OpenAIChatCompletionsModel("any", client)
         settings = agents.ModelSettings(tool_choice="required", parallel_tool_calls=False, max_tokens=160, temperature=0)
         agent = agents.Agent(name="counts", instructions="Be brief.", model=model, tools=[add], model_settings=settings)
-        answer = await agents.Runner.run(agent, STORY, max_turns=6)  # behind the first call the choice is the model's
+        answer = await agents.Runner.run(agent, STORY, max_turns=6)  # after the first call the choice is the model's
         streamed = agents.Runner.run_streamed(agent, STORY, max_turns=6)
         async for _ in streamed.stream_events():
             pass

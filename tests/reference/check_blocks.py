@@ -75,7 +75,7 @@ def make_block_checkpoint(folder, family, seed):
 
 
 def short(value):
-    """As the command line gets it: three digits."""
+    """Rounds to three digits, as on the command line."""
     return float(f"{value:.3g}")
 
 

@@ -121,7 +121,7 @@ class Report:
 
 
 def canonical(value):
-    """As the engine writes it: integral numbers without a fraction."""
+    """A JSON value as the engine writes it: integral numbers without a fraction."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     if isinstance(value, list):

@@ -141,7 +141,7 @@ def softmax(values):
 
 
 class Expected:
-    """What a checkpoint answers, by its logits."""
+    """Expected answers of a checkpoint, from its logits."""
 
     def __init__(self, engine, folder, family, kind):
         self.engine, self.folder, self.kind = engine, folder, kind

@@ -36,7 +36,7 @@ def random_ids(model, length, rng):
 
 
 def random_length(model, rng):
-    """Of a prefix: around the window, where a sliding layer begins to leave keys out, or anything."""
+    """A random prefix length: around the window, where a sliding layer begins to leave keys out, or anything."""
     window = model.shape.window
     return int(rng.choice([max(1, window + int(rng.integers(-2, 3))), int(rng.integers(1, 70)), 1],
                           p=[0.45, 0.5, 0.05]))
@@ -176,7 +176,7 @@ def tail(count, number, p):
 
 
 def compare_random_ids(renoised, vocab, counts):
-    """Of all rejected positions of a checkpoint's runs: what they hold in the next step is uniform and new."""
+    """Checks that the ids at rejected positions of a checkpoint's runs are uniform and new in the next step."""
     before, best, after = (np.concatenate([part[i] for part in renoised]) for i in range(3))
     number = len(after)
     first = [(part[1][0], part[2][0]) for part in renoised if len(part[2])]

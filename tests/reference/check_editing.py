@@ -99,7 +99,7 @@ def first_difference(canvases, want, prompt, mask):
     """(None, 0), or what differs first and in which pass of the reference."""
     steps = [(index, record) for index, record in enumerate(want.passes) if record.kind == "denoise"]
     for number, (canvas, (index, record)) in enumerate(zip(canvases, steps)):
-        # Positions behind the answer are cut, at the end also those behind an end token.
+        # Positions after the answer are cut, at the end also those after an end token.
         end = len(prompt) + len(want.tokens) if number + 1 == len(steps) else want.limit
         canvas = (canvas + [mask] * end)[:end]
         if canvas != record.canvas[:end]:

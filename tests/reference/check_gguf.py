@@ -331,7 +331,7 @@ def compare_random(binary, family, seed):
 
 
 def compare_diffusion_gemma(binary, seed):
-    """The same for a canvas behind a prompt, whose rows read a distribution."""
+    """The same for a canvas after a prompt, whose rows read a distribution."""
     rng = np.random.default_rng([seed, 77])
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

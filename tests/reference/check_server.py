@@ -247,7 +247,7 @@ def streamed_calls(chunks):
 
 
 def check_tools(report, binary, models):
-    """Calls that are required or named, whole and streamed, and the turn behind their results."""
+    """Calls that are required or named, whole and streamed, and the turn after their results."""
     question = [{"role": "user", "content": STORY}]
     # ReFusion takes no constraint, and the functions' descriptions fill the context of mini-gidd.
     unfit = ("mini-refusion", "mini-gidd", "mini-gidd-mask")
@@ -485,7 +485,7 @@ def check_cancel(report, server):
 
 
 def send(port, data, seconds=30):
-    """What a raw client gets for its bytes, until the server closes."""
+    """Sends bytes from a raw client and returns the reply, until the server closes."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as client:
         try:
             client.sendall(data)

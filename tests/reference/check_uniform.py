@@ -28,7 +28,7 @@ PATHS = ("skipped step", "refresh", "a refresh of a block at rest", "boundary", 
 
 
 def short(value):
-    """As the command line gets it: three digits."""
+    """Rounds to three digits, as on the command line."""
     return float(f"{value:.3g}")
 
 

@@ -238,7 +238,7 @@ class Model:
 
 @dataclass
 class Settings:
-    """What generation_config.json says, and the request."""
+    """Settings of generation_config.json and of the request."""
     canvas: int
     gen_length: int
     ends: frozenset = frozenset()  # empty: never stop at a token
@@ -250,7 +250,7 @@ class Settings:
     confidence: float = 0.005
 
     def temperature(self, remaining):
-        """Of a step after which remaining - 1 are left."""
+        """Temperature of the step after which remaining - 1 steps are left."""
         return self.t_min + (self.t_max - self.t_min) * remaining / self.steps
 
     @property
@@ -288,7 +288,7 @@ def accept(entropy, bound):
 
 @dataclass
 class Step:
-    """What a step derives from the logits of its canvas."""
+    """Quantities that a step derives from the logits of its canvas."""
     scaled: np.ndarray   # logits over the temperature
     p: np.ndarray
     entropy: np.ndarray

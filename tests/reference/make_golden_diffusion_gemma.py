@@ -2,7 +2,7 @@
 
     python make_golden_diffusion_gemma.py ../golden
 
-`tokens.json` has the tokens and where the canvas among them begins, behind a prompt that is longer than the window;
+`tokens.json` has the tokens and where the canvas among them begins, after a prompt that is longer than the window;
 `conditioning.npy` is the distribution of the previous step that the canvas reads, float32 [canvas, vocab];
 `logits.npy` is float32 [rows, vocab]. The seed is the first one with which no expert is chosen by a hair.
 """

@@ -100,7 +100,7 @@ class Page:
         return file
 
     def drop(self, text, name):
-        """As the drop event brings it; a real drag would have to come from outside the browser."""
+        """Drops a file on the page by a drop event; a real drag would have to come from outside the browser."""
         self.script("""const data = new DataTransfer();
             data.items.add(new File([arguments[0]], arguments[1]));
             document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));""", text, name)
@@ -109,7 +109,7 @@ class Page:
         return self.browser.execute_script(code, *arguments)
 
     def module(self, code):
-        """What an async function's body gives that may import the page's modules."""
+        """Result of the body of an async function that may import the page's modules."""
         return self.browser.execute_async_script(
             f"const done = arguments[0]; (async () => {{ {code} }})().then(done, (error) => done(String(error)));")
 
@@ -134,7 +134,7 @@ class Page:
         self.prefer(scheme="light")
 
     def complaints(self):
-        """What the console has said, but for requests that were meant to be refused."""
+        """Messages of the console, except for requests that were meant to be refused."""
         return [entry["message"] for entry in self.browser.get_log("browser")
                 if entry["level"] != "DEBUG" and "status of 400" not in entry["message"]]
 

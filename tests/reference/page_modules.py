@@ -89,7 +89,7 @@ def check_round_trip(report, page):
 
 
 def check_alternatives(report, page):
-    """What log probabilities of a stream list is told of the token that they are about, and of no other."""
+    """Checks that the log probabilities of a stream are shown for their own token and for no other."""
     texts = page.module("""
         const { Run, Replay } = await import("./replay.js");
         const { showDetails } = await import("./details.js");

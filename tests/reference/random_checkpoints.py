@@ -208,7 +208,7 @@ def make_config(family, dims):
 
 
 def capacity_keys(config, dims):
-    """What LLaDA2.2 adds to the config.json of LLaDA2: block routing, and the ids of the edits among the dead rows.
+    """Keys that LLaDA2.2 adds to the config.json of LLaDA2: block routing, and the ids of the edits among the dead rows.
 
     window None: the key is left out. rope_object: theta and the rotated part are in `rope_parameters`, and taken out of
     `config`.
@@ -597,7 +597,7 @@ def make_gidd_checkpoint(folder, seed):
 
 
 def llama_tensors(rng, root, head, vocab, hidden, ffn, layers, heads, kv_heads, head_dim, strength, qkv_bias=False):
-    """Of Llama's block, below the module `root`."""
+    """Tensors of Llama's block, below the module `root`."""
     def linear(rows, columns, gain=1.0):
         return rng.standard_normal((rows, columns)) * gain / np.sqrt(columns)
 

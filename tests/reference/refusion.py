@@ -55,7 +55,7 @@ class Slot:
         self.kept = []                 # the cells of leading offsets whose K/V stay
         self.known = 0                 # offsets that are decided: the page's tag, or its known tokens
         self.done = False
-        self.filled = False            # lacuna, verified: has been through fill passes behind another slot
+        self.filled = False            # lacuna, verified: has been through fill passes after another slot
         self.count = None              # tokens to commit once it is done
 
 
@@ -186,7 +186,7 @@ class Decoder:
         return probability > threshold
 
     def scores(self, row):
-        """What a token is picked from.
+        """Scores from which a token is picked.
 
         Reading: "the mask token is never drawn" is said of lacuna's plan; the tokens that replace drafts are picked
         without it too.
@@ -466,7 +466,7 @@ class Decoder:
                         moved = True
                         rest.append(self.remainder(slot, slot.count))
                 written, group = written + group, []
-        # What an end dropped stays masked, unless it lies behind the limit.
+        # Slots that were dropped by an end stay masked, unless they are beyond the limit.
         self.masked = sorted(self.masked + rest, key=lambda slot: slot.begin)
         self.leave(written)
 
@@ -507,7 +507,7 @@ class Decoder:
 
     @staticmethod
     def remainder(slot, count):
-        """What was cut off: a masked slot up to the length of the whole one, positions behind an end token included."""
+        """The part that was cut off: a masked slot up to the length of the whole one, positions after an end token included."""
         return Slot(slot.begin + count, slot.length - count)
 
     def fill(self, group):

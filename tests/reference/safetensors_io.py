@@ -24,7 +24,7 @@ def bf16_values(bits):
 
 
 def round_to(values, dtype):
-    """What is left of float values after they were stored as `dtype` (f32, f16 or bf16)."""
+    """Rounds float values as if they were stored as `dtype` (f32, f16 or bf16)."""
     values = np.asarray(values, dtype=np.float32)
     if dtype == "bf16":
         return bf16_values(bf16_bits(values))

@@ -52,7 +52,7 @@ class Nemotron:
         return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
     def logits(self, tokens, begin=None):
-        """Raw logits [rows, vocab]. Rows from `begin` on see everything, those before what is not behind them."""
+        """Raw logits [rows, vocab]. Rows from `begin` on see everything, those before what is not after them."""
         c, t, rope = self.config, self.tensors, self.config["rope_parameters"]
         tokens = np.asarray(tokens)
         rows = np.arange(len(tokens))

@@ -30,7 +30,7 @@ def has_all_bytes(family, vocab):
 
 
 def bare_tokenizer(family, model):
-    """`model` behind the family's pre-tokenizer."""
+    """`model` after the family's pre-tokenizer."""
     tokenizer = Tokenizer(model)
     if family == "gemma":
         tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
@@ -67,7 +67,7 @@ def learn(family, vocab):
 
 
 def learn_characters(size, byte_tokens):
-    """As learn(), with merges over characters; all are ASCII, and other characters become byte tokens."""
+    """Learns as learn() does, with merges over characters; all are ASCII, and other characters become byte tokens."""
     tokenizer = bare_tokenizer("gemma", models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=size - len(byte_tokens), initial_alphabet=ASCII + ["\u2581", "\n"],
                                   show_progress=False)

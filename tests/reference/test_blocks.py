@@ -71,7 +71,7 @@ def places(done):
 
 
 def views(network):
-    """Of each pass, what its last view is."""
+    """The type of each pass's last view."""
     return [type(pass_views[-1]).__name__ for pass_views in network.views]
 
 

@@ -90,7 +90,7 @@ def test_ids_of_edits_that_no_step_wrote_are_tokens():
     assert scanned([DELETE, SPLIT, 2], {2: DELETE}) == ([DELETE, SPLIT], [], [1, 0])
 
 
-# What a step writes
+# Tokens that a step writes
 
 
 def test_quota():
@@ -127,7 +127,7 @@ def test_the_quota_fills_what_is_not_confident():
     done = run(low, low, steps=2)
     assert canvases(done)[:2] == [[1, 2, MASK, 5], [1, 2, 4, 5]]
     assert canvases(run(low, steps=1))[0] == [1, 2, 4, 5]
-    # Behind the last step all masks are filled at once.
+    # After the last step all masks are filled at once.
     low = {2: (SPLIT, 0.2), 3: (5, 0.1)}
     assert canvases(run(low, {2: (4, 0.1), 3: (5, 0.1)}, steps=1))[1] == [1, 2, 4, 5]
 
@@ -172,7 +172,7 @@ def test_a_step_may_write_nothing():
                {2: (SPLIT, 0.4), 3: (3, 0.4)},   # quota 1 + 1: a new mask, the original one, and 3 is dropped
                {2: (3, 0.41), 3: (3, 0.4)},      # quota 0 + 1
                {2: (3, 0.9), 3: (3, 0.4)},       # quota 0
-               low)                              # behind the last step
+               low)                              # after the last step
     assert canvases(done) == [[1, 2, MASK, MASK], [1, 2, MASK, MASK], [1, 2, 3, MASK], [1, 2, 3, MASK], [1, 2, 3, 3],
                               [1, 2, 3, 3]]
     assert met(done, "steps that fill nothing", "finished by stability") == [1, 1]
@@ -296,7 +296,7 @@ def test_the_answer_ends_in_a_finished_block():
     assert done.tokens == [4, 3, 3, 3, 3, 3]
     done = run({}, {}, {}, {5: (END, 0.9), 6: (END, 0.9)}, gen_length=6)
     assert done.tokens == [3, 3, 3, END]
-    assert run({3: (END, 0.9)}, gen_length=1).tokens == [3]  # behind the length
+    assert run({3: (END, 0.9)}, gen_length=1).tokens == [3]  # after the length
     assert decode(Scripted([{2: (END, 0.9)}]), [1, 2], (), (DELETE, SPLIT), Options(2, 4)).tokens == [END, 3]
 
 

@@ -251,7 +251,7 @@ def test_causal_and_bidirectional():
 
 
 def test_block_causal():
-    """A token reaches the rows of its own block and of those behind, and no other."""
+    """A token reaches the rows of its own block and of those after, and no other."""
     with tempfile.TemporaryDirectory() as scratch:
         for family in BLOCK_FAMILIES:
             model = make_checkpoint(scratch, family, 4, tokenizer=None)

@@ -208,9 +208,9 @@ def test_lacuna_never_draws_the_mask():
 
 def test_lacuna_drops_selected_slots_behind_an_end():
     done, _ = run({3: (END, 0.9)}, {2: (END, 0.9)}, slot_size=3, gen_length=9, block_length=9)
-    # Nothing behind the end is fed: neither offset 2 nor later slots.
+    # Nothing after the end is fed: neither offset 2 nor later slots.
     assert [record.rows for record in done.passes] == [[*range(11)], [2, 3]] and done.tokens == [3, END]
-    # The judge puts another token there: the old draft behind it is fed after all.
+    # The judge puts another token there: the old draft after it is fed after all.
     done, _ = run({3: (END, 0.9)}, {2: (6, 0.9)}, slot_size=3, gen_length=3, block_length=3)
     assert kinds(done) == ["plan", "verify", "fill"] and done.tokens == [3, 6, 3]
     assert done.passes[2].rows == [3, 4]
@@ -231,7 +231,7 @@ def test_lacuna_fill():
 
 
 def test_lacuna_verifies_what_was_filled():
-    # The same model confirms the second slot's tokens behind the first one, the two that were taken from judges too.
+    # The same model confirms the second slot's tokens after the first one, the two that were taken from judges too.
     done, network = run({}, {3: (6, 0.9), 6: (7, 0.9), 8: (7, 0.9)}, gen_length=8, block_length=8, slot_size=4)
     assert kinds(done) == ["plan", "verify", "fill", "fill", "verify"]
     assert [record.rows for record in done.passes[2:]] == [[4, 5, 6, 7, 8, 9], [7, 8, 9], [6, 7, 8, 9]]
@@ -250,7 +250,7 @@ def seen(token, place):
 
 
 def test_lacuna_fills_one_slot_at_a_time_the_second_time():
-    # Three slots of 3. The first is refused at offset 1. Behind the others the second wants another token at offset 1,
+    # Three slots of 3. The first is refused at offset 1. After the others the second wants another token at offset 1,
     # and it alone is then filled; the third is read a third time, confirmed, and was never fed in between.
     after = {2: (6, 0.9), 5: seen(7, 4)}
     done, network = run({}, after, gen_length=9, block_length=9, slot_size=3)
@@ -273,7 +273,7 @@ def test_lacuna_fills_one_slot_at_a_time_the_second_time():
 
 
 def test_lacuna_end_in_what_was_filled():
-    # The second slot ends in its fill pass, which drops the third; behind the first it does not end after all, so the
+    # The second slot ends in its fill pass, which drops the third; after the first it does not end after all, so the
     # third is planned again.
     after = {2: (6, 0.9), 5: lambda row: (3 if 4 in [cell.position for cell in row.sees] else END, 0.9)}
     done, _ = run({}, after, gen_length=9, block_length=9, slot_size=3)
@@ -335,7 +335,7 @@ def test_revocation_in_a_completion():
     assert kinds(done)[:4] == ["plan", "verify", "fill", "fill"]
     assert done.passes[2].rows == [3, 4, 5, 6, 7] and done.passes[3].rows == [6, 7]
     assert places(done)[3] == [2, 3, 5, 6, 7] and done.passes[4].rows[:4] == [5, 6, 7, 4] and done.passes[4].pending == 3
-    # Verified, the first slot is cut when it is committed, and the second one is read behind what is left.
+    # Verified, the first slot is cut when it is committed, and the second one is read after what is left.
     done, network = run({}, after, **settings)
     assert kinds(done)[:6] == ["plan", "verify", "fill", "fill", "verify", "plan"]
     assert places(done)[3:5] == [[2, 3], [5, 6, 7]] and done.passes[4].rows == [5, 6, 7]
@@ -356,7 +356,7 @@ def test_exact_is_left_to_right():
         rng = np.random.default_rng(seed)
         prompt = rng.integers(0, 140, 5).tolist()
         end = int(rng.integers(0, 140))
-        # Not verified with --revoke: what a verify pass accepts behind a slot that is cut has seen what is cut off.
+        # Not verified with --revoke: what a verify pass accepts after a slot that is cut has seen what is cut off.
         for fill, revoke in (("verified", 0.0), ("side-by-side", 0.0), ("side-by-side", 0.3)):
             options = Options(gen_length=12, block_length=12, slot_size=4, slot_threshold=0.2, accept="exact",
                               fill=fill, kv="reuse" if fill == "verified" else "recompute", revoke=revoke)

@@ -110,7 +110,7 @@ def test_clean_rows_are_a_prompt_of_their_own():
     assert np.allclose(whole[:5], model.logits(tokens[:5]), atol=1e-10)
     assert np.allclose(model.logits(tokens), model.logits(tokens, clean_prefix=12)) and not np.allclose(
         whole, model.logits(tokens))
-    # The noisy rows alone, behind stored K/V.
+    # The noisy rows alone, after stored K/V.
     store = Store(model.shape, 12)
     model.rows(tokens, range(12), range(12), store, 5)
     assert np.allclose(model.rows(tokens[5:], range(5, 12), range(5, 12), store, 5), whole[5:], atol=1e-10)
@@ -259,7 +259,7 @@ def test_drift():
         done = run(Scripted(moved=moved), drift=(tau, 2, 64), **options)
         assert rows(done) == [list(range(12)), [2, 3], list(range(12)), [4, 5, *want]]
     assert rows(run(Scripted(moved=moved), drift=(0.01, 2, 5), **options))[3] == [4, 5, 8, 9, 10, 11]
-    # The first page is short of room, a smaller one behind it fits.
+    # The first page is short of room, a smaller one after it fits.
     assert rows(run(Scripted(moved={p: 0.4 for p in range(6, 12)}), drift=(0.01, 4, 3), **options))[3] == [4, 5, 10, 11]
 
 

@@ -129,7 +129,7 @@ class Noise:
         return Level(self, log_snr)
 
     def first(self, position, seed, allowed):
-        """What a position begins with."""
+        """Initial token of a position."""
         stream = RngStream(seed, CANVAS, position)
         if stream.uniform(0) < sigmoid(self.low + self.shift):
             return allowed[stream.below(1, len(allowed))]
@@ -455,7 +455,7 @@ class Decoder:
             resting = not changed
 
     def pages(self, end):
-        """The positions behind the block whose K/V have probably moved too far."""
+        """The positions after the block whose K/V have probably moved too far."""
         tau, length, budget = self.options.drift
         found = []
         for low in range(end, self.size, length):

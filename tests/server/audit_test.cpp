@@ -50,7 +50,7 @@ class AuditedServer {
     }
   }
   json audit() { return server_->get("/props").json()["audit"]; }
-  /// Waits until so many answers were compared or dropped.
+  /// Waits until this many answers were compared or dropped.
   json wait_for(int count) {
     for (int round = 0; round < 3000; ++round) {
       const json found = audit();

@@ -53,7 +53,7 @@ class Client {
     if (is_open_) close(socket_);
     is_open_ = false;
   }
-  /// What comes until `end`, or until the server closes or nothing comes for a minute.
+  /// Bytes received until `end`, or until the server closes or is silent for a minute.
   std::string hear(const std::string& end = "") {
     std::string heard;
     for (;;) {

@@ -68,7 +68,7 @@ class Call {
     for (size_t begin = 0; begin < all.size();) {
       const size_t end = all.find("\n\n", begin);
       const std::string event = all.substr(begin, end - begin);
-      const size_t data = event.find("data: {");  // behind "event: NAME" in some APIs
+      const size_t data = event.find("data: {");  // after "event: NAME" in some APIs
       if (data != std::string::npos) result.push_back(nlohmann::json::parse(event.substr(data + 6)));
       if (end == std::string::npos) break;
       begin = end + 2;

@@ -27,7 +27,7 @@ using testing::StartsWith;
 const std::string kStory =
     "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
 
-/// What `lacuna run` gives for the same settings.
+/// Result of `lacuna run` for the same settings.
 GenerationResult run_alone(const RunningServer& server, const std::vector<TokenId>& prompt,
                            const GenerationOptions& options) {
   ThreadPool threads(1);

@@ -301,7 +301,7 @@ TEST_F(CanvasModel, AddsUpItsTwoBestExpertsByTheirShares) {
     const std::vector<torch::Tensor> both = torch::matmul(parameters["expert_gate_up"][e], h).chunk(2);
     return torch::matmul(parameters["expert_down"][e], torch::gelu(both[0], "tanh") * both[1]);
   };
-  const double share = 1 / (1 + std::exp(-1.0));  // of expert 2, to 1: the scores are 2 and 1
+  const double share = 1 / (1 + std::exp(-1.0));  // fraction of expert 2's weight: the scores are 2 and 1
   const torch::Tensor sum = 3 * share * expert(2) + 2 * (1 - share) * expert(1);
   const torch::Tensor expected = 0.5 * (x[0][0] + unit_norm(unit_norm(sum, 1e-6), 1e-6));
   const CanvasLayer layer = canvas_layer(shape, 0);

@@ -120,7 +120,7 @@ TEST_P(ExportTest, GivesTheEngineTheSameLogitsAtShuffledPositions) {
   std::vector<int64_t> tokens, positions;
   for (int64_t i = 0; i < 23; ++i) {
     tokens.push_back(37 * i % bpe_.total_size());
-    positions.push_back(i < 5 ? i : 5 + 7 * i % 18);  // as of slots in any order behind a prompt
+    positions.push_back(i < 5 ? i : 5 + 7 * i % 18);  // like slots in any order after a prompt
   }
   const torch::NoGradGuard no_grad;
   const torch::Tensor hidden =

@@ -59,7 +59,7 @@ TEST(MaskedExamples, HidesAllCopiesOfOneTokenWhereToldTo) {
   for (int64_t at = 0; at < 10; ++at) tokens[0][at] = at % 2 + 1;
   for (uint64_t step = 0; step < 20; ++step) {
     const Examples masked = masked_examples(llada(), batch, kMask, 1, step, 1);
-    ASSERT_EQ(masked.targets.size(0), 3);  // 1 and 2 stand three times each behind the prompt
+    ASSERT_EQ(masked.targets.size(0), 3);  // 1 and 2 stand three times each after the prompt
     EXPECT_TRUE(masked.targets.eq(masked.targets[0]).all().item<bool>());
     EXPECT_NEAR(masked.weights.sum().item<double>(), 1, 1e-6);
   }
@@ -145,7 +145,7 @@ TEST(SlotExamples, AreWhatAHandArranges) {
   // Clean: 3 -> 4 of the first row, 2 -> 3 and 3 -> 4 of the second; the last of a slot predicts nothing.
   EXPECT_TRUE(examples.rows.equal(torch::tensor({3, 5, 6, 9, 10, 19, 20})));
   EXPECT_TRUE(examples.targets.equal(torch::tensor({4, 5, 6, 3, 4, 4, 5})));
-  const float clean = 1.F / 3;                // of three clean rows that predict
+  const float clean = 1.F / 3;                // weight of each of the three clean rows that predict
   const float masked = 1.F / (3 * 0.5F * 5);  // three samples, the ratio, a response of 5
   const float rare = 1.F / (3 * 0.05F * 2);   // a ratio of 0.01 counts as 0.05
   EXPECT_TRUE(examples.weights.allclose(torch::tensor({clean, masked, masked, clean, clean, rare, rare})));
@@ -219,7 +219,7 @@ TEST(SampleSlotPlans, CutsEachResponseIntoSlotsOfOneSizeAndALastOne) {
 
 TEST(SampleSlotPlans, MasksSlotsAsOftenAsTheirRatioSaysAndInAnyPlace) {
   const Batch batch = batch_of(8, 33, 1);
-  std::map<int64_t, int64_t> masked;  // by place, of slots of 4
+  std::map<int64_t, int64_t> masked;  // masks by place in slots of 4
   double expected = 0;
   bool mixes = false, shuffles = false;
   for (uint64_t step = 0; step < 500; ++step) {
@@ -355,8 +355,8 @@ TEST(InterpolationExamples, GiveTheQuestionsOfDrillsAndWeighTheirAnswersAlike) {
     for (int64_t row = 0; row < kRows; ++row) {
       const torch::Tensor is_noisy = examples.unseen[row][0].any(-1).logical_not();
       const torch::Tensor noise = is_noisy.logical_and(is_answer.logical_not()).nonzero();
-      const int64_t end =
-          noise.numel() > 0 ? noise[0].item<int64_t>() : kLength;  // of what is not pure noise
+      const int64_t end = noise.numel() > 0 ? noise[0].item<int64_t>()
+                                            : kLength;  // first noisy position outside of the answer
       ++(end < kLength ? windows : whole);
       const torch::Tensor given = is_noisy.logical_not();
       EXPECT_TRUE(examples.inputs[row].masked_select(given).equal(batch.tokens[row].masked_select(given)));
@@ -412,7 +412,7 @@ TEST(WeightedLoss, OfUniformNoiseEqualsTheDivergencesByHand) {
     expected += weights[row] * (divergence + ratio - std::log(ratio) - 1);
   }
   torch::Tensor logits = torch::tensor({{0.5F, 0.3F, 0.2F, 1.F}, {0.1F, 0.7F, 0.2F, 1.F}}).log();
-  logits.select(1, 3).fill_(7);  // of the mask: must not count
+  logits.select(1, 3).fill_(7);  // the logit of the mask must not count
   const Examples examples{torch::tensor({{2, 1}}),
                           {},
                           {},

@@ -413,7 +413,7 @@ TEST(BatchSource, AsksManyQuestionsAboutOneListOfFacts) {
     EXPECT_NEAR(static_cast<double>(questions),
                 static_cast<double>(std::count(response, response + batch.tokens.size(1), true)), 1);
     EXPECT_GE(questions, data.drill_canvas / 4 - 1);
-    EXPECT_GE(values.size(), 45u);  // lines that are no facts may repeat
+    EXPECT_GE(values.size(), 45u);  // lines that are not facts may repeat
     EXPECT_LE(values.size(), 74u);
   }
 }

@@ -73,7 +73,7 @@ inline std::vector<double> random_difficulties(int prompts, std::mt19937& random
   return difficulties;
 }
 
-/// What came of many tunings, as shares of them.
+/// Outcomes of many tunings, as shares of them.
 struct Frequencies {
   double broken = 0;     ///< some certified setting has a higher risk than what was promised
   double certified = 0;  ///< some setting was certified
@@ -132,7 +132,7 @@ inline std::vector<std::vector<double>> risk_curves(double risk, size_t settings
 struct SimulatedPaths {
   size_t paths = 1;
   size_t levels = 1;
-  double risk = 0.05;  ///< what is promised: some levels risk less, others up to twice as much
+  double risk = 0.05;  ///< promised risk: some levels have less, others up to twice as much
 
   double risk_of(const Levels& chosen) const {
     double sum = 0;

@@ -138,7 +138,7 @@ TEST_F(PackedCheckpoint, IsRefusedWhereItIsNotWhatWasExpected) {
   other = panels;
   other.shape = {6, 1024};
   expect_refused({other, format}, "is U8 of shape [6, 1024]; expected U8 of shape [3, 2048]");
-  expect_refused({format, panels}, "begins 48 bytes behind a multiple of 64");
+  expect_refused({format, panels}, "begins 48 bytes after a multiple of 64");
 }
 
 TEST_F(PackedCheckpoint, IsRefusedWhereItsFileIsCut) {

@@ -56,7 +56,7 @@ def write_page(page, options):
 
 
 def problems_of(page, options):
-    """What is wrong with the committed files of a page."""
+    """Problems of the committed files of a page."""
     folder = folder_of(page, options)
     try:
         files = make_page(page, folder)

@@ -106,7 +106,7 @@ def grid_of(page, quick):
 
 
 class Run:
-    """What the functions of a page work with: `grid`, the page's settings, and the rows of its commands."""
+    """Input of the functions of a page: `grid`, the page's settings, and the rows of its commands."""
 
     def __init__(self, page, rows, quick=False, turn=1):
         self.page, self.grid = page, grid_of(page, quick)
@@ -126,7 +126,7 @@ class Run:
         return [row for row in self._rows.kinds if row["kind"] == kind]
 
     def result(self, command):
-        """What a command printed."""
+        """Output of a command."""
         return self.row(command)["result"]
 
     def evaluate(self, command, timed=False):

@@ -51,7 +51,7 @@ class Asked:
         return self._run.evaluate(self._noted(f"lacuna eval {flags} --batch 8 --samples {samples}"))
 
     def result(self, command):
-        """What a command printed."""
+        """Output of a command."""
         return self._run.result(self._noted(command))
 
     def tables(self, command):

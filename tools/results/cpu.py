@@ -1,4 +1,4 @@
-"""What the kernels reach on this machine, relative to its peak and to oneDNN.
+"""Speed of the kernels on this machine, relative to its peak and to oneDNN.
 
 Ratios must come from one run: the rows of this page have a kind instead of being known by their command, and all of
 them are measured again whenever the page is measured.
@@ -96,7 +96,7 @@ def has_note(run):
 
 @value
 def note(run):
-    """What was found out."""
+    """The findings."""
     return one(run, "setting").get("note", "")
 
 

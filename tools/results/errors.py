@@ -2,4 +2,4 @@
 
 
 class BookError(Exception):
-    """What went wrong, where, and what is accepted."""
+    """An error: what was wrong, where, and what is accepted."""

@@ -161,7 +161,7 @@ def trace_command(flags):
 
 
 def timeline(row):
-    """What draw_decoders draws, from the row of a trace."""
+    """Input of draw_decoders, from the row of a trace."""
     prompt, found = row["prompt_length"], draw_decoders.Timeline()
     tokens, now = {}, 0  # position -> (rows when it appeared, token)
     spans = found.tokens

@@ -1,4 +1,4 @@
-"""What the kernels of the CUDA backend reach on devices.
+"""Speed of the CUDA backend's kernels on devices.
 
 Nothing is measured here: `make gpu-check` writes lines on a machine with a device, and `python3 tools/results gpu` takes
 them over. The lines of one run for each device are kept; a new run replaces those of its device.
@@ -140,7 +140,7 @@ def threads(run):
 
 @value
 def left_out(run):
-    """What a run left out, or what failed."""
+    """Parts that a run left out, or that failed."""
     rows = [f'- {row["device"]}, {row["check"]}: {row["why"]}.'
             for kind in ("left_out", "failed") for row in run.of_kind(kind)]
     return "\n".join(rows) or "- Nothing."

@@ -100,7 +100,7 @@ def bounds(run):
 
 @table
 def promises(run):
-    """What delta= alone locks."""
+    """Rows that delta= alone locks."""
     rows = []
     for model in run.grid.models:
         for gate in ("20", "off"):
@@ -172,7 +172,7 @@ def to_the_end(run):
 
 @value
 def seen(run):
-    """What delta= did in all settings tried."""
+    """Effects of delta= in all settings tried."""
     saved = [row[3] for row in promises(run)[1]]
     nothing = sum(each == "0.0%" for each in saved)
     return f"{nothing} of {len(saved)}"

@@ -263,7 +263,7 @@ def combinations(run):
 
 
 def verdict(time):
-    """What a time ratio says of an addition."""
+    """Verdict on an addition from its time ratio."""
     if time < 0.95:
         return "helps"
     return "costs more than it saves" if time > 1.05 else "no difference"
@@ -271,7 +271,7 @@ def verdict(time):
 
 @table
 def additions(run):
-    """What each method adds to another one."""
+    """Gain of each method added to another one."""
     found, rows = combined(run), []
     for what, to, both in (
             ("lock", "uncached", "lock"), ("free", "uncached", "free"), ("guide", "uncached", "guide"),

@@ -12,7 +12,7 @@ LETTERS = 6  # that fit a cell
 
 @dataclass
 class Cell:
-    """What a pass says about a position."""
+    """Result of a pass for a position."""
     text: str = ""
     is_committed: bool = False  # by this pass or by an earlier one
     is_accepted: bool = False
@@ -27,7 +27,7 @@ def fitted(text):
 
 
 def is_final(slot, following):
-    """Whether the next pass goes on with no more than the accepted tokens: the rest of the drafts was not judged."""
+    """Whether the next pass continues with no more than the accepted tokens: the rest of the drafts was not judged."""
     return following is not None and following["kind"] != "plan" and any(
         later["position"] == slot["position"] and len(later["tokens"]) <= slot["accepted"]
         for later in following["slots"])

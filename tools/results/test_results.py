@@ -273,7 +273,7 @@ class SyntheticRun:
                            "row_ratio_by_step": [1.0]})
 
     def result(self, command):
-        """What a bench printed."""
+        """Output of a bench."""
         self._number(command)
         if command == claims.DECODE:
             return self.BENCH | self._fault(command, self.BENCH)
@@ -283,7 +283,7 @@ class SyntheticRun:
                             for name, (seconds, first) in blocks.items()]}
 
     def tables(self, command):
-        """What an instrument printed."""
+        """Output of an instrument."""
         self._number(command)
         lock = self.LOCK | self._fault(command, self.LOCK)
         return [{"head": list(lock), "rows": [list(lock.values())]}]

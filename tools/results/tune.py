@@ -47,7 +47,7 @@ def changed(found, base):
 
 
 def frontier_row(run, model, risk):
-    """What tune chooses for a model at a risk."""
+    """The setting that tune chooses for a model at a risk."""
     best = chosen(run.result(tune(run, model, risk, run.grid.samples, 0)))
     if best is None:
         return [model, percent(risk), "the baseline", "1.000", "1.000", "1.000", "-"]
@@ -75,7 +75,7 @@ def preset_row(run, model, preset):
 
 @table
 def presets(run):
-    """What the families' presets save, and change."""
+    """Savings of the families' presets, and the answers that they change."""
     return ["model", "setting", "time", "FLOPs", "rows", "changed"], [
         preset_row(run, model, preset) for model in run.grid.models for preset in run.grid.presets]
 

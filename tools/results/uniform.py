@@ -135,7 +135,7 @@ def strategies(run):
 
 @table
 def beyond(run):
-    """What the thesis does not have."""
+    """Results beyond those of the thesis."""
     base = f"{BLOCKS} --cache uniform"
     return quality(run, "setting", [("uniform, R = 4", base), *((flags, f"{base} {flags}") for flags in (
         "--refresh 0 --boundary blocks=2,full-every=8", "--boundary blocks=2,full-every=8",

@@ -1,4 +1,4 @@
-"""What the models that ship with the repository can do."""
+"""Accuracy of the models that ship with the repository."""
 import text
 from book import table, value
 from text import code

@@ -59,7 +59,7 @@ draw();
 
 
 def replay(answer, fps: float, file) -> None:
-    """One line that is drawn again for each pass; the last one alone where `file` is no terminal."""
+    """One line that is drawn again for each pass; the last one alone where `file` is not a terminal."""
     file = file or sys.stdout
     if fps <= 0:
         raise ValueError(f"fps is {fps}; expected more than 0")

@@ -64,7 +64,7 @@ class ToolCall:
 
 @dataclass
 class Answer:
-    """What a model wrote. In a notebook it draws its canvas, with a slider over the passes."""
+    """The answer of a model. In a notebook it draws its canvas, with a slider over the passes."""
 
     text: str  #: up to the first end token or stop text
     tokens: np.ndarray  #: int32, every generated token, those after an end token included
@@ -203,7 +203,7 @@ class Model:
 
     @property
     def info(self) -> _core.ModelInfo:
-        """What is known of the model: family, paradigm, sizes, special tokens."""
+        """Properties of the model: family, paradigm, sizes, special tokens."""
         return self._session.info
 
     def stream(self, prompt: Prompt, strategy: Optional[Strategy] = None, *, stop: Sequence[str] = (),
@@ -315,7 +315,7 @@ class Model:
 
     def log_likelihoods(self, texts: Sequence[tuple[Sequence[int], Sequence[int]]], *, draws: int = 32,
                         seed: int = 0) -> np.ndarray:
-        """Of pairs of token ids, the log-likelihood of the second given the first, in nats: float64 [len(texts)].
+        """Log-likelihood of the second given the first of each pair of token ids, in nats: float64 [len(texts)].
 
         Exact for models that write left to right and for ReFusion. For the others a lower bound, as a mean over
         `draws` random masks or noise levels, which depend on the seed (docs/guide/evaluate.md).
@@ -411,7 +411,7 @@ def _plain(value: Any) -> Union[bool, int, float, str, list[str]]:
 
 
 def _tools(tools: Sequence[Mapping[str, Any]], choice: Union[str, Mapping[str, Any]], is_parallel: bool) -> str:
-    """What a request says of tools, as JSON; empty without tools."""
+    """The tools of a request, as JSON; empty without tools."""
     if not tools and choice in ("auto", "none"):
         return ""
     return json.dumps({"tools": list(tools), "tool_choice": choice, "parallel_tool_calls": is_parallel})

@@ -155,7 +155,7 @@ Unmask = Union[str, _Rule, UnmaskPolicy]
 
 @dataclass(frozen=True)
 class Strategy:
-    """What all paradigms have."""
+    """Base class of the strategies: the fields that all paradigms have."""
 
     paradigm: ClassVar[str] = ""
 

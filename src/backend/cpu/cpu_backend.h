@@ -44,7 +44,7 @@ std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model,
 std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model, const KernelTable& kernels,
                                            ThreadPool& threads);
 
-/// Reads the weights of a checkpoint, or makes random ones. InputError.
+/// Reads the weights of a checkpoint, or makes random ones. Throws InputError.
 ///   folder  or a .gguf file; empty: random weights     random_seed  of those
 std::shared_ptr<const BackendModel> load_on_cpu(const std::shared_ptr<const CpuDevice>& device,
                                                 const std::filesystem::path& folder,
@@ -60,7 +60,7 @@ struct RunMemory {
   int64_t total() const { return weights + kv + buffers; }
 };
 
-/// What a run over `canvas` tokens takes on this machine.
+/// Predicted memory of a run over `canvas` tokens on this machine.
 ///   stored  the checkpoint's weights; null: a dense model's
 RunMemory predict_cpu_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
                              const WeightSource* stored);

@@ -1,4 +1,4 @@
-// What rank 0 tells the other ranks of a sharded model.
+// Commands of rank 0 to the other ranks of a sharded model.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace lacuna {
 
-/// What has happened to a sequence since the last command.
+/// Changes of a sequence since the last command.
 struct SequenceChange {
   enum class Kind : uint8_t { kMake, kTakePrefix, kKeepSoftEmbeddings, kFree };
   Kind kind = Kind::kMake;
   int64_t sequence = 0;
   int64_t num_cells = 0;  ///< kMake
   // kMake, kTakePrefix:
-  int64_t from = -1;   ///< whose first cells it gets; -1: nobody's
+  int64_t from = -1;   ///< sequence whose first cells it gets; -1: none
   int64_t prefix = 0;  ///< cells
   // kKeepSoftEmbeddings:
   std::vector<int32_t> cells = {};
@@ -40,7 +40,7 @@ struct Command {
 
 std::vector<std::byte> to_bytes(const Command& command);
 
-/// The command whose bytes these are. InputError where they are no command's.
+/// The command whose bytes these are. Throws InputError if they are not a command.
 Command command_from_bytes(std::span<const std::byte> bytes);
 
 }  // namespace lacuna

@@ -26,7 +26,7 @@ json failure_message(const RankError& error) {
   return {{"rank", error.rank()}, {"error", std::string(error.what()).substr(prefix.size())}};
 }
 
-/// What the other end made, under the numbers that it gave.
+/// Objects that the client process created, by the ids that it assigned.
 class HostedModel {
  public:
   HostedModel(const BackendModel& model, RemoteConnection& connection)

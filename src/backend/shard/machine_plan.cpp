@@ -115,7 +115,7 @@ class Planner {
     plan.exchanges = pass_.machines;
     plan.wire_seconds = machines_ * hop;
     const double stage = seconds(layer_flops_, layer_bytes_) / machines_ + hop;
-    const double steps = 1 + (machines_ - 1) / (4 * machines_);  // of a piece, with filling and draining
+    const double steps = 1 + (machines_ - 1) / (4 * machines_);  // including filling and draining
     plan.passes_per_second = 1 / (steps * stage + head_seconds(0.5));
     return plan;
   }

@@ -1,5 +1,5 @@
-// What a model over several machines would take and bring, by formulas: memory of a rank, bytes that travel,
-// and the time of a pass. Nothing is loaded or measured. Sizes are in bytes, times in seconds.
+// Predicts memory, traffic and speed of a model over several machines by formulas: memory of a rank, bytes
+// sent, and the time of a pass. Nothing is loaded or measured. Sizes are in bytes, times in seconds.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,21 @@ struct MachineSpeeds {
 struct PlannedPass {
   int machines = 2;
   int64_t rows = 256;    ///< of a pass, all of which are sampled
-  int64_t cells = 1024;  ///< that each row attends to
+  int64_t cells = 1024;  ///< cells that each row attends to
 };
 
 /// One way to use the machines.
 struct MachinePlan {
   std::string_view way;               ///< "one", "replicas", "rows", "outputs" or "layers"
-  std::optional<ShardBy> shard = {};  ///< of the last three
+  std::optional<ShardBy> shard = {};  ///< for the ways "rows", "outputs" and "layers"
   bool is_possible = true;            ///< layers: there are as many layers as machines, at least
-  int64_t weight_bytes = 0;           ///< of a rank, the one that keeps the most
+  int64_t weight_bytes = 0;           ///< bytes of weights on the rank that keeps the most
   int64_t kv_bytes = 0;               ///< likewise, of one sequence of PlannedPass::cells
-  double received_bytes = 0;          ///< by a rank in one pass
-  int64_t exchanges = 0;              ///< of one pass, one after the other
+  double received_bytes = 0;          ///< bytes that a rank receives in one pass
+  int64_t exchanges = 0;              ///< sequential exchanges in one pass
   double compute_seconds = 0;         ///< of one pass
   double wire_seconds = 0;            ///< of one pass, not overlapped with computing
-  double passes_per_second =
-      0;  ///< of all requests together, where there are as many as can be computed at once
+  double passes_per_second = 0;       ///< with as many requests as can be computed at once
 
   double seconds() const { return compute_seconds + wire_seconds; }
 };

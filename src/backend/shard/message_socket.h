@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-/// The process at the other end has ended, or sent what is no message.
+/// The process at the other end has ended, or sent an invalid message.
 class ConnectionLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kBytesTag = 1;
 constexpr int kFailureTag = 2;
-constexpr size_t kMostBytes = size_t{1} << 30;  // of a message; counts of MPI are int
+constexpr size_t kMostBytes = size_t{1} << 30;  // largest message; MPI counts are int
 
 /// Messages from everybody to everybody, each waited for by itself, so that the rank that is missing is
 /// known.
@@ -81,7 +81,7 @@ class MpiRank final : public Communicator {
  private:
   struct Messages {
     std::vector<MPI_Request> requests;
-    std::vector<int> peers;  // of the requests
+    std::vector<int> peers;  // peer of each request
   };
 
   static void receive(int peer, std::span<std::byte> bytes, Messages& messages) {

@@ -19,7 +19,7 @@ std::vector<Value> values_of_all(Communicator& ranks, const Value& own) {
   return values;
 }
 
-/// Seconds of an exchange of so many bytes of each rank, as the rank sees it that waits longest.
+/// Seconds of an exchange of this many bytes of each rank, as the rank sees it that waits longest.
 double time_exchange(Communicator& ranks, std::vector<std::byte>& own, std::vector<std::byte>& all,
                      size_t bytes) {
   const auto count = static_cast<size_t>(ranks.size());
@@ -37,7 +37,7 @@ double time_exchange(Communicator& ranks, std::vector<std::byte>& own, std::vect
 RankLink measure_link(Communicator& ranks) {
   constexpr double kLongEnough = 0.05;  // seconds: bursts that a link lets through no longer count for much
   constexpr size_t kFirst = size_t{1} << 18;
-  constexpr size_t kMost = size_t{1} << 28;  // of all ranks together
+  constexpr size_t kMost = size_t{1} << 28;  // sum over all ranks
   constexpr int kTries = 9;
   std::vector<std::byte> own, all;
   std::vector<double> latencies;

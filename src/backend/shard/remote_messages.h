@@ -1,4 +1,4 @@
-// What a pass gives, and what is asked of its rows, as messages between two processes of the same program.
+// Results of a pass, and follow-ups on its rows, as messages between two processes of the same program.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -30,7 +30,7 @@ void refuse_model(RemoteConnection connection, const std::string& sentence);
 
 /// In the other process: waits until the model is there. Its passes, and new sequences, throw a RankError
 /// once the process has ended or a rank has; failure() says so within seconds, also while no pass is
-/// computed. Refuses what reads cells, outputs, logits or attention with an InputError. InputError where
+/// computed. Refuses what reads cells, outputs, logits or attention with an InputError. Throws InputError if
 /// there is no model.
 ///   silence  a process that gives no sign of life for so long counts as ended
 ///   end      ends the process, if it still runs; any thread, several times

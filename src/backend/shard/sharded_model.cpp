@@ -80,10 +80,10 @@ class Leader {
   }
 
   std::shared_ptr<Communicator> ranks_;
-  std::mutex mutex_;  // of the group
+  std::mutex mutex_;  // protects the group
   std::optional<RankError> error_;
   uint64_t num_commands_ = 0;
-  std::mutex queue_mutex_;  // of what follows
+  std::mutex queue_mutex_;  // protects the members below
   std::vector<SequenceChange> changes_;
   int64_t num_sequences_ = 0;
 };

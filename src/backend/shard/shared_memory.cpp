@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kBetweenChecks{20};
 constexpr std::chrono::milliseconds kBetweenBeats{50};
 constexpr size_t kSlotBytesOfProcesses = size_t{16} << 20;  // touched as far as exchanges need it
 
-/// What a rank says to the others. Lies in memory that all of them map.
+/// State that a rank publishes to the others, in memory that all of them map.
 struct alignas(64) RankState {
   std::atomic<uint64_t> handed_over{0};  ///< exchanges for which its bytes lie in its slot
   std::atomic<uint64_t> beats{0};        ///< counted as long as the process runs
@@ -152,7 +152,7 @@ class SharedMemoryRank final : public Communicator {
 
   void all_gather(std::span<const std::byte> own, std::span<const size_t> sizes, std::span<std::byte> all,
                   Wait wait) override {
-    std::vector<std::byte*> places;  // of each rank's bytes
+    std::vector<std::byte*> places;  // address of each rank's bytes
     size_t begin = 0;
     for (const size_t size : sizes) {
       places.push_back(all.data() + begin);
@@ -264,9 +264,9 @@ class SharedMemoryRank final : public Communicator {
   std::chrono::milliseconds timeout_;
   std::chrono::milliseconds silence_;
   std::unique_ptr<LifeLines> lives_;
-  std::vector<pid_t> children_;  // of rank 0
-  uint64_t exchanges_ = 0;       // that are over
-  std::optional<Heart> heart_;   // of a process; last: it uses the region
+  std::vector<pid_t> children_;  // child processes that rank 0 started
+  uint64_t exchanges_ = 0;       // finished exchanges
+  std::optional<Heart> heart_;   // heartbeat of this process; last, because it uses the region
 };
 
 }  // namespace

@@ -267,7 +267,7 @@ class DequantizedSlices {
   Place next_;
   bool has_next_ = false;
   int64_t begin_ = 0;                    // of the slice, in K steps of all slices
-  int64_t next_begin_ = 0;               // of the next slice
+  int64_t next_begin_ = 0;               // begin of the next slice
   int64_t num_dequantized_[2] = {0, 0};  // K steps of all slices, per panel
   int64_t blocks_left_ = 0;
   bool is_first_block_ = true;

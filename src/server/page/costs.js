@@ -1,4 +1,4 @@
-// What a run has cost, against a run without cache and lock.
+// Cost of a run, compared with a run without cache and lock.
 
 const COUNT = new Intl.NumberFormat("en");
 

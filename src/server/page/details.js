@@ -1,4 +1,4 @@
-// What is known of one token.
+// Details of one token.
 import { make } from "./dom.js";
 
 /// Fills `element` with a cell's story.

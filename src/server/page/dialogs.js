@@ -1,7 +1,7 @@
 // Small dialogs: a question, a text to copy.
 import { by, copyText } from "./dom.js";
 
-/// What the user makes of a text; null: nothing, the dialog was closed.
+/// Lets the user edit a text in a dialog; null if it was closed.
 export function askText(title, value) {
   const field = by("ask-text");
   by("ask-title").textContent = title;

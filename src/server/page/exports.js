@@ -1,4 +1,4 @@
-// What can be kept of a run: images, an animation, the trace, a link, and the text.
+// Exports of a run: images, an animation, the trace, a link, and the text.
 import { showText } from "./dialogs.js";
 import { copyText, saveFile } from "./dom.js";
 import { inSeconds } from "./costs.js";
@@ -23,7 +23,7 @@ export function offerExports(view) {
   for (const button of menu.querySelectorAll("[data-export]")) {
     button.addEventListener("click", async () => {
       view.part(".export-error").textContent = "";
-      menu.open = button.dataset.export === "text";  // whose button says whether it worked
+      menu.open = button.dataset.export === "text";  // its button shows whether copying worked
       try {
         if (view.run.start === null) throw new Error("there is no run yet");
         await ACTIONS[button.dataset.export](view, button);

@@ -11,7 +11,7 @@ const NARROW = 480;                                   // CSS pixels of all colum
 const LABEL_WIDTH = 34;
 const MARKS = ["given", "masked", "noise", "locked", "kept", "guided", "changed"];
 
-/// What a cell shows in one line.
+/// Text of a cell, in one line.
 export function faceOf(cell, run) {
   if (cell.masked) return MASK_GLYPH;
   if (run.ends.includes(cell.id)) return END_GLYPH;

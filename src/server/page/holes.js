@@ -11,7 +11,7 @@ export function addHole(holes, hole) {
 /// edits inside them, and vanish when an edit reaches across their edge.
 export function moveHoles(holes, before, after) {
   const most = Math.min(before.length, after.length);
-  // What is behind an edit is looked for first: of "one two three", "two " was deleted and not "wo t".
+  // Match the text after an edit first: of "one two three", "two " was deleted and not "wo t".
   let tail = 0;
   while (tail < most && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
   let head = 0;
@@ -26,7 +26,7 @@ export function moveHoles(holes, before, after) {
   });
 }
 
-/// What /v1/infill takes as its input: texts and {"hole": tokens}; {"hole": {}} where the length is not known.
+/// Input for /v1/infill: texts and {"hole": tokens}; {"hole": {}} where the length is not known.
 export function inputOf(text, holes) {
   const parts = partsOf(text, holes).map((part) => (part.hole ? { hole: part.hole.tokens ?? {} } : part.text));
   return parts.filter((part) => part !== "");

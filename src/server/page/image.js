@@ -8,7 +8,7 @@ const CELL = { width: 74, height: 26, gap: 2 };
 const MARGIN = 16;
 const TITLE_HEIGHT = 30;
 const FOOT_HEIGHT = 26;
-const MOST_LETTERS = 10;  // that fit a cell
+const MOST_LETTERS = 10;  // letters that fit a cell
 const PNG_SCALE = 2;
 const SECONDS = { pass: 0.15, least: 2, most: 12, rest: 1.5 };
 

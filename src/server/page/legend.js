@@ -1,4 +1,4 @@
-// What colours and marks mean: only those that the run has.
+// Legend of the colours and marks that a run uses.
 import { make } from "./dom.js";
 import { END_GLYPH, MASK_GLYPH } from "./grid.js";
 import { colourOf } from "./palette.js";

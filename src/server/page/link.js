@@ -1,8 +1,8 @@
 // A recorded run in the fragment of a link, which browsers do not send to servers.
 
 const NAME = "#run=";
-const MOST_LETTERS = 32768;  // of a link: programs that pass links on cut longer ones
-const MOST_BYTES = 1 << 24;  // of a run in a link
+const MOST_LETTERS = 32768;  // characters of a link: programs that pass links on cut longer ones
+const MOST_BYTES = 1 << 24;  // bytes of a run inside a link
 
 /// The link to this page that shows a recorded run. Throws an Error with one sentence where it would be too long.
 export async function linkOf(trace) {

@@ -1,4 +1,4 @@
-// What the page offers for a kind of model: settings by the names of `lacuna run`, with values to begin with.
+// Settings that the page offers for each kind of model: by the names of `lacuna run`, with initial values.
 // The server has the last word: GET /props lists presets and settings, and what does not fit is refused with a sentence.
 
 const COMMON = ["temperature"];
@@ -50,7 +50,7 @@ const KINDS = {
 
 const GUIDED = { "Confirmed by the guide": { guide: true, "guide-match": "relative=0.5" } };
 
-/// What each preset promises (docs/results/README.md).
+/// Description of each preset (docs/results/README.md).
 const PROMISES = {
   exact: "The text of the uncached baseline, with less work",
   balanced: "Faster; lost at most a point of accuracy on the models that ship",

@@ -17,9 +17,9 @@ const NARROW = matchMedia("(max-width: 64rem)");  // one column, as page.css has
 const CANVAS_HINT = "The canvas appears here and fills as the model writes: in any order, several tokens at once. " +
   "A file that lacuna run --trace wrote can be dropped anywhere on this page.";
 
-/// What tabs share.
+/// State shared by the tabs.
 const app = {
-  props: null,    // of the server's model, once it is there
+  props: null,    // /props of the server's model, once it has arrived
   running: null,  // AbortController of what is being done
   key: () => by("key").value,
   length: () => (by("length").value === "" ? {} : { max_tokens: by("length").valueAsNumber }),

@@ -14,7 +14,7 @@ export class Player {
     this.onChange = onChange;
     this.timer = null;
     this.speed = DEFAULT_SPEED;
-    this.slowness = 1;  // of "as recorded": times the recorded duration
+    this.slowness = 1;  // duration relative to the recorded one, for "as recorded"
   }
 
   get isPlaying() {

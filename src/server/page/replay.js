@@ -1,6 +1,6 @@
-// What a run did, and its canvas as it was after any step. Events are those of docs/reference/server.md, version 2.
+// Replays a run: its events, and the canvas after any step. Events are those of docs/reference/server.md, version 2.
 
-/// What is known of a run: it grows while the events come in.
+/// A run as it is known so far; it grows while events arrive.
 export class Run {
   start = null;
   steps = [];
@@ -17,7 +17,7 @@ export class Run {
     for (const [position, known] of event.alternatives ?? []) this.alternatives.set(position, known);
   }
 
-  /// What `logprobs` of a stream say about the next tokens of the answer.
+  /// Adds a stream's `logprobs` for the next tokens of the answer.
   addLogprobs(content) {
     for (const token of content ?? []) {
       const tops = (token.top_logprobs ?? []).map(({ token: text, logprob }) => ({ text, probability: Math.exp(logprob) }));

@@ -53,7 +53,7 @@ export class RunView {
     return this.element.querySelector(selector);
   }
 
-  // What a player needs.
+  // Interface for the player.
 
   get at() {
     return this.replay.at;

@@ -6,8 +6,8 @@ import { Run } from "./replay.js";
 import { RunView } from "./run_view.js";
 import { ask, eventsOf } from "./stream.js";
 
-const RACE_MILLISECONDS = 6000;  // that the longest of several runs takes when they are played together
-/// Asks for other tokens that a position might have got, with their probabilities.
+const RACE_MILLISECONDS = 6000;  // duration of the longest of several runs that are played together
+/// Alternatives to request for each position, with their probabilities.
 export const NUM_ALTERNATIVES = 5;
 export const LOGPROBS_OF_CHATS = { logprobs: true, top_logprobs: NUM_ALTERNATIVES };
 

@@ -3,7 +3,7 @@
 import { colourOf, SHADES } from "./palette.js";
 import { shareOf } from "./replay.js";
 
-const BARS_SHARE = 0.16;  // of the width
+const BARS_SHARE = 0.16;  // fraction of the width
 const GAP = 8;            // CSS pixels between the map and its bars
 
 export class StepMap {

@@ -3,14 +3,14 @@
 
 const MOST_POSITIONS = 1 << 16;
 const MOST_STEPS = 1 << 16;
-const MOST_CELLS = 1 << 26;  // of all passes together: each is read once for each pass
+const MOST_CELLS = 1 << 26;  // cells of all passes together: each is read once per pass
 
 /// The events of the first request in a recorded run. Throws an Error with one sentence where it is none.
 ///   mask  the model's mask token, for traces that do not tell it
 export function eventsOfTrace(text, mask) {
   const lines = text.split("\n").filter((line) => line.trim() !== "").map(parseLine);
   const start = lines.find((line) => Array.isArray(line.canvas));
-  if (!start) throw new Error("this is no recorded run; expected the file that lacuna run --trace writes");
+  if (!start) throw new Error("this is not a recorded run; expected the file that lacuna run --trace writes");
   const canvas = idsOf(start.canvas, "canvas");
   if (canvas.length > MOST_POSITIONS) {
     throw new Error(`the canvas has ${canvas.length} positions; expected at most ${MOST_POSITIONS}`);
@@ -101,7 +101,7 @@ function stepOf(line, canvas, mask) {
   return Object.assign(step, moreOf(line.page));
 }
 
-/// What traces that this page wrote tell beyond those of the command line.
+/// Keys that traces written by this page have beyond those of the command line.
 function moreOf(page) {
   const known = {};
   for (const name of ["final", "rows_uncached", "rows_baseline", "flops_uncached", "flops_baseline"]) {

@@ -12,7 +12,7 @@
 namespace lacuna::rank_survey_test {
 namespace {
 
-/// What ask(end) returns on each of three ranks.
+/// Results of ask(end) on each of three ranks.
 template <typename Value>
 std::vector<Value> of_all(const std::function<Value(Communicator&)>& ask) {
   const auto ranks = ranks_of_threads(3);

@@ -172,7 +172,7 @@ TEST(ShardedModel, RepeatsWhatHappensToSequences) {
   }
 }
 
-/// Four sequences of 65 rows: of the first K/V alone are wanted, the second is causal behind cells that were
+/// Four sequences of 65 rows: of the first K/V alone are wanted, the second is causal after cells that were
 /// written before, the others see themselves.
 StepPlan plan_of_sequences() {
   constexpr int32_t kRows = 65;
@@ -288,7 +288,7 @@ TEST(ShardedModel, WouldShowAnyExchangeThatIsNotExact) {
     ShardedOverThreads sharded(config, by, ranks, DType::kF32,
                                tampering([=](int rank, int exchange, std::vector<std::byte>& own) {
                                  if (rank != faulty_rank || exchange != faulty) return;
-                                 own.at(1) ^= std::byte{0x80};  // of a float's fraction
+                                 own.at(1) ^= std::byte{0x80};  // a fraction byte
                                }));
     return passes(*sharded.model()).front().logits;
   };

@@ -99,7 +99,7 @@ class LacunaLM(LM):
         return given or self._start(), scored
 
     def _start(self) -> list[int]:
-        """What stands before a text of which nothing is given: an end token."""
+        """The context of a text that is scored from its first token: an end token."""
         return [self.model.info.end_tokens[0]] if len(self.model.info.end_tokens) else [0]
 
     def _is_greedy(self, given: list[int], scored: list[int]) -> bool:
