@@ -80,7 +80,8 @@ AuditSettings audit_settings(const ServeFlags& flags, const ServedModels& served
   if (flags.audit == 0) return audit;
   if (served.models.size() > 1) {
     throw InputError(
-        "--audit has no effect here: it goes with one --model, which alone decides what is idle");
+        "--audit has no effect here: it requires a single --model, which alone decides when the server is "
+        "idle");
   }
   const std::string loss = served.preset ? served.preset->certificate.loss : "changed-answer";
   if (loss == "wrong-answer" || loss == "kl") {

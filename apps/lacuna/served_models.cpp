@@ -97,7 +97,7 @@ void check_reload(const ServedModelFlags& flags, const ServedModels& served) {
   if (flags.is_sharded() && !has_rank_job(flags))
     throw InputError("--reload-from: expected no start by mpirun; start the ranks with --launch");
   if (served.models.size() > 1)
-    throw InputError("--reload-from has no effect here: it goes with one --model");
+    throw InputError("--reload-from has no effect here: it requires a single --model");
   if (served.preset)
     throw InputError("--reload-from: preset {} was tuned for the weights of this model alone",
                      served.preset->name);
@@ -144,7 +144,7 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
   const bool is_alone = flags.models.size() == 1;
   if (is_alone) use_preset_formats(flags, flags.generation);
   if (!is_alone && !flags.guide.empty())
-    throw InputError("--guide has no effect here: it goes with one --model");
+    throw InputError("--guide has no effect here: it requires a single --model");
   if (!is_alone && !flags.name.empty()) {
     throw InputError("--name has no effect here: several models have theirs as --model NAME=MODEL");
   }

@@ -19,20 +19,20 @@
 extern "C" {
 #endif
 
-/** The version of the library that runs, as LACUNA_VERSION is that of the headers: "0.2.0". Never fails; the
+/** Version of the linked library, "0.2.0"; LACUNA_VERSION is the version of the headers. Never fails; the
  * text is static. */
 LACUNA_API const char* lacuna_version(void);
 
-/** What a function that can fail may return below zero. */
+/** Negative return values of functions that can fail. */
 enum {
   LACUNA_INVALID_INPUT = -2, /**< the model, the request or an argument; the sentence says what is accepted */
-  LACUNA_FAILED = -1         /**< anything else, such as memory that is not there */
+  LACUNA_FAILED = -1         /**< anything else, such as a lack of memory */
 };
 
-/** The sentence of the calling thread's last failure: valid until its next one. "" where nothing has failed
+/** The sentence of the calling thread's last failure: valid until its next one. "" if nothing has failed
  * yet. */
 LACUNA_API const char* lacuna_error(void);
-/** LACUNA_INVALID_INPUT or LACUNA_FAILED of that failure, 0 where nothing has failed yet. */
+/** LACUNA_INVALID_INPUT or LACUNA_FAILED of that failure, 0 if nothing has failed yet. */
 LACUNA_API int lacuna_error_kind(void);
 
 /* ---- Sessions: a loaded model ---- */
@@ -40,14 +40,14 @@ LACUNA_API int lacuna_error_kind(void);
 /** A loaded model with its tokenizer and scheduler. */
 typedef struct lacuna_session lacuna_session;
 
-/** Loads a model. NULL where it fails.
+/** Loads a model. Returns NULL on failure.
  *
  *   model         folder, .gguf file, name of a model that ships, ORG/NAME from the hub's cache, or
  *                 random:FAMILY-SIZE
  *   options_json  NULL, or an object with fields of lacuna::LoadOptions: {"weights": "int4", "threads": 8}
  */
 LACUNA_API lacuna_session* lacuna_load(const char* model, const char* options_json);
-/** Waits for nothing: requests that run are cancelled. NULL is allowed. */
+/** Frees a session without waiting; running requests are cancelled. NULL is allowed. */
 LACUNA_API void lacuna_free(lacuna_session* session);
 
 /** {"family", "paradigm", "vocab_size", "context", "num_layers", "hidden_size", "weight_bytes", "mask_token",
@@ -58,28 +58,29 @@ LACUNA_API int64_t lacuna_vocab_size(const lacuna_session* session);
 
 /* ---- Answers ---- */
 
-/** What a model wrote; ended by lacuna_answer_free(). */
+/** Answer of a model; freed by lacuna_answer_free(). */
 typedef struct lacuna_answer lacuna_answer;
 
-/** A position got its token. */
+/** A token that was written to a position. */
 typedef struct {
   int32_t position;  /**< in the canvas, 0-based */
   int32_t token;     /**< its id */
   double confidence; /**< as the unmask rule ranks it */
 } lacuna_commit;
 
-/** What one forward pass did for one request. Valid during the callback alone. */
+/** Effect of one forward pass on one request. Valid during the callback alone. */
 typedef struct {
-  size_t size;           /**< of this struct, in the library that runs */
+  size_t size;           /**< size of this struct in the linked library */
   int32_t step;          /**< 0-based */
-  int32_t prompt_tokens; /**< of the canvas: its first ones */
-  int32_t final_tokens;  /**< of the canvas: its longest prefix that will not change any more */
+  int32_t prompt_tokens; /**< leading tokens of the canvas that are the prompt */
+  int32_t final_tokens;  /**< length of the longest prefix that will not change any more */
   const char* kind;      /**< "denoise", "draft", "verify", "prefill", "decode", ... */
-  const int32_t* canvas; /**< prompt and answer after the pass, with mask tokens where nothing is yet */
-  size_t canvas_length;  /**< tokens of the canvas */
+  const int32_t*
+      canvas; /**< prompt and answer after the pass, with mask tokens where nothing is written yet */
+  size_t canvas_length;           /**< tokens of the canvas */
   const lacuna_commit* committed; /**< ascending positions */
   size_t num_committed;           /**< elements of `committed` */
-  int64_t rows;                   /**< that the pass computed for this request */
+  int64_t rows;                   /**< rows that the pass computed for this request */
   double seconds;                 /**< of the whole pass */
 } lacuna_pass_event;
 
@@ -87,7 +88,7 @@ typedef struct {
  * holds. */
 typedef int (*lacuna_pass_callback)(const lacuna_pass_event* event, void* user);
 
-/** Answers a request. NULL where it fails.
+/** Answers a request. Returns NULL on failure.
  *
  *   request_json  {"prompt": TEXT} or {"messages": [{"role", "content"}, ...]} or {"tokens": [...]}, and
  *                 settings by the names of docs/reference/flags.md: {"prompt": "Hi", "gen_length": 64}.
@@ -97,17 +98,17 @@ typedef int (*lacuna_pass_callback)(const lacuna_pass_event* event, void* user);
  */
 LACUNA_API lacuna_answer* lacuna_generate(lacuna_session* session, const char* request_json,
                                           lacuna_pass_callback callback, void* user);
-/** Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3. NULL where it fails.
+/** Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3. Returns NULL on failure.
  *
  *   options_json  NULL, or settings by their names
  *   callback      NULL, or told of each pass
  */
 LACUNA_API lacuna_answer* lacuna_infill(lacuna_session* session, const char* text, const char* options_json,
                                         lacuna_pass_callback callback, void* user);
-/** Frees an answer and every text of it. NULL is allowed. */
+/** Frees an answer and all its texts. NULL is allowed. */
 LACUNA_API void lacuna_answer_free(lacuna_answer* answer);
 
-/** Up to the first end token or stop text; "" without a tokenizer. */
+/** Text up to the first end token or stop text; "" without a tokenizer. */
 LACUNA_API const char* lacuna_answer_text(const lacuna_answer* answer);
 /** Every generated token, those after an end token included. */
 LACUNA_API const int32_t* lacuna_answer_tokens(const lacuna_answer* answer, size_t* count);

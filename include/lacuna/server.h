@@ -1,4 +1,4 @@
-// A server inside a program: what `lacuna serve` answers, at a port of its own. CMake's target is
+// The server of `lacuna serve` inside a program, on its own port. The CMake target is
 // lacuna::server.
 #pragma once
 
@@ -16,14 +16,14 @@
 
 namespace lacuna {
 
-/// A model that a server answers with.
+/// A model of a server.
 struct ServedModel {
   std::string model;  ///< as Session::load() takes it
-  std::string name;   ///< for clients, in their "model" field; empty: as `model` says
+  std::string name;   ///< name for the "model" field of clients; empty: `model`
 };
 
-/// Limits on the requests of clients. Further limits that protect the server (sizes of heads and bodies, slow
-/// clients, replies that nobody reads) are fixed (docs/reference/server.md).
+/// Limits on the requests of clients. Further limits that protect the server (sizes of headers and bodies,
+/// slow clients, unread replies) are fixed (docs/reference/server.md).
 struct ServerLimits {
   int32_t max_queue = 256;          ///< requests of one model that wait, 0 to 65536; more get 503
   int32_t max_per_client = 0;       ///< requests per key or address; 0: 3/4 of all places; beyond: 429
@@ -44,27 +44,28 @@ struct ServerOptions {
   /// Accepted keys; clients send one as Authorization: Bearer KEY or X-Api-Key: KEY. Empty: no key is
   /// required.
   std::vector<std::string> api_keys;
-  bool insecure = false;                     ///< serve other machines although no key is required
-  std::vector<std::string> allowed_origins;  ///< pages that may ask: "https://example.org", or "*" for all
-  std::vector<std::string> allowed_hosts;    ///< names of this server in the Host header, without a key
+  bool insecure = false;  ///< serve other machines although no key is required
+  std::vector<std::string>
+      allowed_origins;  ///< pages that may send requests: "https://example.org"; "*" for all
+  std::vector<std::string> allowed_hosts;  ///< names of this server in the Host header, without a key
   int64_t models_memory = 0;  ///< bytes that several loaded models may take, K/V included; 0: what is free
   double unload_seconds = 0;  ///< without a request, after which one of several is unloaded; 0: never
   bool page = true;           ///< whether a browser gets the page at "/"
   ServerLimits limits;        ///< limits on the requests of clients
-  /// Told of each request when its reply has been written or its client has gone: one JSON object
-  /// (docs/guide/serve.md). Called on the connections' thread, so it must be quick. May be empty.
+  /// Called for each request when its reply has been written or its client has gone, with one JSON
+  /// object (docs/guide/serve.md). Called on the connections' thread, so it must be quick. May be empty.
   std::function<void(std::string_view line)> log;
 };
 
-/// A server that runs. Its requests share forward passes, each with the text that it would get alone. It
+/// A running server. Its requests share forward passes, each with the text that it would get alone. It
 /// installs no signal handlers and starts threads of its own.
 class LACUNA_API Server {
  public:
-  /// Listens, loads a single model, and returns when requests are answered. Throws Error where an option
+  /// Listens, loads a single model, and returns when requests are answered. Throws Error if an option
   /// cannot be used, the address cannot be listened on, or a model cannot be loaded.
   static Server start(const ServerOptions& options);
 
-  /// Stops without waiting for requests that run.
+  /// Stops without waiting for running requests.
   ~Server();
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;

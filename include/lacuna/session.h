@@ -20,18 +20,18 @@ namespace lacuna {
 /// How a model is loaded. Formats have the names of docs/reference/flags.md ("Model"); "auto": as stored.
 struct LoadOptions {
   std::string dtype = "auto";         ///< "f32" or "bf16": element type of activations and K/V
-  std::string weights = "auto";       ///< of layers: "bf16", "int8", "int4", ...
-  std::string head_weights = "auto";  ///< of embedding and output head
+  std::string weights = "auto";       ///< format of the layers' weights: "bf16", "int8", "int4", ...
+  std::string head_weights = "auto";  ///< format of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element
-  std::string activations = "auto";   ///< "int8": those that quantized weights meet
+  std::string activations = "auto";   ///< "int8": activations in matmuls with quantized weights
   std::string device = "auto";        ///< device: "cpu", "cuda:N" or "simulator" (slow, for tests)
   std::string guide;                  ///< an autoregressive model that verifies drafts; empty: none
   int32_t threads = 0;                ///< 0: one for each core that the process may use
-  uint64_t random_seed = 0;           ///< of the weights of a random: model
+  uint64_t random_seed = 0;           ///< seed of the weights of a random: model
   int32_t max_running = 32;           ///< requests that share forward passes; others wait
   int64_t memory = int64_t{4} << 30;  ///< bytes of K/V that requests may hold together
   bool ignore_memory = false;         ///< load a model that needs more memory than is available
-  /// Told of parameters read, from the thread that loads.
+  /// Called with the number of parameters read so far, from the thread that loads.
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
@@ -53,12 +53,11 @@ struct ModelInfo {
 
 /// Effect of one forward pass on one request. Spans are valid during the callback alone.
 struct PassEvent {
-  int32_t step = 0;       ///< 0-based
-  std::string_view kind;  ///< "denoise", "draft", "verify", "prefill", "decode", ...
-  std::span<const TokenId>
-      canvas;                 ///< prompt and answer after the pass, with mask tokens where nothing is yet
-  int32_t prompt_tokens = 0;  ///< the canvas' first ones
-  int32_t final_tokens = 0;   ///< length of the longest prefix of the canvas that will not change any more
+  int32_t step = 0;                 ///< 0-based
+  std::string_view kind;            ///< "denoise", "draft", "verify", "prefill", "decode", ...
+  std::span<const TokenId> canvas;  ///< prompt and answer after the pass, masks where nothing is written
+  int32_t prompt_tokens = 0;        ///< leading tokens of the canvas that are the prompt
+  int32_t final_tokens = 0;  ///< length of the longest prefix of the canvas that will not change any more
   std::span<const Commit> committed;  ///< ascending positions
   int64_t rows = 0;                   ///< rows that the pass computed for this request
   double seconds = 0;                 ///< of the whole pass
@@ -73,7 +72,7 @@ struct Request {
   std::vector<TokenId> tokens;    ///< the canvas begins with exactly these
   Options options;                ///< settings by their names; the others have the family's defaults
   std::vector<std::string> stop;  ///< texts before which the answer ends
-  std::vector<Tool> tools;        ///< functions that the answer may call; read_tool_answer() tells its calls
+  std::vector<Tool> tools;  ///< functions that the answer may call; read_tool_answer() returns the calls
   std::string tool_choice =
       "auto";  ///< "auto": text or calls; "required": calls; "none"; or the name of the function to call
   bool parallel_tool_calls = true;  ///< whether an answer may have several calls
@@ -90,14 +89,14 @@ struct Logits {
   std::vector<float> values;  ///< [rows, vocab_size]
 };
 
-/// A request that runs. Dropping it cancels it.
+/// A running request. Destroying it cancels the request.
 class LACUNA_API Generation {
  public:
   ~Generation();
   Generation(Generation&&) noexcept;
   Generation& operator=(Generation&&) noexcept;
 
-  /// Waits for the answer. Once. Throws what the request failed with.
+  /// Waits for the answer; call it once. Throws the error of a failed request.
   Answer wait();
   /// Ends the request after its next pass; wait() then gives what the canvas holds. Safe from any thread.
   void cancel();
@@ -114,7 +113,7 @@ class LACUNA_API Generation {
 /// get alone. A generation keeps what it needs of its session.
 class LACUNA_API Session {
  public:
-  /// Loads a model. Throws Error where it is not found, damaged, not supported or too large for the memory.
+  /// Loads a model. Throws Error if it is not found, damaged, not supported or too large for the memory.
   ///   model  folder, .gguf file, name of a model that ships, ORG/NAME from the hub's cache, or
   ///   random:FAMILY-SIZE
   static Session load(std::string_view model, const LoadOptions& options = {});

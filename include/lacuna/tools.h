@@ -21,7 +21,7 @@ struct Tool {
 
 /// A call of a function.
 struct ToolCall {
-  std::string name;       ///< the function's
+  std::string name;       ///< name of the function
   std::string arguments;  ///< JSON text of an object
   std::string id = {};    ///< distinguishes calls of a conversation; may be empty
 
@@ -35,14 +35,14 @@ struct ToolAnswer {
   std::vector<ToolCall> calls;  ///< in the order in which they were made
 };
 
-/// Splits an answer of a request with tools into text and calls. Ids depend on the request and the answer:
-/// the same again for the same request.
+/// Splits an answer of a request with tools into text and calls. Ids depend only on the request and the
+/// answer, so the same request gives the same ids.
 LACUNA_API ToolAnswer read_tool_answer(const Answer& answer);
 
 /// The turn of an assistant that wrote `content`, which may be empty, and made these calls. Throws Error for
-/// a name or arguments that no call has.
+/// an invalid name or invalid arguments.
 LACUNA_API Message assistant_turn(std::string_view content, std::span<const ToolCall> calls);
-/// A user's turn with what functions returned, in the order of the calls.
+/// A user's turn with the results of functions, in the order of the calls.
 LACUNA_API Message tool_results(std::span<const std::string> results);
 
 }  // namespace lacuna

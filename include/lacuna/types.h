@@ -1,4 +1,4 @@
-// Values that requests are made of and answers consist of.
+// Types of requests and answers.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ using OptionValue = std::variant<bool, int64_t, double, std::string, std::vector
 /// model's family.
 using Options = std::map<std::string, OptionValue, std::less<>>;
 
-/// A position got its token.
+/// A token that was written to a position.
 struct Commit {
   int32_t position = 0;   ///< in the canvas, 0-based
   TokenId token = 0;      ///< token that was written
@@ -44,11 +44,11 @@ struct Candidates {
   std::span<const int32_t> position;    ///< in the canvas, ascending
   std::span<const TokenId> token;       ///< sampled in this pass
   std::span<const double> probability;  ///< probability of the candidate's token
-  std::span<const double> entropy;      ///< of the position's distribution, nats
-  std::span<const double> margin;       ///< the largest probability less the second
+  std::span<const double> entropy;      ///< entropy of the position's distribution, in nats
+  std::span<const double> margin;       ///< the largest probability minus the second largest
   int32_t age = 0;                      ///< passes since the block began
 };
-/// Chooses the positions that get their token in this pass; the others stay masked. At least one.
+/// Returns the positions to commit in this pass, at least one; the others stay masked.
 using UnmaskFunction = std::function<std::vector<int32_t>(const Candidates&)>;
 
 /// Why an answer ended.
@@ -63,19 +63,19 @@ struct Statistics {
   int32_t steps = 0;           ///< denoising steps: forward passes of the model itself
   int32_t forward_passes = 0;  ///< of the model and its guide
   int64_t rows = 0;            ///< positions that forward passes computed, all passes together
-  int64_t rows_baseline = 0;   ///< the same of the uncached decoder of the model's family
+  int64_t rows_baseline = 0;   ///< the same for the uncached baseline
   double flops = 0;            ///< of all passes, by the formulas of docs/reference/statistics.md
-  double flops_baseline = 0;   ///< the same of the uncached decoder of the model's family
+  double flops_baseline = 0;   ///< the same for the uncached baseline
   double seconds = 0;  ///< from the first pass to the last; requests that run at the same time share it
-  double tokens_per_second = 0;  ///< answer tokens
+  double tokens_per_second = 0;  ///< answer tokens per second
 };
 
 /// Answer of a model.
 struct Answer {
   std::string text;             ///< up to the first end token or stop text; empty without a tokenizer
   std::vector<TokenId> tokens;  ///< every generated token, those after an end token included
-  int32_t prompt_tokens = 0;    ///< the chat template's included
-  int32_t answer_tokens = 0;    ///< up to and without the first end token
+  int32_t prompt_tokens = 0;    ///< tokens of the prompt, including the chat template
+  int32_t answer_tokens = 0;    ///< tokens before the first end token
   StopReason stop_reason = StopReason::kLength;  ///< why it ended
   uint64_t seed = 0;                             ///< seed of the sampling
   Statistics statistics;                         ///< work that the request took

@@ -60,7 +60,7 @@ class SettingError : public InputError {
   Problem problem_;
 };
 
-/// Collects problems, the first to be told first.
+/// Collects problems, most important first.
 class Problems {
  public:
   void add(Problem problem) { found_.push_back(std::move(problem)); }

@@ -43,7 +43,8 @@ void check(const ServerOptions& options) {
     }
   }
   if (options.models.size() > 1 && !options.load.guide.empty()) {
-    throw InputError("load.guide has no effect with {} models; it goes with one", options.models.size());
+    throw InputError("load.guide has no effect with {} models; it requires a single one",
+                     options.models.size());
   }
   constexpr int32_t kMany = 65536;
   constexpr double kLong = 1e9;

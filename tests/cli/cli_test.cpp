@@ -842,7 +842,7 @@ TEST_F(Cli, DrawsTheRecallOfAControl) {
   expect_refused(lacuna(command + "--as-blocks 4 --sparse mage=16"), "--sparse mage=16");
   expect_refused(lacuna(command + "--as-blocks 4 --length 64"), "--length 64");
   expect_refused(lacuna("analyze recall -m " + golden("llada2") + " --prompt-length 40 --as-blocks 4"),
-                 "no autoregressive model");
+                 "not an autoregressive model");
 }
 
 TEST_F(Cli, SaysWhyALockWithAPromiseLocksNothing) {

@@ -39,7 +39,7 @@ TEST(SavedChat, ComesBackAsItWas) {
 TEST(SavedChat, IsRefusedWhereItIsDamaged) {
   expect_chat_refused("", "not valid JSON");
   expect_chat_refused("[]", "expected a JSON object");
-  expect_chat_refused("{}", "no saved chat");
+  expect_chat_refused("{}", "not a saved chat");
   expect_chat_refused(R"({"format": "lacuna-chat", "version": 2, "messages": []})", "version");
   expect_chat_refused(R"({"format": "lacuna-chat", "version": 1})", "messages");
   expect_chat_refused(with_messages("{}"), "messages");

@@ -223,7 +223,7 @@ std::vector<int32_t> passing(const SureLock& lock, const std::vector<double>& ce
   return run.pass(measured).passed;
 }
 
-TEST(SureLock, TheGateLetsTheSurestPercentPass) {
+TEST(SureLock, TheGateLetsTheMostCertainPercentPass) {
   EXPECT_THAT(passing(with_gate(20)), ElementsAre(1, 3));
   EXPECT_THAT(passing(with_gate(30)), ElementsAre(1, 3, 6));
   EXPECT_THAT(passing(with_gate(90)), ElementsAre(0, 1, 2, 3, 4, 6, 7, 8, 9));

@@ -95,7 +95,7 @@ TEST(TimeSchedule, ProbabilityIsTheShareOfTheTimeThatIsLeft) {
   }
 }
 
-TEST(Choose, TakesTheSurestAndOfEqualsTheLowestPosition) {
+TEST(Choose, TakesTheMostConfidentAndOfEqualsTheLowestPosition) {
   EXPECT_THAT(chosen({EvenSplit{}}, candidates({0.1, 0.9, 0.5, 0.9, 0.5}), taking(3, 5)),
               ElementsAre(1, 2, 3));
   EXPECT_THAT(chosen({EvenSplit{}}, candidates({0.5, 0.5, 0.5, 0.5}), taking(2, 4)), ElementsAre(0, 1));
@@ -112,7 +112,7 @@ TEST(Choose, TakesNoMoreThanThereAre) {
   EXPECT_THAT(chosen({EvenSplit{}}, {}, taking(5, 0)), IsEmpty());
 }
 
-TEST(Threshold, TakesAllThatReachItAndAlwaysTheSurest) {
+TEST(Threshold, TakesAllThatReachItAndAlwaysTheMostConfident) {
   EXPECT_THAT(chosen(Threshold{0.9}, {0.95, 0.2, 0.9, 0.89}), ElementsAre(0, 2));
   EXPECT_THAT(chosen(Threshold{0.9}, {0.1, 0.3, 0.2}), ElementsAre(1));
   EXPECT_THAT(chosen(Threshold{0.9}, {0.3, 0.3, 0.2}), ElementsAre(0));

@@ -90,7 +90,7 @@ void expect_is_its_own_baseline(const RunStatistics& statistics) {
   EXPECT_EQ(statistics.baseline.head_flops, statistics.cost.head_flops);
 }
 
-TEST(Baseline, IsExactlyWhatThePlainDecoderOfEveryFamilyComputes) {
+TEST(Baseline, IsExactlyWhatTheUncachedDecoderOfEveryFamilyComputes) {
   for (const Plain& plain : plain_decoders()) {
     for (const int32_t prompt_length : {1, 7, 16}) {
       for (const int32_t gen_length : {8, 40}) {

@@ -548,7 +548,7 @@ TEST(ConstrainedAnswers, ChangeNothingWhereTheConstraintAllowsEverything) {
   }
 }
 
-TEST(ConstrainedAnswers, AreTheSameInAnyCompanyAndOnAnyDevice) {
+TEST(ConstrainedAnswers, AreTheSameInAnyBatchAndOnAnyDevice) {
   const Form form = forms()[2];
   for (const ModelConfig& config : {tiny_configs()[0], tiny_block_config(4), tiny_gidd_config(1000, 128),
                                     tiny_canvas_config(), tiny_refusion_config(), tiny_nemotron_config()}) {

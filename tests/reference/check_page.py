@@ -25,7 +25,7 @@ LEFT, RIGHT, HOME = Keys.ARROW_LEFT, Keys.ARROW_RIGHT, Keys.HOME
 WIDTHS = [320, 768, 1400, 2560]
 #: Files that the page refuses, by a part of the sentence.
 NO_TRACES = {
-    "no JSON": "not a trace",
+    "not valid JSON": "not a trace",
     "canvas is -2": '{"canvas": [1, -2], "prompt_tokens": 0}',
     "length is 99999999": '{"request": 0, "canvas": [1], "prompt_tokens": 0}\n{"request": 0, "committed": [], "length": 99999999}',
     "positions together": f'{{"request": 0, "canvas": {[1] * 65000}, "prompt_tokens": 0}}\n' + '{"request": 0, "committed": []}\n' * 1100,
@@ -250,9 +250,9 @@ def check_schema(report, page):
     report.check("nothing is filled in at first", set(value().strip()) == {"░"}, value())
     page.take_picture("schema")
     page.fill("#schema", "{")
-    report.check("a schema that is no JSON", "no JSON" in page.one("#schema-error").text, page.one("#schema-error").text)
+    report.check("a schema that is not JSON", "not valid JSON" in page.one("#schema-error").text, page.one("#schema-error").text)
     page.one("#run").click()
-    page.wait(lambda: "no JSON" in page.one("#error").text)
+    page.wait(lambda: "not valid JSON" in page.one("#error").text)
 
 
 def check_conversations(report, page):

@@ -130,7 +130,7 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(parse_body("{\"a\": 1, \"a\": 2}"), "twice");
   EXPECT_REFUSED(parse_body(std::string(100, '[')), "nests deeper");
   EXPECT_REFUSED(parse_body("{\"a\": \"\xFF\"}"), "the body");
-  EXPECT_REFUSED(complete("[]"), "no JSON object");
+  EXPECT_REFUSED(complete("[]"), "not a JSON object");
   EXPECT_REFUSED(complete("{}"), "prompt is missing");
   EXPECT_REFUSED(complete(R"({"prompt": {}})"), "prompt is");
   EXPECT_REFUSED(complete(R"({"prompt": [1, -2]})"), "prompt is \"-2\"");

@@ -1,4 +1,4 @@
-"""Loaded models and what they answer."""
+"""Loaded models and their answers."""
 from __future__ import annotations
 
 import asyncio
@@ -92,7 +92,7 @@ class Answer:
 
 @dataclass
 class Evaluation:
-    """How often a model is right on a task, and what that took."""
+    """Accuracy of a model on a task, and the work that it took."""
 
     task: str
     samples: int
@@ -333,7 +333,7 @@ class Model:
         return self._session.tokenize(text)
 
     def detokenize(self, tokens: Union[Sequence[int], np.ndarray]) -> str:
-        """The text of token ids; bytes that are no UTF-8 become U+FFFD."""
+        """The text of token ids; invalid UTF-8 becomes U+FFFD."""
         return self._session.detokenize(_ids(tokens)).decode("utf-8", "replace")
 
     def render(self, messages: Sequence[Union[Mapping[str, Any], _core.Message]]) -> np.ndarray:

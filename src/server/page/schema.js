@@ -55,7 +55,7 @@ export class SchemaTab {
       by("schema-error").textContent = "";
       return true;
     } catch (error) {
-      by("schema-error").textContent = `The schema is no JSON: ${error.message}`;
+      by("schema-error").textContent = `The schema is not valid JSON: ${error.message}`;
       return false;
     }
   }

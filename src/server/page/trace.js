@@ -37,7 +37,7 @@ function parseLine(line, index) {
   try {
     value = JSON.parse(line);
   } catch {
-    throw new Error(`line ${index + 1} of the recorded run is no JSON`);
+    throw new Error(`line ${index + 1} of the recorded run is not valid JSON`);
   }
   return Object(value);
 }
@@ -53,7 +53,7 @@ function positionOf(value, name) {
 }
 
 function idsOf(values, name) {
-  if (!Array.isArray(values)) throw new Error(`${name} is no list`);
+  if (!Array.isArray(values)) throw new Error(`${name} is not a list`);
   return values.map((value) => countOf(value, name));
 }
 
