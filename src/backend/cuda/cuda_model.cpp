@@ -42,8 +42,7 @@ PageArena::Sink sink_of(const ModelConfig& config, const Parameters& parameters)
 class CudaModel final : public BackendModel {
  public:
   CudaModel(std::shared_ptr<const CudaDevice> device, std::shared_ptr<const CpuDevice> host,
-            const CudaOptions& options, ModelConfig config, Parameters parameters,
-            const LoadProgress& progress)
+            const CudaOptions& options, ModelConfig config, Parameters parameters)
       : device_(std::move(device)), host_(std::move(host)), options_(options) {
     const int64_t rotary_dim = config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;
     sink_ = sink_of(config, parameters);
@@ -53,7 +52,7 @@ class CudaModel final : public BackendModel {
     cuda::on_stream(*on_device_.device, [&] {
       const std::lock_guard lock(host_->mutex());
       on_device_.weights = cuda::upload_weights(on_device_.stream(), host_->threads(), on_device_.config,
-                                                std::move(parameters), progress);
+                                                std::move(parameters));
       on_device_.device->taken_bytes += on_device_.weights.bytes();
       ++on_device_.device->num_without_pages;
     });
@@ -190,6 +189,10 @@ int num_cuda_devices() {
   return cuda::num_devices();
 }
 
+std::string why_no_cuda_device() {
+  return cuda::list_devices().why_none;
+}
+
 CudaBuild cuda_build() {
 #ifdef LACUNA_SIMULATED_DEVICE
   return CudaBuild::kSimulator;
@@ -215,8 +218,7 @@ std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const Cud
   Parameters parameters = folder.empty()
                               ? random_parameters(config, random_seed, formats, host->threads(), progress)
                               : load_parameters(config, *stored, formats, host->threads(), progress);
-  return std::make_shared<const CudaModel>(device, std::move(host), options, config, std::move(parameters),
-                                           LoadProgress());
+  return std::make_shared<const CudaModel>(device, std::move(host), options, config, std::move(parameters));
 }
 
 }  // namespace lacuna

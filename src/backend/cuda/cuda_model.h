@@ -40,6 +40,8 @@ enum class CudaBuild : uint8_t {
 CudaBuild cuda_build();
 /// Devices of this machine; the simulator is one.
 int num_cuda_devices();
+/// The reason, a sentence without a full stop, if there are none; else empty.
+std::string why_no_cuda_device();
 /// InputError.
 std::shared_ptr<const CudaDevice> open_cuda_device(int index);
 

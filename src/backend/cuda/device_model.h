@@ -30,7 +30,7 @@ struct PassMemory {
   DeviceBuffer residual;                        ///< [rows of the plan, hidden]
   DeviceBuffer kv_drift;                        ///< [rows, layers, 2]
   DeviceBuffer statistics, further_statistics;  ///< DrawStatistics
-  HostBuffer results;                           ///< what is copied back
+  HostBuffer results;                           ///< what is copied back: the statistics, then the K/V drift
 };
 
 struct DeviceModel {

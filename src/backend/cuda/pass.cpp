@@ -58,14 +58,14 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
     sequence->add_page_table(table);
   }
   std::vector<int32_t> first_pages(plan_.tokens.size());
-  std::vector<int32_t> whole_rows;
+  std::vector<int32_t> output_rows;
   for (const RowGroup& group : plan_.groups) {
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
       first_pages[static_cast<size_t>(row)] = first_page_of_sequence[static_cast<size_t>(group.sequence)];
-      if (!group.only_kv) whole_rows.push_back(row);
+      if (!group.only_kv) output_rows.push_back(row);
     }
   }
-  num_whole_rows_ = std::ssize(whole_rows);
+  num_output_rows_ = std::ssize(output_rows);
   plan_attention_of_groups(first_page_of_sequence);
 
   Staging& staging = memory_.plan;
@@ -79,7 +79,7 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   merges_ = staging.add(attention_.merges);
   runs_ = staging.add(attention_.runs);
   masks_ = staging.add(attention_.masks);
-  whole_rows_ = staging.add(whole_rows);
+  output_rows_ = staging.add(output_rows);
   head_.stage_draws(plan_, drawn, staging);
   staging.send(stream_);
   const auto statistics_bytes = static_cast<int64_t>(drawn.size() * sizeof(DrawStatistics));
@@ -87,20 +87,20 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
 }
 
 void DevicePass::plan_attention_of_groups(std::span<const int32_t> first_pages) {
-  std::vector<GroupCells> whole, only_kv;
+  std::vector<GroupCells> groups, only_kv;
   for (const RowGroup& group : plan_.groups) {
-    (group.only_kv ? only_kv : whole)
+    (group.only_kv ? only_kv : groups)
         .push_back(cells_of(group, first_pages[static_cast<size_t>(group.sequence)]));
   }
   const auto heads = static_cast<int32_t>(config_.num_heads / config_.num_kv_heads);
-  attention_ = plan_attention(whole, heads);
-  num_whole_tasks_ = attention_.tasks.size();
-  num_whole_merges_ = attention_.merges.size();
-  num_tasks_ = num_whole_tasks_;
-  num_merges_ = num_whole_merges_;
+  attention_ = plan_attention(groups, heads);
+  num_output_tasks_ = attention_.tasks.size();
+  num_output_merges_ = attention_.merges.size();
+  num_tasks_ = num_output_tasks_;
+  num_merges_ = num_output_merges_;
   if (only_kv.empty()) return;
-  whole.insert(whole.end(), only_kv.begin(), only_kv.end());
-  attention_ = plan_attention(whole, heads);  // the same tasks, and those of the others behind them
+  groups.insert(groups.end(), only_kv.begin(), only_kv.end());
+  attention_ = plan_attention(groups, heads);  // the same tasks, and those of the others behind them
   num_tasks_ = attention_.tasks.size();
   num_merges_ = attention_.merges.size();
 }
@@ -143,6 +143,7 @@ void DevicePass::extend_rotations() {
     }
   }
   const auto bytes = static_cast<int64_t>(cosines.size()) * kFloat;
+  scratch_.num_rotations = 0;  // until both tables are written: what follows may throw
   grow(stream_, scratch_.cosines, bytes);
   grow(stream_, scratch_.sines, bytes);
   stream_.copy(scratch_.cosines.as<float>(), cosines.data(), static_cast<size_t>(bytes));
@@ -239,7 +240,7 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
               .epsilon = config_.norm_eps,
               .clip = config_.qkv_clip.value_or(0)},
              static_cast<uint32_t>(num_rows_));
-  if (index + 1 == config_.num_layers) leave_rows_behind();
+  if (index + 1 == config_.num_layers) drop_kv_only_rows();
   if (num_rows_ == 0) return;
   const float scale =
       config_.attn_scale > 0 ? config_.attn_scale : 1 / std::sqrt(static_cast<float>(config_.head_dim));
@@ -264,12 +265,12 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
   add_product(layer.o, scratch_.attended.as<uint16_t>(), rows_);
 }
 
-void DevicePass::leave_rows_behind() {
-  if (num_whole_rows_ == num_rows_) return;
-  num_rows_ = num_whole_rows_;
-  rows_ = memory_.plan.at(whole_rows_);
-  num_tasks_ = num_whole_tasks_;
-  num_merges_ = num_whole_merges_;
+void DevicePass::drop_kv_only_rows() {
+  if (num_output_rows_ == num_rows_) return;
+  num_rows_ = num_output_rows_;
+  rows_ = memory_.plan.at(output_rows_);
+  num_tasks_ = num_output_tasks_;
+  num_merges_ = num_output_merges_;
 }
 
 void DevicePass::feed_forward(const DeviceLayer& layer) {
@@ -364,6 +365,7 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
            .residual = memory_.residual.as<float>(),
            .hidden = config_.hidden_dim,
            .choices = choices,
+           .scale = config_.residual_scale,
            .rows = rows_},
           rows);
 }

@@ -73,12 +73,9 @@ struct DeviceWeights {
   int64_t bytes() const { return layer_bytes + head.bytes() + static_cast<int64_t>(own_embedding.bytes()); }
 };
 
-/// Names of the formats of layers that have kernels: "bf16, int8, int4-group".
-const char* formats_with_kernels();
-
 /// Brings weights to the device, matrix by matrix, and frees each on the host once it is there. InputError
 /// where a matrix has a format without a kernel, with its name, or where the device has too little memory.
 DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
-                             Parameters parameters, const LoadProgress& progress);
+                             Parameters parameters);
 
 }  // namespace lacuna::cuda
