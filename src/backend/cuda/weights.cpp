@@ -255,8 +255,8 @@ void upload_experts(Uploader& uploader, const ModelConfig& config, const LayerPa
   }
 }
 
-DeviceLayer upload_layer(Uploader& uploader, const ModelConfig& config, const LayerParameters& from,
-                         const std::string& name) {
+DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, const LayerParameters& from,
+                            const std::string& name) {
   DeviceLayer to;
   to.attn_norm = uploader.floats(from.attn_norm);
   to.ffn_norm = uploader.floats(from.ffn_norm);
@@ -292,8 +292,14 @@ int64_t bytes_of(const DeviceLayer& layer) {
 
 }  // namespace
 
+DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, int64_t index,
+                         const LayerParameters& layer) {
+  Uploader uploader(stream, threads);
+  return upload_layer_as(uploader, config, layer, "layer " + std::to_string(index));
+}
+
 DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
-                             Parameters parameters) {
+                             const Parameters& parameters, std::vector<DeviceLayer> layers) {
   Uploader uploader(stream, threads);
   DeviceWeights weights;
   const WeightFormat embedding = parameters.embedding.format();
@@ -310,15 +316,9 @@ DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelCon
     add_rows(parameters.embedding, config.vocab_size, rows);
     weights.own_embedding = uploader.bf16_rows(rows, config.hidden_dim, config.hidden_dim);
   }
-  parameters.embedding = {};
-  parameters.own_head = {};
   weights.final_norm = uploader.floats(parameters.final_norm);
-  for (size_t i = 0; i < parameters.layers.size(); ++i) {
-    weights.layers.push_back(
-        upload_layer(uploader, config, parameters.layers[i], "layer " + std::to_string(i)));
-    weights.layer_bytes += bytes_of(weights.layers.back());
-    parameters.layers[i] = {};
-  }
+  for (const DeviceLayer& layer : layers) weights.layer_bytes += bytes_of(layer);
+  weights.layers = std::move(layers);
   return weights;
 }
 
