@@ -74,6 +74,7 @@ class CudaModel final : public BackendModel {
     on_device_.rope = rope_frequencies(config.rope, rotary_dim);
     on_device_.config = config;
     on_device_.device = device_->stream();
+    on_device_.uses_graphs = options.graphs;
     on_device_.weights = std::move(weights);
     const std::lock_guard lock(on_device_.device->mutex);
     on_device_.device->taken_bytes += on_device_.weights.bytes();
@@ -137,7 +138,7 @@ class CudaModel final : public BackendModel {
     cuda::on_stream(*on_device_.device, [&] {
       DeviceStream& device = *on_device_.device;
       const int64_t share = usable_bytes(device) / device.num_without_pages;
-      pages = std::min(options_.kv_bytes, share) / page_bytes - (sink_.exists ? 1 : 0);
+      pages = std::min(options_.kv_bytes, share) / page_bytes - PageArena::num_own_pages(sink_);
       if (pages < 1) {
         throw InputError("{} has {} left after the weights, and keys and values of {} tokens need {}",
                          device_->name(), human_bytes(std::max<int64_t>(share, 0)), cuda::kPageCells,
@@ -145,7 +146,7 @@ class CudaModel final : public BackendModel {
       }
     });
     arena_ = std::make_shared<PageArena>(on_device_.device, shape, pages, sink_);
-    page_bytes_ = pages * page_bytes;
+    page_bytes_ = (pages + PageArena::num_own_pages(sink_)) * page_bytes;
     const std::lock_guard device_lock(on_device_.device->mutex);
     --on_device_.device->num_without_pages;
     on_device_.device->taken_bytes += page_bytes_;

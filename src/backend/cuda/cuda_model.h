@@ -48,6 +48,8 @@ std::shared_ptr<const CudaDevice> open_cuda_device(int index);
 struct CudaOptions {
   /// The most that keys and values take; what is left of the device's memory may be less.
   int64_t kv_bytes = std::numeric_limits<int64_t>::max();
+  /// Whether the layers of passes are sent as graphs where passes of one shape repeat.
+  bool graphs = true;
 };
 
 /// Reads the weights of a checkpoint, or makes random ones, and brings them to the device. InputError where

@@ -31,7 +31,7 @@ PageArena::PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape
                      const Sink& sink)
     : device_(std::move(stream)), pool_(shape), num_pages_(num_pages) {
   for (int64_t page = num_pages - 1; page >= 0; --page) free_.push_back(static_cast<int32_t>(page));
-  const int64_t bytes = (num_pages + (sink.exists ? 1 : 0)) * page_bytes();
+  const int64_t bytes = (num_pages + num_own_pages(sink)) * page_bytes();
   on_stream(*device_, [&] {
     try {
       memory_ = DeviceBuffer(static_cast<size_t>(bytes));
@@ -45,7 +45,7 @@ PageArena::PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape
 }
 
 void PageArena::write_sink(const Sink& sink) {
-  sink_page_ = static_cast<int32_t>(num_pages_);
+  sink_page_ = spare_page() + 1;
   fill_with_zeros(sink_page_);
   const auto dim = static_cast<size_t>(pool_.head_dim);
   std::vector<uint16_t> row(dim);

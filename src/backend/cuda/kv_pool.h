@@ -24,9 +24,10 @@ struct DeviceStream {
   std::mutex mutex;
   int index = 0;  ///< of the device
   Stream stream;
-  std::string failure;        ///< why nothing more is computed; empty: it works
-  int64_t taken_bytes = 0;    ///< by weights and pages of the models on the device
-  int num_without_pages = 0;  ///< of these models, those that have no pages yet
+  std::string failure;           ///< why nothing more is computed; empty: it works
+  int64_t taken_bytes = 0;       ///< by weights and pages of the models on the device
+  int num_without_pages = 0;     ///< of these models, those that have no pages yet
+  int64_t num_graph_passes = 0;  ///< whose layers were sent as a graph; for tests
 };
 
 /// Calls `work` with the device's mutex held and the device in use. After a failure there, all
@@ -67,8 +68,8 @@ class PageArena {
     /// zeros.
     std::vector<std::vector<float>> keys, values;
   };
-  /// Allocates the pages, and one more for the sink if it exists. InputError if the device has too little
-  /// memory left.
+  /// Allocates the pages, a spare one, and one more for the sink if it exists. InputError if the device has
+  /// too little memory left.
   ///   shape      without memory
   ///   num_pages  that sequences may take
   PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape, int64_t num_pages, const Sink& sink);
@@ -78,6 +79,10 @@ class PageArena {
   int64_t page_bytes() const { return pool_.page_elements() * static_cast<int64_t>(sizeof(uint16_t)); }
   /// Index of the page whose first cell is the sink; -1 if the model has no sink.
   int32_t sink_page() const { return sink_page_; }
+  /// Index of the page for keys and values of rows that pad a pass. No row attends to its cells.
+  int32_t spare_page() const { return static_cast<int32_t>(num_pages_); }
+  /// Pages of an arena that no sequence takes.
+  static int64_t num_own_pages(const Sink& sink) { return sink.exists ? 2 : 1; }
   DeviceStream& device() const { return *device_; }
 
   /// Takes free pages, the lowest first, and fills them with zeros; returns their indices, or nothing if

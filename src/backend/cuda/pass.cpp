@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kBf16 = sizeof(uint16_t);
+static_assert(kGraphRowStep <= kPageCells, "rows that pad a pass have a cell each");
 
 /// Makes room, and fills it with zeros where there was less: what lies behind a row's numbers is never
 /// written.
@@ -41,13 +42,44 @@ void DevicePass::send(std::span<const LogitRow> drawn) {
   send_plan(drawn);
   extend_rotations();
   reserve_scratch();
+  if (is_graph_) {
+    memory_.graphs.launch(stream_, shape_, num_moves, [&] { send_layers(); });
+    ++model_.device->num_graph_passes;
+  } else {
+    send_layers();
+  }
+  if (drawn.empty()) return;
+  head_.draw_all(memory_.plan, memory_.statistics.as<DrawStatistics>());
+}
+
+void DevicePass::send_layers() {
   embed(stream_,
         {memory_.plan.at(tokens_), model_.weights.embedding(), memory_.residual.as<float>(),
          config_.hidden_dim, config_.embedding_scale},
         static_cast<uint32_t>(num_rows_));
   for (int64_t layer = 0; layer < config_.num_layers && num_rows_ > 0; ++layer) run_layer(layer);
-  if (drawn.empty()) return;
-  head_.draw_all(memory_.plan, memory_.statistics.as<DrawStatistics>());
+}
+
+bool DevicePass::pads_to_graph(int64_t num_pages) {
+  const bool fits = num_rows_ <= kMostGraphRows && num_output_rows_ == num_rows_;
+  if (!model_.uses_graphs || !fits) return false;
+  shape_ = rounded_up({.rows = num_rows_,
+                       .tasks = std::ssize(attention_.tasks),
+                       .merges = std::ssize(attention_.merges),
+                       .pages = num_pages + 1,
+                       .runs = std::ssize(attention_.runs),
+                       .masks = std::ssize(attention_.masks),
+                       .measures_kv_drift = plan_.measures_kv_drift});
+  if (!memory_.graphs.has_seen(shape_)) return false;
+  num_rows_ = num_output_rows_ = shape_.rows;
+  // Tasks and merges of no rows compute nothing.
+  attention_.tasks.resize(static_cast<size_t>(shape_.tasks));
+  attention_.merges.resize(static_cast<size_t>(shape_.merges));
+  attention_.runs.resize(static_cast<size_t>(shape_.runs));
+  attention_.masks.resize(static_cast<size_t>(shape_.masks));
+  num_tasks_ = attention_.tasks.size();
+  num_merges_ = attention_.merges.size();
+  return true;
 }
 
 void DevicePass::send_plan(std::span<const LogitRow> drawn) {
@@ -67,12 +99,27 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   }
   num_output_rows_ = std::ssize(output_rows);
   plan_attention_of_groups(first_page_of_sequence);
+  std::vector<int32_t> tokens = plan_.tokens;
+  std::vector<int32_t> positions = plan_.positions;
+  std::vector<int32_t> cells = plan_.cells;
+  is_graph_ = pads_to_graph(std::ssize(table));
+  if (is_graph_) {
+    // Rows that pad the pass write to a page that no row reads, each to a cell of its own.
+    const auto spare = static_cast<int32_t>(table.size());
+    table.push_back(sequences_.front()->arena()->spare_page());
+    table.resize(static_cast<size_t>(shape_.pages), table.back());
+    first_pages.resize(static_cast<size_t>(num_rows_), spare);
+    tokens.resize(first_pages.size());
+    positions.resize(first_pages.size());
+    for (int32_t cell = 0; cells.size() < first_pages.size(); ++cell) cells.push_back(cell);
+    output_rows.clear();
+  }
 
   Staging& staging = memory_.plan;
   staging.clear();
-  tokens_ = staging.add(plan_.tokens);
-  positions_ = staging.add(plan_.positions);
-  cells_ = staging.add(plan_.cells);
+  tokens_ = staging.add(tokens);
+  positions_ = staging.add(positions);
+  cells_ = staging.add(cells);
   first_pages_ = staging.add(first_pages);
   page_table_ = staging.add(table);
   tasks_ = staging.add(attention_.tasks);
@@ -153,7 +200,7 @@ void DevicePass::extend_rotations() {
 }
 
 void DevicePass::reserve_scratch() {
-  const int64_t rows = plan_.num_rows();
+  const int64_t rows = num_rows_;
   grow(stream_, memory_.residual, rows * config_.hidden_dim * kFloat);
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
   grow(stream_, scratch_.normed, rows * model_.hidden_depth() * kBf16);

@@ -26,6 +26,9 @@ class DevicePass {
 
  private:
   void send_plan(std::span<const LogitRow> drawn);
+  /// Whether the layers are sent as a graph; the plan's arrays are then padded.
+  bool pads_to_graph(int64_t num_pages);
+  void send_layers();
   /// Tasks of the plan's groups: K/V-only groups come last, so that the last layer can skip them.
   void plan_attention_of_groups(std::span<const int32_t> first_pages);
   GroupCells cells_of(const RowGroup& group, int32_t first_page) const;
@@ -55,6 +58,8 @@ class DevicePass {
   AttentionPlan attention_;
   size_t num_output_tasks_ = 0;  // of groups whose outputs are wanted
   size_t num_output_merges_ = 0;
+  PassShape shape_;
+  bool is_graph_ = false;
 
   // What the next kernels compute: num_rows_ rows of the residual stream.
   int64_t num_rows_;
