@@ -53,7 +53,7 @@ class Passes {
     kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
     return {result.samples.begin(), result.samples.end()};
   }
-  /// Of the last samples().
+  /// K/V drift of the pass of the last samples().
   const std::vector<float>& kv_drift() const { return kv_drift_; }
   KvPool& pool() { return *pool_; }
   const BackendModel& model() const { return *model_; }
